@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The subjects of `fathom bench`, one file each (bench_<subject>.c).
+ * fathom bench, and its subjects, one file each (bench_<subject>.c).
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
 #include "command/command.h"
+
+int bench_run(int argc, char **argv);
 
 /* Also for `inspect options`. */
 extern const struct command_subject bench_subjects[];

@@ -367,14 +367,11 @@ static enum status open_bench(struct bench *bench, struct error *error) {
 
 int bench_rebalance(int argc, char **argv) {
     struct bench bench = {.solo = NULL};
-    struct option_result result;
     struct error error = {.text = ""};
     int exit_code;
-    if (!command_begin(&bench_rebalance_options, argc, argv, &bench.values, &result, &exit_code))
+    if (rank_job_begin_bench(&bench_rebalance_options, argc, argv, &bench.values, &bench.values.job,
+                             "moves nothing", &exit_code))
         return exit_code;
-    if (bench.values.job.ranks < 2)
-        return command_misused(&bench_rebalance_options, "one rank moves nothing: give --ranks 2");
-    if (rank_job_begin(&bench_rebalance_options, &bench.values.job, &exit_code)) return exit_code;
     enum status status = open_bench(&bench, &error);
     if (!status && bench.values.json) printf("{");
     if (!status) status = compare_steps(&bench, MOVING, &error);

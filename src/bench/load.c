@@ -53,22 +53,6 @@ struct load {
     struct error *error;
 };
 
-static const char *const failure_names[LOAD_FAILURE_COUNT] = {
-    [LOAD_OK] = "ok",
-    [LOAD_NO_CONNECTION] = "no_connection",
-    [LOAD_TIMEOUT] = "timeout",
-    [LOAD_BROKEN] = "broken",
-    [LOAD_REFUSED] = "refused",
-    [LOAD_HTTP_CLIENT] = "http_4xx",
-    [LOAD_HTTP_SERVER] = "http_5xx",
-    [LOAD_IN_STREAM] = "in_stream",
-    [LOAD_LEFT] = "left",
-};
-
-const char *load_failure_name(enum load_failure failure) {
-    return failure_names[failure];
-}
-
 static double now(const struct load *load) {
     return machine_limits_now() - load->start;
 }
@@ -288,7 +272,7 @@ static bool warm_enough(struct load *load, struct slot *slot, enum http_end end)
     enum load_failure failure = judge(load, slot, end);
     if (failure == LOAD_OK) return true;
     error_set(load->error, STATUS_INVALID, "a warm-up request to %s failed: %s (%s)",
-              http_client_name(load->client), failure_names[failure], slot->message);
+              http_client_name(load->client), load_failure_name(failure), slot->message);
     stop(load, STATUS_INVALID);
     return false;
 }

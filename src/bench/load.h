@@ -35,7 +35,13 @@ enum load_failure {
     LOAD_FAILURE_COUNT
 };
 
-const char *load_failure_name(enum load_failure failure);
+static inline const char *load_failure_name(enum load_failure failure) {
+    static const char *const names[LOAD_FAILURE_COUNT] = {
+        "ok",       "no_connection", "timeout",   "broken", "refused",
+        "http_4xx", "http_5xx",      "in_stream", "left",
+    };
+    return names[failure];
+}
 
 struct load_result {
     double arrival, sent, first, last, end; /* first, last: of events with tokens */

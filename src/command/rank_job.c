@@ -291,6 +291,16 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
     return begin(table, values, JOB_DRIVEN, exit_code_out);
 }
 
+bool rank_job_begin_bench(const struct option_table *table, int argc, char **argv, void *values,
+                          const struct rank_job_values *job, const char *alone,
+                          int *exit_code_out) {
+    struct option_result result;
+    if (!command_begin(table, argc, argv, values, &result, exit_code_out)) return true;
+    if (job->ranks > 1) return rank_job_begin(table, job, exit_code_out);
+    *exit_code_out = command_misused(table, "one rank %s: give --ranks 2", alone);
+    return true;
+}
+
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
                    int *exit_code_out) {
     return begin(table, values, JOB_JOINED, exit_code_out);

@@ -138,6 +138,11 @@ const char **rank_job_command(uint64_t ranks, const char *files, const char *con
 bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
                     int *exit_code_out);
 
+/* As command_begin and then rank_job_begin, for a benchmark that needs several ranks: `job` is a
+ * part of `values`, and one rank alone "sends nothing", say. */
+bool rank_job_begin_bench(const struct option_table *table, int argc, char **argv, void *values,
+                          const struct rank_job_values *job, const char *alone, int *exit_code_out);
+
 /* As rank_job_begin, for a program that somebody else starts as a job (bench/crew.h): outside of
  * one, it goes on. */
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,

@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "bench/bench.h"
 #include "programs/programs.h"
 
 #define OPTIONS(table) (table), ARRAY_COUNT(table)
 
 const struct program programs[] = {
-    {"bench", "measure kernels and the model", program_bench, NULL, 0},
+    {"bench", "measure kernels and the model", bench_run, NULL, 0},
 #ifdef FATHOM_SERVING
     {"cache", "look at a KV storage on disk", program_cache, OPTIONS(cache_options)},
     {"chat", "talk with a model in the terminal", program_chat, OPTIONS(chat_options)},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The subcommands: program_<name> in programs/<name>.c (programs/<name>_program.c where another
- * room has a <name>.c), one row each in main.c. argv[0] is the subcommand's name. Results go to
- * stdout, everything else to stderr.
+ * room has a <name>.c; `bench` is a room of its own), one row each in main.c. argv[0] is the
+ * subcommand's name. Results go to stdout, everything else to stderr.
  */
 #ifndef PROGRAMS_PROGRAMS_H
 #define PROGRAMS_PROGRAMS_H
@@ -12,7 +12,6 @@
 extern const struct program programs[];
 extern const size_t program_count;
 
-int program_bench(int argc, char **argv);
 int program_cache(int argc, char **argv);
 int program_detokenize(int argc, char **argv);
 int program_eplb(int argc, char **argv);

@@ -124,7 +124,14 @@ static void open_books(struct fleet_carriers *carriers, struct fleet_carrier *ca
         limits.ticket_count = 1 + fleet_dice_below(&carriers->dice, 4);
     enum status status = transfer_ledger_open(&carrier->ledger, &arena, &limits);
     check(status == STATUS_OK);
-    carrier->transfer_count = 0;
+    carrier->orders = (struct transfer_orders){.orders = carrier->order_places,
+                                               .capacity = FLEET_TRANSFERS_MAX,
+                                               .slice_count = FLEET_SLICES};
+    for (uint32_t i = 0; i < FLEET_TRANSFERS_MAX; i++)
+        carrier->order_places[i] = (struct transfer_order){
+            .pages = carrier->pages[i], .page_capacity = FLEET_PROMPT_BLOCKS_MAX};
+    carrier->step = 0;
+    carrier->written = 0;
     carrier->stuck_ns = MACHINE_NEVER;
 }
 
@@ -231,83 +238,40 @@ static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
 
 /* ---- transfers ---- */
 
-static struct fleet_transfer *find(struct fleet_carrier *carrier, struct request_id request) {
-    for (uint32_t i = 0; i < carrier->transfer_count; i++)
-        if (request_id_equal(carrier->transfers[i].request, request)) return &carrier->transfers[i];
-    return NULL;
-}
-
-static void say_done(struct fleet_carriers *carriers, struct fleet_place place,
-                     struct request_id request, bool arrived, uint32_t blocks) {
-    struct record_kv_done done = {.record = record_head(RECORD_KV_DONE, sizeof done),
-                                  .request = request,
-                                  .rank = place.rank,
-                                  .arrived = arrived,
-                                  .blocks = blocks};
-    carriers->say(carriers->context, place.unit, &done.record);
-}
-
-static struct fleet_transfer *begin(struct fleet_carrier *carrier, struct request_id request,
-                                    const uint64_t ticket[2], enum transfer_side side) {
-    check(carrier->transfer_count < FLEET_TRANSFERS_MAX && !find(carrier, request));
-    struct fleet_transfer *transfer = &carrier->transfers[carrier->transfer_count++];
-    *transfer = (struct fleet_transfer){
-        .request = request, .ticket = {.high = ticket[0], .low = ticket[1]}, .side = side};
-    return transfer;
-}
-
 /* Its one and only end. */
 static void end(struct fleet_carriers *carriers, struct fleet_place place,
-                struct fleet_transfer *transfer, bool arrived, uint32_t blocks) {
+                struct transfer_order *order, bool arrived, uint32_t blocks) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    struct request_id request = transfer->request;
-    carriers->counts.arrived += arrived && transfer->side == TRANSFER_IN;
-    carriers->counts.failed += !arrived && transfer->side == TRANSFER_IN;
-    *transfer = carrier->transfers[--carrier->transfer_count];
-    say_done(carriers, place, request, arrived, blocks);
-}
-
-static void add_pages(struct fleet_transfer *transfer, const void *pages, uint32_t count) {
-    check(transfer->block_count + count <= FLEET_PROMPT_BLOCKS_MAX);
-    if (count)
-        memcpy(transfer->pages + transfer->block_count, pages, count * sizeof(struct page_id));
-    transfer->block_count += count;
-}
-
-static uint32_t rows_of(const struct fleet_transfer *transfer, uint32_t block) {
-    return kv_block_rows(transfer->token_count, transfer->first_block + block);
+    carriers->counts.arrived += arrived && order->side == TRANSFER_IN;
+    carriers->counts.failed += !arrived && order->side == TRANSFER_IN;
+    struct record_kv_done done = transfer_orders_end(&carrier->orders, order, arrived, blocks);
+    carriers->say(carriers->context, place.unit, &done.record);
 }
 
 static void expect(struct fleet_carriers *carriers, struct fleet_place place,
                    const struct record_kv_expect *record, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    struct fleet_transfer *transfer = begin(carrier, record->request, record->ticket, TRANSFER_IN);
+    struct transfer_order *order = transfer_orders_begin(&carrier->orders, &record->record);
     struct transfer_block blocks[FLEET_PROMPT_BLOCKS_MAX];
     struct error error;
-    transfer->first_block = record->first_block;
-    transfer->token_count = record->token_count;
-    add_pages(transfer, kv_expect_pages(record), record->page_count);
-    for (uint32_t i = 0; i < record->page_count; i++)
-        blocks[i] = (struct transfer_block){.page = transfer->pages[i],
-                                            .row_count = rows_of(transfer, i),
-                                            .slice_count = FLEET_SLICES};
-    if (transfer_ledger_expect(&carrier->ledger, transfer->ticket, blocks, record->page_count,
+    transfer_order_expect(order, record, blocks);
+    if (transfer_ledger_expect(&carrier->ledger, order->ticket, blocks, order->block_count,
                                now_ns + carriers->transfer_ns_max, &error))
-        end(carriers, place, transfer, false, 0);
+        end(carriers, place, order, false, 0);
 }
 
 static void send_slice(struct fleet_carriers *carriers, struct fleet_place place,
-                       const struct fleet_transfer *transfer, uint32_t block, uint32_t slice,
+                       const struct transfer_order *order, uint32_t block, uint32_t slice,
                        int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     struct fleet_link_event event = {.kind = LINK_EVENT_LEAVES,
                                      .at = place,
-                                     .ticket = transfer->ticket,
+                                     .ticket = order->ticket,
                                      .block = block,
                                      .slice = slice,
-                                     .row_count = rows_of(transfer, block),
-                                     .page = transfer->pages[block]};
-    if (!transfer_ledger_hold(&carrier->ledger, transfer->ticket, &event.slot)) return;
+                                     .row_count = transfer_order_rows(order, block),
+                                     .page = order->pages[block]};
+    if (!transfer_ledger_hold(&carrier->ledger, order->ticket, &event.slot)) return;
     event.link = transfer_ledger_peer(&carrier->ledger, event.slot);
     struct fleet_link *link = link_of(carriers, event.link);
     check(link);
@@ -330,59 +294,54 @@ static void send_finish(struct fleet_carriers *carriers, struct fleet_place plac
     add_event(carriers, &event);
 }
 
+static void push_on(struct fleet_carriers *carriers, struct fleet_place place,
+                    struct transfer_order *order, int64_t now_ns) {
+    struct fleet_carrier *carrier = carrier_at(carriers, place);
+    uint32_t block, slice, written = carrier->step == order->step ? carrier->written : 0;
+    while (transfer_order_next(order, written, &block, &slice)) {
+        send_slice(carriers, place, order, block, slice, now_ns);
+        transfer_order_advance(order);
+    }
+    if (transfer_order_finish(order)) send_finish(carriers, place, order->ticket, now_ns);
+}
+
 static void push(struct fleet_carriers *carriers, struct fleet_place place,
                  const struct record_kv_push *record, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    struct fleet_transfer *transfer = find(carrier, record->request);
+    struct transfer_order *order = transfer_orders_find(&carrier->orders, record->request);
     struct error error;
-    if (!transfer && !record->first) return; /* it has ended meanwhile */
-    if (!transfer) {
+    if (!order && !record->first) return; /* it has ended meanwhile */
+    if (!order) {
         struct fleet_place to = place_of(record->route.address);
         struct fleet_link *link = open_link(carriers, place, to, now_ns);
-        transfer = begin(carrier, record->request, record->route.ticket, TRANSFER_OUT);
-        transfer->first_block = record->first_block;
-        if (transfer_ledger_offer(&carrier->ledger, transfer->ticket, link->id,
+        order = transfer_orders_begin(&carrier->orders, &record->record);
+        if (transfer_ledger_offer(&carrier->ledger, order->ticket, link->id,
                                   now_ns + carriers->transfer_ns_max, &error)) {
-            end(carriers, place, transfer, false, 0);
+            end(carriers, place, order, false, 0);
             return;
         }
     }
-    check(record->first_block == transfer->first_block + transfer->block_count);
-    transfer->token_count = record->token_count;
-    add_pages(transfer, kv_push_pages(record), record->page_count);
-    transfer->named = record->last;
-    uint32_t whole = transfer->block_count - record->making_count;
-    for (; transfer->sent_blocks < whole; transfer->sent_blocks++) {
-        uint32_t slice = transfer->sent_blocks < transfer->made_end ? transfer->sent_slices : 0;
-        for (; slice < FLEET_SLICES; slice++)
-            send_slice(carriers, place, transfer, transfer->sent_blocks, slice, now_ns);
-    }
-    transfer->sent_slices = 0;
-    transfer->made_end = transfer->block_count;
-    transfer->step = record->step;
-    if (!transfer->named || transfer->finished) return;
-    transfer->finished = true;
-    send_finish(carriers, place, transfer->ticket, now_ns);
+    transfer_order_push(order, record);
+    push_on(carriers, place, order, now_ns);
 }
 
 void fleet_carriers_progress(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
                              uint64_t step, uint32_t slices, int64_t now_ns) {
     struct fleet_carrier *carrier = &carriers->places[unit][rank];
     struct fleet_place place = {(uint8_t)unit, (uint8_t)rank, carrier->life};
-    for (uint32_t i = 0; i < carrier->transfer_count && !carrier->dead; i++) {
-        struct fleet_transfer *transfer = &carrier->transfers[i];
-        if (transfer->side != TRANSFER_OUT || transfer->step != step) continue;
-        for (; transfer->sent_slices < slices; transfer->sent_slices++)
-            for (uint32_t block = transfer->sent_blocks; block < transfer->made_end; block++)
-                send_slice(carriers, place, transfer, block, transfer->sent_slices, now_ns);
+    carrier->step = step;
+    carrier->written = slices;
+    for (uint32_t i = 0; i < carrier->orders.count && !carrier->dead; i++) {
+        struct transfer_order *order = &carrier->orders.orders[i];
+        if (order->side == TRANSFER_OUT) push_on(carriers, place, order, now_ns);
     }
 }
 
 static void cancel(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
                    struct request_id request) {
-    struct fleet_transfer *transfer = find(carrier, request);
-    if (transfer)
-        transfer_ledger_end(&carrier->ledger, transfer->side, transfer->ticket, TRANSFER_CANCELLED,
+    const struct transfer_order *order = transfer_orders_find(&carrier->orders, request);
+    if (order)
+        transfer_ledger_end(&carrier->ledger, order->side, order->ticket, TRANSFER_CANCELLED,
                             "cancelled");
 }
 
@@ -392,7 +351,8 @@ static void answer_for_dead(struct fleet_carriers *carriers, struct fleet_place 
     bool begins =
         record->kind == RECORD_KV_EXPECT ||
         (record->kind == RECORD_KV_PUSH && ((const struct record_kv_push *)record)->first);
-    if (begins) say_done(carriers, place, record_request(record), false, 0);
+    struct transfer_orders *orders = &carrier_at(carriers, place)->orders;
+    if (begins) end(carriers, place, transfer_orders_begin(orders, record), false, 0);
 }
 
 /* ---- what happens ---- */
@@ -549,16 +509,11 @@ static void tell_owners(struct fleet_carriers *carriers, struct fleet_place plac
     struct transfer_ended ended;
     while (transfer_ledger_take(&carrier->ledger, &ended)) {
         carriers->counts.ended[ended.end]++;
-        for (uint32_t i = 0; i < carrier->transfer_count; i++) {
-            struct fleet_transfer *transfer = &carrier->transfers[i];
-            if (transfer->side != ended.side ||
-                !transfer_ticket_equal(transfer->ticket, ended.ticket))
-                continue;
-            fleet_log_request(carriers->log, now_ns, transfer_end_name(ended.end), place.unit,
-                              place.rank, transfer->request, ended.side, ended.end);
-            end(carriers, place, transfer, ended.end == TRANSFER_DONE, ended.blocks);
-            break;
-        }
+        struct transfer_order *order = transfer_orders_ended(&carrier->orders, &ended);
+        if (!order) continue;
+        fleet_log_request(carriers->log, now_ns, transfer_end_name(ended.end), place.unit,
+                          place.rank, order->request, ended.side, ended.end);
+        end(carriers, place, order, ended.end == TRANSFER_DONE, ended.blocks);
     }
 }
 
@@ -657,8 +612,8 @@ void fleet_carriers_bury(struct fleet_carriers *carriers, uint32_t unit, uint32_
     struct fleet_place place = {(uint8_t)unit, (uint8_t)rank, carrier->life};
     break_links_of(carriers, unit, rank, now_ns);
     carrier->dead = true;
-    while (carrier->transfer_count)
-        end(carriers, place, &carrier->transfers[0], false, 0);
+    while (carrier->orders.count)
+        end(carriers, place, &carrier->order_places[0], false, 0);
 }
 
 void fleet_carriers_stop(struct fleet_carriers *carriers, uint32_t unit, int64_t now_ns) {
@@ -666,7 +621,7 @@ void fleet_carriers_stop(struct fleet_carriers *carriers, uint32_t unit, int64_t
         if (!carriers->places[unit][rank].up) continue;
         break_links_of(carriers, unit, rank, now_ns);
         carriers->places[unit][rank].up = false;
-        carriers->places[unit][rank].transfer_count = 0;
+        carriers->places[unit][rank].orders.count = 0;
     }
 }
 
@@ -689,7 +644,7 @@ uint32_t fleet_carriers_open_count(const struct fleet_carriers *carriers, uint32
     for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
         const struct fleet_carrier *carrier = &carriers->places[unit][rank];
         if (carrier->up && !carrier->dead)
-            count += carrier->transfer_count + carrier->ledger.open_count;
+            count += carrier->orders.count + carrier->ledger.open_count;
     }
     return count;
 }
@@ -700,6 +655,6 @@ void fleet_carriers_audit(const struct fleet_carriers *carriers) {
             const struct fleet_carrier *carrier = &carriers->places[unit][rank];
             if (!carrier->up || carrier->dead) continue;
             transfer_ledger_audit(&carrier->ledger);
-            check(carrier->ledger.open_count >= carrier->transfer_count);
+            check(carrier->ledger.open_count >= carrier->orders.count);
         }
 }

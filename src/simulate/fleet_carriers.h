@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ways of KV blocks between the ranks of a simulated fleet: what host/transfer/kv_carrier and
  * host/transfer/kv_transport do with sockets and threads, done in virtual time on pages of numbers,
- * with the same books (serving/cache/transfer_ledger). Slices wait for their turn on a connection,
+ * with the same books (serving/cache/transfer_ledger, transfer_orders). Slices wait for their turn on a connection,
  * are read from their page when they leave, travel, and are written in two halves: so whoever gives
  * a page away while it is still being read or written does harm that can be seen.
  *
@@ -13,8 +13,7 @@
 #define SIMULATE_FLEET_CARRIERS_H
 
 #include "contract/machine.h"
-#include "contract/record_kv.h"
-#include "serving/cache/transfer_ledger.h"
+#include "serving/cache/transfer_orders.h"
 #include "simulate/fleet_dice.h"
 #include "simulate/fleet_engine.h"
 #include "simulate/fleet_log.h"
@@ -27,28 +26,18 @@ struct fleet_place {
     uint32_t life; /* of the unit: a place in another life is another place */
 };
 
-struct fleet_transfer { /* a request's transfer, at one of its ends */
-    struct request_id request;
-    struct transfer_ticket ticket;
-    enum transfer_side side;
-    uint32_t first_block, block_count, token_count;
-    /* Out: the first sent_blocks are in the transport's hands, and of those behind them, which
-     * `step` makes, so many slices. */
-    uint32_t sent_blocks, made_end, sent_slices;
-    uint64_t step;
-    struct page_id pages[FLEET_PROMPT_BLOCKS_MAX];
-    bool named, finished;
-};
-
 struct fleet_carrier {
     bool up;   /* its process lives */
     bool dead; /* it does not, but its unit goes on: its host answers for it */
     uint32_t life;
     struct fleet_engine *engine;
     struct transfer_ledger ledger;
-    char *memory; /* of the ledger */
-    struct fleet_transfer transfers[FLEET_TRANSFERS_MAX];
-    uint32_t transfer_count;
+    char *memory;                  /* of the ledger */
+    struct transfer_orders orders; /* in the places, with the pages, that follow */
+    struct transfer_order order_places[FLEET_TRANSFERS_MAX];
+    struct page_id pages[FLEET_TRANSFERS_MAX][FLEET_PROMPT_BLOCKS_MAX];
+    uint64_t step;    /* the last one that told how far it was */
+    uint32_t written; /* its slices */
     int64_t stuck_ns; /* when to look again for tickets whose memory does not come back */
 };
 

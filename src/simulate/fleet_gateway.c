@@ -24,7 +24,7 @@ static void carry(struct world *world, const struct record_carried *carried) {
             uint64_t salt = fleet_clients_tenant(&world->clients, submit->request.low / 64);
             memcpy(submit->tenant.bytes, &salt, sizeof salt);
         }
-        fleet_post_send(&unit->inbox, fleet_world_arrives(world, &unit->in_ns), unit->connection,
+        fleet_post_send(&unit->inbox, world_arrival_ns(world, &unit->in_ns), unit->connection,
                         inner);
     }
 }
@@ -197,12 +197,12 @@ void fleet_gateway_audit(struct world *world) {
     gateway_audit(gateway);
     if (gateway_queued_count(gateway) > gateway->options.requests_max ||
         gateway_held_count(gateway) > gateway->options.requests_max)
-        fleet_world_breach(world, "the gateway's queue is longer than it may be");
+        world_breach(world, "the gateway's queue is longer than it may be");
 }
 
 void fleet_gateway_judge(struct world *world) {
     take_account(world);
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (world->gateway->fleet.units[i].bound)
-            fleet_world_breach(world, "a unit at rest has requests bound");
+            world_breach(world, "a unit at rest has requests bound");
 }

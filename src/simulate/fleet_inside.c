@@ -45,11 +45,11 @@ const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32
     struct writers writers = {{0}};
     unit_audit(unit);
     const char *wrong = add_steps(unit, &writers);
-    for (uint32_t i = 0; i < carrier->transfer_count && !carrier->dead && !wrong; i++) {
-        const struct fleet_transfer *transfer = &carrier->transfers[i];
-        for (uint32_t block = 0; block < transfer->block_count && !wrong; block++) {
-            uint32_t page = transfer->pages[block].index;
-            if (transfer->side == TRANSFER_IN)
+    for (uint32_t i = 0; i < carrier->orders.count && !carrier->dead && !wrong; i++) {
+        const struct transfer_order *order = &carrier->order_places[i];
+        for (uint32_t block = 0; block < order->block_count && !wrong; block++) {
+            uint32_t page = order->pages[block].index;
+            if (order->side == TRANSFER_IN)
                 wrong = add_writer(unit, &writers, page);
             else if (unit->pages.pages[page].leases == 0)
                 wrong = "a page is sent that nobody owns";

@@ -6,6 +6,7 @@
 #ifndef SIMULATE_FLEET_STATE_H
 #define SIMULATE_FLEET_STATE_H
 
+#include "base/format.h"
 #include "serving/unit/rank_units.h"
 #include "simulate/fleet_carriers.h"
 #include "simulate/fleet_clients.h"
@@ -101,11 +102,20 @@ struct world {
     char *envelope;     /* [RESULT_BYTES] what is carried */
 };
 
-/* The first one is kept. */
-void fleet_world_breach(struct world *world, const char *text);
+/* Says what was found not to hold. The first such text is kept. */
+static inline void world_breach(struct world *world, const char *text) {
+    struct fleet_world_report *report = world->report;
+    if (!report->breach[0])
+        format_text(report->breach, sizeof report->breach, "%s (after %lld ms)", text,
+                    (long long)(world->now_ns / FLEET_MS));
+}
 
 /* When a message that is sent now arrives: not before the last one. */
-int64_t fleet_world_arrives(struct world *world, int64_t *last_ns);
+static inline int64_t world_arrival_ns(struct world *world, int64_t *last_ns) {
+    int64_t due_ns = world->now_ns + fleet_dice_time(&world->dice, FLEET_MS / 10, 3 * FLEET_MS);
+    if (due_ns < *last_ns) due_ns = *last_ns;
+    return *last_ns = due_ns;
+}
 
 /* ---- fleet_units.c ---- */
 

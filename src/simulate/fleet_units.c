@@ -30,7 +30,7 @@ static void tell_gateway(struct world *world, struct fleet_unit_host *unit,
     check(inner);
     memcpy(inner, record, record->bytes);
     check(record_valid(box.memory, box.used));
-    fleet_post_send(&world->inbox, fleet_world_arrives(world, &unit->out_ns), unit->connection,
+    fleet_post_send(&world->inbox, world_arrival_ns(world, &unit->out_ns), unit->connection,
                     outbox_next(&box, NULL));
 }
 
@@ -38,9 +38,9 @@ static void check_work(struct world *world, const struct unit_work *work, uint32
     uint32_t cached = work->device_tokens + work->host_tokens + work->disk_tokens;
     uint32_t obtained = cached + work->transferred_tokens + work->computed_tokens;
     if (work->prompt_hit_tokens + work->prompt_miss_tokens != prompt_count)
-        fleet_world_breach(world, "hits and misses are not the prompt");
+        world_breach(world, "hits and misses are not the prompt");
     if (work->prefill_ns ? obtained != prompt_count : obtained > prompt_count)
-        fleet_world_breach(world, "a prompt's tokens are not all accounted for");
+        world_breach(world, "a prompt's tokens are not all accounted for");
 }
 
 /* The last word on a request, of which there is one. */
@@ -53,7 +53,7 @@ static void take_finished(struct world *world, struct fleet_unit_host *unit,
         check_work(world, &finished->work, submitted.prompt_count);
         return;
     }
-    fleet_world_breach(world, "a unit ended a request that it does not have");
+    world_breach(world, "a unit ended a request that it does not have");
 }
 
 /* ---- steps ---- */
@@ -76,11 +76,11 @@ static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_ho
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         const struct record_kv_load *load = (const void *)record;
         if (record->kind != RECORD_KV_LOAD || !load->in_step || load->rank != plan->rank) continue;
-        if (load->slot != wait.slot) fleet_world_breach(world, "a load waits for no row");
+        if (load->slot != wait.slot) world_breach(world, "a load waits for no row");
         wait.asked = load->block_count;
     }
-    if (waiting > 1) fleet_world_breach(world, "two rows of a step wait for loads");
-    if (waiting != (wait.asked > 0)) fleet_world_breach(world, "a row waits for no load");
+    if (waiting > 1) world_breach(world, "two rows of a step wait for loads");
+    if (waiting != (wait.asked > 0)) world_breach(world, "a row waits for no load");
     return wait;
 }
 
@@ -159,7 +159,7 @@ static const struct record *end_step(struct world *world, struct fleet_unit_host
     result->compute_ns = due_ns - unit->step_began_ns;
     result->awaited_ns = world->now_ns - due_ns;
     check(record_valid(result, result->record.bytes));
-    if (engine->foreign_reads) fleet_world_breach(world, "a tenant's page was read for another");
+    if (engine->foreign_reads) world_breach(world, "a tenant's page was read for another");
     return &result->record;
 }
 
@@ -459,8 +459,7 @@ static void connect(struct world *world, struct fleet_unit_host *unit) {
     unit->connect_ns = MACHINE_NEVER;
     unit->connection = ++world->connections;
     unit->in_ns = unit->out_ns = 0;
-    send_link(world, RECORD_UNIT_JOINED, unit->connection,
-              fleet_world_arrives(world, &unit->out_ns));
+    send_link(world, RECORD_UNIT_JOINED, unit->connection, world_arrival_ns(world, &unit->out_ns));
     if (hello->bytes == 0) return; /* it will say it */
     tell_gateway(world, unit, hello);
     tell_gateway(world, unit, (const struct record *)(void *)unit->load);

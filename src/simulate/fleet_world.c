@@ -4,26 +4,12 @@
 #include "simulate/fleet_world.h"
 
 #include "base/check.h"
-#include "base/format.h"
 #include "base/number.h"
 #include "serving/gateway/gateway.h"
 #include "serving/policy/balance.h"
 #include "serving/policy/evict_pages.h"
 #include "serving/policy/speculate.h"
 #include "simulate/fleet_state.h"
-
-void fleet_world_breach(struct world *world, const char *text) {
-    struct fleet_world_report *report = world->report;
-    if (!report->breach[0])
-        format_text(report->breach, sizeof report->breach, "%s (after %lld ms)", text,
-                    (long long)(world->now_ns / FLEET_MS));
-}
-
-int64_t fleet_world_arrives(struct world *world, int64_t *last_ns) {
-    int64_t due_ns = world->now_ns + fleet_dice_time(&world->dice, FLEET_MS / 10, 3 * FLEET_MS);
-    if (due_ns < *last_ns) due_ns = *last_ns;
-    return *last_ns = due_ns;
-}
 
 /* ---- time ---- */
 
@@ -54,7 +40,7 @@ static void audit(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++)
         for (uint32_t rank = 0; world->units[i].up && rank < world->ranks; rank++) {
             const char *wrong = fleet_inside_audit(world, i, rank);
-            if (wrong) fleet_world_breach(world, wrong);
+            if (wrong) world_breach(world, wrong);
         }
 }
 
@@ -261,7 +247,7 @@ static void judge(struct world *world) {
         report->cut += client->cut && !client->refused;
         report->answered += !client->refused && !client->cut;
     }
-    if (clients->breach[0]) fleet_world_breach(world, clients->breach);
+    if (clients->breach[0]) world_breach(world, clients->breach);
 }
 
 /* Nothing is left of anything. */
@@ -275,10 +261,10 @@ static void judge_rest(struct world *world) {
         report->preempted += load->totals.preemptions;
         report->recomputed += load->totals.recomputed_tokens;
         if (load->pages_held || load->requests_waiting || load->requests_running)
-            fleet_world_breach(world, "a unit at rest holds pages or requests");
+            world_breach(world, "a unit at rest holds pages or requests");
         for (uint32_t rank = 0; load->rank_count && rank < world->ranks; rank++)
             if (load_ranks(load)[rank].requests_parked)
-                fleet_world_breach(world, "a unit at rest has a request parked");
+                world_breach(world, "a unit at rest has a request parked");
     }
     report->arrived = world->carriers.counts.arrived;
     report->not_arrived = world->carriers.counts.failed;
@@ -305,8 +291,7 @@ static void live(struct world *world) {
         if (world->turns++ % 128 == 0) audit(world);
         pass_time(world);
     }
-    if (!is_at_rest(world) && !world->clients.breach[0])
-        fleet_world_breach(world, "no rest is found");
+    if (!is_at_rest(world) && !world->clients.breach[0]) world_breach(world, "no rest is found");
 }
 
 void fleet_world_run(const struct fleet_world_options *options, struct arena *arena,

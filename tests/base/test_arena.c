@@ -24,7 +24,7 @@ static void open_pool(void) {
     assert_int_equal(pool.chunk_count, CHUNKS);
 }
 
-static void test_memory_is_aligned_and_apart(void **state) {
+static void memory_is_aligned_and_apart(void **state) {
     struct arena arena;
     char *taken[500];
     open_pool();
@@ -43,7 +43,7 @@ static void test_memory_is_aligned_and_apart(void **state) {
     free(memory);
 }
 
-static void test_an_empty_pool_refuses_and_recovers(void **state) {
+static void an_empty_pool_refuses_and_recovers(void **state) {
     struct arena one, two;
     open_pool();
     arena_open(&one, &pool);
@@ -63,7 +63,7 @@ static void test_an_empty_pool_refuses_and_recovers(void **state) {
 }
 
 /* A server's memory is as large as what it needs at once, however long it runs. */
-static void test_the_lowest_memory_is_used_again(void **state) {
+static void the_lowest_memory_is_used_again(void **state) {
     struct arena held, passing;
     open_pool();
     arena_open(&held, &pool);
@@ -79,7 +79,7 @@ static void test_the_lowest_memory_is_used_again(void **state) {
     free(memory);
 }
 
-static void test_zeroed_memory_is_zero_after_use(void **state) {
+static void zeroed_memory_is_zero_after_use(void **state) {
     struct arena arena;
     open_pool();
     memset(memory, 0xEE, CHUNKS * POOL_CHUNK_BYTES);
@@ -91,7 +91,7 @@ static void test_zeroed_memory_is_zero_after_use(void **state) {
     free(memory);
 }
 
-static void test_plain_memory_ends_where_it_ends(void **state) {
+static void plain_memory_ends_where_it_ends(void **state) {
     _Alignas(16) char plain[64];
     struct arena arena;
     arena_over(&arena, plain, sizeof plain);
@@ -107,11 +107,11 @@ static void test_plain_memory_ends_where_it_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_is_aligned_and_apart),
-        cmocka_unit_test(test_an_empty_pool_refuses_and_recovers),
-        cmocka_unit_test(test_the_lowest_memory_is_used_again),
-        cmocka_unit_test(test_zeroed_memory_is_zero_after_use),
-        cmocka_unit_test(test_plain_memory_ends_where_it_ends),
+        cmocka_unit_test(memory_is_aligned_and_apart),
+        cmocka_unit_test(an_empty_pool_refuses_and_recovers),
+        cmocka_unit_test(the_lowest_memory_is_used_again),
+        cmocka_unit_test(zeroed_memory_is_zero_after_use),
+        cmocka_unit_test(plain_memory_ends_where_it_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

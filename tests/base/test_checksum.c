@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 /* Values of xxhsum -H3 over the same bytes. */
-static void it_is_xxh3(void **state) {
+static void it_is_xxh3_of_64_bits(void **state) {
     (void)state;
     char page[4096];
     for (size_t i = 0; i < sizeof page; i++)
@@ -34,7 +34,7 @@ static void every_bit_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_xxh3),
+        cmocka_unit_test(it_is_xxh3_of_64_bits),
         cmocka_unit_test(every_bit_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

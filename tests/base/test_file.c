@@ -55,7 +55,7 @@ static void refuses(const char *name, enum status expected, const char *words) {
 }
 
 /* As `<(command)` and `command | fathom --config /dev/stdin` give them. */
-static void test_takes_a_pipe_that_is_open(void **state) {
+static void it_takes_a_pipe_that_is_open(void **state) {
     (void)state;
     for (size_t count = 99; count <= 101; count++) {
         struct bytes text = {"untouched", 9};
@@ -78,7 +78,7 @@ static void test_takes_a_pipe_that_is_open(void **state) {
     }
 }
 
-static void test_takes_a_file(void **state) {
+static void it_takes_a_file(void **state) {
     (void)state;
     struct bytes text;
     for (const char *content = "four"; *content; content++) {
@@ -94,7 +94,7 @@ static void test_takes_a_file(void **state) {
     free((void *)(uintptr_t)text.data);
 }
 
-static void test_refuses_what_is_too_large_or_not_there(void **state) {
+static void it_refuses_what_is_too_large_or_not_there(void **state) {
     (void)state;
     char large[102];
     memset(large, 'x', 101);
@@ -104,13 +104,13 @@ static void test_refuses_what_is_too_large_or_not_there(void **state) {
     refuses(in_folder("none"), STATUS_NOT_FOUND, "cannot open it: No such file");
 }
 
-static void test_waits_for_no_fifo(void **state) {
+static void it_waits_for_no_fifo(void **state) {
     (void)state;
     assert_int_equal(mkfifo(in_folder("it"), 0600), 0);
     refuses(in_folder("it"), STATUS_INVALID, "expected a regular file, found a FIFO (named pipe)");
 }
 
-static void test_refuses_directories_sockets_and_devices(void **state) {
+static void it_refuses_directories_sockets_and_devices(void **state) {
     (void)state;
     refuses(folder, STATUS_INVALID, "expected a regular file, found a directory");
     refuses("/dev/zero", STATUS_INVALID, "expected a regular file, found a device");
@@ -123,7 +123,7 @@ static void test_refuses_directories_sockets_and_devices(void **state) {
 }
 
 /* Also one that somebody writes to. */
-static void test_takes_nothing_from_a_fifo(void **state) {
+static void it_takes_nothing_from_a_fifo(void **state) {
     (void)state;
     assert_int_equal(mkfifo(in_folder("it"), 0600), 0);
     FILE *writer = fopen(in_folder("it"), "r+");
@@ -137,12 +137,12 @@ static void test_takes_nothing_from_a_fifo(void **state) {
 int main(void) {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_takes_a_file),
-        IN_FOLDER(test_takes_a_pipe_that_is_open),
-        IN_FOLDER(test_refuses_what_is_too_large_or_not_there),
-        IN_FOLDER(test_waits_for_no_fifo),
-        IN_FOLDER(test_refuses_directories_sockets_and_devices),
-        IN_FOLDER(test_takes_nothing_from_a_fifo),
+        IN_FOLDER(it_takes_a_file),
+        IN_FOLDER(it_takes_a_pipe_that_is_open),
+        IN_FOLDER(it_refuses_what_is_too_large_or_not_there),
+        IN_FOLDER(it_waits_for_no_fifo),
+        IN_FOLDER(it_refuses_directories_sockets_and_devices),
+        IN_FOLDER(it_takes_nothing_from_a_fifo),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

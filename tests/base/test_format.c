@@ -11,7 +11,7 @@
 
 #include "base/format.h"
 
-static void test_returns_what_was_written(void **state) {
+static void it_returns_what_was_written(void **state) {
     char out[8];
     assert_int_equal(format_text(out, sizeof out, "%d", 12345), 5);
     assert_string_equal(out, "12345");
@@ -19,7 +19,7 @@ static void test_returns_what_was_written(void **state) {
     assert_string_equal(out, "");
 }
 
-static void test_never_writes_past_the_end(void **state) {
+static void it_never_writes_past_the_end(void **state) {
     char out[10] = "zzzzzzzzz";
     assert_int_equal(format_text(out, 4, "%s", "abcdef"), 3);
     assert_string_equal(out, "abc");
@@ -30,8 +30,8 @@ static void test_never_writes_past_the_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_returns_what_was_written),
-        cmocka_unit_test(test_never_writes_past_the_end),
+        cmocka_unit_test(it_returns_what_was_written),
+        cmocka_unit_test(it_never_writes_past_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void bounds_are_inclusive(void **state) {
 }
 
 /* The bucket search relies on it, and so do readers of le="…". */
-static void scales_ascend(void **state) {
+static void the_bounds_of_a_scale_ascend(void **state) {
     (void)state;
     const struct histogram_scale *scales[] = {&histogram_times, &histogram_counts};
     for (int s = 0; s < 2; s++) {
@@ -46,7 +46,7 @@ static void scales_ascend(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bounds_are_inclusive),
-        cmocka_unit_test(scales_ascend),
+        cmocka_unit_test(the_bounds_of_a_scale_ascend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 
 /* Against a plain array, over many adds and removes at a full table: removal shifts entries, and a
  * mistake there loses keys that have nothing to do with the one removed. */
-static void agrees_with_an_array(void **state) {
+static void it_agrees_with_an_array(void **state) {
     (void)state;
     enum { CAPACITY = 64, KEYS = 200 };
     static char memory[1 << 16];
@@ -52,7 +52,7 @@ static void too_little_memory_is_said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_an_array),
+        cmocka_unit_test(it_agrees_with_an_array),
         cmocka_unit_test(too_little_memory_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

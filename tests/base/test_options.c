@@ -71,7 +71,7 @@ static void refuses(enum status status, const char *needle) {
     if (!strstr(error.text, needle)) fail_msg("'%s' lacks '%s'", error.text, needle);
 }
 
-static void test_fallbacks_fill_every_field(void **state) {
+static void fallbacks_fill_every_field(void **state) {
     assert_int_equal(PARSE(), STATUS_OK);
     assert_null(values.config);
     assert_string_equal(values.model, "models/tiny-r1");
@@ -87,7 +87,7 @@ static void test_fallbacks_fill_every_field(void **state) {
     assert_false(result.help);
 }
 
-static void test_values_are_read_in_both_spellings(void **state) {
+static void values_are_read_in_both_spellings(void **state) {
     assert_int_equal(PARSE("--model", "d", "--port=0", "--kv-memory", "1.5GB", "hello", "--json",
                            "--no-progress", "--temperature", "0.25", "--activations=fp8-f32"),
                      STATUS_OK);
@@ -107,7 +107,7 @@ static void test_values_are_read_in_both_spellings(void **state) {
     assert_string_equal(result.positional[0], "-");
 }
 
-static void test_bytes_know_their_units(void **state) {
+static void bytes_know_their_units(void **state) {
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -130,7 +130,7 @@ static void test_bytes_know_their_units(void **state) {
         refuses(PARSE("--kv-memory", bad[i]), "--kv-memory: expected bytes such as");
 }
 
-static void test_numbers_keep_their_bounds(void **state) {
+static void numbers_keep_their_bounds(void **state) {
     refuses(PARSE("--port", "65536"), "option --port: expected 0 to 65535, found '65536'");
     static const char *const bad[] = {"", "-1", "+1", " 1", "1x", "1.5", "99999999999999999999"};
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
@@ -143,7 +143,7 @@ static void test_numbers_keep_their_bounds(void **state) {
     refuses(PARSE("--json=1"), "expected true or false, found '1'");
 }
 
-static void test_unknown_names_are_fatal_and_named(void **state) {
+static void unknown_names_are_fatal_and_named(void **state) {
     refuses(PARSE("--kv-memroy", "1GiB"), "'--kv-memroy'; did you mean --kv-memory?");
     refuses(PARSE("--prt=1"), "'--prt'; did you mean --port?");
     refuses(PARSE("--frobnicate"), "'--frobnicate'; `fathom sample --help` lists");
@@ -158,14 +158,14 @@ static void test_unknown_names_are_fatal_and_named(void **state) {
     free(long_name);
 }
 
-static void test_a_missing_value_is_not_the_next_flag(void **state) {
+static void a_missing_value_is_not_the_next_flag(void **state) {
     refuses(PARSE("--model"), "--model needs a value");
     refuses(PARSE("--model", "--json"), "--model needs a value: --model=VALUE");
     assert_int_equal(PARSE("--model=--json"), STATUS_OK);
     assert_string_equal(values.model, "--json");
 }
 
-static void test_arguments_are_counted(void **state) {
+static void arguments_are_counted(void **state) {
     refuses(PARSE("a", "b"), "unexpected argument 'b'");
     static const struct option_table needy = {.command = "needy",
                                               .arguments = "DIR",
@@ -178,7 +178,7 @@ static void test_arguments_are_counted(void **state) {
 }
 
 /* As a flag, as a word of its own, again, and several at once. */
-static void test_experiments_are_set_by_name(void **state) {
+static void experiments_are_set_by_name(void **state) {
     assert_int_equal(PARSE("--experiment", "order=early", "--port=1"), STATUS_OK);
     assert_string_equal(values.order, "early");
     assert_int_equal(values.shuffle, 0);
@@ -190,7 +190,7 @@ static void test_experiments_are_set_by_name(void **state) {
     assert_string_equal(values.order, "early");
 }
 
-static void test_a_wrong_experiment_is_told_what_there_is(void **state) {
+static void a_wrong_experiment_is_told_what_there_is(void **state) {
     refuses(PARSE("--experiment", "odrer=early"),
             "unknown experiment 'odrer'; there are: order, shuffle");
     refuses(PARSE("--experiment", "port=1"), "unknown experiment 'port'"); /* not an experiment */
@@ -206,7 +206,7 @@ static void test_a_wrong_experiment_is_told_what_there_is(void **state) {
 }
 
 /* Also where a file says it, and whatever its value is. */
-static void test_an_experiment_is_no_option_of_its_own(void **state) {
+static void an_experiment_is_no_option_of_its_own(void **state) {
     refuses(PARSE("--order", "early"), "--order is now --experiment order=VALUE");
     refuses(PARSE("--order=sideways"), "--order is now --experiment order=VALUE");
     refuses(PARSE("--shuffle"), "--shuffle is now --experiment shuffle=VALUE");
@@ -224,7 +224,7 @@ static enum status read_fake(const char *path, const struct option_table *known,
     return options_set(known, "kv-memory", "8", out, cause);
 }
 
-static void test_flags_win_over_the_file(void **state) {
+static void flags_win_over_the_file(void **state) {
     const char *words[] = {"sample", "--port", "2", "--config", "x.yaml", NULL};
     assert_int_equal(parse(words, read_fake), STATUS_OK);
     assert_int_equal(values.port, 2);     /* the flag, though it stands before --config */
@@ -248,7 +248,7 @@ static const char *help_of(const struct option_table *of) {
 }
 
 /* --help wins over every mistake beside it and names each option with its default. */
-static void test_help_shows_every_row(void **state) {
+static void help_shows_every_row(void **state) {
     const char *text = help_of(&table);
     assert_non_null(strstr(text, "usage: fathom sample [options] [PROMPT]\n"));
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
@@ -272,7 +272,7 @@ static size_t place_of(const char *text, const char *part) {
 }
 
 /* A row's group says where it is printed, not its place in the table. */
-static void test_help_has_groups_in_order(void **state) {
+static void help_has_groups_in_order(void **state) {
     static const char *const order[] = {"\neveryday options:\n", "--config ",
                                         "--[no-]progress ",      "\nstorage:\n",
                                         "--kv-memory ",          "\nexperiments:\n",
@@ -290,7 +290,7 @@ static void test_help_has_groups_in_order(void **state) {
     assert_null(strstr(text, "everyday"));
 }
 
-static void test_help_is_wrapped_between_words(void **state) {
+static void help_is_wrapped_between_words(void **state) {
     static const struct option wide[] = {
         {"model", OPTION_TEXT, NULL,
          "one two three four five six seven eight nine ten eleven twelve thirteen fourteen",
@@ -319,7 +319,7 @@ static void test_help_is_wrapped_between_words(void **state) {
 }
 
 /* What is formatted is read back as it was: how a program hands its options to another. */
-static void test_values_can_be_handed_on(void **state) {
+static void values_can_be_handed_on(void **state) {
     assert_int_equal(PARSE("--port", "77", "--kv-memory", "3MiB", "--no-progress",
                            "--activations=fp8", "--temperature", "0.7", "--experiment=order=early"),
                      STATUS_OK);
@@ -347,21 +347,21 @@ static void test_values_can_be_handed_on(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fallbacks_fill_every_field),
-        cmocka_unit_test(test_values_are_read_in_both_spellings),
-        cmocka_unit_test(test_bytes_know_their_units),
-        cmocka_unit_test(test_numbers_keep_their_bounds),
-        cmocka_unit_test(test_unknown_names_are_fatal_and_named),
-        cmocka_unit_test(test_a_missing_value_is_not_the_next_flag),
-        cmocka_unit_test(test_arguments_are_counted),
-        cmocka_unit_test(test_experiments_are_set_by_name),
-        cmocka_unit_test(test_a_wrong_experiment_is_told_what_there_is),
-        cmocka_unit_test(test_an_experiment_is_no_option_of_its_own),
-        cmocka_unit_test(test_flags_win_over_the_file),
-        cmocka_unit_test(test_values_can_be_handed_on),
-        cmocka_unit_test(test_help_shows_every_row),
-        cmocka_unit_test(test_help_has_groups_in_order),
-        cmocka_unit_test(test_help_is_wrapped_between_words),
+        cmocka_unit_test(fallbacks_fill_every_field),
+        cmocka_unit_test(values_are_read_in_both_spellings),
+        cmocka_unit_test(bytes_know_their_units),
+        cmocka_unit_test(numbers_keep_their_bounds),
+        cmocka_unit_test(unknown_names_are_fatal_and_named),
+        cmocka_unit_test(a_missing_value_is_not_the_next_flag),
+        cmocka_unit_test(arguments_are_counted),
+        cmocka_unit_test(experiments_are_set_by_name),
+        cmocka_unit_test(a_wrong_experiment_is_told_what_there_is),
+        cmocka_unit_test(an_experiment_is_no_option_of_its_own),
+        cmocka_unit_test(flags_win_over_the_file),
+        cmocka_unit_test(values_can_be_handed_on),
+        cmocka_unit_test(help_shows_every_row),
+        cmocka_unit_test(help_has_groups_in_order),
+        cmocka_unit_test(help_is_wrapped_between_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

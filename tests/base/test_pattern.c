@@ -41,7 +41,7 @@ static void finds(struct bytes pattern_text, bool literal, struct bytes subject,
 #define FINDS(pattern, subject, from, start, end)                                                  \
     finds(BYTES_LITERAL(pattern), false, BYTES_LITERAL(subject), from, PATTERN_FOUND, start, end)
 
-static void test_finds_places(void **state) {
+static void a_pattern_is_found_where_it_stands(void **state) {
     FINDS("b+", "abba", 0, 1, 3);
     FINDS("b+", "abba", 2, 2, 3);
     FINDS("\\p{L}+", "1中é2", 0, 1, 6);
@@ -56,7 +56,7 @@ static void test_finds_places(void **state) {
 
 /* The interpreter, which takes over where machine code is forbidden, works in the scratch's memory.
  */
-static void test_finds_without_machine_code(void **state) {
+static void the_interpreter_finds_the_same(void **state) {
     static char long_run[100001];
     memset(long_run, 'a', sizeof long_run - 1);
     long_run[sizeof long_run - 1] = 'b';
@@ -69,7 +69,7 @@ static void test_finds_without_machine_code(void **state) {
     FINDS("(*NO_JIT)a+", "xaab", 0, 1, 3);
 }
 
-static void test_gives_up(void **state) {
+static void an_endless_search_gives_up(void **state) {
     static char subject[64];
     memset(subject, 'a', sizeof subject - 1);
     memcpy(subject + sizeof subject - 2, "bc", 2);
@@ -77,7 +77,7 @@ static void test_gives_up(void **state) {
           PATTERN_GAVE_UP, 0, 0);
 }
 
-static void test_refuses_what_is_no_pattern(void **state) {
+static void what_is_no_pattern_is_refused(void **state) {
     struct pattern *pattern = NULL;
     struct error error;
     assert_int_equal(pattern_open(&arena, BYTES_LITERAL("a[b"), false, "t.json", &pattern, &error),
@@ -92,10 +92,10 @@ static void test_refuses_what_is_no_pattern(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_finds_places, set_up),
-        cmocka_unit_test_setup(test_finds_without_machine_code, set_up),
-        cmocka_unit_test_setup(test_gives_up, set_up),
-        cmocka_unit_test_setup(test_refuses_what_is_no_pattern, set_up),
+        cmocka_unit_test_setup(a_pattern_is_found_where_it_stands, set_up),
+        cmocka_unit_test_setup(the_interpreter_finds_the_same, set_up),
+        cmocka_unit_test_setup(an_endless_search_gives_up, set_up),
+        cmocka_unit_test_setup(what_is_no_pattern_is_refused, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 #include "base/random.h"
 
 /* Known answers published with Random123 (kat_vectors, philox4x32 10). */
-static void test_philox_gives_the_published_answers(void **state) {
+static void philox_gives_the_published_answers(void **state) {
     static const struct {
         uint32_t counter[4], key[2], out[4];
     } cases[] = {
@@ -30,7 +30,7 @@ static void test_philox_gives_the_published_answers(void **state) {
     }
 }
 
-static void test_uniform_depends_on_each_coordinate(void **state) {
+static void uniform_depends_on_each_coordinate(void **state) {
     double first = random_uniform(1, 0, 0);
     assert_true(first == random_uniform(1, 0, 0));
     assert_true(first != random_uniform(2, 0, 0));
@@ -40,7 +40,7 @@ static void test_uniform_depends_on_each_coordinate(void **state) {
     assert_true(random_uniform(1, 1, 0) != random_uniform(1, 0, 1));
 }
 
-static void test_uniform_is_flat(void **state) {
+static void uniform_is_flat(void **state) {
     uint32_t buckets[64] = {0};
     for (uint32_t i = 0; i < 64000; i++) {
         double value = random_uniform(7, 0, i);
@@ -53,9 +53,9 @@ static void test_uniform_is_flat(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox_gives_the_published_answers),
-        cmocka_unit_test(test_uniform_depends_on_each_coordinate),
-        cmocka_unit_test(test_uniform_is_flat),
+        cmocka_unit_test(philox_gives_the_published_answers),
+        cmocka_unit_test(uniform_depends_on_each_coordinate),
+        cmocka_unit_test(uniform_is_flat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static void plain_digest(const void *data, size_t bytes, uint8_t out[SHA256_BYTE
 }
 
 /* FIPS 180-2, appendix B, and the empty message of NIST's test vectors. */
-static void agrees_with_the_published_vectors(void **state) {
+static void it_agrees_with_the_published_vectors(void **state) {
     static char million[1000000];
     memset(million, 'a', sizeof million);
     const struct {
@@ -99,7 +99,7 @@ static void hmac_agrees_with_the_published_vectors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_the_published_vectors),
+        cmocka_unit_test(it_agrees_with_the_published_vectors),
         cmocka_unit_test(pieces_and_twins_agree),
         cmocka_unit_test(hmac_agrees_with_the_published_vectors),
     };

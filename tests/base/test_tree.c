@@ -25,7 +25,7 @@ static const struct tree *parse(const char *text) {
     return root;
 }
 
-static void test_every_kind_is_read(void **state) {
+static void every_kind_is_read(void **state) {
     const struct tree *root = parse(
         "{\"s\":\"a\\u0000b\",\"i\":-7,\"r\":1.0,\"t\":true,\"f\":false,\"n\":null,\"a\":[1,2]}");
     struct bytes text;
@@ -51,7 +51,7 @@ static void test_every_kind_is_read(void **state) {
     assert_string_equal(tree_kind_name(tree_kind(tree_member(root, "f"))), "false");
 }
 
-static void test_absent_values_are_no_values(void **state) {
+static void absent_values_are_no_values(void **state) {
     struct bytes text = BYTES_LITERAL("kept");
     int64_t integer = 5;
     assert_null(tree_member(NULL, "x"));
@@ -62,7 +62,7 @@ static void test_absent_values_are_no_values(void **state) {
     assert_string_equal(text.data, "kept");
 }
 
-static void test_members_come_in_the_texts_order(void **state) {
+static void members_come_in_the_texts_order(void **state) {
     static const char *const names[] = {"z", "a", "m", "b"};
     const struct tree *root = parse("{\"z\":0,\"a\":1,\"m\":2,\"b\":3}"), *value;
     struct tree_cursor cursor = {0};
@@ -77,7 +77,7 @@ static void test_members_come_in_the_texts_order(void **state) {
     assert_int_equal(count, 4);
 }
 
-static void test_what_is_not_json_is_refused(void **state) {
+static void what_is_not_json_is_refused(void **state) {
     static const char *const texts[] = {"",
                                         "{",
                                         "[1,]",
@@ -98,7 +98,7 @@ static void test_what_is_not_json_is_refused(void **state) {
     }
 }
 
-static void test_depth_is_bounded(void **state) {
+static void depth_is_bounded(void **state) {
     char deep[8001];
     memset(deep, '[', 4000);
     memset(deep + 4000, ']', 4000);
@@ -115,7 +115,7 @@ static void test_depth_is_bounded(void **state) {
     free(large);
 }
 
-static void test_a_small_arena_refuses(void **state) {
+static void a_small_arena_refuses(void **state) {
     static const char text[] = "{\"a\":[1,2,3,4],\"b\":{\"c\":\"some text\"},\"d\":[[],[],[]]}";
     const struct tree *root = NULL;
     bool done = false;
@@ -130,7 +130,7 @@ static void test_a_small_arena_refuses(void **state) {
 }
 
 /* jansson's own handling of this writes beyond its buffers. */
-static void test_a_long_text_in_a_small_arena_refuses(void **state) {
+static void a_long_text_in_a_small_arena_refuses(void **state) {
     static char text[20000], small[40000];
     const struct tree *root = NULL;
     memset(text, 'x', sizeof text - 1);
@@ -144,13 +144,13 @@ static void test_a_long_text_in_a_small_arena_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind_is_read),
-        cmocka_unit_test(test_absent_values_are_no_values),
-        cmocka_unit_test(test_members_come_in_the_texts_order),
-        cmocka_unit_test(test_what_is_not_json_is_refused),
-        cmocka_unit_test(test_depth_is_bounded),
-        cmocka_unit_test(test_a_small_arena_refuses),
-        cmocka_unit_test(test_a_long_text_in_a_small_arena_refuses),
+        cmocka_unit_test(every_kind_is_read),
+        cmocka_unit_test(absent_values_are_no_values),
+        cmocka_unit_test(members_come_in_the_texts_order),
+        cmocka_unit_test(what_is_not_json_is_refused),
+        cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(a_small_arena_refuses),
+        cmocka_unit_test(a_long_text_in_a_small_arena_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static struct load_ideal ideal_of(const struct load_request *requests, size_t co
     }
 
 /* What is shared counts up to the token; a cache of blocks of 64 has the whole ones of it. */
-static void beginnings_count(void **state) {
+static void shared_beginnings_count_by_token_and_by_whole_block(void **state) {
     (void)state;
     const struct {
         struct load_request second;
@@ -69,7 +69,7 @@ static void nothing_is_forgotten(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beginnings_count),
+        cmocka_unit_test(shared_beginnings_count_by_token_and_by_whole_block),
         cmocka_unit_test(nothing_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

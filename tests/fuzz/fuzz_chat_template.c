@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "parts.h"
 #include "serving/text/chat_template.h"
 #include "serving/text/utf8.h"
 
@@ -79,16 +80,6 @@ static void prepare(void) {
         !tokenizer_open(&arena, &scratch, (struct bytes){json, count}, "json", &tokenizer, &error));
     encode_scratch = tokenizer_scratch_create(&arena, TEXT_BYTES);
     check(encode_scratch != NULL);
-}
-
-/* Takes what stands before the next 0xFF, or all. */
-static struct bytes next_part(struct bytes *rest) {
-    const char *end = memchr(rest->data, 0xFF, rest->count);
-    size_t count = end ? (size_t)(end - rest->data) : rest->count;
-    struct bytes part = {rest->data, count};
-    count += end != NULL;
-    *rest = (struct bytes){rest->data + count, rest->count - count};
-    return part;
 }
 
 struct conversation {

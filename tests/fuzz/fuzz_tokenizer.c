@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "parts.h"
 #include "serving/text/token_stream.h"
 #include "serving/text/utf8.h"
 
@@ -25,16 +26,6 @@ static char json_room[JSON_BYTES_MAX], repaired[3 * TEXT_BYTES_MAX], decoded[3 *
 static uint32_t ids[3 * TEXT_BYTES_MAX];
 static void *arena_memory, *scratch_memory;
 static struct tokenizer_scratch *encode_scratch; /* of all inputs, as a server's is of all texts */
-
-/* Takes what stands before the next 0xFF, or all. */
-static struct bytes next_part(struct bytes *rest) {
-    const char *end = memchr(rest->data, 0xFF, rest->count);
-    size_t count = end ? (size_t)(end - rest->data) : rest->count;
-    struct bytes part = {rest->data, count};
-    count += end != NULL;
-    *rest = (struct bytes){rest->data + count, rest->count - count};
-    return part;
-}
 
 static void put(size_t *count, struct bytes text) {
     check(text.count <= JSON_BYTES_MAX - *count);

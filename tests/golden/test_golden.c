@@ -298,14 +298,14 @@ static void expect_exact(const char *directory, enum kernel_level level) {
 
 static char cases[GOLDEN_CASES_MAX][512];
 
-static void test_f32_meets_every_golden(void **state) {
+static void f32_meets_every_golden(void **state) {
     uint32_t count = golden_cases(cases);
     assert_true(count >= 3);
     for (uint32_t i = 0; i < count; i++)
         expect_exact(cases[i], kernels_detect());
 }
 
-static void test_f32_meets_a_golden_at_every_level(void **state) {
+static void f32_meets_a_golden_at_every_level(void **state) {
     char directory[512];
     snprintf(directory, sizeof directory, "%s/v2lite-softmax-greedy-yarn", golden_home());
     for (int level = 0; level <= (int)kernels_detect(); level++)
@@ -313,7 +313,7 @@ static void test_f32_meets_a_golden_at_every_level(void **state) {
 }
 
 /* Compare only quiet positions of short prompts; 80 % of them within 1e-3. */
-static void test_quantized_activations_meet_the_pass_rule(void **state) {
+static void quantized_activations_meet_the_pass_rule(void **state) {
     uint32_t count = golden_cases(cases), files = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct tree *root = golden_read(cases[i], "golden_actq_absorb.json");
@@ -385,7 +385,7 @@ static void expect_not_absurd(const struct outcome *outcome) {
     assert_true(outcome->greedy_equal * 2 >= outcome->greedy_count);
 }
 
-static void test_rounded_modes_stay_near(void **state) {
+static void rounded_modes_stay_near(void **state) {
     const struct tree *measured = golden_read(golden_home(), "deviations.json");
     uint32_t count = golden_cases(cases);
     for (size_t i = 0; i < ARRAY_COUNT(rounded) * count; i++) {
@@ -444,10 +444,10 @@ static int measure(void) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32_meets_every_golden),
-        cmocka_unit_test(test_f32_meets_a_golden_at_every_level),
-        cmocka_unit_test(test_quantized_activations_meet_the_pass_rule),
-        cmocka_unit_test(test_rounded_modes_stay_near),
+        cmocka_unit_test(f32_meets_every_golden),
+        cmocka_unit_test(f32_meets_a_golden_at_every_level),
+        cmocka_unit_test(quantized_activations_meet_the_pass_rule),
+        cmocka_unit_test(rounded_modes_stay_near),
     };
     if (argc > 1) return strcmp(argv[1], "measure") == 0 ? measure() : 2;
     return cmocka_run_group_tests(tests, NULL, NULL);

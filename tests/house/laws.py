@@ -11,7 +11,9 @@
   names    ROOT                 a file's basename, and what a header's struct or enum is called, are found once
   comments ROOT                 comments and helps stand alone; rulers have one form
   words    ROOT                 licence line first; no path of a build machine anywhere
-  mirrors  ROOT                 every src/*.c has its test file, or stands in tests/house/covered.txt
+  mirrors  ROOT                 every src/*.c has its test file (tests_of says which), or stands in
+                                tests/house/covered.txt, which is short
+  cases    ROOT                 the name of a test's case is a sentence
   tour     ROOT                 every stop of docs/tour.md is a function of that file
   documents ROOT                short ones stay short, links between *.md lead to a file and a heading
 
@@ -28,6 +30,7 @@ FLOW = re.compile(r"src/compute/model/(batch|draft|forward|mtp|plan_check|stages
 VALUES = ("compute/model/compute_cpu.h", "compute/model/scratch.h")
 PURE_ROOMS = ("contract", "serving", "simulate") # each with the rooms in it
 FILE_LINES_MAX = 1000
+COVERED_MAX = 59
 FUNCTION_LINES_MAX = 70
 
 breaches = []
@@ -353,6 +356,18 @@ def law_words(root):
 
 # --- mirrors ----------------------------------------------------------------------------------------
 
+VARIANT = re.compile(r"_(c|avx2|avx512|avx512bf16|cuda|none)$")
+
+
+def tests_of(path):
+    """Where a source's own test may be. Programs and benchmarks are tested from outside, as a whole. What one header has
+    for several instruction sets, or for builds with and without a library, is tested by that header's test."""
+    room, name = os.path.split(path[len("src/"):-len(".c")])
+    names = [name] + [VARIANT.sub("", name)] * bool(VARIANT.search(name))
+    tests = ["tests/%s/test_%s.c" % (room, each) for each in names]
+    return tests + ["tests/programs/test_%s.py" % name] * (room in ("programs", "bench"))
+
+
 def law_mirrors(root):
     covered = {}
     for line in read(root, "tests/house/covered.txt").splitlines():
@@ -360,25 +375,32 @@ def law_mirrors(root):
             source, test = line.split(None, 2)[:2]
             covered[source] = test
     for path in walk(root, ".c", under="src"):
-        folder, name = os.path.split(path)
-        elsewhere = [source for source in covered if fnmatch.fnmatch(path, source)]
-        test = "tests/%s/test_%s" % (folder[4:], name)
-        if os.path.exists(os.path.join(root, test)):
-            if path in covered:
-                breach("tests/house/covered.txt", "%s has %s: strike it out" % (path, test))
-        elif not elsewhere:
-            breach(path, "has neither %s nor a line in tests/house/covered.txt" % test)
-    for source, test in covered.items():
-        if not fnmatch.filter(walk(root, ".c", under="src"), source):
-            breach("tests/house/covered.txt", "%s does not exist" % source)
-        if not os.path.exists(os.path.join(root, test)):
-            breach("tests/house/covered.txt", "%s does not exist" % test)
-    for path in walk(root, ".c", under="tests"):
+        tests = tests_of(path)
+        own = [test for test in tests if os.path.exists(os.path.join(root, test))]
+        if own and path in covered:
+            breach("tests/house/covered.txt", "%s has %s: strike it out" % (path, own[0]))
+        if not own and path not in covered:
+            breach(path, "has neither %s nor a line in tests/house/covered.txt" % tests[0])
+    for each in [each for pair in covered.items() for each in pair]:
+        if not os.path.exists(os.path.join(root, each)):
+            breach("tests/house/covered.txt", "%s does not exist" % each)
+    if len(covered) > COVERED_MAX:
+        breach("tests/house/covered.txt", "%d sources; at most %d" % (len(covered), COVERED_MAX))
+    for path in walk(root, ".c", ".py", under="tests"):
         folder, name = os.path.split(path)
         if name.startswith("test_"):
             listed = read(root, folder + "/meson.build")
-            if name[5:-2] not in listed:
+            if os.path.splitext(name)[0][5:] not in listed:
                 breach(path, "is not in %s/meson.build, so it never runs" % folder)
+
+
+# --- cases ------------------------------------------------------------------------------------------
+
+def law_cases(root):
+    for path in walk(root, ".c", under="tests"):
+        for name in re.findall(r"^static void (\w+)\(void \*\*\w+\) \{", read(root, path), re.MULTILINE):
+            if name.startswith("test_") or name.count("_") < 2:
+                breach(path, "%s says not in a sentence what holds" % name)
 
 
 # --- documents --------------------------------------------------------------------------------------
@@ -422,7 +444,7 @@ def law_documents(root):
 
 LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity,
         "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "names": law_names,
-        "comments": law_comments, "words": law_words, "mirrors": law_mirrors, "tour": law_tour,
+        "comments": law_comments, "words": law_words, "mirrors": law_mirrors, "cases": law_cases, "tour": law_tour,
         "documents": law_documents}
 
 

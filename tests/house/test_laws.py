@@ -66,8 +66,9 @@ def expect(name, needle, plant, *arguments):
             failures.append("%s: expected '%s', found %d '%s'" % (name, needle, code, text))
 
 
-def planting(path, text):
-    return lambda root: write(root, path, text)
+def planting(*files):
+    """Writes files: path, text, path, text..."""
+    return lambda root: [write(root, *file) for file in zip(files[::2], files[1::2])]
 
 
 def text_laws():
@@ -128,10 +129,22 @@ def text_laws():
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see /wo" + "rk/main\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see ../sha" + "red/goldens/x\n"))
     expect("mirrors", "src/base/c.c: has neither tests/base/test_c.c", planting("src/base/c.c", LICENCE))
+    expect("mirrors", "src/bench/c.c: has neither tests/bench/test_c.c", planting("src/bench/c.c", LICENCE))
+    expect("mirrors", "tests/programs/test_c.py: strike it out", planting(
+        "src/bench/c.c", LICENCE, "tests/programs/test_c.py", LICENCE, "tests/programs/meson.build", "'c'",
+        "tests/house/covered.txt", "src/bench/c.c tests/programs/test_c.py\n"))
+    expect("mirrors", "tests/base/test_a.c: strike it out", planting(
+        "src/base/a_avx2.c", LICENCE, "tests/house/covered.txt", "src/base/a_avx2.c tests/base/test_a.c\n"))
+    expect("mirrors", "tests/base/test_z.py: is not in", planting("tests/base/test_z.py", LICENCE))
     expect("mirrors", "tests/base/test_z.c: is not in tests/base/meson.build",
            planting("tests/base/test_z.c", LICENCE))
     expect("mirrors", "src/base/a.c has tests/base/test_a.c: strike it out",
            planting("tests/house/covered.txt", "src/base/a.c tests/base/test_a.c\n"))
+    expect("mirrors", "60 sources; at most 59", planting(
+        "tests/house/covered.txt", "".join("src/base/%d.c tests/base/test_a.c\n" % i for i in range(60))))
+    for name in ("test_that_it_works", "it_works"):
+        expect("cases", name + " says not in a sentence", planting(
+            "tests/base/test_a.c", LICENCE + "static void %s(void **state) {\n}\n" % name))
     expect("tour", "no such file: src/base/gone.c",
            planting("docs/tour.md", "`src/base/gone.c:gone_one` is first.\n"))
     expect("tour", "src/base/a.c defines no function a_gone", planting(

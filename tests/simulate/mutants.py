@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 
-TEST = "tests/simulate/test_fleet"
+TEST = "tests/simulate/test_fleet_world"
 TIME_MAX = 900  # seconds; seeds take a tenth of one
 
 

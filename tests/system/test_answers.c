@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Unit and engine together on the model that comes with Fathom: an answer is the same to the last
  * token whether its request runs alone or among 31 others, with the prefix cache or without, on a
- * first or a second visit, when it is interrupted because pages run out, when it goes on at another
+ * first or a second visit, when it is answers_are_the_same_when_interrupted because pages run out, when it goes on at another
  * unit from any place, and with tokens drafted ahead or without: greedy and seeded, with penalties
  * and log probabilities, which are the same too; so are those of its prompt's tokens, to the last
  * bit those of the model's logits.
@@ -273,7 +273,7 @@ static struct answers run_all(const struct unit_options *options, uint32_t visit
     return answers;
 }
 
-static void among_others(void **state) {
+static void answers_are_the_same_among_others(void **state) {
     (void)state;
     struct unit_options options = unit_defaults();
     options.speculate = SPECULATE_ALWAYS;
@@ -286,7 +286,7 @@ static void among_others(void **state) {
 }
 
 /* The second visit finds every whole block before the last prompt token. */
-static void with_the_prefix_cache(void **state) {
+static void answers_are_the_same_with_the_prefix_cache(void **state) {
     (void)state;
     struct unit_options options = unit_defaults();
     options.prefix_cache = true;
@@ -306,7 +306,7 @@ static void crowd(struct unit_options *options) {
 }
 
 /* Eight pages for 32 requests of up to five; once without cache and drafts, once with both. */
-static void interrupted(void **state) {
+static void answers_are_the_same_when_interrupted(void **state) {
     (void)state;
     for (uint32_t cached = 0; cached < 2; cached++) {
         struct unit_options options = unit_defaults();
@@ -316,8 +316,9 @@ static void interrupted(void **state) {
         options.step_tokens_max = 128;
         crowd(&options);
         struct answers answers = run_all(&options, 1);
-        print_message("# cache %u: %u interrupted, %u tokens again, %u pages evicted\n", cached,
-                      (uint32_t)answers.load.totals.preemptions,
+        print_message("# cache %u: %u answers_are_the_same_when_interrupted, %u tokens again, %u "
+                      "pages evicted\n",
+                      cached, (uint32_t)answers.load.totals.preemptions,
                       (uint32_t)answers.load.totals.recomputed_tokens,
                       (uint32_t)answers.load.totals.evicted_pages);
         assert_true(answers.load.totals.preemptions > 0);
@@ -328,7 +329,7 @@ static void interrupted(void **state) {
 
 /* Every request goes on at a unit that has never seen it, each from another place: with drafts and
  * without, with few pages and with many. */
-static void continued_elsewhere(void **state) {
+static void answers_are_the_same_when_they_go_on_elsewhere(void **state) {
     (void)state;
     for (uint32_t round = 0; round < 3; round++) {
         struct unit_options options = unit_defaults();
@@ -410,9 +411,11 @@ static int close_engine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_of_the_true_logits), cmocka_unit_test(among_others),
-        cmocka_unit_test(with_the_prefix_cache),         cmocka_unit_test(interrupted),
-        cmocka_unit_test(continued_elsewhere),
+        cmocka_unit_test(scores_are_of_the_true_logits),
+        cmocka_unit_test(answers_are_the_same_among_others),
+        cmocka_unit_test(answers_are_the_same_with_the_prefix_cache),
+        cmocka_unit_test(answers_are_the_same_when_interrupted),
+        cmocka_unit_test(answers_are_the_same_when_they_go_on_elsewhere),
     };
     return cmocka_run_group_tests(tests, answer_all_alone, close_engine);
 }

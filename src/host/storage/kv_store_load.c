@@ -3,12 +3,13 @@
  * that layers arrive in the order in which they are needed. Group 0 brings a block's header page;
  * what arrives before it waits for its proof.
  */
-#include "base/check.h"
-#include "base/clock.h"
-#include "host/storage/kv_store_state.h"
+#include "host/storage/kv_store_load.h"
 
 #include <stdlib.h>
 #include <time.h>
+
+#include "base/check.h"
+#include "base/clock.h"
 
 #define TASKS_FOR_WRITES 16 /* that reads leave alone */
 #define READ_SAVED_S 0.01

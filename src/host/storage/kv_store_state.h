@@ -160,24 +160,6 @@ void kv_store_free_frame(struct kv_store *store, uint32_t index);
 void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t segment,
                    uint32_t slot, bool damaged);
 
-/* kv_store_load.c: begins what was asked for; gives reads, copies from frames; true: there is more
- * to copy at once. */
-void kv_store_begin_loads(struct kv_store *store);
-bool kv_store_feed_loads(struct kv_store *store);
-void kv_store_end_read(struct kv_store *store, struct kv_task *task);
-
-/* kv_store_write.c: takes blocks in (true: there are more); writes them; moves them out of segments
- * that are given up. */
-bool kv_store_take_keeps(struct kv_store *store);
-void kv_store_feed_writes(struct kv_store *store, int64_t now_ns);
-void kv_store_end_write(struct kv_store *store, struct kv_task *task);
-void kv_store_leave_stopped(struct kv_store *store);
-void kv_store_feed_moves(struct kv_store *store);
-void kv_store_end_move(struct kv_store *store, struct kv_task *task);
-void kv_store_compact(struct kv_store *store, int64_t now_ns);
-void kv_store_stop_moving(struct kv_store *store);
-void kv_store_queue_frame(struct kv_store *store, uint32_t index, bool first);
-
 /* Bytes a second, of which so many seconds' worth may be saved up; 0: no limit. */
 static inline void kv_allowance_refill(struct kv_allowance *allowance, uint64_t rate,
                                        double saved_s, int64_t now_ns) {
@@ -194,9 +176,5 @@ static inline int64_t kv_allowance_wake_ns(const struct kv_allowance *allowance,
     if (kv_allowance_allows(allowance, rate)) return INT64_MAX;
     return allowance->ns + 1000000 + (int64_t)(-allowance->bytes / (double)rate * 1e9);
 }
-
-/* When the thread must look again, at the latest. */
-int64_t kv_store_write_wake_ns(const struct kv_store *store);
-int64_t kv_store_read_wake_ns(const struct kv_store *store);
 
 #endif

@@ -4,6 +4,8 @@
  * And the way out: when the budget is spent, the segment worth least is removed at once; those of
  * its blocks that are worth more than most are read back from its open file and queued again.
  */
+#include "host/storage/kv_store_write.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +14,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "host/storage/kv_store_others.h"
-#include "host/storage/kv_store_state.h"
 
 #define KEEPS_AT_ONCE 2
 #define TRY_AGAIN_NS 10000000000
@@ -22,7 +23,7 @@
 
 /* ---- taking in ---- */
 
-void kv_store_queue_frame(struct kv_store *store, uint32_t index, bool first) {
+static void queue_frame(struct kv_store *store, uint32_t index, bool first) {
     struct kv_frame *frame = &store->frames[index];
     frame->state = FRAME_DIRTY;
     frame->next = first ? store->dirty_first : STORE_NONE;
@@ -83,7 +84,7 @@ static void take_in(struct kv_store *store, const struct kv_keep_ask *keep) {
         count_dropped(store);
         kv_store_free_frame(store, index);
     } else if (store->disk && store->writing != WRITING_OFF)
-        kv_store_queue_frame(store, index, false);
+        queue_frame(store, index, false);
     else
         frame->state = FRAME_CLEAN;
 }
@@ -313,7 +314,7 @@ void kv_store_end_move(struct kv_store *store, struct kv_task *task) {
     store_index_place(&store->index, block, STORE_NONE, STORE_NONE);
     store->stats.moved++;
     pthread_mutex_unlock(&store->lock);
-    kv_store_queue_frame(store, task->frame, true);
+    queue_frame(store, task->frame, true);
 }
 
 /* ---- writing ---- */

@@ -8,219 +8,122 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "contract/record_kv.h"
-
-/* A request's transfer. */
-struct kv_transfer {
-    struct request_id request;
-    uint32_t rank;
-    struct transfer_ticket ticket;
-    enum transfer_side side;
-    bool failed; /* it has no ticket; its end is still to be told */
-    uint32_t first_block, block_count, token_count;
-    struct page_id *pages; /* [block_count]; in: all; out: those named so far */
-    /* Out: the first whole_count blocks stand, the others are being written by `step`. Blocks are
-     * handed to the transport in parts, slice by slice: of the part [part_first, part_end) the
-     * first part_pushed slices of all blocks, and the next slice of those before part_at. */
-    uint32_t whole_count, part_first, part_end, part_pushed, part_at;
-    uint64_t step;
-    bool named, finished; /* all blocks; and the transport knows it */
-};
+#include "serving/cache/transfer_orders.h"
 
 struct kv_carrier {
     struct kv_carrier_options options;
     struct event *readable, *progress; /* of the transport, of the engine */
-    struct kv_transfer *transfers;     /* [count] */
-    uint32_t count, capacity;
+    struct transfer_orders orders;
 };
 
-static struct kv_transfer *find(struct kv_carrier *carrier, struct request_id request) {
-    for (uint32_t i = 0; i < carrier->count; i++)
-        if (request_id_equal(carrier->transfers[i].request, request)) return &carrier->transfers[i];
-    return NULL;
-}
-
-static struct kv_transfer *find_ticket(struct kv_carrier *carrier,
-                                       const struct transfer_ended *ended) {
-    for (uint32_t i = 0; i < carrier->count; i++)
-        if (carrier->transfers[i].side == ended->side &&
-            transfer_ticket_equal(carrier->transfers[i].ticket, ended->ticket))
-            return &carrier->transfers[i];
-    return NULL;
-}
-
-static struct kv_transfer *begin(struct kv_carrier *carrier, const struct record *record,
-                                 const uint64_t ticket[2], enum transfer_side side) {
-    if (carrier->count == carrier->capacity) {
-        carrier->capacity = carrier->capacity ? 2 * carrier->capacity : 16;
-        carrier->transfers =
-            realloc(carrier->transfers, carrier->capacity * sizeof *carrier->transfers);
-        check(carrier->transfers);
+static struct transfer_order *begin(struct kv_carrier *carrier, const struct record *record) {
+    struct transfer_orders *orders = &carrier->orders;
+    if (orders->count == orders->capacity) {
+        orders->capacity = orders->capacity ? 2 * orders->capacity : 16;
+        orders->orders = realloc(orders->orders, orders->capacity * sizeof *orders->orders);
+        check(orders->orders);
+        memset(orders->orders + orders->count, 0,
+               (orders->capacity - orders->count) * sizeof *orders->orders);
     }
-    struct kv_transfer *transfer = &carrier->transfers[carrier->count++];
-    *transfer = (struct kv_transfer){.request = record_request(record),
-                                     .rank = record_kv_rank(record),
-                                     .ticket = {.high = ticket[0], .low = ticket[1]},
-                                     .side = side};
-    return transfer;
+    return transfer_orders_begin(orders, record);
+}
+
+/* Room for so many pages more. */
+static void extend(struct transfer_order *order, uint32_t count) {
+    uint32_t all = order->block_count + count;
+    if (all <= order->page_capacity) return;
+    order->pages = realloc(order->pages, all * sizeof *order->pages);
+    order->page_capacity = all;
+    check(order->pages);
 }
 
 /* Its one and only end. */
-static void end(struct kv_carrier *carrier, struct kv_transfer *transfer, bool arrived,
+static void end(struct kv_carrier *carrier, struct transfer_order *order, bool arrived,
                 uint32_t blocks) {
-    struct record_kv_done done = {.record = record_head(RECORD_KV_DONE, sizeof done),
-                                  .request = transfer->request,
-                                  .rank = transfer->rank,
-                                  .arrived = arrived,
-                                  .blocks = blocks};
-    free(transfer->pages);
-    *transfer = carrier->transfers[--carrier->count];
+    struct record_kv_done done = transfer_orders_end(&carrier->orders, order, arrived, blocks);
     carrier->options.say(carrier->options.context, &done.record);
-}
-
-static void add_pages(struct kv_transfer *transfer, const struct page_id *pages, uint32_t count) {
-    uint32_t all = transfer->block_count + count;
-    if (count == 0) return;
-    transfer->pages = realloc(transfer->pages, all * sizeof *transfer->pages);
-    check(transfer->pages);
-    memcpy(transfer->pages + transfer->block_count, pages, count * sizeof *pages);
-    transfer->block_count = all;
-}
-
-static uint32_t rows_of(const struct kv_transfer *transfer, uint32_t block) {
-    return kv_block_rows(transfer->token_count, transfer->first_block + block);
 }
 
 /* ---- in ---- */
 
 static void expect(struct kv_carrier *carrier, const struct record_kv_expect *record) {
-    const struct kv_pages *pages = carrier->options.pages;
-    struct kv_transfer *transfer = begin(carrier, &record->record, record->ticket, TRANSFER_IN);
+    struct transfer_order *order = begin(carrier, &record->record);
     struct transfer_block *blocks = calloc(record->page_count, sizeof *blocks);
     struct error error;
     check(blocks);
-    transfer->first_block = record->first_block;
-    transfer->token_count = record->token_count;
-    add_pages(transfer, kv_expect_pages(record), record->page_count);
-    for (uint32_t i = 0; i < record->page_count; i++)
-        blocks[i] = (struct transfer_block){.page = transfer->pages[i],
-                                            .row_count = rows_of(transfer, i),
-                                            .slice_count = pages->slice_count};
+    extend(order, record->page_count);
+    transfer_order_expect(order, record, blocks);
     int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
-    if (kv_transport_expect(carrier->options.transport, transfer->ticket, blocks,
-                            record->page_count, deadline_ns, &error)) {
+    if (kv_transport_expect(carrier->options.transport, order->ticket, blocks, order->block_count,
+                            deadline_ns, &error)) {
         fprintf(stderr, "KV blocks cannot be received: %s\n", error.text);
-        end(carrier, transfer, false, 0);
+        end(carrier, order, false, 0);
     }
     free(blocks);
 }
 
 /* What has arrived says itself how far it reaches, as what was computed here does. */
-static void note_pages(struct kv_carrier *carrier, const struct kv_transfer *transfer,
+static void note_pages(struct kv_carrier *carrier, const struct transfer_order *order,
                        uint32_t block_count) {
     struct kv_pages pages = *carrier->options.pages;
     for (uint32_t i = 0; i < block_count; i++)
-        kv_pages_note(&pages, transfer->pages[i].index, rows_of(transfer, i));
+        kv_pages_note(&pages, order->pages[i].index, transfer_order_rows(order, i));
 }
 
 /* ---- out ---- */
 
-/* How many of the part's slices may be read. */
-static uint32_t part_slices(const struct kv_carrier *carrier, const struct kv_transfer *transfer) {
-    uint32_t all = carrier->options.pages->slice_count;
-    if (transfer->part_end <= transfer->whole_count) return all;
-    if (!carrier->options.progress) return 0;
-    uint32_t written = step_progress_written(carrier->options.progress, transfer->step);
-    return written < all ? written : all;
-}
-
-static bool part_is_done(const struct kv_carrier *carrier, const struct kv_transfer *transfer) {
-    return transfer->part_first == transfer->part_end ||
-           transfer->part_pushed == carrier->options.pages->slice_count;
-}
-
-/* The next part is what stands already, or what is being made. */
-static void next_part(struct kv_transfer *transfer) {
-    bool stands = transfer->part_end < transfer->whole_count;
-    transfer->part_first = transfer->part_at = transfer->part_end;
-    transfer->part_end = stands ? transfer->whole_count : transfer->block_count;
-    transfer->part_pushed = 0;
-}
-
-static enum status push_slice(struct kv_carrier *carrier, struct kv_transfer *transfer) {
-    const struct kv_pages *pages = carrier->options.pages;
-    uint32_t block = transfer->part_at, slice = transfer->part_pushed;
-    enum status status = kv_transport_push(
-        carrier->options.transport, transfer->ticket, block, slice,
-        kv_pages_slice(pages, transfer->pages[block].index, slice), rows_of(transfer, block));
-    if (status) return status;
-    if (++transfer->part_at < transfer->part_end) return STATUS_OK;
-    transfer->part_at = transfer->part_first;
-    transfer->part_pushed++;
-    return STATUS_OK;
-}
-
 /* Hands over as much as is written and the transport takes, which calls again when it has room. */
-static void push_on(struct kv_carrier *carrier, struct kv_transfer *transfer) {
-    for (;;) {
-        if (part_is_done(carrier, transfer)) {
-            if (transfer->part_end == transfer->block_count) break;
-            next_part(transfer);
-        }
-        if (transfer->part_pushed >= part_slices(carrier, transfer)) return;
-        if (push_slice(carrier, transfer)) return; /* full; or it has ended, and says so */
+static void push_on(struct kv_carrier *carrier, struct transfer_order *order) {
+    struct kv_transport *transport = carrier->options.transport;
+    struct step_progress *progress = carrier->options.progress;
+    uint32_t block, slice, written = progress ? step_progress_written(progress, order->step) : 0;
+    while (transfer_order_next(order, written, &block, &slice)) {
+        void *memory = kv_pages_slice(carrier->options.pages, order->pages[block].index, slice);
+        if (kv_transport_push(transport, order->ticket, block, slice, memory,
+                              transfer_order_rows(order, block)))
+            return; /* full; or it has ended, and says so */
+        transfer_order_advance(order);
     }
-    if (!transfer->named || transfer->finished) return;
-    transfer->finished = true;
-    if (kv_transport_finish(carrier->options.transport, transfer->ticket, NULL, 0))
+    if (transfer_order_finish(order) && kv_transport_finish(transport, order->ticket, NULL, 0))
         return; /* it has ended, and says so */
-}
-
-/* True if it waits for the engine. */
-static bool follows(const struct kv_carrier *carrier, const struct kv_transfer *transfer) {
-    bool all = transfer->part_end == transfer->block_count && part_is_done(carrier, transfer);
-    return transfer->side == TRANSFER_OUT && transfer->whole_count < transfer->block_count && !all;
 }
 
 /* All that can go on now. The engine wakes us while blocks are being made that are not all in the
  * transport's hands; what it has written before it knew that is looked at behind it. */
 static void push_all(struct kv_carrier *carrier) {
-    bool follow = false;
-    for (uint32_t i = 0; i < carrier->count && carrier->options.progress; i++)
-        follow |= follows(carrier, &carrier->transfers[i]);
-    if (carrier->options.progress) step_progress_watch(carrier->options.progress, follow);
-    for (uint32_t i = 0; i < carrier->count; i++)
-        if (carrier->transfers[i].side == TRANSFER_OUT) push_on(carrier, &carrier->transfers[i]);
+    struct transfer_orders *orders = &carrier->orders;
+    bool wait = false;
+    for (uint32_t i = 0; i < orders->count; i++)
+        wait |= transfer_order_waits(&orders->orders[i]);
+    if (carrier->options.progress) step_progress_watch(carrier->options.progress, wait);
+    for (uint32_t i = 0; i < orders->count; i++)
+        if (orders->orders[i].side == TRANSFER_OUT) push_on(carrier, &orders->orders[i]);
 }
 
 static void push(struct kv_carrier *carrier, const struct record_kv_push *record) {
-    struct kv_transfer *transfer = find(carrier, record->request);
+    struct transfer_order *order = transfer_orders_find(&carrier->orders, record->request);
     struct error error;
-    if (!transfer && !record->first) return; /* it has ended meanwhile */
-    if (!transfer) {
-        transfer = begin(carrier, &record->record, record->route.ticket, TRANSFER_OUT);
-        transfer->first_block = record->first_block;
+    if (!order && !record->first) return; /* it has ended meanwhile */
+    if (!order) {
+        order = begin(carrier, &record->record);
         int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
-        if (kv_transport_offer(carrier->options.transport, transfer->ticket, record->route.address,
+        if (kv_transport_offer(carrier->options.transport, order->ticket, record->route.address,
                                deadline_ns, &error)) {
             fprintf(stderr, "KV blocks cannot be sent: %s\n", error.text);
-            end(carrier, transfer, false, 0);
+            end(carrier, order, false, 0);
             return;
         }
     }
-    transfer->token_count = record->token_count;
-    add_pages(transfer, kv_push_pages(record), record->page_count);
-    transfer->whole_count = transfer->block_count - record->making_count;
-    transfer->step = record->step;
-    transfer->named = record->last;
+    extend(order, record->page_count);
+    transfer_order_push(order, record);
     push_all(carrier);
 }
 
 /* ---- both ---- */
 
 static void cancel(struct kv_carrier *carrier, struct request_id request) {
-    struct kv_transfer *transfer = find(carrier, request);
-    if (transfer) kv_transport_cancel(carrier->options.transport, transfer->side, transfer->ticket);
+    const struct transfer_order *order = transfer_orders_find(&carrier->orders, request);
+    if (order) kv_transport_cancel(carrier->options.transport, order->side, order->ticket);
 }
 
 void kv_carrier_take(struct kv_carrier *carrier, const struct record *record) {
@@ -239,24 +142,24 @@ void kv_carrier_take(struct kv_carrier *carrier, const struct record *record) {
     }
 }
 
-static void say_failure(const struct kv_transfer *transfer, const struct transfer_ended *ended) {
+static void say_failure(const struct transfer_order *order, const struct transfer_ended *ended) {
     if (ended->side == TRANSFER_OUT)
         fprintf(stderr, "KV blocks did not all arrive: %s\n", ended->reason);
     else
         fprintf(stderr, "%u of %u KV blocks arrived, the others are loaded or computed again: %s\n",
-                ended->blocks, transfer->block_count, ended->reason);
+                ended->blocks, order->block_count, ended->reason);
 }
 
 static void on_readable(evutil_socket_t file, short what, void *context) {
     struct kv_carrier *carrier = context;
     struct transfer_ended ended;
     while (kv_transport_next(carrier->options.transport, &ended)) {
-        struct kv_transfer *transfer = find_ticket(carrier, &ended);
+        struct transfer_order *order = transfer_orders_ended(&carrier->orders, &ended);
         bool arrived = ended.end == TRANSFER_DONE;
-        if (!transfer) continue;
-        if (!arrived && ended.end != TRANSFER_CANCELLED) say_failure(transfer, &ended);
-        if (ended.side == TRANSFER_IN) note_pages(carrier, transfer, ended.blocks);
-        end(carrier, transfer, arrived, ended.blocks);
+        if (!order) continue;
+        if (!arrived && ended.end != TRANSFER_CANCELLED) say_failure(order, &ended);
+        if (ended.side == TRANSFER_IN) note_pages(carrier, order, ended.blocks);
+        end(carrier, order, arrived, ended.blocks);
     }
     push_all(carrier);
 }
@@ -281,6 +184,7 @@ enum status kv_carrier_open(const struct kv_carrier_options *options, struct eve
     if (carrier) {
         struct step_progress *progress = options->progress;
         carrier->options = *options;
+        carrier->orders.slice_count = options->pages->slice_count;
         carrier->readable =
             listen_to(carrier, base, kv_transport_file(options->transport), on_readable);
         if (progress)
@@ -296,14 +200,14 @@ enum status kv_carrier_open(const struct kv_carrier_options *options, struct eve
 
 void kv_carrier_close(struct kv_carrier *carrier) {
     if (!carrier) return;
-    for (uint32_t i = 0; i < carrier->count; i++)
-        free(carrier->transfers[i].pages);
+    for (uint32_t i = 0; i < carrier->orders.capacity; i++)
+        free(carrier->orders.orders[i].pages);
     if (carrier->readable) event_free(carrier->readable);
     if (carrier->progress) event_free(carrier->progress);
-    free(carrier->transfers);
+    free(carrier->orders.orders);
     free(carrier);
 }
 
 uint32_t kv_carrier_count(const struct kv_carrier *carrier) {
-    return carrier->count;
+    return carrier->orders.count;
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a unit says of its KV blocks' travels, done: KV_EXPECT, KV_PUSH and KV_CANCEL become calls
  * of a KV transport (host/transfer/kv_transport.h) on one rank's pages, and a ticket's end becomes
- * KV_DONE. Blocks that a step is making leave layer by layer, as the engine says that they are
- * written, never before: what arrives counts, whatever becomes of step and transfer. The transfer
- * is finished when the unit has named all blocks, after the last step.
- *
- * Each request has at most one transfer at a rank, in or out. It begins with its EXPECT or its
- * first PUSH and ends with exactly one KV_DONE; what is said of it after that is too late and left
- * out. Lives in the event loop's thread; the transport has one of its own.
+ * KV_DONE. serving/cache/transfer_orders.h says which slice leaves when. What arrives counts,
+ * whatever becomes of step and transfer. What is said of a transfer after its KV_DONE is too late
+ * and left out. Lives in the event loop's thread; the transport has one of its own.
  */
 #ifndef HOST_TRANSFER_KV_CARRIER_H
 #define HOST_TRANSFER_KV_CARRIER_H

@@ -19,7 +19,7 @@ static uint64_t sum_of(const char *data, size_t bytes, size_t piece) {
     return move_checksum_end(&sum);
 }
 
-static void test_sums(void **state) {
+static void a_sum_follows_from_bytes_and_their_places(void **state) {
     char data[1000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)(i * i + 3 * i);
@@ -45,6 +45,6 @@ static void test_sums(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_sum_follows_from_bytes_and_their_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,7 @@ static uint32_t count_wrong(void) {
     return wrong;
 }
 
-static void test_pieces(void **state) {
+static void pieces_arrive_whole_and_damage_is_noticed(void **state) {
     struct move_transport *transport;
     struct error error;
     open_pieces();
@@ -116,7 +116,7 @@ static void test_pieces(void **state) {
     }
 }
 
-static void test_rate(void **state) {
+static void bytes_go_no_faster_than_the_limit(void **state) {
     struct move_transport *transport;
     struct error error;
     size_t through = 0;
@@ -132,6 +132,7 @@ static void test_rate(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_rate)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_arrive_whole_and_damage_is_noticed),
+                                       cmocka_unit_test(bytes_go_no_faster_than_the_limit)};
     return on_ranks("move_transport", tests, ARRAY_COUNT(tests));
 }

@@ -179,7 +179,7 @@ static void run_case(uint32_t experts, uint32_t per_token, uint32_t redundant, u
     placement_close(&placement);
 }
 
-static void test_random_rounds(void **state) {
+static void every_row_reaches_its_expert_and_comes_back(void **state) {
     run_case(12, 3, 0, 0);
     run_case(12, 3, 5, 3);
     run_case(7, 7, 20, 1);
@@ -198,7 +198,7 @@ static uint32_t leave_out(struct exchange **exchanges, uint32_t count, const str
 
 /* Several exchanges on one slow link. Each rank takes them in the order in which they come to it,
  * and none has to wait for what has arrived. */
-static void test_lanes_on_a_slow_link(void **state) {
+static void lanes_share_a_slow_link_in_their_order(void **state) {
     static struct round rounds[LANES];
     struct exchange_link link = {.ns_per_byte = 20, .latency_ns = 20000};
     struct exchange *exchanges[LANES], *open[LANES];
@@ -241,7 +241,7 @@ static void test_lanes_on_a_slow_link(void **state) {
     placement_close(&placement);
 }
 
-static void test_steering(void **state) {
+static void messages_between_ranks_come_whole(void **state) {
     enum { LARGE = 1 << 20 };
     char *bytes = malloc(LARGE);
     size_t size;
@@ -269,8 +269,9 @@ static void test_steering(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_rounds),
-                                       cmocka_unit_test(test_lanes_on_a_slow_link),
-                                       cmocka_unit_test(test_steering)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_reaches_its_expert_and_comes_back),
+        cmocka_unit_test(lanes_share_a_slow_link_in_their_order),
+        cmocka_unit_test(messages_between_ranks_come_whole)};
     return on_ranks("mpi", tests, ARRAY_COUNT(tests));
 }

@@ -39,7 +39,7 @@ static void check_map(uint32_t experts, uint32_t ranks, uint32_t redundant, uint
     placement_close(&placement);
 }
 
-static void test_maps(void **state) {
+static void every_expert_has_its_slots(void **state) {
     check_map(64, 1, 0, 0);
     check_map(64, 2, 0, 7);
     check_map(64, 8, 3, 0);
@@ -49,7 +49,7 @@ static void test_maps(void **state) {
 }
 
 /* A rank without experts, and a layer that changed. */
-static void test_empty(void **state) {
+static void empty_slots_hold_nobody_and_layers_may_change(void **state) {
     struct placement placement;
     struct error error;
     uint32_t count;
@@ -72,7 +72,7 @@ static void test_empty(void **state) {
     placement_close(&placement);
 }
 
-static void test_holes(void **state) {
+static void maps_with_holes_are_refused(void **state) {
     struct placement placement;
     struct error error;
     assert_int_equal(placement_open(&placement, 1, 4, 2, 2, &error), STATUS_OK);
@@ -87,7 +87,8 @@ static void test_holes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_maps), cmocka_unit_test(test_holes),
-                                       cmocka_unit_test(test_empty)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_expert_has_its_slots), cmocka_unit_test(maps_with_holes_are_refused),
+        cmocka_unit_test(empty_slots_hold_nobody_and_layers_may_change)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include "compute/exchange/exchange.h"
 
-static void test_rows_and_the_way_back(void **state) {
+static void rows_stand_by_expert_and_find_their_way_back(void **state) {
     static const uint32_t experts[4][2] = {{0, 5}, {2, 5}, {0, 2}, {5, 6}};
     const struct exchange_options options = {.tokens_max = 8, .experts = 7, .experts_per_token = 2};
     struct exchange *exchange;
@@ -49,6 +49,7 @@ static void test_rows_and_the_way_back(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_and_the_way_back)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_stand_by_expert_and_find_their_way_back)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

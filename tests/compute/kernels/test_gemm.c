@@ -83,7 +83,7 @@ static void check_problem(const struct problem *p, const struct kernels *levels,
     levels_free(expected, p->c_bytes);
 }
 
-static void test_levels_agree(void **unused) {
+static void levels_agree_to_the_bit(void **unused) {
     static const uint32_t ms[] = {1, 2, 3, 4, 6, 7, 12, 13, 16, 31};
     static const uint32_t ns[] = {1, 7, 8, 9, 15, 16, 17, 31, 33, 64, 127, 128, 161};
     static const uint32_t ks[] = {1, 2, 63, 64, 191, 192, 193, 400};
@@ -100,7 +100,7 @@ static void test_levels_agree(void **unused) {
 }
 
 /* A row alone, and a product in two steps over k, give the same bits as all at once. */
-static void test_rows_and_stretches_do_not_matter(void **unused) {
+static void rows_and_stretches_do_not_matter(void **unused) {
     struct kernels levels[LEVELS_MAX];
     uint32_t count = levels_list(levels);
     uint64_t state = 12;
@@ -129,8 +129,8 @@ static void test_rows_and_stretches_do_not_matter(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels_agree),
-        cmocka_unit_test(test_rows_and_stretches_do_not_matter),
+        cmocka_unit_test(levels_agree_to_the_bit),
+        cmocka_unit_test(rows_and_stretches_do_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,26 +144,26 @@ static void check_fp8_linears(const struct tree *cases) {
         }
 }
 
-static void test_e4m3(void **unused) {
+static void e4m3_codes_are_those_of_the_goldens(void **unused) {
     for (uint32_t i = 0; i < operators_count; i++)
         check_e4m3(tree_member(operators[i], "e4m3"));
 }
 
-static void test_act_quant(void **unused) {
+static void quantized_activations_are_those_of_the_goldens(void **unused) {
     for (uint32_t i = 0; i < operators_count; i++)
         check_act_quant(tree_member(operators[i], "act_quant"));
 }
 
-static void test_fp8_linear(void **unused) {
+static void fp8_products_are_those_of_the_goldens(void **unused) {
     for (uint32_t i = 0; i < operators_count; i++)
         check_fp8_linears(tree_member(operators[i], "fp8_linear"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_e4m3),
-        cmocka_unit_test(test_act_quant),
-        cmocka_unit_test(test_fp8_linear),
+        cmocka_unit_test(e4m3_codes_are_those_of_the_goldens),
+        cmocka_unit_test(quantized_activations_are_those_of_the_goldens),
+        cmocka_unit_test(fp8_products_are_those_of_the_goldens),
     };
     return cmocka_run_group_tests(tests, read_goldens, NULL);
 }

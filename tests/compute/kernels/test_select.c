@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void test_names(void **unused) {
+static void each_level_is_found_by_its_name(void **unused) {
     static const char *const names[KERNEL_LEVEL_COUNT] = {"c", "avx2", "avx512", "avx512bf16"};
     enum kernel_level level;
     struct error error;
@@ -20,7 +20,7 @@ static void test_names(void **unused) {
     assert_non_null(strstr(error.text, "avx512bf16"));
 }
 
-static void test_tables(void **unused) {
+static void each_table_is_whole_and_says_what_it_is(void **unused) {
     enum kernel_level best = kernels_detect();
     for (int i = 0; i < KERNEL_LEVEL_COUNT; i++) {
         const struct kernels *table = NULL;
@@ -46,8 +46,8 @@ static void test_tables(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_tables),
+        cmocka_unit_test(each_level_is_found_by_its_name),
+        cmocka_unit_test(each_table_is_whole_and_says_what_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

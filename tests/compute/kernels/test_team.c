@@ -63,23 +63,23 @@ static void run_loops(uint32_t threads, uint32_t loops) {
     team_close(team);
 }
 
-static void test_every_item_once(void **unused) {
+static void every_item_runs_once(void **unused) {
     run_loops(1, 500);
     run_loops(2, 2000);
 }
 
-static void test_more_threads_than_cpus(void **unused) {
+static void more_threads_than_cpus_lose_nothing(void **unused) {
     run_loops(17, 300);
 }
 
-static void test_default_is_one_thread_a_cpu(void **unused) {
+static void the_default_is_one_thread_a_cpu(void **unused) {
     struct team *team;
     assert_int_equal(team_open(0, &team, NULL), STATUS_OK);
     assert_true(team_threads(team) >= 1);
     team_close(team);
 }
 
-static void test_too_many_threads(void **unused) {
+static void too_many_threads_are_refused(void **unused) {
     struct team *team;
     struct error error;
     assert_int_equal(team_open(1000000, &team, &error), STATUS_TOO_LARGE);
@@ -95,7 +95,7 @@ static double cpu_seconds_of_a_pause(void) {
 }
 
 /* On a busy machine the members may be late to begin, and to end, their spinning. */
-static void test_idle_team_burns_no_cpu(void **unused) {
+static void an_idle_team_burns_no_cpu(void **unused) {
     struct team *team;
     assert_int_equal(team_open(4, &team, NULL), STATUS_OK);
     bool idle = false;
@@ -107,11 +107,11 @@ static void test_idle_team_burns_no_cpu(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_item_once),
-        cmocka_unit_test(test_more_threads_than_cpus),
-        cmocka_unit_test(test_default_is_one_thread_a_cpu),
-        cmocka_unit_test(test_too_many_threads),
-        cmocka_unit_test(test_idle_team_burns_no_cpu),
+        cmocka_unit_test(every_item_runs_once),
+        cmocka_unit_test(more_threads_than_cpus_lose_nothing),
+        cmocka_unit_test(the_default_is_one_thread_a_cpu),
+        cmocka_unit_test(too_many_threads_are_refused),
+        cmocka_unit_test(an_idle_team_burns_no_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

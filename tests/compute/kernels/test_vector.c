@@ -112,7 +112,7 @@ static void check_kernel(const struct kernels *levels, uint32_t level_count, enu
     levels_free(first.z, z_bytes);
 }
 
-static void test_levels_agree(void **unused) {
+static void levels_agree_to_the_bit(void **unused) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
     uint64_t state = 21;
@@ -129,7 +129,7 @@ static void test_levels_agree(void **unused) {
 }
 
 /* Infinities and NaNs anywhere change nothing but what they must, and equally at every level. */
-static void test_levels_agree_on_specials(void **unused) {
+static void levels_agree_on_infinities_and_nans(void **unused) {
     static const float specials[] = {INFINITY, -INFINITY, NAN,     88.8f,    88.7f,     -87.3f,
                                      -87.4f,   447.9f,    3.4e38f, -3.4e38f, 0x1p-149f, 1e-4f};
     struct kernels levels[LEVELS_MAX];
@@ -154,7 +154,7 @@ static void test_levels_agree_on_specials(void **unused) {
 }
 
 /* All 2^32 floats in steps: exp is within an ulp and a half, and every level has the same bits. */
-static void test_exp(void **unused) {
+static void exp_is_right_to_an_ulp_and_a_half(void **unused) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
     double worst = 0;
@@ -181,7 +181,7 @@ static void test_exp(void **unused) {
 }
 
 /* The plain C twin against doubles. */
-static void test_twin_is_right(void **unused) {
+static void the_plain_twin_is_right(void **unused) {
     const struct kernels *c = &kernels_table_c;
     uint64_t state = 23;
     for (uint32_t turn = 0, n; (n = length_at(turn)); turn++) {
@@ -211,7 +211,7 @@ static void test_twin_is_right(void **unused) {
 
 /* Codes are what e4m3(x / s) says, with s by its formula; s as a power of two is the next one up.
  */
-static void test_quantize_is_right(void **unused) {
+static void quantized_codes_and_scales_are_right(void **unused) {
     uint64_t state = 24;
     for (int numbers = 0; numbers < NUMBERS_COUNT; numbers++)
         for (int power = 0; power < 2; power++) {
@@ -252,7 +252,7 @@ static void check_transpose(const struct kernels *level, uint32_t rows, uint32_t
     levels_free(y, y_bytes);
 }
 
-static void test_transpose(void **unused) {
+static void a_transposed_tile_is_the_tile(void **unused) {
     static const uint32_t sizes[] = {1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 192};
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
@@ -264,12 +264,12 @@ static void test_transpose(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels_agree),
-        cmocka_unit_test(test_levels_agree_on_specials),
-        cmocka_unit_test(test_exp),
-        cmocka_unit_test(test_twin_is_right),
-        cmocka_unit_test(test_quantize_is_right),
-        cmocka_unit_test(test_transpose),
+        cmocka_unit_test(levels_agree_to_the_bit),
+        cmocka_unit_test(levels_agree_on_infinities_and_nans),
+        cmocka_unit_test(exp_is_right_to_an_ulp_and_a_half),
+        cmocka_unit_test(the_plain_twin_is_right),
+        cmocka_unit_test(quantized_codes_and_scales_are_right),
+        cmocka_unit_test(a_transposed_tile_is_the_tile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

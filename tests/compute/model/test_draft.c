@@ -288,14 +288,14 @@ static void expect_exact(enum activations activations, uint32_t trials) {
     assert_true(right > 0 && right < made);
 }
 
-static void test_drafts_change_no_bit(void **state) {
+static void drafts_change_no_bit(void **state) {
     (void)state;
     expect_exact(ACTIVATIONS_BF16, 2);
     expect_exact(ACTIVATIONS_F32, 1);
 }
 
 /* The same prompt's MTP rows from a probe; the probe's own last position goes beyond. */
-static void test_a_probe_writes_the_same_rows(void **state) {
+static void a_probe_writes_the_same_rows(void **state) {
     (void)state;
     static uint32_t argmax[TOKENS_MAX];
     open_model(ACTIVATIONS_BF16, 2);
@@ -320,7 +320,7 @@ static void test_a_probe_writes_the_same_rows(void **state) {
 }
 
 /* Whoever took the slot over has none of the outputs before its first row: zeros, and no guess. */
-static void test_a_fresh_row_guesses_nothing(void **state) {
+static void a_fresh_row_guesses_nothing(void **state) {
     (void)state;
     open_model(ACTIVATIONS_BF16, 2);
     draw_prompts();
@@ -347,7 +347,7 @@ static void test_a_fresh_row_guesses_nothing(void **state) {
 }
 
 /* Drafts where none may be, and slots that do not exist. */
-static void test_bad_drafts_are_refused(void **state) {
+static void bad_drafts_are_refused(void **state) {
     (void)state;
     open_model(ACTIVATIONS_BF16, 1);
     const struct {
@@ -376,10 +376,10 @@ static void test_bad_drafts_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drafts_change_no_bit),
-        cmocka_unit_test(test_a_probe_writes_the_same_rows),
-        cmocka_unit_test(test_a_fresh_row_guesses_nothing),
-        cmocka_unit_test(test_bad_drafts_are_refused),
+        cmocka_unit_test(drafts_change_no_bit),
+        cmocka_unit_test(a_probe_writes_the_same_rows),
+        cmocka_unit_test(a_fresh_row_guesses_nothing),
+        cmocka_unit_test(bad_drafts_are_refused),
     };
     const char *source = getenv("FATHOM_SOURCE");
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");

@@ -42,7 +42,7 @@ static void check_row(enum row_form form, const float *x, const float *scales, u
         assert_memory_equal(back_scales, scales, divide_up(n, QUANT_GROUP) * sizeof *scales);
 }
 
-static void test_rows(void **state) {
+static void rows_come_out_as_they_went_in(void **state) {
     static const uint32_t sizes[] = {1, 5, 16, 96, 127, 128, 200, 256, ROW_MAX};
     float x[ROW_MAX], rounded[ROW_MAX], codes[ROW_MAX], scales[ROW_MAX / QUANT_GROUP + 1];
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -56,7 +56,7 @@ static void test_rows(void **state) {
 }
 
 /* Packing to BF16 is the rounding that one rank does in place. */
-static void test_rounding(void **state) {
+static void packing_rounds_as_one_rank_does(void **state) {
     float x[ROW_MAX], rounded[ROW_MAX], back[ROW_MAX];
     char wire[ROW_MAX * sizeof(float)];
     draw_row(x, ROW_MAX, 77);
@@ -66,7 +66,7 @@ static void test_rounding(void **state) {
     assert_memory_equal(back, rounded, sizeof back);
 }
 
-static void test_every_code(void **state) {
+static void every_e4m3_code_travels(void **state) {
     char wire[256 + 16];
     float x[256], scales[2] = {0.5f, 3};
     char again[256 + 16];
@@ -82,8 +82,9 @@ static void test_every_code(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_rounding),
-                                       cmocka_unit_test(test_every_code)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_come_out_as_they_went_in),
+                                       cmocka_unit_test(packing_rounds_as_one_rank_does),
+                                       cmocka_unit_test(every_e4m3_code_travels)};
     if (kernels_select(kernels_detect(), &kernels, NULL) != STATUS_OK) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,7 +226,7 @@ static void expect_invariance(const char *directory, enum activations activation
 
 static char odd[1024], made[1024];
 
-static void test_any_batch_any_chunks_any_threads(void **state) {
+static void any_batch_chunks_and_threads_give_the_same_bits(void **state) {
     const char *directories[] = {odd, made};
     for (size_t i = 0; i < ARRAY_COUNT(directories); i++)
         for (int level = lowest; level <= (int)kernels_detect(); level++)
@@ -234,7 +234,7 @@ static void test_any_batch_any_chunks_any_threads(void **state) {
                 expect_invariance(directories[i], (enum activations)mode, (enum kernel_level)level);
 }
 
-static void test_levels_of_one_numerics_agree(void **state) {
+static void levels_of_one_numerics_agree(void **state) {
     for (int mode = 0; mode < ACTIVATIONS_COUNT; mode++) {
         struct solo *plain = open_solo(made, (enum activations)mode, lowest, 2);
         uint32_t vocab = model_shape(solo_model(plain))->vocab;
@@ -297,8 +297,8 @@ static int remove_checkpoint(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_batch_any_chunks_any_threads),
-        cmocka_unit_test(test_levels_of_one_numerics_agree),
+        cmocka_unit_test(any_batch_chunks_and_threads_give_the_same_bits),
+        cmocka_unit_test(levels_of_one_numerics_agree),
     };
     const char *asked_for = getenv("FATHOM_SEEDS");
     if (asked_for) {

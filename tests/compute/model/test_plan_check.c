@@ -58,7 +58,7 @@ static void run(void) {
     assert_int_equal(result->row_count, plan->row_count);
 }
 
-static void test_a_good_plan_is_answered(void **state) {
+static void a_good_plan_is_answered(void **state) {
     make_plan();
     run();
     assert_int_equal(result->failed, 0);
@@ -75,7 +75,7 @@ static void test_a_good_plan_is_answered(void **state) {
 static void expect_refused(const char *word);
 
 /* The same row with logprobs, with a bias, with a penalty: what the engine says of its choice. */
-static void test_choices_follow_biases_and_are_told(void **state) {
+static void choices_follow_biases_and_are_told(void **state) {
     make_plan();
     run();
     uint32_t best = step_result_rows(result)[0].tokens[0]; /* temperature 0 */
@@ -113,7 +113,7 @@ static void test_choices_follow_biases_and_are_told(void **state) {
     expect_refused("history");
 }
 
-static void test_headers_of_written_pages(void **state) {
+static void written_pages_say_what_they_hold(void **state) {
     make_plan();
     run();
     const struct model *model = engine_model(engine);
@@ -142,7 +142,7 @@ static void expect_refused(const char *word) {
         expect_refused(word);                                                                      \
     } while (0)
 
-static void test_bad_plans_are_refused(void **state) {
+static void bad_plans_are_refused(void **state) {
     REFUSED("form", row->form = 7);
     REFUSED("number of tokens", row->token_count = 0);
     REFUSED("number of tokens", row->token_count = UINT32_MAX);
@@ -184,7 +184,7 @@ static int close_engine(void **state) {
     return 0;
 }
 
-static void test_too_little_kv_memory(void **state) {
+static void too_little_kv_memory_is_refused(void **state) {
     char directory[1024];
     struct engine *other = NULL;
     snprintf(directory, sizeof directory, "%s/v3-fp8-odd-noq-g1-noyarn",
@@ -200,11 +200,11 @@ static void test_too_little_kv_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_good_plan_is_answered),
-        cmocka_unit_test(test_choices_follow_biases_and_are_told),
-        cmocka_unit_test(test_headers_of_written_pages),
-        cmocka_unit_test(test_bad_plans_are_refused),
-        cmocka_unit_test(test_too_little_kv_memory),
+        cmocka_unit_test(a_good_plan_is_answered),
+        cmocka_unit_test(choices_follow_biases_and_are_told),
+        cmocka_unit_test(written_pages_say_what_they_hold),
+        cmocka_unit_test(bad_plans_are_refused),
+        cmocka_unit_test(too_little_kv_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -79,7 +79,7 @@ static void expect_golden(const struct tree *golden) {
     }
 }
 
-static void test_goldens(void **state) {
+static void choices_are_those_of_the_goldens(void **state) {
     const struct tree *operators[GOLDEN_OPERATORS_MAX];
     uint32_t count = golden_operators(operators);
     for (uint32_t k = 0; k < count; k++) {
@@ -99,7 +99,7 @@ static const struct shape small = {.experts = 8,
                                    .normalize_weights = true,
                                    .routed_scaling = 2};
 
-static void test_ties_go_to_the_lowest_ids(void **state) {
+static void ties_go_to_the_lowest_ids(void **state) {
     const float logits[8] = {0};
     uint32_t experts[3];
     float weights[3];
@@ -111,7 +111,7 @@ static void test_ties_go_to_the_lowest_ids(void **state) {
 }
 
 /* All biased scores are negative; a dropped group masked with 0 would win. */
-static void test_a_dropped_group_cannot_win(void **state) {
+static void a_dropped_group_cannot_win(void **state) {
     const float bias[8] = {-2, -2, -3, -3, -9, -2.1f, -9, -9}, logits[8] = {0};
     uint32_t experts[3];
     float weights[3];
@@ -121,7 +121,7 @@ static void test_a_dropped_group_cannot_win(void **state) {
     assert_int_equal(experts[2], 2); /* not 5: its group scores -11.1 */
 }
 
-static void test_v2_normalizes_or_scales(void **state) {
+static void v2_normalizes_or_scales_its_weights(void **state) {
     struct shape shape = {.is_v2 = true,
                           .experts = 4,
                           .experts_per_token = 2,
@@ -140,7 +140,7 @@ static void test_v2_normalizes_or_scales(void **state) {
     assert_true(fabsf(weights[0] - 0.5f) < 1e-6f);
 }
 
-static void test_wild_logits_stay_inside(void **state) {
+static void wild_logits_stay_inside(void **state) {
     static const float wild[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0};
     for (uint32_t trial = 0; trial < 200; trial++) {
         float logits[8], weights[3];
@@ -154,11 +154,11 @@ static void test_wild_logits_stay_inside(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),
-        cmocka_unit_test(test_ties_go_to_the_lowest_ids),
-        cmocka_unit_test(test_a_dropped_group_cannot_win),
-        cmocka_unit_test(test_v2_normalizes_or_scales),
-        cmocka_unit_test(test_wild_logits_stay_inside),
+        cmocka_unit_test(choices_are_those_of_the_goldens),
+        cmocka_unit_test(ties_go_to_the_lowest_ids),
+        cmocka_unit_test(a_dropped_group_cannot_win),
+        cmocka_unit_test(v2_normalizes_or_scales_its_weights),
+        cmocka_unit_test(wild_logits_stay_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

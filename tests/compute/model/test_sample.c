@@ -26,7 +26,7 @@ static uint32_t sample(struct sampling sampling, uint32_t position) {
     return sample_token(logits, VOCAB, &sampling, position, scratch);
 }
 
-static void test_greedy_takes_the_first_of_the_largest(void **state) {
+static void greedy_takes_the_first_of_the_largest(void **state) {
     set_logits(-1);
     logits[17] = logits[250] = 3;
     assert_int_equal(sample((struct sampling){.temperature = 0, .top_p = 1}, 0), 17);
@@ -34,7 +34,7 @@ static void test_greedy_takes_the_first_of_the_largest(void **state) {
     assert_int_equal(sample((struct sampling){.temperature = 0, .top_p = 1}, 0), 17);
 }
 
-static void test_top_k_and_top_p_cut(void **state) {
+static void top_k_and_top_p_cut(void **state) {
     set_logits(-20);
     logits[5] = 2;
     logits[9] = 1;
@@ -59,7 +59,7 @@ static void test_top_k_and_top_p_cut(void **state) {
     assert_int_equal(sample((struct sampling){.temperature = 1, .top_p = 0, .seed = 4}, 2), 5);
 }
 
-static void test_frequencies_follow_probabilities(void **state) {
+static void frequencies_follow_probabilities(void **state) {
     static const struct sampling ways[] = {
         {.temperature = 0.5f, .top_p = 1, .seed = 77},
         {.temperature = 0.5f, .top_p = 0.999999f, .seed = 77},
@@ -82,7 +82,7 @@ static void test_frequencies_follow_probabilities(void **state) {
     }
 }
 
-static void test_the_same_choice_again(void **state) {
+static void the_same_choice_is_made_again(void **state) {
     uint32_t different = 0;
     for (uint32_t i = 0; i < VOCAB; i++)
         logits[i] = (float)(i % 17) * 0.1f;
@@ -96,7 +96,7 @@ static void test_the_same_choice_again(void **state) {
     assert_true(different > 80);
 }
 
-static void test_wild_logits(void **state) {
+static void wild_logits_give_a_token(void **state) {
     static const float wild[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0, 1e-40f};
     static const float temperatures[] = {0, 1e-30f, 0.7f, 1e30f, NAN};
     for (uint32_t trial = 0; trial < 500; trial++) {
@@ -112,11 +112,11 @@ static void test_wild_logits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy_takes_the_first_of_the_largest),
-        cmocka_unit_test(test_top_k_and_top_p_cut),
-        cmocka_unit_test(test_frequencies_follow_probabilities),
-        cmocka_unit_test(test_the_same_choice_again),
-        cmocka_unit_test(test_wild_logits),
+        cmocka_unit_test(greedy_takes_the_first_of_the_largest),
+        cmocka_unit_test(top_k_and_top_p_cut),
+        cmocka_unit_test(frequencies_follow_probabilities),
+        cmocka_unit_test(the_same_choice_is_made_again),
+        cmocka_unit_test(wild_logits_give_a_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,7 +164,7 @@ static void it_follows_the_rules(void **state) {
 
 /* ---- each rule alone ---- */
 
-static void penalties_by_hand(void **state) {
+static void penalties_are_those_computed_by_hand(void **state) {
     static const uint32_t history[] = {1, 2, 2, /* answer: */ 2, 3, 3, 3, 4000000};
     static const float expected[] = {4, 2, 2 - 0.5f - 1, 2 - 1.5f - 1, -4};
     float logits[VOCAB] = {4, 4, 4, 4, -4};
@@ -212,7 +212,7 @@ static void nothing_asked_changes_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_follows_the_rules),
-        cmocka_unit_test(penalties_by_hand),
+        cmocka_unit_test(penalties_are_those_computed_by_hand),
         cmocka_unit_test(a_ban_and_a_push_win),
         cmocka_unit_test(nothing_asked_changes_nothing),
     };

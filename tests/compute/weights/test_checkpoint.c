@@ -184,7 +184,7 @@ static void values_become_floats(void **state) {
 
 /* ---- what is refused ---- */
 
-static void no_checkpoint(void **state) {
+static void what_is_no_checkpoint_is_refused(void **state) {
     assert_refused(*state, "config.json", "not found", NULL);
     sandbox_replace(*state, "config.json", CONFIG_BASE);
     assert_refused(*state, "", "expected model.safetensors or model.safetensors.index.json", NULL);
@@ -474,7 +474,7 @@ int main(int argc, char **argv) {
         IN_SANDBOX(a_tied_head_is_the_embedding),
         IN_SANDBOX(generation_config_adds_stop_tokens),
         cmocka_unit_test(values_become_floats),
-        IN_SANDBOX(no_checkpoint),
+        IN_SANDBOX(what_is_no_checkpoint_is_refused),
         IN_SANDBOX(a_fifo_is_no_file),
         IN_SANDBOX(a_missing_tensor),
         IN_SANDBOX(a_misshapen_tensor),

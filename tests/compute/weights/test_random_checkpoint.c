@@ -139,7 +139,7 @@ static void the_last_write_counts(void **state) {
     checkpoint_close(opened(*state));
 }
 
-static void named_shapes(void **state) {
+static void each_named_shape_is_what_its_name_says(void **state) {
     char text[RANDOM_CHECKPOINT_CONFIG_BYTES];
     struct shape shape;
     struct error error;
@@ -172,7 +172,7 @@ int main(void) {
         IN_SANDBOX(fp8_is_the_same_weights_rounded),
         IN_SANDBOX(mtp_can_be_left_out),
         IN_SANDBOX(the_last_write_counts),
-        IN_SANDBOX(named_shapes),
+        IN_SANDBOX(each_named_shape_is_what_its_name_says),
         IN_SANDBOX(refuses_what_it_cannot_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

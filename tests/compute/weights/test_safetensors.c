@@ -40,7 +40,7 @@ static enum status read_file(struct bytes file, struct safetensors *out) {
     return safetensors_read(file, "m.safetensors", &arena, out, &error);
 }
 
-static void reads_every_part(void **state) {
+static void every_part_is_read(void **state) {
     struct safetensors found;
     struct bytes file =
         file_of("{\"__metadata__\":{\"format\":\"pt\"},"
@@ -113,7 +113,7 @@ static const struct {
      32, "tensor 'b': expected to begin behind 'a'"},
 };
 
-static void refuses_what_lies(void **state) {
+static void what_lies_is_refused(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
         struct safetensors found = {.count = 77};
         struct bytes file = file_of(bad[i].header, bad[i].data_bytes);
@@ -179,7 +179,7 @@ int main(void) {
     memory = malloc(MEMORY_BYTES);
     check(memory);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_part),         cmocka_unit_test(refuses_what_lies),
+        cmocka_unit_test(every_part_is_read),       cmocka_unit_test(what_lies_is_refused),
         cmocka_unit_test(every_cut_is_refused),     cmocka_unit_test(header_lengths_are_bounded),
         cmocka_unit_test(little_memory_is_refused),
     };

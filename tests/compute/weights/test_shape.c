@@ -41,7 +41,7 @@ static const char *refusal(struct bytes config, enum status expected) {
     return error.text;
 }
 
-static void base_and_defaults(void **state) {
+static void the_base_has_its_own_values_and_defaults(void **state) {
     struct shape shape = parsed(CONFIG_BASE);
     assert_false(shape.is_v2);
     assert_int_equal(shape.vocab, 40);
@@ -64,7 +64,7 @@ static void base_and_defaults(void **state) {
     assert_true(shape_layer_is_moe(&shape, 2)); /* where an MTP layer would be */
 }
 
-static void v3_defaults_of_absent_keys(void **state) {
+static void absent_keys_have_v3s_defaults(void **state) {
     struct shape shape = parsed(
         CONFIG({"n_group", NULL}, {"topk_group", NULL}, {"topk_method", NULL},
                {"scoring_func", NULL}, {"n_routed_experts", "16"}, {"first_k_dense_replace", NULL},
@@ -85,7 +85,7 @@ static void v3_defaults_of_absent_keys(void **state) {
 #define V2                                                                                         \
     { "architectures", "[\"DeepseekV2ForCausalLM\"]" }
 
-static void v2_defaults_and_methods(void **state) {
+static void v2_has_its_own_defaults_and_methods(void **state) {
     struct shape shape = parsed(
         CONFIG(V2, {"topk_method", NULL}, {"scoring_func", NULL}, {"first_k_dense_replace", NULL}));
     assert_true(shape.is_v2 && shape.scoring == ROUTER_SOFTMAX && shape.method == ROUTER_GREEDY);
@@ -103,7 +103,7 @@ static void v2_defaults_and_methods(void **state) {
 }
 
 /* V2's published code normalizes or scales, never both; V3's does both. */
-static void weights_as_each_release_treats_them(void **state) {
+static void each_release_treats_weights_its_own_way(void **state) {
     struct shape shape =
         parsed(CONFIG(V2, {"topk_method", "\"greedy\""}, {"norm_topk_prob", "true"},
                       {"routed_scaling_factor", "16.0"}));
@@ -117,7 +117,7 @@ static void weights_as_each_release_treats_them(void **state) {
     assert_true(!shape.normalize_weights && shape.routed_scaling == 2.5f);
 }
 
-static void dense_and_sparse_layers(void **state) {
+static void dense_and_sparse_layers_are_told_apart(void **state) {
     struct shape shape =
         parsed(CONFIG({"n_routed_experts", "null"}, {"moe_intermediate_size", NULL},
                       {"num_experts_per_tok", NULL}));
@@ -134,7 +134,7 @@ static void dense_and_sparse_layers(void **state) {
     parsed(CONFIG({"first_k_dense_replace", "0"}, {"intermediate_size", NULL}));
 }
 
-static void eos_as_number_or_list(void **state) {
+static void eos_may_be_a_number_or_a_list(void **state) {
     struct error error = {""};
     struct shape shape = parsed(CONFIG({"eos_token_id", "[3, 5, 3]"}));
     assert_int_equal(shape.eos_token_count, 2); /* each once */
@@ -162,7 +162,7 @@ static void eos_as_number_or_list(void **state) {
                                "\"activation_scheme\": \"dynamic\", " rest "}"                     \
     }
 
-static void quantization(void **state) {
+static void quantization_is_read_or_refused(void **state) {
     struct shape shape = parsed(CONFIG(QUANTIZED("\"weight_block_size\": [128, 128]")));
     assert_true(shape.fp8 && !shape.activation_scale_ue8m0);
     shape =
@@ -268,7 +268,7 @@ static const struct rejection rejections[] = {
     {"max_position_embeddings", "2000000", STATUS_INVALID, "expected an integer from 1 to 1048576"},
 };
 
-static void refuses_by_name(void **state) {
+static void what_cannot_run_is_refused_by_name(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(rejections); i++) {
         const struct rejection *row = &rejections[i];
         const char *text = refusal(CONFIG({row->key, row->json}), row->status);
@@ -390,14 +390,14 @@ int main(int argc, char **argv) {
     check(argc == 2);
     golden_path = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base_and_defaults),
-        cmocka_unit_test(v3_defaults_of_absent_keys),
-        cmocka_unit_test(v2_defaults_and_methods),
-        cmocka_unit_test(weights_as_each_release_treats_them),
-        cmocka_unit_test(dense_and_sparse_layers),
-        cmocka_unit_test(eos_as_number_or_list),
-        cmocka_unit_test(quantization),
-        cmocka_unit_test(refuses_by_name),
+        cmocka_unit_test(the_base_has_its_own_values_and_defaults),
+        cmocka_unit_test(absent_keys_have_v3s_defaults),
+        cmocka_unit_test(v2_has_its_own_defaults_and_methods),
+        cmocka_unit_test(each_release_treats_weights_its_own_way),
+        cmocka_unit_test(dense_and_sparse_layers_are_told_apart),
+        cmocka_unit_test(eos_may_be_a_number_or_a_list),
+        cmocka_unit_test(quantization_is_read_or_refused),
+        cmocka_unit_test(what_cannot_run_is_refused_by_name),
         cmocka_unit_test(rope_equals_the_goldens),
         cmocka_unit_test(rope_spellings_agree),
     };

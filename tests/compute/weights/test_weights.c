@@ -76,7 +76,7 @@ static void expect_refused(const char *tensor) {
     team_close(team);
 }
 
-static void test_values_that_are_not_finite(void **state) {
+static void values_that_are_not_finite_are_refused(void **state) {
     static const struct {
         const char *tensor;
         long offset;
@@ -117,7 +117,7 @@ static void expect_row(const struct checkpoint *checkpoint, const char *name,
     }
 }
 
-static void test_packed_numbers_are_the_checkpoints(void **state) {
+static void packed_numbers_are_the_checkpoints(void **state) {
     struct weights weights;
     struct checkpoint *checkpoint;
     struct team *team;
@@ -147,7 +147,7 @@ static void test_packed_numbers_are_the_checkpoints(void **state) {
 }
 
 /* W_k of a head transposed, and W_v, are kv_b's rows. */
-static void test_absorbed_halves_are_kv_b(void **state) {
+static void absorbed_halves_are_kv_b(void **state) {
     static float whole[4096], half[4096];
     struct weights weights;
     struct checkpoint *checkpoint;
@@ -193,9 +193,9 @@ static int remove_copy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_that_are_not_finite),
-        cmocka_unit_test(test_packed_numbers_are_the_checkpoints),
-        cmocka_unit_test(test_absorbed_halves_are_kv_b),
+        cmocka_unit_test(values_that_are_not_finite_are_refused),
+        cmocka_unit_test(packed_numbers_are_the_checkpoints),
+        cmocka_unit_test(absorbed_halves_are_kv_b),
     };
     return cmocka_run_group_tests(tests, make_copy, remove_copy);
 }

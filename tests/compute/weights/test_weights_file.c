@@ -98,7 +98,7 @@ static int remove_room(void **state) {
     return system(command);
 }
 
-static void test_the_next_start_maps_and_reads_nothing(void **state) {
+static void the_next_start_maps_and_reads_nothing(void **state) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     for (int start = 0; start < 2; start++) {
@@ -142,7 +142,7 @@ static void build_in_child(uint32_t rank, int gate, int answers) {
     _exit(write(answers, &outcome, sizeof outcome) == sizeof outcome ? 0 : 4);
 }
 
-static void test_several_build_one_file_together(void **state) {
+static void several_build_one_file_together(void **state) {
     struct expected expected = expect(source);
     int gate[2], answers[2], status;
     assert_int_equal(pipe(gate) | pipe(answers), 0);
@@ -190,7 +190,7 @@ static void die_at(void *context, uint64_t done_bytes, uint64_t total_bytes) {
 }
 
 /* Killed at several points; the next start packs what is missing, and only that. */
-static void test_a_killed_builder_leaves_nothing_wrong(void **state) {
+static void a_killed_builder_leaves_nothing_wrong(void **state) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     for (uint64_t tenth = 1; tenth <= 10; tenth += 3) {
@@ -219,7 +219,7 @@ static void test_a_killed_builder_leaves_nothing_wrong(void **state) {
 }
 
 /* A file whose making was cut short: as long as it shall be, without a finished head. */
-static void test_a_half_made_file_is_made_anew(void **state) {
+static void a_half_made_file_is_made_anew(void **state) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     for (int whole = 0; whole < 2; whole++) {
@@ -244,7 +244,7 @@ static void test_a_half_made_file_is_made_anew(void **state) {
     }
 }
 
-static void test_damage_is_found_and_mended(void **state) {
+static void damage_is_found_and_mended(void **state) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     struct loaded loaded;
@@ -293,7 +293,7 @@ static void change_checkpoint(const char *directory) {
     close(file);
 }
 
-static void test_another_checkpoint_or_level_takes_its_own(void **state) {
+static void another_checkpoint_or_level_takes_its_own(void **state) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     struct loaded loaded;
@@ -326,7 +326,7 @@ static void test_another_checkpoint_or_level_takes_its_own(void **state) {
 }
 
 /* Experts that change places are found where they lie; those of other ranks are read. */
-static void test_experts_are_found_in_any_slot(void **state) {
+static void experts_are_found_in_any_slot(void **state) {
     struct loaded loaded;
     struct placement placement;
     struct weights_options options = in_room();
@@ -370,7 +370,7 @@ static void test_experts_are_found_in_any_slot(void **state) {
 
 /* An expert that moved here lies in what was a spare, and is found there by the next start; one
  * that was on its way is not. */
-static void test_experts_that_moved_are_found(void **state) {
+static void experts_that_moved_are_found(void **state) {
     struct loaded loaded, whole;
     struct placement placement;
     struct weights_options options = in_room();
@@ -429,7 +429,7 @@ static void expect_private(const struct weights_options *options, const char *re
     unload(&loaded);
 }
 
-static void test_without_a_place_memory_is_private(void **state) {
+static void without_a_place_memory_is_private(void **state) {
     char nowhere[1200];
     struct weights_options options = in_room();
     snprintf(nowhere, sizeof nowhere, "%s/model.safetensors/room", source);
@@ -447,7 +447,7 @@ static void test_without_a_place_memory_is_private(void **state) {
 }
 
 /* Two that want the same slots, as two units with one directory: the second has its own memory. */
-static void test_slots_have_one_user(void **state) {
+static void slots_have_one_user(void **state) {
     struct expected expected = expect(source);
     struct weights_options options = in_room();
     struct loaded first, second;
@@ -488,16 +488,16 @@ static int remove_base(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_ROOM(test_the_next_start_maps_and_reads_nothing),
-        IN_ROOM(test_several_build_one_file_together),
-        IN_ROOM(test_a_killed_builder_leaves_nothing_wrong),
-        IN_ROOM(test_a_half_made_file_is_made_anew),
-        IN_ROOM(test_damage_is_found_and_mended),
-        IN_ROOM(test_another_checkpoint_or_level_takes_its_own),
-        IN_ROOM(test_experts_are_found_in_any_slot),
-        IN_ROOM(test_experts_that_moved_are_found),
-        IN_ROOM(test_without_a_place_memory_is_private),
-        IN_ROOM(test_slots_have_one_user),
+        IN_ROOM(the_next_start_maps_and_reads_nothing),
+        IN_ROOM(several_build_one_file_together),
+        IN_ROOM(a_killed_builder_leaves_nothing_wrong),
+        IN_ROOM(a_half_made_file_is_made_anew),
+        IN_ROOM(damage_is_found_and_mended),
+        IN_ROOM(another_checkpoint_or_level_takes_its_own),
+        IN_ROOM(experts_are_found_in_any_slot),
+        IN_ROOM(experts_that_moved_are_found),
+        IN_ROOM(without_a_place_memory_is_private),
+        IN_ROOM(slots_have_one_user),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }

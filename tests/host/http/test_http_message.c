@@ -27,7 +27,7 @@ static void assert_slice(struct bytes slice, const char *expected) {
     assert_true(bytes_equal(slice, bytes_of(expected)));
 }
 
-static void reads_a_request(void **state) {
+static void it_reads_a_request(void **state) {
     assert_int_equal(read_status("POST /v1/chat/completions?x=1 HTTP/1.1\r\nhOST: a:1\r\n"
                                  "Authorization:\t Bearer key \r\nContent-Length: 12\r\n"
                                  "Origin: http://b\r\nIf-None-Match: \"t\"\r\n"
@@ -48,7 +48,7 @@ static void reads_a_request(void **state) {
     assert_false(head.wants_receipt);
 }
 
-static void knows_when_the_connection_stays(void **state) {
+static void it_knows_when_the_connection_stays(void **state) {
     assert_int_equal(read_status("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n"), 0);
     assert_false(head.keep_alive);
     assert_int_equal(read_status("GET / HTTP/1.0\r\n\r\n"), 0);
@@ -57,7 +57,7 @@ static void knows_when_the_connection_stays(void **state) {
     assert_true(head.keep_alive);
 }
 
-static void reads_absolute_targets_and_other_methods(void **state) {
+static void it_reads_absolute_targets_and_other_methods(void **state) {
     assert_int_equal(read_status("GET http://a:80/p?q HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
     assert_slice(head.path, "/p");
     assert_slice(head.host, "a:80");
@@ -71,7 +71,7 @@ static void reads_absolute_targets_and_other_methods(void **state) {
     assert_int_equal(head.verb, HTTP_VERB_OTHER);
 }
 
-static void refuses_what_is_not_http(void **state) {
+static void it_refuses_what_is_not_http(void **state) {
     static const struct {
         const char *text;
         uint32_t status;
@@ -100,7 +100,7 @@ static void refuses_what_is_not_http(void **state) {
 }
 
 /* One reader takes the first, another the last: equal or empty ones are no better. */
-static void refuses_headers_that_stand_there_twice(void **state) {
+static void it_refuses_headers_that_stand_there_twice(void **state) {
     static const char *const twice[][2] = {
         {"Authorization: Bearer a", "authorization: Bearer b"},
         {"Authorization: Bearer a", "Authorization: Bearer a"},
@@ -117,7 +117,7 @@ static void refuses_headers_that_stand_there_twice(void **state) {
     }
 }
 
-static void knows_json_by_its_name(void **state) {
+static void it_knows_json_by_its_name(void **state) {
     static const char *const good[] = {"application/json", "APPLICATION/Json",
                                        "application/json; charset=utf-8",
                                        "application/json ;charset=\"UTF-8\""};
@@ -135,7 +135,7 @@ static void knows_json_by_its_name(void **state) {
     assert_false(http_message_is_json((struct bytes){NULL, 0}));
 }
 
-static void refuses_bodies_of_unclear_length(void **state) {
+static void it_refuses_bodies_of_unclear_length(void **state) {
     static const struct {
         const char *headers;
         uint32_t status;
@@ -162,7 +162,7 @@ static void refuses_bodies_of_unclear_length(void **state) {
     assert_int_equal(read_status("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
 }
 
-static void finds_the_end_piece_by_piece(void **state) {
+static void it_finds_the_end_piece_by_piece(void **state) {
     const char text[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\nrest";
     size_t end = strlen(text) - 4, searched = 0;
     for (size_t count = 0; count < end; count++) {
@@ -189,7 +189,7 @@ static size_t decode(const char *text, size_t step, struct http_chunks *chunks, 
     return at;
 }
 
-static void decodes_chunks_however_they_come(void **state) {
+static void it_decodes_chunks_however_they_come(void **state) {
     const char text[] = "5\r\nhello\r\n0006;ext=\"x\"\r\n world\r\n0\r\nTrailer: x\r\n\r\nnext";
     for (size_t step = 1; step < sizeof text; step++) {
         struct http_chunks chunks;
@@ -200,7 +200,7 @@ static void decodes_chunks_however_they_come(void **state) {
     }
 }
 
-static void refuses_broken_chunks(void **state) {
+static void it_refuses_broken_chunks(void **state) {
     static const char *const cases[] = {
         "x\r\n",  "\r\n",         "5\nhello",          "5\r\nhello0\r\n", "5\r\nhello\n",
         "-5\r\n", "0x5\r\nhello", "1234567890123\r\n", "0\r\nA: b\n\r\n", "0\r\n\rX",
@@ -213,7 +213,7 @@ static void refuses_broken_chunks(void **state) {
     }
 }
 
-static void bounds_what_surrounds_chunks(void **state) {
+static void it_bounds_what_surrounds_chunks(void **state) {
     static char text[40000];
     struct http_chunks chunks;
     char body[8];
@@ -225,17 +225,17 @@ static void bounds_what_surrounds_chunks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_request),
-        cmocka_unit_test(knows_when_the_connection_stays),
-        cmocka_unit_test(reads_absolute_targets_and_other_methods),
-        cmocka_unit_test(refuses_what_is_not_http),
-        cmocka_unit_test(refuses_headers_that_stand_there_twice),
-        cmocka_unit_test(knows_json_by_its_name),
-        cmocka_unit_test(refuses_bodies_of_unclear_length),
-        cmocka_unit_test(finds_the_end_piece_by_piece),
-        cmocka_unit_test(decodes_chunks_however_they_come),
-        cmocka_unit_test(refuses_broken_chunks),
-        cmocka_unit_test(bounds_what_surrounds_chunks),
+        cmocka_unit_test(it_reads_a_request),
+        cmocka_unit_test(it_knows_when_the_connection_stays),
+        cmocka_unit_test(it_reads_absolute_targets_and_other_methods),
+        cmocka_unit_test(it_refuses_what_is_not_http),
+        cmocka_unit_test(it_refuses_headers_that_stand_there_twice),
+        cmocka_unit_test(it_knows_json_by_its_name),
+        cmocka_unit_test(it_refuses_bodies_of_unclear_length),
+        cmocka_unit_test(it_finds_the_end_piece_by_piece),
+        cmocka_unit_test(it_decodes_chunks_however_they_come),
+        cmocka_unit_test(it_refuses_broken_chunks),
+        cmocka_unit_test(it_bounds_what_surrounds_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

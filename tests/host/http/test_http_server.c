@@ -332,7 +332,7 @@ static void cuts_off_a_reader_that_does_not_read(void **state) {
 }
 
 /* A reader that stays behind is cut off long before its output has no room at all. */
-static void cuts_off_a_reader_that_stays_behind(void **state) {
+static void it_cuts_off_a_reader_that_stays_behind(void **state) {
     static char piece[60001];
     memset(piece, 'x', sizeof piece - 1);
     int client = connect_client(), little = 4096;
@@ -446,7 +446,7 @@ static void bounds_the_memory_of_all_bodies(void **state) {
         close(clients[i]);
 }
 
-static void closes_slow_senders(void **state) {
+static void it_closes_slow_senders(void **state) {
     int idle = connect_client(), drip = connect_client(), body = connect_client();
     say(body, POST "Content-Length: 50\r\n\r\nx");
     const char *text = "GET / HTTP/1.1\r\nX: aaaaaaaaaaaaaaaaaaaaaa";
@@ -835,14 +835,14 @@ int main(void) {
         CASE(streams_to_http_1_0_until_the_end),
         CASE(notices_a_client_that_leaves),
         CASE(cuts_off_a_reader_that_does_not_read),
-        cmocka_unit_test_setup_teardown(cuts_off_a_reader_that_stays_behind, open_hasty_server,
+        cmocka_unit_test_setup_teardown(it_cuts_off_a_reader_that_stays_behind, open_hasty_server,
                                         close_server),
         cmocka_unit_test_setup_teardown(a_stand_still_counts_against_nobody, open_patient_server,
                                         close_server),
         CASE(refuses_with_json),
         CASE(refuses_large_heads_and_hears_large_bodies_out),
         CASE(bounds_the_memory_of_all_bodies),
-        cmocka_unit_test_setup_teardown(closes_slow_senders, open_hasty_server, close_server),
+        cmocka_unit_test_setup_teardown(it_closes_slow_senders, open_hasty_server, close_server),
         CASE(serves_its_pages),
         CASE(wrong_methods_are_told_the_right_ones),
         CASE(requests_of_other_sites_are_refused),

@@ -21,7 +21,7 @@ static enum status open_at(const char *host, uint32_t port, struct listen_socket
     return listen_socket_open(host, port, "--a-host", "--a-port", bound, &error);
 }
 
-static void knows_who_can_reach_it(void **state) {
+static void it_knows_who_can_reach_it(void **state) {
     static const struct {
         const char *host;
         bool is_local;
@@ -42,7 +42,7 @@ static void knows_who_can_reach_it(void **state) {
     close(bound.file);
 }
 
-static void says_which_options_cure(void **state) {
+static void it_says_which_options_cure(void **state) {
     struct listen_socket bound, other = {.file = 7};
     assert_int_equal(open_at("192.0.2.1", 9, &other), STATUS_IO); /* never this machine's */
     assert_non_null(strstr(error.text, "192.0.2.1 port 9: "));
@@ -59,8 +59,8 @@ static void says_which_options_cure(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(knows_who_can_reach_it),
-        cmocka_unit_test(says_which_options_cure),
+        cmocka_unit_test(it_knows_who_can_reach_it),
+        cmocka_unit_test(it_says_which_options_cure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

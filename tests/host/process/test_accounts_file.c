@@ -39,7 +39,7 @@ static const struct account_key *key_of(const struct record_accounts *record, ui
     return accounts_keys(record) + number;
 }
 
-static void reads_accounts(void **state) {
+static void accounts_are_read_from_their_file(void **state) {
     (void)state;
     struct record_accounts *record = parse_with("accounts:\n"
                                                 "  - name: acme\n"
@@ -88,7 +88,7 @@ static void a_tenant_is_an_account_or_a_group(void **state) {
     free(elsewhere);
 }
 
-static void says_what_is_wrong_and_where(void **state) {
+static void it_says_what_is_wrong_and_where(void **state) {
     (void)state;
     static const struct {
         const char *text, *part, *line;
@@ -170,9 +170,9 @@ static void a_drawn_key_fits_its_line(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_accounts),
+        cmocka_unit_test(accounts_are_read_from_their_file),
         cmocka_unit_test(a_tenant_is_an_account_or_a_group),
-        cmocka_unit_test(says_what_is_wrong_and_where),
+        cmocka_unit_test(it_says_what_is_wrong_and_where),
         cmocka_unit_test(the_secret_is_made_once),
         cmocka_unit_test(a_drawn_key_fits_its_line),
     };

@@ -54,7 +54,7 @@ static void refuses(const char *text, const char *needle) {
         fail_msg("'%s' lacks 'fathom.yaml: ' or '%s'", error.text, needle);
 }
 
-static void test_keys_are_options(void **state) {
+static void keys_are_options(void **state) {
     assert_int_equal(parse("# ours\nmodel: a dir\nport: 81\nprogress: true\n"), STATUS_OK);
     assert_string_equal(values.model, "a dir");
     assert_int_equal(values.port, 81);
@@ -67,7 +67,7 @@ static void test_keys_are_options(void **state) {
 }
 
 /* A mapping has each key once, so one line names them all. */
-static void test_experiments_have_one_key(void **state) {
+static void experiments_have_one_key(void **state) {
     assert_int_equal(parse("experiment: shuffle=4\nport: 81\n"), STATUS_OK);
     assert_int_equal(values.shuffle, 4);
     assert_int_equal(parse("experiment: shuffle=5, slow=2\n"), STATUS_OK);
@@ -78,7 +78,7 @@ static void test_experiments_have_one_key(void **state) {
     refuses("experiment: {shuffle: 4}\n", "in mapping field 'experiment' (line: 1");
 }
 
-static void test_mistakes_name_file_and_key(void **state) {
+static void mistakes_name_file_and_key(void **state) {
     refuses("prot: 1\n", "unknown key 'prot', did you mean port");
     refuses("frobnicate: 1\n", "unknown key 'frobnicate'; `fathom serve --help`");
     refuses("config: other.yaml\n", "unknown key 'config'");
@@ -93,7 +93,7 @@ static void test_mistakes_name_file_and_key(void **state) {
     refuses("port: \xff\n", "fathom.yaml: ");
 }
 
-static void test_files_are_bounded(void **state) {
+static void files_are_bounded(void **state) {
     char path[] = "/tmp/fathom_config_XXXXXX";
     assert_int_equal(config_file_read("/nonexistent/f.yaml", &table, &values, &error),
                      STATUS_NOT_FOUND);
@@ -113,10 +113,10 @@ static void test_files_are_bounded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_are_options),
-        cmocka_unit_test(test_experiments_have_one_key),
-        cmocka_unit_test(test_mistakes_name_file_and_key),
-        cmocka_unit_test(test_files_are_bounded),
+        cmocka_unit_test(keys_are_options),
+        cmocka_unit_test(experiments_have_one_key),
+        cmocka_unit_test(mistakes_name_file_and_key),
+        cmocka_unit_test(files_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

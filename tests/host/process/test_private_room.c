@@ -38,7 +38,7 @@ static void put_file(const struct private_room *room) {
     close(file);
 }
 
-static void test_a_room_goes_with_its_owner(void **state) {
+static void a_room_goes_with_its_owner(void **state) {
     struct private_room one, two;
     char path[sizeof one.path];
     open_room(&one);
@@ -54,7 +54,7 @@ static void test_a_room_goes_with_its_owner(void **state) {
 }
 
 /* The owner has started a program, as it starts mpirun, and is killed; the program lives on. */
-static void test_a_killed_owners_room_goes_with_the_next(void **state) {
+static void a_killed_owners_room_goes_with_the_next(void **state) {
     struct private_room found, next;
     int pipes[2], status;
     assert_int_equal(pipe(pipes), 0);
@@ -92,7 +92,7 @@ static void test_a_killed_owners_room_goes_with_the_next(void **state) {
     close(pipes[1]);
 }
 
-static void test_a_directory_open_to_others_is_refused(void **state) {
+static void a_directory_open_to_others_is_refused(void **state) {
     struct private_room room;
     char path[600];
     snprintf(path, sizeof path, "%s/fathom-%u", base, (unsigned)getuid());
@@ -119,9 +119,9 @@ static int remove_base(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_room_goes_with_its_owner),
-        cmocka_unit_test(test_a_killed_owners_room_goes_with_the_next),
-        cmocka_unit_test(test_a_directory_open_to_others_is_refused),
+        cmocka_unit_test(a_room_goes_with_its_owner),
+        cmocka_unit_test(a_killed_owners_room_goes_with_the_next),
+        cmocka_unit_test(a_directory_open_to_others_is_refused),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }

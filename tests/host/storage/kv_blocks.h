@@ -7,9 +7,11 @@
 
 #include <dirent.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -62,6 +64,24 @@ static inline int for_files(const char *suffix, void (*each)(const char *path)) 
 
 static inline void remove_file(const char *path) {
     assert_int_equal(unlink(path), 0);
+}
+
+static inline int tear_down(void **state) {
+    (void)state;
+    char folder[160];
+    folder_of(folder);
+    for_files("", remove_file);
+    rmdir(folder);
+    other = NULL;
+    return rmdir(directory);
+}
+
+static uint64_t bytes_seen;
+
+static inline void add_bytes(const char *path) {
+    struct stat about;
+    assert_int_equal(stat(path, &about), 0);
+    bytes_seen += (uint64_t)about.st_size;
 }
 
 /* ---- blocks ---- */
@@ -201,6 +221,41 @@ static inline void assert_loads(struct kv_store *store, uint32_t sequence, uint3
     struct loaded loaded = load(store, sequence, asked);
     assert_true(loaded.right);
     assert_int_equal(loaded.blocks, expected);
+}
+
+/* ---- misfortunes ---- */
+
+struct faults {
+    int write_error, read_error;
+    bool shorten;
+    int64_t dies_after; /* transfers; 0: never */
+    int64_t transfers;
+    int lines;
+};
+
+static inline int misfortune(void *context, const struct kv_io_op *op, size_t *bytes) {
+    struct faults *faults = context;
+    int64_t transfers = __atomic_add_fetch(&faults->transfers, 1, __ATOMIC_SEQ_CST);
+    if (faults->dies_after && transfers > faults->dies_after) kill(getpid(), SIGKILL);
+    if (faults->shorten && *bytes > 4096 && transfers % 3) *bytes = 4096;
+    return __atomic_load_n(op->write ? &faults->write_error : &faults->read_error,
+                           __ATOMIC_SEQ_CST);
+}
+
+static inline void count_line(void *context, const char *line) {
+    struct faults *faults = context;
+    faults->lines++;
+    assert_non_null(strstr(line, "KV storage"));
+}
+
+static inline struct kv_store_options with_faults(enum kv_io_kind io, struct kv_io_faults *hook,
+                                                  struct faults *faults) {
+    struct kv_store_options options = options_of(io, 1024);
+    *hook = (struct kv_io_faults){misfortune, faults};
+    options.faults = hook;
+    options.log = count_line;
+    options.log_context = faults;
+    return options;
 }
 
 #endif

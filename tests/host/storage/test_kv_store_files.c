@@ -25,7 +25,7 @@ static void command(const char *line) {
     assert_int_equal(system(line), 0);
 }
 
-static int tear_down(void **state) {
+static int remove_all(void **state) {
     (void)state;
     command("rm -rf $D");
     return 0;
@@ -131,7 +131,7 @@ static void the_active_segment_may_be_lost(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(deeds); i++) {
         print_message("# %s\n", deeds[i].line);
         writing_goes_on_after(&deeds[i]);
-        tear_down(state);
+        remove_all(state);
         assert_int_equal(set_up(state), 0);
     }
 }
@@ -160,7 +160,7 @@ static void a_segment_that_is_cut_takes_no_more(void **state) {
         close_store(store);
         assert_int_equal(said.lost + said.off + said.others, 1);
         assert_kept(2, MORE - 1);
-        tear_down(state);
+        remove_all(state);
         assert_int_equal(set_up(state), 0);
     }
 }
@@ -186,7 +186,7 @@ static void what_is_written_to_a_lost_file_is_not_there(void **state) {
         assert_int_equal(said.off + said.others, 0);
         close_store(store);
         assert_kept(2, 2);
-        tear_down(state);
+        remove_all(state);
         assert_int_equal(set_up(state), 0);
     }
 }
@@ -310,7 +310,7 @@ static void reads_of_open_files_go_on(void **state) {
         assert_true(asked.loaded.right);
         assert_int_equal(asked.loaded.blocks, COUNT);
         close_store(store);
-        tear_down(state);
+        remove_all(state);
         assert_int_equal(set_up(state), 0);
     }
 }
@@ -350,7 +350,7 @@ static void writes_to_a_lost_segment_end_in_nobodys_file(void **state) {
         close_store(second);
         assert_int_equal(said.off + said.others, 0);
         assert_kept(1, 2);
-        tear_down(state);
+        remove_all(state);
         assert_int_equal(set_up(state), 0);
     }
 }
@@ -441,7 +441,7 @@ static void processes_never_write_to_one_segment(void **state) {
         end_process(&second);
         assert_sound();
         assert_kept(2, 5);
-        tear_down(state);
+        remove_all(state);
         assert_int_equal(set_up(state), 0);
     }
 }
@@ -516,21 +516,21 @@ static void files_are_their_owners_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_active_segment_may_be_lost, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_segment_that_is_cut_takes_no_more, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_active_segment_may_be_lost, set_up, remove_all),
+        cmocka_unit_test_setup_teardown(a_segment_that_is_cut_takes_no_more, set_up, remove_all),
         cmocka_unit_test_setup_teardown(what_is_written_to_a_lost_file_is_not_there, set_up,
-                                        tear_down),
+                                        remove_all),
         cmocka_unit_test_setup_teardown(a_directory_is_made_again_when_there_is_something_to_write,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(writing_goes_off_without_a_place, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(reads_of_open_files_go_on, set_up, tear_down),
+                                        set_up, remove_all),
+        cmocka_unit_test_setup_teardown(writing_goes_off_without_a_place, set_up, remove_all),
+        cmocka_unit_test_setup_teardown(reads_of_open_files_go_on, set_up, remove_all),
         cmocka_unit_test_setup_teardown(writes_to_a_lost_segment_end_in_nobodys_file, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(processes_never_write_to_one_segment, set_up, tear_down),
+                                        remove_all),
+        cmocka_unit_test_setup_teardown(processes_never_write_to_one_segment, set_up, remove_all),
         cmocka_unit_test_setup_teardown(a_sidecar_is_written_anew_while_others_run, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_reader_forgets_what_is_gone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(files_are_their_owners_alone, set_up, tear_down),
+                                        remove_all),
+        cmocka_unit_test_setup_teardown(a_reader_forgets_what_is_gone, set_up, remove_all),
+        cmocka_unit_test_setup_teardown(files_are_their_owners_alone, set_up, remove_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,7 +174,7 @@ static void assert_arrived(struct pair *pair, uint64_t number, uint32_t first_bl
     assert_there(pair, number, first_block, BLOCKS);
 }
 
-static void prompts_arrive(void **state) {
+static void whole_prompts_arrive_in_one_push_or_many(void **state) {
     (void)state;
     struct pair pair;
     pair_open(&pair);
@@ -396,7 +396,7 @@ static void a_failed_step_sends_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prompts_arrive),
+        cmocka_unit_test(whole_prompts_arrive_in_one_push_or_many),
         cmocka_unit_test(what_arrived_before_the_end_counts),
         cmocka_unit_test(blocks_leave_while_they_are_made),
         cmocka_unit_test(whoever_is_faster_the_bytes_are_right),

@@ -99,31 +99,11 @@ static void it_may_call_itself_again(void **state) {
     assert_true(worker_close(worker, PATIENCE_MS * 1000000));
 }
 
-static void a_queue_is_bounded(void **state) {
-    struct record_queue queue = {.bytes_max = 3 * sizeof(struct record_cancel)};
-    for (uint64_t i = 0; i < 3; i++) {
-        struct record_cancel record = numbered(i);
-        assert_int_equal(record_queue_put(&queue, &record.record), STATUS_OK);
-    }
-    struct record_cancel record = numbered(3);
-    assert_int_equal(record_queue_put(&queue, &record.record), STATUS_FULL);
-    record_queue_drop(&queue);
-    assert_int_equal(record_queue_put(&queue, &record.record), STATUS_OK);
-    for (uint64_t i = 1; i <= 3; i++) {
-        const struct record_cancel *first = (const void *)record_queue_first(&queue);
-        assert_int_equal(first->request.high, i);
-        record_queue_drop(&queue);
-    }
-    assert_null(record_queue_first(&queue));
-    assert_int_equal(queue.bytes, 0);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_come_in_order_and_wake),
         cmocka_unit_test(closing_forgets_what_waits),
         cmocka_unit_test(it_may_call_itself_again),
-        cmocka_unit_test(a_queue_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint3
     record->first_output_position = first;
     record->token_count = count;
     record->work.prompt_miss_tokens = 3;
-    memcpy(record_tail(record, 0), tokens, count * sizeof *tokens);
+    memcpy(tokens_chosen(record), tokens, count * sizeof *tokens);
     tell(world, unit, record);
 }
 

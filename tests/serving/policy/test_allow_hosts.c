@@ -127,7 +127,7 @@ static void named_origins_pass(void **state) {
     expect(&any, "b.example", "https://b.example", ALLOW_NOT_HOST);
 }
 
-static void finds_what_is_no_host(void **state) {
+static void it_finds_what_is_no_host(void **state) {
     static const char *const bad[] = {"http://a.example", "a.example:80", "*", "a b", "[::1", "ü"};
     assert_null(allow_hosts_find_bad(NULL).data);
     assert_null(allow_hosts_find_bad("a.example, b-c.example,[fd00::1],10.0.0.7,").data);
@@ -143,7 +143,7 @@ int main(void) {
         cmocka_unit_test(elsewhere_hosts_are_looked_at_where_they_are_named),
         cmocka_unit_test(pages_of_other_origins_are_refused),
         cmocka_unit_test(named_origins_pass),
-        cmocka_unit_test(finds_what_is_no_host),
+        cmocka_unit_test(it_finds_what_is_no_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

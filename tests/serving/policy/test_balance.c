@@ -33,7 +33,7 @@ static void two_draws_choose_the_better(void **state) {
     assert_true(chosen[2] > 1000 && chosen[3] > 1000);
 }
 
-static void nobody_takes(void **state) {
+static void no_rank_is_chosen_where_none_takes(void **state) {
     (void)state;
     const struct balance_rank full[2] = {{0, 0, false}, {0, 0, false}};
     for (int method = BALANCE_ROUND_ROBIN; method < BALANCE_METHOD_COUNT; method++)
@@ -46,7 +46,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_method_looks_at_its_own),
         cmocka_unit_test(two_draws_choose_the_better),
-        cmocka_unit_test(nobody_takes),
+        cmocka_unit_test(no_rank_is_chosen_where_none_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

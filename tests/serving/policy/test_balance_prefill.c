@@ -52,7 +52,7 @@ static void a_hit_is_weighed_against_load(void **state) {
 }
 
 /* It waits for a busy rank only where that is sooner, and only while it is patient. */
-static void patience_ends(void **state) {
+static void a_prompt_waits_only_while_it_is_patient(void **state) {
     (void)state;
     const struct prefill_rank ranks[3] = {{true, 99, 5e5}, {false, 99, 4e4}, {true, 99, 5e5}};
     const struct prefill_hit hits[3] = {{0, 0}, {960, 0}, {0, 0}};
@@ -87,7 +87,7 @@ int main(void) {
         cmocka_unit_test(costs_count_attention),
         cmocka_unit_test(the_least_loaded_takes),
         cmocka_unit_test(a_hit_is_weighed_against_load),
-        cmocka_unit_test(patience_ends),
+        cmocka_unit_test(a_prompt_waits_only_while_it_is_patient),
         cmocka_unit_test(who_waits_is_told_why),
         cmocka_unit_test(the_level_is_the_mean_of_those_that_work),
     };

@@ -92,7 +92,7 @@ static void a_kind_that_is_gone_comes_back(void **ignored) {
 }
 
 /* Whatever the load, changes are rests apart, and each kind keeps a unit. */
-static void nothing_swings(void **ignored) {
+static void roles_do_not_swing_whatever_the_load(void **ignored) {
     (void)ignored;
     int64_t moved_ns = -100;
     for (int64_t now_ns = 0; now_ns < 3000; now_ns++) {
@@ -115,7 +115,7 @@ int main(void) {
         cmocka_unit_test_setup(a_pressed_kind_gets_the_idlest_unit, open_fleet),
         cmocka_unit_test_setup(nobody_moves_who_is_needed, open_fleet),
         cmocka_unit_test_setup(a_kind_that_is_gone_comes_back, open_fleet),
-        cmocka_unit_test_setup(nothing_swings, open_fleet),
+        cmocka_unit_test_setup(roles_do_not_swing_whatever_the_load, open_fleet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 
 static uint64_t memory[64];
 
-static void test_average(void **state) {
+static void averages_are_the_reports_shares_and_fade(void **state) {
     struct expert_load load;
     assert_in_range(expert_load_bytes(2, 4), 1, sizeof memory);
     expert_load_open(&load, 2, 4, 1000, memory);
@@ -36,7 +36,7 @@ static void test_average(void **state) {
     assert_true(load.choices[1] == 0 && loads[0] > 0);
 }
 
-static void test_largest(void **state) {
+static void the_largest_reports_do_not_overflow(void **state) {
     struct expert_load load;
     expert_load_open(&load, 1, 2, UINT64_C(1) << 26, memory);
     for (int i = 0; i < 200; i++)
@@ -47,7 +47,7 @@ static void test_largest(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_average),
-                                       cmocka_unit_test(test_largest)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(averages_are_the_reports_shares_and_fade),
+                                       cmocka_unit_test(the_largest_reports_do_not_overflow)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static double really_ns(const struct truth *truth, const struct load_ask *ask, u
     return sum;
 }
 
-static void never_much_worse_than_the_better(void **state) {
+static void it_is_never_much_worse_than_the_better(void **state) {
     (void)state;
     uint32_t loads = 0, computes = 0;
     for (uint32_t seed = 0; seed < 200; seed++) {
@@ -137,7 +137,7 @@ static void rates_are_learnt(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(never_much_worse_than_the_better),
+        cmocka_unit_test(it_is_never_much_worse_than_the_better),
         cmocka_unit_test(what_is_not_measured_is_tried),
         cmocka_unit_test(a_mix_can_win),
         cmocka_unit_test(rates_are_learnt),

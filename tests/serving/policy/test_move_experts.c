@@ -15,7 +15,7 @@
 
 #define NONE EXPERT_MOVE_NOTHING
 
-static void test_small(void **state) {
+static void each_slot_takes_its_expert_from_the_best_giver(void **state) {
     /* ranks of two slots: 0 lies on ranks 0 and 1, 3 on 1 and 2 */
     static const uint32_t from[6] = {0, 1, 0, 3, 2, 3}, to[6] = {3, 0, 3, 0, NONE, 2};
     struct move_experts layer = {
@@ -49,7 +49,7 @@ static void deal(uint32_t *slots, uint64_t seed) {
     }
 }
 
-static void test_chance(void **state) {
+static void moves_make_any_map_of_any_other(void **state) {
     uint32_t from[SLOTS], to[SLOTS], then[SLOTS], gives[RANKS] = {0};
     struct expert_move moves[SLOTS];
     struct move_experts layer = {.ranks = RANKS, .slots_per_rank = ROOM, .from = from, .to = to};
@@ -76,6 +76,8 @@ static void test_chance(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_chance)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_slot_takes_its_expert_from_the_best_giver),
+        cmocka_unit_test(moves_make_any_map_of_any_other)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static void what_is_left_depends_on_what_was(void **state) {
 }
 
 /* Every length up to the limit has a bucket, and the guess is at least one token. */
-static void all_lengths(void **state) {
+static void every_length_has_a_bucket(void **state) {
     (void)state;
     struct predict_length lengths = {0};
     for (uint32_t tokens = 0; tokens < 1u << 20; tokens += 1 + tokens / 64) {
@@ -55,7 +55,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_known_doubles),
         cmocka_unit_test(what_is_left_depends_on_what_was),
-        cmocka_unit_test(all_lengths),
+        cmocka_unit_test(every_length_has_a_bucket),
         cmocka_unit_test(old_answers_fade),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

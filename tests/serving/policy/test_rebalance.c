@@ -49,7 +49,7 @@ static uint32_t check_map(const bool *masked, const uint32_t *from, const uint32
     return moves;
 }
 
-static void test_maps(void **state) {
+static void a_new_map_is_whole_and_no_worse(void **state) {
     static const bool nobody[RANKS];
     uint32_t from[SLOTS], to[SLOTS], again[SLOTS];
     struct rebalance_gain gain, second;
@@ -65,7 +65,7 @@ static void test_maps(void **state) {
 }
 
 /* Rank 2 goes, and comes back. */
-static void test_masks(void **state) {
+static void masked_ranks_end_up_empty_and_come_back(void **state) {
     static const bool masked[RANKS] = {[2] = true}, nobody[RANKS];
     uint32_t from[SLOTS], to[SLOTS], back[SLOTS];
     struct rebalance_gain gain;
@@ -89,7 +89,7 @@ static uint32_t slots_per_rank(uint32_t experts, uint32_t ranks, uint32_t redund
     return (experts + redundant + ranks - 1) / ranks;
 }
 
-static void test_redundancy(void **state) {
+static void the_refusal_says_how_many_redundant_experts_suffice(void **state) {
     bool masked[12] = {0};
     for (uint32_t ranks = 2; ranks <= 12; ranks++)
         for (uint32_t gone = 1; gone < ranks; gone++)
@@ -106,7 +106,7 @@ static void test_redundancy(void **state) {
             }
 }
 
-static void test_verdicts(void **state) {
+static void a_new_map_needs_its_gain_twice_and_a_rest(void **state) {
     struct rebalance_rule rule = {
         .gain = 0.1, .layer_gain = 0.05, .choices_min = 100, .rest_ns = 1000};
     struct rebalance rebalance = {0};
@@ -132,10 +132,10 @@ static void test_verdicts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_masks),
-        cmocka_unit_test(test_redundancy),
-        cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(a_new_map_is_whole_and_no_worse),
+        cmocka_unit_test(masked_ranks_end_up_empty_and_come_back),
+        cmocka_unit_test(the_refusal_says_how_many_redundant_experts_suffice),
+        cmocka_unit_test(a_new_map_needs_its_gain_twice_and_a_rest),
     };
     memory = malloc(rebalance_bytes(&shape));
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ static struct chat_rendering renders(const struct chat_template *chat_template,
 static const struct chat_template v3 = {
     .present = true, .joins_systems = true, .bos = {BOS, sizeof BOS - 1}};
 
-static void test_renders_the_goldens(void **state) {
+static void it_renders_the_goldens(void **state) {
     const struct tree *cases = test_tree(test_file("tests/serving/text/goldens/chat_visible.json"));
     assert_int_equal(tree_count(cases), 34);
     for (size_t i = 0; i < tree_count(cases); i++) {
@@ -127,7 +127,7 @@ static enum token_stream_mode renders_r1(bool opens_thought, bool prompt, const 
     return renders(&r1, test_tree(bytes_of(conversation)), prompt, bytes_of(expected)).stream;
 }
 
-static void test_renders_r1(void **state) {
+static void it_renders_r1s_turns(void **state) {
     static const char chat[] =
         "[{\"role\":\"system\",\"content\":\"A\"},{\"role\":\"user\",\"content\":\"q\"},"
         "{\"role\":\"assistant\",\"content\":\"<think>x</think>y</think>\\n\\nz\"},"
@@ -152,7 +152,7 @@ static void test_renders_r1(void **state) {
                      TOKEN_STREAM_IN_REASONING);
 }
 
-static void test_measures_and_refuses(void **state) {
+static void it_measures_what_does_not_fit_and_refuses(void **state) {
     struct chat_message messages[2] = {
         {.role = CHAT_USER, .has_content = true, .content = BYTES_LITERAL("hello")},
         {.role = CHAT_TOOL}};
@@ -208,7 +208,7 @@ static struct bytes replaced(struct bytes text, const char *from, const char *to
     return (struct bytes){out, count};
 }
 
-static void test_knows_the_embedded_models(void **state) {
+static void it_knows_the_embedded_models(void **state) {
     struct chat_template found;
     assert_int_equal(opens(tiny_config(), &found), STATUS_OK);
     assert_true(found.present && found.drops_thoughts && found.opens_thought);
@@ -217,7 +217,7 @@ static void test_knows_the_embedded_models(void **state) {
     assert_true(bytes_equal(found.eos, bytes_of(EOS)));
 }
 
-static void test_knows_v3s(void **state) {
+static void it_knows_v3s_template(void **state) {
     struct chat_template found;
     struct bytes config;
     if (!test_v3_file("tokenizer_config.json", &config)) {
@@ -232,7 +232,7 @@ static void test_knows_v3s(void **state) {
 }
 
 /* The first R1 template leaves "<think>" to the model. */
-static void test_knows_the_first_r1s(void **state) {
+static void it_knows_the_first_r1s_template(void **state) {
     struct chat_template found;
     assert_int_equal(opens(replaced(tiny_config(), "<think>\\\\n", ""), &found), STATUS_OK);
     assert_true(found.present && found.drops_thoughts && !found.opens_thought);
@@ -252,7 +252,7 @@ static const struct released {
     {"tests/serving/text/goldens/chat_v3_1.json", CHAT_FORM_V3_1, false, TOKEN_STREAM_PLAIN},
 };
 
-static void test_knows_and_renders_the_other_releases(void **state) {
+static void it_knows_and_renders_the_other_releases(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(releases); i++) {
         struct bytes config = test_file(releases[i].file);
         struct chat_template found;
@@ -287,7 +287,7 @@ static void test_knows_and_renders_the_other_releases(void **state) {
 }
 
 /* No half of one release fits the other half of another, and each is matched to its end. */
-static void test_refuses_changed_releases(void **state) {
+static void it_refuses_changed_releases(void **state) {
     static const char *const changes[][2] = {
         {"add_generation_prompt = false", "add_generation_prompt = true"},
         {"{{ bos_token }}", "{{ bos_token }} "},
@@ -327,7 +327,7 @@ static void test_refuses_changed_releases(void **state) {
 }
 
 /* Other spellings that Jinja renders alike. */
-static void test_knows_other_spellings(void **state) {
+static void it_knows_other_spellings(void **state) {
     static const char *const spellings[][2] = {
         {"'\\\\n'", "'\\n'"},
         {"{{bos_token}}", "{{ bos_token }}"},
@@ -347,7 +347,7 @@ static void test_knows_other_spellings(void **state) {
 }
 
 /* Whatever could change the text. */
-static void test_refuses_other_templates(void **state) {
+static void it_refuses_other_templates(void **state) {
     static const char *const changes[][2] = {
         {"<｜User｜>", "<|User|>"},
         {"{{bos_token}}", ""},
@@ -375,7 +375,7 @@ static void test_refuses_other_templates(void **state) {
     }
 }
 
-static void test_reads_the_rest_of_the_file(void **state) {
+static void it_reads_the_rest_of_the_file(void **state) {
     struct chat_template found;
     assert_int_equal(opens(BYTES_LITERAL("{}"), &found), STATUS_OK);
     assert_false(found.present || found.adds_bos);
@@ -398,17 +398,17 @@ static void test_reads_the_rest_of_the_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_renders_the_goldens),
-        cmocka_unit_test(test_renders_r1),
-        cmocka_unit_test(test_measures_and_refuses),
-        cmocka_unit_test(test_knows_the_embedded_models),
-        cmocka_unit_test(test_knows_v3s),
-        cmocka_unit_test(test_knows_the_first_r1s),
-        cmocka_unit_test(test_knows_and_renders_the_other_releases),
-        cmocka_unit_test(test_refuses_changed_releases),
-        cmocka_unit_test(test_knows_other_spellings),
-        cmocka_unit_test(test_refuses_other_templates),
-        cmocka_unit_test(test_reads_the_rest_of_the_file),
+        cmocka_unit_test(it_renders_the_goldens),
+        cmocka_unit_test(it_renders_r1s_turns),
+        cmocka_unit_test(it_measures_what_does_not_fit_and_refuses),
+        cmocka_unit_test(it_knows_the_embedded_models),
+        cmocka_unit_test(it_knows_v3s_template),
+        cmocka_unit_test(it_knows_the_first_r1s_template),
+        cmocka_unit_test(it_knows_and_renders_the_other_releases),
+        cmocka_unit_test(it_refuses_changed_releases),
+        cmocka_unit_test(it_knows_other_spellings),
+        cmocka_unit_test(it_refuses_other_templates),
+        cmocka_unit_test(it_reads_the_rest_of_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static size_t merge_literally(const struct sample *sample, const char *word, siz
     }
 }
 
-static void test_merges_by_rank_then_place(void **state) {
+static void it_merges_by_rank_then_place(void **state) {
     static struct sample sample;
     struct merges_scratch scratch;
     uint64_t random = 7;
@@ -121,7 +121,7 @@ static void refuses(struct test_parts parts, const char *says) {
     if (!strstr(error.text, says)) fail_msg("says: %s", error.text);
 }
 
-static void test_refuses_what_it_cannot_do(void **state) {
+static void it_refuses_what_it_cannot_do(void **state) {
     refuses((struct test_parts){.merges = "\"a b\""}, "'a' + 'b'");
     refuses((struct test_parts){.merges = "\"ab\""}, "merges[0]: expected two tokens");
     refuses((struct test_parts){.merges = "\"a b c\""}, "merges[0]: expected two tokens");
@@ -130,7 +130,7 @@ static void test_refuses_what_it_cannot_do(void **state) {
     refuses((struct test_parts){.vocab = ",\"ab\":256", .merges = "\"a b\",\"ab \""}, "merges[1]");
 }
 
-static void test_refuses_a_vocabulary_without_all_bytes(void **state) {
+static void it_refuses_a_vocabulary_without_all_bytes(void **state) {
     struct vocabulary vocabulary;
     struct merges merges;
     struct error error;
@@ -146,9 +146,9 @@ static void test_refuses_a_vocabulary_without_all_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merges_by_rank_then_place),
-        cmocka_unit_test(test_refuses_what_it_cannot_do),
-        cmocka_unit_test(test_refuses_a_vocabulary_without_all_bytes),
+        cmocka_unit_test(it_merges_by_rank_then_place),
+        cmocka_unit_test(it_refuses_what_it_cannot_do),
+        cmocka_unit_test(it_refuses_a_vocabulary_without_all_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

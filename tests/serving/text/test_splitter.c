@@ -31,7 +31,7 @@ static void splits(const char *pre_tokenizer, const char *text, const char *expe
     splitter_close(&splitter);
 }
 
-static void test_cuts_pass_after_pass(void **state) {
+static void it_cuts_pass_after_pass(void **state) {
     splits(TEST_SPLIT_NOTHING, "any text", "any text");
     splits(SEQUENCE(SPLIT("Regex", "\\\\p{N}{1,3}") TEST_SPLIT_NOTHING), "a12345b6",
            "a|123|45|b|6");
@@ -44,13 +44,13 @@ static void test_cuts_pass_after_pass(void **state) {
 }
 
 /* Empty matches cut too, but not where the previous match has just ended. */
-static void test_cuts_at_empty_matches(void **state) {
+static void it_cuts_at_empty_matches(void **state) {
     splits(SEQUENCE(SPLIT("Regex", "x*") TEST_SPLIT_NOTHING), "aéb", "a|é|b");
     splits(SEQUENCE(SPLIT("Regex", "x*") TEST_SPLIT_NOTHING), "axxb", "a|xx|b");
     splits(SEQUENCE(SPLIT("Regex", "(?=b)") TEST_SPLIT_NOTHING), "abab", "a|ba|b");
 }
 
-static void test_cuts_digits(void **state) {
+static void it_cuts_digits_apart(void **state) {
     splits(SEQUENCE("{\"type\":\"Digits\",\"individual_digits\":true}," TEST_SPLIT_NOTHING),
            "a12½b", "a|1|2|½|b");
     splits(SEQUENCE("{\"type\":\"Digits\",\"individual_digits\":false}," TEST_SPLIT_NOTHING),
@@ -58,7 +58,7 @@ static void test_cuts_digits(void **state) {
 }
 
 /* Unicode classes, and line ends as the library's engine has them. */
-static void test_speaks_the_dialect(void **state) {
+static void it_speaks_the_dialect(void **state) {
     splits(SEQUENCE(SPLIT("Regex", "\\\\s") TEST_SPLIT_NOTHING),
            "a\u3000b\xC2\x85"
            "c\uFEFFd",
@@ -67,12 +67,12 @@ static void test_speaks_the_dialect(void **state) {
     splits(SEQUENCE(SPLIT("Regex", "\\\\w+") TEST_SPLIT_NOTHING), "été-über", "été|-|über");
 }
 
-static void test_has_byte_levels_own_pattern(void **state) {
+static void it_has_byte_levels_own_pattern(void **state) {
     splits("{\"type\":\"ByteLevel\",\"add_prefix_space\":false}", "I'll go  to 12 \n",
            "I|'ll| go| | to| 12| \n");
 }
 
-static void test_refuses(void **state) {
+static void what_it_cannot_do_is_refused(void **state) {
     static const struct {
         const char *pre_tokenizer, *says;
     } cases[] = {
@@ -102,12 +102,12 @@ static void test_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cuts_pass_after_pass),
-        cmocka_unit_test(test_cuts_at_empty_matches),
-        cmocka_unit_test(test_cuts_digits),
-        cmocka_unit_test(test_speaks_the_dialect),
-        cmocka_unit_test(test_has_byte_levels_own_pattern),
-        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(it_cuts_pass_after_pass),
+        cmocka_unit_test(it_cuts_at_empty_matches),
+        cmocka_unit_test(it_cuts_digits_apart),
+        cmocka_unit_test(it_speaks_the_dialect),
+        cmocka_unit_test(it_has_byte_levels_own_pattern),
+        cmocka_unit_test(what_it_cannot_do_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static void shows(const char *text, enum token_stream_mode mode, const char *rea
         fail_msg("'%s' mode %d shows '%s' and '%s'", text, mode, all.reasoning, all.content);
 }
 
-static void test_parts_reasoning_from_content(void **state) {
+static void it_parts_reasoning_from_content(void **state) {
     const enum token_stream_mode plain = TOKEN_STREAM_PLAIN, may = TOKEN_STREAM_MAY_THINK,
                                  in = TOKEN_STREAM_IN_REASONING;
     shows("<think>\na</think>b\n", plain, "", "<think>\na</think>b\n");
@@ -75,7 +75,7 @@ static void test_parts_reasoning_from_content(void **state) {
     shows("a\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n</think>b", in, "a\n\n", "b");
 }
 
-static void test_counts_reasoning_tokens(void **state) {
+static void it_counts_reasoning_tokens(void **state) {
     struct token_stream stream;
     struct gathered all = {.pieces = 0};
     uint32_t think = 0, end = 0;
@@ -109,7 +109,7 @@ static void stops_at(const char *text, const char *const *texts, const char *exp
 
 #define STOPS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void test_stops_at_strings(void **state) {
+static void it_stops_at_strings(void **state) {
     stops_at("one two three", STOPS("two"), "one ", true);
     stops_at("one tw", STOPS("two"), "one tw", false);
     stops_at("ttwo", STOPS("two"), "t", true);
@@ -122,7 +122,7 @@ static void test_stops_at_strings(void **state) {
 }
 
 /* Text is put out as soon as it cannot become a stop string any more. */
-static void test_holds_back_no_more_than_it_must(void **state) {
+static void it_holds_back_no_more_than_it_must(void **state) {
     struct stop_strings stops = stops_of(STOPS("two"));
     struct token_stream stream;
     struct gathered all = {.pieces = 0};
@@ -135,7 +135,7 @@ static void test_holds_back_no_more_than_it_must(void **state) {
     }
 }
 
-static void test_finds_stops_in_reasoning(void **state) {
+static void it_finds_stops_in_reasoning(void **state) {
     struct gathered all;
     struct stop_strings stops = stops_of(STOPS("</think>"));
     assert_true(run(BYTES_LITERAL("so\n</think>\n\nyes"), &stops, TOKEN_STREAM_IN_REASONING, &all));
@@ -143,7 +143,7 @@ static void test_finds_stops_in_reasoning(void **state) {
     assert_int_equal(all.content_bytes, 0);
 }
 
-static void test_refuses_bad_stop_strings(void **state) {
+static void it_refuses_bad_stop_strings(void **state) {
     static char long_text[LIMIT_STOP_STRING_BYTES + 1];
     struct stop_strings stops = {.count = 0};
     struct error error;
@@ -162,7 +162,7 @@ static void test_refuses_bad_stop_strings(void **state) {
 
 /* Random bytes (characters, halves of them, tags, newlines) against the plain definition: decode,
  * cut at the stop string that is whole first. */
-static void test_equals_decoding_at_once(void **state) {
+static void it_equals_decoding_at_once(void **state) {
     static const char *const parts[] = {"中",       "\xE4\xB8", "a", "ab",       "\n",
                                         "\xF0\x9F", "é",        "<", "</think>", "<think>",
                                         "aab",      "\xFF",     " ", "b"};
@@ -209,7 +209,7 @@ static void test_equals_decoding_at_once(void **state) {
 }
 
 /* One text, tokenized in different ways, in every mode, shows the same. */
-static void test_does_not_depend_on_the_tokens(void **state) {
+static void it_does_not_depend_on_the_tokens(void **state) {
     struct tokenizer_scratch *scratch = test_scratch();
     struct stop_strings stops = stops_of(STOPS("and then", "\n\n\n"));
     uint64_t random = 5;
@@ -254,14 +254,14 @@ int main(void) {
     }
     check(tokenizer_find(tiny, BYTES_LITERAL("<｜end▁of▁sentence｜>"), &eos));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_reasoning_from_content),
-        cmocka_unit_test(test_counts_reasoning_tokens),
-        cmocka_unit_test(test_stops_at_strings),
-        cmocka_unit_test(test_holds_back_no_more_than_it_must),
-        cmocka_unit_test(test_finds_stops_in_reasoning),
-        cmocka_unit_test(test_refuses_bad_stop_strings),
-        cmocka_unit_test(test_equals_decoding_at_once),
-        cmocka_unit_test(test_does_not_depend_on_the_tokens),
+        cmocka_unit_test(it_parts_reasoning_from_content),
+        cmocka_unit_test(it_counts_reasoning_tokens),
+        cmocka_unit_test(it_stops_at_strings),
+        cmocka_unit_test(it_holds_back_no_more_than_it_must),
+        cmocka_unit_test(it_finds_stops_in_reasoning),
+        cmocka_unit_test(it_refuses_bad_stop_strings),
+        cmocka_unit_test(it_equals_decoding_at_once),
+        cmocka_unit_test(it_does_not_depend_on_the_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static const struct tree *next_line(struct bytes *rest) {
     return line;
 }
 
-static void test_encodes_as_the_library(void **state) {
+static void it_encodes_as_the_library(void **state) {
     struct bytes rest = test_file("tests/serving/text/goldens/golden_visible.jsonl");
     const struct tree *line;
     size_t number = 0;
@@ -59,7 +59,7 @@ static void decodes(const struct tree *line, bool skip_special, const char *key,
     free(given);
 }
 
-static void test_decodes_as_the_library(void **state) {
+static void it_decodes_as_the_library(void **state) {
     struct bytes rest = test_file("tests/serving/text/goldens/decode_visible.jsonl");
     const struct tree *line;
     size_t number = 0;
@@ -71,7 +71,7 @@ static void test_decodes_as_the_library(void **state) {
     assert_int_equal(number, 300);
 }
 
-static void test_encodes_chats(void **state) {
+static void it_encodes_chats(void **state) {
     const struct tree *chats = test_tree(test_file("tests/serving/text/goldens/chat_visible.json"));
     assert_int_equal(tree_count(chats), 34);
     for (size_t i = 0; i < tree_count(chats); i++)
@@ -79,7 +79,7 @@ static void test_encodes_chats(void **state) {
                 i);
 }
 
-static void test_knows_its_tokens(void **state) {
+static void it_knows_its_tokens(void **state) {
     uint32_t id = 0;
     assert_int_equal(tokenizer_vocab_count(tokenizer), 128815);
     assert_true(tokenizer_find(tokenizer, BYTES_LITERAL("<｜end▁of▁sentence｜>"), &id));
@@ -104,10 +104,10 @@ int main(void) {
     tokenizer = test_tokenizer(json, "tokenizer.json");
     scratch = test_scratch();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encodes_as_the_library),
-        cmocka_unit_test(test_decodes_as_the_library),
-        cmocka_unit_test(test_encodes_chats),
-        cmocka_unit_test(test_knows_its_tokens),
+        cmocka_unit_test(it_encodes_as_the_library),
+        cmocka_unit_test(it_decodes_as_the_library),
+        cmocka_unit_test(it_encodes_chats),
+        cmocka_unit_test(it_knows_its_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

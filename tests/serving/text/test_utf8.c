@@ -18,7 +18,7 @@ static void repairs(const char *text, size_t count, const char *expected) {
 #define REPAIRS(text, expected) repairs("" text, sizeof(text) - 1, expected)
 
 /* Unicode 15, section 3.9, tables 3-8 to 3-11, and the edges of each range. */
-static void test_replaces_maximal_parts(void **state) {
+static void it_replaces_maximal_parts(void **state) {
     REPAIRS("", "");
     REPAIRS("caf\xC3\xA9 \xE4\xB8\xAD \xF0\x9F\x98\x80",
             "caf\xC3\xA9 \xE4\xB8\xAD \xF0\x9F\x98\x80");
@@ -34,7 +34,7 @@ static void test_replaces_maximal_parts(void **state) {
 }
 
 /* Every code point is whole, and not whole when cut short. */
-static void test_knows_every_character(void **state) {
+static void it_knows_every_character(void **state) {
     for (uint32_t c = 0; c <= 0x10FFFF; c++) {
         char text[4];
         size_t bytes = test_put_character(c, text), got = 0;
@@ -47,7 +47,7 @@ static void test_knows_every_character(void **state) {
     }
 }
 
-static void test_measures_when_room_is_short(void **state) {
+static void it_measures_when_room_is_short(void **state) {
     char out[4] = "xxxx";
     size_t count = 0;
     assert_int_equal(utf8_repair(BYTES_LITERAL("ab\xFFz"), out, 4, &count), STATUS_FULL);
@@ -68,7 +68,7 @@ static void gather(void *context, struct bytes text) {
 }
 
 /* Random bytes, cut anywhere, join to what repairing them whole gives. */
-static void test_joins_any_pieces(void **state) {
+static void it_joins_any_pieces(void **state) {
     uint64_t random = 1;
     for (int round = 0; round < 20000; round++) {
         static const char alphabet[] =
@@ -96,10 +96,10 @@ static void test_joins_any_pieces(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replaces_maximal_parts),
-        cmocka_unit_test(test_knows_every_character),
-        cmocka_unit_test(test_measures_when_room_is_short),
-        cmocka_unit_test(test_joins_any_pieces),
+        cmocka_unit_test(it_replaces_maximal_parts),
+        cmocka_unit_test(it_knows_every_character),
+        cmocka_unit_test(it_measures_when_room_is_short),
+        cmocka_unit_test(it_joins_any_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,6 @@
  * Protects the reading of a vocabulary: bytes behind spelled and unspelled tokens, gaps, flags, and
  * the refusal of everything that would give an id two meanings.
  */
-#include "serving/text/byte_level.h"
 #include "serving/text/vocabulary.h"
 #include "support.h"
 
@@ -23,7 +22,7 @@ static void has(uint32_t id, const char *bytes, size_t count) {
 }
 
 /* The table of bytes has 256 different characters and each comes back. */
-static void test_spells_every_byte(void **state) {
+static void it_spells_every_byte(void **state) {
     const struct tree *root = test_tree(test_json((struct test_parts){0}));
     assert_int_equal(vocabulary_read(test_arena(1 << 20),
                                      tree_member(tree_member(root, "model"), "vocab"), NULL,
@@ -36,19 +35,7 @@ static void test_spells_every_byte(void **state) {
     }
 }
 
-/* Ġ is a space, Ċ a newline (GPT-2's table); U+0144 and beyond spell nothing. */
-static void test_decodes_spelling(void **state) {
-    char out[16];
-    size_t count = 0;
-    assert_true(byte_level_decode(BYTES_LITERAL("ĠaĊ½Ń"), out, &count));
-    assert_int_equal(count, 5);
-    assert_memory_equal(out, " a\n\xBD\xAD", 5);
-    assert_false(byte_level_decode(BYTES_LITERAL("ń"), out, &count));
-    assert_false(byte_level_decode(BYTES_LITERAL("a｜"), out, &count));
-    assert_false(byte_level_decode(BYTES_LITERAL("a b"), out, &count));
-}
-
-static void test_knows_kinds_and_gaps(void **state) {
+static void it_knows_kinds_and_gaps(void **state) {
     assert_int_equal(reads("{\"Ġa\":1,\"<｜x｜>\":4}",
                            "[{\"id\":4,\"content\":\"<｜x｜>\",\"special\":true},"
                            "{\"id\":6,\"content\":\"<y>\",\"special\":false}]"),
@@ -68,7 +55,7 @@ static void test_knows_kinds_and_gaps(void **state) {
     assert_int_equal(vocabulary_find(&vocabulary, BYTES_LITERAL(" a")), 1);
 }
 
-static void test_refuses(void **state) {
+static void an_id_with_two_meanings_is_refused(void **state) {
     static const struct {
         const char *vocab, *added;
         enum status status;
@@ -91,10 +78,9 @@ static void test_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spells_every_byte),
-        cmocka_unit_test(test_decodes_spelling),
-        cmocka_unit_test(test_knows_kinds_and_gaps),
-        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(it_spells_every_byte),
+        cmocka_unit_test(it_knows_kinds_and_gaps),
+        cmocka_unit_test(an_id_with_two_meanings_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

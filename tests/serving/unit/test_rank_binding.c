@@ -217,7 +217,7 @@ static struct waits mean_of(const char *name, enum balance_method method, bool o
     return mean;
 }
 
-static void late_waits_no_longer(void **state) {
+static void prompts_that_are_bound_late_wait_no_longer(void **state) {
     (void)state;
     struct waits late = mean_of("late", BALANCE_WORK, false, false);
     struct waits arrival = mean_of("on arrival", BALANCE_WORK, true, false);
@@ -229,6 +229,7 @@ static void late_waits_no_longer(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(late_waits_no_longer)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prompts_that_are_bound_late_wait_no_longer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

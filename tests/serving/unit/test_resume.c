@@ -67,7 +67,7 @@ static void assert_resumes(const struct unit_options *options, const struct samp
     world_close(world);
 }
 
-static void cut_anywhere(void **state) {
+static void an_answer_cut_anywhere_goes_on_the_same(void **state) {
     (void)state;
     for (uint32_t way = 0; way < 8; way++) {
         struct unit_options options = world_options();
@@ -145,7 +145,7 @@ static void resumed_ones_are_interrupted_like_others(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cut_anywhere),
+        cmocka_unit_test(an_answer_cut_anywhere_goes_on_the_same),
         cmocka_unit_test(what_is_cached_is_found),
         cmocka_unit_test(resumed_ones_are_interrupted_like_others),
     };

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "contract/step_plan.h"
 
 struct unit_options world_options(void) {
     static const uint8_t model_id[32] = {1};
@@ -24,27 +25,48 @@ struct unit_options world_options(void) {
                                  .numerics_id = "test"};
 }
 
-struct world *world_open(const struct unit_options *options) {
+static struct world *make_world(const struct unit_options *options, uint32_t ranks, size_t bytes,
+                                struct arena *arena) {
     struct world *world = calloc(1, sizeof *world);
-    size_t bytes = unit_memory_bytes(options);
-    struct arena arena;
-    struct error error;
     world->memory = malloc(bytes);
+    world->ranks = ranks;
+    world->requests_max = options->requests_max;
     world->page_count = options->page_count;
     world->reuse_generated = options->reuse_generated;
     world->step_ns = 5;
     world->stop_odds = 0.002;
     world->made_odds = 0.9;
     world->right_odds = 0.6;
-    assert_true(options->page_count <= PAGES_MAX);
-    arena_over(&arena, world->memory, bytes);
+    assert_true(options->page_count <= PAGES_MAX && ranks <= RANKS_MAX);
+    arena_over(arena, world->memory, bytes);
+    return world;
+}
+
+struct world *world_open(const struct unit_options *options) {
+    struct arena arena;
+    struct error error;
+    struct world *world = make_world(options, 1, unit_memory_bytes(options), &arena);
     assert_int_equal(unit_create(&arena, options, &world->unit, &error), STATUS_OK);
     world->machine = unit_machine(world->unit);
     return world;
 }
 
+struct world *world_open_ranks(const struct unit_options *options, uint32_t ranks) {
+    struct arena arena;
+    struct error error;
+    struct rank_units *units;
+    size_t bytes = rank_units_memory_bytes(options, ranks);
+    struct world *world = make_world(options, ranks, bytes, &arena);
+    assert_int_equal(rank_units_create(&arena, options, ranks, &units, &error), STATUS_OK);
+    world->machine = rank_units_machine(units);
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        world->units[rank] = rank_units_unit(units, rank);
+    return world;
+}
+
 void world_close(struct world *world) {
-    free(world->plan);
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        free(world->plans[rank]);
     free(world->memory);
     free(world);
 }
@@ -58,7 +80,8 @@ uint64_t world_chain(uint64_t chain, uint32_t token, uint32_t form) {
 static uint32_t engine_token(const struct world *world, uint64_t chain, uint64_t seed,
                              uint32_t position) {
     uint32_t token = (uint32_t)(random_uniform(chain ^ seed, 0, position) * VOCAB);
-    return random_uniform(chain ^ seed, 1, position) < world->stop_odds ? STOP_TOKEN : token;
+    bool stops = random_uniform(chain ^ seed, 1, position) < world->stop_odds;
+    return stops ? STOP_TOKEN : token + (token == STOP_TOKEN);
 }
 
 static struct known *known_of(struct world *world, struct request_id id) {
@@ -173,15 +196,18 @@ static void check_extras(const struct step_plan *plan, const struct step_row *ro
         assert_memory_equal(step_plan_history(plan) + row->history_index,
                             known->tokens + total - kept, kept * sizeof(uint32_t));
     }
-    if (row->sampling.min_tokens)
-        assert_true(row->bias_count > 0 || known->received >= row->sampling.min_tokens);
+    bool masks = known->received < row->sampling.min_tokens;
+    assert_int_equal(row->bias_count, known->bias_count + masks);
+    for (uint32_t i = 0; i < known->bias_count; i++)
+        assert_int_equal(step_plan_biases(plan)[row->bias_index + i].token, 40 + i);
 }
 
 /* The engine trusts a plan blindly, so the world looks at every row. */
 static void take_plan(struct world *world, const struct step_plan *plan) {
-    assert_null(world->plan);
-    world->plan = malloc(plan->record.bytes);
-    memcpy(world->plan, plan, plan->record.bytes);
+    assert_true(plan->rank < world->ranks && !world->plans[plan->rank]);
+    world->plans[plan->rank] = malloc(plan->record.bytes);
+    memcpy(world->plans[plan->rank], plan, plan->record.bytes);
+    world->plan_count++;
     const struct page_id *pages = step_plan_pages(plan);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
@@ -205,8 +231,36 @@ static void take_plan(struct world *world, const struct step_plan *plan) {
     }
 }
 
+static void take_hello(struct world *world, const struct record_unit_hello *hello) {
+    assert_int_equal(hello->page_count, world->ranks * world->page_count);
+    assert_int_equal(hello->requests_max, world->ranks * world->requests_max);
+    world->hellos++;
+    world->role = hello->role;
+}
+
+static void take_load(struct world *world, const struct record_unit_load *load) {
+    world->load = *load;
+    memcpy(world->rank_loads, load_ranks(load), load->rank_count * sizeof *world->rank_loads);
+}
+
+/* A step comes out whole, a plan for each rank, and none while another is out. All know whether any
+ * of them drafts. */
+static void check_step(struct world *world, uint32_t plans_before) {
+    bool drafts = false;
+    if (world->plan_count == plans_before) return;
+    assert_int_equal(plans_before, 0);
+    assert_int_equal(world->plan_count, world->ranks);
+    world->steps++;
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        for (uint32_t i = 0; i < world->plans[rank]->row_count; i++)
+            drafts |= step_plan_rows(world->plans[rank])[i].draft_count > 0;
+    for (uint32_t rank = 0; world->ranks > 1 && rank < world->ranks; rank++)
+        assert_int_equal(world->plans[rank]->others_draft, drafts);
+}
+
 void world_drain(struct world *world) {
     struct outbox *outbox = world->machine.outbox;
+    uint32_t plans_before = world->plan_count;
     for (const struct record *r = NULL; (r = outbox_next(outbox, r));) {
         assert_true(record_valid(r, r->bytes));
         switch (r->kind) {
@@ -223,11 +277,10 @@ void world_drain(struct world *world) {
             take_plan(world, (const void *)r);
             break;
         case RECORD_UNIT_HELLO:
-            world->hellos++;
-            world->role = ((const struct record_unit_hello *)r)->role;
+            take_hello(world, (const void *)r);
             break;
         case RECORD_UNIT_LOAD:
-            world->load = *(const struct record_unit_load *)r;
+            take_load(world, (const void *)r);
             break;
         default:
             assert_non_null(world->other);
@@ -237,8 +290,10 @@ void world_drain(struct world *world) {
     outbox_clear(outbox);
     if (world->outbox_capacity) outbox->capacity = world->outbox_capacity;
     assert_int_equal(world->load.pages_free + world->load.pages_held + world->load.pages_cached,
-                     world->hellos ? world->page_count : 0);
-    unit_audit(world->unit);
+                     world->hellos ? world->ranks * world->page_count : 0);
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        unit_audit(world->units[rank]);
+    check_step(world, plans_before);
 }
 
 static enum status send(struct world *world, const void *record) {
@@ -272,6 +327,7 @@ uint32_t world_submit_head(struct world *world, const struct record_submit *head
     struct record_submit *record = world_make(RECORD_SUBMIT, &fixed);
     struct known *known = &world->known[number];
     *known = (struct known){.prompt_count = prompt_count,
+                            .bias_count = head->bias_count,
                             .scored = head->sampling.flags & SAMPLING_SCORES ? 1 : 0,
                             .reserved = head->task == SUBMIT_RESERVE,
                             .received = head->resumed_count,
@@ -280,6 +336,9 @@ uint32_t world_submit_head(struct world *world, const struct record_submit *head
     memcpy(known->tokens, tokens, token_count * sizeof *tokens);
     memcpy(submit_tokens(record), tokens, token_count * sizeof *tokens);
     *submit_stop_tokens(record) = STOP_TOKEN;
+    struct token_bias *biases = submit_biases(record);
+    for (uint32_t i = 0; i < head->bias_count; i++)
+        biases[i] = (struct token_bias){40 + i, (float)i};
     if (!world->reuse_generated)
         for (uint32_t i = 0; i < token_count; i++)
             known->chain = world_chain(known->chain, tokens[i],
@@ -346,7 +405,7 @@ void world_step(struct world *world) {
 static struct kv_row *kv_at(struct world *world, const struct step_plan *plan,
                             const struct step_row *row, uint32_t position) {
     struct page_id page = step_plan_pages(plan)[row->page_index + position / KV_BLOCK_TOKENS];
-    return &world->kv[page.index][position % KV_BLOCK_TOKENS];
+    return &world->kv_of[plan->rank][page.index][position % KV_BLOCK_TOKENS];
 }
 
 /* All that a row's attention would read must stand in its pages, as one sequence; its own tokens
@@ -432,13 +491,13 @@ static void await_loads(struct world *world, const struct step_plan *plan) {
         if (!row->loads) continue;
         assert_int_equal(row->draft_count, 0);
         world->waited_rows++;
-        world->await(world, (uint32_t)row->sampling.seed);
+        if (world->await) world->await(world, (uint32_t)row->sampling.seed);
     }
 }
 
 /* The engine takes what the row's load came to; true if all of it came. */
-static bool take_load(struct world *world, const struct step_row *row,
-                      struct step_result_row *out) {
+static bool take_load_end(struct world *world, const struct step_row *row,
+                          struct step_result_row *out) {
     struct known *known = &world->known[row->sampling.seed];
     if (!known->load_over) return false;
     known->load_over = false;
@@ -483,20 +542,22 @@ static uint32_t count_scores(const struct step_plan *plan) {
     return count;
 }
 
-/* Computes the plan in flight. */
-void world_complete(struct world *world, bool failed) {
-    struct step_plan *plan = world->plan;
+static void complete_plan(struct world *world, uint32_t rank, bool failed) {
+    struct step_plan *plan = world->plans[rank];
     check(plan);
-    world->plan = NULL;
+    world->plans[rank] = NULL;
+    world->plan_count--;
     uint32_t row_count = failed ? 0 : plan->row_count;
     if (!failed) await_loads(world, plan);
-    struct step_result *result =
-        world_make(RECORD_STEP_DONE,
-                   &(struct step_result){.row_count = row_count,
-                                         .logprob_count = row_count ? count_scores(plan) : 0});
-    result->step = plan->step;
-    result->compute_ns = world->step_ns;
-    result->failed = failed;
+    struct step_result *result = world_make(
+        RECORD_STEP_DONE, &(struct step_result){
+                              .step = plan->step,
+                              .compute_ns = world->step_ns + world->token_ns * plan->token_count,
+                              .row_count = row_count,
+                              .failed = failed,
+                              .logprob_count = row_count ? count_scores(plan) : 0,
+                              .rank = rank,
+                          });
     result->logprob_count = 0; /* counts up again as they are told */
     struct step_result_row *rows = step_result_rows(result);
     for (uint32_t i = 0; i < plan->row_count; i++) {
@@ -506,7 +567,7 @@ void world_complete(struct world *world, bool failed) {
             spoil_row(world, plan, row);
             continue;
         }
-        if (row->loads && !take_load(world, row, &rows[i])) {
+        if (row->loads && !take_load_end(world, row, &rows[i])) {
             lose_row(world, plan, row, &rows[i]);
             continue;
         }
@@ -529,10 +590,16 @@ void world_complete(struct world *world, bool failed) {
     free(plan);
 }
 
+void world_complete(struct world *world, bool failed) {
+    uint32_t first = (uint32_t)(random_uniform(5, 0, world->steps) * world->ranks);
+    for (uint32_t turn = 0; turn < world->ranks; turn++)
+        complete_plan(world, (first + turn) % world->ranks, failed && turn == 0);
+}
+
 void world_run(struct world *world) {
     for (int turn = 0; turn < 100000; turn++) {
         world_drain(world);
-        if (world->plan)
+        if (world->plan_count)
             world_complete(world, false);
         else if (world->machine.next_wake_ns(world->machine.self) == MACHINE_NEVER)
             return;
@@ -544,7 +611,8 @@ void world_run(struct world *world) {
 
 void world_assert_empty(struct world *world) {
     world_drain(world);
-    assert_int_equal(unit_request_count(world->unit), 0);
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        assert_int_equal(unit_request_count(world->units[rank]), 0);
     assert_int_equal(world->load.pages_held, 0);
     assert_int_equal(world->load.requests_waiting + world->load.requests_running, 0);
     for (uint32_t i = 0; i < world->submitted; i++)

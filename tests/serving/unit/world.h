@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A unit in an invented world: an engine that computes nothing but chains of numbers, which depend
- * on every token and on the form in which each was computed, so that a row that reads what was not
- * written for these very tokens shows at once; and it drafts, rightly or wrongly. All that the unit
- * says is checked on the way.
+ * A unit in an invented world, of one rank or of several: an engine that computes nothing but
+ * chains of numbers, which depend on every token and on the form in which each was computed, so
+ * that a row that reads what was not written for these very tokens shows at once; and it drafts,
+ * rightly or wrongly. All that the unit says is checked on the way.
  */
 #ifndef TESTS_UNIT_WORLD_H
 #define TESTS_UNIT_WORLD_H
 
 #include "contract/step_plan.h"
-#include "serving/unit/unit.h"
+#include "serving/unit/rank_units.h"
 
 enum { VOCAB = 1000, STOP_TOKEN = 7, REQUESTS_MAX = 400, TOKENS_MAX = 1100, PAGES_MAX = 64 };
+enum { RANKS_MAX = 3 };
 
 /* What the world knows of each request it submitted. */
 struct known {
@@ -26,7 +27,8 @@ struct known {
     uint64_t chain;  /* of all its known tokens, in their forms; 0: not known yet */
     uint32_t scored; /* leading tokens of its prompt whose scores it was told; 0: not asked */
     uint32_t resumed_count, found; /* tokens that came along; that a storage has said it has */
-    struct unit_work work;         /* when it ended */
+    uint32_t bias_count;
+    struct unit_work work;                     /* when it ended */
     uint32_t peak, elsewhere, computed, again; /* the account of its rows, as the engine saw them */
     bool told;                                 /* its first token has come, with */
     struct unit_work told_work;
@@ -42,21 +44,33 @@ struct kv_row {
 
 struct world {
     void *memory;
-    struct unit *unit;
     struct machine machine;
+    uint32_t ranks;
+    union { /* of rank 0, of each rank */
+        struct unit *unit;
+        struct unit *units[RANKS_MAX];
+    };
+    union { /* what was written last to pages of rank 0, of each rank, whoever owns them now */
+        struct kv_row kv[PAGES_MAX][KV_BLOCK_TOKENS];
+        struct kv_row kv_of[RANKS_MAX][PAGES_MAX][KV_BLOCK_TOKENS];
+    };
+    union { /* copies of rank 0's part, of each rank's, of the step in flight; NULL: there is none */
+        struct step_plan *plan;
+        struct step_plan *plans[RANKS_MAX];
+    };
+    uint32_t plan_count, steps;
     uint32_t outbox_capacity; /* while it claims to be full */
     struct known known[REQUESTS_MAX];
-    struct kv_row kv[PAGES_MAX][KV_BLOCK_TOKENS]; /* what was written last, whoever owns it now */
     uint32_t submitted;
-    struct step_plan *plan; /* copy of the step in flight; NULL: none */
     struct record_unit_load load;
-    uint32_t hellos, role, page_count, fulls, hits;
+    struct unit_rank_load rank_loads[RANKS_MAX];
+    uint32_t hellos, role, requests_max, page_count, fulls, hits; /* *_max, *_count: of a rank */
     uint32_t waited_rows, lost_rows; /* that waited for loads, in vain */
     double made_odds, right_odds;    /* of drafts: that one is made, that it is right */
     double stop_odds;                /* that the engine chooses STOP_TOKEN */
     uint32_t draws;
     bool reuse_generated;
-    int64_t now_ns, step_ns;
+    int64_t now_ns, step_ns, token_ns; /* a step takes step_ns, and token_ns for each token */
     void (*other)(struct world *world, const struct record *record); /* takes all other kinds */
     void (*await)(struct world *world, uint32_t number); /* until the request's load is over */
     void *context;
@@ -65,6 +79,9 @@ struct world {
 struct unit_options world_options(void);
 
 struct world *world_open(const struct unit_options *options);
+
+/* A unit of several ranks, whose part `options` are each. */
+struct world *world_open_ranks(const struct unit_options *options, uint32_t ranks);
 
 void world_close(struct world *world);
 
@@ -96,7 +113,8 @@ uint32_t world_submit_resumed(struct world *world, const struct sampling *sampli
                               const uint32_t *tokens, uint32_t prompt_count, uint32_t resumed_count,
                               uint32_t new_tokens_max);
 
-/* Any request: of `head` only name and seed are the number's. */
+/* Any request: of `head` only name and seed are the number's. Bias i is one of i for token 40 + i.
+ */
 uint32_t world_submit_head(struct world *world, const struct record_submit *head,
                            const uint32_t *tokens);
 
@@ -114,7 +132,8 @@ void world_cancel(struct world *world, uint32_t number);
 
 void world_step(struct world *world);
 
-/* Computes the plan in flight. */
+/* Computes the step in flight. If it fails, it does so at one rank; the results of the ranks come
+ * back in any order. */
 void world_complete(struct world *world, bool failed);
 
 /* Until there is nothing left to do. */

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_commands.py FATHOM: what every command of the binary promises: --help on stdout with exit code 0, a
+"""test_main.py FATHOM: what every command of the binary promises: --help on stdout with exit code 0, a
 wrong command line on stderr with 2 and a cure, results that cannot be written with 1. Helps have their options in
 groups, in lines that fit a terminal; mistyped names get a hint."""
-import json
 import os
 import re
 import subprocess
@@ -54,20 +53,6 @@ def check_command(words):
            r"\Afathom %s: unknown option '--no-such-option'.*\n\Z" % name)
 
 
-def check_bench_kernels():
-    code, out, err = run("bench", "kernels", "--filter", "rmsnorm", "--runs", "1", "--threads", "1", "--json")
-    report = json.loads(out)
-    if code != 0 or err or len(report["kernels"]) != 1 or report["kernels"][0]["seconds"] <= 0 or \
-            min(limit[name] for limit in report["limits"] for name in ("fma_gflops", "read_gbytes")) <= 0:
-        failures.append("bench kernels reports nothing sensible: %d %s %s" % (code, out, err))
-    code, out, err = run("bench", "kernels", "--filter", "expert_gate", "--rows", "1,3", "--warm", "--runs", "1",
-                         "--threads", "1", "--cpu-mask", "avx2", "--json")
-    rows = [(line["type"], line["m"]) for line in json.loads(out)["kernels"]]
-    if code != 0 or rows != [("fp8", 1), ("fp8", 3), ("bf16", 1), ("bf16", 3)]:
-        failures.append("bench kernels measured other rows: %s" % rows)
-    expect(["bench", "kernels", "--rows", "513"], 1, r"\A\Z", "--rows")
-
-
 NEEDED = {"unit": ["--connect", "ipc:///nonexistent"], "generate": ["--tokens", "5"],
           "logits": ["--tokens", "5"], "bench overlap": ["--ranks", "2"], "bench rebalance": ["--ranks", "2"],
           "bench peers": ["--gguf", "-", "--llama-bench", "-", "--llama-server", "-"]}
@@ -87,8 +72,6 @@ def check_device(every_option):
         if code != 1 or out or err.count("\n") != 1 or "no CUDA engine yet" not in err or "--device cpu" not in err:
             failures.append("%s --device cuda: %d %r %r" % (command, code, out, err))
     expect(["generate", "--tokens", "5", "--device", "tpu"], 2, r"\A\Z", r"one of cpu\|cuda")
-    if "serve" in commands:
-        expect(["serve", "--units", "2", "--device", "cuda"], 1, r"\A\Z", "no CUDA engine yet")
 
 
 def check_serve_help():
@@ -131,6 +114,13 @@ def check_fifos(commands):
 
 def main():
     expect([], 2, r"\A\Z", "usage: fathom COMMAND")
+    for command in ("bench", "inspect"):
+        expect([command], 2, r"\A\Z", "usage: fathom %s SUBJECT" % command)
+        expect([command, "--help"], 0, "usage: fathom %s SUBJECT" % command, r"\A\Z")
+        expect(["help", command], 0, "usage: fathom %s SUBJECT" % command, r"\A\Z")
+        expect([command, "frob"], 2, r"\A\Z", "unknown subject 'frob'; `fathom %s --help` lists them" % command)
+    expect(["bench", "kernel"], 2, r"\A\Z", r"\Afathom bench: unknown subject 'kernel'; did you mean 'kernels'\?\n")
+    expect(["help", "bench", "kernel"], 2, r"\A\Z", "did you mean 'kernels'")
     expect(["help"], 0, "usage: fathom COMMAND", r"\A\Z")
     expect(["help", "help"], 0, "usage: fathom COMMAND", r"\A\Z")
     expect(["frobnicate"], 2, r"\A\Z", "unknown command 'frobnicate'; `fathom --help` lists them")
@@ -141,21 +131,6 @@ def main():
     expect(["version"], 0, r"\Afathom \d+\.\d+\.\d+\n\Z", r"\A\Z")
     expect(["--version"], 0, r"\Afathom \d", r"\A\Z")
     expect(["version", "surplus"], 2, r"\A\Z", "unexpected argument 'surplus'")
-    expect(["inspect"], 2, r"\A\Z", "usage: fathom inspect SUBJECT")
-    expect(["inspect", "--help"], 0, "usage: fathom inspect SUBJECT", r"\A\Z")
-    expect(["help", "inspect"], 0, "usage: fathom inspect SUBJECT", r"\A\Z")
-    expect(["inspect", "frob"], 2, r"\A\Z", "unknown subject 'frob'; `fathom inspect --help` lists them")
-    expect(["inspect", "cpu", "--cpu-mask", "c"], 0, r"(?s)levels available +c\b.*level chosen +c \(.*threads +\d+ of"
-           r".*memory +[\d.]+ [KMGT]iB", r"\A\Z")
-    if run("inspect", "gpu")[0] == 0:  # a build with CUDA, and a GPU
-        expect(["inspect", "gpu"], 0, r"(?s)gpu 0.*compute capability.*libraries", r"\A\Z")
-    else:
-        expect(["inspect", "gpu"], 1, r"\A\Z", r"-Dcuda=enabled|CUDA says '")
-    expect(["inspect", "cpu", "--cpu-mask", "mmx"], 2, r"\A\Z", "one of auto|c|avx2|avx512|avx512bf16")
-    expect(["bench"], 2, r"\A\Z", "usage: fathom bench SUBJECT")
-    expect(["bench", "kernel"], 2, r"\A\Z", r"\Afathom bench: unknown subject 'kernel'; did you mean 'kernels'\?\n")
-    expect(["help", "bench", "kernel"], 2, r"\A\Z", "did you mean 'kernels'")
-    check_bench_kernels()
     commands = commands_of(run("help")[1])
     assert len(commands) >= 2 and "version" in commands, commands
     every_option = run("inspect", "options")[1]
@@ -169,8 +144,6 @@ def main():
         groups[command] = [[command, subject] for subject in subjects] or [[command]]
         for words in groups[command]:
             check_command(words)
-            if "usage: fathom " + " ".join(words) not in every_option:
-                failures.append("inspect options lacks " + " ".join(words))
     with open("/dev/full", "w", encoding="utf-8") as full:
         code, _, err = run("inspect", "options", stdout=full)
         if code != 1 or "cannot write to standard output: No space" not in err:

@@ -5,7 +5,6 @@
 #include "bench/bench.h"
 
 #include "base/check.h"
-#include "programs/programs.h"
 
 const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING
@@ -38,6 +37,6 @@ const struct command_subject bench_subjects[] = {
 };
 const size_t bench_subject_count = ARRAY_COUNT(bench_subjects);
 
-int program_bench(int argc, char **argv) {
+int bench_run(int argc, char **argv) {
     return command_dispatch("bench", bench_subjects, bench_subject_count, argc, argv);
 }

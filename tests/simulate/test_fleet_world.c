@@ -40,9 +40,10 @@ static void tell_how(void) {
     char line[FLEET_LOG_LINE_BYTES];
     for (uint32_t back = events_shown; back-- > 0;)
         if (fleet_log_line(&events, back, line, sizeof line)) fprintf(stderr, "# %s\n", line);
-    fprintf(stderr,
-            "# seed %llu; again: FATHOM_SEEDS=\"%llu 1 4000\" build/tests/simulate/test_fleet\n",
-            seed_now, seed_now);
+    fprintf(
+        stderr,
+        "# seed %llu; again: FATHOM_SEEDS=\"%llu 1 4000\" build/tests/simulate/test_fleet_world\n",
+        seed_now, seed_now);
 }
 
 /* A check() within the machines. */

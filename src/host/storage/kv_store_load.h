@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Loads, as the store's thread carries them out; others ask for them through kv_store.h.
+ */
+#ifndef HOST_STORAGE_KV_STORE_LOAD_H
+#define HOST_STORAGE_KV_STORE_LOAD_H
+
+#include "host/storage/kv_store_state.h"
+
+/* Takes up the loads that were asked for since. */
+void kv_store_begin_loads(struct kv_store *store);
+
+/* Gives reads to the io and copies from frames. True: there is more to copy at once. */
+bool kv_store_feed_loads(struct kv_store *store);
+void kv_store_end_read(struct kv_store *store, struct kv_task *task);
+
+/* When the thread must look again for the sake of reads, at the latest. */
+int64_t kv_store_read_wake_ns(const struct kv_store *store);
+
+#endif

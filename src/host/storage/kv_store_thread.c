@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The store's thread, from its beginning to its end. One eventfd tells it of everything: transfers
+ * that ended, loads and blocks that came, its end. What it does with a load and with a block that
+ * is stored stands in kv_store_load.c and kv_store_write.c.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "host/storage/kv_store_load.h"
+#include "host/storage/kv_store_write.h"
+
+#define SCAN_MS 500
+#define QUEUE_BYTES ((uint64_t)64 << 20)
+#define QUEUE_BLOCKS_MIN 8
+#define SEGMENT_BYTES_MAX ((uint64_t)1 << 30)
+#define SEGMENTS_MIN 8 /* in the budget: so coarse is what is given up at once */
+#define BLOCKS_MAX ((uint64_t)1 << 28)
+
+/* ---- what others wrote ---- */
+
+static void note_entry(void *context, uint32_t segment, const struct store_entry *entry) {
+    struct kv_store *store = context;
+    pthread_mutex_lock(&store->lock);
+    uint32_t block = store_index_find(&store->index, &entry->key);
+    if (entry->kind == STORE_ENTRY_BLOCK) {
+        if (block == STORE_NONE)
+            block = store_index_add(&store->index, &entry->key, &entry->parent, entry->position);
+        if (block != STORE_NONE && store->index.blocks[block].segment == STORE_NONE)
+            store_index_place(&store->index, block, segment, entry->slot);
+    } else if (block != STORE_NONE && store->index.blocks[block].segment == segment &&
+               store->index.blocks[block].slot == entry->slot)
+        store_index_place(&store->index, block, STORE_NONE, STORE_NONE);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void note_gone(void *context, uint32_t segment) {
+    struct kv_store *store = context;
+    pthread_mutex_lock(&store->lock);
+    store_index_drop_segment(&store->index, segment);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void scan(struct kv_store *store, enum kv_scan how, int64_t now_ns) {
+    struct kv_files_listener listener = {note_entry, note_gone, store};
+    if (store->disk) {
+        kv_store_files_scan(&store->files, how, &listener);
+        kv_store_leave_stopped(store);
+    }
+    store->scanned_ns = now_ns;
+}
+
+/* ---- the thread ---- */
+
+static void take_ended(struct kv_store *store) {
+    for (struct kv_io_op *op; store->io && (op = kv_store_io_take(store->io));) {
+        struct kv_task *task = (struct kv_task *)op;
+        switch (task->kind) {
+        case TASK_LOAD:
+            kv_store_end_read(store, task);
+            break;
+        case TASK_WRITE:
+            kv_store_end_write(store, task);
+            break;
+        case TASK_MOVE:
+            kv_store_end_move(store, task);
+            break;
+        }
+        kv_store_free_task(store, task);
+    }
+}
+
+static bool idle(struct kv_store *store) {
+    pthread_mutex_lock(&store->lock);
+    bool idle = !store->keep_count && !store->dirty_count && !store->loads && !store->asked &&
+                store->moving.segment == STORE_NONE;
+    pthread_mutex_unlock(&store->lock);
+    return idle;
+}
+
+static void answer_refresh(struct kv_store *store, int64_t now_ns) {
+    pthread_mutex_lock(&store->lock);
+    uint64_t asked = store->refresh_asked;
+    bool wanted = asked > store->refresh_done;
+    pthread_mutex_unlock(&store->lock);
+    if (!wanted) return;
+    scan(store, KV_SCAN_MEND, now_ns);
+    pthread_mutex_lock(&store->lock);
+    store->refresh_done = asked;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void answer_settle(struct kv_store *store, int64_t now_ns) {
+    pthread_mutex_lock(&store->lock);
+    uint64_t asked = store->settle_asked;
+    bool wanted = asked > store->settle_done;
+    pthread_mutex_unlock(&store->lock);
+    if (!wanted || !idle(store)) return;
+    store->files.scanned_ns = -1;
+    scan(store, KV_SCAN_MEND, now_ns);
+    pthread_mutex_lock(&store->lock);
+    store->settle_done = asked;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void update_stats(struct kv_store *store) {
+    uint64_t bytes = store->disk ? kv_store_files_bytes(&store->files) : 0, segments = 0;
+    for (uint32_t i = 0; i < store->files.segment_count; i++)
+        segments += store->files.segments[i] && !store->files.segments[i]->gone;
+    pthread_mutex_lock(&store->lock);
+    store->stats.disk_bytes = bytes;
+    store->stats.segments = segments;
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Waits for an event, or until something is due. */
+static void wait_event(struct kv_store *store, bool more, int64_t now_ns) {
+    int64_t scan_ns = (int64_t)store->options.scan_ms * 1000000;
+    int64_t until = store->scanned_ns + scan_ns, write = kv_store_write_wake_ns(store);
+    int64_t read_ns = kv_store_read_wake_ns(store);
+    if (write < until) until = write;
+    if (read_ns < until) until = read_ns;
+    int64_t ms = more || until <= now_ns ? 0 : (until - now_ns + 999999) / 1000000;
+    struct pollfd events = {.fd = store->event, .events = POLLIN};
+    uint64_t count;
+    if (poll(&events, 1, (int)ms) > 0 && read(store->event, &count, sizeof count) < 0) return;
+}
+
+static bool may_end(struct kv_store *store, int64_t now_ns) {
+    pthread_mutex_lock(&store->lock);
+    bool ending = store->ending, late = now_ns > store->end_ns;
+    pthread_mutex_unlock(&store->lock);
+    if (!ending) return false;
+    if (idle(store)) return true;
+    return late && !store->loads && (!store->io || kv_store_io_count(store->io) == 0);
+}
+
+static void *run(void *context) {
+    struct kv_store *store = context;
+    for (;;) {
+        int64_t now_ns = clock_now_ns();
+        take_ended(store);
+        answer_refresh(store, now_ns);
+        kv_store_begin_loads(store);
+        bool more = kv_store_feed_loads(store);
+        pthread_mutex_lock(&store->lock);
+        bool late = store->ending && now_ns > store->end_ns;
+        store->hurry = store->ending;
+        pthread_mutex_unlock(&store->lock);
+        if (!late) {
+            if (kv_store_take_keeps(store)) more = true;
+            if (store->disk) kv_store_feed_moves(store);
+            if (store->disk) kv_store_feed_writes(store, now_ns);
+        }
+        if (store->io) kv_store_io_start(store->io);
+        if (now_ns - store->scanned_ns >= (int64_t)store->options.scan_ms * 1000000) {
+            scan(store, KV_SCAN_MEND, now_ns);
+            if (store->disk) kv_store_compact(store, now_ns);
+        }
+        update_stats(store);
+        answer_settle(store, now_ns);
+        if (may_end(store, now_ns)) return NULL;
+        wait_event(store, more, now_ns);
+    }
+}
+
+static uint32_t slices_of_read(const struct store_shape *shape) {
+    size_t slices = KV_PIECE_BYTES / store_format_slice_bytes(shape);
+    if (slices > shape->slice_count) slices = shape->slice_count;
+    return slices ? (uint32_t)slices : 1;
+}
+
+void kv_store_transfers(const struct store_shape *shape, size_t *read_out, size_t *write_out) {
+    size_t block = store_format_block_bytes(shape);
+    *read_out = slices_of_read(shape) * store_format_slice_bytes(shape);
+    *write_out = block < KV_WRITE_BYTES ? block : KV_WRITE_BYTES;
+}
+
+/* ---- opening ---- */
+
+static enum status set_sizes(struct kv_store *store, struct error *error) {
+    struct kv_store_options *o = &store->options;
+    size_t block = store->block_bytes;
+    if (store->disk && o->disk_bytes < SEGMENTS_MIN * (block + STORE_PAGE_BYTES))
+        return error_set(error, STATUS_INVALID,
+                         "%.300s: %llu bytes are too few for a KV storage; %d blocks of %zu bytes "
+                         "are the least (--kv-disk)",
+                         o->directory, (unsigned long long)o->disk_bytes, SEGMENTS_MIN, block);
+    uint64_t segment = o->segment_bytes ? o->segment_bytes : o->disk_bytes / (2 * SEGMENTS_MIN);
+    if (segment > SEGMENT_BYTES_MAX) segment = SEGMENT_BYTES_MAX;
+    if (segment > o->disk_bytes / SEGMENTS_MIN) segment = o->disk_bytes / SEGMENTS_MIN;
+    uint64_t slots = segment > STORE_PAGE_BYTES ? (segment - STORE_PAGE_BYTES) / block : 0;
+    store->slot_count = slots ? (uint32_t)slots : 1;
+    if (!o->write_queue_bytes) o->write_queue_bytes = QUEUE_BYTES;
+    uint64_t queue = o->write_queue_bytes / block;
+    if (queue < QUEUE_BLOCKS_MIN) queue = QUEUE_BLOCKS_MIN;
+    if (queue > 1 << 20) queue = 1 << 20;
+    store->keep_capacity = (uint32_t)queue;
+    uint64_t frames = o->host_bytes / block;
+    if (frames < queue) frames = queue;
+    frames += KV_MOVES_MAX; /* that the queue cannot take */
+    uint64_t blocks = frames + (store->disk ? o->disk_bytes / block : 0);
+    blocks += blocks / 4 + 64; /* of others, who have a budget of their own */
+    if (frames > UINT32_MAX / 2 || blocks > BLOCKS_MAX)
+        return error_set(error, STATUS_TOO_LARGE,
+                         "a KV storage of %llu blocks is more than its index takes; lower "
+                         "--kv-disk or --kv-host",
+                         (unsigned long long)blocks);
+    store->frame_count = (uint32_t)frames;
+    store->index_bytes = store_index_bytes((uint32_t)blocks);
+    store->index.capacity = (uint32_t)blocks;
+    if (!o->scan_ms) o->scan_ms = SCAN_MS;
+    if (o->cost.block_ns <= 0) o->cost = (struct retain_cost){1, 1.0 / 256};
+    return STATUS_OK;
+}
+
+static void *map(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static enum status take_memory(struct kv_store *store, struct error *error) {
+    struct arena arena;
+    uint32_t blocks = store->index.capacity;
+    size_t frame_bytes = store->frame_count * store->block_bytes;
+    store->index_memory = map(store->index_bytes);
+    store->frame_memory = map(frame_bytes);
+    store->frames = calloc(store->frame_count, sizeof *store->frames);
+    store->keeps = calloc(store->keep_capacity, sizeof *store->keeps);
+    if (!store->index_memory || !store->frame_memory || !store->frames || !store->keeps)
+        return error_set(error, STATUS_NO_MEMORY,
+                         "no memory for a KV storage with %zu bytes of blocks and an index of "
+                         "%zu; lower --kv-host or --kv-disk",
+                         frame_bytes, store->index_bytes);
+    arena_over(&arena, store->index_memory, store->index_bytes);
+    enum status status = store_index_open(&store->index, &arena, blocks);
+    check(status == STATUS_OK); /* it was asked how much it needs */
+    store->free_frame = STORE_NONE;
+    for (uint32_t i = store->frame_count; i-- > 0;)
+        kv_store_free_frame(store, i);
+    for (uint32_t i = 0; i < KV_TASKS; i++)
+        kv_store_free_task(store, &store->tasks[i]);
+    return STATUS_OK;
+}
+
+/* Two files a segment are many; the usual soft limit is only there for select(). */
+static void allow_files(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max) return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit)) return; /* then as many as there may be */
+}
+
+static enum status open_disk(struct kv_store *store, struct error *error) {
+    struct kv_store_options *o = &store->options;
+    int64_t begun_ns = clock_now_ns();
+    if (!store->disk) return STATUS_OK;
+    allow_files();
+    enum status status =
+        kv_store_files_open(&store->files, o->directory, &o->shape, o->faults, error);
+    if (!status)
+        status = kv_store_io_open(o->io, KV_TASKS, store->event, o->faults, &store->io, error);
+    if (status) return status;
+    scan(store, KV_SCAN_RECOVER, begun_ns);
+    store->stats.io = kv_store_io_name(store->io);
+    store->stats.open_ns = clock_now_ns() - begun_ns;
+    return STATUS_OK;
+}
+
+static void give_back(struct kv_store *store) {
+    kv_store_io_close(store->io);
+    kv_store_files_close(&store->files);
+    if (store->event >= 0) close(store->event);
+    if (store->index_memory) munmap(store->index_memory, store->index_bytes);
+    if (store->frame_memory) munmap(store->frame_memory, store->frame_count * store->block_bytes);
+    pthread_mutex_destroy(&store->lock);
+    pthread_cond_destroy(&store->changed);
+    free(store->frames);
+    free(store->keeps);
+    free(store);
+}
+
+enum status kv_store_open(const struct kv_store_options *options, struct kv_store **store_out,
+                          struct error *error) {
+    struct kv_store *store = calloc(1, sizeof *store);
+    if (!store) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
+    store->options = *options;
+    store->disk = options->directory && options->directory[0];
+    store->block_bytes = store_format_block_bytes(&options->shape);
+    store->slice_bytes = store_format_slice_bytes(&options->shape);
+    store->group_slices = slices_of_read(&options->shape);
+    store->group_count = (uint32_t)divide_up(options->shape.slice_count, store->group_slices);
+    store->asked_end = &store->asked;
+    store->active = store->dirty_first = store->dirty_last = STORE_NONE;
+    store->moving.segment = STORE_NONE;
+    store->files.folder = -1;
+    store->compacted_ns = store->reads.ns = store->writes.ns = clock_now_ns();
+    store->stats.io = "none";
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_cond_init(&store->changed, NULL);
+    store->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    enum status status = store->event < 0
+                             ? error_set(error, STATUS_IO, "no eventfd: %s", strerror(errno))
+                             : set_sizes(store, error);
+    if (!status) status = take_memory(store, error);
+    if (!status) status = open_disk(store, error);
+    if (!status && pthread_create(&store->thread, NULL, run, store))
+        status = error_set(error, STATUS_NO_MEMORY, "cannot start the KV storage's thread");
+    if (status) {
+        give_back(store);
+        return status;
+    }
+    pthread_setname_np(store->thread, "kv-store");
+    *store_out = store;
+    return STATUS_OK;
+}
+
+void kv_store_stop(struct kv_store *store, int64_t wait_ns_max) {
+    pthread_mutex_lock(&store->lock);
+    store->ending = true;
+    store->end_ns = clock_now_ns() + wait_ns_max;
+    pthread_mutex_unlock(&store->lock);
+    kv_store_wake(store);
+    pthread_join(store->thread, NULL);
+    for (; store->keep_count; store->keep_count--) {
+        const struct kv_keep_ask *keep = &store->keeps[store->keep_first];
+        if (keep->copied) keep->copied(keep->context, keep->tag);
+        store->keep_first = (store->keep_first + 1) % store->keep_capacity;
+    }
+    store->stopped = true;
+}
+
+void kv_store_close(struct kv_store *store) {
+    if (!store) return;
+    if (!store->stopped) kv_store_stop(store, 0);
+    kv_store_stop_moving(store);
+    if (store->active != STORE_NONE) kv_store_files_end(&store->files, store->active);
+    give_back(store);
+}

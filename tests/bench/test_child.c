@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects other programs as children: what one prints comes back whole, a server is there when it
+ * says so and gone when it is stopped, and what goes wrong is told with the child's own last line.
+ */
+#include "bench/child.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct error error;
+
+static enum status run(const char *line, struct bytes *output) {
+    const char *const argv[] = {"sh", "-c", line, NULL};
+    error = (struct error){""};
+    return child_run(argv, output, &error);
+}
+
+static void what_a_child_prints_comes_back(void **state) {
+    struct bytes output;
+    assert_int_equal(run("echo said >&2; seq 20000", &output),
+                     STATUS_OK); /* more than a pipe has */
+    assert_memory_equal(output.data, "1\n2\n3\n", 6);
+    assert_string_equal(output.data + output.count - 6, "20000\n");
+    free((void *)(uintptr_t)output.data);
+}
+
+static void a_child_that_fails_is_told_with_its_last_line(void **state) {
+    static const char *const nowhere[] = {"/nowhere/program", NULL};
+    struct bytes output;
+    assert_int_equal(run("echo first >&2; echo no room >&2; exit 3", &output), STATUS_IO);
+    assert_non_null(strstr(error.text, "status 3; its last line: no room"));
+    assert_int_equal(run("kill -9 $$", &output), STATUS_IO);
+    assert_non_null(strstr(error.text, "signal 9"));
+    assert_int_equal(child_run(nowhere, &output, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "cannot run /nowhere/program: No such file"));
+}
+
+static enum status start(const char *line, double seconds_max, struct child *child, char *text) {
+    const char *const argv[] = {"sh", "-c", line, NULL};
+    return child_start(argv, "listens on ", seconds_max, child, text, 32, &error);
+}
+
+static void a_server_is_there_once_it_says_so_and_gone_once_stopped(void **state) {
+    struct child child;
+    char text[32];
+    assert_int_equal(start("echo it listens on port:7 now; exec sleep 1000", 60, &child, text),
+                     STATUS_OK);
+    assert_string_equal(text, "port:7");
+    pid_t pid = child.pid;
+    assert_int_equal(kill(pid, 0), 0);
+    child_stop(&child);
+    assert_int_equal(kill(pid, 0), -1);
+}
+
+static void a_server_that_ends_or_says_nothing_is_no_server(void **state) {
+    struct child child;
+    char text[32];
+    assert_int_equal(start("echo no port >&2; exit 1", 60, &child, text), STATUS_IO);
+    assert_non_null(strstr(error.text, "no port"));
+    assert_int_equal(start("exec sleep 1000", 0.1, &child, text), STATUS_TIMEOUT);
+    assert_non_null(strstr(error.text, "has not said 'listens on '"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_child_prints_comes_back),
+        cmocka_unit_test(a_child_that_fails_is_told_with_its_last_line),
+        cmocka_unit_test(a_server_is_there_once_it_says_so_and_gone_once_stopped),
+        cmocka_unit_test(a_server_that_ends_or_says_nothing_is_no_server),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what is read of the machine, for figures that are stated as shares of it: files of the
+ * system, the memory that is left, clocks and medians.
+ */
+#include "bench/machine_limits.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void a_line_is_found_by_its_key(void **state) {
+    char path[] = "/tmp/fathom_line_XXXXXX", text[16];
+    int file = mkstemp(path);
+    static const char lines[] = "model\t: none\nMemFree:   17 kB\nmodel name\t: a long processor\n";
+    assert_true(file >= 0);
+    assert_int_equal(write(file, lines, sizeof lines - 1), sizeof lines - 1);
+    close(file);
+    assert_true(machine_limits_line(path, "MemFree", text, sizeof text));
+    assert_string_equal(text, "17 kB");
+    assert_true(machine_limits_line(path, "model name", text, sizeof text));
+    assert_string_equal(text, "a long processo"); /* cut */
+    assert_true(machine_limits_line(path, "", text, sizeof text));
+    assert_false(machine_limits_line(path, "MemTotal", text, sizeof text));
+    unlink(path);
+    assert_false(machine_limits_line(path, "", text, sizeof text));
+}
+
+static void memory_that_is_left_is_no_more_than_there_is(void **state) {
+    uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t left = machine_limits_memory();
+    assert_true(left > 0 && (left <= all || left == UINT64_MAX));
+}
+
+static void a_median_is_in_the_middle_whatever_the_order(void **state) {
+    double odd[] = {9, 1, 5}, even[] = {4, 1, 3, 2};
+    assert_true(machine_limits_median(odd, 3) == 5);
+    double middle = machine_limits_median(even, 4);
+    assert_true(middle >= 2 && middle <= 3);
+}
+
+static void waiting_costs_time_and_no_processor(void **state) {
+    double now = machine_limits_now(), processor = machine_limits_processor_now();
+    usleep(200000);
+    assert_true(machine_limits_now() - now >= 0.19);
+    assert_true(machine_limits_processor_now() - processor < 0.1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_is_found_by_its_key),
+        cmocka_unit_test(memory_that_is_left_is_no_more_than_there_is),
+        cmocka_unit_test(a_median_is_in_the_middle_whatever_the_order),
+        cmocka_unit_test(waiting_costs_time_and_no_processor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

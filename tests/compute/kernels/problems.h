@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Matrix products by chance for tests of their kernels, and what must hold of each.
+ */
+#ifndef TESTS_KERNELS_PROBLEMS_H
+#define TESTS_KERNELS_PROBLEMS_H
+
+#include "levels.h"
+
+struct problem {
+    struct packed_matrix weights;
+    void *raw, *data; /* row-major, packed */
+    float *scales;
+    size_t data_bytes, scale_bytes;
+    float *x, *x_scales;
+    uint32_t m;
+    size_t x_stride, x_bytes, x_scale_stride, x_scale_bytes;
+    bool x_is_bf16;
+};
+
+enum weight_kind { WEIGHTS_RANDOM, WEIGHTS_EXTREME, WEIGHTS_TINY, WEIGHTS_KIND_COUNT };
+
+/* m rows times a matrix of n rows and k columns. `form` of the rows: 0 any float, 1 BF16 values, 2
+ * E4M3 values with scales. */
+struct problem problem_make(uint64_t *state, enum weight_type type, uint32_t m, uint32_t n,
+                            uint32_t k, enum weight_kind kind, enum numbers numbers, int form);
+void problem_free(struct problem *p);
+
+/* A weight, with its scale. */
+double problem_weight(const struct problem *p, uint32_t row, uint32_t col);
+
+/* All levels agree, and with the exact product within rounding. */
+void problem_check(const struct problem *p, const struct kernels *levels, uint32_t count);
+
+/* Batch invariance: a row has the same bits alone, in any window of rows, with any panel split. */
+void problem_check_invariance(const struct kernels *level, const struct problem *p,
+                              uint64_t *state);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects KV pages: as many as the memory holds, each slice and row at a place of its own, whose
+ * headers say what stands in them.
+ */
+#include "compute/model/kv_pages.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { WIDTH = 36, SLICES = 3, PAGES = 4 };
+
+static const struct kernels *plain(void) {
+    const struct kernels *kernels;
+    assert_int_equal(kernels_select(KERNEL_LEVEL_C, &kernels, NULL), STATUS_OK);
+    return kernels;
+}
+
+static struct kv_pages open_pages(enum kv_element element) {
+    struct kv_pages pages;
+    struct error error;
+    uint64_t bytes = PAGES * kv_block_bytes(element, WIDTH, SLICES) + 4096; /* and no whole page */
+    if (kv_pages_open(&pages, element, WIDTH, SLICES, 1, bytes, &error)) fail_msg("%s", error.text);
+    assert_int_equal(pages.page_count, PAGES);
+    return pages;
+}
+
+static float value_of(uint32_t page, uint32_t slice, uint32_t row, uint32_t column) {
+    return (float)(page * 1000 + slice * 100 + row + column) / 4; /* BF16 may round it */
+}
+
+/* A row's columns are written in two parts, as its latent and its key are. */
+static void every_row_keeps_what_was_written_to_it(void **state) {
+    for (int element = 0; element < KV_ELEMENT_COUNT; element++) {
+        struct kv_pages pages = open_pages((enum kv_element)element);
+        float row_values[WIDTH], rounded[WIDTH];
+        for (uint32_t i = 0; i < PAGES * SLICES * KV_BLOCK_TOKENS * 2; i++) {
+            bool look = i >= PAGES * SLICES * KV_BLOCK_TOKENS; /* when all are written */
+            uint32_t at = i % (PAGES * SLICES * KV_BLOCK_TOKENS), row = at % KV_BLOCK_TOKENS;
+            uint32_t slice = at / KV_BLOCK_TOKENS % SLICES, page = at / KV_BLOCK_TOKENS / SLICES;
+            char *place = kv_pages_slice(&pages, page, slice);
+            for (uint32_t c = 0; c < WIDTH; c++)
+                row_values[c] = value_of(page, slice, row, c);
+            if (!look) {
+                kv_pages_write(&pages, plain(), place, row, 0, row_values, 20);
+                kv_pages_write(&pages, plain(), place, row, 20, row_values + 20, WIDTH - 20);
+                continue;
+            }
+            plain()->round_bf16(rounded, row_values, WIDTH);
+            for (uint32_t c = 0; c < WIDTH; c++) {
+                const char *found = place + row * pages.row_bytes + c * pages.row_bytes / WIDTH;
+                float value;
+                if (element == KV_ELEMENT_F32)
+                    memcpy(&value, found, sizeof value);
+                else
+                    plain()->float_from_bf16(&value, (const uint16_t *)(const void *)found, 1);
+                assert_true(value == (element == KV_ELEMENT_F32 ? row_values[c] : rounded[c]));
+            }
+        }
+        kv_pages_close(&pages);
+    }
+}
+
+static void a_header_says_how_many_rows_are_valid(void **state) {
+    struct kv_pages pages = open_pages(KV_ELEMENT_BF16);
+    kv_pages_note(&pages, 2, 17);
+    const struct kv_block_header *header = kv_pages_header(&pages, 2);
+    assert_memory_equal(header->magic, KV_BLOCK_MAGIC, sizeof header->magic);
+    assert_int_equal(header->token_count, 17);
+    assert_int_equal(header->width, WIDTH);
+    assert_int_equal(header->slice_count, SLICES);
+    assert_int_equal(header->mtp_count, 1);
+    assert_int_equal(kv_pages_header(&pages, 1)->token_count, 0);
+    kv_pages_close(&pages);
+}
+
+static void memory_for_no_page_is_refused(void **state) {
+    struct kv_pages pages;
+    struct error error;
+    uint64_t bytes = kv_block_bytes(KV_ELEMENT_F32, WIDTH, SLICES) - 1;
+    assert_int_equal(kv_pages_open(&pages, KV_ELEMENT_F32, WIDTH, SLICES, 0, bytes, &error),
+                     STATUS_TOO_LARGE);
+    assert_non_null(strstr(error.text, "raise --kv-memory"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_keeps_what_was_written_to_it),
+        cmocka_unit_test(a_header_says_how_many_rows_are_valid),
+        cmocka_unit_test(memory_for_no_page_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

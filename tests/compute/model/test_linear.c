@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects linear layers: each mode rounds what it should, rows are prepared where they are read,
+ * and many products in one loop of the team are the same products one by one.
+ */
+#include "compute/model/linear.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/number.h"
+#include "base/random.h"
+
+static const struct kernels *plain(void) {
+    const struct kernels *kernels;
+    assert_int_equal(kernels_select(KERNEL_LEVEL_C, &kernels, NULL), STATUS_OK);
+    return kernels;
+}
+
+static void each_mode_takes_inputs_as_its_weights_want_them(void **state) {
+    static const enum input_kind kinds[ACTIVATIONS_COUNT][2] = {/* of FP8 weights, of others */
+                                                                {INPUT_F32, INPUT_F32},
+                                                                {INPUT_BF16, INPUT_BF16},
+                                                                {INPUT_FP8, INPUT_BF16},
+                                                                {INPUT_FP8, INPUT_F32}};
+    for (int mode = 0; mode < ACTIVATIONS_COUNT; mode++)
+        for (int type = 0; type < WEIGHT_TYPE_COUNT; type++) {
+            enum input_kind kind = kinds[mode][type != WEIGHT_FP8];
+            assert_int_equal(
+                linear_input_kind((enum activations)mode, (enum weight_type)type, false), kind);
+            if (kind == INPUT_FP8) kind = INPUT_FP8_UE8M0;
+            assert_int_equal(
+                linear_input_kind((enum activations)mode, (enum weight_type)type, true), kind);
+        }
+}
+
+enum { ROWS = 3, COLUMNS = 200, N = 150 };
+
+static float values[ROWS][COLUMNS];
+
+static void draw_values(void) {
+    for (uint32_t i = 0; i < ROWS * COLUMNS; i++)
+        values[i / COLUMNS][i % COLUMNS] = (float)random_uniform(1, 0, i) - 0.5f;
+}
+
+static void prepared_rows_are_read_back_as_inputs(void **state) {
+    float x[ROWS * COLUMNS], scales[ROWS * 2];
+    struct input_buffer buffer = {x, scales, COLUMNS};
+    draw_values();
+    for (int kind = INPUT_F32; kind <= INPUT_FP8_UE8M0; kind++) {
+        for (uint32_t row = 0; row < ROWS; row++)
+            linear_prepare(plain(), (enum input_kind)kind, values[row], COLUMNS, &buffer, row);
+        struct linear_input input = linear_prepared((enum input_kind)kind, &buffer, 1);
+        assert_int_equal(input.is_bf16, kind != INPUT_F32);
+        assert_int_equal(input.scales != NULL, kind >= INPUT_FP8);
+        for (uint32_t row = 1; row < ROWS; row++)
+            for (uint32_t c = 0; c < COLUMNS; c++) {
+                float scale = input.scales
+                                  ? input.scales[(row - 1) * input.scale_stride + c / QUANT_GROUP]
+                                  : 1;
+                float found = input.x[(row - 1) * input.x_stride + c] * scale;
+                float error =
+                    found > values[row][c] ? found - values[row][c] : values[row][c] - found;
+                assert_true(error <= (kind == INPUT_F32 ? 0 : kind == INPUT_BF16 ? 0.002f : 0.04f));
+            }
+    }
+}
+
+/* Matrices of all sizes, and one job without rows among them. */
+static void jobs_in_one_loop_are_the_products_one_by_one(void **state) {
+    enum { JOBS = 9 };
+    static float y[JOBS][ROWS][N + 2 * MATMUL_PANEL], alone[ROWS][N + 2 * MATMUL_PANEL];
+    struct packed_matrix weights[JOBS];
+    struct matmul jobs[JOBS];
+    struct linear_input input = linear_plain(values[0], COLUMNS, false);
+    struct team *team;
+    struct error error;
+    draw_values();
+    assert_int_equal(team_open(3, &team, &error), STATUS_OK);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        uint32_t n = 1 + i * (N - 1) / (JOBS - 1);
+        size_t bytes = packed_data_bytes(WEIGHT_F32, n, COLUMNS);
+        float *raw = malloc(n * COLUMNS * sizeof *raw);
+        void *data = aligned_alloc(64, bytes);
+        for (uint32_t k = 0; k < n * COLUMNS; k++)
+            raw[k] = (float)random_uniform(2, i, k);
+        matmul_pack(WEIGHT_F32, raw, n, COLUMNS, 0, n, data);
+        free(raw);
+        weights[i] = (struct packed_matrix){WEIGHT_F32, n, COLUMNS, data, NULL};
+        jobs[i] = linear_job(&weights[i], &input, y[i][0], N + 2 * MATMUL_PANEL, i == 4 ? 0 : ROWS);
+    }
+    linear_run(plain(), team, jobs, JOBS);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        struct matmul job = jobs[i];
+        memset(alone, 0, sizeof alone);
+        job.y = alone[0];
+        if (job.m) plain()->matmul(&job, 0, packed_panels(weights[i].rows));
+        for (uint32_t row = 0; row < ROWS; row++)
+            assert_memory_equal(y[i][row], alone[row], weights[i].rows * sizeof(float));
+        free((void *)(uintptr_t)weights[i].data);
+    }
+    team_close(team);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_mode_takes_inputs_as_its_weights_want_them),
+        cmocka_unit_test(prepared_rows_are_read_back_as_inputs),
+        cmocka_unit_test(jobs_in_one_loop_are_the_products_one_by_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

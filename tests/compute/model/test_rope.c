@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects RoPE: a vector keeps its length, turns by its position, and two vectors' product depends
+ * on how far apart they stand; interleaved pairs are the same pairs elsewhere.
+ */
+#include "compute/model/rope.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { DIM = 8 };
+
+static struct shape shape_of(bool interleaved) {
+    struct shape shape = {.rope_dim = DIM, .rope_interleaved = interleaved, .rope_amplitude = 1};
+    for (int i = 0; i < DIM / 2; i++)
+        shape.rope_frequency[i] = powf(0.1f, (float)i);
+    return shape;
+}
+
+static void rotate(const struct shape *shape, uint32_t position, const float *from, float *to) {
+    float angles[DIM];
+    rope_prepare(shape, &position, 1, angles);
+    for (int i = 0; i < DIM; i++)
+        to[i] = from[i];
+    rope_rotate(shape, angles, to);
+}
+
+static float product(const float *a, const float *b) {
+    float sum = 0;
+    for (int i = 0; i < DIM; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+static const float query[DIM] = {1, -2, 3, 0.5f, -1, 2, 0.25f, 4};
+static const float key[DIM] = {0.5f, 1, -1, 2, 3, -0.5f, 1, 1};
+
+static void products_depend_on_the_distance_alone(void **state) {
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        struct shape shape = shape_of(interleaved);
+        float a[DIM], b[DIM], c[DIM], d[DIM];
+        rotate(&shape, 0, query, a);
+        assert_memory_equal(a, query, sizeof a); /* position 0 turns nothing */
+        rotate(&shape, 7, query, a);
+        rotate(&shape, 3, key, b);
+        rotate(&shape, 104, query, c);
+        rotate(&shape, 100, key, d);
+        assert_true(fabsf(product(a, a) - product(query, query)) < 1e-4f);
+        assert_true(fabsf(product(a, b) - product(c, d)) < 1e-4f);
+        assert_true(fabsf(product(a, b) - product(query, key)) > 0.1f);
+    }
+}
+
+static void interleaved_pairs_are_the_same_pairs_side_by_side(void **state) {
+    struct shape halves = shape_of(false), pairs = shape_of(true);
+    float side_by_side[DIM], a[DIM], b[DIM];
+    for (int i = 0; i < DIM / 2; i++) {
+        side_by_side[2 * i] = query[i];
+        side_by_side[2 * i + 1] = query[DIM / 2 + i];
+    }
+    rotate(&halves, 5, query, a);
+    rotate(&pairs, 5, side_by_side, b);
+    for (int i = 0; i < DIM / 2; i++)
+        assert_true(b[2 * i] == a[i] && b[2 * i + 1] == a[DIM / 2 + i]);
+}
+
+static void the_amplitude_multiplies_what_is_rotated(void **state) {
+    struct shape one = shape_of(false), two = one;
+    float a[DIM], b[DIM];
+    two.rope_amplitude = 2;
+    rotate(&one, 9, query, a);
+    rotate(&two, 9, query, b);
+    for (int i = 0; i < DIM; i++)
+        assert_true(b[i] == 2 * a[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_depend_on_the_distance_alone),
+        cmocka_unit_test(interleaved_pairs_are_the_same_pairs_side_by_side),
+        cmocka_unit_test(the_amplitude_multiplies_what_is_rotated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the look at a KV storage from outside: it counts what lies there, finds what is damaged
+ * to the block, and makes a directory smaller without touching what somebody writes to.
+ */
+#include "host/storage/kv_store_check.h"
+
+#include <fcntl.h>
+
+#include "kv_blocks.h"
+
+static char damage[400];
+
+static void note_damage(void *context, const char *line) {
+    snprintf(damage, sizeof damage, "%s", line);
+}
+
+static struct kv_check look(bool deep) {
+    const struct kv_check_listener listener = {.damage = note_damage};
+    struct kv_check check;
+    struct error error;
+    damage[0] = 0;
+    if (kv_store_check(directory, deep, &listener, &check, &error)) fail_msg("%s", error.text);
+    return check;
+}
+
+/* A byte of the second block's first slice. */
+static void spoil_second(const char *path) {
+    int file = open(path, O_RDWR);
+    assert_true(file >= 0);
+    assert_int_equal(pwrite(file, "?", 1, (off_t)(2 * STORE_PAGE_BYTES + block_bytes() + 33)), 1);
+    close(file);
+}
+
+static void what_lies_there_is_counted_and_damage_is_found_to_the_block(void **state) {
+    struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
+    struct kv_store *store = open_with(&options);
+    keep(store, 1, 0, 10);
+    assert_int_equal(look(false).writers, 1);
+    close_store(store);
+    struct kv_check check = look(true);
+    assert_int_equal(check.blocks, 10);
+    assert_int_equal(check.sound, 10);
+    assert_int_equal(check.damaged + check.writers, 0);
+    assert_int_equal(for_files(".kv", spoil_second), 1);
+    assert_int_equal(look(false).damaged, 0); /* it does not read them */
+    check = look(true);
+    assert_int_equal(check.sound, 9);
+    assert_int_equal(check.damaged, 1);
+    assert_non_null(strstr(damage, "slot 1: slice 0 is damaged"));
+}
+
+static void shrinking_leaves_what_somebody_writes_to(void **state) {
+    struct kv_store_options options = options_of(KV_IO_AUTO, 256);
+    struct kv_store *store = open_with(&options);
+    struct kv_check check;
+    struct error error;
+    uint64_t removed, left;
+    for (uint32_t i = 0; i < 5; i++)
+        keep(store, i, 0, 12);
+    keep(store, 5, 0, 3); /* into a segment that is not full */
+    int segments = for_files(".kv", NULL);
+    assert_true(segments > 1);
+    assert_int_equal(kv_store_check_shrink(directory, UINT64_MAX, &removed, &left, &error),
+                     STATUS_OK);
+    assert_int_equal(removed, 0);
+    assert_int_equal(kv_store_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
+    assert_int_equal(removed, segments - 1);
+    assert_true(left > 0);
+    close_store(store);
+    assert_int_equal(kv_store_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
+    assert_int_equal(left, 0);
+    assert_int_equal(kv_store_check("/nowhere", true, NULL, &check, &error), STATUS_NOT_FOUND);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_lies_there_is_counted_and_damage_is_found_to_the_block,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(shrinking_leaves_what_somebody_writes_to, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

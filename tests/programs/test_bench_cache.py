@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_bench_cache.py FATHOM: `fathom bench cache` measures a KV storage, beside fio where there is one, and leaves nothing
+behind."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+fathom = sys.argv[1]
+failures = []
+
+
+def run(*arguments, path=None):
+    environment = dict(os.environ, PATH=path) if path else None
+    done = subprocess.run([fathom, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=600, env=environment, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def expect(what, condition, *found):
+    if not condition:
+        failures.append("%s: found %r" % (what, found))
+
+
+def check_bench(directory, io):
+    code, out, err = run("bench", "cache", "--dir", directory, "--size", "2MiB", "--width", "64", "--layers", "3",
+                         "--rounds", "1", "--io", io, "--index-blocks", "70000", "--json")
+    if code == 1 and "no io_uring" in err:
+        return
+    expect("bench cache %s" % io, code == 0 and not err, code, out, err)
+    report = json.loads(out)
+    expect("its rates", report["write_mb_s"] > 0 and report["read_mb_s"] > 0 and report["io"] == io, report)
+    expect("its index", report["index_blocks"] == 70000 and report["index_s_per_million"] > 0, report)
+    expect("what it leaves", os.listdir(directory) == [], os.listdir(directory))
+
+
+FIO = """#!/bin/sh
+[ "$1" = --version ] && echo fio-3.33 && exit
+for option; do case $option in --filename=*) echo >"${option#*=}";; esac; done
+%s
+"""
+
+
+def bench_beside(fio, directory, *options):
+    """bench cache where this shell line is fio; None: where there is none."""
+    with tempfile.TemporaryDirectory() as programs:
+        if fio:
+            path = os.path.join(programs, "fio")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(FIO % fio)
+            os.chmod(path, 0o755)
+        return run("bench", "cache", "--dir", directory, "--size", "2MiB", "--width", "64", "--layers", "3", "--rounds",
+                   "1", "--index-blocks", "0", *options, path=programs)
+
+
+def check_fio(directory):
+    """What was not measured is no number."""
+    code, out, err = bench_beside(None, directory)
+    expect("bench cache without fio", code == 0 and "fio is not installed" in out and "fio MB/s" not in out and
+           "of fio" not in out, code, out, err)
+    code, out, err = bench_beside(None, directory, "--json")
+    report = json.loads(out) if code == 0 else {}
+    expect("its JSON", report and report["fio_write_mb_s"] is None and report["fio_read_mb_s"] is None and
+           report["index_s_per_million"] is None and report["write_mb_s"] > 0, code, out, err)
+    fields = ["0"] * 60  # KiB/s: 2,000 read, 1,000 written
+    fields[6], fields[47] = "2000", "1000"
+    code, out, err = bench_beside("echo '%s'" % ";".join(fields), directory, "--json")
+    report = json.loads(out) if code == 0 else {}
+    expect("bench cache beside fio", report and report["fio_write_mb_s"] == 1.0 and report["fio_read_mb_s"] == 2.0,
+           code, out, err)
+    code, out, err = bench_beside("echo '%s'" % ";".join(fields), directory)
+    expect("its table", code == 0 and "fio MB/s" in out and out.count("%") == 2, code, out, err)
+    code, out, err = bench_beside("echo nothing", directory)
+    expect("fio that names no rate", code == 1 and "fio names no rate" in err and not out, code, out, err)
+    expect("what they leave", os.listdir(directory) == [], os.listdir(directory))
+
+
+with tempfile.TemporaryDirectory() as place:
+    check_bench(place, "threads")
+    check_bench(place, "io_uring")
+    check_fio(place)
+print("\n".join(failures))
+sys.exit(1 if failures else 0)

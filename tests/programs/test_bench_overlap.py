@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_bench_overlap.py FATHOM GOLDENS MODEL SERVING: `fathom bench overlap` tells of every schedule what it hides of a slow
+link, and what the automatic one takes."""
+from test_ranks import goldens, run, take_ranks
+
+found = run("bench", "overlap", "--model", goldens + "/v3-fp8-odd-noq-g1-noyarn", "--ranks", 2, "--prompt", 128, "--batch", "2", "--runs", 1,
+            "--steps", 1, "--experiment", "link-gbps=0.05", "--json")
+take_ranks(found, 2)
+kinds = ["sequential", "prefill-dual-batch", "decode-five-stage", "quad-batch", "hexa-batch",
+         "octo-batch", "auto"]
+assert [(one["batch"], one["schedule"]) for one in found["runs"]] == [(b, k) for b in (0, 2) for k in kinds]
+for one in found["runs"]:
+    assert one["comm_seconds"] > 0 and one["seconds"] > one["exposed_seconds"] >= 0, one
+    assert one["schedule"] != "auto" or (one["takes"] in kinds and one["best"] in kinds and one["reason"]), one
+assert found["measured"] == 2 and 0 <= found["near_best"] <= 2, found
+assert found["crossover"]["any"] in (0, 2) and found["crossover"]["decode-five-stage"] in (0, 2), found
+assert found["runs"][0]["seconds"] > found["runs"][0]["comm_seconds"] * 0.9, found["runs"][0]
+assert "--ranks" in run("bench", "overlap", code=2)

@@ -1,0 +1,15 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_bench_ttft.py FATHOM: `fathom bench ttft` asks in every way and finds what it should, which it checks itself;
+nothing is left behind."""
+import json
+import os
+import tempfile
+
+from command import run
+
+with tempfile.TemporaryDirectory() as directory:
+    report = json.loads(run("bench", "ttft", "--dir", directory, "--prompt", "200", "--rounds", "1", "--json"))
+    for side in "computed", "disk", "host", "auto", "slow_first", "slow_in_step", "slow_auto":
+        assert report[side + "_ms"] > 0, (side, report)
+    assert [name for name in os.listdir(directory) if "ttft" in name] == []

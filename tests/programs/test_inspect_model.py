@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_inspect_model.py FATHOM: `fathom inspect model` tells from a config.json what a model costs; one whose numbers make
+no sense is refused with a cure."""
+import json
+import os
+import tempfile
+
+from command import refuse, run
+
+# DeepSeek-V3's config.json, as published (what a shape depends on).
+V3 = {"architectures": ["DeepseekV3ForCausalLM"], "vocab_size": 129280, "hidden_size": 7168,
+      "num_hidden_layers": 61, "num_attention_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512,
+      "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "intermediate_size": 18432,
+      "moe_intermediate_size": 2048, "n_routed_experts": 256, "n_shared_experts": 1,
+      "num_experts_per_tok": 8, "first_k_dense_replace": 3, "n_group": 8, "topk_group": 4,
+      "num_nextn_predict_layers": 1, "max_position_embeddings": 163840,
+      "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+
+
+def deepseek_v3(folder):
+    os.mkdir(folder)
+    with open(folder + "/config.json", "w", encoding="utf-8") as file:
+        json.dump(V3, file)
+    found = json.loads(run("inspect", "model", folder, "--redundant", "32", "--ep", "1,32,144", "--json"))
+    assert round(found["parameters"] / 1e9) == 671, found["parameters"]
+    assert 37.4e9 < found["active_parameters"] < 37.7e9, found["active_parameters"]
+    assert found["kv_bytes_per_token"] == {"bf16": 61 * 576 * 2, "f32": 61 * 576 * 4, "bf16_mtp": 62 * 576 * 2,
+                                           "f32_mtp": 62 * 576 * 4}, found["kv_bytes_per_token"]
+    ranks = {rank["ep"]: rank for rank in found["ranks"]}
+    assert [ranks[ep]["experts_per_layer"] for ep in (1, 32, 144)] == [288, 9, 2], ranks
+    one = 3 * 7168 * 2048 + 4 * 3 * 56 * 16  # FP8 and a scale for each block of 128x128
+    assert ranks[144]["expert_bytes"] == 58 * 2 * one, ranks[144]
+    table = run("inspect", "model", folder)
+    assert "671 G" in table and "70272 bytes, 71424 with MTP" in table, table
+    refuse(1, "expected model.safetensors or", "inspect", "model", folder, "--verify")
+
+
+def damaged(folder):
+    """A config.json whose numbers make no sense is refused in one line."""
+    os.mkdir(folder)
+    for key, value, words in (("rms_norm_eps", 0, "a number from 1e-12 to 1, found 0"),
+                              ("bos_token_id", 129280, "a token id from 0 to 129279, found 129280"),
+                              ("eos_token_id", [1, 129280], "a token id from 0 to 129279, found 129280"),
+                              ("pad_token_id", 1 << 40, "a token id from 0 to 129279"),
+                              ("rope_theta", -1, "a number from 1.001"),
+                              ("routed_scaling_factor", 0, "a number from 1e-06")):
+        with open(folder + "/config.json", "w", encoding="utf-8") as file:
+            json.dump({**V3, key: value}, file)
+        refuse(1, "config.json: %s: expected %s" % (key, words), "inspect", "model", folder)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        deepseek_v3(folder + "/v3")
+        damaged(folder + "/damaged")
+        refuse(1, "nowhere/config.json: not found", "inspect", "model", folder + "/nowhere")
+        refuse(2, "--ep: expected", "inspect", "model", folder, "--ep", "1,zero")
+
+
+main()

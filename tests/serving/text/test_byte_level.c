@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the spelling of bytes in vocabularies (GPT-2's table): each byte has a character of its
+ * own, and what is no such character spells nothing.
+ */
+#include "serving/text/byte_level.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+/* U+0000 to U+0143, the table's last. */
+static void each_byte_has_one_character(void **state) {
+    uint32_t seen[256] = {0};
+    for (uint32_t character = 0; character <= 0x143; character++) {
+        char text[2] = {(char)(0xC0 | character >> 6), (char)(0x80 | (character & 0x3F))}, out[2];
+        struct bytes spelled = {text, character < 0x80 ? 1 : 2};
+        size_t count;
+        if (character < 0x80) text[0] = (char)character;
+        if (!byte_level_decode(spelled, out, &count)) continue;
+        assert_int_equal(count, 1);
+        seen[(uint8_t)out[0]]++;
+    }
+    for (uint32_t byte = 0; byte < 256; byte++)
+        assert_int_equal(seen[byte], 1);
+}
+
+/* Ġ is a space, Ċ a newline (GPT-2's table); U+0144 and beyond spell nothing. */
+static void what_is_not_in_the_table_spells_nothing(void **state) {
+    char out[16];
+    size_t count = 0;
+    assert_true(byte_level_decode(BYTES_LITERAL("ĠaĊ½Ń"), out, &count));
+    assert_int_equal(count, 5);
+    assert_memory_equal(out, " a\n\xBD\xAD", 5);
+    assert_false(byte_level_decode(BYTES_LITERAL("ń"), out, &count));
+    assert_false(byte_level_decode(BYTES_LITERAL("a｜"), out, &count));
+    assert_false(byte_level_decode(BYTES_LITERAL("a b"), out, &count));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_byte_has_one_character),
+        cmocka_unit_test(what_is_not_in_the_table_spells_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
