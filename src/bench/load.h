@@ -37,8 +37,15 @@ enum load_failure {
 
 static inline const char *load_failure_name(enum load_failure failure) {
     static const char *const names[LOAD_FAILURE_COUNT] = {
-        "ok",       "no_connection", "timeout",   "broken", "refused",
-        "http_4xx", "http_5xx",      "in_stream", "left",
+        [LOAD_OK] = "ok",
+        [LOAD_NO_CONNECTION] = "no_connection",
+        [LOAD_TIMEOUT] = "timeout",
+        [LOAD_BROKEN] = "broken",
+        [LOAD_REFUSED] = "refused",
+        [LOAD_HTTP_CLIENT] = "http_4xx",
+        [LOAD_HTTP_SERVER] = "http_5xx",
+        [LOAD_IN_STREAM] = "in_stream",
+        [LOAD_LEFT] = "left",
     };
     return names[failure];
 }

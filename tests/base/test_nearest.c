@@ -19,7 +19,7 @@ static size_t edits(const char *a, const char *b) {
     return there;
 }
 
-static void test_edits_are_counted(void **state) {
+static void edits_are_counted(void **state) {
     assert_int_equal(edits("", ""), 0);
     assert_int_equal(edits("serve", "serve"), 0);
     assert_int_equal(edits("", "unit"), 4);
@@ -37,7 +37,7 @@ static const char *find(const char *word) {
     return nearest.name;
 }
 
-static void test_a_slip_finds_the_name_that_was_meant(void **state) {
+static void a_slip_finds_the_name_that_was_meant(void **state) {
     assert_string_equal(find("sevre"), "serve");
     assert_string_equal(find("bnech"), "bench");
     assert_string_equal(find("tokenise"), "tokenize");
@@ -45,7 +45,7 @@ static void test_a_slip_finds_the_name_that_was_meant(void **state) {
     assert_string_equal(find("unti"), "unit");
 }
 
-static void test_another_word_finds_none(void **state) {
+static void another_word_finds_none(void **state) {
     char word[5000];
     assert_null(find("frobnicate"));
     assert_null(find(""));
@@ -56,7 +56,7 @@ static void test_another_word_finds_none(void **state) {
 }
 
 /* Two names may be equally near: then it does not depend on anything but their order. */
-static void test_of_equally_near_names_the_first_counts(void **state) {
+static void of_equally_near_names_the_first_counts(void **state) {
     struct nearest nearest = nearest_begin(BYTES_LITERAL("link-xs"));
     nearest_try(&nearest, "link-us");
     nearest_try(&nearest, "link-ms");
@@ -65,10 +65,10 @@ static void test_of_equally_near_names_the_first_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_edits_are_counted),
-        cmocka_unit_test(test_a_slip_finds_the_name_that_was_meant),
-        cmocka_unit_test(test_another_word_finds_none),
-        cmocka_unit_test(test_of_equally_near_names_the_first_counts),
+        cmocka_unit_test(edits_are_counted),
+        cmocka_unit_test(a_slip_finds_the_name_that_was_meant),
+        cmocka_unit_test(another_word_finds_none),
+        cmocka_unit_test(of_equally_near_names_the_first_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@ static union {
 
 static struct step_plan *plan_of(const struct step_row *rows, uint32_t count) {
     room.plan = (struct step_plan){.row_count = count};
+    record_set_head(&room.plan, RECORD_RUN_STEP);
     memcpy(step_plan_rows(&room.plan), rows, count * sizeof *rows);
     return &room.plan;
 }

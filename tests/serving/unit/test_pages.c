@@ -19,7 +19,8 @@ static uint32_t hit_of(const struct world *world, const uint32_t *tokens, uint32
     struct {
         struct record_submit submit;
         uint32_t tokens[PROMPT + ANSWER];
-    } record = {.submit = {.prompt_count = prompt_count,
+    } record = {.submit = {.record.kind = RECORD_SUBMIT,
+                           .prompt_count = prompt_count,
                            .resumed_count = token_count - prompt_count,
                            .new_tokens_max = ANSWER + 1,
                            .tenant.bytes = {tenant}}};

@@ -46,7 +46,7 @@ static bool add(uint32_t number, int32_t priority) {
     struct block_key key = {{(uint8_t)number}};
     uint32_t near[RANKS] = {number, number + 1};
     struct prompt_blocks blocks = {&key, KEYS, near, RANKS};
-    record.submit.record.bytes = sizeof record;
+    record_set_head(&record.submit, RECORD_SUBMIT);
     for (uint32_t i = 0; i < PROMPT; i++)
         record.tokens[i] = number;
     return waiting_line_add(&line, &record.submit, &blocks, 10 + number, 100 + number);

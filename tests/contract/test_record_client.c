@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what clients' host, gateway and tokenizer read of each other: fields out of range, text
+ * spans outside their text and accounts that could not be labels are refused.
+ */
+#include "records.h"
+
+static void fields_out_of_range_are_refused(void **state) {
+    (void)state;
+    struct record_client_request *request = good_client_request();
+    request->method = HTTP_METHOD_COUNT;
+    assert_invalid(request);
+    request = good_client_request();
+    request->body_bytes = UINT32_MAX;
+    assert_invalid(request);
+    request = good_client_request();
+    ((char *)request)[sizeof *request + 3] = 'x'; /* padding behind the path */
+    assert_invalid(request);
+    request = good_client_request();
+    request->wants_receipt = 2;
+    assert_invalid(request);
+    request = good_client_request();
+    request->listener = HTTP_LISTENER_COUNT;
+    assert_invalid(request);
+    request = good_client_request();
+    request->body_left = 2;
+    assert_invalid(request);
+    struct record_respond *respond = good_respond();
+    respond_receipt(respond)[1] = '\n'; /* a header has one line */
+    assert_invalid(respond);
+    respond = good_respond();
+    respond->http_status = 0;
+    assert_invalid(respond);
+    respond = good_respond();
+    respond->content_type = CONTENT_TYPE_COUNT;
+    assert_invalid(respond);
+    respond = good_respond();
+    respond->allow = 1u << HTTP_OTHER;
+    assert_invalid(respond);
+    struct record_tokenized *tokenized = good_tokenized();
+    tokenized->token_count = 0x40000001; /* times 4 it would wrap to 4 in 32 bits */
+    assert_invalid(tokenized);
+    tokenized = good_tokenized();
+    tokenized->too_many = 9; /* and yet there are tokens */
+    assert_invalid(tokenized);
+    struct record_tokenize *tokenize = good_tokenize();
+    tokenize->reserved = 1;
+    assert_invalid(tokenize);
+}
+
+static void plain_spans_lie_in_the_text(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        struct record_tokenize *tokenize = good_tokenize();
+        struct text_span *plain = tokenize_plain(tokenize);
+        if (i == 0) plain[1].end = 5;   /* beyond it */
+        if (i == 1) plain[1].start = 0; /* not in order */
+        if (i == 2) plain[0].end = 0;   /* empty */
+        if (i == 3) plain[1].end = 0;   /* backwards */
+        if (i == 4) tokenize->plain_count = UINT32_MAX;
+        assert_invalid(tokenize);
+    }
+}
+
+static void accounts_are_whole(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 6; i++) {
+        struct record_accounts *accounts = good_accounts();
+        struct account *account = accounts_named(accounts);
+        struct account_key *keys = accounts_keys(accounts);
+        if (i == 0) account->is_operator = 2;
+        if (i == 1) account->name[0] = '"'; /* it becomes a label of metrics */
+        if (i == 2) account->name[0] = 0;
+        if (i == 3) memset(account->name, 'x', sizeof account->name);
+        if (i == 4) keys[1].account = 1;
+        if (i == 5) keys[0].reserved = 1;
+        assert_invalid(accounts);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(plain_spans_lie_in_the_text),
+        cmocka_unit_test(accounts_are_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

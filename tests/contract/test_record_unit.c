@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what gateways and units read of each other: what a unit could not be, could not do or
+ * could not have done is refused, and nothing is carried that may not be.
+ */
+#include "records.h"
+
+static void submits_out_of_range_are_refused(void **state) {
+    (void)state;
+    struct record_submit *submit = good_submit();
+    submit->sampling.temperature = -1;
+    assert_invalid(submit);
+    submit = good_submit();
+    memset(&submit->sampling.top_p, 0xFF, sizeof submit->sampling.top_p); /* NaN */
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->new_tokens_max = 0;
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->request.reserved = 1;
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->bias_count = LIMIT_LOGIT_BIASES + 1;
+    assert_invalid(submit);
+}
+
+static void hellos_out_of_range_are_refused(void **state) {
+    (void)state;
+    struct record_unit_hello *hello = good_hello();
+    memset(hello->numerics_id, 'x', sizeof hello->numerics_id); /* no terminator */
+    assert_invalid(hello);
+    hello = good_hello();
+    hello->page_tokens = 32;
+    assert_invalid(hello);
+    hello = good_hello();
+    memset(hello_ranks(hello)[1].kv_address, 'x', KV_ADDRESS_BYTES);
+    assert_invalid(hello);
+}
+
+static void experts_out_of_range_are_refused(void **state) {
+    (void)state;
+    struct record_drain *drain = good_drain_of_rank();
+    assert_true(record_valid(drain, sizeof *drain));
+    drain->rank = LIMIT_RANKS;
+    assert_invalid(drain);
+    drain = good_drain();
+    drain->back = 1; /* of the whole unit */
+    assert_true(record_valid(drain, sizeof *drain));
+    drain->back = 2;
+    assert_invalid(drain);
+    struct record_experts *experts = good_experts();
+    experts->layer_balance[2] = 1;
+    assert_invalid(experts);
+    experts = good_experts();
+    experts->layer_balance[0] = 1000001;
+    assert_invalid(experts);
+    experts = good_experts();
+    experts->ranks = LIMIT_RANKS + 1;
+    assert_invalid(experts);
+    experts = good_experts();
+    experts->stall_ns_max = -1;
+    assert_invalid(experts);
+}
+
+static void what_units_say_of_requests_is_in_range(void **state) {
+    (void)state;
+    struct record_tokens *tokens = good_tokens();
+    tokens->token_count = 0;
+    assert_invalid(tokens);
+    tokens = good_tokens();
+    tokens->logprobs_each = 4;
+    assert_invalid(tokens);
+    struct record_finished *finished = good_finished();
+    finished->reason = FINISH_REASON_COUNT;
+    assert_invalid(finished);
+    tokens = good_tokens();
+    tokens->work.drafts_right = 1;
+    assert_invalid(tokens);
+    finished = good_finished();
+    finished->work.queue_ns = -2;
+    assert_invalid(finished);
+    finished = good_finished();
+    finished->work.rank = LIMIT_RANKS;
+    assert_invalid(finished);
+    finished = good_finished();
+    finished->work.transfer_ns = -1;
+    assert_invalid(finished);
+}
+
+static void scores_are_of_tokens_that_are_there(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 6; i++) {
+        struct record_scores *scores = good_scores();
+        struct token_logprob *logprobs = scores_logprobs(scores);
+        if (i == 0) scores->first_position = 0; /* it has none */
+        if (i == 1) scores->token_count = 0;
+        if (i == 2) scores->logprobs_each = 0;
+        if (i == 3) scores->logprobs_each = 2;
+        if (i == 4) scores->reserved = 1;
+        if (i == 5) logprobs[7].logprob = 1;
+        assert_invalid(scores);
+    }
+    struct record_scores *many =
+        records_make(RECORD_SCORES, &(struct record_scores){.token_count = SCORES_TOKENS_MAX + 1,
+                                                            .logprobs_each = 1});
+    many->first_position = many->logprobs_each = 1;
+    many->token_count = SCORES_TOKENS_MAX + 1;
+    assert_invalid(many);
+}
+
+/* A rank is drained or dead, and who is dead does not come back. */
+static void a_dead_rank_is_one_rank(void **state) {
+    (void)state;
+    struct record_drain *drain = good_drain_of_rank();
+    drain->back = 0;
+    drain->dead = 1;
+    assert_true(record_valid(drain, drain->record.bytes));
+    drain->back = 1;
+    assert_invalid(drain);
+    drain->back = drain->one_rank = drain->rank = 0;
+    assert_invalid(drain);
+}
+
+static void tasks_have_what_they_need(void **state) {
+    (void)state;
+    struct record_submit *submit = good_submit();
+    submit->task = SUBMIT_TASK_COUNT;
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->route.ticket[0] = 1; /* of nobody */
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->task = SUBMIT_RESERVE; /* an answer that has begun is not reserved for */
+    assert_invalid(submit);
+    submit->resumed_count = 0;
+    submit->task = SUBMIT_PREFILL; /* an answer that leaves must know where to */
+    submit->prompt_count = 5;
+    assert_invalid(submit);
+    strcpy(submit->route.address, "there:1");
+    assert_true(record_valid(submit, submit->record.bytes));
+    submit->first_block = 1; /* behind the whole prompt */
+    assert_invalid(submit);
+    submit->first_block = 0;
+    submit->route.address[KV_ADDRESS_BYTES - 1] = 'x';
+    assert_invalid(submit);
+}
+
+static void reports_of_storage_are_in_range(void **state) {
+    (void)state;
+    struct record_unit_load *report = good_load();
+    report->kv_storage = KV_STORAGE_COUNT;
+    assert_invalid(report);
+    report = good_load();
+    load_ranks(report)[0].kv_storage = KV_STORAGE_COUNT;
+    assert_invalid(report);
+}
+
+static void what_units_cannot_mean_is_refused(void **state) {
+    (void)state;
+    struct record_submit *submit = good_submit();
+    submit->resumed_count = 3; /* all there may be: nothing would be left to choose */
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->resumed_count = UINT32_MAX - 1; /* with the prompt it would wrap */
+    submit->new_tokens_max = UINT32_MAX;
+    assert_invalid(submit);
+    struct record_unit_load *load = good_load();
+    load->rank_count = LIMIT_RANKS + 1;
+    assert_invalid(load);
+    load = good_load();
+    load->last_step_ns = -1;
+    assert_invalid(load);
+    struct record_unit_link *joined = good_joined();
+    joined->reserved = 1;
+    assert_invalid(joined);
+    struct record_unit_hello *hello = good_hello();
+    hello->role = UNIT_ROLE_COUNT;
+    assert_invalid(hello);
+    hello = good_hello();
+    hello->rank_count = 0;
+    assert_invalid(hello);
+    hello = good_hello();
+    hello_ranks(hello)[1].page_count++; /* more than the unit claims to have */
+    assert_invalid(hello);
+}
+
+/* Units and gateways may only say what is theirs to say, and nothing is carried twice. */
+static void what_may_not_be_carried_is_refused(void **state) {
+    (void)state;
+    for (size_t i = 0; i < good_records_count; i++)
+        for (uint32_t to = 0; to < 2; to++) {
+            struct record *inner = good_records[i](), *record;
+            uint16_t kind = inner->kind;
+            bool from_unit = kind == RECORD_UNIT_HELLO || kind == RECORD_TOKENS ||
+                             kind == RECORD_SCORES || kind == RECORD_FINISHED ||
+                             kind == RECORD_UNIT_LOAD || kind == RECORD_RESERVED ||
+                             kind == RECORD_EXPERTS;
+            bool to_unit = kind == RECORD_SUBMIT || kind == RECORD_CANCEL ||
+                           kind == RECORD_CONTINUE || kind == RECORD_DRAIN || kind == RECORD_ROLE;
+            record = records_carry(to ? RECORD_TO_UNIT : RECORD_FROM_UNIT, inner);
+            assert_int_equal(record_valid(record, record->bytes), to ? to_unit : from_unit);
+        }
+    struct record_carried *carried = good_to_unit();
+    carried->inner_bytes -= 8;
+    assert_invalid(carried);
+    carried = good_to_unit();
+    ((struct record_submit *)carried_inner(carried))->new_tokens_max = 0;
+    assert_invalid(carried);
+    carried = good_from_unit();
+    carried_inner(carried)->bytes += 8; /* it claims what lies behind */
+    assert_invalid(carried);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(submits_out_of_range_are_refused),
+        cmocka_unit_test(hellos_out_of_range_are_refused),
+        cmocka_unit_test(experts_out_of_range_are_refused),
+        cmocka_unit_test(what_units_say_of_requests_is_in_range),
+        cmocka_unit_test(scores_are_of_tokens_that_are_there),
+        cmocka_unit_test(a_dead_rank_is_one_rank),
+        cmocka_unit_test(tasks_have_what_they_need),
+        cmocka_unit_test(reports_of_storage_are_in_range),
+        cmocka_unit_test(what_units_cannot_mean_is_refused),
+        cmocka_unit_test(what_may_not_be_carried_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects an engine from plans whose rows lie outside of them, and a unit from results whose rows
+ * do, or that say two things at once.
+ */
+#include "records.h"
+
+/* The engine reads pages and tokens by these numbers. */
+static void rows_outside_their_plan_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        size_t offset;
+        uint32_t row, value;
+    } cases[] = {
+        {offsetof(struct step_row, form), 0, TOKEN_FORM_COUNT},
+        {offsetof(struct step_row, token_count), 0, 0},
+        {offsetof(struct step_row, token_count), 0, 72},
+        {offsetof(struct step_row, token_index), 1, 71},
+        {offsetof(struct step_row, token_index), 1, UINT32_MAX},
+        {offsetof(struct step_row, page_index), 0, 2},
+        {offsetof(struct step_row, page_count), 0, 1}, /* does not cover its positions */
+        {offsetof(struct step_row, page_count), 1, UINT32_MAX},
+        {offsetof(struct step_row, first_position), 0, UINT32_MAX},
+        {offsetof(struct step_row, first_position), 1, 64},
+        {offsetof(struct step_row, logits_count), 0, 71},
+        {offsetof(struct step_row, logits_count), 0, 0}, /* samples without logits */
+        {offsetof(struct step_row, sample), 0, 2},
+        {offsetof(struct step_row, history_index), 1, 2},
+        {offsetof(struct step_row, history_count), 1, UINT32_MAX},
+        {offsetof(struct step_row, history_prompt_count), 1, 5},
+        {offsetof(struct step_row, bias_index), 1, 2},
+        {offsetof(struct step_row, bias_count), 0, 3},
+        {offsetof(struct step_row, draft_count), 0, 1}, /* a row of a prompt */
+        {offsetof(struct step_row, draft_count), 1, 1}, /* one that does not sample */
+        {offsetof(struct step_row, fresh), 0, 2},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct step_plan *plan = good_plan();
+        char *row = (char *)&step_plan_rows(plan)[cases[i].row];
+        memcpy(row + cases[i].offset, &cases[i].value, sizeof cases[i].value);
+        assert_invalid(plan);
+    }
+    struct step_plan *plan = good_plan();
+    plan->row_count = 0;
+    assert_invalid(plan);
+}
+
+static void scored_tokens_are_of_their_row(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct step_plan *plan = good_plan();
+        struct step_row *rows = step_plan_rows(plan);
+        if (i == 0) rows[0].scored_count = 70; /* as many as it has, and none is known behind */
+        if (i == 1) rows[0].scored_count = 71, rows[0].next_token = 5;
+        if (i == 2) rows[0].sampling.flags = 0;
+        if (i == 3) rows[1].scored_count = 2, rows[1].next_token = 5;
+        assert_invalid(plan);
+    }
+    struct step_plan *plan = good_plan();
+    step_plan_rows(plan)[0].scored_count = 70;
+    step_plan_rows(plan)[0].next_token = 5;
+    assert_true(record_valid(plan, plan->record.bytes));
+    for (uint32_t i = 0; i < 3; i++) {
+        struct step_result *result = good_result();
+        struct step_result_row *row = step_result_rows(result);
+        if (i == 0) row->scored_count = 4; /* more than there are */
+        if (i == 1) row->score_index = 3;
+        if (i == 2) row->lost = 1;
+        assert_invalid(result);
+    }
+}
+
+static void results_are_checked(void **state) {
+    (void)state;
+    struct step_result *result = good_result();
+    result->failed = 2;
+    assert_invalid(result);
+    result = good_result();
+    result->awaited_ns = -1;
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[0].reserved = 1;
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[0].load_end.blocks = 1; /* of a load that has not ended */
+    assert_invalid(result);
+    step_result_rows(result)[0].load_ended = 1;
+    assert_true(record_valid(result, result->record.bytes));
+    step_result_rows(result)[0].load_end.host_blocks = 2;
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[1].logprob_index = 2; /* one too far */
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[1].token_count = 2; /* the second would be a draft's */
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[1].draft_count = LIMIT_DRAFTS + 1;
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[0].tokens[0] = 5; /* of none */
+    assert_invalid(result);
+    result = good_result();
+    step_result_logprobs(result)[2].logprob = 0.5f;
+    assert_invalid(result);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_outside_their_plan_are_refused),
+        cmocka_unit_test(scored_tokens_are_of_their_row),
+        cmocka_unit_test(results_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
