@@ -147,7 +147,7 @@ const struct option_table bench_balance_options = {
     .option_count = ARRAY_COUNT(balance_rows),
 };
 
-struct bench {
+struct balance_bench {
     struct balance_values values;
     struct load_trace trace;
     struct stage_table *measured;   /* NULL: the published hardware */
@@ -174,7 +174,8 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The trace's own block numbers become 0, 1, 2 … */
-static enum status number_blocks(struct bench *bench, uint32_t **numbers_out, struct error *error) {
+static enum status number_blocks(struct balance_bench *bench, uint32_t **numbers_out,
+                                 struct error *error) {
     const struct load_trace *trace = &bench->trace;
     uint64_t *sorted = malloc((trace->block_count + 1) * sizeof *sorted);
     uint32_t *numbers = malloc((trace->block_count + 1) * sizeof *numbers);
@@ -205,7 +206,8 @@ static double trace_seconds(const struct load_trace *trace) {
 }
 
 /* Plays the trace `plays` times, `speed` times as fast as it was recorded. */
-static enum status play(struct bench *bench, uint32_t plays, double speed, struct error *error) {
+static enum status play(struct balance_bench *bench, uint32_t plays, double speed,
+                        struct error *error) {
     const struct load_trace *trace = &bench->trace;
     uint64_t count = (uint64_t)plays * trace->count;
     uint32_t *numbers = NULL;
@@ -256,7 +258,7 @@ static enum status play(struct bench *bench, uint32_t plays, double speed, struc
 /* ---- how fast to play ---- */
 
 /* Tokens a second that equal ranks would compute, at the trace's mean context and without hits. */
-static double prefill_rate(const struct bench *bench, double tokens, double attended) {
+static double prefill_rate(const struct balance_bench *bench, double tokens, double attended) {
     double step = (double)bench->values.step_tokens, context = attended / tokens;
     struct hardware_prefill_rank rank = {.tokens = (uint32_t)step,
                                          .attended = (uint64_t)(step * context),
@@ -265,7 +267,7 @@ static double prefill_rate(const struct bench *bench, double tokens, double atte
            (double)bench->values.prefill_ranks;
 }
 
-static double prefill_rate_of_trace(const struct bench *bench) {
+static double prefill_rate_of_trace(const struct balance_bench *bench) {
     double tokens = 0, attended = 0;
     for (size_t i = 0; i < bench->trace.count; i++) {
         double prompt = cut(bench->trace.rows[i].prompt_tokens, bench->values.max_prompt);
@@ -276,7 +278,7 @@ static double prefill_rate_of_trace(const struct bench *bench) {
 }
 
 /* As fast as gives `rate` prompt tokens a second. */
-static enum status play_for_prefill(struct bench *bench, double rate, struct error *error) {
+static enum status play_for_prefill(struct balance_bench *bench, double rate, struct error *error) {
     double tokens = 0;
     for (size_t i = 0; i < bench->trace.count; i++)
         tokens += cut(bench->trace.rows[i].prompt_tokens, bench->values.max_prompt);
@@ -285,18 +287,18 @@ static enum status play_for_prefill(struct bench *bench, double rate, struct err
     return play(bench, plays, rate / (tokens / trace_seconds(&bench->trace)), error);
 }
 
-static double load_of(const struct bench *bench) {
+static double load_of(const struct balance_bench *bench) {
     return (double)bench->values.load / 100;
 }
 
 /* Requests a rank at the load asked for: as its KV memory, or its rows, allow. */
-static double decode_requests(const struct bench *bench, double mean_context) {
+static double decode_requests(const struct balance_bench *bench, double mean_context) {
     double by_memory = load_of(bench) * (double)bench->values.rank_tokens / mean_context;
     double by_rows = load_of(bench) * (double)bench->values.requests_max;
     return by_memory < by_rows ? by_memory : by_rows;
 }
 
-static enum status play_for_decode(struct bench *bench, struct error *error) {
+static enum status play_for_decode(struct balance_bench *bench, struct error *error) {
     double outputs = 0, context = 0, count = (double)bench->trace.count;
     for (size_t i = 0; i < bench->trace.count; i++) {
         double prompt = cut(bench->trace.rows[i].prompt_tokens, bench->values.max_prompt);
@@ -321,12 +323,12 @@ static int by_double(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-struct line {
+struct balance_line {
     const char *what, *method, *spread[2], *time;
     double p50_ms, p99_ms;
 };
 
-static void print_line(struct bench *bench, const struct line *line,
+static void print_line(struct balance_bench *bench, const struct balance_line *line,
                        const struct ranks_report *report) {
     double rate = (double)report->tokens / report->busy_s;
     if (bench->values.json) {
@@ -344,7 +346,7 @@ static void print_line(struct bench *bench, const struct line *line,
 }
 
 /* Percentiles of the middle four fifths of the requests, by arrival. */
-static void set_percentiles(struct bench *bench, struct line *line) {
+static void set_percentiles(struct balance_bench *bench, struct balance_line *line) {
     uint32_t first = bench->count / 10, count = 0;
     for (uint32_t i = first; i < bench->count - first; i++)
         if (bench->times[i] > 0) bench->times[count++] = bench->times[i];
@@ -355,7 +357,7 @@ static void set_percentiles(struct bench *bench, struct line *line) {
 }
 
 /* Fills ready_ns and times (TTFT or TPOT) of all requests. */
-static enum status run_ranks(struct bench *bench, bool prefill, enum balance_method method,
+static enum status run_ranks(struct balance_bench *bench, bool prefill, enum balance_method method,
                              struct ranks_report *report_out, struct error *error) {
     const struct balance_values *values = &bench->values;
     struct ranks_options options = {
@@ -389,14 +391,14 @@ static enum status run_ranks(struct bench *bench, bool prefill, enum balance_met
     return STATUS_OK;
 }
 
-static enum status run_phase(struct bench *bench, bool prefill, enum balance_method method,
+static enum status run_phase(struct balance_bench *bench, bool prefill, enum balance_method method,
                              struct error *error) {
     struct ranks_report report;
-    struct line line = {.what = prefill ? "prefill" : "decode",
-                        .method = balance_method_name(method),
-                        .spread = {prefill ? "attention_spread" : "kv_spread",
-                                   prefill ? "token_spread" : "request_spread"},
-                        .time = prefill ? "ttft" : "tpot"};
+    struct balance_line line = {.what = prefill ? "prefill" : "decode",
+                                .method = balance_method_name(method),
+                                .spread = {prefill ? "attention_spread" : "kv_spread",
+                                           prefill ? "token_spread" : "request_spread"},
+                                .time = prefill ? "ttft" : "tpot"};
     enum status status = run_ranks(bench, prefill, method, &report, error);
     if (status) return status;
     set_percentiles(bench, &line);
@@ -405,7 +407,7 @@ static enum status run_phase(struct bench *bench, bool prefill, enum balance_met
 }
 
 /* For a world of the requests that are played. */
-static enum status take_memory(struct bench *bench, struct error *error) {
+static enum status take_memory(struct balance_bench *bench, struct error *error) {
     bench->bytes = (size_t)bench->count * 128 + (size_t)bench->block_ids * 32 + ((size_t)64 << 20);
     free(bench->memory);
     bench->memory = malloc(bench->bytes);
@@ -414,7 +416,8 @@ static enum status take_memory(struct bench *bench, struct error *error) {
 }
 
 /* Prompt tokens a second of the method that gets least done when prompts never run out. */
-static enum status find_weakest(struct bench *bench, double *rate_out, struct error *error) {
+static enum status find_weakest(struct balance_bench *bench, double *rate_out,
+                                struct error *error) {
     double weakest = 0;
     enum status status = play_for_prefill(bench, FULL_LOAD * prefill_rate_of_trace(bench), error);
     if (!status) status = take_memory(bench, error);
@@ -429,7 +432,8 @@ static enum status find_weakest(struct bench *bench, double *rate_out, struct er
     return status;
 }
 
-static enum status play_for_methods(struct bench *bench, bool prefill, struct error *error) {
+static enum status play_for_methods(struct balance_bench *bench, bool prefill,
+                                    struct error *error) {
     if (!prefill) return play_for_decode(bench, error);
     double rate = prefill_rate_of_trace(bench);
     enum status status = STATUS_OK;
@@ -437,7 +441,7 @@ static enum status play_for_methods(struct bench *bench, bool prefill, struct er
     return status ? status : play_for_prefill(bench, load_of(bench) * rate, error);
 }
 
-static enum status run_methods(struct bench *bench, bool prefill, struct error *error) {
+static enum status run_methods(struct balance_bench *bench, bool prefill, struct error *error) {
     enum status status = play_for_methods(bench, prefill, error);
     if (!status) status = take_memory(bench, error);
     if (status) return status;
@@ -457,8 +461,8 @@ static enum status run_methods(struct bench *bench, bool prefill, struct error *
 }
 
 /* Percentiles of the middle four fifths, hits of all prompts. */
-static enum status run_units(struct bench *bench, const char *name, enum unit_choice_method method,
-                             uint32_t units, struct error *error) {
+static enum status run_units(struct balance_bench *bench, const char *name,
+                             enum unit_choice_method method, uint32_t units, struct error *error) {
     const struct balance_values *values = &bench->values;
     double rate = prefill_rate_of_trace(bench);
     struct unit_choice_options options = {
@@ -469,7 +473,7 @@ static enum status run_units(struct bench *bench, const char *name, enum unit_ch
         .table_entries = TABLE_ENTRIES,
         .token_ns = 1e9 * units / rate};
     struct unit_choice_report report;
-    struct line line = {.what = "units"};
+    struct balance_line line = {.what = "units"};
     struct arena arena;
     arena_over(&arena, bench->memory, bench->bytes);
     enum status status =
@@ -489,7 +493,7 @@ static enum status run_units(struct bench *bench, const char *name, enum unit_ch
     return STATUS_OK;
 }
 
-static enum status run_all_units(struct bench *bench, struct error *error) {
+static enum status run_all_units(struct balance_bench *bench, struct error *error) {
     uint32_t units = (uint32_t)bench->values.units;
     enum status status =
         play_for_prefill(bench, load_of(bench) * prefill_rate_of_trace(bench), error);
@@ -509,7 +513,7 @@ static enum status run_all_units(struct bench *bench, struct error *error) {
     return status ? status : run_units(bench, "one unit", UNIT_CHOICE_LOAD, 1, error);
 }
 
-static enum status read_trace(struct bench *bench, const char *path, struct error *error) {
+static enum status read_trace(struct balance_bench *bench, const char *path, struct error *error) {
     struct bytes text;
     enum status status = file_take(path, TRACE_BYTES_MAX, &text, error);
     if (status) return status;
@@ -520,7 +524,8 @@ static enum status read_trace(struct bench *bench, const char *path, struct erro
     return status;
 }
 
-static enum status read_hardware(struct bench *bench, const char *path, struct error *error) {
+static enum status read_hardware(struct balance_bench *bench, const char *path,
+                                 struct error *error) {
     struct bytes text;
     if (!path) return STATUS_OK;
     bench->measured = malloc(sizeof *bench->measured);
@@ -533,7 +538,7 @@ static enum status read_hardware(struct bench *bench, const char *path, struct e
 }
 
 int bench_balance(int argc, char **argv) {
-    struct bench bench = {.count = 0};
+    struct balance_bench bench = {.count = 0};
     struct option_result result;
     struct error error = {""};
     int exit_code;

@@ -32,13 +32,13 @@
 #define WAIT_NS_MAX 60000000000
 #define TINY_SLOTS 65536 /* of the segments that the index is rebuilt from */
 
-struct cache_values {
+struct bench_cache_values {
     const char *dir, *io, *keep;
     uint64_t size, width, layers, rounds, index_blocks;
     bool json;
 };
 
-#define AT(field) .offset = offsetof(struct cache_values, field)
+#define AT(field) .offset = offsetof(struct bench_cache_values, field)
 
 static const struct option cache_rows[] = {
     {.name = "dir",
@@ -99,8 +99,8 @@ const struct option_table bench_cache_options = {
     .option_count = ARRAY_COUNT(cache_rows),
 };
 
-struct bench {
-    struct cache_values values;
+struct cache_bench {
+    struct bench_cache_values values;
     struct store_shape shape;
     char directory[400]; /* of ours, under --dir */
     size_t block_bytes, read_bytes, write_bytes;
@@ -121,7 +121,7 @@ static struct block_key key_of(uint32_t round, uint32_t i) {
 
 /* ---- the store ---- */
 
-static enum status open_store(const struct bench *bench, uint64_t disk_bytes,
+static enum status open_store(const struct cache_bench *bench, uint64_t disk_bytes,
                               struct kv_store **store_out, struct error *error) {
     struct kv_store_options options = {
         .directory = bench->directory,
@@ -145,7 +145,7 @@ static void wait_a_moment(void) {
 }
 
 /* Seconds until all blocks are written. */
-static double write_blocks(const struct bench *bench, struct kv_store *store, uint32_t round,
+static double write_blocks(const struct cache_bench *bench, struct kv_store *store, uint32_t round,
                            const char *memory) {
     double begun = machine_limits_now();
     for (uint32_t i = 0; i < bench->blocks; i++) {
@@ -160,7 +160,7 @@ static double write_blocks(const struct bench *bench, struct kv_store *store, ui
 }
 
 /* Seconds; 0: a block did not come. */
-static double read_blocks(const struct bench *bench, struct kv_store *store, uint32_t round,
+static double read_blocks(const struct cache_bench *bench, struct kv_store *store, uint32_t round,
                           char *memory, uint32_t run) {
     struct block_key *keys = calloc(run, sizeof *keys);
     void **blocks = calloc(run, sizeof *blocks);
@@ -185,7 +185,7 @@ static double read_blocks(const struct bench *bench, struct kv_store *store, uin
     return loaded == bench->blocks ? seconds : 0;
 }
 
-static enum status clear(const struct bench *bench, struct error *error) {
+static enum status clear(const struct cache_bench *bench, struct error *error) {
     uint64_t removed, left;
     char folder[500], name[STORE_NAME_BYTES];
     enum status status = kv_store_check_shrink(bench->directory, 0, &removed, &left, error);
@@ -195,14 +195,14 @@ static enum status clear(const struct bench *bench, struct error *error) {
     return status;
 }
 
-static enum status keep_blocks(const struct bench *bench, struct error *error) {
+static enum status keep_blocks(const struct cache_bench *bench, struct error *error) {
     char to[500];
     format_text(to, sizeof to, "%s/%s", bench->values.dir, bench->values.keep);
     if (rename(bench->directory, to) == 0) return STATUS_OK;
     return error_set(error, STATUS_IO, "%s: cannot be put there: %s", to, strerror(errno));
 }
 
-static enum status measure_store(struct bench *bench, uint32_t round, struct error *error) {
+static enum status measure_store(struct cache_bench *bench, uint32_t round, struct error *error) {
     struct kv_store *store;
     uint32_t run = (uint32_t)(RUN_BYTES / bench->block_bytes);
     if (run < SOURCE_BLOCKS) run = SOURCE_BLOCKS;
@@ -242,7 +242,7 @@ static double terse_field(struct bytes text, uint32_t field) {
     return at ? strtod(at, NULL) * 1024 : 0;
 }
 
-static enum status run_fio(const struct bench *bench, bool write, double *rate_out,
+static enum status run_fio(const struct cache_bench *bench, bool write, double *rate_out,
                            struct error *error) {
     char file[500], size[40], block[40];
     format_text(file, sizeof file, "--filename=%s/fathom-bench-cache.fio", bench->values.dir);
@@ -272,7 +272,7 @@ static enum status run_fio(const struct bench *bench, bool write, double *rate_o
     return STATUS_OK;
 }
 
-static enum status measure_fio(struct bench *bench, uint32_t round, struct error *error) {
+static enum status measure_fio(struct cache_bench *bench, uint32_t round, struct error *error) {
     enum status status = run_fio(bench, true, &bench->fio_write[round], error);
     if (!status) status = run_fio(bench, false, &bench->fio_read[round], error);
     char file[500];
@@ -308,9 +308,9 @@ static bool write_sidecar(const char *folder, const struct store_shape *shape, u
     return good;
 }
 
-static enum status measure_index(struct bench *bench, struct error *error) {
+static enum status measure_index(struct cache_bench *bench, struct error *error) {
     static const struct store_shape tiny = {KV_ELEMENT_BF16, 8, 1, 0};
-    struct bench index = *bench;
+    struct cache_bench index = *bench;
     char folder[500], name[STORE_NAME_BYTES];
     uint64_t left = bench->values.index_blocks;
     index.shape = tiny;
@@ -336,7 +336,7 @@ static enum status measure_index(struct bench *bench, struct error *error) {
 
 /* ---- the report ---- */
 
-struct report {
+struct cache_report {
     double write, read, fio_write, fio_read; /* bytes a second; of fio: if it was there */
     double index_s_per_million;              /* if there was an index */
 };
@@ -349,7 +349,7 @@ static void print_figure(const char *name, bool measured, int digits, double val
         printf("\"%s\":null,", name);
 }
 
-static void print_json(const struct bench *bench, const struct report *report) {
+static void print_json(const struct cache_bench *bench, const struct cache_report *report) {
     printf("{\"io\":\"%s\",\"block_bytes\":%zu,\"read_bytes\":%zu,\"write_bytes\":%zu,", bench->io,
            bench->block_bytes, bench->read_bytes, bench->write_bytes);
     print_figure("write_mb_s", true, 1, report->write * 1e-6);
@@ -361,13 +361,13 @@ static void print_json(const struct bench *bench, const struct report *report) {
            (unsigned long long)bench->index_found, (size_t)STORE_INDEX_BLOCK_BYTES);
 }
 
-static void print_row(const struct bench *bench, const char *name, double ours, double fio) {
+static void print_row(const struct cache_bench *bench, const char *name, double ours, double fio) {
     printf("%-8s %12.0f", name, ours * 1e-6);
     if (bench->fio) printf(" %12.0f %7.0f%%", fio * 1e-6, 100 * ours / fio);
     printf("\n");
 }
 
-static void print_text(const struct bench *bench, const struct report *report) {
+static void print_text(const struct cache_bench *bench, const struct cache_report *report) {
     printf("blocks of %zu bytes, %s, reads of %zu bytes, writes of %zu; medians of %u\n",
            bench->block_bytes, bench->io, bench->read_bytes, bench->write_bytes,
            (uint32_t)bench->values.rounds);
@@ -381,10 +381,10 @@ static void print_text(const struct bench *bench, const struct report *report) {
                (size_t)STORE_INDEX_BLOCK_BYTES);
 }
 
-static void print_report(struct bench *bench) {
+static void print_report(struct cache_bench *bench) {
     uint32_t rounds = (uint32_t)bench->values.rounds;
-    struct report report = {.write = machine_limits_median(bench->write, rounds),
-                            .read = machine_limits_median(bench->read, rounds)};
+    struct cache_report report = {.write = machine_limits_median(bench->write, rounds),
+                                  .read = machine_limits_median(bench->read, rounds)};
     if (bench->fio) {
         report.fio_write = machine_limits_median(bench->fio_write, rounds);
         report.fio_read = machine_limits_median(bench->fio_read, rounds);
@@ -397,8 +397,8 @@ static void print_report(struct bench *bench) {
         print_text(bench, &report);
 }
 
-static enum status prepare(struct bench *bench, struct error *error) {
-    const struct cache_values *values = &bench->values;
+static enum status prepare(struct cache_bench *bench, struct error *error) {
+    const struct bench_cache_values *values = &bench->values;
     bench->shape =
         (struct store_shape){KV_ELEMENT_BF16, (uint32_t)values->width, (uint32_t)values->layers, 0};
     bench->block_bytes = store_format_block_bytes(&bench->shape);
@@ -417,7 +417,7 @@ static enum status prepare(struct bench *bench, struct error *error) {
 }
 
 int bench_cache(int argc, char **argv) {
-    static struct bench bench;
+    static struct cache_bench bench;
     struct option_result result;
     struct error error = {""};
     int exit_code;

@@ -137,7 +137,7 @@ static void draw_layer(uint32_t kind, uint32_t layer, double *loads) {
     }
 }
 
-struct bench {
+struct eplb_bench {
     const struct eplb_bench_values *values;
     struct balance_shape shape;
     double loads[LAYERS][EXPERTS];
@@ -149,7 +149,7 @@ struct bench {
     void *memory, *split_memory;
 };
 
-struct line { /* means over the layers */
+struct eplb_line { /* means over the layers */
     double greedy, fast, fast_least, bound, strict, solve_ms;
     uint32_t below;                  /* layers below the greedy */
     double in_turn, split, split_us; /* of batches: largest rank load / mean; a call */
@@ -172,7 +172,7 @@ static double median(double *values, size_t count) {
     return values[count / 2];
 }
 
-static double mean_balance(const struct bench *bench) {
+static double mean_balance(const struct eplb_bench *bench) {
     double sum = 0;
     for (uint32_t i = 0; i < LAYERS; i++)
         sum += bench->outcomes[i].balance / LAYERS;
@@ -180,7 +180,7 @@ static double mean_balance(const struct bench *bench) {
 }
 
 /* Milliseconds. */
-static double solve(struct bench *bench, struct balance_options options) {
+static double solve(struct eplb_bench *bench, struct balance_options options) {
     double start = cpu_seconds();
     for (uint32_t i = 0; i < LAYERS; i++)
         balance_experts(&bench->shape, &options, bench->whole[i], bench->memory, bench->slots[i],
@@ -188,7 +188,7 @@ static double solve(struct bench *bench, struct balance_options options) {
     return (cpu_seconds() - start) * 1e3;
 }
 
-static void measure_placements(struct bench *bench, struct line *line) {
+static void measure_placements(struct eplb_bench *bench, struct eplb_line *line) {
     double times[ROUNDS_MAX];
     solve(bench, (struct balance_options){BALANCE_STRICT, 0});
     line->strict = mean_balance(bench);
@@ -208,7 +208,7 @@ static void measure_placements(struct bench *bench, struct line *line) {
     }
 }
 
-static void draw_batch(const struct bench *bench, uint32_t layer, uint32_t *counts) {
+static void draw_batch(const struct eplb_bench *bench, uint32_t layer, uint32_t *counts) {
     struct source source = {(uint64_t)9 << 32 | layer, 0};
     double sums[EXPERTS], sum = 0;
     uint64_t choices = bench->values->tokens * bench->shape.ranks * CHOICES;
@@ -225,7 +225,7 @@ static void draw_batch(const struct bench *bench, uint32_t layer, uint32_t *coun
 }
 
 /* The largest rank load when an expert's tokens go to its replicas in turn. */
-static uint32_t spread_in_turn(const struct bench *bench, const struct split_tokens *split,
+static uint32_t spread_in_turn(const struct eplb_bench *bench, const struct split_tokens *split,
                                const uint32_t *counts) {
     uint32_t loads[SLOTS] = {0}, most = 0, room = SLOTS / bench->shape.ranks;
     for (uint32_t e = 0; e < EXPERTS; e++) {
@@ -238,7 +238,7 @@ static uint32_t spread_in_turn(const struct bench *bench, const struct split_tok
     return most;
 }
 
-static void measure_batches(struct bench *bench, struct line *line) {
+static void measure_batches(struct eplb_bench *bench, struct eplb_line *line) {
     double times[BATCH_LAYERS], mean = (double)bench->values->tokens * CHOICES;
     for (uint32_t i = 0; i < BATCH_LAYERS; i++) {
         uint32_t counts[EXPERTS], takes[SLOTS], level = 0;
@@ -259,7 +259,7 @@ static void measure_batches(struct bench *bench, struct line *line) {
     line->split_us = median(times, BATCH_LAYERS);
 }
 
-static void print_line(struct bench *bench, uint32_t kind, const struct line *line) {
+static void print_line(struct eplb_bench *bench, uint32_t kind, const struct eplb_line *line) {
     if (bench->values->json) {
         printf("%s{\"ranks\":%u,\"loads\":\"%s\",\"greedy\":%.4f,\"balance\":%.4f,\"least\":%.4f,"
                "\"bound\":%.4f,\"below_greedy\":%u,\"strict\":%.4f,\"solve_ms\":%.3f,",
@@ -307,7 +307,7 @@ struct brought {
     double of[TRIALS][KINDS][MEASURES];
 };
 
-static void draw_kind(struct bench *bench, uint32_t kind) {
+static void draw_kind(struct eplb_bench *bench, uint32_t kind) {
     for (uint32_t i = 0; i < LAYERS; i++) {
         draw_layer(kind, i, bench->loads[i]);
         for (uint32_t e = 0; e < EXPERTS; e++)
@@ -316,9 +316,10 @@ static void draw_kind(struct bench *bench, uint32_t kind) {
 }
 
 /* Means over the layers, since a step waits for every one. */
-static void look_at_placements(struct bench *bench, const struct trial *trial, double *measures) {
+static void look_at_placements(struct eplb_bench *bench, const struct trial *trial,
+                               double *measures) {
     const struct balance_choice choice = {CHOICE_GROUPS, CHOICES};
-    struct line line = {0};
+    struct eplb_line line = {0};
     solve(bench, trial->options);
     measures[BALANCE] = mean_balance(bench);
     for (uint32_t i = 0; i < LAYERS && balance_experts_divides(&bench->shape); i++) {
@@ -332,7 +333,7 @@ static void look_at_placements(struct bench *bench, const struct trial *trial, d
 
 /* Loads drift, experts move; the next drift finds the placement that this one left. Milliseconds
  * for one look at all layers. */
-static double keep(struct bench *bench, const struct trial *trial, double *measures) {
+static double keep(struct eplb_bench *bench, const struct trial *trial, double *measures) {
     double seconds = 0;
     measures[KEPT] = measures[MOVES] = 0;
     solve(bench, (struct balance_options){trial->options.locality, 0});
@@ -362,7 +363,7 @@ static double keep(struct bench *bench, const struct trial *trial, double *measu
 }
 
 /* The trials take turns, so that whoever else uses the machine disturbs them alike. */
-static void measure_trials(struct bench *bench, struct brought *brought, uint32_t kind) {
+static void measure_trials(struct eplb_bench *bench, struct brought *brought, uint32_t kind) {
     static double solves[TRIALS][ROUNDS_MAX], keeps[TRIALS][ROUNDS_MAX];
     draw_kind(bench, kind);
     for (uint64_t n = 0; n < bench->values->rounds; n++)
@@ -400,7 +401,8 @@ static void print_trial(const struct brought *brought, uint32_t trial) {
     }
 }
 
-static void print_trial_json(struct bench *bench, const struct brought *brought, uint32_t trial) {
+static void print_trial_json(struct eplb_bench *bench, const struct brought *brought,
+                             uint32_t trial) {
     for (uint32_t kind = 0; kind < KINDS; kind++) {
         printf("%s{\"ranks\":%u,\"part\":\"%s\",\"loads\":\"%s\"", bench->rows++ ? "," : "",
                bench->shape.ranks, trials[trial].name, kinds[kind]);
@@ -410,7 +412,7 @@ static void print_trial_json(struct bench *bench, const struct brought *brought,
     }
 }
 
-static void run_trials(struct bench *bench, uint32_t ranks, uint32_t nodes) {
+static void run_trials(struct eplb_bench *bench, uint32_t ranks, uint32_t nodes) {
     static struct brought brought;
     brought = (struct brought){0};
     bench->shape = (struct balance_shape){EXPERTS, GROUPS, SLOTS, ranks, nodes};
@@ -433,7 +435,7 @@ static void run_trials(struct bench *bench, uint32_t ranks, uint32_t nodes) {
 
 /* ---- the whole ---- */
 
-static void run(struct bench *bench, uint32_t ranks, uint32_t nodes) {
+static void run(struct eplb_bench *bench, uint32_t ranks, uint32_t nodes) {
     bench->shape = (struct balance_shape){EXPERTS, GROUPS, SLOTS, ranks, nodes};
     if (!bench->values->json)
         printf("%u ranks, %u nodes, %d slots; batches of %llu tokens a rank: largest rank load / "
@@ -441,7 +443,7 @@ static void run(struct bench *bench, uint32_t ranks, uint32_t nodes) {
                "flow  flow us\n",
                ranks, nodes, SLOTS, (unsigned long long)bench->values->tokens, "loads");
     for (uint32_t kind = 0; kind < KINDS; kind++) {
-        struct line line = {0};
+        struct eplb_line line = {0};
         draw_kind(bench, kind);
         measure_placements(bench, &line);
         measure_batches(bench, &line);
@@ -456,7 +458,7 @@ int bench_eplb(int argc, char **argv) {
     if (!command_begin(&bench_eplb_options, argc, argv, &values, &result, &exit_code))
         return exit_code;
     struct balance_shape largest = {EXPERTS, GROUPS, SLOTS, 144, 18};
-    struct bench *bench = calloc(1, sizeof *bench);
+    struct eplb_bench *bench = calloc(1, sizeof *bench);
     check(bench);
     bench->values = &values;
     bench->memory = malloc(balance_keep_bytes(&largest));

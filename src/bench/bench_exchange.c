@@ -84,9 +84,9 @@ const struct option_table bench_exchange_options = {
     .option_count = ARRAY_COUNT(exchange_rows),
 };
 
-enum figure { DISPATCH, COMBINE, SWAP_DISPATCH, SWAP_COMBINE, FIGURE_COUNT };
+enum exchange_figure { DISPATCH, COMBINE, SWAP_DISPATCH, SWAP_COMBINE, FIGURE_COUNT };
 
-struct bench {
+struct exchange_bench {
     struct exchange_values values;
     struct placement placement;
     struct exchange *exchange;
@@ -98,7 +98,7 @@ struct bench {
     double seconds[FIGURE_COUNT][ROUNDS_MAX];
 };
 
-static void draw_experts(struct bench *bench) {
+static void draw_experts(struct exchange_bench *bench) {
     const struct exchange_values *values = &bench->values;
     uint32_t at = 0;
     for (uint32_t token = 0; token < values->tokens; token++) {
@@ -112,7 +112,7 @@ static void draw_experts(struct bench *bench) {
     check(at == values->tokens * values->per_token);
 }
 
-static enum status open_bench(struct bench *bench, struct error *error) {
+static enum status open_bench(struct exchange_bench *bench, struct error *error) {
     const struct exchange_values *values = &bench->values;
     uint32_t experts = (uint32_t)values->experts, ranks = mpi_job_count();
     bool f32 = !strcmp(values->form, "f32"), fp8 = !strcmp(values->form, "fp8");
@@ -144,7 +144,7 @@ static enum status open_bench(struct bench *bench, struct error *error) {
 }
 
 /* One dispatch and combine; the ranks begin each together. */
-static void run_exchange(struct bench *bench, double *dispatch_out, double *combine_out) {
+static void run_exchange(struct exchange_bench *bench, double *dispatch_out, double *combine_out) {
     struct exchange_received received;
     struct exchange_returned returned;
     mpi_job_barrier();
@@ -164,7 +164,7 @@ static void run_exchange(struct bench *bench, double *dispatch_out, double *comb
     bench->bytes[1] = exchange_last(bench->exchange).bytes_sent;
 }
 
-static double run_swap(struct bench *bench, uint64_t bytes) {
+static double run_swap(struct exchange_bench *bench, uint64_t bytes) {
     mpi_job_barrier();
     double start = machine_limits_now();
     mpi_job_swap(bench->out, bench->in, bytes);
@@ -172,7 +172,7 @@ static double run_swap(struct bench *bench, uint64_t bytes) {
 }
 
 /* All ranks swap as much as rank 0 sends to each of the others, on average. */
-static void agree_on_bytes(struct bench *bench, uint64_t *each /* [2] */) {
+static void agree_on_bytes(struct exchange_bench *bench, uint64_t *each /* [2] */) {
     uint32_t others = mpi_job_count() - 1;
     for (uint32_t i = 0; i < 2; i++)
         each[i] = bench->bytes[i] / others;
@@ -181,7 +181,7 @@ static void agree_on_bytes(struct bench *bench, uint64_t *each /* [2] */) {
     if (mpi_job_rank()) mpi_job_receive(0, each, 2 * sizeof *each);
 }
 
-static enum status measure(struct bench *bench, struct error *error) {
+static enum status measure(struct exchange_bench *bench, struct error *error) {
     uint64_t each[2];
     double unused;
     draw_experts(bench);
@@ -202,7 +202,7 @@ static enum status measure(struct bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-static void print(struct bench *bench) {
+static void print(struct exchange_bench *bench) {
     static const char *const names[2] = {"dispatch", "combine"};
     uint32_t rounds = (uint32_t)bench->values.rounds;
     bool json = bench->values.json;
@@ -234,7 +234,7 @@ static void print(struct bench *bench) {
 }
 
 int bench_exchange(int argc, char **argv) {
-    static struct bench bench;
+    static struct exchange_bench bench;
     struct option_result result;
     struct error error = {.text = ""};
     int exit_code;

@@ -26,7 +26,7 @@
 #define OUTPUTS_MAX 8192
 #define VECTOR_SECONDS 0.002 /* of one run */
 
-struct bench_values {
+struct kernels_values {
     const char *cpu_mask, *filter, *rows;
     uint64_t threads, runs;
     bool best, json, warm;
@@ -34,22 +34,23 @@ struct bench_values {
 
 static const struct option bench_rows[] = {
     {"best", OPTION_FLAG, NULL, "the best run counts, not the median: for a busy machine",
-     .offset = offsetof(struct bench_values, best)},
+     .offset = offsetof(struct kernels_values, best)},
     {"cpu-mask", OPTION_CHOICE, "auto", "use no kernels above this level",
-     .offset = offsetof(struct bench_values, cpu_mask), .choices = "auto|c|avx2|avx512|avx512bf16"},
+     .offset = offsetof(struct kernels_values, cpu_mask),
+     .choices = "auto|c|avx2|avx512|avx512bf16"},
     {"filter", OPTION_TEXT, NULL, "measure only kernels whose name contains this",
-     .offset = offsetof(struct bench_values, filter)},
+     .offset = offsetof(struct kernels_values, filter)},
     {"json", OPTION_FLAG, NULL, "print one JSON object",
-     .offset = offsetof(struct bench_values, json)},
+     .offset = offsetof(struct kernels_values, json)},
     {"rows", OPTION_TEXT, "1,8,64,512", "rows of a matrix product's input: one measurement each",
-     .offset = offsetof(struct bench_values, rows)},
+     .offset = offsetof(struct kernels_values, rows)},
     {"runs", OPTION_COUNT, "7", "runs, of which the median counts",
-     .offset = offsetof(struct bench_values, runs), .minimum = 1, .maximum = RUNS_MAX},
+     .offset = offsetof(struct kernels_values, runs), .minimum = 1, .maximum = RUNS_MAX},
     {"threads", OPTION_COUNT, "0", "threads; 0: one for each CPU",
-     .offset = offsetof(struct bench_values, threads), .maximum = 1024},
+     .offset = offsetof(struct kernels_values, threads), .maximum = 1024},
     {"warm", OPTION_FLAG, NULL,
      "matrix products read the same weights again and again, which lie in a cache if they fit",
-     .offset = offsetof(struct bench_values, warm)},
+     .offset = offsetof(struct kernels_values, warm)},
 };
 
 const struct option_table bench_kernels_options = {
@@ -61,8 +62,8 @@ const struct option_table bench_kernels_options = {
     .option_count = ARRAY_COUNT(bench_rows),
 };
 
-struct bench {
-    struct bench_values values;
+struct kernels_bench {
+    struct kernels_values values;
     struct model_run_sizes rows;
     const struct kernels *kernels;
     struct team *team;
@@ -74,7 +75,7 @@ struct bench {
 };
 
 /* One line of results; a fraction is of `limits`, and left out where `limits` is NULL. */
-struct line {
+struct kernels_line {
     const char *kernel, *type;
     uint32_t outputs, channels, m;
     double seconds, operations, bytes; /* of one call */
@@ -82,7 +83,7 @@ struct line {
     double flops_limit;
 };
 
-static void print_line(struct bench *bench, const struct line *line) {
+static void print_line(struct kernels_bench *bench, const struct kernels_line *line) {
     double flops = line->operations / line->seconds, bytes = line->bytes / line->seconds;
     double of_flops = line->limits ? flops / line->flops_limit : 0;
     double of_read = line->limits ? bytes / line->limits->read_bytes : 0;
@@ -106,11 +107,11 @@ static void print_line(struct bench *bench, const struct line *line) {
         printf(" %6s %8.2f %6s\n", "", bytes * 1e-9, "");
 }
 
-static bool wanted(const struct bench *bench, const char *name) {
+static bool wanted(const struct kernels_bench *bench, const char *name) {
     return !bench->values.filter || strstr(name, bench->values.filter);
 }
 
-static double seconds_of(const struct bench *bench, double *times) {
+static double seconds_of(const struct kernels_bench *bench, double *times) {
     double median = machine_limits_median(times, (uint32_t)bench->values.runs);
     return bench->values.best ? times[0] : median; /* sorted by now */
 }
@@ -125,7 +126,7 @@ static void multiply_share(void *context, uint32_t first, uint32_t count, uint32
     product->kernels->matmul(&product->job, first, count);
 }
 
-static void bench_product(struct bench *bench, const char *name, enum weight_type type,
+static void bench_product(struct kernels_bench *bench, const char *name, enum weight_type type,
                           uint32_t outputs, uint32_t channels, uint32_t m) {
     static const char *const type_names[WEIGHT_TYPE_COUNT] = {"fp8", "bf16", "f32"};
     size_t bytes = packed_data_bytes(type, outputs, channels);
@@ -158,7 +159,7 @@ static void bench_product(struct bench *bench, const char *name, enum weight_typ
         times[run] = (machine_limits_now() - start) / calls;
     }
     bool pairs = bench->kernels->level == KERNEL_LEVEL_AVX512BF16 && type != WEIGHT_F32;
-    struct line line = {
+    struct kernels_line line = {
         .kernel = name,
         .type = type_names[type],
         .outputs = outputs,
@@ -173,7 +174,7 @@ static void bench_product(struct bench *bench, const char *name, enum weight_typ
     print_line(bench, &line);
 }
 
-static void bench_products(struct bench *bench) {
+static void bench_products(struct kernels_bench *bench) {
     static const struct {
         const char *name;
         uint32_t outputs, channels;
@@ -223,7 +224,7 @@ static const struct small {
     {"transpose", TRANSPOSE, 64, 192, 1},
 };
 
-static void call_small(const struct bench *bench, const struct small *small) {
+static void call_small(const struct kernels_bench *bench, const struct small *small) {
     const struct kernels *kernels = bench->kernels;
     uint32_t n = small->channels;
     float *y = bench->y;
@@ -265,7 +266,7 @@ static void call_small(const struct bench *bench, const struct small *small) {
     }
 }
 
-static void bench_small(struct bench *bench, const struct small *small) {
+static void bench_small(struct kernels_bench *bench, const struct small *small) {
     double times[RUNS_MAX], seconds = 0;
     uint32_t calls = 1;
     for (; seconds < VECTOR_SECONDS; calls *= 2) { /* calibration, and warming up */
@@ -281,7 +282,7 @@ static void bench_small(struct bench *bench, const struct small *small) {
         times[run] = (machine_limits_now() - start) / calls;
     }
     bool gemm = small->kernel <= LATENT_VALUES;
-    struct line line = {
+    struct kernels_line line = {
         .kernel = small->name,
         .type = "f32",
         .outputs = small->outputs,
@@ -297,7 +298,7 @@ static void bench_small(struct bench *bench, const struct small *small) {
 }
 
 /* Random weights: moderate numbers in every type, no NaN among the codes. */
-static enum status take_memory(struct bench *bench, struct error *error) {
+static enum status take_memory(struct kernels_bench *bench, struct error *error) {
     bench->pool = aligned_alloc(64, POOL_BYTES);
     bench->x = aligned_alloc(64, sizeof(float) * M_MAX * CHANNELS_MAX);
     bench->y = aligned_alloc(64, sizeof(float) * M_MAX * OUTPUTS_MAX);
@@ -318,7 +319,7 @@ static enum status take_memory(struct bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-static void print_limits(const struct bench *bench) {
+static void print_limits(const struct kernels_bench *bench) {
     const struct machine_limits *limits[] = {&bench->one, &bench->all};
     if (bench->values.json)
         printf("{\"level\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,\"limits\":[",
@@ -337,7 +338,7 @@ static void print_limits(const struct bench *bench) {
     printf("%s", bench->values.json ? "],\"kernels\":[" : "\n");
 }
 
-static enum status run_bench(struct bench *bench, struct error *error) {
+static enum status run_bench(struct kernels_bench *bench, struct error *error) {
     enum kernel_level level, best = kernels_detect();
     enum status status = kernels_level_named(bench->values.cpu_mask, &level, error);
     if (status == STATUS_OK)
@@ -358,7 +359,7 @@ static enum status run_bench(struct bench *bench, struct error *error) {
 }
 
 int bench_kernels(int argc, char **argv) {
-    struct bench bench = {0};
+    struct kernels_bench bench = {0};
     struct option_result result;
     struct error error;
     int exit_code;

@@ -22,14 +22,14 @@
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define CASES_MAX (2 + 2 * MODEL_RUN_SIZES_MAX * MODEL_RUN_SIZES_MAX + MODEL_RUN_SIZES_MAX)
 
-struct bench_values {
+struct layer_values {
     const char *shape, *weights, *activations, *device, *cpu_mask, *phase, *table;
     const char *sweep_tokens, *sweep_prompt, *sweep_context, *sweep_rows;
     uint64_t tokens, context, prompt_tokens, prompt_context, experts, rows, rounds, threads;
     bool best, processor_time, json;
 };
 
-#define AT(field) .offset = offsetof(struct bench_values, field)
+#define AT(field) .offset = offsetof(struct layer_values, field)
 
 static const struct option bench_rows[] = {
     {.name = "shape",
@@ -103,7 +103,7 @@ static const struct option bench_rows[] = {
      .minimum = 1,
      .maximum = LAYER_RUN_ROUNDS_MAX,
      AT(rounds)},
-    MODEL_RUN_DEVICE(struct bench_values, device),
+    MODEL_RUN_DEVICE(struct layer_values, device),
     {.name = "best",
      .type = OPTION_FLAG,
      .help = "the best round counts, not the median: for a busy machine",
@@ -168,8 +168,8 @@ enum use {
     USE_EXPERTS
 };
 
-struct bench {
-    struct bench_values values;
+struct layer_bench {
+    struct layer_values values;
     struct layer_run *run;
     struct machine_limits limits;
     struct layer_case cases[CASES_MAX];
@@ -181,8 +181,8 @@ struct bench {
 
 /* ---- cases ---- */
 
-static struct layer_case *add_case(struct bench *bench, enum use use, bool prompt, uint64_t tokens,
-                                   uint64_t context) {
+static struct layer_case *add_case(struct layer_bench *bench, enum use use, bool prompt,
+                                   uint64_t tokens, uint64_t context) {
     const struct shape *shape = layer_run_shape(bench->run);
     check(bench->case_count < CASES_MAX);
     bench->uses[bench->case_count] = use;
@@ -201,15 +201,15 @@ static struct layer_case *add_case(struct bench *bench, enum use use, bool promp
     return layer;
 }
 
-static void add_printed(struct bench *bench) {
-    const struct bench_values *values = &bench->values;
+static void add_printed(struct layer_bench *bench) {
+    const struct layer_values *values = &bench->values;
     if (strcmp(values->phase, "prompt") != 0)
         add_case(bench, USE_PRINT, false, values->tokens, values->context);
     if (strcmp(values->phase, "decode") != 0)
         add_case(bench, USE_PRINT, true, values->prompt_tokens, values->prompt_context);
 }
 
-static void add_grid(struct bench *bench, bool prompt, const struct model_run_sizes *tokens) {
+static void add_grid(struct layer_bench *bench, bool prompt, const struct model_run_sizes *tokens) {
     for (uint32_t t = 0; t < tokens->count; t++)
         for (uint32_t c = 0; c < bench->sweep_context.count; c++) {
             struct layer_case *layer = add_case(bench, c ? USE_CORE : USE_ROW, prompt,
@@ -219,15 +219,15 @@ static void add_grid(struct bench *bench, bool prompt, const struct model_run_si
 }
 
 /* Rows by themselves: of one token, so that little else is computed. */
-static void add_swept(struct bench *bench) {
+static void add_swept(struct layer_bench *bench) {
     add_grid(bench, false, &bench->sweep_tokens);
     add_grid(bench, true, &bench->sweep_prompt);
     for (uint32_t i = 0; i < bench->sweep_rows.count; i++)
         add_case(bench, USE_EXPERTS, false, 1, 0)->expert_rows = bench->sweep_rows.values[i];
 }
 
-static enum status read_sweeps(struct bench *bench, struct error *error) {
-    const struct bench_values *values = &bench->values;
+static enum status read_sweeps(struct layer_bench *bench, struct error *error) {
+    const struct layer_values *values = &bench->values;
     const struct {
         const char *option, *text;
         uint32_t least, most;
@@ -247,17 +247,17 @@ static enum status read_sweeps(struct bench *bench, struct error *error) {
 
 /* ---- figures ---- */
 
-struct figure { /* of a part, or of several */
+struct layer_figure { /* of a part, or of several */
     double seconds, flop, bytes, floor_seconds, published_us;
 };
 
 /* Another shape than theirs has no figures of theirs beside it. */
-static double published(const struct bench *bench, double us) {
+static double published(const struct layer_bench *bench, double us) {
     return strcmp(bench->values.shape, "v3") == 0 ? us : 0;
 }
 
 /* Bytes at the speed of reading, or products at the speed of multiply-adds: whichever is longer. */
-static double floor_of(const struct bench *bench, const struct layer_work *work) {
+static double floor_of(const struct layer_bench *bench, const struct layer_work *work) {
     const struct machine_limits *limits = &bench->limits;
     bool pairs = layer_run_kernels(bench->run)->level == KERNEL_LEVEL_AVX512BF16;
     double rounded = pairs && limits->bf16_flops > 0 ? limits->bf16_flops : limits->fma_flops;
@@ -266,26 +266,27 @@ static double floor_of(const struct bench *bench, const struct layer_work *work)
     return fmax(products, work->bytes / limits->read_bytes);
 }
 
-static struct figure figure_of(const struct bench *bench, const struct layer_case *layer,
-                               const struct layer_times *times, enum stage_part part) {
+static struct layer_figure figure_of(const struct layer_bench *bench,
+                                     const struct layer_case *layer,
+                                     const struct layer_times *times, enum stage_part part) {
     struct layer_work work = layer_work_of(layer, part);
-    return (struct figure){.seconds = times->part[part],
-                           .flop = work.flop,
-                           .bytes = work.bytes,
-                           .floor_seconds = floor_of(bench, &work),
-                           .published_us =
-                               published(bench, layer_work_published(layer->prompt, part))};
+    return (struct layer_figure){.seconds = times->part[part],
+                                 .flop = work.flop,
+                                 .bytes = work.bytes,
+                                 .floor_seconds = floor_of(bench, &work),
+                                 .published_us =
+                                     published(bench, layer_work_published(layer->prompt, part))};
 }
 
-static void add_figure(struct figure *sum, const struct figure *figure) {
+static void add_figure(struct layer_figure *sum, const struct layer_figure *figure) {
     sum->seconds += figure->seconds;
     sum->flop += figure->flop;
     sum->bytes += figure->bytes;
     sum->floor_seconds += figure->floor_seconds;
 }
 
-static void print_figure(const struct bench *bench, const char *name, const char *stage,
-                         const struct figure *figure) {
+static void print_figure(const struct layer_bench *bench, const char *name, const char *stage,
+                         const struct layer_figure *figure) {
     double of_floor = figure->seconds > 0 ? figure->floor_seconds / figure->seconds : 0;
     char published[32] = "-";
     if (bench->values.json) {
@@ -306,7 +307,7 @@ static void print_figure(const struct bench *bench, const char *name, const char
            figure->floor_seconds * 1e6, 100 * of_floor, published);
 }
 
-static void print_heading(const struct bench *bench, const struct layer_case *layer) {
+static void print_heading(const struct layer_bench *bench, const struct layer_case *layer) {
     const char *phase = layer->prompt ? "prompt" : "decode";
     if (bench->values.json) {
         printf("%s\n  {\"phase\":\"%s\",\"tokens\":%u,\"context\":%u,\"experts\":%u,"
@@ -322,15 +323,15 @@ static void print_heading(const struct bench *bench, const struct layer_case *la
            "floor us", "of it", "H800 us*");
 }
 
-static void print_case(const struct bench *bench, const struct layer_case *layer,
+static void print_case(const struct layer_bench *bench, const struct layer_case *layer,
                        const struct layer_times *times) {
-    struct figure layer_sum = {.seconds = 0};
+    struct layer_figure layer_sum = {.seconds = 0};
     bool json = bench->values.json, first = true;
     print_heading(bench, layer);
     for (int i = 0; i < STAGE_PART_COUNT; i++) {
         enum stage_part part = (enum stage_part)i;
         if (!layer_work_runs(layer, part)) continue;
-        struct figure figure = figure_of(bench, layer, times, part);
+        struct layer_figure figure = figure_of(bench, layer, times, part);
         add_figure(&layer_sum, &figure);
         if (json) printf(first ? "\n    " : ",\n    ");
         first = false;
@@ -338,11 +339,11 @@ static void print_case(const struct bench *bench, const struct layer_case *layer
     }
     if (json) printf("],\"sums\":[");
     for (const struct layer_sum *sum = layer_sums; sum->name[0]; sum++) {
-        struct figure total = {
+        struct layer_figure total = {
             .published_us = published(bench, layer->prompt ? sum->prompt_us : sum->decode_us)};
         for (int part = (int)sum->first; part <= (int)sum->last; part++) {
             if (!layer_work_runs(layer, (enum stage_part)part)) continue;
-            struct figure figure = figure_of(bench, layer, times, (enum stage_part)part);
+            struct layer_figure figure = figure_of(bench, layer, times, (enum stage_part)part);
             add_figure(&total, &figure);
         }
         if (json) printf(sum == layer_sums ? "\n    " : ",\n    ");
@@ -375,8 +376,8 @@ static double load_average(void) {
     return getloadavg(&load, 1) == 1 ? load : 0;
 }
 
-static void write_head(const struct bench *bench) {
-    const struct bench_values *values = &bench->values;
+static void write_head(const struct layer_bench *bench) {
+    const struct layer_values *values = &bench->values;
     fprintf(bench->table,
             "# fathom bench layer: CPU, kernels %s, %u threads, load average %.2f; shape %s, %s "
             "weights, %s activations\n"
@@ -391,8 +392,8 @@ static void write_head(const struct bench *bench) {
             (unsigned long long)values->rounds);
 }
 
-static void write_lines(const struct bench *bench, enum use use, const struct layer_case *layer,
-                        const struct layer_times *times) {
+static void write_lines(const struct layer_bench *bench, enum use use,
+                        const struct layer_case *layer, const struct layer_times *times) {
     for (int i = 0; i < STAGE_PART_COUNT; i++) {
         enum stage_part part = (enum stage_part)i;
         if (!layer_work_runs(layer, part) || !is_written(use, part)) continue;
@@ -410,11 +411,11 @@ static void write_lines(const struct bench *bench, enum use use, const struct la
 
 /* ---- the run ---- */
 
-static uint32_t threads_of(const struct bench_values *values) {
+static uint32_t threads_of(const struct layer_values *values) {
     return values->processor_time ? 1 : (uint32_t)values->threads;
 }
 
-static enum status measure_limits(struct bench *bench, struct error *error) {
+static enum status measure_limits(struct layer_bench *bench, struct error *error) {
     struct team *team;
     enum status status = team_open(threads_of(&bench->values), &team, error);
     if (status != STATUS_OK) return status;
@@ -426,7 +427,7 @@ static enum status measure_limits(struct bench *bench, struct error *error) {
 }
 
 /* And refuses to take more than there is: filling pages would drive others out of memory. */
-static enum status tell_memory(const struct bench *bench, struct error *error) {
+static enum status tell_memory(const struct layer_bench *bench, struct error *error) {
     struct layer_run_bytes bytes = layer_run_bytes(bench->run, bench->cases, bench->case_count);
     uint64_t all = bytes.weights + bytes.source + bytes.kv + bytes.room;
     fprintf(stderr,
@@ -440,8 +441,8 @@ static enum status tell_memory(const struct bench *bench, struct error *error) {
                      MIB(all), MIB(machine_limits_memory()));
 }
 
-static enum status prepare(struct bench *bench, struct error *error) {
-    const struct bench_values *values = &bench->values;
+static enum status prepare(struct layer_bench *bench, struct error *error) {
+    const struct layer_values *values = &bench->values;
     struct layer_run_options options = {.shape = values->shape,
                                         .fp8 = strcmp(values->weights, "fp8") == 0,
                                         .activations = values->activations,
@@ -461,9 +462,9 @@ static enum status prepare(struct bench *bench, struct error *error) {
     return layer_run_prepare(bench->run, bench->cases, bench->case_count, error);
 }
 
-static void print_head(const struct bench *bench) {
+static void print_head(const struct layer_bench *bench) {
     const struct machine_limits *limits = &bench->limits;
-    const struct bench_values *values = &bench->values;
+    const struct layer_values *values = &bench->values;
     printf(values->json
                ? "{\"engine\":\"cpu\",\"kernels\":\"%s\",\"threads\":%u,\"load_average\":%.2f,"
                  "\"shape\":\"%s\","
@@ -477,7 +478,7 @@ static void print_head(const struct bench *bench) {
            limits->read_bytes);
 }
 
-static void print_foot(const struct bench *bench) {
+static void print_foot(const struct layer_bench *bench) {
     if (bench->values.json) {
         printf("\n]}\n");
         return;
@@ -489,7 +490,7 @@ static void print_foot(const struct bench *bench) {
         "there; here nothing does. Floor: bytes over reading, or products over multiply-adds.\n");
 }
 
-static enum status run_cases(struct bench *bench, struct error *error) {
+static enum status run_cases(struct layer_bench *bench, struct error *error) {
     const struct layer_rounds rounds = {(uint32_t)bench->values.rounds, bench->values.best};
     enum status status = STATUS_OK;
     print_head(bench);
@@ -508,7 +509,7 @@ static enum status run_cases(struct bench *bench, struct error *error) {
     return status;
 }
 
-static enum status run_all(struct bench *bench, struct error *error) {
+static enum status run_all(struct layer_bench *bench, struct error *error) {
     const char *path = bench->values.table;
     enum status status = engine_check_device(bench->values.device, error);
     if (status != STATUS_OK) return status;
@@ -524,7 +525,7 @@ static enum status run_all(struct bench *bench, struct error *error) {
 }
 
 int bench_layer(int argc, char **argv) {
-    static struct bench bench;
+    static struct layer_bench bench;
     struct option_result result;
     struct error error = {.text = ""};
     int exit_code;

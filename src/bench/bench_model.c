@@ -18,7 +18,7 @@
 
 #define RUNS_MAX 99
 
-struct bench_values {
+struct bench_model_values {
     struct model_run_values run;
     struct rank_job_values job;
     uint64_t prompt, gen, runs, step_tokens;
@@ -28,44 +28,44 @@ struct bench_values {
 
 static const struct option bench_rows[] = {
     MODEL_RUN_OPTIONS,
-    RANK_JOB_OPTIONS(struct bench_values),
+    RANK_JOB_OPTIONS(struct bench_model_values),
     {.name = "prompt",
      .type = OPTION_COUNT,
      .fallback = "512",
      .help = "tokens of each prompt",
-     .offset = offsetof(struct bench_values, prompt),
+     .offset = offsetof(struct bench_model_values, prompt),
      .minimum = 1,
      .maximum = 0.5 * LIMIT_CONTEXT},
     {.name = "gen",
      .type = OPTION_COUNT,
      .fallback = "128",
      .help = "tokens generated for each prompt",
-     .offset = offsetof(struct bench_values, gen),
+     .offset = offsetof(struct bench_model_values, gen),
      .minimum = 1,
      .maximum = 65536},
     {.name = "batch",
      .type = OPTION_TEXT,
      .fallback = "1,8,32",
      .help = "sequences that decode together: one measurement each",
-     .offset = offsetof(struct bench_values, batch)},
+     .offset = offsetof(struct bench_model_values, batch)},
     {.name = "runs",
      .type = OPTION_COUNT,
      .fallback = "3",
      .help = "repetitions, of which the median counts",
-     .offset = offsetof(struct bench_values, runs),
+     .offset = offsetof(struct bench_model_values, runs),
      .minimum = 1,
      .maximum = RUNS_MAX},
     {.name = "step-tokens",
      .type = OPTION_COUNT,
      .fallback = "512",
      .help = "tokens computed in one step of a prompt",
-     .offset = offsetof(struct bench_values, step_tokens),
+     .offset = offsetof(struct bench_model_values, step_tokens),
      .minimum = 64,
      .maximum = LIMIT_STEP_TOKENS},
     {.name = "json",
      .type = OPTION_FLAG,
      .help = "print one JSON object",
-     .offset = offsetof(struct bench_values, json)},
+     .offset = offsetof(struct bench_model_values, json)},
 };
 
 const struct option_table bench_model_options = {
@@ -77,8 +77,8 @@ const struct option_table bench_model_options = {
     .option_count = ARRAY_COUNT(bench_rows),
 };
 
-struct bench {
-    struct bench_values values;
+struct model_bench {
+    struct bench_model_values values;
     struct model_run_sizes batches;
     struct solo *solo;
     const struct shape *shape;
@@ -119,18 +119,18 @@ static double prefill_operations(const struct shape *shape, double tokens) {
     return tokens * (linear_operations(shape) - head + core) + head;
 }
 
-static double peak_flops(const struct bench *bench) {
+static double peak_flops(const struct model_bench *bench) {
     bool bf16 = bench->kernels->level == KERNEL_LEVEL_AVX512BF16 && bench->limits.bf16_flops > 0;
     return bf16 ? bench->limits.bf16_flops : bench->limits.fma_flops;
 }
 
-static void draw_tokens(struct bench *bench, uint32_t sequence) {
+static void draw_tokens(struct model_bench *bench, uint32_t sequence) {
     uint32_t count = (uint32_t)(bench->values.prompt + bench->values.gen);
     for (uint32_t i = 0; i < count; i++)
         bench->tokens[i] = (uint32_t)(random_uniform(sequence, 0, i) * bench->shape->vocab);
 }
 
-static enum status measure_prefill(struct bench *bench, struct error *error) {
+static enum status measure_prefill(struct model_bench *bench, struct error *error) {
     double seconds[RUNS_MAX];
     uint32_t prompt = (uint32_t)bench->values.prompt;
     uint32_t step_tokens = (uint32_t)bench->values.step_tokens;
@@ -152,7 +152,7 @@ static enum status measure_prefill(struct bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status fill_prompts(struct bench *bench, uint32_t from, uint32_t to,
+static enum status fill_prompts(struct model_bench *bench, uint32_t from, uint32_t to,
                                 struct error *error) {
     for (uint32_t sequence = from; sequence < to; sequence++) {
         draw_tokens(bench, sequence);
@@ -165,7 +165,7 @@ static enum status fill_prompts(struct bench *bench, uint32_t from, uint32_t to,
 }
 
 /* Seconds of a step, as the median over runs of each run's mean. */
-static enum status measure_decode(struct bench *bench, uint32_t batch, double *seconds_out,
+static enum status measure_decode(struct model_bench *bench, uint32_t batch, double *seconds_out,
                                   struct error *error) {
     static struct solo_row rows[LIMIT_STEP_ROWS];
     static uint32_t next[LIMIT_STEP_ROWS];
@@ -192,7 +192,7 @@ static enum status measure_decode(struct bench *bench, uint32_t batch, double *s
     return STATUS_OK;
 }
 
-static enum status measure(struct bench *bench, struct error *error) {
+static enum status measure(struct model_bench *bench, struct error *error) {
     uint32_t filled = 1; /* measuring the prompt leaves sequence 0 as fill_prompts would */
     enum status status = measure_prefill(bench, error);
     for (uint32_t i = 0; status == STATUS_OK && i < bench->batches.count; i++) {
@@ -207,7 +207,7 @@ static enum status measure(struct bench *bench, struct error *error) {
     return status;
 }
 
-static enum status measure_limits(struct bench *bench, struct error *error) {
+static enum status measure_limits(struct model_bench *bench, struct error *error) {
     struct team *team;
     enum status status = team_open((uint32_t)bench->values.run.threads, &team, error);
     if (status != STATUS_OK) return status;
@@ -222,7 +222,7 @@ static uint64_t peak_rss_bytes(void) {
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
-static enum status open_model(struct bench *bench, struct error *error) {
+static enum status open_model(struct model_bench *bench, struct error *error) {
     struct solo_options options = {.sequences = bench->batches.largest,
                                    .schedule = bench->values.run.schedule};
     enum status status = model_run_options(&bench->values.run, &options.model, error);
@@ -247,17 +247,17 @@ static enum status open_model(struct bench *bench, struct error *error) {
 }
 
 /* Share of the memory's bandwidth, and of the arithmetic, that a decode step uses. */
-static double decode_of_read(const struct bench *bench, uint32_t index) {
+static double decode_of_read(const struct model_bench *bench, uint32_t index) {
     return model_step_bytes(solo_model(bench->solo), bench->batches.values[index]) /
            bench->step_seconds[index] / bench->limits.read_bytes;
 }
 
-static double decode_of_flops(const struct bench *bench, uint32_t index) {
+static double decode_of_flops(const struct model_bench *bench, uint32_t index) {
     return linear_operations(bench->shape) * bench->batches.values[index] /
            bench->step_seconds[index] / peak_flops(bench);
 }
 
-static void print_json(const struct bench *bench) {
+static void print_json(const struct model_bench *bench) {
     double prompt = (double)bench->values.prompt;
     double of_flops =
         prefill_operations(bench->shape, prompt) / bench->prefill_seconds / peak_flops(bench);
@@ -283,7 +283,7 @@ static void print_json(const struct bench *bench) {
     printf("}\n");
 }
 
-static void print_table(const struct bench *bench) {
+static void print_table(const struct model_bench *bench) {
     double prompt = (double)bench->values.prompt;
     printf("kernels %s, numerics %s, %u threads\n", bench->kernels->name,
            model_numerics_id(solo_model(bench->solo)), bench->limits.threads);
@@ -306,7 +306,7 @@ static void print_table(const struct bench *bench) {
 }
 
 int bench_model(int argc, char **argv) {
-    struct bench bench = {.logits = NULL};
+    struct model_bench bench = {.logits = NULL};
     struct option_result result;
     struct error error = {.text = ""};
     int exit_code;

@@ -89,13 +89,13 @@ struct question {
     uint32_t *tokens, count;
 };
 
-struct figures {          /* of one number of streams */
+struct mtp_figures {      /* of one number of streams */
     double per_second[2]; /* without drafts, with: medians */
     double right;         /* share of the drafts */
     double bound;         /* how many times as fast the bytes allow */
 };
 
-struct bench {
+struct mtp_bench {
     struct mtp_values values;
     struct model_run_sizes streams;
     struct engine *engine;
@@ -103,10 +103,10 @@ struct bench {
     struct step_result *result;
     struct question *questions;
     uint32_t question_count, context_max;
-    struct figures figures[MODEL_RUN_SIZES_MAX];
+    struct mtp_figures figures[MODEL_RUN_SIZES_MAX];
 };
 
-static const struct model *model_of(const struct bench *bench) {
+static const struct model *model_of(const struct mtp_bench *bench) {
     return engine_model(bench->engine);
 }
 
@@ -121,8 +121,8 @@ static enum status take_tokens(struct question *question, const uint32_t *tokens
     return STATUS_OK;
 }
 
-static enum status tokenize(struct bench *bench, const struct chat_message *messages, size_t count,
-                            struct question *question, struct error *error) {
+static enum status tokenize(struct mtp_bench *bench, const struct chat_message *messages,
+                            size_t count, struct question *question, struct error *error) {
     static char text[4 * QUESTION_BYTES];
     static uint32_t tokens[QUESTION_TOKENS];
     struct text_span contents[MESSAGES_MAX];
@@ -158,7 +158,7 @@ static enum status tokenize(struct bench *bench, const struct chat_message *mess
     return take_tokens(question, tokens, token_count, error);
 }
 
-static enum status ask_text(struct bench *bench, struct bytes text, struct question *question,
+static enum status ask_text(struct mtp_bench *bench, struct bytes text, struct question *question,
                             struct error *error) {
     struct chat_message message = {.role = CHAT_USER, .has_content = true, .content = text};
     if (text.count > QUESTION_BYTES)
@@ -167,8 +167,8 @@ static enum status ask_text(struct bench *bench, struct bytes text, struct quest
     return tokenize(bench, &message, 1, question, error);
 }
 
-static enum status ask_json(struct bench *bench, const struct tree *root, struct question *question,
-                            struct error *error) {
+static enum status ask_json(struct mtp_bench *bench, const struct tree *root,
+                            struct question *question, struct error *error) {
     const struct tree *list = tree_member(root, "messages");
     struct chat_message messages[MESSAGES_MAX];
     size_t count = tree_count(list), bytes = 0;
@@ -189,7 +189,7 @@ static enum status ask_json(struct bench *bench, const struct tree *root, struct
     return tokenize(bench, messages, count, question, error);
 }
 
-static enum status ask_line(struct bench *bench, struct bytes line, struct question *question,
+static enum status ask_line(struct mtp_bench *bench, struct bytes line, struct question *question,
                             struct error *error) {
     static char memory[1 << 18];
     if (line.data[0] != '{') return ask_text(bench, line, question, error);
@@ -212,7 +212,7 @@ static bool next_line(struct bytes file, size_t *at, struct bytes *line_out) {
 }
 
 /* Takes as many of the file's questions as are wanted, evenly spread over it. */
-static enum status read_questions(struct bench *bench, struct error *error) {
+static enum status read_questions(struct mtp_bench *bench, struct error *error) {
     struct bytes file, line;
     enum status status = file_take(bench->values.from, FILE_BYTES_MAX, &file, error);
     if (status) return status;
@@ -231,7 +231,7 @@ static enum status read_questions(struct bench *bench, struct error *error) {
 }
 
 /* Sums; where there is no tokenizer, any tokens. */
-static enum status draw_question(struct bench *bench, uint32_t number, struct error *error) {
+static enum status draw_question(struct mtp_bench *bench, uint32_t number, struct error *error) {
     struct question *question = &bench->questions[number];
     char text[64];
     uint32_t tokens[16];
@@ -243,7 +243,7 @@ static enum status draw_question(struct bench *bench, uint32_t number, struct er
     return take_tokens(question, tokens, ARRAY_COUNT(tokens), error);
 }
 
-static enum status make_questions(struct bench *bench, struct error *error) {
+static enum status make_questions(struct mtp_bench *bench, struct error *error) {
     enum status status = STATUS_OK;
     bench->question_count = (uint32_t)bench->values.questions;
     bench->questions = calloc(bench->question_count, sizeof *bench->questions);
@@ -263,7 +263,7 @@ static enum status make_questions(struct bench *bench, struct error *error) {
 /* ---- a run ---- */
 
 struct mtp_run {
-    struct bench *bench;
+    struct mtp_bench *bench;
     struct unit *unit;
     struct machine machine;
     void *memory;
@@ -273,7 +273,7 @@ struct mtp_run {
     uint64_t answers; /* a sum over all tokens, their places and questions, in any order */
 };
 
-static uint32_t step_tokens(const struct bench *bench) {
+static uint32_t step_tokens(const struct mtp_bench *bench) {
     return 512 + (1 + LIMIT_DRAFTS) * bench->streams.largest;
 }
 
@@ -304,7 +304,7 @@ static enum status open_run(struct mtp_run *run, enum speculate_mode mode, struc
 static void ask(struct mtp_run *run) {
     static _Alignas(8) char memory[1 << 16];
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
-    const struct bench *bench = run->bench;
+    const struct mtp_bench *bench = run->bench;
     const struct question *question = &bench->questions[run->asked];
     uint32_t stops = bench->text.stop_token_count;
     struct record_submit *submit =
@@ -392,7 +392,7 @@ static enum status answer_all(struct mtp_run *run, enum speculate_mode mode, str
 
 /* ---- all runs ---- */
 
-static enum status measure_once(struct bench *bench, uint32_t streams, bool drafts,
+static enum status measure_once(struct mtp_bench *bench, uint32_t streams, bool drafts,
                                 struct mtp_run *run_out, struct error *error) {
     struct mtp_run run = {.bench = bench, .streams = streams};
     enum status status = answer_all(&run, drafts ? SPECULATE_ALWAYS : SPECULATE_NEVER, error);
@@ -405,7 +405,7 @@ static enum status measure_once(struct bench *bench, uint32_t streams, bool draf
 }
 
 /* Ways alternate, and so does which goes first. */
-static enum status measure(struct bench *bench, uint32_t index, struct error *error) {
+static enum status measure(struct mtp_bench *bench, uint32_t index, struct error *error) {
     double rates[2][RUNS_MAX];
     uint64_t made = 0, right = 0, answers = 0;
     uint32_t runs = (uint32_t)bench->values.runs, streams = bench->streams.values[index];
@@ -423,7 +423,7 @@ static enum status measure(struct bench *bench, uint32_t index, struct error *er
         right += run.right;
     }
     const struct model *model = model_of(bench);
-    struct figures *figures = &bench->figures[index];
+    struct mtp_figures *figures = &bench->figures[index];
     figures->right = made ? (double)right / (double)made : 0;
     for (int way = 0; way < 2; way++)
         figures->per_second[way] = machine_limits_median(rates[way], runs);
@@ -432,7 +432,7 @@ static enum status measure(struct bench *bench, uint32_t index, struct error *er
     return STATUS_OK;
 }
 
-static enum status open_bench(struct bench *bench, struct error *error) {
+static enum status open_bench(struct mtp_bench *bench, struct error *error) {
     struct model_options options = {0};
     struct model_run_progress progress;
     enum status status = model_run_options(&bench->values.run, &options, error);
@@ -452,7 +452,7 @@ static enum status open_bench(struct bench *bench, struct error *error) {
     return status ? status : make_questions(bench, error);
 }
 
-static enum status read_streams(struct bench *bench, struct error *error) {
+static enum status read_streams(struct mtp_bench *bench, struct error *error) {
     enum status status =
         model_run_sizes_read("--streams", bench->values.streams, &bench->streams, error);
     if (!status && bench->streams.largest > bench->values.questions)
@@ -461,14 +461,14 @@ static enum status read_streams(struct bench *bench, struct error *error) {
     return status;
 }
 
-static void print_head(const struct bench *bench) {
+static void print_head(const struct mtp_bench *bench) {
     printf(bench->values.json ? "{\"numerics\":\"%s\",\"questions\":%u,\"runs\":%u,\"streams\":["
                               : "numerics %s, %u questions, median of %u runs each way\n",
            model_numerics_id(model_of(bench)), bench->question_count, (uint32_t)bench->values.runs);
 }
 
-static void print_figures(const struct bench *bench, uint32_t index) {
-    const struct figures *f = &bench->figures[index];
+static void print_figures(const struct mtp_bench *bench, uint32_t index) {
+    const struct mtp_figures *f = &bench->figures[index];
     bool json = bench->values.json;
     printf(json ? "%s{\"streams\":%u,\"accepted\":%.4f,\"without_tokens_per_second\":%.5g,"
                   "\"with_tokens_per_second\":%.5g,\"speedup\":%.4f,\"byte_bound\":%.4f}"
@@ -480,7 +480,7 @@ static void print_figures(const struct bench *bench, uint32_t index) {
 }
 
 int bench_mtp(int argc, char **argv) {
-    struct bench bench = {.result = NULL};
+    struct mtp_bench bench = {.result = NULL};
     struct option_result result;
     struct error error = {.text = ""};
     int exit_code;

@@ -85,7 +85,7 @@ const struct option_table bench_overlap_options = {
 
 #define CONTEXT 128u /* of a decoding sequence at first */
 
-struct bench {
+struct overlap_bench {
     struct overlap_values values;
     struct model_run_sizes batches; /* none: the prompt alone */
     uint32_t ranks;
@@ -118,7 +118,7 @@ struct spread {
     double median, least, most;
 };
 
-static struct timing counts_of(struct bench *bench) {
+static struct timing counts_of(struct overlap_bench *bench) {
     struct timing sum = {0};
     rank_group_report(solo_group(bench->solo), bench->reports);
     for (uint32_t rank = 0; rank < bench->ranks; rank++) {
@@ -131,11 +131,11 @@ static struct timing counts_of(struct bench *bench) {
 
 /* ---- what is timed: a prompt on each rank, or some steps of `batch` sequences on each ---- */
 
-static enum status step(struct bench *bench, uint32_t row_count, struct error *error) {
+static enum status step(struct overlap_bench *bench, uint32_t row_count, struct error *error) {
     return solo_step(bench->solo, bench->rows, row_count, bench->logits, NULL, error);
 }
 
-static enum status prefill(struct bench *bench, struct error *error) {
+static enum status prefill(struct overlap_bench *bench, struct error *error) {
     for (uint32_t i = 0; i < bench->ranks; i++) {
         solo_reset(bench->solo, i);
         bench->rows[i] = (struct solo_row){.sequence = i,
@@ -147,7 +147,7 @@ static enum status prefill(struct bench *bench, struct error *error) {
     return step(bench, bench->ranks, error);
 }
 
-static enum status decode(struct bench *bench, uint32_t batch, struct error *error) {
+static enum status decode(struct overlap_bench *bench, uint32_t batch, struct error *error) {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < batch * bench->ranks; i++) {
         solo_truncate(bench->solo, i, CONTEXT);
@@ -163,7 +163,7 @@ static enum status decode(struct bench *bench, uint32_t batch, struct error *err
 }
 
 /* batch 0: prefill. */
-static enum status time_run(struct bench *bench, uint32_t batch, const char *schedule,
+static enum status time_run(struct overlap_bench *bench, uint32_t batch, const char *schedule,
                             struct timing *out, struct error *error) {
     struct timing before = counts_of(bench);
     solo_set_schedule(bench->solo, schedule);
@@ -183,11 +183,11 @@ static struct spread spread_of(double *values, uint32_t count) {
 }
 
 /* --schedule NAME: that one beside sequential, alone. */
-static bool all_wanted(const struct bench *bench) {
+static bool all_wanted(const struct overlap_bench *bench) {
     return !strcmp(bench->values.run.schedule, "auto");
 }
 
-static bool is_wanted(const struct bench *bench, int kind) {
+static bool is_wanted(const struct overlap_bench *bench, int kind) {
     return kind == OVERLAP_SEQUENTIAL || all_wanted(bench) ||
            !strcmp(bench->values.run.schedule, overlap_name((enum overlap_kind)kind));
 }
@@ -217,7 +217,7 @@ struct result {
     double of_best;                      /* chosen seconds / best seconds */
 };
 
-static void print_head(const struct bench *bench, const struct result *result) {
+static void print_head(const struct overlap_bench *bench, const struct result *result) {
     if (bench->values.json) return;
     if (result->batch)
         printf("decode, %u sequences a rank, %llu steps", result->batch,
@@ -231,8 +231,8 @@ static void print_head(const struct bench *bench, const struct result *result) {
            "ms (least-most)", "exposed ms", "hidden", "speed", "of ideal");
 }
 
-static void print_schedule(struct bench *bench, const struct result *result, const char *name,
-                           struct runs *runs) {
+static void print_schedule(struct overlap_bench *bench, const struct result *result,
+                           const char *name, struct runs *runs) {
     struct spread seconds = spread_of(runs->seconds, runs->count);
     double waited = spread_of(runs->waited, runs->count).median;
     double ideal = result->compute > result->comm ? result->compute : result->comm;
@@ -262,7 +262,7 @@ static void print_schedule(struct bench *bench, const struct result *result, con
 }
 
 /* Seconds in which the ranks compute, and the bytes of one run, on a link as fast as it goes. */
-static enum status measure_compute(struct bench *bench, struct result *result,
+static enum status measure_compute(struct overlap_bench *bench, struct result *result,
                                    struct error *error) {
     double seconds[RUNS_MAX];
     struct timing timing = {0};
@@ -279,7 +279,8 @@ static enum status measure_compute(struct bench *bench, struct result *result,
 }
 
 /* Every schedule in turn. What they take is noted by the automatic choice, too. */
-static enum status measure_kinds(struct bench *bench, struct result *result, struct error *error) {
+static enum status measure_kinds(struct overlap_bench *bench, struct result *result,
+                                 struct error *error) {
     if (bench->gbps == 0) bench->gbps = result->bytes * 8e-9 / result->compute;
     rank_group_set_link(solo_group(bench->solo), bench->gbps, bench->us);
     solo_forget_measured(bench->solo);
@@ -307,7 +308,8 @@ static enum status measure_kinds(struct bench *bench, struct result *result, str
 }
 
 /* The automatic choice beside the best, in turns: a disturbance meets both. */
-static enum status measure_choice(struct bench *bench, struct result *result, struct error *error) {
+static enum status measure_choice(struct overlap_bench *bench, struct result *result,
+                                  struct error *error) {
     enum status status = STATUS_OK;
     uint32_t learning = bench->values.runs < LEARN_RUNS ? LEARN_RUNS : 0;
     for (uint32_t run = 0; !status && run < bench->values.runs + learning; run++) {
@@ -326,7 +328,7 @@ static enum status measure_choice(struct bench *bench, struct result *result, st
     return STATUS_OK;
 }
 
-static void note_choice(struct bench *bench, struct result *result) {
+static void note_choice(struct overlap_bench *bench, struct result *result) {
     struct runs *five_stage = &result->kinds[OVERLAP_DECODE_FIVE_STAGE];
     double five = spread_of(five_stage->seconds, five_stage->count).median;
     print_schedule(bench, result, "auto", &result->chosen);
@@ -337,7 +339,7 @@ static void note_choice(struct bench *bench, struct result *result) {
     note_faster(&bench->any, result->batch, result->best_kind != OVERLAP_SEQUENTIAL);
 }
 
-static enum status compare(struct bench *bench, uint32_t batch, struct error *error) {
+static enum status compare(struct overlap_bench *bench, uint32_t batch, struct error *error) {
     static struct result result;
     result = (struct result){.batch = batch};
     enum status status = measure_compute(bench, &result, error);
@@ -360,7 +362,7 @@ static void print_crossover(const char *what, uint32_t batch) {
         printf("decode: %s not faster than sequential at the largest batch\n", what);
 }
 
-static void print_end(const struct bench *bench) {
+static void print_end(const struct overlap_bench *bench) {
     if (bench->values.json) {
         printf("],\"crossover\":{\"decode-five-stage\":%u,\"any\":%u},\"near_best\":%u,"
                "\"measured\":%u",
@@ -376,7 +378,7 @@ static void print_end(const struct bench *bench) {
            bench->measured);
 }
 
-static enum status fill_contexts(struct bench *bench, struct error *error) {
+static enum status fill_contexts(struct overlap_bench *bench, struct error *error) {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; !status && i < bench->ranks * bench->batches.largest; i++) {
         solo_reset(bench->solo, i);
@@ -385,7 +387,7 @@ static enum status fill_contexts(struct bench *bench, struct error *error) {
     return status;
 }
 
-static enum status read_batches(struct bench *bench, struct error *error) {
+static enum status read_batches(struct overlap_bench *bench, struct error *error) {
     struct model_run_sizes *batches = &bench->batches;
     *batches = (struct model_run_sizes){.count = 0, .largest = 1};
     if (!strcmp(bench->values.batch, "0")) return STATUS_OK;
@@ -397,7 +399,7 @@ static enum status read_batches(struct bench *bench, struct error *error) {
     return status;
 }
 
-static enum status open_bench(struct bench *bench, struct error *error) {
+static enum status open_bench(struct overlap_bench *bench, struct error *error) {
     struct solo_options options = {.schedule = "sequential"};
     enum status status = read_batches(bench, error);
     if (!status) status = model_run_options(&bench->values.run, &options.model, error);
@@ -427,7 +429,7 @@ static enum status open_bench(struct bench *bench, struct error *error) {
 }
 
 int bench_overlap(int argc, char **argv) {
-    struct bench bench = {.solo = NULL};
+    struct overlap_bench bench = {.solo = NULL};
     struct error error = {.text = ""};
     int exit_code;
     if (rank_job_begin_bench(&bench_overlap_options, argc, argv, &bench.values, &bench.values.job,

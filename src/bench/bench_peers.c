@@ -100,7 +100,7 @@ const struct option_table bench_peers_options = {
     .option_count = ARRAY_COUNT(peers_rows),
 };
 
-enum figure {
+enum peers_figure {
     PREFILL_512,
     PREFILL_2048,
     DECODE_1,
@@ -128,9 +128,9 @@ static const struct {
 
 static const uint32_t decode_batches[] = {1, 8, 32};
 
-enum side { OURS, PEER, SIDE_COUNT };
+enum peers_side { OURS, PEER, SIDE_COUNT };
 
-struct bench {
+struct peers_bench {
     struct peers_values values;
     char own[PATH_BYTES_MAX], batched[PATH_BYTES_MAX];
     char threads[16];
@@ -170,19 +170,20 @@ static double number_at(const struct tree *object, const char *key) {
     return tree_get_number(tree_member(object, key), &value) ? value : 0;
 }
 
-static void note(struct bench *bench, enum side side, enum figure figure, double value) {
+static void note(struct peers_bench *bench, enum peers_side side, enum peers_figure figure,
+                 double value) {
     bench->runs[side][figure][bench->run] = value;
     bench->counts[figure] = bench->run + 1;
 }
 
 /* ---- prefill and decode ---- */
 
-struct command {
+struct peers_command {
     const char *argv[ARGUMENTS_MAX];
     size_t count;
 };
 
-static void add(struct command *command, const char *first, ...) {
+static void add(struct peers_command *command, const char *first, ...) {
     va_list more;
     va_start(more, first);
     for (const char *text = first; text; text = va_arg(more, const char *)) {
@@ -192,7 +193,7 @@ static void add(struct command *command, const char *first, ...) {
     va_end(more);
 }
 
-static void add_own_model(struct command *command, const struct bench *bench) {
+static void add_own_model(struct peers_command *command, const struct peers_bench *bench) {
     const struct model_run_values *run = &bench->values.run;
     add(command, "--device", run->device, "--activations", run->activations, "--cpu-mask",
         run->cpu_mask, "--threads", bench->threads, NULL);
@@ -200,9 +201,9 @@ static void add_own_model(struct command *command, const struct bench *bench) {
 }
 
 /* Ours; batches NULL: prefill alone. */
-static enum status run_own(struct bench *bench, const char *prompt, const char *gen,
-                           const char *batches, enum figure first) {
-    struct command command = {.count = 0};
+static enum status run_own(struct peers_bench *bench, const char *prompt, const char *gen,
+                           const char *batches, enum peers_figure first) {
+    struct peers_command command = {.count = 0};
     struct bytes text;
     struct document document;
     add(&command, bench->own, "bench", "model", "--json", "--runs", "1", "--prompt", prompt,
@@ -218,7 +219,7 @@ static enum status run_own(struct bench *bench, const char *prompt, const char *
     size_t count = batches ? ARRAY_COUNT(decode_batches) : 1;
     for (size_t i = 0; i < count; i++) {
         const struct tree *part = batches ? tree_at(list, i) : prefill;
-        enum figure figure = (enum figure)(first + i);
+        enum peers_figure figure = (enum peers_figure)(first + i);
         note(bench, OURS, figure, number_at(part, "tokens_per_second"));
         bench->of_flops[figure][bench->run] = number_at(part, "of_flops");
         bench->of_read[figure][bench->run] = number_at(part, "of_read");
@@ -228,8 +229,9 @@ static enum status run_own(struct bench *bench, const char *prompt, const char *
 }
 
 /* The value of `key` in the output's JSON line whose `where` is `wanted`. */
-static enum status find_line(const struct bench *bench, struct bytes text, const char *program,
-                             const char *where, double wanted, const char *key, double *value_out) {
+static enum status find_line(const struct peers_bench *bench, struct bytes text,
+                             const char *program, const char *where, double wanted, const char *key,
+                             double *value_out) {
     while (text.count) {
         const char *end = memchr(text.data, '\n', text.count);
         struct bytes line = {text.data, end ? (size_t)(end - text.data) : text.count};
@@ -250,8 +252,9 @@ static enum status find_line(const struct bench *bench, struct bytes text, const
                      key);
 }
 
-static enum status run_llama_bench(struct bench *bench, const char *prompt, enum figure figure) {
-    struct command command = {.count = 0};
+static enum status run_llama_bench(struct peers_bench *bench, const char *prompt,
+                                   enum peers_figure figure) {
+    struct peers_command command = {.count = 0};
     const char *program = bench->values.llama_bench;
     struct bytes text;
     double rate = 0;
@@ -265,8 +268,8 @@ static enum status run_llama_bench(struct bench *bench, const char *prompt, enum
     return status;
 }
 
-static enum status run_llama_batched(struct bench *bench) {
-    struct command command = {.count = 0};
+static enum status run_llama_batched(struct peers_bench *bench) {
+    struct peers_command command = {.count = 0};
     struct bytes text;
     add(&command, bench->batched, "-m", bench->values.gguf, "-c", "8192", "-b", "2048", "-ub",
         "512", "-npp", "128", "-ntg", "32", "-npl", "1,8,32", "-t", bench->threads,
@@ -276,7 +279,7 @@ static enum status run_llama_batched(struct bench *bench) {
     for (size_t i = 0; !status && i < ARRAY_COUNT(decode_batches); i++) {
         double rate = 0;
         status = find_line(bench, text, bench->batched, "pl", decode_batches[i], "speed_tg", &rate);
-        if (!status) note(bench, PEER, (enum figure)(DECODE_1 + i), rate);
+        if (!status) note(bench, PEER, (enum peers_figure)(DECODE_1 + i), rate);
     }
     free((void *)(uintptr_t)text.data);
     return status;
@@ -284,7 +287,7 @@ static enum status run_llama_batched(struct bench *bench) {
 
 /* ---- servers ---- */
 
-static enum status load_server(struct bench *bench, enum side side, const char *url) {
+static enum status load_server(struct peers_bench *bench, enum peers_side side, const char *url) {
     static struct load_request requests[REQUESTS_MAX];
     size_t count = bench->values.requests;
     struct load_outcome outcome;
@@ -322,8 +325,8 @@ static enum status load_server(struct bench *bench, enum side side, const char *
     return status;
 }
 
-static enum status run_server(struct bench *bench, enum side side) {
-    struct command command = {.count = 0};
+static enum status run_server(struct peers_bench *bench, enum peers_side side) {
+    struct peers_command command = {.count = 0};
     struct child child;
     char url[256], port[256];
     if (side == OURS) {
@@ -346,7 +349,7 @@ static enum status run_server(struct bench *bench, enum side side) {
 
 /* ---- rounds ---- */
 
-enum part { PART_512, PART_2048, PART_DECODE, PART_SERVER, PART_COUNT };
+enum peers_part { PART_512, PART_2048, PART_DECODE, PART_SERVER, PART_COUNT };
 
 static const struct {
     const char *name, *kind;
@@ -357,7 +360,7 @@ static const struct {
     [PART_SERVER] = {"server", "server"},
 };
 
-static enum status run_part(struct bench *bench, enum part part, enum side side) {
+static enum status run_part(struct peers_bench *bench, enum peers_part part, enum peers_side side) {
     switch (part) {
     case PART_512:
         return side == OURS ? run_own(bench, "512", "1", NULL, PREFILL_512)
@@ -376,21 +379,22 @@ static enum status run_part(struct bench *bench, enum part part, enum side side)
     return STATUS_OK;
 }
 
-static bool wanted(const struct bench *bench, enum part part) {
+static bool wanted(const struct peers_bench *bench, enum peers_part part) {
     const char *only = bench->values.only;
     if (part == PART_SERVER && bench->run >= bench->values.server_runs) return false;
     return !strcmp(only, "all") || !strcmp(only, parts[part].kind);
 }
 
-static enum status run_all(struct bench *bench) {
+static enum status run_all(struct peers_bench *bench) {
     static const char *const names[SIDE_COUNT] = {"Fathom", "llama.cpp"};
     for (; bench->run < bench->values.runs; bench->run++)
         for (int part = 0; part < PART_COUNT; part++)
-            for (uint32_t turn = 0; wanted(bench, (enum part)part) && turn < SIDE_COUNT; turn++) {
-                enum side side = (enum side)((bench->run + turn) % SIDE_COUNT);
+            for (uint32_t turn = 0; wanted(bench, (enum peers_part)part) && turn < SIDE_COUNT;
+                 turn++) {
+                enum peers_side side = (enum peers_side)((bench->run + turn) % SIDE_COUNT);
                 fprintf(stderr, "round %u of %u: %s, %s\n", bench->run + 1,
                         (uint32_t)bench->values.runs, parts[part].name, names[side]);
-                enum status status = run_part(bench, (enum part)part, side);
+                enum status status = run_part(bench, (enum peers_part)part, side);
                 if (status) return status;
             }
     return STATUS_OK;
@@ -398,7 +402,8 @@ static enum status run_all(struct bench *bench) {
 
 /* ---- results ---- */
 
-static double median(const struct bench *bench, enum figure figure, const double *runs) {
+static double median(const struct peers_bench *bench, enum peers_figure figure,
+                     const double *runs) {
     double sorted[RUNS_MAX];
     memcpy(sorted, runs, sizeof sorted);
     return machine_limits_median(sorted, bench->counts[figure]);
@@ -406,7 +411,7 @@ static double median(const struct bench *bench, enum figure figure, const double
 
 /* Above 1: ours is better. The median of the rounds' ratios, since a round's two runs are close in
  * time. */
-static double ratio(const struct bench *bench, enum figure figure) {
+static double ratio(const struct peers_bench *bench, enum peers_figure figure) {
     double ratios[RUNS_MAX] = {0};
     for (uint32_t run = 0; run < bench->counts[figure]; run++) {
         double ours = bench->runs[OURS][figure][run], peer = bench->runs[PEER][figure][run];
@@ -418,11 +423,11 @@ static double ratio(const struct bench *bench, enum figure figure) {
     return median(bench, figure, ratios);
 }
 
-static void print_table(const struct bench *bench) {
+static void print_table(const struct peers_bench *bench) {
     printf("%-20s %-9s %10s %10s %8s %14s %14s\n", "", "", "Fathom", "llama.cpp", "ratio",
            "of bandwidth", "of arithmetic");
     for (int i = 0; i < FIGURE_COUNT; i++) {
-        enum figure figure = (enum figure)i;
+        enum peers_figure figure = (enum peers_figure)i;
         if (!bench->counts[figure]) continue;
         double of_read = median(bench, figure, bench->of_read[figure]);
         double of_flops = median(bench, figure, bench->of_flops[figure]);
@@ -438,12 +443,12 @@ static void print_table(const struct bench *bench) {
     }
 }
 
-static void print_json(const struct bench *bench) {
+static void print_json(const struct peers_bench *bench) {
     printf("{\"runs\":%u,\"threads\":%s,\"figures\":[", (uint32_t)bench->values.runs,
            bench->threads);
     bool first = true;
     for (int i = 0; i < FIGURE_COUNT; i++) {
-        enum figure figure = (enum figure)i;
+        enum peers_figure figure = (enum peers_figure)i;
         if (!bench->counts[figure]) continue;
         printf("%s\n {\"name\":\"%s\",\"unit\":\"%s\",\"ours\":%.6g,\"peer\":%.6g,\"ratio\":%.4g,"
                "\"of_read\":%.3f,\"of_flops\":%.3f}",
@@ -460,7 +465,7 @@ static void print_json(const struct bench *bench) {
 /* ---- the program ---- */
 
 /* The peer draws its prompts from the same vocabulary as we do. */
-static enum status read_vocab(struct bench *bench) {
+static enum status read_vocab(struct peers_bench *bench) {
     struct model_options options = {0};
     struct bytes text;
     static struct shape shape;
@@ -476,7 +481,7 @@ static enum status read_vocab(struct bench *bench) {
     return status;
 }
 
-static enum status prepare(struct bench *bench) {
+static enum status prepare(struct peers_bench *bench) {
     const struct peers_values *values = &bench->values;
     ssize_t count = readlink("/proc/self/exe", bench->own, sizeof bench->own - 1);
     if (count <= 0)
@@ -497,7 +502,7 @@ static enum status prepare(struct bench *bench) {
 }
 
 /* The option that is needed and missing; NULL: none. */
-static const char *missing(const struct bench *bench) {
+static const char *missing(const struct peers_bench *bench) {
     const struct peers_values *values = &bench->values;
     bool prefill = wanted(bench, PART_512), decode = wanted(bench, PART_DECODE);
     if (!values->gguf) return "--gguf";
@@ -509,7 +514,7 @@ static const char *missing(const struct bench *bench) {
 }
 
 int bench_peers(int argc, char **argv) {
-    static struct bench bench;
+    static struct peers_bench bench;
     struct option_result result;
     struct error error = {""};
     int exit_code;

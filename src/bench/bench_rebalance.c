@@ -89,7 +89,7 @@ const struct option_table bench_rebalance_options = {
     .option_count = ARRAY_COUNT(rebalance_rows),
 };
 
-struct bench {
+struct rebalance_bench {
     struct rebalance_values values;
     struct model_run_sizes batches;
     uint32_t sequences_max, ranks;
@@ -103,13 +103,13 @@ struct bench {
 };
 
 /* Seconds of a run's steps. */
-struct figures {
+struct rebalance_figures {
     double median, p99;
 };
 
 /* Each sequence's next token; they lengthen until CONTEXT doubles, then start again. */
-static enum status decode(struct bench *bench, uint32_t batch, uint32_t step, double *seconds_out,
-                          struct error *error) {
+static enum status decode(struct rebalance_bench *bench, uint32_t batch, uint32_t step,
+                          double *seconds_out, struct error *error) {
     uint32_t count = batch * bench->ranks;
     for (uint32_t i = 0; i < count; i++) {
         if (step % CONTEXT == 0) solo_truncate(bench->solo, i, CONTEXT);
@@ -128,7 +128,7 @@ static enum status decode(struct bench *bench, uint32_t batch, uint32_t step, do
 /* ---- moving ---- */
 
 /* Some steps that do not count, until no expert is on its way. */
-static enum status settle(struct bench *bench, struct error *error) {
+static enum status settle(struct rebalance_bench *bench, struct error *error) {
     enum status status = STATUS_OK;
     double unused;
     for (uint32_t step = 0; !status && (step < 8 || rebalancer_is_busy(bench->rebalancer)); step++)
@@ -140,7 +140,7 @@ enum what { QUIET, MOVING, DRAINING };
 static const char *const what_names[] = {"quiet", "moving", "draining"};
 
 /* What there is to do beside the next step. */
-static enum status stir(struct bench *bench, enum what what, struct error *error) {
+static enum status stir(struct rebalance_bench *bench, enum what what, struct error *error) {
     uint32_t last = bench->ranks - 1;
     if (what == MOVING) rebalancer_reshuffle(bench->rebalancer);
     if (what != DRAINING || rebalancer_is_busy(bench->rebalancer)) return STATUS_OK;
@@ -148,8 +148,8 @@ static enum status stir(struct bench *bench, enum what what, struct error *error
                            error);
 }
 
-static enum status time_run(struct bench *bench, enum what what, struct figures *out,
-                            struct error *error) {
+static enum status time_run(struct rebalance_bench *bench, enum what what,
+                            struct rebalance_figures *out, struct error *error) {
     double seconds[STEPS_MAX];
     uint32_t count = (uint32_t)bench->values.steps, batch = (uint32_t)bench->values.sequences;
     enum status status = settle(bench, error);
@@ -163,7 +163,8 @@ static enum status time_run(struct bench *bench, enum what what, struct figures 
     return STATUS_OK;
 }
 
-static void print_runs(const struct bench *bench, const char *name, double *medians, double *p99s) {
+static void print_runs(const struct rebalance_bench *bench, const char *name, double *medians,
+                       double *p99s) {
     uint32_t count = (uint32_t)bench->values.runs;
     double median = machine_limits_median(medians, count), p99 = machine_limits_median(p99s, count);
     if (bench->values.json)
@@ -175,13 +176,14 @@ static void print_runs(const struct bench *bench, const char *name, double *medi
                p99s[count - 1] * 1e3);
 }
 
-static enum status compare_steps(struct bench *bench, enum what what, struct error *error) {
+static enum status compare_steps(struct rebalance_bench *bench, enum what what,
+                                 struct error *error) {
     static double medians[2][RUNS_MAX], p99s[2][RUNS_MAX];
     uint32_t runs = (uint32_t)bench->values.runs;
     struct rebalancer_counts before = rebalancer_counts(bench->rebalancer);
     for (uint32_t run = 0; run < runs; run++)
         for (int moves = 0; moves < 2; moves++) {
-            struct figures figures;
+            struct rebalance_figures figures;
             enum status status = time_run(bench, moves ? what : QUIET, &figures, error);
             if (status) return status;
             medians[moves][run] = figures.median;
@@ -224,7 +226,7 @@ static enum status compare_steps(struct bench *bench, enum what what, struct err
 }
 
 /* A bit of what comes next to every rank is turned: its layer stays as it was. */
-static enum status check_damage(struct bench *bench, struct error *error) {
+static enum status check_damage(struct rebalance_bench *bench, struct error *error) {
     uint64_t before = rebalancer_counts(bench->rebalancer).failures;
     rank_group_damage(solo_group(bench->solo));
     rebalancer_reshuffle(bench->rebalancer);
@@ -242,7 +244,7 @@ static enum status check_damage(struct bench *bench, struct error *error) {
 /* ---- replicas ---- */
 
 /* Largest rank load by mean, of the step that was last, over all layers. */
-static double imbalance(struct bench *bench) {
+static double imbalance(struct rebalance_bench *bench) {
     const struct model *model = solo_model(bench->solo);
     uint32_t slots = model_slot_count(model);
     uint32_t room = model_placement(model)->slots_per_rank;
@@ -262,8 +264,9 @@ static double imbalance(struct bench *bench) {
     return sum ? (double)most_sum * bench->ranks / (double)sum : 0;
 }
 
-static enum status time_replicas(struct bench *bench, uint32_t batch, enum replica_choice choice,
-                                 double *seconds_out, double *imbalance_out, struct error *error) {
+static enum status time_replicas(struct rebalance_bench *bench, uint32_t batch,
+                                 enum replica_choice choice, double *seconds_out,
+                                 double *imbalance_out, struct error *error) {
     double seconds[STEPS_MAX], sum = 0, unused;
     uint32_t count = (uint32_t)bench->values.steps < 32 ? (uint32_t)bench->values.steps : 32;
     enum status status = STATUS_OK;
@@ -281,7 +284,7 @@ static enum status time_replicas(struct bench *bench, uint32_t batch, enum repli
     return STATUS_OK;
 }
 
-static enum status compare_replicas(struct bench *bench, uint32_t batch, bool first,
+static enum status compare_replicas(struct rebalance_bench *bench, uint32_t batch, bool first,
                                     struct error *error) {
     static double seconds[2][RUNS_MAX];
     double uneven[2] = {0};
@@ -305,7 +308,7 @@ static enum status compare_replicas(struct bench *bench, uint32_t batch, bool fi
     return STATUS_OK;
 }
 
-static enum status compare_all_replicas(struct bench *bench, struct error *error) {
+static enum status compare_all_replicas(struct rebalance_bench *bench, struct error *error) {
     const struct placement *map = model_placement(solo_model(bench->solo));
     enum status status = STATUS_OK;
     bool has_replicas = map->ranks * map->slots_per_rank > map->experts;
@@ -323,7 +326,7 @@ static enum status compare_all_replicas(struct bench *bench, struct error *error
 
 /* ---- opening ---- */
 
-static enum status take_memory(struct bench *bench, struct error *error) {
+static enum status take_memory(struct rebalance_bench *bench, struct error *error) {
     const struct model *model = solo_model(bench->solo);
     uint32_t rows = bench->ranks * bench->sequences_max;
     bench->vocab = model_shape(model)->vocab;
@@ -340,7 +343,7 @@ static enum status take_memory(struct bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status open_bench(struct bench *bench, struct error *error) {
+static enum status open_bench(struct rebalance_bench *bench, struct error *error) {
     struct solo_options options = {.schedule = "sequential"};
     enum status status =
         model_run_sizes_read("--batch", bench->values.batch, &bench->batches, error);
@@ -366,7 +369,7 @@ static enum status open_bench(struct bench *bench, struct error *error) {
 }
 
 int bench_rebalance(int argc, char **argv) {
-    struct bench bench = {.solo = NULL};
+    struct rebalance_bench bench = {.solo = NULL};
     struct error error = {.text = ""};
     int exit_code;
     if (rank_job_begin_bench(&bench_rebalance_options, argc, argv, &bench.values, &bench.values.job,

@@ -25,7 +25,7 @@
 #define IDEAL_BYTES 256          /* of its JSON */
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
 
-struct serve_values {
+struct bench_serve_values {
     const char *endpoint, *prompts, *prompt_tokens, *output_tokens, *trace, *model_name, *token_ids,
         *extra, *chart;
     uint64_t requests, concurrency, seconds, leave_percent, warmup, seed, timeout, max_prompt,
@@ -34,7 +34,7 @@ struct serve_values {
     bool ignore_eos, describe, json;
 };
 
-#define AT(field) .offset = offsetof(struct serve_values, field)
+#define AT(field) .offset = offsetof(struct bench_serve_values, field)
 
 static const struct option serve_rows[] = {
     {.name = "requests",
@@ -220,7 +220,7 @@ static uint32_t draw_between(const uint32_t range[2], double uniform) {
 
 enum { DRAW_PROMPT = 1, DRAW_OUTPUT, DRAW_ARRIVAL };
 
-static enum status draw_requests(struct plan *plan, const struct serve_values *values,
+static enum status draw_requests(struct plan *plan, const struct bench_serve_values *values,
                                  struct error *error) {
     uint32_t prompt[2], output[2];
     if (!read_range(values->prompt_tokens, prompt))
@@ -255,7 +255,7 @@ static uint32_t cut(uint32_t tokens, uint64_t max) {
     return max && tokens > max ? (uint32_t)max : tokens;
 }
 
-static enum status take_trace(struct plan *plan, const struct serve_values *values,
+static enum status take_trace(struct plan *plan, const struct bench_serve_values *values,
                               struct error *error) {
     struct bytes text;
     enum status status = file_take(values->trace, TRACE_BYTES_MAX, &text, error);
@@ -280,13 +280,13 @@ static uint32_t scale(uint32_t tokens, uint32_t block_tokens, uint64_t max) {
 }
 
 /* How much faster than recorded. */
-static double speed_of(const struct plan *plan, const struct serve_values *values) {
+static double speed_of(const struct plan *plan, const struct bench_serve_values *values) {
     double seconds = plan->trace.rows[plan->count - 1].arrival;
     if (values->trace_rate <= 0 || seconds <= 0) return values->speed;
     return values->trace_rate * seconds / (double)plan->count;
 }
 
-static enum status read_trace(struct plan *plan, const struct serve_values *values,
+static enum status read_trace(struct plan *plan, const struct bench_serve_values *values,
                               struct error *error) {
     enum status status = take_trace(plan, values, error);
     if (status) return status;
@@ -333,8 +333,8 @@ static enum status read_extra(const char *text, char **members_out, struct error
     return *members_out ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for --extra");
 }
 
-static enum status make_plan(struct plan *plan, const struct serve_values *values, const char *url,
-                             char **extra_out, struct error *error) {
+static enum status make_plan(struct plan *plan, const struct bench_serve_values *values,
+                             const char *url, char **extra_out, struct error *error) {
     uint32_t ids[2];
     enum status status =
         values->trace ? read_trace(plan, values, error) : draw_requests(plan, values, error);
@@ -387,7 +387,7 @@ static void print_ideal(const struct load_ideal *ideal) {
            percent(ideal->block_cached_tokens, ideal->prompt_tokens), KV_BLOCK_TOKENS);
 }
 
-static enum status describe(const struct plan *plan, const struct serve_values *values,
+static enum status describe(const struct plan *plan, const struct bench_serve_values *values,
                             struct error *error) {
     struct load_ideal ideal;
     char members[IDEAL_BYTES];
@@ -405,7 +405,7 @@ static enum status describe(const struct plan *plan, const struct serve_values *
     return STATUS_OK;
 }
 
-static enum status show(const struct plan *plan, const struct serve_values *values,
+static enum status show(const struct plan *plan, const struct bench_serve_values *values,
                         struct load_outcome *outcome, size_t *failed_out, struct error *error) {
     struct load_report report;
     struct load_ideal ideal;
@@ -434,7 +434,7 @@ static enum status show(const struct plan *plan, const struct serve_values *valu
 }
 
 int bench_serve(int argc, char **argv) {
-    struct serve_values values;
+    struct bench_serve_values values;
     struct option_result result;
     struct plan plan = {.count = 0};
     struct load_outcome outcome = {0};

@@ -77,16 +77,16 @@ static const struct layout layouts[] = {
     {"V3 blocks", 576, 61, 32, {1, 4, 16, 32}},
 };
 
-enum path { PATH_TRANSFER, PATH_TCP, PATH_MEMCPY, PATH_COUNT };
+enum transfer_path { PATH_TRANSFER, PATH_TCP, PATH_MEMCPY, PATH_COUNT };
 
 /* What the parent asks of the child. */
-struct order {
-    enum path path;
+struct bench_transfer_order {
+    enum transfer_path path;
     uint32_t blocks;
     uint64_t number; /* of the ticket */
 };
 
-struct bench {
+struct transfer_bench {
     struct transfer_values values;
     const struct layout *layout;
     struct kv_pages pages, copy;
@@ -132,7 +132,7 @@ static enum status open_pages(const struct layout *layout, struct kv_pages *page
     return status;
 }
 
-static enum status open_transport(struct bench *bench, struct error *error) {
+static enum status open_transport(struct transfer_bench *bench, struct error *error) {
     static const uint8_t model[32] = "fathom bench transfer";
     struct kv_transport_options options = kv_transport_defaults();
     options.pages = &bench->pages;
@@ -144,7 +144,7 @@ static enum status open_transport(struct bench *bench, struct error *error) {
     return kv_transport_open(&options, &bench->transport, error);
 }
 
-static bool wait_end(struct bench *bench, struct transfer_ended *ended) {
+static bool wait_end(struct transfer_bench *bench, struct transfer_ended *ended) {
     while (!kv_transport_next(bench->transport, ended)) {
         struct pollfd file = {kv_transport_file(bench->transport), POLLIN, 0};
         poll(&file, 1, 1000);
@@ -152,17 +152,17 @@ static bool wait_end(struct bench *bench, struct transfer_ended *ended) {
     return ended->end == TRANSFER_DONE;
 }
 
-static size_t row_bytes(const struct bench *bench) {
+static size_t row_bytes(const struct transfer_bench *bench) {
     return KV_BLOCK_TOKENS * bench->pages.row_bytes;
 }
 
-static size_t transfer_bytes(const struct bench *bench, uint32_t blocks) {
+static size_t transfer_bytes(const struct transfer_bench *bench, uint32_t blocks) {
     return blocks * bench->layout->slices * row_bytes(bench);
 }
 
 /* Calls `move` on the rows of every slice, layer by layer. */
-static bool for_slices(struct bench *bench, uint32_t blocks,
-                       bool (*move)(struct bench *bench, uint32_t block, uint32_t slice)) {
+static bool for_slices(struct transfer_bench *bench, uint32_t blocks,
+                       bool (*move)(struct transfer_bench *bench, uint32_t block, uint32_t slice)) {
     for (uint32_t slice = 0; slice < bench->layout->slices; slice++)
         for (uint32_t block = 0; block < blocks; block++)
             if (!move(bench, block, slice)) return false;
@@ -171,12 +171,12 @@ static bool for_slices(struct bench *bench, uint32_t blocks,
 
 /* ---- the child: receives ---- */
 
-static bool receive_slice(struct bench *bench, uint32_t block, uint32_t slice) {
+static bool receive_slice(struct transfer_bench *bench, uint32_t block, uint32_t slice) {
     return read_all(bench->connection, kv_pages_slice(&bench->pages, block, slice),
                     row_bytes(bench));
 }
 
-static bool obey(struct bench *bench, const struct order *order) {
+static bool obey(struct transfer_bench *bench, const struct bench_transfer_order *order) {
     struct transfer_block blocks[1024];
     struct transfer_ended ended;
     char done = 1;
@@ -204,10 +204,10 @@ static int listen_plainly(struct sockaddr_in *address) {
 }
 
 /* Says where it listens (UCX, plain), then obeys until the pipe ends. */
-static int live_as_child(struct bench *bench) {
+static int live_as_child(struct transfer_bench *bench) {
     struct error error;
     struct sockaddr_in plain;
-    struct order order;
+    struct bench_transfer_order order;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int listener = listen_plainly(&plain);
     if (listener < 0 || open_pages(bench->layout, &bench->pages, &error) != STATUS_OK ||
@@ -225,7 +225,7 @@ static int live_as_child(struct bench *bench) {
 
 /* ---- the parent: sends and measures ---- */
 
-static enum status start_child(struct bench *bench, struct error *error) {
+static enum status start_child(struct transfer_bench *bench, struct error *error) {
     int down[2], up[2];
     errno = 0;
     if (pipe(down) || pipe(up)) return broke(error, "cannot make pipes");
@@ -246,7 +246,7 @@ static enum status start_child(struct bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status meet_child(struct bench *bench, struct error *error) {
+static enum status meet_child(struct transfer_bench *bench, struct error *error) {
     struct sockaddr_in plain;
     int one = 1;
     if (!read_all(bench->from_child, bench->address, sizeof bench->address) ||
@@ -260,7 +260,7 @@ static enum status meet_child(struct bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-static bool push_slice(struct bench *bench, uint32_t block, uint32_t slice) {
+static bool push_slice(struct transfer_bench *bench, uint32_t block, uint32_t slice) {
     enum status status;
     while ((status = kv_transport_push(
                 bench->transport, (struct transfer_ticket){bench->tickets, 1}, block, slice,
@@ -273,18 +273,18 @@ static bool push_slice(struct bench *bench, uint32_t block, uint32_t slice) {
     return status == STATUS_OK;
 }
 
-static bool send_slice(struct bench *bench, uint32_t block, uint32_t slice) {
+static bool send_slice(struct transfer_bench *bench, uint32_t block, uint32_t slice) {
     return write_all(bench->connection, kv_pages_slice(&bench->pages, block, slice),
                      row_bytes(bench));
 }
 
-static bool copy_slice(struct bench *bench, uint32_t block, uint32_t slice) {
+static bool copy_slice(struct transfer_bench *bench, uint32_t block, uint32_t slice) {
     memcpy(kv_pages_slice(&bench->copy, block, slice), kv_pages_slice(&bench->pages, block, slice),
            row_bytes(bench));
     return true;
 }
 
-static bool send_transfer(struct bench *bench, uint32_t blocks) {
+static bool send_transfer(struct transfer_bench *bench, uint32_t blocks) {
     struct transfer_ticket ticket = {bench->tickets, 1};
     struct transfer_ended ended;
     return kv_transport_offer(bench->transport, ticket, bench->address,
@@ -295,8 +295,8 @@ static bool send_transfer(struct bench *bench, uint32_t blocks) {
 }
 
 /* Seconds of one transfer, negative if it failed. */
-static double run_path(struct bench *bench, enum path path, uint32_t blocks) {
-    struct order order = {path, blocks, ++bench->tickets};
+static double run_path(struct transfer_bench *bench, enum transfer_path path, uint32_t blocks) {
+    struct bench_transfer_order order = {path, blocks, ++bench->tickets};
     char done;
     if (path != PATH_MEMCPY && !write_all(bench->to_child, &order, sizeof order)) return -1;
     if (path == PATH_TRANSFER && !read_all(bench->from_child, &done, 1)) return -1;
@@ -308,7 +308,8 @@ static double run_path(struct bench *bench, enum path path, uint32_t blocks) {
     return good ? machine_limits_now() - start : -1;
 }
 
-static void print_case(struct bench *bench, uint32_t blocks, double (*seconds)[ROUNDS_MAX]) {
+static void print_case(struct transfer_bench *bench, uint32_t blocks,
+                       double (*seconds)[ROUNDS_MAX]) {
     static const char *const names[PATH_COUNT] = {"transfer", "tcp", "memcpy"};
     uint32_t rounds = (uint32_t)bench->values.rounds;
     double bytes = (double)transfer_bytes(bench, blocks), median[PATH_COUNT];
@@ -332,13 +333,13 @@ static void print_case(struct bench *bench, uint32_t blocks, double (*seconds)[R
     bench->first = false;
 }
 
-static enum status measure(struct bench *bench, struct error *error) {
+static enum status measure(struct transfer_bench *bench, struct error *error) {
     static double seconds[PATH_COUNT][ROUNDS_MAX];
     for (uint32_t i = 0; i < ARRAY_COUNT(bench->layout->blocks) && bench->layout->blocks[i]; i++) {
         uint32_t blocks = bench->layout->blocks[i];
         for (uint32_t round = 0; round < WARM_UP + bench->values.rounds; round++)
             for (int path = 0; path < PATH_COUNT; path++) {
-                double taken = run_path(bench, (enum path)path, blocks);
+                double taken = run_path(bench, (enum transfer_path)path, blocks);
                 if (taken < 0)
                     return error_set(error, STATUS_IO, "a transfer of %u blocks failed", blocks);
                 if (round >= WARM_UP) seconds[path][round - WARM_UP] = taken;
@@ -349,7 +350,7 @@ static enum status measure(struct bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-static void end_layout(struct bench *bench) {
+static void end_layout(struct transfer_bench *bench) {
     kv_transport_close(bench->transport);
     kv_pages_close(&bench->pages);
     kv_pages_close(&bench->copy);
@@ -362,7 +363,7 @@ static void end_layout(struct bench *bench) {
     }
 }
 
-static enum status run_layout(struct bench *bench, struct error *error) {
+static enum status run_layout(struct transfer_bench *bench, struct error *error) {
     enum status status = open_pages(bench->layout, &bench->pages, error);
     if (status == STATUS_OK) status = open_pages(bench->layout, &bench->copy, error);
     if (status == STATUS_OK) status = open_transport(bench, error);
@@ -380,7 +381,8 @@ static double cpu_seconds(void) {
 }
 
 /* CPU time that an open transport takes while nothing happens, per second. */
-static enum status measure_idle(struct bench *bench, double *share_out, struct error *error) {
+static enum status measure_idle(struct transfer_bench *bench, double *share_out,
+                                struct error *error) {
     enum status status = open_pages(&layouts[0], &bench->pages, error);
     if (status == STATUS_OK) status = open_transport(bench, error);
     if (status == STATUS_OK) {
@@ -407,10 +409,11 @@ int bench_transfer(int argc, char **argv) {
         printf("{\"rounds\":%u,\"cases\":[", (unsigned)values.rounds);
     else
         printf("median of %u rounds (10%% and 90%% of them)\n", (unsigned)values.rounds);
-    static struct bench benches[ARRAY_COUNT(layouts) + 1]; /* the last one idles */
+    static struct transfer_bench benches[ARRAY_COUNT(layouts) + 1]; /* the last one idles */
     enum status status = STATUS_OK;
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++) {
-        benches[i] = (struct bench){.values = values, .layout = &layouts[i], .first = i == 0};
+        benches[i] =
+            (struct transfer_bench){.values = values, .layout = &layouts[i], .first = i == 0};
         status = start_child(&benches[i], &error); /* before there are threads */
     }
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)

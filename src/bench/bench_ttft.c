@@ -29,7 +29,7 @@
 #define ARGUMENT_BYTES 600
 #define TOKEN_LOW 300
 
-enum side { COMPUTED, DISK, HOST, CHOSEN, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN, SIDE_COUNT };
+enum ttft_side { COMPUTED, DISK, HOST, CHOSEN, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN, SIDE_COUNT };
 
 static const char *const side_names[SIDE_COUNT] = {
     "computed",
@@ -123,30 +123,30 @@ const struct option_table bench_ttft_options = {
     .option_count = ARRAY_COUNT(ttft_rows),
 };
 
-struct server {
+struct ttft_server {
     struct child child;
     char url[256];
     bool runs;
 };
 
-struct bench {
+struct ttft_bench {
     struct ttft_values values;
     char own[ARGUMENT_BYTES], directory[400];
-    struct server servers[SIDE_COUNT];
+    struct ttft_server servers[SIDE_COUNT];
     double seconds[SIDE_COUNT][ROUNDS_MAX];
     uint64_t asked; /* prompts, so far */
     struct error *error;
 };
 
-struct command {
+struct ttft_command {
     const char *argv[ARGUMENTS_MAX + 1];
     char texts[ARGUMENTS_MAX][ARGUMENT_BYTES];
     size_t count;
 };
 
-static void add(struct command *command, const char *name, const char *format, ...)
+static void add(struct ttft_command *command, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void add(struct command *command, const char *name, const char *format, ...) {
+static void add(struct ttft_command *command, const char *name, const char *format, ...) {
     va_list arguments;
     check(command->count + 2 <= ARGUMENTS_MAX);
     if (name) command->argv[command->count++] = name;
@@ -159,25 +159,26 @@ static void add(struct command *command, const char *name, const char *format, .
 
 /* ---- servers ---- */
 
-static uint64_t warm_count(const struct bench *bench) {
+static uint64_t warm_count(const struct ttft_bench *bench) {
     return WARM_PROMPTS * bench->values.ranks;
 }
 
 /* Prompts of the rounds, and those to learn from, which come behind them. */
-static uint64_t prompt_count(const struct bench *bench) {
+static uint64_t prompt_count(const struct ttft_bench *bench) {
     return bench->values.rounds + warm_count(bench);
 }
 
-static bool is_slow(enum side side) {
+static bool is_slow(enum ttft_side side) {
     return side == SLOW_FIRST || side == SLOW_IN_STEP || side == SLOW_CHOSEN;
 }
 
-static bool is_wanted(const struct bench *bench, enum side side) {
+static bool is_wanted(const struct ttft_bench *bench, enum ttft_side side) {
     if (side == HOST && bench->values.ranks > 1) return false;
     return bench->values.slow_rate > 0 || !is_slow(side);
 }
 
-static void add_storage(struct command *command, const struct bench *bench, enum side side) {
+static void add_storage(struct ttft_command *command, const struct ttft_bench *bench,
+                        enum ttft_side side) {
     bool chosen = side == CHOSEN || side == SLOW_CHOSEN;
     if (side == COMPUTED) return;
     add(command, "--kv-load", "%s", chosen ? "auto" : "always");
@@ -192,7 +193,8 @@ static void add_storage(struct command *command, const struct bench *bench, enum
     add(command, "--kv-overlap", "%s", side == SLOW_FIRST ? "off" : "on");
 }
 
-static enum status start(struct bench *bench, struct command *command, struct server *server) {
+static enum status start(struct ttft_bench *bench, struct ttft_command *command,
+                         struct ttft_server *server) {
     char port[200];
     enum status status =
         child_start(command->argv, "listening on http://127.0.0.1:", START_SECONDS_MAX,
@@ -203,8 +205,8 @@ static enum status start(struct bench *bench, struct command *command, struct se
     return STATUS_OK;
 }
 
-static void begin_command(const struct bench *bench, struct command *command) {
-    *command = (struct command){.count = 0};
+static void begin_command(const struct ttft_bench *bench, struct ttft_command *command) {
+    *command = (struct ttft_command){.count = 0};
     add(command, NULL, "%s", bench->own);
     add(command, "serve", "--port=0");
     add(command, "--kv-memory", "%llu",
@@ -215,7 +217,7 @@ static void begin_command(const struct bench *bench, struct command *command) {
     if (bench->values.model) add(command, "--model", "%s", bench->values.model);
 }
 
-static void stop(struct server *server) {
+static void stop(struct ttft_server *server) {
     if (server->runs) child_stop(&server->child);
     server->runs = false;
 }
@@ -225,8 +227,9 @@ static void stop(struct server *server) {
 #define NEVER_SEEN ((uint64_t)1 << 32) /* numbers from here on are tails' */
 
 /* The first token of a prompt whose stored part is known by its number; so many tokens of it. */
-static enum status ask_some(struct bench *bench, const struct server *server, uint64_t number,
-                            uint32_t tokens, double *seconds_out, uint32_t *cached_out) {
+static enum status ask_some(struct ttft_bench *bench, const struct ttft_server *server,
+                            uint64_t number, uint32_t tokens, double *seconds_out,
+                            uint32_t *cached_out) {
     const uint64_t parts[] = {number, NEVER_SEEN + bench->asked++};
     struct load_request request = {.prompt_tokens = tokens,
                                    .output_tokens = 1,
@@ -256,7 +259,7 @@ static enum status ask_some(struct bench *bench, const struct server *server, ui
 }
 
 /* What is stored of all prompts. */
-static enum status ask_all(struct bench *bench, const struct server *server) {
+static enum status ask_all(struct ttft_bench *bench, const struct ttft_server *server) {
     enum status status = STATUS_OK;
     double seconds;
     uint32_t cached;
@@ -265,15 +268,15 @@ static enum status ask_all(struct bench *bench, const struct server *server) {
     return status;
 }
 
-static enum status ask(struct bench *bench, const struct server *server, uint64_t number,
+static enum status ask(struct ttft_bench *bench, const struct ttft_server *server, uint64_t number,
                        double *seconds_out, uint32_t *cached_out) {
     return ask_some(bench, server, number, (uint32_t)bench->values.prompt, seconds_out, cached_out);
 }
 
 /* Everything on disk, by a server that then ends. */
-static enum status fill(struct bench *bench) {
-    struct command command;
-    struct server server = {.runs = false};
+static enum status fill(struct ttft_bench *bench) {
+    struct ttft_command command;
+    struct ttft_server server = {.runs = false};
     begin_command(bench, &command);
     add(&command, "--kv-dir", "%s", bench->directory);
     add(&command, "--kv-load", "never");
@@ -284,8 +287,8 @@ static enum status fill(struct bench *bench) {
 }
 
 /* Each rank has computed some prompts, and found some. */
-static enum status warm_up(struct bench *bench, enum side side) {
-    const struct server *server = &bench->servers[side];
+static enum status warm_up(struct ttft_bench *bench, enum ttft_side side) {
+    const struct ttft_server *server = &bench->servers[side];
     enum status status = STATUS_OK;
     double seconds;
     uint32_t cached;
@@ -300,21 +303,22 @@ static enum status warm_up(struct bench *bench, enum side side) {
     return status;
 }
 
-static enum status open_server(struct bench *bench, enum side side) {
-    struct command command;
+static enum status open_server(struct ttft_bench *bench, enum ttft_side side) {
+    struct ttft_command command;
     begin_command(bench, &command);
     add_storage(&command, bench, side);
     enum status status = start(bench, &command, &bench->servers[side]);
     return status ? status : warm_up(bench, side);
 }
 
-static enum status run_round(struct bench *bench, uint32_t round) {
+static enum status run_round(struct ttft_bench *bench, uint32_t round) {
     uint64_t known = bench->values.stored < bench->values.prompt ? bench->values.stored
                                                                  : bench->values.prompt - 1;
     uint32_t whole = (uint32_t)known / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < SIDE_COUNT && !status; i++) {
-        enum side side = (enum side)((i + round) % SIDE_COUNT); /* nobody always comes first */
+        enum ttft_side side =
+            (enum ttft_side)((i + round) % SIDE_COUNT); /* nobody always comes first */
         uint32_t cached;
         if (!is_wanted(bench, side)) continue;
         status = ask(bench, &bench->servers[side], round, &bench->seconds[side][round], &cached);
@@ -330,19 +334,20 @@ static enum status run_round(struct bench *bench, uint32_t round) {
 
 /* ---- the report ---- */
 
-static double median_of(struct bench *bench, enum side side) {
+static double median_of(struct ttft_bench *bench, enum ttft_side side) {
     return machine_limits_median(bench->seconds[side], (uint32_t)bench->values.rounds);
 }
 
 /* Of the choice to the better of computing and the ways to load. */
-static double ratio(struct bench *bench, enum side first, enum side last, enum side chosen) {
+static double ratio(struct ttft_bench *bench, enum ttft_side first, enum ttft_side last,
+                    enum ttft_side chosen) {
     double best = median_of(bench, COMPUTED);
-    for (enum side side = first; side <= last; side++)
+    for (enum ttft_side side = first; side <= last; side++)
         best = fmin(best, median_of(bench, side));
     return median_of(bench, chosen) / best;
 }
 
-static void print_report(struct bench *bench) {
+static void print_report(struct ttft_bench *bench) {
     bool slow = bench->values.slow_rate > 0;
     if (!bench->values.json)
         printf("first token of a prompt of %llu tokens, %llu of them stored, ms; medians of %llu "
@@ -353,7 +358,7 @@ static void print_report(struct bench *bench) {
         printf("{\"prompt_tokens\":%llu,\"stored_tokens\":%llu,\"rounds\":%llu",
                (unsigned long long)bench->values.prompt, (unsigned long long)bench->values.stored,
                (unsigned long long)bench->values.rounds);
-    for (enum side side = 0; side < SIDE_COUNT; side++) {
+    for (enum ttft_side side = 0; side < SIDE_COUNT; side++) {
         if (!is_wanted(bench, side)) continue;
         double ms = 1e3 * median_of(bench, side);
         const double *sorted = bench->seconds[side];
@@ -378,19 +383,19 @@ static void print_report(struct bench *bench) {
     printf("\n");
 }
 
-static enum status run(struct bench *bench) {
+static enum status run(struct ttft_bench *bench) {
     enum status status = fill(bench);
-    for (enum side side = 0; side < SIDE_COUNT && !status; side++)
+    for (enum ttft_side side = 0; side < SIDE_COUNT && !status; side++)
         if (is_wanted(bench, side)) status = open_server(bench, side);
     for (uint32_t round = 0; round < bench->values.rounds && !status; round++)
         status = run_round(bench, round);
-    for (enum side side = 0; side < SIDE_COUNT; side++)
+    for (enum ttft_side side = 0; side < SIDE_COUNT; side++)
         stop(&bench->servers[side]);
     return status;
 }
 
 /* Segments, the folder of their one format, and the directory; other files stay. */
-static void clear(const struct bench *bench) {
+static void clear(const struct ttft_bench *bench) {
     struct error ignored;
     uint64_t removed, left;
     char path[800];
@@ -405,7 +410,7 @@ static void clear(const struct bench *bench) {
 }
 
 int bench_ttft(int argc, char **argv) {
-    static struct bench bench;
+    static struct ttft_bench bench;
     struct option_result result;
     struct error error = {""};
     int exit_code;

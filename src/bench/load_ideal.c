@@ -11,7 +11,7 @@ struct seen {
     uint32_t tokens;
 };
 
-struct table {
+struct ideal_table {
     struct seen *places; /* [mask + 1] */
     size_t mask;
 };
@@ -25,7 +25,7 @@ static uint64_t extend(uint64_t chain, uint64_t id) {
     return x ? x : 1;
 }
 
-static struct seen *find(const struct table *table, uint64_t chain) {
+static struct seen *find(const struct ideal_table *table, uint64_t chain) {
     size_t at = (size_t)chain & table->mask;
     while (table->places[at].chain && table->places[at].chain != chain)
         at = (at + 1) & table->mask;
@@ -33,7 +33,7 @@ static struct seen *find(const struct table *table, uint64_t chain) {
 }
 
 /* Tokens at its beginning that came before; from now on all of its blocks have. */
-static uint32_t hit_of(const struct table *table, const struct load_request *request) {
+static uint32_t hit_of(const struct ideal_table *table, const struct load_request *request) {
     uint32_t hit = 0, left = request->prompt_tokens;
     uint64_t chain = 0;
     for (uint32_t i = 0; i < request->block_count && left > 0; i++) {
@@ -56,7 +56,7 @@ enum status load_ideal_of(const struct load_request *requests, size_t count, uin
         blocks += requests[i].block_count;
     while (room < 2 * blocks)
         room *= 2;
-    struct table table = {calloc(room, sizeof *table.places), room - 1};
+    struct ideal_table table = {calloc(room, sizeof *table.places), room - 1};
     if (!table.places)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %zu blocks of prompts", blocks);
     struct load_ideal ideal = {0};

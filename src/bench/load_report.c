@@ -8,10 +8,10 @@
 #include "base/check.h"
 #include "base/json_writer.h"
 
-enum figure { FIRST, TOKEN, WHOLE, QUEUE, PROMPTS, OUTPUTS, FIGURE_COUNT };
+enum report_figure { FIRST, TOKEN, WHOLE, QUEUE, PROMPTS, OUTPUTS, FIGURE_COUNT };
 
 /* False: this result has no such figure. */
-static bool figure_of(const struct load_result *result, enum figure figure, double *out) {
+static bool figure_of(const struct load_result *result, enum report_figure figure, double *out) {
     switch (figure) {
     case FIRST:
         *out = result->first - result->arrival;
@@ -39,7 +39,7 @@ static bool figure_of(const struct load_result *result, enum figure figure, doub
 }
 
 static struct load_stats stats_of(const struct load_outcome *outcome, size_t request_count,
-                                  enum figure figure, double *values) {
+                                  enum report_figure figure, double *values) {
     size_t count = 0;
     for (size_t i = 0; i < request_count; i++)
         if (outcome->results[i].failure == LOAD_OK)

@@ -12,7 +12,7 @@
 #define DRAW_SAMPLE 0x5A3B1E
 
 /* What is known while reading. */
-struct reading {
+struct trace_reading {
     struct load_trace trace;
     size_t rows_room, blocks_room;
     const char *name;
@@ -21,7 +21,7 @@ struct reading {
     struct error *error;
 };
 
-static enum status bad(const struct reading *reading, const char *what) {
+static enum status bad(const struct trace_reading *reading, const char *what) {
     return error_set(reading->error, STATUS_INVALID, "%s, line %zu: %s", reading->name,
                      reading->line, what);
 }
@@ -37,11 +37,12 @@ static bool grow(void **items, size_t *room, size_t count, size_t item_bytes) {
     return true;
 }
 
-static enum status no_memory(const struct reading *reading) {
+static enum status no_memory(const struct trace_reading *reading) {
     return error_set(reading->error, STATUS_NO_MEMORY, "%s: no memory for its rows", reading->name);
 }
 
-static enum status add_row(struct reading *reading, double time, int64_t prompt, int64_t output) {
+static enum status add_row(struct trace_reading *reading, double time, int64_t prompt,
+                           int64_t output) {
     struct load_trace *trace = &reading->trace;
     if (prompt < 1 || prompt > LOAD_TRACE_TOKENS_MAX)
         return bad(reading, "the prompt's tokens are not in 1..1048576");
@@ -135,7 +136,7 @@ static bool read_time(struct bytes field, double *out) {
     return true;
 }
 
-static enum status read_csv_head(struct reading *reading, struct bytes line,
+static enum status read_csv_head(struct trace_reading *reading, struct bytes line,
                                  int columns[FIELD_COUNT]) {
     static const char *const names[FIELD_COUNT][3] = {
         [TIME] = {"TIMESTAMP", "arrived_at", "timestamp"},
@@ -157,7 +158,7 @@ static enum status read_csv_head(struct reading *reading, struct bytes line,
                         "num_decode_tokens)");
 }
 
-static enum status read_csv_row(struct reading *reading, struct bytes line,
+static enum status read_csv_row(struct trace_reading *reading, struct bytes line,
                                 const int columns[FIELD_COUNT]) {
     struct bytes fields[COLUMNS_MAX];
     int count = (int)split(line, fields);
@@ -174,7 +175,7 @@ static enum status read_csv_row(struct reading *reading, struct bytes line,
 
 /* ---- JSON Lines ---- */
 
-static enum status add_blocks(struct reading *reading, const struct tree *ids) {
+static enum status add_blocks(struct trace_reading *reading, const struct tree *ids) {
     struct load_trace *trace = &reading->trace;
     struct load_trace_row *row = &trace->rows[trace->count - 1];
     for (size_t i = 0; i < tree_count(ids); i++) {
@@ -190,7 +191,7 @@ static enum status add_blocks(struct reading *reading, const struct tree *ids) {
     return STATUS_OK;
 }
 
-static enum status read_json_row(struct reading *reading, struct bytes line) {
+static enum status read_json_row(struct trace_reading *reading, struct bytes line) {
     struct arena arena;
     const struct tree *root;
     double ms = 0;
@@ -227,7 +228,7 @@ static bool is_blank(struct bytes line) {
     return true;
 }
 
-static enum status read_lines(struct reading *reading, struct bytes text) {
+static enum status read_lines(struct trace_reading *reading, struct bytes text) {
     struct bytes line;
     int columns[FIELD_COUNT];
     bool json = false, begun = false;
@@ -251,7 +252,7 @@ static enum status read_lines(struct reading *reading, struct bytes text) {
 
 enum status load_trace_read(struct bytes text, const char *name, struct load_trace *trace_out,
                             struct error *error) {
-    struct reading reading = {.name = name, .error = error};
+    struct trace_reading reading = {.name = name, .error = error};
     enum status status = read_lines(&reading, text);
     if (status) {
         load_trace_free(&reading.trace);

@@ -10,7 +10,7 @@
 #include "base/tree.h"
 #include "serving/policy/balance_experts.h"
 
-struct table {
+struct eplb_table {
     const char *name;
     const struct tree *rows;
     uint32_t row_count, column_count;
@@ -34,7 +34,7 @@ static enum status parse_tree(struct bytes text, const char *name, void **memory
 }
 
 /* Every row is an array as long as the first. */
-static enum status measure(struct table *table, uint32_t rows_max, uint32_t columns_max,
+static enum status measure(struct eplb_table *table, uint32_t rows_max, uint32_t columns_max,
                            struct error *error) {
     size_t rows = tree_count(table->rows), columns = tree_count(tree_at(table->rows, 0));
     if (!rows || rows > rows_max)
@@ -64,7 +64,7 @@ static enum status measure(struct table *table, uint32_t rows_max, uint32_t colu
     return STATUS_OK;
 }
 
-static enum status read_layer(const struct table *table, uint32_t layer, uint64_t *loads,
+static enum status read_layer(const struct eplb_table *table, uint32_t layer, uint64_t *loads,
                               struct error *error) {
     const struct tree *row = tree_at(table->rows, layer);
     double most = 0;
@@ -94,7 +94,7 @@ enum status eplb_load_parse(struct bytes text, const char *name, struct eplb_loa
                             struct error *error) {
     void *memory;
     uint64_t *loads = NULL;
-    struct table table = {.name = name, .row = "layer", .column = "expert"};
+    struct eplb_table table = {.name = name, .row = "layer", .column = "expert"};
     enum status status = parse_tree(text, name, &memory, &table.rows, error);
     if (status != STATUS_OK) return status;
     status = measure(&table, LIMIT_LAYERS, LIMIT_EXPERTS, error);
@@ -112,7 +112,7 @@ enum status eplb_load_parse(struct bytes text, const char *name, struct eplb_loa
     return status;
 }
 
-static enum status read_slots(const struct table *table, uint32_t layer, uint16_t *slots,
+static enum status read_slots(const struct eplb_table *table, uint32_t layer, uint16_t *slots,
                               struct error *error) {
     const struct tree *row = tree_at(table->rows, layer);
     for (uint32_t slot = 0; slot < table->column_count; slot++) {
@@ -133,7 +133,7 @@ enum status eplb_load_parse_placement(struct bytes text, const char *name,
     void *memory;
     uint16_t *slots = NULL;
     const struct tree *root;
-    struct table table = {.name = name, .row = "layer", .column = "slot"};
+    struct eplb_table table = {.name = name, .row = "layer", .column = "slot"};
     enum status status = parse_tree(text, name, &memory, &root, error);
     if (status != STATUS_OK) return status;
     table.rows = tree_member(root, "slot_to_expert");

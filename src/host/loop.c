@@ -30,7 +30,7 @@
 enum { GATEWAY, UNIT, MACHINE_COUNT };
 
 /* One that is connected over the wire. */
-struct peer {
+struct loop_peer {
     uint32_t number; /* 0: nobody */
     struct record_queue waiting;
 };
@@ -50,7 +50,7 @@ struct loop {
     const struct loop_parts *parts;
     struct wire *wire;
     struct event *retry;
-    struct peer *peers; /* [peer_count] */
+    struct loop_peer *peers; /* [peer_count] */
     uint32_t peer_count;
     /* A unit behind a wire: */
     struct request_set requests;              /* the connection's */
@@ -71,7 +71,7 @@ static void ask_turn(struct loop *loop) {
 
 /* ---- the wire ---- */
 
-static struct peer *find_peer(struct loop *loop, uint32_t number) {
+static struct loop_peer *find_peer(struct loop *loop, uint32_t number) {
     for (uint32_t i = 0; i < loop->peer_count; i++)
         if (loop->peers[i].number == number) return &loop->peers[i];
     return NULL;
@@ -82,7 +82,7 @@ static void retry_soon(struct loop *loop) {
 }
 
 /* Sends what waits, in order; drops it if the peer has gone: its loss is told of by itself. */
-static void flush_peer(struct loop *loop, struct peer *peer) {
+static void flush_peer(struct loop *loop, struct loop_peer *peer) {
     const struct record *record;
     while ((record = record_queue_first(&peer->waiting))) {
         if (wire_send(loop->wire, peer->number, record) == STATUS_FULL) {
@@ -99,7 +99,7 @@ static void flush_peers(struct loop *loop) {
 }
 
 static void send_to(struct loop *loop, uint32_t number, const struct record *record) {
-    struct peer *peer = number ? find_peer(loop, number) : NULL;
+    struct loop_peer *peer = number ? find_peer(loop, number) : NULL;
     if (!peer) return;
     record_queue_force(&peer->waiting, record);
     flush_peer(loop, peer);
@@ -158,13 +158,13 @@ static void tell_link(struct loop *loop, enum record_kind kind, uint32_t number)
 
 static void on_joined(void *context, uint32_t number) {
     struct loop *loop = context;
-    struct peer *peer = find_peer(loop, 0);
+    struct loop_peer *peer = find_peer(loop, 0);
     if (!peer) { /* as many as the wire has, at most */
         loop->peers = realloc(loop->peers, (loop->peer_count + 1) * sizeof *loop->peers);
         check(loop->peers);
         peer = &loop->peers[loop->peer_count++];
     }
-    *peer = (struct peer){.number = number, .waiting = {.bytes_max = BEHIND_BYTES_MAX}};
+    *peer = (struct loop_peer){.number = number, .waiting = {.bytes_max = BEHIND_BYTES_MAX}};
     if (has_machine(loop, GATEWAY)) {
         tell_link(loop, RECORD_UNIT_JOINED, number);
         return;
@@ -184,7 +184,7 @@ static void cancel(void *context, struct request_id request) {
 
 static void on_lost(void *context, uint32_t number) {
     struct loop *loop = context;
-    struct peer *peer = find_peer(loop, number);
+    struct loop_peer *peer = find_peer(loop, number);
     check(peer);
     record_queue_clear(&peer->waiting);
     peer->number = 0;

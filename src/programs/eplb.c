@@ -64,7 +64,7 @@ const struct option_table eplb_options[1] = {{
     .option_count = ARRAY_COUNT(eplb_rows),
 }};
 
-struct layer {
+struct eplb_layer {
     uint32_t moves; /* from the placement given */
     struct balance_outcome outcome;
     struct balance_traffic traffic;
@@ -72,7 +72,7 @@ struct layer {
     struct balance_traffic strict_traffic;
 };
 
-struct job {
+struct eplb_job {
     const struct eplb_values *values;
     struct eplb_load load;
     struct eplb_placement from; /* layers 0: none */
@@ -81,22 +81,22 @@ struct job {
     struct balance_choice choice;
     bool has_traffic; /* groups are few enough, and a token's choice fits them */
     void *memory;
-    uint16_t *slots;        /* [layers][slots] */
-    uint16_t *strict_slots; /* [slots] */
-    struct layer *layers;   /* [layers] */
+    uint16_t *slots;           /* [layers][slots] */
+    uint16_t *strict_slots;    /* [slots] */
+    struct eplb_layer *layers; /* [layers] */
     double solve_seconds;
 };
 
-static const uint64_t *loads_of(const struct job *job, uint32_t layer) {
+static const uint64_t *loads_of(const struct eplb_job *job, uint32_t layer) {
     return job->load.loads + (size_t)layer * job->load.experts;
 }
 
-static uint16_t *slots_of(const struct job *job, uint32_t layer) {
+static uint16_t *slots_of(const struct eplb_job *job, uint32_t layer) {
     return job->slots + (size_t)layer * job->shape.slots;
 }
 
 /* The placement of now: of this shape, with every expert. */
-static enum status read_from(struct job *job, struct error *error) {
+static enum status read_from(struct eplb_job *job, struct error *error) {
     const char *name = job->values->from;
     struct bytes text;
     enum status status = file_take(name, FILE_BYTES_MAX, &text, error);
@@ -124,7 +124,7 @@ static enum status read_from(struct job *job, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status open_job(struct job *job, struct error *error) {
+static enum status open_job(struct eplb_job *job, struct error *error) {
     const struct eplb_values *values = job->values;
     struct bytes text;
     enum status status = file_take(values->load, FILE_BYTES_MAX, &text, error);
@@ -157,7 +157,7 @@ static enum status open_job(struct job *job, struct error *error) {
     return STATUS_OK;
 }
 
-static void close_job(struct job *job) {
+static void close_job(struct eplb_job *job) {
     free(job->load.loads);
     free(job->from.slot_to_expert);
     free(job->memory);
@@ -166,7 +166,7 @@ static void close_job(struct job *job) {
     free(job->layers);
 }
 
-static void solve_all(struct job *job) {
+static void solve_all(struct eplb_job *job) {
     for (uint32_t i = 0; i < job->load.layers; i++) {
         struct balance_keeping keeping = {NULL, job->values->keep_within};
         if (job->from.layers) keeping.old = job->from.slot_to_expert + (size_t)i * job->from.slots;
@@ -194,7 +194,7 @@ static int compare_seconds(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void solve(struct job *job) {
+static void solve(struct eplb_job *job) {
     double seconds[SOLVES];
     for (int i = 0; i < SOLVES; i++) {
         double start = cpu_seconds();
@@ -206,10 +206,10 @@ static void solve(struct job *job) {
 }
 
 /* Beside what the same search gives when groups must stay on their nodes. */
-static void count_traffic(struct job *job) {
+static void count_traffic(struct eplb_job *job) {
     const struct balance_options strict = {BALANCE_STRICT, 0};
     for (uint32_t i = 0; job->has_traffic && i < job->load.layers; i++) {
-        struct layer *layer = &job->layers[i];
+        struct eplb_layer *layer = &job->layers[i];
         balance_traffic(&job->shape, &job->choice, loads_of(job, i), slots_of(job, i),
                         &layer->traffic);
         if (!balance_experts_divides(&job->shape)) continue;
@@ -220,14 +220,14 @@ static void count_traffic(struct job *job) {
     }
 }
 
-static void print_column(const struct job *job, const char *name, size_t offset) {
+static void print_column(const struct eplb_job *job, const char *name, size_t offset) {
     printf(",\"%s\":[", name);
     for (uint32_t i = 0; i < job->load.layers; i++)
         printf("%s%.9g", i ? "," : "", *(const double *)((const char *)&job->layers[i] + offset));
     printf("]");
 }
 
-static void print_json(const struct job *job) {
+static void print_json(const struct eplb_job *job) {
     printf("{\"slot_to_expert\":[");
     for (uint32_t i = 0; i < job->load.layers; i++) {
         for (uint32_t slot = 0; slot < job->shape.slots; slot++)
@@ -235,16 +235,16 @@ static void print_json(const struct job *job) {
         printf("]");
     }
     printf("]");
-    print_column(job, "balance", offsetof(struct layer, outcome.balance));
-    print_column(job, "bound", offsetof(struct layer, outcome.bound));
+    print_column(job, "balance", offsetof(struct eplb_layer, outcome.balance));
+    print_column(job, "bound", offsetof(struct eplb_layer, outcome.bound));
     printf(",\"solve_ms\":%.4g", job->solve_seconds * 1e3);
     if (job->has_traffic) {
-        print_column(job, "node_copies", offsetof(struct layer, traffic.copies));
-        print_column(job, "away", offsetof(struct layer, traffic.away));
+        print_column(job, "node_copies", offsetof(struct eplb_layer, traffic.copies));
+        print_column(job, "away", offsetof(struct eplb_layer, traffic.away));
     }
     if (job->has_traffic && balance_experts_divides(&job->shape)) {
-        print_column(job, "strict_balance", offsetof(struct layer, strict.balance));
-        print_column(job, "strict_node_copies", offsetof(struct layer, strict_traffic.copies));
+        print_column(job, "strict_balance", offsetof(struct eplb_layer, strict.balance));
+        print_column(job, "strict_node_copies", offsetof(struct eplb_layer, strict_traffic.copies));
     }
     for (uint32_t i = 0; i < job->from.layers; i++)
         printf("%s%u", i ? "," : ",\"moves\":[", job->layers[i].moves);
@@ -255,10 +255,10 @@ struct summary {
     double balance, balance_min, bound, copies, away, strict, strict_copies;
 };
 
-static struct summary summarize(const struct job *job) {
+static struct summary summarize(const struct eplb_job *job) {
     struct summary sum = {.balance_min = 1};
     for (uint32_t i = 0; i < job->load.layers; i++) {
-        const struct layer *layer = &job->layers[i];
+        const struct eplb_layer *layer = &job->layers[i];
         double part = 1.0 / job->load.layers;
         sum.balance += layer->outcome.balance * part;
         sum.bound += layer->outcome.bound * part;
@@ -271,12 +271,12 @@ static struct summary summarize(const struct job *job) {
     return sum;
 }
 
-static void print_table(const struct job *job) {
+static void print_table(const struct eplb_job *job) {
     struct summary sum = summarize(job);
     printf("layer  balance   bound");
     printf(job->has_traffic ? "  node copies   away\n" : "\n");
     for (uint32_t i = 0; i < job->load.layers; i++) {
-        const struct layer *layer = &job->layers[i];
+        const struct eplb_layer *layer = &job->layers[i];
         printf("%5u   %.4f  %.4f", i, layer->outcome.balance, layer->outcome.bound);
         if (job->has_traffic)
             printf("       %6.3f  %4.1f%%", layer->traffic.copies, 100 * layer->traffic.away);
@@ -311,7 +311,7 @@ int program_eplb(int argc, char **argv) {
     if (!values.load) return command_misused(eplb_options, "which loads? --load FILE");
     if (values.greedy && values.from)
         return command_misused(eplb_options, "--greedy keeps nothing: it excludes --from");
-    struct job job = {.values = &values};
+    struct eplb_job job = {.values = &values};
     enum status status = open_job(&job, &error);
     if (status == STATUS_OK) {
         solve(&job);

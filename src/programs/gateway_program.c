@@ -60,18 +60,18 @@ const struct option_table gateway_options[1] = {
      .option_count = ARRAY_COUNT(gateway_rows)},
 };
 
-struct process {
+struct gateway_process {
     struct gateway_values values;
     struct loop *loop;
     struct gateway_side gateway;
 };
 
 static void say_ready(void *context, const char *const *urls) {
-    const struct process *process = context;
+    const struct gateway_process *process = context;
     gateway_side_say(&process->gateway, urls);
 }
 
-static enum status process_run(struct process *process, struct error *error) {
+static enum status process_run(struct gateway_process *process, struct error *error) {
     struct loop_parts parts = {.ready = say_ready, .ready_context = process};
     struct gateway_values *values = &process->values;
     const char *directory;
@@ -87,7 +87,7 @@ static enum status process_run(struct process *process, struct error *error) {
 }
 
 int program_gateway(int argc, char **argv) {
-    struct process process = {.loop = NULL};
+    struct gateway_process process = {.loop = NULL};
     struct option_result result;
     struct error error;
     int exit_code;

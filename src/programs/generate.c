@@ -94,7 +94,7 @@ const struct option_table generate_options[1] = {
      .positional_max = 1},
 };
 
-struct answer {
+struct generate_answer {
     const uint32_t *prompt;
     uint32_t prompt_count;
     uint32_t done;                  /* tokens of the prompt that are computed */
@@ -109,8 +109,8 @@ struct generation {
     struct generate_values values;
     struct solo *solo;
     const struct shape *shape;
-    struct model_run_prompts given; /* --tokens */
-    struct answer *answers;         /* [answer_count] */
+    struct model_run_prompts given;  /* --tokens */
+    struct generate_answer *answers; /* [answer_count] */
     uint32_t answer_count;
     struct solo_row *rows; /* [answer_count] of one step */
     float *logits;         /* [answer_count][vocab] of one step */
@@ -167,7 +167,7 @@ static bool is_end(const struct generation *generation, uint32_t token) {
     return false;
 }
 
-static enum status begin_answer(const struct generation *generation, struct answer *answer,
+static enum status begin_answer(const struct generation *generation, struct generate_answer *answer,
                                 struct error *error) {
     const struct generate_values *values = &generation->values;
     answer->sampler.sampling = (struct sampling){
@@ -181,7 +181,8 @@ static enum status begin_answer(const struct generation *generation, struct answ
                          generation->shape->eos_token_count, error);
 }
 
-static void add_token(struct generation *generation, struct answer *answer, const float *logits) {
+static void add_token(struct generation *generation, struct generate_answer *answer,
+                      const float *logits) {
     uint32_t token = sampler_choose(&answer->sampler, logits);
     uint32_t top = (uint32_t)generation->values.logprobs;
     if (answer->logprobs)
@@ -198,7 +199,7 @@ static uint32_t form_step(const struct generation *generation) {
     uint32_t ranks = rank_group_count(solo_group(generation->solo)), count = 0;
     for (uint32_t rank = 0; rank < ranks; rank++)
         for (uint32_t i = rank; i < generation->answer_count; i += ranks) {
-            const struct answer *answer = &generation->answers[i];
+            const struct generate_answer *answer = &generation->answers[i];
             uint32_t left = answer->prompt_count - answer->done;
             if (!left) continue;
             uint32_t chunk = solo_chunk(generation->solo, answer->prompt_count, answer->done, 0);
@@ -211,7 +212,7 @@ static uint32_t form_step(const struct generation *generation) {
         }
     for (uint32_t i = 0; !count || rows[0].form == TOKEN_GENERATED; i++) {
         if (i == generation->answer_count) break;
-        const struct answer *answer = &generation->answers[i];
+        const struct generate_answer *answer = &generation->answers[i];
         if (answer->ended) continue;
         rows[count++] = (struct solo_row){.sequence = i,
                                           .form = TOKEN_GENERATED,
@@ -230,7 +231,7 @@ static enum status run_tokens(struct generation *generation, struct error *error
         const float *logits = generation->logits;
         for (uint32_t i = 0; i < count; i++) {
             const struct solo_row *row = &generation->rows[i];
-            struct answer *answer = &generation->answers[row->sequence];
+            struct generate_answer *answer = &generation->answers[row->sequence];
             if (row->form == TOKEN_PROMPT) answer->done += row->token_count;
             if (!row->logits_count) continue;
             add_token(generation, answer, logits);
@@ -247,7 +248,7 @@ static enum status take_room(struct generation *generation, uint32_t longest, st
     generation->logits = malloc(count * vocab * sizeof(float));
     bool whole = generation->rows && generation->logits;
     for (uint32_t i = 0; whole && status == STATUS_OK && i < count; i++) {
-        struct answer *answer = &generation->answers[i];
+        struct generate_answer *answer = &generation->answers[i];
         answer->tokens = calloc(generation->values.max_new, sizeof *answer->tokens);
         size_t each = 1 + generation->values.logprobs;
         if (generation->values.logprobs)
@@ -294,17 +295,18 @@ static enum status open_answers(struct generation *generation, const char *promp
     generation->answer_count = prompt ? 1 : given->count;
     generation->answers = calloc(generation->answer_count, sizeof *generation->answers);
     if (!generation->answers) return error_set(error, STATUS_NO_MEMORY, "no memory");
-    generation->answers[0] = (struct answer){.prompt = tokens, .prompt_count = count};
+    generation->answers[0] = (struct generate_answer){.prompt = tokens, .prompt_count = count};
     for (uint32_t i = 0; !prompt && i < given->count; i++)
         generation->answers[i] =
-            (struct answer){.prompt = given->tokens + given->first[i],
-                            .prompt_count = given->first[i + 1] - given->first[i]};
+            (struct generate_answer){.prompt = given->tokens + given->first[i],
+                                     .prompt_count = given->first[i + 1] - given->first[i]};
     *longest_out = prompt ? count : given->longest;
     return STATUS_OK;
 }
 
 /* ,"logprobs":[{"token","logprob","top":[[id,logprob],...]},...] */
-static void print_logprobs(const struct generation *generation, const struct answer *answer) {
+static void print_logprobs(const struct generation *generation,
+                           const struct generate_answer *answer) {
     uint32_t top = (uint32_t)generation->values.logprobs;
     if (!answer->logprobs) return;
     printf(",\n\"logprobs\":[");
@@ -322,7 +324,7 @@ static void print_logprobs(const struct generation *generation, const struct ans
 static void print_several(struct generation *generation) {
     bool json = generation->values.json;
     for (uint32_t i = 0; i < generation->answer_count; i++) {
-        const struct answer *answer = &generation->answers[i];
+        const struct generate_answer *answer = &generation->answers[i];
         if (json) printf("%s{\"tokens\":[", i ? ",\n" : "");
         for (uint32_t k = 0; k < answer->count; k++)
             print_token(generation, k, answer->tokens[k]);

@@ -55,7 +55,7 @@ const struct option_table inspect_model_options = {
     .positional_max = 1,
 };
 
-struct figures {
+struct inspect_figures {
     const struct checkpoint *checkpoint;
     const struct shape *shape;
     uint64_t parameters, expert_parameters; /* of the main model */
@@ -70,7 +70,8 @@ struct figures {
 /* ---- counting ---- */
 
 /* Bytes of a tensor and its scale: as stored, or as the shape says where no file tells. */
-static uint64_t stored_bytes(const struct figures *figures, const struct layout_tensor *wanted) {
+static uint64_t stored_bytes(const struct inspect_figures *figures,
+                             const struct layout_tensor *wanted) {
     const struct tensor *tensor = checkpoint_tensor(figures->checkpoint, wanted->name);
     const uint64_t values = wanted->rows * wanted->columns;
     if (tensor) {
@@ -86,7 +87,7 @@ static uint64_t stored_bytes(const struct figures *figures, const struct layout_
 
 static enum status count_tensor(void *context, const struct layout_tensor *wanted,
                                 struct error *error) {
-    struct figures *figures = context;
+    struct inspect_figures *figures = context;
     const uint64_t values = wanted->rows * wanted->columns;
     const uint64_t bytes = stored_bytes(figures, wanted);
     const bool expert = wanted->kind == LAYOUT_EXPERT;
@@ -106,7 +107,7 @@ static enum status count_tensor(void *context, const struct layout_tensor *wante
     return STATUS_OK;
 }
 
-static void count_all(struct figures *figures) {
+static void count_all(struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     enum status status = layout_each(shape, count_tensor, figures, NULL);
     check(status == STATUS_OK);
@@ -118,7 +119,7 @@ static void count_all(struct figures *figures) {
     figures->mtp_moe_layers = 0;
 }
 
-static uint64_t active_parameters(const struct figures *figures) {
+static uint64_t active_parameters(const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     if (!shape->experts) return figures->parameters;
     return figures->parameters - figures->expert_parameters / shape->experts *
@@ -126,22 +127,23 @@ static uint64_t active_parameters(const struct figures *figures) {
 }
 
 /* Experts a layer keeps on the fullest rank. */
-static uint32_t rank_experts(const struct figures *figures, uint32_t ep) {
+static uint32_t rank_experts(const struct inspect_figures *figures, uint32_t ep) {
     const uint32_t experts = figures->shape->experts;
     return experts ? (uint32_t)divide_up(experts + figures->redundant, ep) : 0;
 }
 
-static uint64_t rank_expert_bytes(const struct figures *figures, uint32_t ep, bool mtp) {
+static uint64_t rank_expert_bytes(const struct inspect_figures *figures, uint32_t ep, bool mtp) {
     const uint64_t experts = figures->shape->experts;
     const uint64_t all = mtp ? figures->mtp_expert_bytes : figures->expert_bytes;
     return experts ? all / experts * rank_experts(figures, ep) : 0;
 }
 
-static uint32_t mtp_layers(const struct figures *figures) {
+static uint32_t mtp_layers(const struct inspect_figures *figures) {
     return checkpoint_has_mtp(figures->checkpoint) ? figures->shape->mtp_layers : 0;
 }
 
-static uint64_t kv_bytes(const struct figures *figures, uint32_t layers, uint32_t value_bytes) {
+static uint64_t kv_bytes(const struct inspect_figures *figures, uint32_t layers,
+                         uint32_t value_bytes) {
     return (uint64_t)layers * shape_kv_width(figures->shape) * value_bytes;
 }
 
@@ -176,7 +178,7 @@ static const char *method_name(enum router_method method) {
                                             : "greedy";
 }
 
-static void print_shape(const struct figures *figures) {
+static void print_shape(const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     row("architecture", "%s", shape->is_v2 ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM");
     row("weights", "%s",
@@ -202,7 +204,7 @@ static void print_shape(const struct figures *figures) {
     row("context", "%u tokens", shape->context_max);
 }
 
-static void print_sizes(const struct figures *figures) {
+static void print_sizes(const struct inspect_figures *figures) {
     char first[AMOUNT_BYTES], second[AMOUNT_BYTES];
     row("parameters", "%s, %s active for a token", amount(figures->parameters, "", first),
         amount(active_parameters(figures), "", second));
@@ -216,7 +218,7 @@ static void print_sizes(const struct figures *figures) {
             amount(figures->mtp_parameters, "", first), amount(figures->mtp_bytes, "B", second));
 }
 
-static void print_kv(const struct figures *figures) {
+static void print_kv(const struct inspect_figures *figures) {
     const uint32_t layers = figures->shape->layers, mtp = mtp_layers(figures);
     for (uint32_t value_bytes = 2; value_bytes <= 4; value_bytes += 2) {
         const char *label = value_bytes == 2 ? "KV per token, BF16" : "KV per token, F32";
@@ -229,7 +231,7 @@ static void print_kv(const struct figures *figures) {
     }
 }
 
-static void print_ranks(const struct figures *figures) {
+static void print_ranks(const struct inspect_figures *figures) {
     const uint64_t rest = figures->bytes - figures->expert_bytes;
     char cells[4][AMOUNT_BYTES];
     printf("\nEP ranks  experts a layer     experts       other       total%s\n",
@@ -253,7 +255,7 @@ static void field(const char *name, uint64_t value) {
     printf(",\"%s\":%llu", name, (unsigned long long)value);
 }
 
-static void print_json_shape(const struct figures *figures) {
+static void print_json_shape(const struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     printf("{\"architecture\":\"%s\",\"fp8\":%s",
            shape->is_v2 ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
@@ -282,7 +284,7 @@ static void print_json_shape(const struct figures *figures) {
            shape->yarn ? "true" : "false");
 }
 
-static void print_json(const struct figures *figures) {
+static void print_json(const struct inspect_figures *figures) {
     const uint32_t layers = figures->shape->layers, mtp = mtp_layers(figures);
     const uint64_t rest = figures->bytes - figures->expert_bytes;
     print_json_shape(figures);
@@ -323,7 +325,7 @@ static void print_json(const struct figures *figures) {
 
 /* ---- the program ---- */
 
-static bool read_ep(const char *text, struct figures *figures) {
+static bool read_ep(const char *text, struct inspect_figures *figures) {
     while (*text) {
         char *end;
         unsigned long size = strtoul(text, &end, 10);
@@ -344,7 +346,7 @@ int inspect_model(int argc, char **argv) {
     struct checkpoint *checkpoint;
     int exit_code;
     if (!command_begin(table, argc, argv, &values, &result, &exit_code)) return exit_code;
-    struct figures figures = {.redundant = (uint32_t)values.redundant};
+    struct inspect_figures figures = {.redundant = (uint32_t)values.redundant};
     if (!read_ep(values.ep, &figures))
         return command_misused(table, "--ep: expected up to %d sizes like 1,8,32, found '%s'",
                                EP_SIZES_MAX, values.ep);

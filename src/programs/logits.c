@@ -71,7 +71,7 @@ const struct option_table logits_options[1] = {
 };
 
 /* What is to be seen of one prompt. */
-struct view {
+struct logits_view {
     const uint32_t *tokens;
     uint32_t token_count;
     uint32_t done, printed; /* tokens computed, rows of logits so far */
@@ -86,9 +86,9 @@ struct study {
     struct solo *solo;
     const struct shape *shape;
     struct model_run_prompts prompts;
-    struct view *views; /* [prompts.count] */
-    float *logits;      /* [prompts in a step * STEP_TOKENS at most][vocab] of one step */
-    uint32_t *order;    /* [vocab] */
+    struct logits_view *views; /* [prompts.count] */
+    float *logits;             /* [prompts in a step * STEP_TOKENS at most][vocab] of one step */
+    uint32_t *order;           /* [vocab] */
 };
 
 static enum status take_room(struct study *study, struct error *error) {
@@ -98,7 +98,7 @@ static enum status take_room(struct study *study, struct error *error) {
     study->order = malloc(vocab * sizeof(uint32_t));
     bool whole = study->views && study->order;
     for (uint32_t i = 0; whole && i < study->prompts.count; i++) {
-        struct view *view = &study->views[i];
+        struct logits_view *view = &study->views[i];
         view->tokens = study->prompts.tokens + study->prompts.first[i];
         view->token_count = study->prompts.first[i + 1] - study->prompts.first[i];
         view->last = study->values.last < view->token_count ? (uint32_t)study->values.last
@@ -116,7 +116,7 @@ static enum status take_room(struct study *study, struct error *error) {
 }
 
 static struct solo_row next_chunk(const struct study *study, uint32_t index) {
-    const struct view *view = &study->views[index];
+    const struct logits_view *view = &study->views[index];
     uint32_t count =
         solo_chunk(study->solo, view->token_count, view->done, (uint32_t)study->values.chunk);
     uint32_t end = view->done + count, first_wanted = view->token_count - view->last;
@@ -144,7 +144,7 @@ static uint32_t form_step(const struct study *study, struct solo_row *rows) {
 
 static enum status run_step(struct study *study, const struct solo_row *rows, uint32_t row_count,
                             struct error *error) {
-    struct view *first = &study->views[rows[0].sequence];
+    struct logits_view *first = &study->views[rows[0].sequence];
     uint32_t end = first->done + rows[0].token_count;
     struct model_probe probe = {
         .routing = study->values.routing ? first->routing : NULL,
@@ -155,7 +155,7 @@ static enum status run_step(struct study *study, const struct solo_row *rows, ui
     const float *logits = study->logits;
     size_t vocab = study->shape->vocab;
     for (uint32_t i = 0; status == STATUS_OK && i < row_count; i++) {
-        struct view *view = &study->views[rows[i].sequence];
+        struct logits_view *view = &study->views[rows[i].sequence];
         memcpy(view->logits + view->printed * vocab, logits,
                rows[i].logits_count * vocab * sizeof *logits);
         logits += rows[i].logits_count * vocab;
@@ -191,7 +191,7 @@ static double log_sum_exp(const float *logits, uint32_t count) {
     return largest + log(sum);
 }
 
-static void print_position(struct study *study, const struct view *view, uint32_t index) {
+static void print_position(struct study *study, const struct logits_view *view, uint32_t index) {
     uint32_t vocab = study->shape->vocab, position = view->token_count - view->last + index;
     const float *logits = view->logits + (size_t)index * vocab;
     uint32_t top = study->values.top < vocab ? (uint32_t)study->values.top : vocab;
@@ -213,7 +213,7 @@ static void print_list(const uint32_t *values, uint32_t count) {
         printf("%s%u", i ? "," : "", values[i]);
 }
 
-static void print_routing(const struct study *study, const struct view *view) {
+static void print_routing(const struct study *study, const struct logits_view *view) {
     uint32_t per_token = study->shape->experts_per_token;
     const char *gap = "";
     if (study->values.json) printf(",\"routing\":{");
@@ -229,7 +229,7 @@ static void print_routing(const struct study *study, const struct view *view) {
 }
 
 /* Without the closing brace. */
-static void print_view(struct study *study, const struct view *view) {
+static void print_view(struct study *study, const struct logits_view *view) {
     if (study->values.json) printf("{\"positions\":[");
     for (uint32_t i = 0; i < view->last; i++)
         print_position(study, view, i);

@@ -81,7 +81,7 @@ const struct option_table serve_options[1] = {
 };
 
 /* All that one server is made of. */
-struct server {
+struct serve_server {
     struct serve_values values;
     struct loop *loop;
     struct unit_side unit;
@@ -89,7 +89,7 @@ struct server {
     struct crew *crew; /* NULL: the unit is here */
 };
 
-static enum status open_whole(struct server *server, struct error *error) {
+static enum status open_whole(struct serve_server *server, struct error *error) {
     const struct serve_values *values = &server->values;
     const struct kv_ranks_options no_transfers = {.host = NULL};
     enum status status = gateway_side_open_loop(&values->gateway, &server->loop, error);
@@ -125,7 +125,7 @@ static uint32_t list_all_units(const struct serve_values *values, struct crew_un
 }
 
 /* The gateway alone, and units as children. */
-static enum status open_with_crew(struct server *server, struct error *error) {
+static enum status open_with_crew(struct serve_server *server, struct error *error) {
     const struct serve_values *values = &server->values;
     struct crew_unit units[CREW_UNITS_MAX];
     uint32_t unit_count = list_all_units(values, units);
@@ -154,7 +154,7 @@ static bool has_crew(const struct serve_values *values) {
 }
 
 /* False: a step is still being computed, and everything must stay until the process ends. */
-static bool server_close(struct server *server) {
+static bool server_close(struct serve_server *server) {
     crew_close(server->crew);
     unit_side_leave(&server->unit);
     if (server->loop && !loop_close(server->loop)) return false;
@@ -164,12 +164,12 @@ static bool server_close(struct server *server) {
 }
 
 static void say_ready(void *context, const char *const *urls) {
-    const struct server *server = context;
+    const struct serve_server *server = context;
     if (!server->crew) unit_side_say(&server->unit, server->gateway.name);
     gateway_side_say(&server->gateway, urls);
 }
 
-static enum status server_run(struct server *server, struct error *error) {
+static enum status server_run(struct serve_server *server, struct error *error) {
     struct loop_parts parts = {.ready = say_ready, .ready_context = server};
     gateway_side_join(&server->gateway, &parts);
     if (server->crew) {
@@ -183,7 +183,7 @@ static enum status server_run(struct server *server, struct error *error) {
 }
 
 int program_serve(int argc, char **argv) {
-    struct server server = {0};
+    struct serve_server server = {0};
     struct option_result result;
     struct error error;
     int exit_code;

@@ -48,7 +48,7 @@ struct stage_sum {
     double work_us, exposed_us, transfer_us;
 };
 
-struct report {
+struct trace_report {
     struct stage_sum stages[STAGE_COUNT]; /* over all ranks and lanes */
     double first_us, last_us;
     uint64_t bytes;
@@ -56,7 +56,7 @@ struct report {
 };
 
 /* What one event says; absent members are left as they are. */
-struct event {
+struct trace_report_event {
     char phase;
     enum stage stage;
     double at_us, length_us, waited_us;
@@ -76,7 +76,7 @@ static bool read_stage(const struct tree *name, enum stage *out) {
 }
 
 /* False: not an event of ours, like the names of rows. */
-static bool read_event(const struct tree *root, struct event *event) {
+static bool read_event(const struct tree *root, struct trace_report_event *event) {
     struct bytes phase;
     if (!tree_get_string(tree_member(root, "ph"), &phase) || phase.count != 1) return false;
     event->phase = phase.data[0];
@@ -90,7 +90,7 @@ static bool read_event(const struct tree *root, struct event *event) {
            event->rank < RANKS;
 }
 
-static void add_event(struct report *report, const struct event *event) {
+static void add_event(struct trace_report *report, const struct trace_report_event *event) {
     struct stage_sum *sum = &report->stages[event->stage];
     if (event->phase == 'X') {
         sum->count++;
@@ -108,13 +108,13 @@ static void add_event(struct report *report, const struct event *event) {
     if ((uint32_t)event->rank >= report->ranks) report->ranks = (uint32_t)event->rank + 1;
 }
 
-static enum status read_line(struct bytes line, size_t number, struct report *report,
+static enum status read_line(struct bytes line, size_t number, struct trace_report *report,
                              struct error *error) {
     static char room[64 * LINE_BYTES_MAX];
     struct arena arena;
     const struct tree *root;
     struct error why;
-    struct event event = {.phase = 0};
+    struct trace_report_event event = {.phase = 0};
     if (line.count && line.data[line.count - 1] == ',') line.count--;
     if (line.count == 0 || line.data[0] != '{' || line.data[line.count - 1] != '}')
         return STATUS_OK; /* the frame around the events */
@@ -128,7 +128,7 @@ static enum status read_line(struct bytes line, size_t number, struct report *re
     return STATUS_OK;
 }
 
-static enum status read_trace(struct bytes text, const char *path, struct report *report,
+static enum status read_trace(struct bytes text, const char *path, struct trace_report *report,
                               struct error *error) {
     size_t number = 1;
     struct error why;
@@ -147,7 +147,7 @@ static double hidden_of(double transfer_us, double exposed_us) {
     return transfer_us > 0 ? fmax(0, 1 - exposed_us / transfer_us) : 0;
 }
 
-static struct stage_sum total_of(const struct report *report) {
+static struct stage_sum total_of(const struct trace_report *report) {
     struct stage_sum total = {0};
     for (int stage = 0; stage < STAGE_COUNT; stage++) {
         total.work_us += report->stages[stage].work_us;
@@ -157,7 +157,7 @@ static struct stage_sum total_of(const struct report *report) {
     return total;
 }
 
-static void print_json(const struct report *report) {
+static void print_json(const struct trace_report *report) {
     struct stage_sum total = total_of(report);
     printf("{\"ranks\":%u,\"span_us\":%.3f,\"work_us\":%.3f,\"exposed_us\":%.3f,"
            "\"transfer_us\":%.3f,\"hidden\":%.4f,\"bytes\":%llu,\"stages\":[",
@@ -174,7 +174,7 @@ static void print_json(const struct report *report) {
     printf("]}\n");
 }
 
-static void print_table(const struct report *report) {
+static void print_table(const struct trace_report *report) {
     struct stage_sum total = total_of(report);
     double span_us = report->last_us - report->first_us, ranks = report->ranks;
     printf("%u ranks, %.3f ms; times are means over the ranks\n", report->ranks, span_us * 1e-3);
@@ -198,7 +198,7 @@ int program_trace(int argc, char **argv) {
     struct report_values values;
     struct option_result result;
     struct error error = {.text = ""};
-    struct report report = {.first_us = INFINITY, .last_us = -INFINITY};
+    struct trace_report report = {.first_us = INFINITY, .last_us = -INFINITY};
     struct bytes text = {NULL, 0};
     int exit_code;
     if (!command_begin(trace_options, argc, argv, &values, &result, &exit_code)) return exit_code;

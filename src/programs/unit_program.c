@@ -109,7 +109,7 @@ const struct option_table unit_options[1] = {
      .option_count = ARRAY_COUNT(unit_rows)},
 };
 
-struct process {
+struct unit_process {
     struct unit_values values;
     struct loop *loop;
     struct unit_side unit;
@@ -191,7 +191,7 @@ static bool is_misused(const struct unit_values *values, int *exit_code_out) {
     return true;
 }
 
-static enum status process_run(struct process *process, struct error *error) {
+static enum status process_run(struct unit_process *process, struct error *error) {
     struct loop_parts parts = {.ready = say_ready};
     struct unit_values *values = &process->values;
     char name[256];
@@ -210,7 +210,7 @@ static enum status process_run(struct process *process, struct error *error) {
 
 /* Several ranks, started by a person: they run as a job under a supervisor, which is this process.
  */
-static enum status process_supervise(struct process *process, struct error *error) {
+static enum status process_supervise(struct unit_process *process, struct error *error) {
     struct unit_values *values = &process->values;
     struct loop_parts parts = {.ready = NULL};
     const struct crew_unit unit = {(uint32_t)values->job.ranks, role_of(values), values->kv_listen};
@@ -230,14 +230,14 @@ static enum status process_supervise(struct process *process, struct error *erro
     return loop_run(process->loop, &parts, error);
 }
 
-static enum status process_start(struct process *process, struct error *error) {
+static enum status process_start(struct unit_process *process, struct error *error) {
     const struct unit_values *values = &process->values;
     if (values->job.ranks > 1 && !mpi_job_exists()) return process_supervise(process, error);
     return process_run(process, error);
 }
 
 int program_unit(int argc, char **argv) {
-    struct process process = {.loop = NULL};
+    struct unit_process process = {.loop = NULL};
     const struct unit_values *values = &process.values;
     struct option_result result;
     struct error error;

@@ -15,7 +15,7 @@
 #define NONE UINT32_MAX
 #define RING_STEPS (1u << 20) /* more than any answer has tokens */
 
-struct answer {
+struct decode_answer {
     uint32_t rank;
     uint32_t next, before; /* the ring's list of those that end in the same step */
     uint32_t expected;     /* tokens, as guessed when it was bound */
@@ -24,7 +24,7 @@ struct answer {
     int64_t first_ns;
 };
 
-struct rank {
+struct decode_ranks_rank {
     uint32_t requests;
     uint64_t context; /* KV tokens */
     double expected;  /* tokens by which its requests will yet grow */
@@ -35,8 +35,8 @@ struct decode_world {
     const struct ranks_request *requests;
     struct decode_costs costs;
     struct predict_length lengths;
-    struct answer *answers; /* [count] */
-    struct rank *ranks;
+    struct decode_answer *answers; /* [count] */
+    struct decode_ranks_rank *ranks;
     uint32_t *order;   /* [count] requests by ready time */
     uint32_t *waiting; /* [count] first in, first out, but moved ones in front: a stack of those */
     uint32_t *moved;   /* [count] */
@@ -60,13 +60,13 @@ static uint32_t pages_total(const struct decode_world *world) {
 }
 
 /* Tokens so far: those from before it was bound, and one for each step since. */
-static uint32_t tokens_of(const struct decode_world *world, const struct answer *answer) {
+static uint32_t tokens_of(const struct decode_world *world, const struct decode_answer *answer) {
     return answer->done + (uint32_t)(world->step - answer->bound_step);
 }
 
 static void ring_add(struct decode_world *world, uint32_t index, uint32_t left) {
     uint32_t *head = &world->ends[(world->step + left) % RING_STEPS];
-    struct answer *answer = &world->answers[index];
+    struct decode_answer *answer = &world->answers[index];
     answer->next = *head;
     answer->before = NONE;
     if (*head != NONE) world->answers[*head].before = index;
@@ -74,7 +74,7 @@ static void ring_add(struct decode_world *world, uint32_t index, uint32_t left) 
 }
 
 static void ring_remove(struct decode_world *world, uint32_t index, uint32_t left) {
-    struct answer *answer = &world->answers[index];
+    struct decode_answer *answer = &world->answers[index];
     uint32_t *head = &world->ends[(world->step + left) % RING_STEPS];
     if (answer->before == NONE)
         *head = answer->next;
@@ -84,8 +84,8 @@ static void ring_remove(struct decode_world *world, uint32_t index, uint32_t lef
 }
 
 static void bind(struct decode_world *world, uint32_t index, uint32_t r) {
-    struct answer *answer = &world->answers[index];
-    struct rank *rank = &world->ranks[r];
+    struct decode_answer *answer = &world->answers[index];
+    struct decode_ranks_rank *rank = &world->ranks[r];
     uint32_t total = world->requests[index].output_tokens;
     answer->rank = r;
     answer->bound_step = world->step;
@@ -97,8 +97,8 @@ static void bind(struct decode_world *world, uint32_t index, uint32_t r) {
 }
 
 static void leave(struct decode_world *world, uint32_t index) {
-    struct answer *answer = &world->answers[index];
-    struct rank *rank = &world->ranks[answer->rank];
+    struct decode_answer *answer = &world->answers[index];
+    struct decode_ranks_rank *rank = &world->ranks[answer->rank];
     uint32_t grown = (uint32_t)(world->step - answer->bound_step);
     rank->requests--;
     rank->context -= world->requests[index].prompt_tokens + answer->done + grown;
@@ -112,7 +112,7 @@ static uint32_t choose(struct decode_world *world, uint32_t index) {
     uint32_t rank_count = world->options->rank_count;
     uint32_t tokens = world->requests[index].prompt_tokens + world->answers[index].done + 1;
     for (uint32_t r = 0; r < rank_count; r++) {
-        const struct rank *rank = &world->ranks[r];
+        const struct decode_ranks_rank *rank = &world->ranks[r];
         uint32_t held = pages_of(rank->context, rank->requests);
         world->view[r] =
             (struct decode_rank){.requests = rank->requests,
@@ -155,7 +155,7 @@ static void relieve(struct decode_world *world, uint32_t r, uint32_t count,
     uint32_t held = pages_of(world->ranks[r].context, world->ranks[r].requests);
     uint32_t found = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const struct answer *answer = &world->answers[i];
+        const struct decode_answer *answer = &world->answers[i];
         if (answer->rank != r) continue;
         uint32_t tokens = world->requests[i].prompt_tokens + tokens_of(world, answer);
         world->running[found] = (struct decode_running){pages_of(tokens, 1), (int64_t)i};
@@ -198,7 +198,7 @@ static bool take_step(struct decode_world *world, bool measured, struct ranks_re
     uint32_t rank_count = world->options->rank_count;
     double most[2] = {0, 0}, sum[2] = {0, 0};
     for (uint32_t r = 0; r < rank_count; r++) {
-        struct rank *rank = &world->ranks[r];
+        struct decode_ranks_rank *rank = &world->ranks[r];
         world->work[r] = (struct hardware_decode_rank){rank->requests, rank->context};
         const double load[2] = {(double)rank->context, rank->requests};
         for (int i = 0; i < 2; i++) {

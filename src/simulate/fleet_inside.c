@@ -29,7 +29,7 @@ static const char *add_steps(const struct unit *unit, struct writers *writers) {
     const char *wrong = NULL;
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
-        if (request->state == REQUEST_FREE || !request->in_step) continue;
+        if (request->state == UNIT_REQUEST_FREE || !request->in_step) continue;
         uint32_t first = request->computed_count / KV_BLOCK_TOKENS;
         uint32_t last = (request->computed_count + request->row_tokens - 1) / KV_BLOCK_TOKENS;
         for (uint32_t block = first; block <= last && !wrong; block++)

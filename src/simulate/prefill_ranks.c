@@ -24,7 +24,7 @@ struct prompt {
     int64_t fetched_ns;    /* when what it fetches is there */
 };
 
-struct rank {
+struct prefill_ranks_rank {
     uint32_t first, last; /* prompts bound, in order */
     uint32_t requests;
     uint64_t tokens;   /* left of those */
@@ -32,7 +32,7 @@ struct rank {
     double bound_ns;
 };
 
-struct block {
+struct prefill_block {
     uint32_t rank;     /* where it lies in pages; NONE: nowhere yet */
     uint64_t computed; /* that rank's clock */
 };
@@ -44,9 +44,9 @@ struct prefill_world {
     const struct ranks_request *requests;
     struct prefill_costs costs;
     struct prompt *prompts; /* [count] */
-    struct rank *ranks;
-    struct block *blocks; /* [block_ids] */
-    uint32_t *queue;      /* [count] those that wait, in order */
+    struct prefill_ranks_rank *ranks;
+    struct prefill_block *blocks; /* [block_ids] */
+    uint32_t *queue;              /* [count] those that wait, in order */
     uint32_t queued, arrived, count;
     uint64_t draws;
     int64_t now_ns;
@@ -69,7 +69,7 @@ static uint32_t cached_blocks(const struct prefill_world *world,
 }
 
 /* Whether a rank's own pages still have the block. */
-static bool in_pages(const struct prefill_world *world, const struct block *block) {
+static bool in_pages(const struct prefill_world *world, const struct prefill_block *block) {
     return world->ranks[block->rank].computed - block->computed < world->options->device_tokens;
 }
 
@@ -80,7 +80,7 @@ static void find_hits(struct prefill_world *world, const struct ranks_request *r
                                               .fetch_cost = count * RANKS_BLOCK_TOKENS *
                                                             world->options->fetch_token_ns};
     for (uint32_t i = 0; i < count; i++) {
-        const struct block *block = &world->blocks[request->blocks[i]];
+        const struct prefill_block *block = &world->blocks[request->blocks[i]];
         if (in_pages(world, block))
             world->hits[block->rank].fetch_cost -=
                 RANKS_BLOCK_TOKENS * world->options->fetch_token_ns;
@@ -90,7 +90,8 @@ static void find_hits(struct prefill_world *world, const struct ranks_request *r
 static void keep_blocks(struct prefill_world *world, const struct ranks_request *request,
                         uint32_t rank) {
     for (uint32_t i = 0; i < request->block_count; i++)
-        world->blocks[request->blocks[i]] = (struct block){rank, world->ranks[rank].computed};
+        world->blocks[request->blocks[i]] =
+            (struct prefill_block){rank, world->ranks[rank].computed};
 }
 
 /* ---- binding ---- */
@@ -102,7 +103,7 @@ static double left_ns(const struct prefill_world *world, uint32_t index) {
 }
 
 static void bind(struct prefill_world *world, uint32_t index, uint32_t r) {
-    struct rank *rank = &world->ranks[r];
+    struct prefill_ranks_rank *rank = &world->ranks[r];
     struct prompt *prompt = &world->prompts[index];
     prompt->rank = r;
     prompt->next = NONE;
@@ -119,7 +120,7 @@ static void bind(struct prefill_world *world, uint32_t index, uint32_t r) {
 }
 
 /* Tokens of the next step that are free for others. */
-static uint32_t room_of(const struct prefill_world *world, const struct rank *rank) {
+static uint32_t room_of(const struct prefill_world *world, const struct prefill_ranks_rank *rank) {
     uint32_t most = world->options->step_tokens, share = most / 4 * 3, used = 0;
     for (uint32_t i = rank->first; i != NONE && used < most; i = world->prompts[i].next) {
         uint32_t left = world->requests[i].prompt_tokens - world->prompts[i].done;
@@ -180,14 +181,15 @@ static void bind_early(struct prefill_world *world) {
 /* ---- a step ---- */
 
 /* A prompt that has not begun finds the blocks that were computed since it was bound, as well. */
-static void look_again(struct prefill_world *world, struct rank *rank, uint32_t index) {
+static void look_again(struct prefill_world *world, struct prefill_ranks_rank *rank,
+                       uint32_t index) {
     struct prompt *prompt = &world->prompts[index];
     const struct ranks_request *request = &world->requests[index];
     uint32_t count = cached_blocks(world, request), fetched = 0;
     uint32_t known = prompt->cached / RANKS_BLOCK_TOKENS;
     if (prompt->done > prompt->cached || count <= known) return;
     for (uint32_t i = known; i < count; i++) {
-        const struct block *block = &world->blocks[request->blocks[i]];
+        const struct prefill_block *block = &world->blocks[request->blocks[i]];
         if (block->rank != prompt->rank || !in_pages(world, block)) fetched += RANKS_BLOCK_TOKENS;
     }
     double before = left_ns(world, index);
@@ -220,7 +222,7 @@ static uint32_t afford(const struct prefill_world *world, uint32_t index, uint32
 
 /* Gives the rank's prompts their chunks: at most step_tokens in all, at most ns in all (but
  * somebody moves). Two rounds, so that what short prompts leave goes to the long one. */
-static double fill_rank(struct prefill_world *world, struct rank *rank, double ns) {
+static double fill_rank(struct prefill_world *world, struct prefill_ranks_rank *rank, double ns) {
     uint32_t most = world->options->step_tokens, share = most / 4 * 3, used = 0;
     double spent = 0;
     for (uint32_t i = rank->first; i != NONE; i = world->prompts[i].next)
@@ -279,7 +281,7 @@ static void plan_step(struct prefill_world *world) {
 }
 
 static void finish_prompts(struct prefill_world *world, uint32_t r, int64_t *ready_ns) {
-    struct rank *rank = &world->ranks[r];
+    struct prefill_ranks_rank *rank = &world->ranks[r];
     uint32_t *link = &rank->first, last = NONE;
     for (uint32_t i = rank->first; i != NONE; i = world->prompts[i].next) {
         struct prompt *prompt = &world->prompts[i];
@@ -354,7 +356,7 @@ static bool open_world(struct prefill_world *world, struct arena *arena) {
     for (uint32_t r = 0; r < ranks; r++)
         world->ranks[r].first = world->ranks[r].last = NONE;
     for (uint32_t i = 0; i < options->block_ids; i++)
-        world->blocks[i] = (struct block){NONE, 0};
+        world->blocks[i] = (struct prefill_block){NONE, 0};
     struct hardware_costs costs = hardware_costs_of_rank(options->measured);
     world->costs = (struct prefill_costs){costs.token_ns, costs.attended_ns, costs.read_ns};
     return true;

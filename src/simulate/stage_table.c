@@ -15,7 +15,7 @@
 
 static const char *const phase_names[STAGE_TABLE_PHASE_COUNT] = {"decode", "prompt", "experts"};
 
-struct reading {
+struct stage_reading {
     struct stage_table *table;
     const char *name;
     uint32_t line;
@@ -29,7 +29,7 @@ struct point {
     double tokens, context, experts, us;
 };
 
-static enum status refuse(const struct reading *reading, const char *expected) {
+static enum status refuse(const struct stage_reading *reading, const char *expected) {
     return error_set(reading->error, STATUS_INVALID, "%s, line %u: expected %s", reading->name,
                      reading->line, expected);
 }
@@ -90,7 +90,7 @@ static bool read_part(struct bytes text, enum stage_part *out) {
     return false;
 }
 
-static enum status read_point(const struct reading *reading, struct bytes line,
+static enum status read_point(const struct stage_reading *reading, struct bytes line,
                               struct point *point) {
     struct bytes fields[FIELDS];
     double rows, figure;
@@ -141,7 +141,7 @@ static void open_column(struct stage_grid *grid, uint32_t column) {
     }
 }
 
-static enum status add_point(const struct reading *reading, const struct point *point) {
+static enum status add_point(const struct stage_reading *reading, const struct point *point) {
     struct stage_table *table = reading->table;
     struct stage_grid *grid = &table->grids[point->phase][point->part];
     bool new_row, new_column;
@@ -171,7 +171,7 @@ static bool is_needed(enum stage_table_phase phase, enum stage_part part) {
     return experts == (phase == STAGE_TABLE_EXPERTS);
 }
 
-static enum status check_grid(const struct reading *reading, enum stage_table_phase phase,
+static enum status check_grid(const struct stage_reading *reading, enum stage_table_phase phase,
                               enum stage_part part) {
     const struct stage_grid *grid = &reading->table->grids[phase][part];
     if (grid->tokens.count == 0 && is_needed(phase, part))
@@ -189,7 +189,7 @@ static enum status check_grid(const struct reading *reading, enum stage_table_ph
     return STATUS_OK;
 }
 
-static enum status read_line(struct reading *reading, struct bytes line) {
+static enum status read_line(struct stage_reading *reading, struct bytes line) {
     struct point point;
     if (line.count && line.data[line.count - 1] == '\r') line.count--;
     if (line.count == 0 || line.data[0] == '#') return STATUS_OK;
@@ -204,7 +204,7 @@ static enum status read_line(struct reading *reading, struct bytes line) {
 
 enum status stage_table_read(struct bytes text, const char *name, struct stage_table *table_out,
                              struct error *error) {
-    struct reading reading = {.table = table_out, .name = name, .error = error};
+    struct stage_reading reading = {.table = table_out, .name = name, .error = error};
     enum status status = STATUS_OK;
     memset(table_out, 0, sizeof *table_out);
     while (!status && text.count) {
@@ -224,25 +224,25 @@ enum status stage_table_read(struct bytes text, const char *name, struct stage_t
 /* ---- between points ---- */
 
 /* The points on either side, or the last two; f = 0 at the first. */
-struct place {
+struct stage_place {
     uint32_t low, high;
     double f;
 };
 
-static struct place place_of(const struct stage_axis *axis, double value) {
+static struct stage_place place_of(const struct stage_axis *axis, double value) {
     uint32_t last = axis->count - 1, low = 0;
-    if (value <= axis->at[0]) return (struct place){0, 0, 0};
+    if (value <= axis->at[0]) return (struct stage_place){0, 0, 0};
     while (low < last && axis->at[low + 1] <= value)
         low++;
-    if (low == last && value == axis->at[last]) return (struct place){last, last, 0};
+    if (low == last && value == axis->at[last]) return (struct stage_place){last, last, 0};
     if (low == last && last > 0) low--;
-    if (last == 0) return (struct place){0, 0, axis->at[0] > 0 ? value / axis->at[0] - 1 : 0};
-    return (struct place){low, low + 1,
-                          (value - axis->at[low]) / (axis->at[low + 1] - axis->at[low])};
+    if (last == 0) return (struct stage_place){0, 0, axis->at[0] > 0 ? value / axis->at[0] - 1 : 0};
+    return (struct stage_place){low, low + 1,
+                                (value - axis->at[low]) / (axis->at[low + 1] - axis->at[low])};
 }
 
 /* Behind the last point a time that falls from point to point stays. */
-static double between(struct place place, double low, double high) {
+static double between(struct stage_place place, double low, double high) {
     if (place.low == place.high) return low + low * place.f;
     if (place.f > 1 && high < low) return high;
     return low + (high - low) * place.f;
@@ -253,7 +253,8 @@ double stage_table_us(const struct stage_table *table, enum stage_table_phase ph
     const struct stage_grid *grid = &table->grids[phase][part];
     check(tokens >= 0 && context >= 0);
     if (grid->tokens.count == 0 || tokens == 0) return 0;
-    struct place row = place_of(&grid->tokens, tokens), column = place_of(&grid->context, context);
+    struct stage_place row = place_of(&grid->tokens, tokens),
+                       column = place_of(&grid->context, context);
     double low = between(column, grid->us[row.low][column.low], grid->us[row.low][column.high]);
     double high = between(column, grid->us[row.high][column.low], grid->us[row.high][column.high]);
     return between(row, low, high);

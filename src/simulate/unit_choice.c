@@ -12,13 +12,13 @@
 #define NONE UINT32_MAX
 #define UNIT_REQUESTS 64 /* that a unit holds */
 
-struct block { /* of a unit's pages: a list, the last used first */
+struct choice_block { /* of a unit's pages: a list, the last used first */
     uint32_t next, before;
     bool there;
 };
 
 struct choice_unit {
-    struct block *blocks; /* [block_ids + 1]; the last one is the list's head */
+    struct choice_block *blocks; /* [block_ids + 1]; the last one is the list's head */
     uint32_t block_count;
     uint32_t first, last; /* requests bound, in order; the first one is being computed */
     uint32_t requests;
@@ -51,7 +51,7 @@ const char *unit_choice_method_name(enum unit_choice_method method) {
 /* ---- a unit's pages ---- */
 
 static void unlink_block(struct choice_unit *unit, uint32_t id) {
-    struct block *blocks = unit->blocks;
+    struct choice_block *blocks = unit->blocks;
     blocks[blocks[id].before].next = blocks[id].next;
     blocks[blocks[id].next].before = blocks[id].before;
     blocks[id].there = false;
@@ -61,10 +61,10 @@ static void unlink_block(struct choice_unit *unit, uint32_t id) {
 /* Now the last used; somebody else makes room. */
 static void use_block(const struct choice_world *world, struct choice_unit *unit, uint32_t id) {
     uint32_t head = world->options->block_ids;
-    struct block *blocks = unit->blocks;
+    struct choice_block *blocks = unit->blocks;
     if (blocks[id].there) unlink_block(unit, id);
     if (unit->block_count == world->options->unit_blocks) unlink_block(unit, blocks[head].before);
-    blocks[id] = (struct block){blocks[head].next, head, true};
+    blocks[id] = (struct choice_block){blocks[head].next, head, true};
     blocks[blocks[id].next].before = id;
     blocks[head].next = id;
     unit->block_count++;
@@ -205,7 +205,7 @@ static bool open_world(struct choice_world *world, struct arena *arena, uint32_t
         struct choice_unit *unit = &world->units[i];
         unit->blocks = arena_take_zeroed(arena, (ids + (size_t)1) * sizeof *unit->blocks);
         if (!unit->blocks) return false;
-        unit->blocks[ids] = (struct block){ids, ids, true};
+        unit->blocks[ids] = (struct choice_block){ids, ids, true};
         unit->first = NONE;
         unit->done_ns = INT64_MAX;
         prefix_affinity_welcome(&world->affinity, i, world->options->unit_blocks);

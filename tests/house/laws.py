@@ -8,7 +8,7 @@
   lengths  ROOT                 files <= 1,000 lines, functions <= 70, but for tests/house/lengths.txt
   banned   ROOT                 calls that a room, or anyone, may not make
   owners   ROOT                 states that one file alone changes
-  names    ROOT                 a file's basename, and what a header's struct or enum is called, are found once
+  names    ROOT                 a file's basename, and what a struct or an enum is called, are found once
   comments ROOT                 comments and helps stand alone; rulers have one form
   words    ROOT                 licence line first; no path of a build machine anywhere
   mirrors  ROOT                 every src/*.c has its test file (tests_of says which), or stands in
@@ -298,17 +298,13 @@ SAME_NAMES = {"meson.build"}
 
 def law_names(root):
     found = {}  # a name's files
-    shared = set()  # what headers define
     for path in walk(root, under="src"):
         found.setdefault(os.path.basename(path), set()).add(path)
         if path.endswith((".c", ".h", ".inc")):
             for name in re.findall(r"^((?:struct|enum|union) \w+) \{", code_of(read(root, path)), re.MULTILINE):
                 found.setdefault(name, set()).add(path)
-                if path.endswith(".h"):
-                    shared.add(name)
     for name, paths in sorted(found.items()):
-        is_file = " " not in name
-        if len(paths) > 1 and (is_file or name in shared) and name not in SAME_NAMES:
+        if len(paths) > 1 and name not in SAME_NAMES:
             breach(sorted(paths)[-1], "%s is also found in %s" % (name, sorted(paths)[0]))
 
 

@@ -117,9 +117,9 @@ def text_laws():
            planting("src/compute/model/mtp.c", "x = model->weights.mtp;\n"))
     expect("names", "src/serving/policy/a.h: a.h is also found in src/base/a.h",
            planting("src/serving/policy/a.h", LICENCE))
-    expect("names", "src/serving/policy/c.h: struct c is also found in src/base/c.c", lambda root: (
+    expect("names", "src/serving/policy/d.c: struct c is also found in src/base/c.c", lambda root: (
         write(root, "src/base/c.c", "struct c {\n    int x;\n};\n"),
-        write(root, "src/serving/policy/c.h", "struct c {\n    int y;\n};\n")))
+        write(root, "src/serving/policy/d.c", "struct c {\n    int y;\n};\n")))
     expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* ... and d */\n"))
     expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* likewise */\n"))
     expect("comments", "src/base/c.c:2: a text stands alone", planting("src/base/c.c", "{.help =\n    \"... and d\"},\n"))

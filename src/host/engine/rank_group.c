@@ -26,7 +26,7 @@
 #define LOOK_NS 200000       /* a rank looks so long for an order before it sleeps */
 #define SLEEP_NS_MAX 1000000 /* between two looks */
 
-enum order_kind {
+enum group_order_kind {
     ORDER_OPEN,
     ORDER_STEP,
     ORDER_RUN,
@@ -44,7 +44,7 @@ enum order_kind {
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
  * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MOVE: struct rank_moves, then
  * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: the dropped layers. */
-struct order {
+struct group_order {
     uint32_t kind;
     uint32_t logits_count;
     uint32_t has_probe, wants_routing, wants_mtp;
@@ -88,7 +88,7 @@ struct rank_group {
     size_t message_bytes;
 };
 
-struct worker {
+struct group_worker {
     struct rank_model own;
     struct step_result *result;
     struct trace *trace; /* or NULL */
@@ -163,9 +163,9 @@ static void close_own(struct rank_model *rank_model) {
 
 /* ---- rank 0 ---- */
 
-static void order_all(struct rank_group *group, enum order_kind kind, const void *more,
+static void order_all(struct rank_group *group, enum group_order_kind kind, const void *more,
                       size_t more_bytes) {
-    struct order order = {.kind = (uint32_t)kind};
+    struct group_order order = {.kind = (uint32_t)kind};
     group->message = grow(group->message, &group->message_bytes, sizeof order + more_bytes);
     memcpy(group->message, &order, sizeof order);
     if (more_bytes) memcpy(group->message + sizeof order, more, more_bytes);
@@ -290,12 +290,12 @@ static void see_plan(struct choose_replicas_step *step, const struct step_plan *
 static void send_step(struct rank_group *group, uint32_t rank, const struct rank_step *step,
                       bool mtp) {
     const struct step_plan *plan = plan_or_none(step);
-    struct order order = {.kind = ORDER_STEP,
-                          .splits_replicas = group->splits_replicas,
-                          .logits_count = count_logits(plan),
-                          .has_probe = mtp || step->probe,
-                          .wants_mtp = mtp,
-                          .probe_row = MODEL_NO_ROW};
+    struct group_order order = {.kind = ORDER_STEP,
+                                .splits_replicas = group->splits_replicas,
+                                .logits_count = count_logits(plan),
+                                .has_probe = mtp || step->probe,
+                                .wants_mtp = mtp,
+                                .probe_row = MODEL_NO_ROW};
     if (step->probe) {
         order.wants_routing = step->probe->routing != NULL;
         order.probe_row = step->probe->row;
@@ -403,7 +403,7 @@ static void fail_plan(const struct step_plan *plan, struct step_result *result) 
 }
 
 static void send_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
-    struct order order = {.kind = ORDER_RUN, .splits_replicas = group->splits_replicas};
+    struct group_order order = {.kind = ORDER_RUN, .splits_replicas = group->splits_replicas};
     size_t bytes = sizeof order + plan->record.bytes;
     group->message = grow(group->message, &group->message_bytes, bytes);
     memcpy(group->message, &order, sizeof order);
@@ -496,7 +496,7 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
 
 void rank_group_end(void) {
     static bool ended;
-    struct order order = {.kind = ORDER_END};
+    struct group_order order = {.kind = ORDER_END};
     if (ended || mpi_job_rank() != 0) return;
     ended = true;
     for (uint32_t rank = 1; rank < mpi_job_count(); rank++)
@@ -512,7 +512,7 @@ void rank_group_beside(const struct rank_group_side *side) {
     beside = *side;
 }
 
-static void worker_close(struct worker *worker) {
+static void worker_close(struct group_worker *worker) {
     if (worker->own.model && beside.closing) beside.closing(beside.context);
     close_own(&worker->own);
     free(worker->result);
@@ -528,7 +528,7 @@ static void worker_close(struct worker *worker) {
     worker->routing = worker->argmax = worker->tokens = NULL;
 }
 
-static void worker_open(struct worker *worker, struct setup *setup) {
+static void worker_open(struct group_worker *worker, struct setup *setup) {
     struct opened opened = {.status = STATUS_OK};
     struct model_options *options = &setup->options;
     options->directory = setup->directory;
@@ -553,7 +553,7 @@ static void worker_open(struct worker *worker, struct setup *setup) {
     pulse_set(PULSE_WAITS);
 }
 
-static void worker_step(struct worker *worker, const struct order *order,
+static void worker_step(struct group_worker *worker, const struct group_order *order,
                         const struct step_plan *plan) {
     struct error error;
     struct model_probe probe = {.row = order->probe_row,
@@ -576,7 +576,7 @@ static void worker_step(struct worker *worker, const struct order *order,
                      step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
 }
 
-static void worker_run(struct worker *worker, const struct step_plan *plan) {
+static void worker_run(struct group_worker *worker, const struct step_plan *plan) {
     struct error error;
     check(worker->result);
     engine_run(worker->own.engine, plan, worker->result, &error);
@@ -584,7 +584,7 @@ static void worker_run(struct worker *worker, const struct step_plan *plan) {
     mpi_job_send(0, worker->result, worker->result->record.bytes);
 }
 
-static void worker_send_trace(const struct worker *worker) {
+static void worker_send_trace(const struct group_worker *worker) {
     size_t counts[2] = {0, 0};
     const struct trace_event *events = NULL;
     if (worker->trace) events = trace_events(worker->trace, &counts[0], &counts[1]);
@@ -592,12 +592,13 @@ static void worker_send_trace(const struct worker *worker) {
     if (counts[0]) mpi_job_send(0, events, counts[0] * sizeof *events);
 }
 
-static void worker_report(const struct worker *worker) {
+static void worker_report(const struct group_worker *worker) {
     struct rank_report report = {.pid = getpid(), .model = model_rank(worker->own.model)};
     mpi_job_send(0, &report, sizeof report);
 }
 
-static void worker_move(const struct worker *worker, enum order_kind kind, const char *more) {
+static void worker_move(const struct group_worker *worker, enum group_order_kind kind,
+                        const char *more) {
     struct model *model = worker->own.model;
     const struct rank_moves *moves = (const struct rank_moves *)(const void *)more;
     if (kind == ORDER_MOVE)
@@ -614,12 +615,12 @@ static void worker_move(const struct worker *worker, enum order_kind kind, const
 }
 
 void rank_group_work(void) {
-    struct worker worker = {.message = NULL};
+    struct group_worker worker = {.message = NULL};
     for (;;) {
         size_t bytes = wait_for(0, worker.own.model);
         worker.message = grow(worker.message, &worker.message_bytes, bytes);
         mpi_job_receive(0, worker.message, bytes);
-        const struct order *order = (const struct order *)(const void *)worker.message;
+        const struct group_order *order = (const struct group_order *)(const void *)worker.message;
         char *more = worker.message + sizeof *order;
         check(bytes >= sizeof *order);
         if (order->kind == ORDER_END) break;
@@ -636,7 +637,7 @@ void rank_group_work(void) {
         if (order->kind == ORDER_REPORT) worker_report(&worker);
         if (order->kind == ORDER_TRACE) worker_send_trace(&worker);
         if (order->kind >= ORDER_MOVE && order->kind <= ORDER_DAMAGE)
-            worker_move(&worker, (enum order_kind)order->kind, more);
+            worker_move(&worker, (enum group_order_kind)order->kind, more);
         if (order->kind == ORDER_CLOSE) worker_close(&worker);
     }
     worker_close(&worker);

@@ -21,7 +21,7 @@
 #define CHOICES_PER_EXPERT_MIN 32
 #define LAYER_GAIN 0.02
 
-enum state { WATCHES, LOOKS, MOVES };
+enum rebalancer_state { WATCHES, LOOKS, MOVES };
 
 struct rebalancer {
     struct rank_group *group;
@@ -30,7 +30,7 @@ struct rebalancer {
     const struct placement *map; /* as it is; NULL: nothing ever moves */
     struct rebalance_shape shape;
     uint32_t layer_slots; /* of all ranks in a layer */
-    enum state state;
+    enum rebalancer_state state;
     struct placement target;   /* as it is to be; only its slots' experts are used */
     uint32_t next_layer;       /* to look at, or to move */
     struct expert_move *moves; /* [layers][layer_slots] of the wave under way */

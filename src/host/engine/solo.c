@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* A rank's part of a step. */
-struct part {
+struct solo_part {
     struct step_plan *plan;
     float *logits; /* [logits_rows_max][vocab] where they have to be sorted into the caller's */
     size_t logits_bytes;
@@ -26,7 +26,7 @@ struct solo {
     uint32_t sequences, pages_each, step_tokens_max;
     uint32_t sequences_each; /* on each rank, the last ones perhaps unused */
     uint32_t *lengths;       /* [sequences] */
-    struct part *parts;      /* [ranks] */
+    struct solo_part *parts; /* [ranks] */
     struct rank_step *steps; /* [ranks] */
     struct lanes lanes;
     struct step_plan **plans; /* [ranks] the parts' */
@@ -148,7 +148,7 @@ static uint32_t rank_of(const struct solo *solo, uint32_t sequence) {
 
 static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t row_count) {
     for (uint32_t rank = 0; rank < solo->ranks; rank++) {
-        struct part *part = &solo->parts[rank];
+        struct solo_part *part = &solo->parts[rank];
         part->rows = part->tokens = part->logits_count = 0;
         for (uint32_t i = 0; i < row_count; i++) {
             if (rank_of(solo, rows[i].sequence) != rank) continue;
@@ -166,7 +166,7 @@ static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t
 }
 
 static void add_row(struct solo *solo, const struct solo_row *row) {
-    struct part *part = &solo->parts[rank_of(solo, row->sequence)];
+    struct solo_part *part = &solo->parts[rank_of(solo, row->sequence)];
     uint32_t index = part->rows++, sequence = row->sequence / solo->ranks;
     step_plan_rows(part->plan)[index] = (struct step_row){
         .slot = sequence,
@@ -218,7 +218,7 @@ static void cut_parts(struct solo *solo) {
 }
 
 /* Several ranks' logits come together here and are sorted into the caller's order afterwards. */
-static enum status take_room(const struct solo *solo, struct part *part, struct error *error) {
+static enum status take_room(const struct solo *solo, struct solo_part *part, struct error *error) {
     size_t bytes =
         (size_t)part->logits_count * model_shape(solo_model(solo))->vocab * sizeof(float);
     if (bytes <= part->logits_bytes) return STATUS_OK;
@@ -236,7 +236,7 @@ static void sort_logits(struct solo *solo, const struct solo_row *rows, uint32_t
     for (uint32_t rank = 0; rank < solo->ranks; rank++)
         solo->parts[rank].logits_count = 0;
     for (uint32_t i = 0; i < row_count; i++) {
-        struct part *part = &solo->parts[rank_of(solo, rows[i].sequence)];
+        struct solo_part *part = &solo->parts[rank_of(solo, rows[i].sequence)];
         if (!rows[i].logits_count) continue;
         memcpy(logits, part->logits + part->logits_count * vocab,
                rows[i].logits_count * vocab * sizeof *logits);
@@ -252,7 +252,7 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
     const uint32_t ranks = solo->ranks;
     begin_parts(solo, rows, row_count);
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        struct part *part = &solo->parts[rank];
+        struct solo_part *part = &solo->parts[rank];
         if (ranks > 1) status = take_room(solo, part, error);
         if (status != STATUS_OK) return status;
         solo->steps[rank] =

@@ -19,7 +19,7 @@
 #define HEAD_BYTES_MAX ((size_t)64 << 10)
 #define NAME_BYTES_MAX 256
 
-struct connection {
+struct client_connection {
     struct http_client *client;
     struct bufferevent *socket; /* NULL: not connected */
     char *request;              /* head and body, while it is under way; NULL: idle */
@@ -39,25 +39,25 @@ struct http_client {
     struct event_base *base;
     struct event *wake;
     struct addrinfo *addresses;
-    const struct addrinfo *working; /* the address that took the last connection */
-    struct connection *connections; /* [connections_max] */
+    const struct addrinfo *working;        /* the address that took the last connection */
+    struct client_connection *connections; /* [connections_max] */
     char name[NAME_BYTES_MAX + 16], prefix[NAME_BYTES_MAX];
 };
 
 /* ---- one connection ---- */
 
-static uint32_t index_of(const struct connection *connection) {
+static uint32_t index_of(const struct client_connection *connection) {
     return (uint32_t)(connection - connection->client->connections);
 }
 
-static void disconnect(struct connection *connection) {
+static void disconnect(struct client_connection *connection) {
     if (connection->socket) bufferevent_free(connection->socket);
     connection->socket = NULL;
     connection->connecting = false;
 }
 
 /* The request is over; the caller may begin the next one before this returns. */
-static void finish(struct connection *connection, enum http_end end) {
+static void finish(struct client_connection *connection, enum http_end end) {
     struct http_client *client = connection->client;
     if (end != HTTP_END_WHOLE || !connection->head.keep_alive) disconnect(connection);
     free(connection->request);
@@ -67,7 +67,8 @@ static void finish(struct connection *connection, enum http_end end) {
 
 /* Gives what has come of the body to the caller; true when it is complete. Broken chunks set
  * *broken_out. */
-static bool take_body(struct connection *connection, struct evbuffer *input, bool *broken_out) {
+static bool take_body(struct client_connection *connection, struct evbuffer *input,
+                      bool *broken_out) {
     const struct http_client_options *options = &connection->client->options;
     uint32_t index = index_of(connection);
     struct evbuffer_iovec run;
@@ -91,7 +92,7 @@ static bool take_body(struct connection *connection, struct evbuffer *input, boo
 }
 
 /* False: not HTTP. A head that is not whole yet leaves in_body false. */
-static bool take_head(struct connection *connection, struct evbuffer *input) {
+static bool take_head(struct client_connection *connection, struct evbuffer *input) {
     const struct http_client_options *options = &connection->client->options;
     while (!connection->in_body) {
         size_t there = evbuffer_get_length(input);
@@ -110,7 +111,7 @@ static bool take_head(struct connection *connection, struct evbuffer *input) {
 }
 
 static void on_read(struct bufferevent *socket, void *context) {
-    struct connection *connection = context;
+    struct client_connection *connection = context;
     struct evbuffer *input = bufferevent_get_input(socket);
     if (!connection->request) { /* a word that nobody asked for */
         disconnect(connection);
@@ -128,14 +129,14 @@ static void on_read(struct bufferevent *socket, void *context) {
         finish(connection, HTTP_END_WHOLE);
 }
 
-static bool connect_to(struct connection *connection, const struct addrinfo *address);
+static bool connect_to(struct client_connection *connection, const struct addrinfo *address);
 
-static void write_request(struct connection *connection) {
+static void write_request(struct client_connection *connection) {
     bufferevent_write(connection->socket, connection->request, connection->request_bytes);
 }
 
 static void on_event(struct bufferevent *socket, short what, void *context) {
-    struct connection *connection = context;
+    struct client_connection *connection = context;
     struct http_client *client = connection->client;
     if (what & BEV_EVENT_CONNECTED) {
         int yes = 1;
@@ -164,7 +165,7 @@ static void on_event(struct bufferevent *socket, short what, void *context) {
 }
 
 /* Connects and sends the request; false: not even a socket was to be had. */
-static bool connect_to(struct connection *connection, const struct addrinfo *address) {
+static bool connect_to(struct client_connection *connection, const struct addrinfo *address) {
     struct http_client *client = connection->client;
     uint32_t ms = client->options.stall_ms_max;
     struct timeval stall = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
@@ -187,7 +188,7 @@ static bool connect_to(struct connection *connection, const struct addrinfo *add
 enum status http_client_send(struct http_client *client, uint32_t connection_index,
                              const char *path, struct bytes body) {
     check(connection_index < client->options.connections_max);
-    struct connection *connection = &client->connections[connection_index];
+    struct client_connection *connection = &client->connections[connection_index];
     check(!connection->request);
     size_t room = 3 * (size_t)NAME_BYTES_MAX + strlen(path) + body.count + 256;
     char *request = malloc(room);

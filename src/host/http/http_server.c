@@ -46,7 +46,7 @@
 #define NS_PER_MS ((int64_t)1000000)
 #define OUTPUT_STRETCH 16 /* output_bytes_max for a moment; so many times as much at no time */
 
-enum place {
+enum server_place {
     PLACE_HEAD,
     PLACE_BODY,
     PLACE_WAITING,
@@ -55,14 +55,14 @@ enum place {
     PLACE_LINGERING
 };
 
-struct connection {
+struct server_connection {
     struct http_server *server;
     struct bufferevent *stream;
     struct event *deadline;
     int64_t due_ns;    /* the deadline, in the server's own time */
     int64_t behind_ns; /* since then its output has been too long; 0: it is not */
     int64_t stall_ns;  /* the server's lost time when the reader's patience was last renewed */
-    enum place place;
+    enum server_place place;
     uint32_t slot;
     uint64_t exchange; /* names the current request to the gateway; 0: it knows of none */
     size_t searched;   /* bytes of the head already searched for its end */
@@ -90,9 +90,9 @@ struct http_server {
     struct listen_socket bound;
     struct file_shortage shortage;
     struct allow_hosts sites;
-    struct connection **slots;    /* [connections_max] */
-    struct evict_client *clients; /* [connections_max], what evict_clients judges them by */
-    uint32_t *free_slots;         /* [free_count] */
+    struct server_connection **slots; /* [connections_max] */
+    struct evict_client *clients;     /* [connections_max], what evict_clients judges them by */
+    uint32_t *free_slots;             /* [free_count] */
     uint32_t free_count;
     uint64_t exchange_serial;
     uint32_t open_exchanges;
@@ -100,7 +100,7 @@ struct http_server {
     bool draining;
 };
 
-static void advance(struct connection *connection);
+static void advance(struct server_connection *connection);
 
 /* ---- life of a connection ---- */
 
@@ -108,31 +108,31 @@ static int64_t own_ns(struct http_server *server) {
     return own_time_ns(&server->time, clock_now_ns());
 }
 
-static void set_deadline(struct connection *connection, uint32_t ms) {
+static void set_deadline(struct server_connection *connection, uint32_t ms) {
     struct timeval time = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000) * 1000};
     connection->due_ns = own_ns(connection->server) + (int64_t)ms * NS_PER_MS;
     event_add(connection->deadline, &time);
 }
 
 /* False: the loop stood still meanwhile, and the deadline is put off by as much. */
-static bool deadline_is_over(struct connection *connection) {
+static bool deadline_is_over(struct server_connection *connection) {
     int64_t left_ns = connection->due_ns - own_ns(connection->server);
     if (left_ns <= NS_PER_MS) return true;
     set_deadline(connection, (uint32_t)(left_ns / NS_PER_MS) + 1);
     return false;
 }
 
-static struct evict_client *client_of(const struct connection *connection) {
+static struct evict_client *client_of(const struct server_connection *connection) {
     return &connection->server->clients[connection->slot];
 }
 
 /* The gateway has its request, or its answer to one that was welcome is on its way out. */
-static bool is_worked_on(const struct connection *connection) {
+static bool is_worked_on(const struct server_connection *connection) {
     return connection->place == PLACE_WAITING || connection->place == PLACE_STREAMING ||
            (connection->place == PLACE_FLUSHING && connection->admission != ADMISSION_NO_BODY);
 }
 
-static void enter(struct connection *connection, enum place place) {
+static void enter(struct server_connection *connection, enum server_place place) {
     struct evict_client *client = client_of(connection);
     connection->place = place;
     bool works = is_worked_on(connection);
@@ -141,7 +141,7 @@ static void enter(struct connection *connection, enum place place) {
     client->is_bound = !works && !is_known;
 }
 
-static void linger(struct connection *connection) {
+static void linger(struct server_connection *connection) {
     struct http_server *server = connection->server;
     uint32_t ms = server->options.linger_ms_max;
     enter(connection, PLACE_LINGERING);
@@ -154,14 +154,14 @@ static void linger(struct connection *connection) {
 }
 
 /* A client that is slow to send its request is waited for, one that sends forever is not. */
-static void linger_on(struct connection *connection) {
+static void linger_on(struct server_connection *connection) {
     struct timeval now;
     event_base_gettimeofday_cached(connection->server->base, &now);
     if (evutil_timercmp(&now, &connection->linger_end, <))
         set_deadline(connection, connection->server->options.linger_ms_max);
 }
 
-static void forget_request(struct connection *connection) {
+static void forget_request(struct server_connection *connection) {
     connection->server->bodies_bytes -= connection->body_bytes;
     client_of(connection)->body_bytes = 0;
     free(connection->body);
@@ -172,12 +172,12 @@ static void forget_request(struct connection *connection) {
     connection->head = (struct http_head){0};
 }
 
-static bool is_answering(const struct connection *connection) {
+static bool is_answering(const struct server_connection *connection) {
     return connection->place == PLACE_WAITING || connection->place == PLACE_STREAMING ||
            connection->place == PLACE_FLUSHING;
 }
 
-static void close_connection(struct connection *connection) {
+static void close_connection(struct server_connection *connection) {
     struct http_server *server = connection->server;
     if (connection->exchange) {
         struct record_client_gone gone = {.record = record_head(RECORD_CLIENT_GONE, sizeof gone),
@@ -195,7 +195,7 @@ static void close_connection(struct connection *connection) {
     if (server->listener && server->free_count == 1) evconnlistener_enable(server->listener);
 }
 
-static void start_next_request(struct connection *connection) {
+static void start_next_request(struct server_connection *connection) {
     connection->admission = ADMISSION_NO_BODY;
     connection->body_left = false;
     enter(connection, PLACE_HEAD);
@@ -206,14 +206,14 @@ static void start_next_request(struct connection *connection) {
 }
 
 /* The answer stands in the output buffer, whole. */
-static void flush_answer(struct connection *connection) {
+static void flush_answer(struct server_connection *connection) {
     connection->exchange = 0;
     enter(connection, PLACE_FLUSHING);
     /* An empty buffer makes no write event; this one comes from the loop, never from in here. */
     bufferevent_trigger(connection->stream, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
 }
 
-static void finish_flush(struct connection *connection) {
+static void finish_flush(struct server_connection *connection) {
     connection->server->open_exchanges--;
     if (!connection->keep_alive || connection->server->draining) {
         linger(connection);
@@ -226,7 +226,7 @@ static void finish_flush(struct connection *connection) {
 
 /* ---- writing ---- */
 
-static struct evbuffer *begin_answer(struct connection *connection, uint32_t status) {
+static struct evbuffer *begin_answer(struct server_connection *connection, uint32_t status) {
     struct evbuffer *out = bufferevent_get_output(connection->stream);
     struct http_server *server = connection->server;
     char date[64];
@@ -248,7 +248,7 @@ static struct evbuffer *begin_answer(struct connection *connection, uint32_t sta
     return out;
 }
 
-static void end_answer_with(struct connection *connection, struct evbuffer *out,
+static void end_answer_with(struct server_connection *connection, struct evbuffer *out,
                             const char *content_type, struct bytes body) {
     evbuffer_add_printf(out,
                         "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n"
@@ -257,7 +257,8 @@ static void end_answer_with(struct connection *connection, struct evbuffer *out,
     if (connection->head.verb != HTTP_VERB_HEAD) evbuffer_add(out, body.data, body.count);
 }
 
-static void write_error(struct connection *connection, uint32_t status, const char *message) {
+static void write_error(struct server_connection *connection, uint32_t status,
+                        const char *message) {
     char body[512];
     int count =
         snprintf(body, sizeof body,
@@ -270,7 +271,7 @@ static void write_error(struct connection *connection, uint32_t status, const ch
 }
 
 /* Answers a request that will not be read to its end. */
-static void refuse(struct connection *connection, uint32_t status, const char *message) {
+static void refuse(struct server_connection *connection, uint32_t status, const char *message) {
     connection->keep_alive = false;
     write_error(connection, status, message);
     forget_request(connection);
@@ -294,7 +295,8 @@ content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing mo
     return hash;
 }
 
-static void answer_with_asset(struct connection *connection, const struct http_asset *asset) {
+static void answer_with_asset(struct server_connection *connection,
+                              const struct http_asset *asset) {
     char tag[32];
     snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", content_hash(asset->content));
     bool known = bytes_equal(connection->head.if_none_match, bytes_of(tag));
@@ -314,7 +316,7 @@ static void answer_with_asset(struct connection *connection, const struct http_a
 }
 
 /* What a browser asks before a page of another site may ask. */
-static void answer_options(struct connection *connection) {
+static void answer_options(struct server_connection *connection) {
     struct evbuffer *out = begin_answer(connection, 204);
     evbuffer_add_printf(out, "Allow: GET, HEAD, POST, OPTIONS\r\n"
                              "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
@@ -324,7 +326,7 @@ static void answer_options(struct connection *connection) {
 }
 
 /* True if the gateway need not know of the request. */
-static bool answer_alone(struct connection *connection) {
+static bool answer_alone(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     const struct http_asset *asset = find_asset(connection->server, head->path);
     if (head->verb == HTTP_VERB_OPTIONS && connection->server->options.allow_origin) {
@@ -342,13 +344,13 @@ static bool answer_alone(struct connection *connection) {
 
 /* ---- handing a request on ---- */
 
-static uint64_t name_exchange(struct connection *connection) {
+static uint64_t name_exchange(struct server_connection *connection) {
     struct http_server *server = connection->server;
     uint64_t serial = ++server->exchange_serial << LISTENER_BITS | server->options.listener;
     return serial << SLOT_BITS | connection->slot;
 }
 
-static struct record_client_request *make_request(struct connection *connection) {
+static struct record_client_request *make_request(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     struct record_client_request fixed = {
         .connection = {name_exchange(connection)},
@@ -378,7 +380,7 @@ static struct record_client_request *make_request(struct connection *connection)
     return request;
 }
 
-static void deliver_request(struct connection *connection) {
+static void deliver_request(struct server_connection *connection) {
     struct http_server *server = connection->server;
     struct record_client_request *request = make_request(connection);
     enum status status = STATUS_FULL;
@@ -394,7 +396,7 @@ static void deliver_request(struct connection *connection) {
 }
 
 /* The request is whole, or as whole as it is wanted. */
-static void handle_request(struct connection *connection) {
+static void handle_request(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     event_del(connection->deadline);
     enter(connection, PLACE_WAITING);
@@ -412,7 +414,7 @@ static void handle_request(struct connection *connection) {
 
 /* True if bytes of its request have come that we have not read yet: it is we who are late, and it
  * is not idle. */
-static bool has_sent_more(const struct connection *connection) {
+static bool has_sent_more(const struct server_connection *connection) {
     int unread = 0;
     bool is_sending = connection->place == PLACE_HEAD || connection->place == PLACE_BODY;
     if (!is_sending || ioctl(bufferevent_getfd(connection->stream), FIONREAD, &unread))
@@ -422,7 +424,7 @@ static bool has_sent_more(const struct connection *connection) {
 }
 
 /* Of all bodies together. Others, of which nothing comes, make way. */
-static bool find_room(struct connection *connection, size_t more) {
+static bool find_room(struct server_connection *connection, size_t more) {
     struct http_server *server = connection->server;
     size_t so_far = connection->body_bytes + more, announced = connection->head.body_bytes;
     while (!evict_clients_has_room(server->bodies_bytes, server->options.bodies_bytes_max, more,
@@ -436,7 +438,7 @@ static bool find_room(struct connection *connection, size_t more) {
     return true;
 }
 
-static bool grow_body(struct connection *connection, size_t bytes) {
+static bool grow_body(struct server_connection *connection, size_t bytes) {
     if (bytes <= connection->body_capacity) return true;
     size_t capacity = connection->body_capacity ? connection->body_capacity * 2 : 4096;
     if (!connection->head.chunked && capacity > connection->head.body_bytes)
@@ -450,7 +452,7 @@ static bool grow_body(struct connection *connection, size_t bytes) {
 }
 
 /* Appends to the body; false when the request has been refused. */
-static bool keep_body(struct connection *connection, struct bytes piece) {
+static bool keep_body(struct server_connection *connection, struct bytes piece) {
     size_t bytes = connection->body_bytes + piece.count;
     if (bytes > connection->server->options.body_bytes_max) {
         refuse(connection, 413, "the request's body is too large");
@@ -487,7 +489,7 @@ static struct http_refusal judge_head(const struct http_server *server,
     return (struct http_refusal){0, NULL};
 }
 
-static enum admission ask_admission(struct connection *connection) {
+static enum admission ask_admission(struct server_connection *connection) {
     const struct http_server_options *options = &connection->server->options;
     if (!options->admit) return ADMISSION_STRANGER;
     struct record_client_request *head = make_request(connection);
@@ -498,7 +500,7 @@ static enum admission ask_admission(struct connection *connection) {
 }
 
 /* How long the body may still take to send a byte, or to come whole; 0: it has taken too long. */
-static uint32_t body_ms_left(const struct connection *connection) {
+static uint32_t body_ms_left(const struct server_connection *connection) {
     int64_t pace_ns = connection->server->options.pace_ms_max * NS_PER_MS;
     int64_t end_ns = client_of(connection)->idle_since_ns + pace_ns, now_ns = clock_now_ns();
     if (end_ns > connection->body_end_ns) end_ns = connection->body_end_ns;
@@ -506,7 +508,7 @@ static uint32_t body_ms_left(const struct connection *connection) {
 }
 
 /* The head has been read: is a body wanted, and is there one? */
-static void begin_body(struct connection *connection) {
+static void begin_body(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     bool has_body = head->chunked || head->body_bytes;
     connection->keep_alive = head->keep_alive;
@@ -523,7 +525,7 @@ static void begin_body(struct connection *connection) {
 }
 
 /* Each of the readers returns true if it got on, false if it waits for bytes or gave up. */
-static bool read_head(struct connection *connection) {
+static bool read_head(struct server_connection *connection) {
     struct http_server *server = connection->server;
     struct evbuffer *in = bufferevent_get_input(connection->stream);
     size_t there = evbuffer_get_length(in);
@@ -560,7 +562,7 @@ static bool read_head(struct connection *connection) {
     return true;
 }
 
-static bool read_chunked_body(struct connection *connection) {
+static bool read_chunked_body(struct server_connection *connection) {
     struct evbuffer *in = bufferevent_get_input(connection->stream);
     while (evbuffer_get_length(in) && !connection->chunks.done) {
         struct evbuffer_iovec run;
@@ -578,7 +580,7 @@ static bool read_chunked_body(struct connection *connection) {
     return connection->chunks.done;
 }
 
-static bool read_plain_body(struct connection *connection) {
+static bool read_plain_body(struct server_connection *connection) {
     struct evbuffer *in = bufferevent_get_input(connection->stream);
     while (connection->body_bytes < connection->head.body_bytes) {
         if (evbuffer_get_length(in) == 0) return false;
@@ -592,14 +594,14 @@ static bool read_plain_body(struct connection *connection) {
     return true;
 }
 
-static bool read_body(struct connection *connection) {
+static bool read_body(struct server_connection *connection) {
     bool whole = connection->body_left || (connection->head.chunked ? read_chunked_body(connection)
                                                                     : read_plain_body(connection));
     if (whole) handle_request(connection);
     return whole;
 }
 
-static void advance(struct connection *connection) {
+static void advance(struct server_connection *connection) {
     bool going = true;
     while (going) {
         if (connection->place == PLACE_HEAD)
@@ -614,7 +616,7 @@ static void advance(struct connection *connection) {
 /* ---- events ---- */
 
 static void on_readable(struct bufferevent *stream, void *context) {
-    struct connection *connection = context;
+    struct server_connection *connection = context;
     if (connection->place == PLACE_LINGERING) {
         struct evbuffer *in = bufferevent_get_input(stream);
         connection->lingered_bytes += evbuffer_get_length(in);
@@ -630,7 +632,7 @@ static void on_readable(struct bufferevent *stream, void *context) {
 
 /* The output buffer has run empty. */
 static void on_written(struct bufferevent *stream, void *context) {
-    struct connection *connection = context;
+    struct server_connection *connection = context;
     if (evbuffer_get_length(bufferevent_get_output(stream))) return;
     if (connection->place == PLACE_FLUSHING)
         finish_flush(connection);
@@ -639,7 +641,7 @@ static void on_written(struct bufferevent *stream, void *context) {
 }
 
 static void on_ended(struct bufferevent *stream, short what, void *context) {
-    struct connection *connection = context;
+    struct server_connection *connection = context;
     bool closed_its_side = (what & BEV_EVENT_EOF) != 0;
     own_ns(connection->server);
     if ((what & BEV_EVENT_TIMEOUT) && connection->stall_ns < connection->server->time.lost_ns) {
@@ -656,7 +658,7 @@ static void on_ended(struct bufferevent *stream, short what, void *context) {
 }
 
 static void on_deadline(evutil_socket_t socket, short what, void *context) {
-    struct connection *connection = context;
+    struct server_connection *connection = context;
     if (!deadline_is_over(connection)) return;
     bool in_request = (connection->place == PLACE_HEAD && connection->head_started) ||
                       connection->place == PLACE_BODY;
@@ -720,7 +722,7 @@ static uint64_t network_of(const struct sockaddr *address) {
 static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
                         struct sockaddr *address, int address_bytes, void *context) {
     struct http_server *server = context;
-    struct connection *connection = calloc(1, sizeof *connection);
+    struct server_connection *connection = calloc(1, sizeof *connection);
     if (!connection) goto no_memory;
     connection->server = server;
     connection->stall_ns = server->time.lost_ns;
@@ -773,7 +775,8 @@ static void on_accept_pause_over(evutil_socket_t socket, short what, void *conte
 
 /* ---- what the gateway says ---- */
 
-static struct connection *find_exchange(struct http_server *server, struct connection_id id) {
+static struct server_connection *find_exchange(struct http_server *server,
+                                               struct connection_id id) {
     uint64_t slot = id.value & ((1u << SLOT_BITS) - 1);
     if (slot >= server->options.connections_max || !server->slots[slot]) return NULL;
     return server->slots[slot]->exchange == id.value ? server->slots[slot] : NULL;
@@ -786,7 +789,7 @@ static void respond(struct http_server *server, const struct record_respond *ans
         [CONTENT_METRICS] = "text/plain; version=0.0.4; charset=utf-8",
         [CONTENT_EVENTS] = "text/event-stream; charset=utf-8",
     };
-    struct connection *connection = find_exchange(server, answer->connection);
+    struct server_connection *connection = find_exchange(server, answer->connection);
     if (!connection) return;
     check(answer->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
     struct evbuffer *out = begin_answer(connection, answer->http_status);
@@ -807,7 +810,7 @@ static void respond(struct http_server *server, const struct record_respond *ans
 }
 
 static void begin_stream(struct http_server *server, const struct record_stream_begin *begin) {
-    struct connection *connection = find_exchange(server, begin->connection);
+    struct server_connection *connection = find_exchange(server, begin->connection);
     if (!connection) return;
     check(connection->place == PLACE_WAITING);
     enter(connection, PLACE_STREAMING);
@@ -825,7 +828,7 @@ static void begin_stream(struct http_server *server, const struct record_stream_
 
 /* Much may come at once: a reader is slow when what waited for it already stays long for a while in
  * which we ran. */
-static bool reads_too_slowly(struct connection *connection, size_t output_bytes) {
+static bool reads_too_slowly(struct server_connection *connection, size_t output_bytes) {
     const struct http_server_options *options = &connection->server->options;
     int64_t now_ns = own_ns(connection->server);
     bool long_now = output_bytes > options->output_bytes_max;
@@ -836,7 +839,7 @@ static bool reads_too_slowly(struct connection *connection, size_t output_bytes)
 }
 
 static void stream_more(struct http_server *server, const struct record_stream_data *data) {
-    struct connection *connection = find_exchange(server, data->connection);
+    struct server_connection *connection = find_exchange(server, data->connection);
     if (!connection || data->data_bytes == 0) return;
     check(connection->place == PLACE_STREAMING);
     struct evbuffer *out = bufferevent_get_output(connection->stream);
@@ -850,7 +853,7 @@ static void stream_more(struct http_server *server, const struct record_stream_d
 }
 
 static void end_stream(struct http_server *server, const struct record_stream_end *end) {
-    struct connection *connection = find_exchange(server, end->connection);
+    struct server_connection *connection = find_exchange(server, end->connection);
     if (!connection) return;
     check(connection->place == PLACE_STREAMING);
     if (connection->chunked_answer)

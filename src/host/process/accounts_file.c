@@ -61,7 +61,7 @@ static const cyaml_schema_value_t file_schema = {
 
 /* ---- what it means ---- */
 
-struct reading {
+struct accounts_reading {
     struct bytes text;
     const char *path;
     const uint8_t *secret;
@@ -73,7 +73,7 @@ struct reading {
 };
 
 /* The line on which the word stands for the last time, from 1. */
-static uint32_t line_of(const struct reading *reading, const char *word) {
+static uint32_t line_of(const struct accounts_reading *reading, const char *word) {
     uint32_t line = 1, found = 1;
     size_t count = strlen(word);
     for (size_t at = 0; at < reading->text.count; at++) {
@@ -85,7 +85,7 @@ static uint32_t line_of(const struct reading *reading, const char *word) {
     return found;
 }
 
-static enum status wrong(const struct reading *reading, const char *word, const char *what,
+static enum status wrong(const struct accounts_reading *reading, const char *word, const char *what,
                          const char *cure) {
     return error_set(reading->error, STATUS_INVALID, "%.200s, line %u: '%.80s' %s; %s",
                      reading->path, line_of(reading, word), word, what, cure);
@@ -119,7 +119,7 @@ static bool read_hex(const char *text, uint8_t *out, size_t count) {
     return true;
 }
 
-static enum status read_key(struct reading *reading, uint32_t account, const char *text) {
+static enum status read_key(struct accounts_reading *reading, uint32_t account, const char *text) {
     struct account_key *key = &reading->keys[reading->key_count];
     size_t word = sizeof DIGEST_WORD - 1;
     key->account = account;
@@ -136,7 +136,8 @@ static enum status read_key(struct reading *reading, uint32_t account, const cha
 }
 
 /* Groups and accounts of one name are different tenants. */
-static struct tenant_salt salt_of(const struct reading *reading, const struct entry *entry) {
+static struct tenant_salt salt_of(const struct accounts_reading *reading,
+                                  const struct entry *entry) {
     char text[16 + LIMIT_ACCOUNT_NAME];
     struct tenant_salt salt;
     int count = snprintf(text, sizeof text, "%s %s", entry->group ? "group" : "account",
@@ -145,7 +146,8 @@ static struct tenant_salt salt_of(const struct reading *reading, const struct en
     return salt;
 }
 
-static enum status read_entry(struct reading *reading, uint32_t number, const struct entry *entry) {
+static enum status read_entry(struct accounts_reading *reading, uint32_t number,
+                              const struct entry *entry) {
     static const char *const cure = "use up to 63 letters, digits, '.', '_' and '-'";
     struct account *account = &reading->accounts[number];
     if (!is_name(entry->name)) return wrong(reading, entry->name, "is no name of an account", cure);
@@ -165,7 +167,7 @@ static enum status read_entry(struct reading *reading, uint32_t number, const st
     return STATUS_OK;
 }
 
-static enum status read_entries(struct reading *reading, const struct entries *entries) {
+static enum status read_entries(struct accounts_reading *reading, const struct entries *entries) {
     uint64_t key_count = 0;
     enum status status = STATUS_OK;
     for (unsigned i = 0; i < entries->account_count; i++)
@@ -205,7 +207,8 @@ enum status accounts_file_parse(struct bytes text, const char *path,
                          "'name' and 'keys' (docs/api.md has an example)",
                          path, complaint.what[0] ? complaint.what : "it names no accounts",
                          complaint.where);
-    struct reading reading = {.text = text, .path = path, .secret = secret, .error = error};
+    struct accounts_reading reading = {
+        .text = text, .path = path, .secret = secret, .error = error};
     enum status status = read_entries(&reading, entries);
     cyaml_free(&settings, &file_schema, entries, 0);
     if (status) {

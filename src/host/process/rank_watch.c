@@ -29,7 +29,7 @@
 #define SIGNS_A_TIMEOUT 20
 #define INTERVAL_NS_MAX ((int64_t)250000000)
 
-enum family { FAMILY_4, FAMILY_6, FAMILY_COUNT };
+enum watch_family { FAMILY_4, FAMILY_6, FAMILY_COUNT };
 
 /* Of this process, for its life: rank 0's, or another's. */
 static struct {
@@ -221,7 +221,7 @@ static void filter(int file, const uint8_t token[RANK_WATCH_TOKEN_BYTES]) {
 }
 
 /* Its port; 0: the machine does not have that family. */
-static in_port_t listen_at(enum family family, bool here_alone) {
+static in_port_t listen_at(enum watch_family family, bool here_alone) {
     struct sockaddr_in any_4 = {.sin_family = AF_INET};
     struct sockaddr_in6 any_6 = {.sin6_family = AF_INET6};
     socklen_t bytes = family == FAMILY_4 ? sizeof any_4 : sizeof any_6;

@@ -46,16 +46,16 @@ enum job_state {
     JOB_GIVEN_UP
 };
 
-struct job;
+struct supervisor_job;
 
 struct held_rank {
-    struct job *job;
+    struct supervisor_job *job;
     struct event *event; /* NULL: it has not signed on, or is on another machine */
     int file;            /* its pidfd */
     bool gone;
 };
 
-struct job {
+struct supervisor_job {
     struct supervisor *supervisor;
     uint32_t number, starts;
     enum job_state state;
@@ -81,13 +81,13 @@ struct supervisor {
     struct supervisor_options options;
     struct private_room room;
     struct event *tick;
-    struct job *jobs; /* [unit_count] */
+    struct supervisor_job *jobs; /* [unit_count] */
     struct supervise_timeout timeout;
     int64_t looked_ns;
     char host[64];
 };
 
-static void enter(struct job *job, enum job_state state) {
+static void enter(struct supervisor_job *job, enum job_state state) {
     job->state = state;
     job->state_ns = clock_now_ns();
 }
@@ -120,7 +120,7 @@ static struct event *hold(struct supervisor *supervisor, int file, event_callbac
     return event;
 }
 
-static enum status launch(struct job *job, struct error *error) {
+static enum status launch(struct supervisor_job *job, struct error *error) {
     struct supervisor *supervisor = job->supervisor;
     const struct supervisor_unit unit = {job->number, job->folder, job->board_path, job->has_role,
                                          job->role};
@@ -153,7 +153,7 @@ static enum status launch(struct job *job, struct error *error) {
     return STATUS_OK;
 }
 
-static void clean(struct job *job) {
+static void clean(struct supervisor_job *job) {
     for (uint32_t i = 0; i < job->watch.rank_count; i++) {
         struct held_rank *rank = &job->ranks[i];
         if (!rank->event) continue;
@@ -172,7 +172,7 @@ static void clean(struct job *job) {
     job->folder[0] = 0;
 }
 
-static void give_up(struct job *job, const struct error *error) {
+static void give_up(struct supervisor_job *job, const struct error *error) {
     struct supervisor *supervisor = job->supervisor;
     enter(job, JOB_GIVEN_UP);
     uint32_t left = 0;
@@ -184,7 +184,7 @@ static void give_up(struct job *job, const struct error *error) {
         supervisor->options.gave_up(supervisor->options.context, error);
 }
 
-static void start(struct job *job) {
+static void start(struct supervisor_job *job) {
     struct error error;
     uint32_t count = job->watch.rank_count;
     memset(job->watch.ranks, 0, count * sizeof *job->watch.ranks);
@@ -201,32 +201,33 @@ static void start(struct job *job) {
 
 /* ---- ending ---- */
 
-static void kill_ranks(struct job *job) {
+static void kill_ranks(struct supervisor_job *job) {
     for (uint32_t i = 0; i < job->watch.rank_count; i++)
         if (job->ranks[i].event && !job->ranks[i].gone)
             pidfd_send_signal(job->ranks[i].file, SIGKILL, NULL, 0);
 }
 
-static void kill_all(struct job *job) {
+static void kill_all(struct supervisor_job *job) {
     kill_ranks(job);
     if (job->pid) kill(job->pid, SIGKILL);
     enter(job, JOB_ENDS);
 }
 
 /* One line has told what is wrong. */
-static void fail(struct job *job) {
+static void fail(struct supervisor_job *job) {
     if (!job->failed_ns) job->failed_ns = clock_now_ns();
     kill_ranks(job);
     enter(job, JOB_FAILS);
 }
 
-static bool all_gone(const struct job *job) {
+static bool all_gone(const struct supervisor_job *job) {
     for (uint32_t i = 0; i < job->watch.rank_count; i++)
         if (job->ranks[i].event && !job->ranks[i].gone) return false;
     return job->pid == 0;
 }
 
-static void say_end(const struct job *job, const struct supervise_next *next, struct error *error) {
+static void say_end(const struct supervisor_job *job, const struct supervise_next *next,
+                    struct error *error) {
     char how[64];
     snprintf(how, sizeof how, "%s %d", WIFEXITED(job->status) ? "status" : "signal",
              WIFEXITED(job->status) ? WEXITSTATUS(job->status) : WTERMSIG(job->status));
@@ -241,7 +242,7 @@ static void say_end(const struct job *job, const struct supervise_next *next, st
                 (double)next->wait_ns * 1e-9);
 }
 
-static void over(struct job *job) {
+static void over(struct supervisor_job *job) {
     struct error error = {""};
     bool by_itself = WIFEXITED(job->status) && WEXITSTATUS(job->status) <= 2;
     struct supervise_end end = {
@@ -261,7 +262,7 @@ static void over(struct job *job) {
 }
 
 /* The child has ended, or a rank has. */
-static void look_at_end(struct job *job) {
+static void look_at_end(struct supervisor_job *job) {
     bool late = clock_now_ns() - job->state_ns > END_NS_MAX;
     if (job->state == JOB_ENDS && late && job->pid == 0)
         fprintf(stderr, "unit %u: a killed rank does not go away; starting without it\n",
@@ -270,7 +271,7 @@ static void look_at_end(struct job *job) {
 }
 
 static void on_child(evutil_socket_t file, short what, void *context) {
-    struct job *job = context;
+    struct supervisor_job *job = context;
     if (waitpid(job->pid, &job->status, WNOHANG) != job->pid) {
         event_add(job->event, NULL);
         return;
@@ -288,7 +289,7 @@ static void on_child(evutil_socket_t file, short what, void *context) {
 
 static void on_rank(evutil_socket_t file, short what, void *context) {
     struct held_rank *rank = context;
-    struct job *job = rank->job;
+    struct supervisor_job *job = rank->job;
     char text[RANK_BOARD_TEXT];
     rank->gone = true;
     if (job->state == JOB_RUNS && job->ready) {
@@ -306,7 +307,7 @@ static void on_rank(evutil_socket_t file, short what, void *context) {
 /* ---- watching ---- */
 
 /* Ranks that have signed the board since. With one rank, it is the child. */
-static void hold_ranks(struct job *job) {
+static void hold_ranks(struct supervisor_job *job) {
     struct supervisor *supervisor = job->supervisor;
     if (job->watch.rank_count == 1) return;
     for (uint32_t i = 0; i < job->watch.rank_count; i++) {
@@ -319,7 +320,7 @@ static void hold_ranks(struct job *job) {
     }
 }
 
-static void look_whether_ready(struct job *job) {
+static void look_whether_ready(struct supervisor_job *job) {
     if (job->ready || atomic_load(&job->board.lines[0].pulse.state) == PULSE_STARTS) return;
     job->ready = true;
     if (job->failed_ns)
@@ -328,7 +329,7 @@ static void look_whether_ready(struct job *job) {
     job->failed_ns = 0;
 }
 
-static void look_for_stuck(struct job *job) {
+static void look_for_stuck(struct supervisor_job *job) {
     struct supervisor *supervisor = job->supervisor;
     char text[RANK_BOARD_TEXT];
     for (uint32_t i = 0; i < job->watch.rank_count; i++) {
@@ -355,7 +356,7 @@ static void look_for_stuck(struct job *job) {
     fail(job);
 }
 
-static void tick_job(struct job *job, bool looks) {
+static void tick_job(struct supervisor_job *job, bool looks) {
     int64_t now_ns = clock_now_ns();
     switch (job->state) {
     case JOB_RUNS:
@@ -402,7 +403,7 @@ static enum status open_jobs(struct supervisor *supervisor) {
     const struct supervisor_options *options = &supervisor->options;
     supervisor->jobs = calloc(options->unit_count, sizeof *supervisor->jobs);
     for (uint32_t i = 0; supervisor->jobs && i < options->unit_count; i++) {
-        struct job *job = &supervisor->jobs[i];
+        struct supervisor_job *job = &supervisor->jobs[i];
         job->supervisor = supervisor;
         job->number = i + 1;
         job->state = JOB_GIVEN_UP;
@@ -449,7 +450,7 @@ void supervisor_start(struct supervisor *supervisor) {
 static bool one_runs(struct supervisor *supervisor) {
     bool runs = false;
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
-        struct job *job = &supervisor->jobs[i];
+        struct supervisor_job *job = &supervisor->jobs[i];
         if (job->pid && waitpid(job->pid, &job->status, WNOHANG) == job->pid) job->pid = 0;
         runs |= job->pid != 0;
     }
@@ -465,7 +466,7 @@ static void wait_for_all(struct supervisor *supervisor, int64_t ns_max) {
 void supervisor_stop(struct supervisor *supervisor) {
     event_del(supervisor->tick);
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
-        struct job *job = &supervisor->jobs[i];
+        struct supervisor_job *job = &supervisor->jobs[i];
         if (!job->pid) continue;
         if (job->state == JOB_RUNS && job->ready) /* mpirun passes SIGUSR2 on, and nothing else */
             kill(job->pid, job->watch.rank_count > 1 ? SIGUSR2 : SIGTERM);
@@ -481,7 +482,7 @@ void supervisor_close(struct supervisor *supervisor) {
         if (supervisor->jobs[i].pid) kill_all(&supervisor->jobs[i]);
     if (supervisor->jobs) wait_for_all(supervisor, END_NS_MAX);
     for (uint32_t i = 0; supervisor->jobs && i < supervisor->options.unit_count; i++) {
-        struct job *job = &supervisor->jobs[i];
+        struct supervisor_job *job = &supervisor->jobs[i];
         if (job->ranks) clean(job);
         free(job->ranks);
         free(job->signs);

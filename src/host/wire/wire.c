@@ -60,10 +60,10 @@ struct farewell {
     char why[248];
 };
 
-enum state { STATE_NONE, STATE_UP, STATE_DROPPED };
+enum wire_state { STATE_NONE, STATE_UP, STATE_DROPPED };
 
-struct peer {
-    enum state state;
+struct wire_peer {
+    enum wire_state state;
     uint32_t number;
     uint8_t id[ID_BYTES]; /* of a side that listens */
     int64_t last_seen_ns;
@@ -78,7 +78,7 @@ struct wire {
     struct event *tick, *reopen;
     struct event *rebind; /* pending: it listens to nobody new for a moment */
     struct file_shortage shortage;
-    struct peer *peers; /* [peer_count]; one that connects has one */
+    struct wire_peer *peers; /* [peer_count]; one that connects has one */
     uint32_t peer_count;
     uint32_t last_number;
     uint32_t monitors; /* so far: a name once used may still be bound */
@@ -91,14 +91,14 @@ struct wire {
 
 /* ---- peers ---- */
 
-static struct peer *find_number(struct wire *wire, uint32_t number) {
+static struct wire_peer *find_number(struct wire *wire, uint32_t number) {
     for (uint32_t i = 0; i < wire->peer_count; i++)
         if (wire->peers[i].number == number && wire->peers[i].state == STATE_UP)
             return &wire->peers[i];
     return NULL;
 }
 
-static struct peer *find_id(struct wire *wire, const uint8_t id[ID_BYTES]) {
+static struct wire_peer *find_id(struct wire *wire, const uint8_t id[ID_BYTES]) {
     for (uint32_t i = 0; i < wire->peer_count; i++)
         if (wire->peers[i].state != STATE_NONE && memcmp(wire->peers[i].id, id, ID_BYTES) == 0)
             return &wire->peers[i];
@@ -106,20 +106,20 @@ static struct peer *find_id(struct wire *wire, const uint8_t id[ID_BYTES]) {
 }
 
 /* NULL: there are as many as there may be. */
-static struct peer *add_peer(struct wire *wire, const uint8_t id[ID_BYTES]) {
+static struct wire_peer *add_peer(struct wire *wire, const uint8_t id[ID_BYTES]) {
     uint32_t at = 0;
     while (at < wire->peer_count && wire->peers[at].state != STATE_NONE)
         at++;
     if (at == WIRE_PEERS_MAX) return NULL;
     if (at == wire->peer_count) wire->peer_count++;
-    wire->peers[at] = (struct peer){.state = STATE_UP, .number = ++wire->last_number};
+    wire->peers[at] = (struct wire_peer){.state = STATE_UP, .number = ++wire->last_number};
     memcpy(wire->peers[at].id, id, ID_BYTES);
     wire->peers[at].last_seen_ns = clock_now_ns();
     return &wire->peers[at];
 }
 
-static void lose(struct wire *wire, struct peer *peer) {
-    enum state before = peer->state;
+static void lose(struct wire *wire, struct wire_peer *peer) {
+    enum wire_state before = peer->state;
     uint32_t number = peer->number;
     peer->state = STATE_NONE;
     if (before == STATE_UP) wire->options.lost(wire->options.context, number);
@@ -158,7 +158,7 @@ static void look_again(struct wire *wire) {
         event_active(wire->socket_event, EV_READ, 0);
 }
 
-static enum status send_bytes(struct wire *wire, const struct peer *peer, const void *data,
+static enum status send_bytes(struct wire *wire, const struct wire_peer *peer, const void *data,
                               size_t bytes) {
     int sent = 0;
     if (!wire->socket || wire->ending) return STATUS_GONE;
@@ -173,12 +173,12 @@ static enum status send_bytes(struct wire *wire, const struct peer *peer, const 
 }
 
 enum status wire_send(struct wire *wire, uint32_t number, const struct record *record) {
-    struct peer *peer = find_number(wire, number);
+    struct wire_peer *peer = find_number(wire, number);
     check(record->bytes <= WIRE_MESSAGE_BYTES_MAX);
     return peer ? send_bytes(wire, peer, record, record->bytes) : STATUS_GONE;
 }
 
-static enum status send_greeting(struct wire *wire, const struct peer *peer) {
+static enum status send_greeting(struct wire *wire, const struct wire_peer *peer) {
     struct greeting greeting = {.greeting_version = GREETING_VERSION,
                                 .record_version = RECORD_VERSION};
     memcpy(greeting.magic, GREETING_MAGIC, sizeof greeting.magic);
@@ -186,7 +186,7 @@ static enum status send_greeting(struct wire *wire, const struct peer *peer) {
     return send_bytes(wire, peer, &greeting, sizeof greeting);
 }
 
-static void drop(struct wire *wire, struct peer *peer, const char *why) {
+static void drop(struct wire *wire, struct wire_peer *peer, const char *why) {
     struct farewell farewell = {.why = ""};
     memcpy(farewell.magic, FAREWELL_MAGIC, sizeof farewell.magic);
     snprintf(farewell.why, sizeof farewell.why, "%s", why);
@@ -199,7 +199,7 @@ static void drop(struct wire *wire, struct peer *peer, const char *why) {
 }
 
 void wire_drop(struct wire *wire, uint32_t number, const char *why) {
-    struct peer *peer = find_number(wire, number);
+    struct wire_peer *peer = find_number(wire, number);
     if (peer) drop(wire, peer, why);
 }
 
@@ -234,7 +234,7 @@ static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t byt
     char text[200];
     if (bytes == 0) return; /* a sign of life of one that was dropped, and forgotten */
     const char *fault = greeting_fault(wire->buffer, bytes, text);
-    struct peer *peer = add_peer(wire, id);
+    struct wire_peer *peer = add_peer(wire, id);
     if (!peer) {
         if (!wire->full_told)
             fprintf(stderr, "%s: %d connections, no more are taken\n", wire->address,
@@ -253,7 +253,7 @@ static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t byt
     }
 }
 
-static void take_record(struct wire *wire, struct peer *peer, size_t bytes) {
+static void take_record(struct wire *wire, struct wire_peer *peer, size_t bytes) {
     const struct record *record = wire->buffer;
     peer->last_seen_ns = clock_now_ns();
     if (bytes == 0) return;
@@ -281,7 +281,7 @@ static bool take_routed(struct wire *wire) {
         parts++;
     }
     if (id_bytes != ID_BYTES || id[0] != 0) return true; /* it named itself, which ours do not */
-    struct peer *peer = find_id(wire, id);
+    struct wire_peer *peer = find_id(wire, id);
     if (!peer)
         take_first(wire, id, parts == 1 ? bytes : 1);
     else if (peer->state == STATE_UP)
@@ -305,7 +305,7 @@ static void leave(struct wire *wire, const char *why, long ms) {
 
 /* One message of a side that connects. False: there is none, or no socket any more. */
 static bool take_single(struct wire *wire) {
-    struct peer *peer = &wire->peers[0];
+    struct wire_peer *peer = &wire->peers[0];
     char text[200];
     int more = 0;
     size_t size = sizeof more;
@@ -335,7 +335,7 @@ static bool take_single(struct wire *wire) {
         return false;
     }
     wire->told = false;
-    *peer = (struct peer){
+    *peer = (struct wire_peer){
         .state = STATE_UP, .number = ++wire->last_number, .last_seen_ns = clock_now_ns()};
     wire->options.joined(wire->options.context, peer->number);
     return true;
@@ -367,7 +367,7 @@ static void look_after_peers(struct wire *wire) {
     int64_t now_ns = clock_now_ns();
     bool takes = wire->options.may_take(wire->options.context);
     for (uint32_t i = 0; i < wire->peer_count; i++) {
-        struct peer *peer = &wire->peers[i];
+        struct wire_peer *peer = &wire->peers[i];
         if (peer->state == STATE_NONE) continue;
         if (!takes) peer->last_seen_ns = now_ns; /* it is us who do not listen */
         if (send_bytes(wire, peer, "", 0) == STATUS_GONE)

@@ -142,14 +142,14 @@ void accounts_charge(struct accounts *accounts, uint32_t account, const struct a
     slot->output_tokens += usage->completion_tokens;
 }
 
-struct family {
+struct accounts_family {
     const char *name, *help;
     size_t offset; /* of a uint64_t in struct account_state */
 };
 
 #define AT(field) offsetof(struct account_state, field)
 
-static const struct family families[] = {
+static const struct accounts_family families[] = {
     {"fathom_account_requests_total", "Requests that were answered, or whose client left.",
      AT(requests)},
     {"fathom_account_refused_total", "Requests beyond what the account may have at the same time.",
@@ -164,7 +164,7 @@ static const struct family families[] = {
 void accounts_write_metrics(struct json_writer *writer, const struct accounts *accounts) {
     char line[256];
     for (size_t i = 0; i < ARRAY_COUNT(families) && accounts->asked_for; i++) {
-        const struct family *family = &families[i];
+        const struct accounts_family *family = &families[i];
         format_text(line, sizeof line, "# HELP %s %s\n# TYPE %s counter\n", family->name,
                     family->help, family->name);
         json_writer_text(writer, line);

@@ -37,25 +37,25 @@ struct delivery_text delivery_flush(struct gateway *gateway, struct request *req
 
 /* ---- in a stream ---- */
 
-struct event { /* arguments of the reply_writers below */
+struct delivery_event { /* arguments of the reply_writers below */
     const struct request *request;
     const struct api_piece *piece;
     const char *finish;
 };
 
 static void write_role(struct json_writer *writer, const void *context) {
-    const struct request *request = ((const struct event *)context)->request;
+    const struct request *request = ((const struct delivery_event *)context)->request;
     api_response_role(writer, &request->asked.answer, request->index,
                       request->asked.mode == TOKEN_STREAM_IN_REASONING);
 }
 
 static void write_delta(struct json_writer *writer, const void *context) {
-    const struct event *event = context;
+    const struct delivery_event *event = context;
     api_response_delta(writer, &event->request->asked.answer, event->request->index, event->piece);
 }
 
 static void write_finish(struct json_writer *writer, const void *context) {
-    const struct event *event = context;
+    const struct delivery_event *event = context;
     api_response_finish(writer, &event->request->asked.answer, event->request->index,
                         event->finish);
 }
@@ -65,14 +65,14 @@ static void write_keep_alive(struct json_writer *writer, const void *context) {
     json_writer_text(writer, API_RESPONSE_KEEP_ALIVE);
 }
 
-static void say(struct gateway *gateway, reply_writer *write, const struct event *event) {
+static void say(struct gateway *gateway, reply_writer *write, const struct delivery_event *event) {
     enum status status = reply_data(gateway, event->request, write, event);
     check(status == STATUS_OK);
 }
 
 static void say_piece(struct gateway *gateway, const struct request *request,
                       const struct api_piece *piece) {
-    struct event event = {.request = request, .piece = piece};
+    struct delivery_event event = {.request = request, .piece = piece};
     bool tokens = piece->tokens && piece->to > piece->from;
     if (piece->text.count || tokens) say(gateway, write_delta, &event);
 }
@@ -85,7 +85,7 @@ static void begin(struct gateway *gateway, struct request *leader) {
 
 void delivery_start(struct gateway *gateway, struct request *request) {
     const struct answer_text *prompt = &request->answered.text;
-    struct event event = {.request = request};
+    struct delivery_event event = {.request = request};
     begin(gateway, request->leader);
     request_keep_alive(gateway, request->leader, MACHINE_NEVER);
     if (request->owed.spoken) return;
@@ -124,18 +124,18 @@ void delivery_say(struct gateway *gateway, const struct request *request,
 void delivery_say_echo(struct gateway *gateway, const struct request *request,
                        const struct token_list *echoed) {
     struct api_piece piece = {.part = TOKEN_STREAM_CONTENT, .echoed = echoed};
-    struct event event = {.request = request, .piece = &piece};
+    struct delivery_event event = {.request = request, .piece = &piece};
     say(gateway, write_delta, &event);
 }
 
 void delivery_say_finish(struct gateway *gateway, const struct request *request,
                          const char *finish) {
-    struct event event = {.request = request, .finish = finish};
+    struct delivery_event event = {.request = request, .finish = finish};
     say(gateway, write_finish, &event);
 }
 
 enum status delivery_keep_alive(struct gateway *gateway, struct request *leader) {
-    struct event event = {.request = leader};
+    struct delivery_event event = {.request = leader};
     size_t room = sizeof(struct record_stream_begin) + sizeof(struct record_stream_data) + 64;
     if (!gateway_can_put(gateway, room)) return STATUS_FULL;
     begin(gateway, leader);

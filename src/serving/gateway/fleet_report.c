@@ -165,19 +165,19 @@ enum status fleet_report(struct gateway *gateway, struct connection_id connectio
 /* ---- orders ---- */
 
 /* What a body asks of a unit. */
-struct order {
+struct fleet_order {
     uint32_t unit; /* its place */
     struct unit_id id;
     struct record_drain drain; /* without its head; or */
     enum unit_role role;
 };
 
-struct order_kind {
+struct fleet_order_kind {
     const char *more;             /* what a body may, or must, name beside the unit */
     const char *const members[4]; /* all that a body may have; NULL behind the last */
-    bool (*read)(const struct gateway *gateway, const struct tree *root, struct order *order,
+    bool (*read)(const struct gateway *gateway, const struct tree *root, struct fleet_order *order,
                  struct api_error *error_out);
-    enum status (*give)(struct gateway *gateway, const struct order *order); /* or FULL */
+    enum status (*give)(struct gateway *gateway, const struct fleet_order *order); /* or FULL */
     void (*write)(struct json_writer *writer, const void *order);
 };
 
@@ -201,7 +201,7 @@ static bool check_members(const struct tree *root, const char *const *members,
 
 /* The body's object and the unit that it names. False: *error_out says what is wrong. */
 static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
-                      const char *more, const struct tree **root_out, struct order *order,
+                      const char *more, const struct tree **root_out, struct fleet_order *order,
                       struct api_error *error_out) {
     struct bytes body = {client_request_body(record), record->body_bytes};
     struct error why;
@@ -227,9 +227,9 @@ static bool read_unit(struct gateway *gateway, const struct record_client_reques
 }
 
 static enum status carry_out(struct gateway *gateway, const struct record_client_request *record,
-                             const struct order_kind *kind) {
+                             const struct fleet_order_kind *kind) {
     struct api_error error;
-    struct order order = {.unit = FLEET_NONE};
+    struct fleet_order order = {.unit = FLEET_NONE};
     const struct tree *root = NULL;
     if (!read_unit(gateway, record, kind->more, &root, &order, &error) ||
         !check_members(root, kind->members, &error) || !kind->read(gateway, root, &order, &error))
@@ -245,7 +245,7 @@ static enum status carry_out(struct gateway *gateway, const struct record_client
 /* ---- draining ---- */
 
 static void write_drained(struct json_writer *writer, const void *context) {
-    const struct order *order = context;
+    const struct fleet_order *order = context;
     write_member(writer, "{\"unit\":", order->id.value);
     if (order->drain.one_rank) write_member(writer, ",\"rank\":", order->drain.rank);
     json_writer_text(writer,
@@ -253,7 +253,7 @@ static void write_drained(struct json_writer *writer, const void *context) {
 }
 
 /* A rank may go if the others have slots for all experts. */
-static bool check_rank(const struct gateway *gateway, const struct order *order,
+static bool check_rank(const struct gateway *gateway, const struct fleet_order *order,
                        struct api_error *error_out) {
     const struct fleet_unit *unit = &gateway->fleet.units[order->unit];
     const struct record_experts *experts = &unit->experts;
@@ -280,8 +280,8 @@ static bool check_rank(const struct gateway *gateway, const struct order *order,
         rebalance_redundancy(&shape, gone));
 }
 
-static bool read_drain(const struct gateway *gateway, const struct tree *root, struct order *order,
-                       struct api_error *error_out) {
+static bool read_drain(const struct gateway *gateway, const struct tree *root,
+                       struct fleet_order *order, struct api_error *error_out) {
     int64_t rank;
     bool back = false;
     if (tree_member(root, "back") && !tree_get_bool(tree_member(root, "back"), &back))
@@ -296,7 +296,7 @@ static bool read_drain(const struct gateway *gateway, const struct tree *root, s
     return check_rank(gateway, order, error_out);
 }
 
-static enum status give_drain(struct gateway *gateway, const struct order *order) {
+static enum status give_drain(struct gateway *gateway, const struct fleet_order *order) {
     if (!outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, order->id, RECORD_DRAIN,
                             &order->drain))
         return STATUS_FULL;
@@ -308,7 +308,7 @@ static enum status give_drain(struct gateway *gateway, const struct order *order
 
 enum status fleet_report_drain(struct gateway *gateway,
                                const struct record_client_request *record) {
-    static const struct order_kind kind = {
+    static const struct fleet_order_kind kind = {
         .more = "or also name a \"rank\" of it, and say whether it is to come \"back\"",
         .members = {"unit", "rank", "back"},
         .read = read_drain,
@@ -320,14 +320,14 @@ enum status fleet_report_drain(struct gateway *gateway,
 /* ---- roles ---- */
 
 static void write_assigned(struct json_writer *writer, const void *context) {
-    const struct order *order = context;
+    const struct fleet_order *order = context;
     write_member(writer, "{\"unit\":", order->id.value);
     write_text_member(writer, ",\"role\":", role_name(order->role));
     json_writer_text(writer, "}");
 }
 
-static bool read_role(const struct gateway *gateway, const struct tree *root, struct order *order,
-                      struct api_error *error_out) {
+static bool read_role(const struct gateway *gateway, const struct tree *root,
+                      struct fleet_order *order, struct api_error *error_out) {
     struct bytes name;
     uint32_t role = 0;
     bool known = tree_get_string(tree_member(root, "role"), &name);
@@ -346,15 +346,15 @@ static bool read_role(const struct gateway *gateway, const struct tree *root, st
     return true;
 }
 
-static enum status give_role(struct gateway *gateway, const struct order *order) {
+static enum status give_role(struct gateway *gateway, const struct fleet_order *order) {
     return dispatch_assign(gateway, order->unit, order->role);
 }
 
 enum status fleet_report_role(struct gateway *gateway, const struct record_client_request *record) {
-    static const struct order_kind kind = {.more = "and its \"role\"",
-                                           .members = {"unit", "role"},
-                                           .read = read_role,
-                                           .give = give_role,
-                                           .write = write_assigned};
+    static const struct fleet_order_kind kind = {.more = "and its \"role\"",
+                                                 .members = {"unit", "role"},
+                                                 .read = read_role,
+                                                 .give = give_role,
+                                                 .write = write_assigned};
     return carry_out(gateway, record, &kind);
 }

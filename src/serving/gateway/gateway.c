@@ -136,7 +136,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
 
 /* ---- HTTP paths ---- */
 
-struct path {
+struct gateway_path {
     struct bytes name;
     enum http_method method;
     enum metrics_endpoint endpoint;
@@ -146,7 +146,7 @@ struct path {
 #define PUBLIC (1u << HTTP_PUBLIC)
 #define ADMIN (1u << HTTP_ADMIN)
 
-static const struct path paths[] = {
+static const struct gateway_path paths[] = {
     {{"/chat/completions", 17}, HTTP_POST, METRICS_CHAT, PUBLIC},
     {{"/completions", 12}, HTTP_POST, METRICS_COMPLETIONS, PUBLIC},
     {{"/models", 7}, HTTP_GET, METRICS_MODELS, PUBLIC},
@@ -158,7 +158,7 @@ static const struct path paths[] = {
 };
 
 /* NULL: no such path. *rest_out: what follows "/models/". */
-static const struct path *find_path(struct bytes text, struct bytes *rest_out) {
+static const struct gateway_path *find_path(struct bytes text, struct bytes *rest_out) {
     *rest_out = BYTES_LITERAL("");
     if (bytes_start_with(text, BYTES_LITERAL("/v1/")))
         text = (struct bytes){text.data + 3, text.count - 3};
@@ -174,12 +174,13 @@ static struct bytes path_of(const struct record_client_request *record) {
     return (struct bytes){client_request_path(record), record->path_bytes};
 }
 
-static bool has_listener(const struct path *path, const struct record_client_request *record) {
+static bool has_listener(const struct gateway_path *path,
+                         const struct record_client_request *record) {
     return (path->listeners & 1u << record->listener) != 0;
 }
 
 static enum status refuse_path(struct gateway *gateway, const struct record_client_request *record,
-                               const struct path *path) {
+                               const struct gateway_path *path) {
     struct api_error error;
     struct bytes text = path_of(record);
     int shown = text.count < 200 ? (int)text.count : 200;
@@ -230,7 +231,7 @@ enum admission gateway_admit(const struct gateway *gateway,
     struct bytes rest;
     struct api_error error;
     uint32_t account;
-    const struct path *path = find_path(path_of(head), &rest);
+    const struct gateway_path *path = find_path(path_of(head), &rest);
     if (!path || !has_listener(path, head)) return ADMISSION_NO_BODY;
     if (head->method != path->method || head->method != HTTP_POST) return ADMISSION_NO_BODY;
     if (!may_ask(gateway, head, path->endpoint, &account, &error)) return ADMISSION_NO_BODY;
@@ -241,7 +242,7 @@ static enum status receive_client_request(struct gateway *gateway,
                                           const struct record_client_request *record,
                                           int64_t now_ns) {
     struct bytes rest;
-    const struct path *path = find_path(path_of(record), &rest);
+    const struct gateway_path *path = find_path(path_of(record), &rest);
     struct api_error error;
     uint32_t account;
     if (!path || !has_listener(path, record) || record->method != path->method)

@@ -15,7 +15,7 @@ static double symmetric(const double *values, uint32_t count, uint32_t k) {
     return sums[k];
 }
 
-struct view {
+struct traffic_view {
     const struct balance_shape *shape;
     const uint64_t *loads;
     const uint16_t *slot_to_expert;
@@ -23,7 +23,8 @@ struct view {
 };
 
 /* What one node serves of each group, as a share of all load. */
-static void serve_node(const struct view *view, uint32_t node, double total, double *served) {
+static void serve_node(const struct traffic_view *view, uint32_t node, double total,
+                       double *served) {
     const struct balance_shape *shape = view->shape;
     uint32_t node_slots = shape->slots / shape->nodes;
     for (uint32_t g = 0; g < shape->groups; g++)
@@ -38,7 +39,7 @@ static void serve_node(const struct view *view, uint32_t node, double total, dou
 void balance_traffic(const struct balance_shape *shape, const struct balance_choice *choice,
                      const uint64_t *loads, const uint16_t *slot_to_expert,
                      struct balance_traffic *traffic_out) {
-    struct view view = {shape, loads, slot_to_expert, {0}};
+    struct traffic_view view = {shape, loads, slot_to_expert, {0}};
     double weights[BALANCE_TRAFFIC_GROUPS_MAX] = {0}, most[BALANCE_TRAFFIC_GROUPS_MAX] = {0};
     double served[BALANCE_TRAFFIC_GROUPS_MAX], kept[BALANCE_TRAFFIC_GROUPS_MAX];
     double total = 0, home = 0, picks = (double)choice->experts / choice->groups;

@@ -12,7 +12,7 @@
 
 #define TOLERANCE 0.02 /* of the best map's largest load, for fewer moves */
 
-struct layer {
+struct rebalance_layer {
     const struct rebalance_shape *shape;
     const uint64_t *loads;
     struct balance_shape left; /* what the balancer sees */
@@ -59,10 +59,10 @@ uint32_t rebalance_redundancy(const struct rebalance_shape *shape, uint32_t mask
     return least > shape->experts ? least - shape->experts : 0;
 }
 
-static void open_layer(struct layer *layer, const struct rebalance_shape *shape,
+static void open_layer(struct rebalance_layer *layer, const struct rebalance_shape *shape,
                        const uint64_t *loads, const bool *masked, void *memory) {
     char *at = memory;
-    *layer = (struct layer){.shape = shape, .loads = loads};
+    *layer = (struct rebalance_layer){.shape = shape, .loads = loads};
     layer->left = shape_of(shape, count_left(shape, masked));
     layer->old = (uint16_t *)(void *)at;
     at += aligned(layer->left.slots * sizeof *layer->old);
@@ -73,7 +73,7 @@ static void open_layer(struct layer *layer, const struct rebalance_shape *shape,
 }
 
 /* The slot whose expert can best spare it. */
-static uint32_t spare_slot(const struct layer *layer) {
+static uint32_t spare_slot(const struct rebalance_layer *layer) {
     uint32_t best = 0;
     for (uint32_t slot = 1; slot < layer->left.slots; slot++)
         if (layer->replicas[layer->old[slot]] > layer->replicas[layer->old[best]]) best = slot;
@@ -81,7 +81,7 @@ static uint32_t spare_slot(const struct layer *layer) {
     return best;
 }
 
-static uint32_t largest_share(const struct layer *layer) {
+static uint32_t largest_share(const struct rebalance_layer *layer) {
     uint32_t best = 0;
     for (uint32_t e = 1; e < layer->shape->experts; e++)
         if (layer->loads[e] / layer->replicas[e] > layer->loads[best] / layer->replicas[best])
@@ -89,13 +89,13 @@ static uint32_t largest_share(const struct layer *layer) {
     return best;
 }
 
-static void put(struct layer *layer, uint32_t slot, uint32_t expert) {
+static void put(struct rebalance_layer *layer, uint32_t slot, uint32_t expert) {
     layer->old[slot] = (uint16_t)expert;
     layer->replicas[expert]++;
 }
 
 /* Fills `old` from the slots of the ranks that are left. */
-static void make_whole(struct layer *layer, const bool *masked, const uint32_t *from) {
+static void make_whole(struct rebalance_layer *layer, const bool *masked, const uint32_t *from) {
     uint32_t room = layer->shape->slots_per_rank, at = 0, expert = 0;
     memset(layer->replicas, 0, layer->shape->experts * sizeof *layer->replicas);
     for (uint32_t rank = 0; rank < layer->shape->ranks; rank++)
@@ -121,7 +121,7 @@ static void make_whole(struct layer *layer, const bool *masked, const uint32_t *
 }
 
 /* The largest rank load of the map as it is, masked ranks and empty slots included. */
-static double largest_load(const struct layer *layer, const uint32_t *from) {
+static double largest_load(const struct rebalance_layer *layer, const uint32_t *from) {
     const struct rebalance_shape *shape = layer->shape;
     uint32_t slots = shape->ranks * shape->slots_per_rank;
     double largest = 0;
@@ -145,7 +145,7 @@ void rebalance_layer(const struct rebalance_shape *shape, const uint64_t *loads,
                      struct rebalance_gain *gain_out) {
     struct balance_options options = {.locality = BALANCE_FREE};
     struct balance_outcome outcome;
-    struct layer layer;
+    struct rebalance_layer layer;
     uint32_t room = shape->slots_per_rank, at = 0, moves;
     double sum = 0;
     check(rebalance_fits(shape, masked));

@@ -7,14 +7,14 @@
 #define GPT2_PATTERN                                                                               \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-struct reader {
+struct splitter_reader {
     struct arena *arena;
     const char *name; /* of the file */
     struct splitter *out;
     struct error *error;
 };
 
-static enum status add_pass(struct reader *reader, struct bytes pattern, bool literal) {
+static enum status add_pass(struct splitter_reader *reader, struct bytes pattern, bool literal) {
     struct splitter *out = reader->out;
     if (out->pass_count == SPLITTER_PASSES_MAX)
         return error_set(reader->error, STATUS_UNSUPPORTED,
@@ -28,13 +28,14 @@ static enum status add_pass(struct reader *reader, struct bytes pattern, bool li
     return status;
 }
 
-static enum status unsupported(struct reader *reader, const char *what, struct bytes value) {
+static enum status unsupported(struct splitter_reader *reader, const char *what,
+                               struct bytes value) {
     return error_set(reader->error, STATUS_UNSUPPORTED,
                      "%s: pre_tokenizer: %s '%.*s' is not supported", reader->name, what,
                      (int)(value.count < 64 ? value.count : 64), value.data);
 }
 
-static enum status read_split(struct reader *reader, const struct tree *step) {
+static enum status read_split(struct splitter_reader *reader, const struct tree *step) {
     struct bytes behavior = {"", 0}, pattern;
     (void)tree_get_string(tree_member(step, "behavior"), &behavior);
     if (!bytes_equal(behavior, BYTES_LITERAL("Isolated")))
@@ -51,7 +52,7 @@ static enum status read_split(struct reader *reader, const struct tree *step) {
                      reader->name);
 }
 
-static enum status read_byte_level(struct reader *reader, const struct tree *step) {
+static enum status read_byte_level(struct splitter_reader *reader, const struct tree *step) {
     bool prefix_space = true, use_regex = true; /* the library's defaults */
     (void)tree_get_bool(tree_member(step, "add_prefix_space"), &prefix_space);
     (void)tree_get_bool(tree_member(step, "use_regex"), &use_regex);
@@ -60,7 +61,7 @@ static enum status read_byte_level(struct reader *reader, const struct tree *ste
     return use_regex ? add_pass(reader, BYTES_LITERAL(GPT2_PATTERN), false) : STATUS_OK;
 }
 
-static enum status read_step(struct reader *reader, const struct tree *step, bool last) {
+static enum status read_step(struct splitter_reader *reader, const struct tree *step, bool last) {
     struct bytes type = {"", 0};
     if (!tree_get_string(tree_member(step, "type"), &type))
         return error_set(reader->error, STATUS_INVALID, "%s: pre_tokenizer: a step has no type",
@@ -83,7 +84,7 @@ static enum status read_step(struct reader *reader, const struct tree *step, boo
 enum status splitter_open(struct arena *arena, const struct tree *pre_tokenizer, const char *name,
                           struct splitter *out, struct error *error) {
     struct splitter splitter = {0};
-    struct reader reader = {arena, name, &splitter, error};
+    struct splitter_reader reader = {arena, name, &splitter, error};
     struct bytes type = {"", 0};
     enum status status = STATUS_OK;
     (void)tree_get_string(tree_member(pre_tokenizer, "type"), &type);

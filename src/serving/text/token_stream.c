@@ -7,7 +7,7 @@
 #define CLOSING_TAG "</think>"
 
 /* Where in the answer the think stage stands. */
-enum place {
+enum stream_place {
     PLACE_START,          /* "<think>" may come */
     PLACE_REASONING_HEAD, /* newlines are dropped */
     PLACE_REASONING,      /* newlines are held back: they may be the last ones */
@@ -101,7 +101,7 @@ static size_t take_start(struct output *output, struct bytes text) {
     return 0;
 }
 
-static size_t take_head(struct output *output, struct bytes text, enum place next) {
+static size_t take_head(struct output *output, struct bytes text, enum stream_place next) {
     size_t count = 0;
     while (count < text.count && text.data[count] == '\n')
         count++;
@@ -140,7 +140,7 @@ static size_t take_reasoning(struct output *output, struct bytes text) {
 static void think(struct output *output, struct bytes text) {
     while (text.count > 0) {
         size_t taken = text.count;
-        switch ((enum place)output->stream->place) {
+        switch ((enum stream_place)output->stream->place) {
         case PLACE_START:
             taken = take_start(output, text);
             break;
@@ -204,7 +204,7 @@ static void watch(void *context, struct bytes text) {
 
 void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
                        const struct stop_strings *stops, enum token_stream_mode mode) {
-    static const enum place places[TOKEN_STREAM_MODE_COUNT] = {
+    static const enum stream_place places[TOKEN_STREAM_MODE_COUNT] = {
         [TOKEN_STREAM_PLAIN] = PLACE_CONTENT,
         [TOKEN_STREAM_MAY_THINK] = PLACE_START,
         [TOKEN_STREAM_IN_REASONING] = PLACE_REASONING_HEAD,

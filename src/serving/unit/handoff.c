@@ -104,7 +104,7 @@ static void go_on(struct unit *unit, struct unit_request *request, int64_t now_n
         return;
     }
     bool one = request_known(request) == request->computed_count + 1;
-    unit_request_go_on(unit, request, one ? REQUEST_DECODE : REQUEST_PREFILL);
+    unit_request_go_on(unit, request, one ? UNIT_REQUEST_DECODE : UNIT_REQUEST_PREFILL);
     account_begins(request, now_ns);
 }
 

@@ -9,8 +9,9 @@ static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
     uint32_t count = 0, answers = 0;
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
-        answers += request->state == REQUEST_DECODE;
-        if (request->state != REQUEST_WAITING && request->state != REQUEST_PREFILL) continue;
+        answers += request->state == UNIT_REQUEST_DECODE;
+        if (request->state != UNIT_REQUEST_WAITING && request->state != UNIT_REQUEST_PREFILL)
+            continue;
         unit->items[count++] = (struct schedule_item){.slot = slot,
                                                       .phase = SCHEDULE_PREFILL,
                                                       .computed_tokens = request->computed_count,

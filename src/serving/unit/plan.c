@@ -53,22 +53,22 @@ static struct schedule_item view_request(const struct unit *unit, uint32_t slot)
     const struct unit_request *request = &unit->requests[slot];
     return (struct schedule_item){
         .slot = slot,
-        .phase = request->state == REQUEST_WAITING   ? SCHEDULE_WAITING
-                 : request->state == REQUEST_PREFILL ? SCHEDULE_PREFILL
-                                                     : SCHEDULE_DECODE,
+        .phase = request->state == UNIT_REQUEST_WAITING   ? SCHEDULE_WAITING
+                 : request->state == UNIT_REQUEST_PREFILL ? SCHEDULE_PREFILL
+                                                          : SCHEDULE_DECODE,
         .priority = request->priority,
         .computed_tokens = request->computed_count,
         .row_end = row_end(request, request->computed_count),
         .known_tokens = request_known(request),
         .generated = is_generated(request, request->computed_count),
-        .unseen = request->state == REQUEST_WAITING,
+        .unseen = request->state == UNIT_REQUEST_WAITING,
         .turn = request->turn,
         .arrival = request->arrival,
     };
 }
 
 static bool request_steps(const struct unit_request *request) {
-    return request->state == REQUEST_WAITING || request_runs(request);
+    return request->state == UNIT_REQUEST_WAITING || request_runs(request);
 }
 
 static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
@@ -378,7 +378,7 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {
-        .rows_max = unit->options.step_rows_max - unit->counts[REQUEST_PARKED],
+        .rows_max = unit->options.step_rows_max - unit->counts[UNIT_REQUEST_PARKED],
         .tokens_max = unit->options.step_tokens_max,
         .chunk_tokens_max = unit->options.chunk_tokens_max,
         .prompt_tokens_max = unit->prompt_tokens_max,

@@ -21,13 +21,13 @@
 
 /* serving/unit/unit_request.h says how one leads to another. From PREFILL on a request runs. */
 enum unit_request_state {
-    REQUEST_FREE,
-    REQUEST_WAITING, /* without pages, for its turn */
-    REQUEST_PARKED,  /* has pages to which blocks are on their way; will need a row */
-    REQUEST_LEAVING, /* has pages that a transfer still uses; ends with it */
-    REQUEST_PREFILL,
-    REQUEST_DECODE,
-    REQUEST_STATE_COUNT
+    UNIT_REQUEST_FREE,
+    UNIT_REQUEST_WAITING, /* without pages, for its turn */
+    UNIT_REQUEST_PARKED,  /* has pages to which blocks are on their way; will need a row */
+    UNIT_REQUEST_LEAVING, /* has pages that a transfer still uses; ends with it */
+    UNIT_REQUEST_PREFILL,
+    UNIT_REQUEST_DECODE,
+    UNIT_REQUEST_STATE_COUNT
 };
 
 struct unit_request {
@@ -93,16 +93,16 @@ struct unit {
     struct prefix_tree tree;
     struct evict_candidate *candidates; /* [page_count] scratch of one eviction */
     struct pool pool;
-    struct map slots;                     /* request id -> slot */
-    struct unit_request *requests;        /* [requests_max] */
-    uint32_t *free_slots;                 /* [counts[REQUEST_FREE]] stack */
-    uint32_t *step_slots;                 /* [step_row_count] of the step in flight, in row order */
-    struct schedule_item *items;          /* [requests_max] scratch of one plan */
-    struct schedule_choice *choices;      /* [requests_max] scratch */
-    uint32_t *order;                      /* [requests_max] scratch */
-    struct decode_running *leavers;       /* [requests_max] scratch of a rank's relief */
-    uint32_t counts[REQUEST_STATE_COUNT]; /* of requests in each state */
-    uint32_t step_row_count;              /* of the step in flight; 0: none */
+    struct map slots;                /* request id -> slot */
+    struct unit_request *requests;   /* [requests_max] */
+    uint32_t *free_slots;            /* [counts[UNIT_REQUEST_FREE]] stack */
+    uint32_t *step_slots;            /* [step_row_count] of the step in flight, in row order */
+    struct schedule_item *items;     /* [requests_max] scratch of one plan */
+    struct schedule_choice *choices; /* [requests_max] scratch */
+    uint32_t *order;                 /* [requests_max] scratch */
+    struct decode_running *leavers;  /* [requests_max] scratch of a rank's relief */
+    uint32_t counts[UNIT_REQUEST_STATE_COUNT]; /* of requests in each state */
+    uint32_t step_row_count;                   /* of the step in flight; 0: none */
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
     struct step_cost cost;      /* learnt from the steps so far */
@@ -134,25 +134,25 @@ static inline struct admit_need request_need(const struct unit_request *request)
 }
 
 static inline bool request_runs(const struct unit_request *request) {
-    return request->state >= REQUEST_PREFILL;
+    return request->state >= UNIT_REQUEST_PREFILL;
 }
 
 static inline uint32_t unit_held_count(const struct unit *unit) {
-    return unit->options.requests_max - unit->counts[REQUEST_FREE];
+    return unit->options.requests_max - unit->counts[UNIT_REQUEST_FREE];
 }
 
 static inline uint32_t unit_running_count(const struct unit *unit) {
-    return unit->counts[REQUEST_PREFILL] + unit->counts[REQUEST_DECODE];
+    return unit->counts[UNIT_REQUEST_PREFILL] + unit->counts[UNIT_REQUEST_DECODE];
 }
 
 /* Requests that wait or run. */
 static inline uint32_t unit_active_count(const struct unit *unit) {
-    return unit->counts[REQUEST_WAITING] + unit_running_count(unit);
+    return unit->counts[UNIT_REQUEST_WAITING] + unit_running_count(unit);
 }
 
 /* Requests with a transfer or a load under way. */
 static inline uint32_t unit_parked_count(const struct unit *unit) {
-    return unit->counts[REQUEST_PARKED] + unit->counts[REQUEST_LEAVING];
+    return unit->counts[UNIT_REQUEST_PARKED] + unit->counts[UNIT_REQUEST_LEAVING];
 }
 
 /* For a request that could start now. */
@@ -160,7 +160,7 @@ static inline struct admit_house unit_rows_and_pages(const struct unit *unit) {
     return (struct admit_house){
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
         .rows_max = unit->options.step_rows_max,
-        .rows_running = unit_running_count(unit) + unit->counts[REQUEST_PARKED],
+        .rows_running = unit_running_count(unit) + unit->counts[UNIT_REQUEST_PARKED],
     };
 }
 

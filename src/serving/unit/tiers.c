@@ -163,7 +163,7 @@ void tiers_found(struct unit *unit, struct unit_request *request,
     if (!tier || tier->finds == 0 || --tier->finds > 0) return;
     uint32_t found = record->blocks < tier->key_count ? record->blocks : tier->key_count;
     if (!request->started) account_found(request, found * KV_BLOCK_TOKENS);
-    if (request->state != REQUEST_WAITING) return;
+    if (request->state != UNIT_REQUEST_WAITING) return;
     unit->plan_wanted = true; /* it waited for this */
     if (tier->ask_due) return;
     tier->found = found;
@@ -174,7 +174,8 @@ void tiers_found(struct unit *unit, struct unit_request *request,
 
 int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct tier_hit *tier = request->tier;
-    if (!tier || request->state != REQUEST_WAITING || unit->options.kv_choice == KV_CHOICE_COMPUTE)
+    if (!tier || request->state != UNIT_REQUEST_WAITING ||
+        unit->options.kv_choice == KV_CHOICE_COMPUTE)
         return 0;
     if (tier->finds == 0) return tier->ask_due ? tier->ask_again_ns : 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return MACHINE_NEVER;
@@ -216,7 +217,7 @@ static uint32_t choose_blocks(struct unit *unit, const struct unit_request *requ
     if (count == 0 || another || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return count;
     struct kv_path_ask ask = {.load = tiers_load_ask(unit, request, hit->block_count, count)};
-    if (unit_running_count(unit) == 0 && unit->counts[REQUEST_WAITING] == 1 && !unit->others)
+    if (unit_running_count(unit) == 0 && unit->counts[UNIT_REQUEST_WAITING] == 1 && !unit->others)
         ask.load.layers = unit->options.kv_load_parts;
     struct kv_path_choice choice = kv_path_choose(&ask);
     if (choice.path == KV_PATH_LOAD) {
@@ -277,7 +278,7 @@ static void join_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = true;
     request->tier->load->in_step = 1;
     request->computed_count += request->tier->asked * KV_BLOCK_TOKENS;
-    unit_request_go_on(unit, request, REQUEST_PREFILL);
+    unit_request_go_on(unit, request, UNIT_REQUEST_PREFILL);
 }
 
 bool tiers_may_wait(const struct unit *unit, const struct unit_request *request, double step_ns) {
@@ -365,7 +366,7 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
     check(request->tier && !request->tier->in_step);
     take_end(unit, request, &record->end);
     unit->plan_wanted = true;
-    unit_request_go_on(unit, request, REQUEST_PREFILL);
+    unit_request_go_on(unit, request, UNIT_REQUEST_PREFILL);
     if (!request->cancelled) account_begins(request, now_ns);
 }
 

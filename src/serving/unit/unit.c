@@ -200,8 +200,8 @@ static struct admit_house house_of(const struct unit *unit) {
         .requests_max = unit->options.requests_max,
         .requests_held = unit_held_count(unit),
         .rows_max = unit->options.step_rows_max,
-        .rows_running = unit_running_count(unit) + unit->counts[REQUEST_PARKED],
-        .waits = unit->counts[REQUEST_WAITING] > 0,
+        .rows_running = unit_running_count(unit) + unit->counts[UNIT_REQUEST_PARKED],
+        .waits = unit->counts[UNIT_REQUEST_WAITING] > 0,
         .draining = unit->draining,
     };
 }
@@ -334,7 +334,7 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
         memcpy(copy->history.tokens, history->tokens, history->count * sizeof *history->tokens);
     }
     copy->node = PREFIX_NONE;
-    copy->state = REQUEST_FREE;
+    copy->state = UNIT_REQUEST_FREE;
     copy->page_count = copy->shared_count = copy->computed_count = 0;
     copy->handoff = NULL;
     copy->tier = NULL;
@@ -539,7 +539,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
 static void put_load(struct unit *unit) {
     struct record_unit_load *load =
         unit_put(unit, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
-    load->requests_waiting = unit->counts[REQUEST_WAITING];
+    load->requests_waiting = unit->counts[UNIT_REQUEST_WAITING];
     load->requests_running = unit_running_count(unit);
     load->pages_free = unit->pages.free_count;
     load->pages_held = unit->pages.held_count;
@@ -634,7 +634,7 @@ void unit_abandon(struct unit *unit) {
 static void end_all(struct unit *unit) {
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         struct unit_request *request = &unit->requests[slot];
-        if (request->state == REQUEST_FREE || request->in_step || tiers_is_loading(request))
+        if (request->state == UNIT_REQUEST_FREE || request->in_step || tiers_is_loading(request))
             continue;
         if (!unit_can_put(unit, answer_bytes(&unit->options))) return;
         handoff_leave(unit, request, FINISH_FAILED);
@@ -720,7 +720,7 @@ uint32_t unit_request_count(const struct unit *unit) {
 static uint32_t step_share(const struct unit *unit, const struct unit_request *request) {
     uint32_t left = request_known(request) - request->computed_count;
     uint32_t share = unit->options.step_tokens_max / 4 * 3;
-    if (request->state != REQUEST_WAITING && request->state != REQUEST_PREFILL) return 0;
+    if (request->state != UNIT_REQUEST_WAITING && request->state != UNIT_REQUEST_PREFILL) return 0;
     return left < share ? left : share;
 }
 
@@ -749,16 +749,17 @@ struct unit_offer unit_offer(const struct unit *unit, const struct predict_lengt
     uint64_t taken = 0, promised = 0;
     struct unit_offer offer = {.requests = unit_held_count(unit),
                                .pages_held = unit->pages.held_count,
-                               .rows = unit_active_count(unit) + unit->counts[REQUEST_PARKED],
+                               .rows = unit_active_count(unit) + unit->counts[UNIT_REQUEST_PARKED],
                                .full_turn = INT64_MAX};
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
-        if (request->state == REQUEST_FREE) continue;
+        if (request->state == UNIT_REQUEST_FREE) continue;
         offer.pages_expected += pages_expected(request, lengths);
-        answers += request->state == REQUEST_DECODE;
-        if (request->state == REQUEST_WAITING)
+        answers += request->state == UNIT_REQUEST_DECODE;
+        if (request->state == UNIT_REQUEST_WAITING)
             promised += admit_start_pages(request_need(request), request_known(request));
-        if (request->state != REQUEST_WAITING && request->state != REQUEST_PREFILL) continue;
+        if (request->state != UNIT_REQUEST_WAITING && request->state != UNIT_REQUEST_PREFILL)
+            continue;
         offer.tokens_ahead += request_known(request) - request->computed_count;
         taken += step_share(unit, request);
     }
@@ -803,12 +804,12 @@ bool unit_step_in_flight(const struct unit *unit) {
 
 static void audit_request(const struct unit *unit, uint32_t slot) {
     const struct unit_request *request = &unit->requests[slot];
-    check(request->page_count == 0 || request->state > REQUEST_WAITING);
+    check(request->page_count == 0 || request->state > UNIT_REQUEST_WAITING);
     check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
     if (request_runs(request)) /* pages_short */
         check(divide_up(request_known(request), KV_BLOCK_TOKENS) <= request->page_count + 1);
     /* the prompt's blocks are here, not yet the answer */
-    uint32_t here = !request_runs(request) && request->state != REQUEST_WAITING;
+    uint32_t here = !request_runs(request) && request->state != UNIT_REQUEST_WAITING;
     check(request->computed_count < request_known(request) + here);
     uint32_t node = request->node;
     for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
@@ -843,7 +844,7 @@ void unit_audit(const struct unit *unit) {
         const struct unit_request *request = &unit->requests[slot];
         in_step += request->in_step;
         leases += request->page_count + handoff_sent_count(request);
-        if (request->state != REQUEST_FREE) audit_request(unit, slot);
+        if (request->state != UNIT_REQUEST_FREE) audit_request(unit, slot);
     }
     check(in_step == unit->step_row_count);
     check(leases + unit->tiers.keep_leases == unit->pages.leases);

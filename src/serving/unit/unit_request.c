@@ -6,8 +6,8 @@
 
 /* States that a load report does not tell apart. */
 static enum unit_request_state reported(enum unit_request_state state) {
-    if (state == REQUEST_LEAVING) return REQUEST_PARKED;
-    return state == REQUEST_DECODE ? REQUEST_PREFILL : state;
+    if (state == UNIT_REQUEST_LEAVING) return UNIT_REQUEST_PARKED;
+    return state == UNIT_REQUEST_DECODE ? UNIT_REQUEST_PREFILL : state;
 }
 
 static void set_state(struct unit *unit, struct unit_request *request,
@@ -33,7 +33,7 @@ void unit_request_open_all(struct unit *unit) {
         unit->free_slots[i] = count - 1 - i;
         arena_open(&unit->requests[i].arena, &unit->pool);
     }
-    unit->counts[REQUEST_FREE] = count;
+    unit->counts[UNIT_REQUEST_FREE] = count;
 }
 
 struct unit_request *unit_request_of(struct unit *unit, struct request_id id) {
@@ -42,8 +42,8 @@ struct unit_request *unit_request_of(struct unit *unit, struct request_id id) {
 }
 
 struct unit_request *unit_request_free(const struct unit *unit) {
-    uint32_t slot = unit->free_slots[unit->counts[REQUEST_FREE] - 1];
-    check(unit->requests[slot].state == REQUEST_FREE);
+    uint32_t slot = unit->free_slots[unit->counts[UNIT_REQUEST_FREE] - 1];
+    check(unit->requests[slot].state == UNIT_REQUEST_FREE);
     return &unit->requests[slot];
 }
 
@@ -54,64 +54,65 @@ void unit_request_clear(struct unit_request *request) {
 }
 
 void unit_request_enter(struct unit *unit, struct unit_request *request, int64_t now_ns) {
-    check(request->state == REQUEST_FREE);
+    check(request->state == UNIT_REQUEST_FREE);
     request->arrival = unit->arrivals++;
     request->waits_since_ns = now_ns;
     map_add(&unit->slots, key_of(request->id), slot_of(unit, request));
-    set_state(unit, request, REQUEST_WAITING);
+    set_state(unit, request, UNIT_REQUEST_WAITING);
     unit->plan_wanted = true;
 }
 
 void unit_request_start(struct unit *unit, struct unit_request *request, int64_t now_ns) {
-    check(request->state == REQUEST_WAITING);
+    check(request->state == UNIT_REQUEST_WAITING);
     pages_attach(unit, request);
     request->fresh = true;
     account_begins(request, now_ns);
-    set_state(unit, request, REQUEST_PREFILL);
+    set_state(unit, request, UNIT_REQUEST_PREFILL);
 }
 
 bool unit_request_park(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
                        uint32_t token_count) {
     uint64_t pages = admit_start_pages(request_need(request), token_count);
     struct admit_house house = unit_rows_and_pages(unit);
-    check(request->state == REQUEST_WAITING);
+    check(request->state == UNIT_REQUEST_WAITING);
     if (admit_start(pages - hit->block_count + hit->unleased_count, &house) != ADMIT_NOW)
         return false;
     pages_attach(unit, request);
     bool claimed = pages_claim(unit, request, (uint32_t)pages);
     check(claimed);
-    set_state(unit, request, REQUEST_PARKED);
+    set_state(unit, request, UNIT_REQUEST_PARKED);
     return true;
 }
 
 void unit_request_go_on(struct unit *unit, struct unit_request *request,
                         enum unit_request_state to) {
-    check(request->state == REQUEST_PARKED && (to == REQUEST_PREFILL || to == REQUEST_DECODE));
+    check(request->state == UNIT_REQUEST_PARKED &&
+          (to == UNIT_REQUEST_PREFILL || to == UNIT_REQUEST_DECODE));
     request->fresh = true;
     set_state(unit, request, to);
 }
 
 void unit_request_park_again(struct unit *unit, struct unit_request *request) {
-    check(request->state == REQUEST_PREFILL);
-    set_state(unit, request, REQUEST_PARKED);
+    check(request->state == UNIT_REQUEST_PREFILL);
+    set_state(unit, request, UNIT_REQUEST_PARKED);
 }
 
 void unit_request_answer(struct unit *unit, struct unit_request *request) {
     check(request_runs(request));
-    set_state(unit, request, REQUEST_DECODE);
+    set_state(unit, request, UNIT_REQUEST_DECODE);
 }
 
 void unit_request_wait_again(struct unit *unit, struct unit_request *request, int64_t now_ns) {
-    check(request->state == REQUEST_PARKED || request_runs(request));
+    check(request->state == UNIT_REQUEST_PARKED || request_runs(request));
     check(!request->in_step);
     pages_release(unit, request);
     request->waits_since_ns = now_ns;
-    set_state(unit, request, REQUEST_WAITING);
+    set_state(unit, request, UNIT_REQUEST_WAITING);
 }
 
 void unit_request_leave(struct unit *unit, struct unit_request *request) {
-    check(request->state != REQUEST_FREE && request->state != REQUEST_LEAVING);
-    set_state(unit, request, REQUEST_LEAVING);
+    check(request->state != UNIT_REQUEST_FREE && request->state != UNIT_REQUEST_LEAVING);
+    set_state(unit, request, UNIT_REQUEST_LEAVING);
 }
 
 void unit_request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
@@ -124,25 +125,25 @@ void unit_request_end(struct unit *unit, struct unit_request *request, enum fini
 }
 
 void unit_request_drop(struct unit *unit, struct unit_request *request) {
-    check(request->state != REQUEST_FREE && !request->in_step);
+    check(request->state != UNIT_REQUEST_FREE && !request->in_step);
     pages_release(unit, request);
     map_remove(&unit->slots, key_of(request->id));
-    set_state(unit, request, REQUEST_FREE);
-    unit->free_slots[unit->counts[REQUEST_FREE] - 1] = slot_of(unit, request);
+    set_state(unit, request, UNIT_REQUEST_FREE);
+    unit->free_slots[unit->counts[UNIT_REQUEST_FREE] - 1] = slot_of(unit, request);
     unit_request_clear(request);
 }
 
 void unit_request_audit(const struct unit *unit) {
-    uint32_t counts[REQUEST_STATE_COUNT] = {0};
+    uint32_t counts[UNIT_REQUEST_STATE_COUNT] = {0};
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         counts[request->state]++;
-        if (request->state != REQUEST_FREE)
+        if (request->state != UNIT_REQUEST_FREE)
             check(map_find(&unit->slots, key_of(request->id)) == slot);
         else
             check(request->arena.run_count == 0 && request->page_count == 0);
     }
-    for (uint32_t state = 0; state < REQUEST_STATE_COUNT; state++)
+    for (uint32_t state = 0; state < UNIT_REQUEST_STATE_COUNT; state++)
         check(counts[state] == unit->counts[state]);
     check(unit->slots.count == unit_held_count(unit));
 }

@@ -55,7 +55,7 @@ static struct unit_request *enter(struct unit *unit, uint64_t id) {
 static void assert_counts(struct unit *unit, uint32_t waiting, uint32_t parked, uint32_t leaving,
                           uint32_t prefill, uint32_t decode) {
     const uint32_t wanted[] = {waiting, parked, leaving, prefill, decode};
-    assert_memory_equal(&unit->counts[REQUEST_WAITING], wanted, sizeof wanted);
+    assert_memory_equal(&unit->counts[UNIT_REQUEST_WAITING], wanted, sizeof wanted);
     assert_int_equal(unit_held_count(unit), waiting + parked + leaving + prefill + decode);
     unit_request_audit(unit);
 }
@@ -102,7 +102,7 @@ static void who_is_parked_holds_its_pages_until_it_waits_again_or_ends(void **st
     assert_int_equal(unit->pages.held_count, request->page_count);
     assert_int_equal(request->page_count, 2);
     was_reported(unit);
-    unit_request_go_on(unit, request, REQUEST_PREFILL);
+    unit_request_go_on(unit, request, UNIT_REQUEST_PREFILL);
     assert_counts(unit, 0, 0, 0, 1, 0);
     unit_request_park_again(unit, request);
     assert_counts(unit, 0, 1, 0, 0, 0);

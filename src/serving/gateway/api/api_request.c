@@ -6,7 +6,7 @@
 #include "base/tree.h"
 #include "base/tree_extent.h"
 
-struct reader {
+struct request_reader {
     struct arena *arena;
     const struct tree *root;
     struct api_error *error;
@@ -14,13 +14,13 @@ struct reader {
 
 /* ---- single fields: an absent one and null are the same ---- */
 
-static bool wrong_type(struct reader *reader, const char *param, const char *expected,
+static bool wrong_type(struct request_reader *reader, const char *param, const char *expected,
                        const struct tree *found) {
     return api_error_set(reader->error, 400, param, "invalid_type", "'%s' must be %s, found %s.",
                          param, expected, tree_kind_name(tree_kind(found)));
 }
 
-static bool out_of_memory(struct reader *reader) {
+static bool out_of_memory(struct request_reader *reader) {
     return api_error_set(reader->error, 413, NULL, "request_too_large",
                          "The request has too many parts to be read. Send a smaller one.");
 }
@@ -30,14 +30,14 @@ static const struct tree *given(const struct tree *object, const char *name) {
     return value && !tree_is_null(value) ? value : NULL;
 }
 
-static bool read_flag(struct reader *reader, const struct tree *object, const char *name,
+static bool read_flag(struct request_reader *reader, const struct tree *object, const char *name,
                       bool *out) {
     const struct tree *value = given(object, name);
     if (!value || tree_get_bool(value, out)) return true;
     return wrong_type(reader, name, "a boolean", value);
 }
 
-static bool read_number(struct reader *reader, const char *name, double low, double high,
+static bool read_number(struct request_reader *reader, const char *name, double low, double high,
                         float *out) {
     const struct tree *value = given(reader->root, name);
     double number;
@@ -50,7 +50,7 @@ static bool read_number(struct reader *reader, const char *name, double low, dou
     return true;
 }
 
-static bool read_within(struct reader *reader, const char *name, int64_t low, int64_t high,
+static bool read_within(struct request_reader *reader, const char *name, int64_t low, int64_t high,
                         uint32_t *out) {
     const struct tree *value = given(reader->root, name);
     int64_t number;
@@ -64,11 +64,12 @@ static bool read_within(struct reader *reader, const char *name, int64_t low, in
     return true;
 }
 
-static bool read_count(struct reader *reader, const char *name, int64_t low, uint32_t *out) {
+static bool read_count(struct request_reader *reader, const char *name, int64_t low,
+                       uint32_t *out) {
     return read_within(reader, name, low, INT32_MAX, out);
 }
 
-static bool read_seed(struct reader *reader, struct api_request *out) {
+static bool read_seed(struct request_reader *reader, struct api_request *out) {
     const struct tree *value = given(reader->root, "seed");
     int64_t seed;
     if (!value) return true;
@@ -79,7 +80,7 @@ static bool read_seed(struct reader *reader, struct api_request *out) {
 }
 
 /* No token at all is an answer only where the prompt itself is asked about. */
-static bool read_length(struct reader *reader, struct api_request *out) {
+static bool read_length(struct request_reader *reader, struct api_request *out) {
     uint32_t absent = UINT32_MAX, length = absent, long_name = absent;
     uint32_t least = out->sampling.flags & SAMPLING_SCORES ? 0 : 1;
     if (!read_count(reader, "max_tokens", least, &length) ||
@@ -95,7 +96,7 @@ static bool read_length(struct reader *reader, struct api_request *out) {
                          out->sampling.min_tokens, length);
 }
 
-static bool read_sampling(struct reader *reader, struct api_request *out) {
+static bool read_sampling(struct request_reader *reader, struct api_request *out) {
     struct sampling *sampling = &out->sampling;
     return read_number(reader, "temperature", 0, 2, &sampling->temperature) &&
            read_number(reader, "top_p", 0, 1, &sampling->top_p) &&
@@ -121,7 +122,7 @@ static bool id_from_text(struct bytes text, uint32_t *out) {
     return number < LIMIT_VOCAB;
 }
 
-static bool read_bias(struct reader *reader, struct bytes name, const struct tree *value,
+static bool read_bias(struct request_reader *reader, struct bytes name, const struct tree *value,
                       struct token_bias *out) {
     double bias;
     if (!id_from_text(name, &out->token))
@@ -137,7 +138,7 @@ static bool read_bias(struct reader *reader, struct bytes name, const struct tre
                          out->token, bias);
 }
 
-static bool read_biases(struct reader *reader, struct api_request *out) {
+static bool read_biases(struct request_reader *reader, struct api_request *out) {
     const struct tree *value = given(reader->root, "logit_bias"), *member;
     struct tree_cursor cursor = {0};
     struct bytes name;
@@ -156,7 +157,7 @@ static bool read_biases(struct reader *reader, struct api_request *out) {
     return true;
 }
 
-static bool read_stop_tokens(struct reader *reader, struct api_request *out) {
+static bool read_stop_tokens(struct request_reader *reader, struct api_request *out) {
     const struct tree *value = given(reader->root, "stop_token_ids");
     if (!value) return true;
     if (tree_kind(value) != TREE_ARRAY)
@@ -187,7 +188,7 @@ static bool read_stop_tokens(struct reader *reader, struct api_request *out) {
 
 /* Chats: "logprobs" is a flag, "top_logprobs" the number of others; completions: "logprobs" is that
  * number. */
-static bool read_logprobs(struct reader *reader, struct api_request *out) {
+static bool read_logprobs(struct request_reader *reader, struct api_request *out) {
     struct sampling *sampling = &out->sampling;
     if (out->endpoint == API_COMPLETIONS) {
         if (!given(reader->root, "logprobs")) return true;
@@ -204,7 +205,7 @@ static bool read_logprobs(struct reader *reader, struct api_request *out) {
                          "'top_logprobs' needs 'logprobs': true.");
 }
 
-static bool read_choices(struct reader *reader, struct api_request *out) {
+static bool read_choices(struct request_reader *reader, struct api_request *out) {
     uint32_t best_of = 0;
     out->choice_count = 1;
     if (!read_within(reader, "n", 1, LIMIT_CHOICES, &out->choice_count) ||
@@ -215,7 +216,7 @@ static bool read_choices(struct reader *reader, struct api_request *out) {
                          "'best_of' must equal 'n': all answers are returned.");
 }
 
-static bool read_echo(struct reader *reader, struct api_request *out) {
+static bool read_echo(struct request_reader *reader, struct api_request *out) {
     if (out->endpoint == API_CHAT) return true;
     if (!read_flag(reader, reader->root, "echo", &out->echo)) return false;
     if (out->echo && (out->sampling.flags & SAMPLING_LOGPROBS))
@@ -251,7 +252,7 @@ static bool is_text(const struct tree *value, const char *expected) {
     return value && tree_get_string(value, &text) && bytes_equal(text, bytes_of(expected));
 }
 
-static bool refuse_unsupported(struct reader *reader) {
+static bool refuse_unsupported(struct request_reader *reader) {
     static const struct {
         const char *name;
         double neutral;
@@ -277,7 +278,8 @@ static bool refuse_unsupported(struct reader *reader) {
 
 /* ---- stop strings and model ---- */
 
-static bool add_stop(struct reader *reader, struct stop_strings *stops, const struct tree *value) {
+static bool add_stop(struct request_reader *reader, struct stop_strings *stops,
+                     const struct tree *value) {
     struct bytes text;
     struct error reason;
     if (!tree_get_string(value, &text))
@@ -287,7 +289,7 @@ static bool add_stop(struct reader *reader, struct stop_strings *stops, const st
     return true;
 }
 
-static bool read_stops(struct reader *reader, struct api_request *out) {
+static bool read_stops(struct request_reader *reader, struct api_request *out) {
     const struct tree *value = given(reader->root, "stop");
     if (!value || (tree_kind(value) == TREE_ARRAY && tree_count(value) == 0)) return true;
     if (tree_kind(value) == TREE_ARRAY && tree_count(value) > LIMIT_STOP_STRINGS)
@@ -303,7 +305,7 @@ static bool read_stops(struct reader *reader, struct api_request *out) {
     return true;
 }
 
-static bool read_model(struct reader *reader, struct bytes served) {
+static bool read_model(struct request_reader *reader, struct bytes served) {
     const struct tree *value = given(reader->root, "model");
     struct bytes name;
     if (!value) return true;
@@ -318,17 +320,17 @@ static bool read_model(struct reader *reader, struct bytes served) {
 
 /* ---- messages ---- */
 
-struct place { /* of what is being read, for messages: "messages[3].content[0].text" */
+struct request_place { /* of what is being read, for messages: "messages[3].content[0].text" */
     char text[64];
 };
 
-static struct place place_of(size_t message, const char *rest) {
-    struct place place;
+static struct request_place place_of(size_t message, const char *rest) {
+    struct request_place place;
     format_text(place.text, sizeof place.text, "messages[%zu]%s", message, rest);
     return place;
 }
 
-static bool read_part(struct reader *reader, const struct tree *part, const char *place,
+static bool read_part(struct request_reader *reader, const struct tree *part, const char *place,
                       struct bytes *out) {
     if (tree_kind(part) != TREE_OBJECT)
         return wrong_type(reader, place, "an array of objects", part);
@@ -342,7 +344,7 @@ static bool read_part(struct reader *reader, const struct tree *part, const char
 }
 
 /* Joins the parts' texts without anything between, as the templates do. */
-static bool read_parts(struct reader *reader, const struct tree *parts, const char *place,
+static bool read_parts(struct request_reader *reader, const struct tree *parts, const char *place,
                        struct bytes *out) {
     size_t total = 0, used = 0;
     struct bytes text;
@@ -361,9 +363,9 @@ static bool read_parts(struct reader *reader, const struct tree *parts, const ch
     return true;
 }
 
-static bool read_content(struct reader *reader, const struct tree *message, size_t index,
+static bool read_content(struct request_reader *reader, const struct tree *message, size_t index,
                          struct chat_message *out) {
-    struct place place = place_of(index, ".content");
+    struct request_place place = place_of(index, ".content");
     const struct tree *value = given(message, "content");
     if (!value) {
         if (out->role == CHAT_ASSISTANT) return true;
@@ -389,11 +391,11 @@ static bool read_tool_call(const struct tree *call, struct chat_tool_call *out) 
 }
 
 /* Calls that an assistant made earlier in the conversation. */
-static bool read_tool_calls(struct reader *reader, const struct tree *message, size_t index,
+static bool read_tool_calls(struct request_reader *reader, const struct tree *message, size_t index,
                             struct chat_message *out) {
     const struct tree *value = given(message, "tool_calls");
     if (!value) return true;
-    struct place place = place_of(index, ".tool_calls");
+    struct request_place place = place_of(index, ".tool_calls");
     if (tree_kind(value) != TREE_ARRAY) return wrong_type(reader, place.text, "an array", value);
     size_t count = tree_count(value);
     struct chat_tool_call *calls = arena_take_zeroed(reader->arena, (count + 1) * sizeof *calls);
@@ -412,9 +414,9 @@ static bool read_tool_calls(struct reader *reader, const struct tree *message, s
     return true;
 }
 
-static bool read_role(struct reader *reader, const struct tree *message, size_t index,
+static bool read_role(struct request_reader *reader, const struct tree *message, size_t index,
                       enum chat_role *out) {
-    struct place place = place_of(index, ".role");
+    struct request_place place = place_of(index, ".role");
     const struct tree *value = given(message, "role");
     struct bytes role;
     if (!value)
@@ -428,9 +430,9 @@ static bool read_role(struct reader *reader, const struct tree *message, size_t 
                          role.count < 50 ? (int)role.count : 50, role.data);
 }
 
-static bool read_message(struct reader *reader, const struct tree *message, size_t index,
+static bool read_message(struct request_reader *reader, const struct tree *message, size_t index,
                          struct chat_message *out) {
-    struct place place = place_of(index, "");
+    struct request_place place = place_of(index, "");
     if (tree_kind(message) != TREE_OBJECT)
         return wrong_type(reader, place.text, "an object", message);
     if (!read_role(reader, message, index, &out->role) ||
@@ -444,7 +446,7 @@ static bool read_message(struct reader *reader, const struct tree *message, size
                          place.text);
 }
 
-static bool read_messages(struct reader *reader, struct api_request *out) {
+static bool read_messages(struct request_reader *reader, struct api_request *out) {
     const struct tree *value = given(reader->root, "messages");
     if (!value)
         return api_error_set(reader->error, 400, "messages", "missing_required_parameter",
@@ -465,7 +467,7 @@ static bool read_messages(struct reader *reader, struct api_request *out) {
 
 /* ---- prompt ---- */
 
-static bool read_prompt_tokens(struct reader *reader, const struct tree *array,
+static bool read_prompt_tokens(struct request_reader *reader, const struct tree *array,
                                struct api_request *out) {
     size_t count = tree_count(array);
     uint32_t *tokens = arena_take(reader->arena, (count + 1) * sizeof *tokens);
@@ -486,7 +488,7 @@ static bool read_prompt_tokens(struct reader *reader, const struct tree *array,
     return true;
 }
 
-static bool read_prompt(struct reader *reader, struct api_request *out) {
+static bool read_prompt(struct request_reader *reader, struct api_request *out) {
     const struct tree *value = given(reader->root, "prompt");
     if (!value)
         return api_error_set(reader->error, 400, "prompt", "missing_required_parameter",
@@ -509,7 +511,7 @@ static bool read_prompt(struct reader *reader, struct api_request *out) {
 
 /* ---- the whole ---- */
 
-static bool read_stream(struct reader *reader, struct api_request *out) {
+static bool read_stream(struct request_reader *reader, struct api_request *out) {
     if (!read_flag(reader, reader->root, "stream", &out->stream)) return false;
     const struct tree *options = given(reader->root, "stream_options");
     if (!options) return true;
@@ -518,7 +520,7 @@ static bool read_stream(struct reader *reader, struct api_request *out) {
     return read_flag(reader, options, "include_usage", &out->include_usage);
 }
 
-static bool read_cache_salt(struct reader *reader, struct api_request *out) {
+static bool read_cache_salt(struct request_reader *reader, struct api_request *out) {
     const struct tree *value = given(reader->root, "cache_salt");
     if (!value || tree_get_string(value, &out->cache_salt)) return true;
     return wrong_type(reader, "cache_salt", "a string", value);
@@ -551,7 +553,7 @@ static bool check_extent(enum api_endpoint endpoint, struct bytes body, uint64_t
 bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct bytes body,
                        const struct api_defaults *defaults, struct api_request *out,
                        struct api_error *error) {
-    struct reader reader = {.arena = arena, .error = error};
+    struct request_reader reader = {.arena = arena, .error = error};
     struct error reason;
     if (!check_extent(endpoint, body, defaults->tokens_max, error)) return false;
     enum status status = tree_parse(arena, body, "request body", &reader.root, &reason);
