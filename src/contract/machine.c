@@ -13,7 +13,8 @@ static void *put_zeros(struct outbox *outbox, size_t bytes) {
     return record;
 }
 
-static void fill(struct record *record, enum record_kind kind, const void *fixed, size_t bytes) {
+static void write_fixed(struct record *record, enum record_kind kind, const void *fixed,
+                        size_t bytes) {
     if (fixed) memcpy(record, fixed, record_fixed_bytes(kind));
     *record = record_head(kind, bytes);
 }
@@ -21,7 +22,7 @@ static void fill(struct record *record, enum record_kind kind, const void *fixed
 void *outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed) {
     size_t bytes = record_bytes(kind, fixed);
     struct record *record = put_zeros(outbox, bytes);
-    if (record) fill(record, kind, fixed, bytes);
+    if (record) write_fixed(record, kind, fixed, bytes);
     return record;
 }
 size_t carried_bytes(enum record_kind inner_kind, const void *inner_fixed) {
@@ -35,7 +36,7 @@ void *outbox_put_carried(struct outbox *outbox, enum record_kind kind, struct un
     struct record_carried head = {.unit = unit, .inner_bytes = (uint32_t)inner_bytes};
     struct record_carried *carried = outbox_put(outbox, kind, &head);
     if (!carried) return NULL;
-    fill(carried_inner(carried), inner_kind, inner_fixed, inner_bytes);
+    write_fixed(carried_inner(carried), inner_kind, inner_fixed, inner_bytes);
     return carried_inner(carried);
 }
 
