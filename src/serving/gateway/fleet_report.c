@@ -1,10 +1,24 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/gateway/fleet_report.h"
-
+/* SPDX-License-Identifier: Apache-2.0
+ * What an operator sees and says of the fleet. GET /debug/fleet:
+ *
+ *   {"units":[{"id","role","state":"joining|serving|draining|silent|refused","model","numerics",
+ *     "ranks":[{"pid","requests_waiting","requests_running","requests_parked","kv_pages":{...}}],
+ *     "requests_bound","requests_waiting","requests_running",
+ *     "kv_pages":{"free","held","cached","total"},"steps_total","last_step_ms",
+ *     "prefill_choices":{reason: times},"decode_choices":{reason: times}}],
+ *    "unit_choices":{reason: times},"queue","requests","resumed_total","role_changes_total",
+ *    "lost_units_total"}
+ *
+ * POST /debug/fleet/drain with {"unit":id}: that unit takes nothing new and finishes what it has;
+ * with "back":true it serves again. With "rank":r the same of one rank.
+ * POST /debug/fleet/role with {"unit":id,"role":"prefill|decode|both"}: what it is used for by
+ * requests to come.
+ */
 #include "base/check.h"
 #include "base/format.h"
 #include "base/tree.h"
 #include "serving/gateway/dispatch.h"
+#include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
 #include "serving/policy/balance_decode.h"
 #include "serving/policy/balance_prefill.h"
@@ -150,15 +164,15 @@ static void write_report(struct json_writer *writer, const void *context) {
     json_writer_text(writer, "}");
 }
 
-static struct reply reply_of(struct connection_id connection) {
-    return (struct reply){.connection = connection,
-                          .endpoint = METRICS_FLEET,
+static struct reply reply_of(const struct endpoint_call *call) {
+    return (struct reply){.connection = call->record->connection,
+                          .endpoint = call->endpoint,
                           .http_status = 200,
                           .content_type = CONTENT_JSON};
 }
 
-enum status fleet_report(struct gateway *gateway, struct connection_id connection) {
-    struct reply reply = reply_of(connection);
+enum status fleet_report(struct gateway *gateway, const struct endpoint_call *call) {
+    struct reply reply = reply_of(call);
     return reply_whole(gateway, &reply, write_report, gateway);
 }
 
@@ -226,15 +240,15 @@ static bool read_unit(struct gateway *gateway, const struct record_client_reques
     return true;
 }
 
-static enum status carry_out(struct gateway *gateway, const struct record_client_request *record,
+static enum status carry_out(struct gateway *gateway, const struct endpoint_call *call,
                              const struct fleet_order_kind *kind) {
     struct api_error error;
     struct fleet_order order = {.unit = FLEET_NONE};
     const struct tree *root = NULL;
-    if (!read_unit(gateway, record, kind->more, &root, &order, &error) ||
+    if (!read_unit(gateway, call->record, kind->more, &root, &order, &error) ||
         !check_members(root, kind->members, &error) || !kind->read(gateway, root, &order, &error))
-        return reply_error(gateway, record->connection, METRICS_FLEET, &error);
-    struct reply reply = reply_of(record->connection);
+        return reply_error(gateway, call->record->connection, call->endpoint, &error);
+    struct reply reply = reply_of(call);
     uint32_t mark = gateway->outbox.used;
     if (kind->give(gateway, &order)) return STATUS_FULL;
     if (!reply_whole(gateway, &reply, kind->write, &order)) return STATUS_OK;
@@ -306,15 +320,14 @@ static enum status give_drain(struct gateway *gateway, const struct fleet_order 
     return STATUS_OK;
 }
 
-enum status fleet_report_drain(struct gateway *gateway,
-                               const struct record_client_request *record) {
+enum status fleet_report_drain(struct gateway *gateway, const struct endpoint_call *call) {
     static const struct fleet_order_kind kind = {
         .more = "or also name a \"rank\" of it, and say whether it is to come \"back\"",
         .members = {"unit", "rank", "back"},
         .read = read_drain,
         .give = give_drain,
         .write = write_drained};
-    return carry_out(gateway, record, &kind);
+    return carry_out(gateway, call, &kind);
 }
 
 /* ---- roles ---- */
@@ -350,11 +363,11 @@ static enum status give_role(struct gateway *gateway, const struct fleet_order *
     return dispatch_assign(gateway, order->unit, order->role);
 }
 
-enum status fleet_report_role(struct gateway *gateway, const struct record_client_request *record) {
+enum status fleet_report_role(struct gateway *gateway, const struct endpoint_call *call) {
     static const struct fleet_order_kind kind = {.more = "and its \"role\"",
                                                  .members = {"unit", "role"},
                                                  .read = read_role,
                                                  .give = give_role,
                                                  .write = write_assigned};
-    return carry_out(gateway, record, &kind);
+    return carry_out(gateway, call, &kind);
 }

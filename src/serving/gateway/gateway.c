@@ -8,13 +8,11 @@
 #include "serving/gateway/delivery.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/ending.h"
-#include "serving/gateway/fleet_report.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/handover.h"
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
 #include "serving/gateway/resume.h"
-#include "serving/gateway/service.h"
 
 /* ---- creation ---- */
 
@@ -134,91 +132,56 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
     return STATUS_OK;
 }
 
-/* ---- HTTP paths ---- */
-
-struct gateway_path {
-    struct bytes name;
-    enum http_method method;
-    enum metrics_endpoint endpoint;
-    uint32_t listeners; /* 1 << each that has it */
-};
-
-#define PUBLIC (1u << HTTP_PUBLIC)
-#define ADMIN (1u << HTTP_ADMIN)
-
-static const struct gateway_path paths[] = {
-    {{"/chat/completions", 17}, HTTP_POST, METRICS_CHAT, PUBLIC},
-    {{"/completions", 12}, HTTP_POST, METRICS_COMPLETIONS, PUBLIC},
-    {{"/models", 7}, HTTP_GET, METRICS_MODELS, PUBLIC},
-    {{"/health", 7}, HTTP_GET, METRICS_HEALTH, PUBLIC | ADMIN},
-    {{"/metrics", 8}, HTTP_GET, METRICS_METRICS, ADMIN},
-    {{"/debug/fleet", 12}, HTTP_GET, METRICS_FLEET, ADMIN},
-    {{"/debug/fleet/drain", 18}, HTTP_POST, METRICS_FLEET, ADMIN},
-    {{"/debug/fleet/role", 17}, HTTP_POST, METRICS_FLEET, ADMIN},
-};
-
-/* NULL: no such path. *rest_out: what follows "/models/". */
-static const struct gateway_path *find_path(struct bytes text, struct bytes *rest_out) {
-    *rest_out = BYTES_LITERAL("");
-    if (bytes_start_with(text, BYTES_LITERAL("/v1/")))
-        text = (struct bytes){text.data + 3, text.count - 3};
-    for (size_t i = 0; i < ARRAY_COUNT(paths); i++)
-        if (bytes_equal(text, paths[i].name)) return &paths[i];
-    struct bytes models = BYTES_LITERAL("/models/");
-    if (!bytes_start_with(text, models) || text.count == models.count) return NULL;
-    *rest_out = (struct bytes){text.data + models.count, text.count - models.count};
-    return &paths[METRICS_MODELS];
-}
+/* ---- requests ---- */
 
 static struct bytes path_of(const struct record_client_request *record) {
     return (struct bytes){client_request_path(record), record->path_bytes};
 }
 
-static bool has_listener(const struct gateway_path *path,
+static bool has_listener(const struct endpoint *endpoint,
                          const struct record_client_request *record) {
-    return (path->listeners & 1u << record->listener) != 0;
+    return (endpoint->listeners & 1u << record->listener) != 0;
 }
 
 static enum status refuse_path(struct gateway *gateway, const struct record_client_request *record,
-                               const struct gateway_path *path) {
+                               const struct endpoint *endpoint) {
     struct api_error error;
     struct bytes text = path_of(record);
     int shown = text.count < 200 ? (int)text.count : 200;
-    bool is_elsewhere = path && !has_listener(path, record);
+    bool is_elsewhere = endpoint && !has_listener(endpoint, record);
     if (is_elsewhere) {
         const char *whose = record->listener == HTTP_PUBLIC ? "operator's listener (--admin-port)"
                                                             : "API's listener";
         api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here: the %s has it.",
                       shown, text.data, whose);
-    } else if (path) {
+    } else if (endpoint) {
         api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' takes %s only.", shown,
-                      text.data, path->method == HTTP_GET ? "GET" : "POST");
-        error.allow = 1u << path->method;
+                      text.data, endpoint->method == HTTP_GET ? "GET" : "POST");
+        error.allow = 1u << endpoint->method;
     } else {
         api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
     }
     return reply_error(gateway, record->connection,
-                       path && !is_elsewhere ? path->endpoint : METRICS_OTHER, &error);
+                       endpoint && !is_elsewhere ? endpoint->number : ENDPOINT_OTHER, &error);
 }
 
 /* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. A
  * body that was left unread is one whose key was not known when its head came. */
 static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
-                    enum metrics_endpoint endpoint, uint32_t *account_out,
+                    const struct endpoint *endpoint, uint32_t *account_out,
                     struct api_error *error) {
     const struct accounts *accounts = &gateway->accounts;
     struct bytes authorization = {client_request_authorization(record),
                                   record->authorization_bytes};
     *account_out = ACCOUNT_NONE;
-    if (!accounts->asked_for || endpoint == METRICS_HEALTH) return true;
+    if (!accounts->asked_for || endpoint->askers == ASKERS_ALL) return true;
     *account_out = accounts_find(accounts, authorization);
     if (*account_out == ACCOUNT_NONE)
         return api_error_set(error, 401, NULL, "invalid_api_key",
                              authorization.count
                                  ? "Incorrect API key provided."
                                  : "No API key provided. Send 'Authorization: Bearer KEY'.");
-    bool whole = endpoint == METRICS_METRICS || endpoint == METRICS_FLEET;
-    if (whole && !accounts->slots[*account_out].is.is_operator)
+    if (endpoint->askers == ASKERS_OPERATORS && !accounts->slots[*account_out].is.is_operator)
         return api_error_set(error, 403, NULL, "forbidden",
                              "This is for operators: the account of this API key is none.");
     if (!record->body_left || record->method != HTTP_POST) return true;
@@ -231,44 +194,30 @@ enum admission gateway_admit(const struct gateway *gateway,
     struct bytes rest;
     struct api_error error;
     uint32_t account;
-    const struct gateway_path *path = find_path(path_of(head), &rest);
-    if (!path || !has_listener(path, head)) return ADMISSION_NO_BODY;
-    if (head->method != path->method || head->method != HTTP_POST) return ADMISSION_NO_BODY;
-    if (!may_ask(gateway, head, path->endpoint, &account, &error)) return ADMISSION_NO_BODY;
+    const struct endpoint *endpoint = endpoint_find(path_of(head), &rest);
+    if (!endpoint || !has_listener(endpoint, head)) return ADMISSION_NO_BODY;
+    if (head->method != endpoint->method || head->method != HTTP_POST) return ADMISSION_NO_BODY;
+    if (!may_ask(gateway, head, endpoint, &account, &error)) return ADMISSION_NO_BODY;
     return gateway->accounts.asked_for ? ADMISSION_KNOWN : ADMISSION_STRANGER;
 }
 
 static enum status receive_client_request(struct gateway *gateway,
                                           const struct record_client_request *record,
                                           int64_t now_ns) {
-    struct bytes rest;
-    const struct gateway_path *path = find_path(path_of(record), &rest);
+    static enum status (*const functions[])(struct gateway *, const struct endpoint_call *) = {
+#define ENDPOINT_ENTRY(number, path, method, listeners, askers, name, function) function,
+        ENDPOINTS(ENDPOINT_ENTRY)
+#undef ENDPOINT_ENTRY
+    };
+    struct endpoint_call call = {.record = record, .now_ns = now_ns};
     struct api_error error;
-    uint32_t account;
-    if (!path || !has_listener(path, record) || record->method != path->method)
-        return refuse_path(gateway, record, path);
-    if (!may_ask(gateway, record, path->endpoint, &account, &error))
-        return reply_error(gateway, record->connection, path->endpoint, &error);
-    switch (path->endpoint) {
-    case METRICS_CHAT:
-        return intake_request(gateway, record, API_CHAT, account, now_ns);
-    case METRICS_COMPLETIONS:
-        return intake_request(gateway, record, API_COMPLETIONS, account, now_ns);
-    case METRICS_MODELS:
-        return service_models(gateway, record->connection, rest);
-    case METRICS_HEALTH:
-        return service_health(gateway, record->connection);
-    case METRICS_METRICS:
-        return service_metrics(gateway, record->connection, now_ns);
-    case METRICS_FLEET:
-        if (path->method == HTTP_GET) return fleet_report(gateway, record->connection);
-        return bytes_equal(path->name, BYTES_LITERAL("/debug/fleet/role"))
-                   ? fleet_report_role(gateway, record)
-                   : fleet_report_drain(gateway, record);
-    default:
-        check(!"a path");
-        return STATUS_INVALID;
-    }
+    const struct endpoint *endpoint = endpoint_find(path_of(record), &call.rest);
+    if (!endpoint || !has_listener(endpoint, record) || record->method != endpoint->method)
+        return refuse_path(gateway, record, endpoint);
+    call.endpoint = endpoint->number;
+    if (!may_ask(gateway, record, endpoint, &call.account, &error))
+        return reply_error(gateway, record->connection, endpoint->number, &error);
+    return functions[endpoint->number](gateway, &call);
 }
 
 /* ---- the machine ---- */

@@ -381,9 +381,11 @@ static struct request *claim(struct gateway *gateway, const struct record_client
     return NULL;
 }
 
-enum status intake_request(struct gateway *gateway, const struct record_client_request *record,
-                           enum api_endpoint endpoint, uint32_t account, int64_t now_ns) {
-    enum metrics_endpoint counted = endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
+static enum status intake(struct gateway *gateway, const struct endpoint_call *call,
+                          enum api_endpoint endpoint) {
+    const struct record_client_request *record = call->record;
+    uint32_t account = call->account;
+    int64_t now_ns = call->now_ns;
     struct bytes body = {client_request_body(record), record->body_bytes};
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
                                     .model_name = gateway->model_name,
@@ -395,21 +397,29 @@ enum status intake_request(struct gateway *gateway, const struct record_client_r
     if (!status &&
         !api_request_parse(&gateway->scratch, endpoint, body, &defaults, &parsed, &error))
         status = STATUS_INVALID;
-    if (status) return reply_error(gateway, record->connection, counted, &error);
+    if (status) return reply_error(gateway, record->connection, call->endpoint, &error);
 
     struct request *request = claim(gateway, record, account, parsed.choice_count, &error);
-    if (!request) return reply_error(gateway, record->connection, counted, &error);
+    if (!request) return reply_error(gateway, record->connection, call->endpoint, &error);
     request->asked.tenant = accounts_tenant(&gateway->accounts, account, parsed.cache_salt);
     request->times.arrived_ns = now_ns;
     status = begin(gateway, record, &parsed, request, now_ns, &error);
     if (status) {
         request_release(gateway, request);
         if (status == STATUS_FULL) return status;
-        return reply_error(gateway, record->connection, counted, &error);
+        return reply_error(gateway, record->connection, call->endpoint, &error);
     }
     if (request->asked.stream)
         request_keep_alive(gateway, request, now_ns + gateway->options.keep_alive_ns);
     return STATUS_OK;
+}
+
+enum status intake_chat(struct gateway *gateway, const struct endpoint_call *call) {
+    return intake(gateway, call, API_CHAT);
+}
+
+enum status intake_completion(struct gateway *gateway, const struct endpoint_call *call) {
+    return intake(gateway, call, API_COMPLETIONS);
 }
 
 /* A keep-alive may have gone out: then the stream has begun. */

@@ -8,9 +8,6 @@
 
 #include "serving/gateway/gateway_state.h"
 
-enum status intake_request(struct gateway *gateway, const struct record_client_request *record,
-                           enum api_endpoint endpoint, uint32_t account, int64_t now_ns) MUST_USE;
-
 enum status intake_tokenized(struct gateway *gateway, const struct record_tokenized *record,
                              int64_t now_ns) MUST_USE;
 

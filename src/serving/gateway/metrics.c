@@ -7,9 +7,9 @@
 static const uint32_t statuses[METRICS_STATUS_COUNT] = {200, 400, 401, 403, 404, 405, 413,
                                                         422, 429, 499, 500, 503, 0 /* any other */};
 
-void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoint,
+void metrics_count_answer(struct metrics *metrics, enum endpoint_number endpoint,
                           uint32_t http_status) {
-    check(endpoint < METRICS_ENDPOINT_COUNT);
+    check(endpoint < ENDPOINT_COUNT);
     uint32_t column = 0;
     while (column < METRICS_STATUS_COUNT - 1 && statuses[column] != http_status)
         column++;
@@ -140,21 +140,15 @@ static void write_histograms(struct json_writer *writer, const struct metrics *m
 }
 
 static void write_answers(struct json_writer *writer, const struct metrics *metrics) {
-    static const char *const endpoints[METRICS_ENDPOINT_COUNT] = {
-        [METRICS_CHAT] = "chat_completions", [METRICS_COMPLETIONS] = "completions",
-        [METRICS_MODELS] = "models",         [METRICS_HEALTH] = "health",
-        [METRICS_METRICS] = "metrics",       [METRICS_FLEET] = "fleet",
-        [METRICS_OTHER] = "other",
-    };
     write_family(writer, "fathom_http_requests_total", "counter",
                  "Answers by endpoint and HTTP status (499: the client left before).");
-    for (uint32_t endpoint = 0; endpoint < METRICS_ENDPOINT_COUNT; endpoint++)
+    for (uint32_t endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
         for (uint32_t i = 0; i < METRICS_STATUS_COUNT; i++) {
             if (metrics->answers[endpoint][i] == 0) continue;
             char name[128];
             format_text(name, sizeof name,
                         "fathom_http_requests_total{endpoint=\"%s\",status=\"%u\"}",
-                        endpoints[endpoint], statuses[i]);
+                        endpoint_name(endpoint), statuses[i]);
             write_sample(writer, name, metrics->answers[endpoint][i]);
         }
 }

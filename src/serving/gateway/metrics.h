@@ -9,24 +9,14 @@
 #include "base/json_writer.h"
 #include "contract/record_unit.h"
 #include "serving/gateway/accounts.h"
+#include "serving/gateway/endpoint.h"
 #include "serving/gateway/fleet.h"
-
-enum metrics_endpoint {
-    METRICS_CHAT,
-    METRICS_COMPLETIONS,
-    METRICS_MODELS,
-    METRICS_HEALTH,
-    METRICS_METRICS,
-    METRICS_FLEET,
-    METRICS_OTHER,
-    METRICS_ENDPOINT_COUNT
-};
 
 /* Each status that the gateway answers with, and 499: the client left before the answer. */
 #define METRICS_STATUS_COUNT 13
 
 struct metrics {
-    uint64_t answers[METRICS_ENDPOINT_COUNT][METRICS_STATUS_COUNT];
+    uint64_t answers[ENDPOINT_COUNT][METRICS_STATUS_COUNT];
     uint64_t prompt_hit_tokens, prompt_miss_tokens, output_tokens; /* of requests that ended */
     uint64_t cancelled;                                            /* by their clients */
     uint64_t ended[FINISH_REASON_COUNT];
@@ -56,7 +46,7 @@ struct metrics_gauges { /* the present moment */
     struct record_unit_load load; /* of all units; zeros before the first */
 };
 
-void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoint,
+void metrics_count_answer(struct metrics *metrics, enum endpoint_number endpoint,
                           uint32_t http_status);
 
 /* Tokens have come for the request. */

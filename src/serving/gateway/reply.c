@@ -51,7 +51,7 @@ static void write_error(struct json_writer *writer, const void *context) {
 }
 
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
-                        enum metrics_endpoint endpoint, const struct api_error *error) {
+                        enum endpoint_number endpoint, const struct api_error *error) {
     struct reply reply = {.connection = connection,
                           .endpoint = endpoint,
                           .http_status = error->http_status,

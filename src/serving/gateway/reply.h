@@ -12,7 +12,7 @@ typedef void reply_writer(struct json_writer *writer, const void *context);
 
 struct reply {
     struct connection_id connection;
-    enum metrics_endpoint endpoint;
+    enum endpoint_number endpoint;
     uint32_t http_status;
     enum content_type content_type;
     uint32_t retry_after_seconds;
@@ -26,7 +26,7 @@ enum status reply_whole(struct gateway *gateway, const struct reply *reply, repl
 
 /* RESPOND with an API error. */
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
-                        enum metrics_endpoint endpoint, const struct api_error *error) MUST_USE;
+                        enum endpoint_number endpoint, const struct api_error *error) MUST_USE;
 
 /* STREAM_BEGIN, and counts the answer. */
 enum status reply_begin(struct gateway *gateway, struct request *leader) MUST_USE;

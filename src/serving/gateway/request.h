@@ -293,8 +293,8 @@ static inline bool request_is_under_way(const struct request *request) {
            request->owed.cause == CAUSE_NONE;
 }
 
-static inline enum metrics_endpoint request_endpoint(const struct request *request) {
-    return request->asked.answer.endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
+static inline enum endpoint_number request_endpoint(const struct request *request) {
+    return request->asked.answer.endpoint == API_CHAT ? ENDPOINT_CHAT : ENDPOINT_COMPLETIONS;
 }
 
 /* Log probabilities of its prompt are still missing. */

@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/gateway/service.h"
-
+/* SPDX-License-Identifier: Apache-2.0
+ * The answers that need no model: /models, /health, /metrics.
+ */
+#include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
 
 static void write_models(struct json_writer *writer, const void *context) {
@@ -13,10 +14,10 @@ static void write_model(struct json_writer *writer, const void *context) {
     api_response_model(writer, gateway->model_name, gateway->options.model_created);
 }
 
-enum status service_models(struct gateway *gateway, struct connection_id connection,
-                           struct bytes name) {
-    struct reply reply = {.connection = connection,
-                          .endpoint = METRICS_MODELS,
+enum status service_models(struct gateway *gateway, const struct endpoint_call *call) {
+    struct bytes name = call->rest;
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
                           .http_status = 200,
                           .content_type = CONTENT_JSON};
     if (name.count == 0) return reply_whole(gateway, &reply, write_models, gateway);
@@ -25,18 +26,18 @@ enum status service_models(struct gateway *gateway, struct connection_id connect
     struct api_error error;
     api_error_set(&error, 404, "model", "model_not_found", "The model '%.*s' does not exist here.",
                   name.count < 100 ? (int)name.count : 100, name.data);
-    return reply_error(gateway, connection, METRICS_MODELS, &error);
+    return reply_error(gateway, reply.connection, reply.endpoint, &error);
 }
 
 static void write_text(struct json_writer *writer, const void *context) {
     json_writer_text(writer, context);
 }
 
-enum status service_health(struct gateway *gateway, struct connection_id connection) {
+enum status service_health(struct gateway *gateway, const struct endpoint_call *call) {
     bool starting = !fleet_serves(&gateway->fleet);
     bool ready = !starting && !gateway->draining;
-    struct reply reply = {.connection = connection,
-                          .endpoint = METRICS_HEALTH,
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
                           .http_status = ready ? 200 : 503,
                           .content_type = CONTENT_JSON};
     return reply_whole(gateway, &reply, write_text,
@@ -55,17 +56,16 @@ static void write_metrics(struct json_writer *writer, const void *context) {
     metrics_write(writer, view->metrics, &view->gauges);
 }
 
-enum status service_metrics(struct gateway *gateway, struct connection_id connection,
-                            int64_t now_ns) {
-    struct reply reply = {.connection = connection,
-                          .endpoint = METRICS_METRICS,
+enum status service_metrics(struct gateway *gateway, const struct endpoint_call *call) {
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
                           .http_status = 200,
                           .content_type = CONTENT_METRICS};
     uint32_t page_count;
     struct record_unit_load load = fleet_sum(&gateway->fleet, &page_count);
     struct metrics_view view = {
         .metrics = &gateway->metrics,
-        .gauges = {.uptime_ns = now_ns - gateway->started_ns,
+        .gauges = {.uptime_ns = call->now_ns - gateway->started_ns,
                    .requests_held = gateway_held_count(gateway),
                    .page_count = page_count,
                    .requests_queued = gateway_queued_count(gateway),

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/endpoint.h"
+
+#include "base/check.h"
+
+static const struct endpoint endpoints[] = {
+#define ENDPOINT_ROW(number, path, method, listeners, askers, name, function)                      \
+    {ENDPOINT_##number, {path, sizeof(path) - 1}, method, listeners, askers},
+    ENDPOINTS(ENDPOINT_ROW)
+#undef ENDPOINT_ROW
+};
+
+const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) {
+    *rest_out = BYTES_LITERAL("");
+    if (bytes_start_with(path, BYTES_LITERAL("/v1/")))
+        path = (struct bytes){path.data + 3, path.count - 3};
+    for (size_t i = 0; i < ARRAY_COUNT(endpoints); i++)
+        if (bytes_equal(path, endpoints[i].path)) return &endpoints[i];
+    struct bytes models = BYTES_LITERAL("/models/");
+    if (!bytes_start_with(path, models) || path.count == models.count) return NULL;
+    *rest_out = (struct bytes){path.data + models.count, path.count - models.count};
+    return &endpoints[ENDPOINT_MODELS];
+}
+
+const char *endpoint_name(enum endpoint_number number) {
+    static const char *const names[ENDPOINT_COUNT] = {
+#define ENDPOINT_NAME(number, path, method, listeners, askers, name, function)                     \
+    [ENDPOINT_##number] = name,
+        ENDPOINTS(ENDPOINT_NAME)
+#undef ENDPOINT_NAME
+            [ENDPOINT_OTHER] = "other",
+    };
+    check(number < ENDPOINT_COUNT);
+    return names[number];
+}

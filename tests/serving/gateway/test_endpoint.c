@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what may be asked for: each endpoint is found by its path, with and without /v1, and by
+ * no other; what operators alone may ask is on their listener alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "serving/gateway/endpoint.h"
+
+#define PATH(number, path, method, listeners, askers, name, function) path,
+static const char *const paths[] = {ENDPOINTS(PATH)};
+
+static void a_path_leads_to_its_endpoint(void **state) {
+    (void)state;
+    struct bytes rest;
+    char text[64];
+    for (uint32_t i = 0; i < ENDPOINT_OTHER; i++) {
+        const struct endpoint *endpoint = endpoint_find(bytes_of(paths[i]), &rest);
+        assert_non_null(endpoint);
+        assert_int_equal(endpoint->number, i);
+        assert_int_equal(rest.count, 0);
+        snprintf(text, sizeof text, "/v1%s", paths[i]);
+        assert_ptr_equal(endpoint_find(bytes_of(text), &rest), endpoint);
+        snprintf(text, sizeof text, "%sx", paths[i]);
+        assert_null(endpoint_find(bytes_of(text), &rest));
+        snprintf(text, sizeof text, "/v2%s", paths[i]);
+        assert_null(endpoint_find(bytes_of(text), &rest));
+    }
+    assert_null(endpoint_find(BYTES_LITERAL(""), &rest));
+    assert_null(endpoint_find(BYTES_LITERAL("/v1/"), &rest));
+}
+
+static void a_model_s_name_stands_behind_its_path(void **state) {
+    (void)state;
+    struct bytes rest;
+    const struct endpoint *endpoint = endpoint_find(BYTES_LITERAL("/v1/models/a/b"), &rest);
+    assert_int_equal(endpoint->number, ENDPOINT_MODELS);
+    assert_true(bytes_equal(rest, BYTES_LITERAL("a/b")));
+    assert_null(endpoint_find(BYTES_LITERAL("/models/"), &rest));
+}
+
+static void what_operators_alone_may_ask_is_not_public(void **state) {
+    (void)state;
+    struct bytes rest;
+    for (uint32_t i = 0; i < ENDPOINT_OTHER; i++) {
+        const struct endpoint *endpoint = endpoint_find(bytes_of(paths[i]), &rest);
+        if (endpoint->askers == ASKERS_OPERATORS)
+            assert_int_equal(endpoint->listeners, ENDPOINT_ADMIN);
+        assert_true(endpoint->listeners != 0);
+    }
+}
+
+static void each_has_a_name_of_its_own_in_the_metrics(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < ENDPOINT_COUNT; i++) {
+        assert_true(strspn(endpoint_name(i), "abcdefghijklmnopqrstuvwxyz_") ==
+                    strlen(endpoint_name(i)));
+        for (uint32_t other = 0; other < i; other++)
+            assert_string_not_equal(endpoint_name(i), endpoint_name(other));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_path_leads_to_its_endpoint),
+        cmocka_unit_test(a_model_s_name_stands_behind_its_path),
+        cmocka_unit_test(what_operators_alone_may_ask_is_not_public),
+        cmocka_unit_test(each_has_a_name_of_its_own_in_the_metrics),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
