@@ -13,8 +13,9 @@ struct exchange_span {
     uint64_t bytes;
 };
 
+/* What the functions of exchange.h do, for one way of carrying. */
 struct carrier {
-    bool carries;
+    bool carries; /* tokens leave this rank: transfers take time, and are timed */
     void (*close)(struct exchange *exchange);
     void (*dispatch_begin)(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
                            uint32_t tokens, const char *activations);
@@ -22,7 +23,7 @@ struct carrier {
     char *(*result)(struct exchange *exchange, uint32_t row);
     void (*combine_begin)(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
     void (*combine_finish)(struct exchange *exchange, struct exchange_returned *returned_out);
-    void (*progress)(struct exchange *exchange);
+    void (*progress)(struct exchange *exchange); /* NULL: it needs none */
     /* The rest is called only if the carrier carries. */
     bool (*arrived)(struct exchange *exchange); /* true: the next finish has nothing to wait for */
     /* Tells all ranks that were just sent something when it leaves. When what came here has left

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each call goes to the carrier that was opened. What is carried is timed here, and slowed down if
- * the link is to be slow.
+ * Each call goes to the carrier that was opened. What is carried is timed here. Where each rank is
+ * to have a link of a given rate and latency (struct exchange_link), transfers are held back until
+ * such a link would have brought them.
  */
 #include "compute/exchange/carrier.h"
 
@@ -32,7 +33,7 @@ static void begin_transfer(const struct exchange *exchange, struct exchange_tran
                                            .bytes_received = exchange->counts.bytes_received};
 }
 
-/* What was just sent takes the slow link once all that was sent before has left. */
+/* What was just sent occupies the rank's link once all that was sent before has left. */
 static void take_link(struct exchange *exchange, uint64_t bytes_before) {
     if (!exchange->carrier->carries || !exchange_is_slow(exchange)) return;
     uint64_t bytes = exchange->counts.bytes_sent - bytes_before;

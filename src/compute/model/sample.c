@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "compute/kernels/kernels.h"
 
+/* Logits with an order: NaN comes last, infinities are the largest finite numbers. */
 static float clean(float logit) {
     if (logit != logit) return -FLT_MAX;
     return fminf(fmaxf(logit, -FLT_MAX), FLT_MAX);
@@ -99,7 +100,7 @@ uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling
             take_first(logits, heap, vocab - count);
             kept += (double)weights[heap[vocab - 1 - count++]];
         }
-        if (top_p == 1.0) return count ? heap[vocab - count] : best;
+        if (top_p == 1.0) return count ? heap[vocab - count] : best; /* the last one taken */
     }
     double target = uniform * kept, sum = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -15,14 +15,15 @@
 #include "base/clock.h"
 #include "host/storage/kv_store_others.h"
 
-#define KEEPS_AT_ONCE 2
-#define TRY_AGAIN_NS 10000000000
-#define COMPACT_NS 30000000000
-#define TASKS_FOR_READS 32
-#define WRITE_SAVED_S 0.25
+#define KEEPS_AT_ONCE 2          /* blocks copied before the thread looks at its reads again */
+#define TRY_AGAIN_NS 10000000000 /* after a write that failed */
+#define COMPACT_NS 30000000000   /* between two looks for a sparse segment */
+#define TASKS_FOR_READS 32       /* writes leave so many free */
+#define WRITE_SAVED_S 0.25       /* of the write rate that an idle time may save up */
 
 /* ---- taking in ---- */
 
+/* The frame waits to be written: in front of all others (`first`), or behind them. */
 static void queue_frame(struct kv_store *store, uint32_t index, bool first) {
     struct kv_frame *frame = &store->frames[index];
     frame->state = FRAME_DIRTY;
@@ -59,6 +60,8 @@ static void settle_frame(struct kv_store *store, uint32_t index, bool written) {
     pthread_mutex_unlock(&store->lock);
 }
 
+/* Copies the caller's block into a frame and queues it, unless the store knows the block already or
+ * has no room. */
 static void take_in(struct kv_store *store, const struct kv_keep_ask *keep) {
     bool known = store_index_find(&store->index, &keep->key) != STORE_NONE;
     bool off = store->writing == WRITING_OFF && !store->options.host_bytes;
@@ -121,6 +124,7 @@ static void rank_end(struct ranking *ranking) {
     free(ranking->order);
 }
 
+/* A name is the first half of a key, by which the index finds. */
 static uint32_t block_named(const struct store_index *index, struct store_name name) {
     struct block_key key = {{0}};
     memcpy(key.bytes, &name, sizeof name);
@@ -194,7 +198,7 @@ static bool give_up(struct kv_store *store, const struct ranking *ranking, uint3
     store->stats.removed_segments++;
     for (uint32_t i = 0; i < moving->count; i++) {
         names[i] = store->index.blocks[moving->blocks[i]].name;
-        store->index.blocks[moving->blocks[i]].segment = KV_SEGMENTS_MAX; /* set apart */
+        store->index.blocks[moving->blocks[i]].segment = KV_SEGMENTS_MAX; /* not dropped below */
     }
     store_index_drop_segment(&store->index, segment);
     for (uint32_t i = 0; i < moving->count; i++)
@@ -279,6 +283,7 @@ void kv_store_feed_moves(struct kv_store *store) {
     if (moving->segment != STORE_NONE && !moving->in_flight) kv_store_stop_moving(store);
 }
 
+/* True if header and all slices have the checksums that they were written with. */
 static bool block_sound(const struct kv_store *store, const char *memory) {
     const struct store_shape *shape = &store->options.shape;
     if (store_format_judge(memory, shape, NULL) != STORE_SOUND) return false;
