@@ -121,11 +121,10 @@ def fill_disk(fleet):
     """A file takes all that is left; or no file may grow any more, where the storage is on no file system of its
     own."""
     if os.path.ismount(fleet.folder):
-        with open(os.path.join(fleet.folder, BALLAST), "r+b") as file:
+        with open(os.path.join(fleet.folder, BALLAST), "r+b", buffering=0) as file:  # nothing is left for the end
             try:
                 while True:
                     file.write(bytes(1 << 16))
-                    file.flush()
             except OSError:
                 pass
         return
