@@ -10,17 +10,19 @@
 #include "base/tree.h"
 #include "serving/policy/balance_experts.h"
 
+/* A JSON array of rows, each an array of as many numbers. */
 struct eplb_table {
-    const char *name;
+    const char *name; /* of the text, for messages */
     const struct tree *rows;
-    uint32_t row_count, column_count;
-    const char *row, *column; /* what they are: "layer", "expert" */
+    uint32_t row_count, column_count;   /* as read_shape found them */
+    const char *row_noun, *column_noun; /* for messages: "layer", "expert" */
 };
 
-/* A tree of the text in memory to free. */
+/* Parses the text; the tree lies in *memory_out, which the caller frees. */
 static enum status parse_tree(struct bytes text, const char *name, void **memory_out,
                               const struct tree **root_out, struct error *error) {
-    size_t bytes = text.count * 64 + 65536; /* "1," is a number of 2 bytes */
+    size_t bytes = text.count * 64 + 65536; /* 128 for "1,": a number and its places in an array
+                                             * that has grown, none of which is freed */
     void *memory = malloc(bytes);
     struct arena arena;
     if (!memory) return error_set(error, STATUS_NO_MEMORY, "%s: no memory to read it", name);
@@ -33,38 +35,40 @@ static enum status parse_tree(struct bytes text, const char *name, void **memory
     return status;
 }
 
-/* Every row is an array as long as the first. */
-static enum status measure(struct eplb_table *table, uint32_t rows_max, uint32_t columns_max,
-                           struct error *error) {
+/* Sets the table's counts, 1..rows_max and 1..columns_max. INVALID unless every row is an array as
+ * long as the first; the values are not looked at. */
+static enum status read_shape(struct eplb_table *table, uint32_t rows_max, uint32_t columns_max,
+                              struct error *error) {
     size_t rows = tree_count(table->rows), columns = tree_count(tree_at(table->rows, 0));
     if (!rows || rows > rows_max)
         return error_set(error, STATUS_INVALID,
                          "%s: expected an array of 1 to %u %ss, each an array of numbers, found "
                          "%s of %zu",
-                         table->name, rows_max, table->row, tree_kind_name(tree_kind(table->rows)),
-                         rows);
+                         table->name, rows_max, table->row_noun,
+                         tree_kind_name(tree_kind(table->rows)), rows);
     for (size_t i = 0; i < rows; i++) {
         const struct tree *row = tree_at(table->rows, i);
         if (tree_kind(row) != TREE_ARRAY)
             return error_set(error, STATUS_INVALID,
                              "%s: %s %zu: expected an array of one number for each %s, found %s",
-                             table->name, table->row, i, table->column,
+                             table->name, table->row_noun, i, table->column_noun,
                              tree_kind_name(tree_kind(row)));
         if (tree_count(row) != columns)
             return error_set(error, STATUS_INVALID,
                              "%s: %s %zu has %zu %ss, %s 0 has %zu: all must have as many",
-                             table->name, table->row, i, tree_count(row), table->column, table->row,
-                             columns);
+                             table->name, table->row_noun, i, tree_count(row), table->column_noun,
+                             table->row_noun, columns);
     }
     if (!columns || columns > columns_max)
         return error_set(error, STATUS_INVALID, "%s: expected 1 to %u %ss in a %s, found %zu",
-                         table->name, columns_max, table->column, table->row, columns);
+                         table->name, columns_max, table->column_noun, table->row_noun, columns);
     table->row_count = (uint32_t)rows;
     table->column_count = (uint32_t)columns;
     return STATUS_OK;
 }
 
-static enum status read_layer(const struct eplb_table *table, uint32_t layer, uint64_t *loads,
+/* Reads loads[experts] of a layer, scaled by a power of 2 so that the largest has 53 bits. */
+static enum status read_loads(const struct eplb_table *table, uint32_t layer, uint64_t *loads,
                               struct error *error) {
     const struct tree *row = tree_at(table->rows, layer);
     double most = 0;
@@ -81,11 +85,11 @@ static enum status read_layer(const struct eplb_table *table, uint32_t layer, ui
                              table->name, layer, e, value);
         if (value > most) most = value;
     }
-    frexp(most, &exponent); /* most < 2^exponent: LIMIT_EXPERTS loads of 53 bits sum below 2^64 */
+    frexp(most, &exponent); /* most < 2^exponent */
     for (uint32_t e = 0; e < table->column_count; e++) {
         double value = 0;
         tree_get_number(tree_at(row, e), &value);
-        loads[e] = (uint64_t)ldexp(value, 53 - exponent);
+        loads[e] = (uint64_t)ldexp(value, 53 - exponent); /* LIMIT_EXPERTS sum below 2^64 */
     }
     return STATUS_OK;
 }
@@ -94,16 +98,16 @@ enum status eplb_load_parse(struct bytes text, const char *name, struct eplb_loa
                             struct error *error) {
     void *memory;
     uint64_t *loads = NULL;
-    struct eplb_table table = {.name = name, .row = "layer", .column = "expert"};
+    struct eplb_table table = {.name = name, .row_noun = "layer", .column_noun = "expert"};
     enum status status = parse_tree(text, name, &memory, &table.rows, error);
     if (status != STATUS_OK) return status;
-    status = measure(&table, LIMIT_LAYERS, LIMIT_EXPERTS, error);
+    status = read_shape(&table, LIMIT_LAYERS, LIMIT_EXPERTS, error);
     if (status == STATUS_OK) {
         loads = calloc((size_t)table.row_count * table.column_count, sizeof *loads);
         if (!loads) status = error_set(error, STATUS_NO_MEMORY, "%s: no memory for loads", name);
     }
     for (uint32_t i = 0; status == STATUS_OK && i < table.row_count; i++)
-        status = read_layer(&table, i, loads + (size_t)i * table.column_count, error);
+        status = read_loads(&table, i, loads + (size_t)i * table.column_count, error);
     if (status == STATUS_OK)
         *out = (struct eplb_load){table.row_count, table.column_count, loads};
     else
@@ -112,6 +116,7 @@ enum status eplb_load_parse(struct bytes text, const char *name, struct eplb_loa
     return status;
 }
 
+/* Reads slots[slot], the expert of each slot of a layer. */
 static enum status read_slots(const struct eplb_table *table, uint32_t layer, uint16_t *slots,
                               struct error *error) {
     const struct tree *row = tree_at(table->rows, layer);
@@ -133,7 +138,7 @@ enum status eplb_load_parse_placement(struct bytes text, const char *name,
     void *memory;
     uint16_t *slots = NULL;
     const struct tree *root;
-    struct eplb_table table = {.name = name, .row = "layer", .column = "slot"};
+    struct eplb_table table = {.name = name, .row_noun = "layer", .column_noun = "slot"};
     enum status status = parse_tree(text, name, &memory, &root, error);
     if (status != STATUS_OK) return status;
     table.rows = tree_member(root, "slot_to_expert");
@@ -142,7 +147,7 @@ enum status eplb_load_parse_placement(struct bytes text, const char *name,
                            "%s: expected what `fathom eplb --json` prints, an object with "
                            "\"slot_to_expert\"",
                            name);
-    if (status == STATUS_OK) status = measure(&table, LIMIT_LAYERS, BALANCE_SLOTS_MAX, error);
+    if (status == STATUS_OK) status = read_shape(&table, LIMIT_LAYERS, BALANCE_SLOTS_MAX, error);
     if (status == STATUS_OK) {
         slots = calloc((size_t)table.row_count * table.column_count, sizeof *slots);
         if (!slots) status = error_set(error, STATUS_NO_MEMORY, "%s: no memory for slots", name);

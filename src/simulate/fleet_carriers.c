@@ -285,7 +285,8 @@ static void send_finish(struct fleet_carriers *carriers, struct fleet_place plac
                         struct transfer_ticket ticket, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     struct fleet_link_event event = {.kind = LINK_EVENT_FINISH, .ticket = ticket};
-    if (!transfer_ledger_close(&carrier->ledger, ticket, &event.link, &event.slice_count)) return;
+    if (!transfer_ledger_finish_sending(&carrier->ledger, ticket, &event.link, &event.slice_count))
+        return;
     struct fleet_link *link = link_of(carriers, event.link);
     if (!link || link->broken) return;
     event.at = link->to;
@@ -556,7 +557,7 @@ void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns) {
         for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
             const struct fleet_carrier *carrier = &carriers->places[unit][rank];
             if (!carrier->up || carrier->dead || stands_still(carriers, unit, now_ns)) continue;
-            if (carrier->ledger.open_count == 0) continue;
+            if (carrier->ledger.used_count == 0) continue;
             tend(carriers, (struct fleet_place){(uint8_t)unit, (uint8_t)rank, carrier->life},
                  now_ns);
         }
@@ -568,7 +569,7 @@ int64_t fleet_carriers_next_ns(const struct fleet_carriers *carriers) {
     for (uint32_t unit = 0; unit < FLEET_UNITS_MAX; unit++)
         for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
             const struct fleet_carrier *carrier = &carriers->places[unit][rank];
-            if (!carrier->up || carrier->dead || carrier->ledger.open_count == 0) continue;
+            if (!carrier->up || carrier->dead || carrier->ledger.used_count == 0) continue;
             int64_t due_ns = transfer_ledger_next_deadline(&carrier->ledger);
             if (carrier->stuck_ns < due_ns) due_ns = carrier->stuck_ns;
             if (due_ns < carriers->frozen_ns[unit]) due_ns = carriers->frozen_ns[unit];
@@ -644,7 +645,7 @@ uint32_t fleet_carriers_open_count(const struct fleet_carriers *carriers, uint32
     for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
         const struct fleet_carrier *carrier = &carriers->places[unit][rank];
         if (carrier->up && !carrier->dead)
-            count += carrier->orders.count + carrier->ledger.open_count;
+            count += carrier->orders.count + carrier->ledger.used_count;
     }
     return count;
 }
@@ -655,6 +656,6 @@ void fleet_carriers_audit(const struct fleet_carriers *carriers) {
             const struct fleet_carrier *carrier = &carriers->places[unit][rank];
             if (!carrier->up || carrier->dead) continue;
             transfer_ledger_audit(&carrier->ledger);
-            check(carrier->ledger.open_count >= carrier->orders.count);
+            check(carrier->ledger.used_count >= carrier->orders.count);
         }
 }

@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (transfer_ledger_take(&ledger, &ended)) {
     }
     transfer_ledger_audit(&ledger);
-    check(ledger.open_count == 0 && ledger.page_count == 0);
+    check(ledger.used_count == 0 && ledger.page_count == 0);
     free(memory);
     return 0;
 }

@@ -6,8 +6,10 @@
 
 #include "base/check.h"
 
+/* What reached_by says of a rank besides a slot: no path to it is known, or it has a replica of the
+ * expert whose tokens seek a place, so paths begin there. */
 #define NOT_REACHED UINT32_MAX
-#define REACHED_FIRST (UINT32_MAX - 1) /* by the expert whose tokens look for a place */
+#define REACHED_FIRST (UINT32_MAX - 1)
 
 static size_t aligned(size_t bytes) {
     return (bytes + 7) & ~(size_t)7;
@@ -18,6 +20,7 @@ size_t split_tokens_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t r
            2 * aligned(rank_count * sizeof(uint32_t)) + aligned(rank_count * sizeof(uint16_t));
 }
 
+/* The next `bytes` of the caller's memory. */
 static void *cut(char **at, size_t bytes) {
     void *start = *at;
     *at += aligned(bytes);
@@ -31,25 +34,26 @@ void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32
     *split = (struct split_tokens){.expert_count = expert_count,
                                    .slot_count = slot_count,
                                    .rank_count = rank_count,
-                                   .room = slot_count / rank_count,
+                                   .slots_per_rank = slot_count / rank_count,
                                    .slot_to_expert = slot_to_expert};
     split->firsts = cut(&at, (expert_count + 1) * sizeof *split->firsts);
     split->slots = cut(&at, slot_count * sizeof *split->slots);
     split->loads = cut(&at, rank_count * sizeof *split->loads);
     split->reached_by = cut(&at, rank_count * sizeof *split->reached_by);
     split->queue = cut(&at, rank_count * sizeof *split->queue);
+    /* A counting sort of the slots by expert. */
     memset(split->firsts, 0, (expert_count + 1) * sizeof *split->firsts);
     for (uint32_t slot = 0; slot < slot_count; slot++) {
         if (slot_to_expert[slot] == SPLIT_TOKENS_EMPTY) continue;
         check(slot_to_expert[slot] < expert_count);
         split->firsts[slot_to_expert[slot]]++;
     }
-    for (uint32_t e = 0, sum = 0; e <= expert_count; e++) { /* firsts: from counts to ends */
+    for (uint32_t e = 0, sum = 0; e <= expert_count; e++) { /* firsts: counts become ends */
         check(e == expert_count || split->firsts[e] > 0);
         sum += split->firsts[e];
         split->firsts[e] = sum;
     }
-    for (uint32_t slot = slot_count; slot-- > 0;) /* firsts: counted down to the beginnings */
+    for (uint32_t slot = slot_count; slot-- > 0;) /* firsts: ends fall to beginnings */
         if (slot_to_expert[slot] != SPLIT_TOKENS_EMPTY)
             split->slots[--split->firsts[slot_to_expert[slot]]] = (uint16_t)slot;
 }
@@ -58,26 +62,35 @@ static uint32_t replicas_of(const struct split_tokens *split, uint32_t expert) {
     return split->firsts[expert + 1] - split->firsts[expert];
 }
 
+static uint32_t rank_of(const struct split_tokens *split, uint32_t slot) {
+    return slot / split->slots_per_rank;
+}
+
 static uint32_t divided_up(uint64_t amount, uint32_t by) {
     check(by > 0);
     return (uint32_t)((amount + by - 1) / by);
 }
 
-/* Places the tokens of experts with one replica. Returns the least level that the average, any rank
- * and any expert's own ranks allow. */
-static uint32_t place_single(struct split_tokens *split, const uint32_t *counts, uint32_t *takes) {
-    uint64_t total = 0;
-    uint32_t level = 0;
+/* Places the tokens of experts with one replica: they have no choice. */
+static void place_single(struct split_tokens *split, const uint32_t *counts, uint32_t *takes) {
     memset(split->loads, 0, split->rank_count * sizeof *split->loads);
     for (uint32_t e = 0; e < split->expert_count; e++) {
         uint32_t slot = split->slots[split->firsts[e]];
-        total += counts[e];
         if (replicas_of(split, e) > 1) continue;
         takes[slot] = counts[e];
-        split->loads[slot / split->room] += counts[e];
+        split->loads[rank_of(split, slot)] += counts[e];
     }
+}
+
+/* The first level (T of split_tokens.h, tokens of a rank), once place_single has run: no split has
+ * less than the mean, than what a rank has already, or than the mean over an expert's ranks when
+ * they take its tokens alone. */
+static uint32_t first_level(const struct split_tokens *split, const uint32_t *counts) {
+    uint64_t total = 0;
+    for (uint32_t e = 0; e < split->expert_count; e++)
+        total += counts[e];
     check(total <= UINT32_MAX);
-    level = divided_up(total, split->rank_count);
+    uint32_t level = divided_up(total, split->rank_count);
     for (uint32_t rank = 0; rank < split->rank_count; rank++)
         if (split->loads[rank] > level) level = split->loads[rank];
     for (uint32_t e = 0; e < split->expert_count; e++) {
@@ -85,7 +98,7 @@ static uint32_t place_single(struct split_tokens *split, const uint32_t *counts,
         uint32_t replicas = replicas_of(split, e);
         if (replicas == 1) continue;
         for (uint32_t i = split->firsts[e]; i < split->firsts[e + 1]; i++)
-            sum += split->loads[split->slots[i] / split->room];
+            sum += split->loads[rank_of(split, split->slots[i])];
         if (sum > (uint64_t)level * replicas) level = divided_up(sum, replicas);
     }
     return level;
@@ -96,7 +109,7 @@ static uint32_t place_single(struct split_tokens *split, const uint32_t *counts,
 static uint32_t fill(struct split_tokens *split, uint32_t expert, uint32_t tokens, uint32_t level,
                      uint32_t *takes) {
     for (uint32_t i = split->firsts[expert]; i < split->firsts[expert + 1]; i++) {
-        uint32_t *load = &split->loads[split->slots[i] / split->room];
+        uint32_t *load = &split->loads[rank_of(split, split->slots[i])];
         uint32_t some = level - *load < tokens ? level - *load : tokens;
         takes[split->slots[i]] += some;
         *load += some;
@@ -105,26 +118,31 @@ static uint32_t fill(struct split_tokens *split, uint32_t expert, uint32_t token
     return tokens;
 }
 
+/* Appends to queue[*count] the ranks of the expert's replicas that are not reached yet, as reached
+ * `by` one of its slots (from which its tokens would move), or by REACHED_FIRST. */
 static void reach(struct split_tokens *split, uint32_t expert, uint32_t by, uint32_t *count) {
     for (uint32_t i = split->firsts[expert]; i < split->firsts[expert + 1]; i++) {
-        uint32_t rank = split->slots[i] / split->room;
+        uint32_t rank = rank_of(split, split->slots[i]);
         if (split->reached_by[rank] != NOT_REACHED) continue;
         split->reached_by[rank] = by;
         split->queue[(*count)++] = (uint16_t)rank;
     }
 }
 
-/* Finds a rank below the level that the expert's tokens reach, others' tokens making way; the rank
- * count if there is none, and the ranks that are reached are then queue[0..*reached_out). */
-static uint32_t find_way(struct split_tokens *split, uint32_t expert, uint32_t level,
-                         const uint32_t *takes, uint32_t *reached_out) {
+/* Finds, breadth first, an augmenting path: from a replica of the expert to a rank below the level,
+ * where each full rank on it makes room by moving tokens of another expert to that one's replica on
+ * the next rank. Returns the last rank; reached_by leads back. If there is none: rank_count, and
+ * the ranks that were reached are queue[0..*reached_out). */
+static uint32_t find_path(struct split_tokens *split, uint32_t expert, uint32_t level,
+                          const uint32_t *takes, uint32_t *reached_out) {
     uint32_t count = 0;
     memset(split->reached_by, 0xFF, split->rank_count * sizeof *split->reached_by);
     reach(split, expert, REACHED_FIRST, &count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = split->queue[i];
         if (split->loads[rank] < level) return rank;
-        for (uint32_t slot = rank * split->room; slot < (rank + 1) * split->room; slot++)
+        uint32_t first = rank * split->slots_per_rank;
+        for (uint32_t slot = first; slot < first + split->slots_per_rank; slot++)
             if (takes[slot] > 0 && replicas_of(split, split->slot_to_expert[slot]) > 1)
                 reach(split, split->slot_to_expert[slot], slot, &count);
     }
@@ -132,22 +150,23 @@ static uint32_t find_way(struct split_tokens *split, uint32_t expert, uint32_t l
     return split->rank_count;
 }
 
+/* The expert's slot on a rank that has one. */
 static uint32_t slot_on(const struct split_tokens *split, uint32_t expert, uint32_t rank) {
     uint32_t at = split->firsts[expert];
-    while (split->slots[at] / split->room != rank)
+    while (rank_of(split, split->slots[at]) != rank)
         at++;
     return split->slots[at];
 }
 
-/* Sends up to `tokens` of the expert's on the way to rank `end`; every other rank on it keeps its
- * load. Returns how many went. */
-static uint32_t push(struct split_tokens *split, uint32_t expert, uint32_t end, uint32_t tokens,
-                     uint32_t level, uint32_t *takes) {
+/* Moves up to `tokens` along find_path's path to rank `end`: as many of the expert's are placed on
+ * its first rank, and every rank on it but `end` keeps its load. Returns how many. */
+static uint32_t move_along_path(struct split_tokens *split, uint32_t expert, uint32_t end,
+                                uint32_t tokens, uint32_t level, uint32_t *takes) {
     uint32_t some = level - split->loads[end] < tokens ? level - split->loads[end] : tokens;
     for (uint32_t rank = end; split->reached_by[rank] != REACHED_FIRST;) {
         uint32_t from = split->reached_by[rank];
         if (takes[from] < some) some = takes[from];
-        rank = from / split->room;
+        rank = rank_of(split, from);
     }
     split->loads[end] += some;
     uint32_t rank = end;
@@ -155,7 +174,7 @@ static uint32_t push(struct split_tokens *split, uint32_t expert, uint32_t end, 
         uint32_t from = split->reached_by[rank];
         takes[slot_on(split, split->slot_to_expert[from], rank)] += some;
         takes[from] -= some;
-        rank = from / split->room;
+        rank = rank_of(split, from);
     }
     takes[slot_on(split, expert, rank)] += some;
     return some;
@@ -163,18 +182,19 @@ static uint32_t push(struct split_tokens *split, uint32_t expert, uint32_t end, 
 
 uint32_t split_tokens(struct split_tokens *split, const uint32_t *counts, uint32_t *takes_out) {
     memset(takes_out, 0, split->slot_count * sizeof *takes_out);
-    uint32_t level = place_single(split, counts, takes_out);
+    place_single(split, counts, takes_out);
+    uint32_t level = first_level(split, counts);
     for (uint32_t e = 0; e < split->expert_count; e++) {
         if (replicas_of(split, e) == 1) continue;
         uint32_t left = fill(split, e, counts[e], level, takes_out);
         while (left > 0) {
             uint32_t reached = 0;
-            uint32_t end = find_way(split, e, level, takes_out, &reached);
+            uint32_t end = find_path(split, e, level, takes_out, &reached);
             if (end < split->rank_count) {
-                left -= push(split, e, end, left, level, takes_out);
+                left -= move_along_path(split, e, end, left, level, takes_out);
                 continue;
             }
-            uint64_t load = left;
+            uint64_t load = left; /* no path: the reached ranks (Z of split_tokens.h) raise T */
             for (uint32_t i = 0; i < reached; i++)
                 load += split->loads[split->queue[i]];
             level = divided_up(load, reached);

@@ -22,7 +22,7 @@
 #define SPLIT_TOKENS_EMPTY UINT16_MAX /* a slot without an expert */
 
 struct split_tokens { /* of one layer's placement, with scratch; lies in the caller's memory */
-    uint32_t expert_count, slot_count, rank_count, room;
+    uint32_t expert_count, slot_count, rank_count, slots_per_rank;
     const uint16_t *slot_to_expert; /* [slot_count], borrowed */
     uint32_t *firsts;               /* [expert_count + 1] where an expert's slots begin */
     uint16_t *slots;                /* [slot_count] by expert, ascending within one */

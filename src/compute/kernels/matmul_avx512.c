@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matrix products with AVX-512: up to 12 rows by 32 outputs stay in registers over a block of 128
- * channels. FP8 becomes float through half-floats: sign-extended to 16 bits and moved left by 7, a
- * code is a half-float of its value times 2^-8, subnormal codes included, and VCVTPH2PS is exact.
- * For a few rows the half-floats pass through a buffer, because VCVTPH2PS from memory saves
- * operations on the vector ports; for many rows weights are decoded to floats once.
+ * The AVX-512 leaf of matmul_blocked.h, with the arithmetic of matmul.h: the sums of up to 12 rows
+ * by 32 outputs, or 6 by 64, stay in registers over a block of 128 channels.
+ *
+ * FP8 becomes float through half-floats: sign-extended to 16 bits, moved left by 7 and rid of the
+ * second sign bit, a code is a half-float of its value times 2^-8, subnormal codes included, and
+ * VCVTPH2PS is exact. It reads half-floats from memory, because its form with a register source
+ * needs a shuffle more: a few rows take them from the tile's scratch, written a block ahead; for
+ * many rows a block of weights is decoded to floats once.
  */
 #include "compute/kernels/tables.h"
 
@@ -12,19 +15,18 @@
 #include "compute/kernels/matmul_blocked.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define ROWS 12
-#define PAIR_ROWS 6
+#define ROWS 12     /* of a tile of one panel: 24 of the 32 registers are sums */
+#define PAIR_ROWS 6 /* of a tile of two panels */
 #define DIRECT_ROWS ROWS
-#define PREFETCH_BYTES 1536
+#define PREFETCH_BYTES 1536 /* how far ahead of the weights being read */
 
-/* What a tile reads: a packed panel of BF16 or F32, decoded weights (F32), or half-floats of FP8.
- */
+/* What a tile reads its weights from. */
 enum avx512_source {
-    SOURCE_HALF,
-    SOURCE_HALF_NEXT, /* half-floats, each replaced by one of the next block once it is read */
-    SOURCE_BF16,
-    SOURCE_F32,
-    SOURCE_DECODED /* floats in a near cache */
+    SOURCE_HALF,      /* half-floats of FP8 codes, in a near cache */
+    SOURCE_HALF_NEXT, /* the same, each replaced by one of the next block once it is read */
+    SOURCE_BF16,      /* a packed panel in memory */
+    SOURCE_F32,       /* a packed panel in memory */
+    SOURCE_DECODED    /* floats in a near cache */
 };
 
 /* 32 codes to half-floats of their values times 2^-8. */
@@ -34,7 +36,7 @@ ALWAYS_INLINE __m512i halves_of(const char *codes) {
     return _mm512_and_si512(half, _mm512_set1_epi16((short)0xBF80));
 }
 
-/* 16 weights: vector v of channel k. */
+/* 16 weights of the panel at w as floats: outputs [16 v, 16 v + 16) of channel k. */
 ALWAYS_INLINE __m512 load_weights(enum avx512_source source, const char *w, size_t k, size_t v) {
     size_t at = k * 2 + v;
     if (source == SOURCE_F32 || source == SOURCE_DECODED) return _mm512_loadu_ps(w + at * 64);
@@ -43,7 +45,8 @@ ALWAYS_INLINE __m512 load_weights(enum avx512_source source, const char *w, size
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-/* Half-floats of the next block's channel k into the buffer. */
+/* Writes the half-floats of channel k of the codes at t->ahead into scratch[panel][k][32]; `panel`
+ * is 0 or 1, of the tile's. */
 ALWAYS_INLINE void stage(const struct matmul_tile *t, size_t panel, size_t k) {
     const char *codes = t->ahead + panel * t->ahead_stride + k * MATMUL_PANEL;
     uint16_t *half = (uint16_t *)t->scratch + (panel * QUANT_GROUP + k) * MATMUL_PANEL;
@@ -51,6 +54,8 @@ ALWAYS_INLINE void stage(const struct matmul_tile *t, size_t panel, size_t k) {
     _mm_prefetch(codes + PREFETCH_BYTES, _MM_HINT_T0);
 }
 
+/* y[r][0..32 panels) += the block's product times s (from 0 with t->first). While channel k is
+ * multiplied, a cache line of what will be read later is fetched or, from codes, converted. */
 ALWAYS_INLINE void tile(enum avx512_source source, int rows, int panels,
                         const struct matmul_tile *t) {
     __m512 part[ROWS][2 * TILE_PANELS_MAX];
@@ -97,6 +102,7 @@ ALWAYS_INLINE void tile(enum avx512_source source, int rows, int panels,
         }
 }
 
+/* Calls tile with t's rows and panels as constants: only then its arrays are registers. */
 ALWAYS_INLINE void tile_of_source(enum avx512_source source, const struct matmul_tile *t) {
     /* clang-format off */
     switch (t->panels == 2 ? t->rows + 100 : t->rows) {
@@ -123,34 +129,37 @@ ALWAYS_INLINE void tile_of_source(enum avx512_source source, const struct matmul
     /* clang-format on */
 }
 
-static void run_codes(const struct matmul_tile *t) {
-    struct matmul_tile of_half = *t;
-    of_half.w = t->scratch;
-    of_half.panel_bytes = QUANT_GROUP * MATMUL_PANEL * sizeof(uint16_t);
+/* A tile of packed FP8. The tile before has left this one's half-floats in scratch, except at the
+ * first block and at one of fewer channels. */
+static void run_fp8_tile(const struct matmul_tile *t) {
+    struct matmul_tile from_scratch = *t;
+    from_scratch.w = t->scratch;
+    from_scratch.panel_bytes = QUANT_GROUP * MATMUL_PANEL * sizeof(uint16_t);
     if (!t->staged) {
-        struct matmul_tile of_codes = *t;
-        of_codes.ahead = t->w;
+        struct matmul_tile this_block = *t;
+        this_block.ahead = t->w;
         for (uint32_t p = 0; p < t->panels; p++)
             for (size_t k = 0; k < t->count; k++)
-                stage(&of_codes, p, k);
+                stage(&this_block, p, k);
     }
     if (t->stage_next)
-        tile_of_source(SOURCE_HALF_NEXT, &of_half);
+        tile_of_source(SOURCE_HALF_NEXT, &from_scratch);
     else
-        tile_of_source(SOURCE_HALF, &of_half);
+        tile_of_source(SOURCE_HALF, &from_scratch);
 }
 
 static void run_tile(const struct matmul_tile *t) {
-    if (t->decoded || !t->prefetch)
+    if (t->decoded || !t->prefetch) /* without prefetch: F32, which needs no decoding */
         tile_of_source(SOURCE_DECODED, t);
     else if (t->type == WEIGHT_F32)
         tile_of_source(SOURCE_F32, t);
     else if (t->type == WEIGHT_FP8)
-        run_codes(t);
+        run_fp8_tile(t);
     else
         tile_of_source(SOURCE_BF16, t);
 }
 
+/* x as floats, zeros up to a multiple of 16; `lift` cancels the 2^-8 of FP8's half-floats. */
 static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     __m512 factor = _mm512_set1_ps(lift ? 0x1p8f : 1.0f);
     for (uint32_t i = 0; i < count; i += 16) {
@@ -160,7 +169,8 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     }
 }
 
-/* FP8 rests in memory as half-floats on its way: a conversion from there saves its shuffles. */
+/* Packed w[count][32] to floats out[count][32], FP8 times 2^-8. The half-floats of a channel are put
+ * where its floats will be, for VCVTPH2PS to read. */
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
     float *to = out;
     for (size_t k = 0; k < count; k++, to += MATMUL_PANEL) {

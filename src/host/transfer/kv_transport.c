@@ -428,7 +428,7 @@ enum status kv_transport_push(struct kv_transport *transport, struct transfer_ti
         .bytes = (uint32_t)message.bytes,
     };
     pthread_mutex_lock(&transport->lock);
-    uint64_t queued_bytes = transport->state.queued_bytes;
+    uint64_t queued_bytes = transport->counters.queued_bytes;
     if (queued_bytes && queued_bytes + message.bytes > transport->options.queue_bytes_max) {
         transport->starved = true;
         status = STATUS_FULL;
@@ -459,7 +459,7 @@ enum status kv_transport_finish(struct kv_transport *transport, struct transfer_
     if (summary_bytes) memcpy(finish->summary, summary, summary_bytes);
     pthread_mutex_lock(&transport->lock);
     uint64_t peer;
-    if (transfer_ledger_close(&transport->ledger, ticket, &peer, &finish->slice_count)) {
+    if (transfer_ledger_finish_sending(&transport->ledger, ticket, &peer, &finish->slice_count)) {
         struct link *link = kv_transport_link_of(transport, peer);
         check(link);
         status = STATUS_OK;
@@ -492,9 +492,9 @@ bool kv_transport_next(struct kv_transport *transport, struct transfer_ended *en
 
 void kv_transport_look(struct kv_transport *transport, struct kv_transport_state *state_out) {
     pthread_mutex_lock(&transport->lock);
-    *state_out = transport->state;
+    *state_out = transport->counters;
     state_out->counts = transport->ledger.counts;
-    state_out->tickets = transport->ledger.open_count;
+    state_out->tickets = transport->ledger.used_count;
     state_out->pages = transport->ledger.page_count;
     pthread_mutex_unlock(&transport->lock);
 }

@@ -27,7 +27,7 @@ bool kv_transport_early_keep(struct link *link, const struct kv_wire_message *me
     pthread_mutex_lock(&transport->lock);
     bool keep = room && !transport->ending &&
                 !transfer_ledger_knows(&transport->ledger, *ticket_of(&early));
-    transport->state.early += keep;
+    transport->counters.early += keep;
     pthread_mutex_unlock(&transport->lock);
     struct early *copy = keep ? malloc(sizeof *copy + early.bytes) : NULL;
     if (!copy) return false;

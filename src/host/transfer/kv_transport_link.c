@@ -39,7 +39,7 @@ void kv_transport_link_opened(struct link *link) {
     struct kv_transport *transport = link->transport;
     pthread_mutex_lock(&transport->lock);
     link->state = LINK_OPEN;
-    transport->state.connects += link->ours;
+    transport->counters.connects += link->ours;
     pthread_mutex_unlock(&transport->lock);
 }
 
@@ -58,7 +58,7 @@ static struct link *claim_link(struct kv_transport *transport, enum link_state s
         if (link->state != LINK_FREE) continue;
         *link = (struct link){
             .transport = transport, .state = state, .ours = ours, .id = ++transport->link_ids};
-        transport->state.links++;
+        transport->counters.links++;
         return link;
     }
     return NULL;
@@ -140,14 +140,14 @@ bool kv_transport_link_put(struct kv_transport *transport, struct link *link,
         link->first = copy;
     else
         link->last = link->last->next = copy;
-    transport->state.queued_bytes += charge_of(copy);
+    transport->counters.queued_bytes += charge_of(copy);
     return true;
 }
 
 /* A message is sent, or will never be: its memory is the owner's again. */
 static void let_go(struct kv_transport *transport, struct outgoing *message) {
     if (message->slot != TRANSFER_NONE) {
-        transport->state.queued_bytes -= charge_of(message);
+        transport->counters.queued_bytes -= charge_of(message);
         transfer_ledger_release(&transport->ledger, message->slot);
         transport->announced |= transport->starved;
         transport->starved = false;
@@ -240,7 +240,7 @@ static bool tend_sent(struct kv_transport *transport) {
         if (message->status != UCS_OK)
             kv_transport_link_break(link, ucs_status_string(message->status));
         else
-            transport->state.slice_bytes[TRANSFER_OUT] += message->bytes;
+            transport->counters.slice_bytes[TRANSFER_OUT] += message->bytes;
         let_go(transport, message);
     }
     pthread_mutex_unlock(&transport->lock);
@@ -386,9 +386,9 @@ static void close_link(struct link *link, int64_t now_ns) {
                                  link->refused ? TRANSFER_REFUSED : TRANSFER_PEER_LOST, reason);
         prune(transport, link, true);
         if (greeting)
-            transport->state.connects_failed++;
+            transport->counters.connects_failed++;
         else
-            transport->state.links_lost++;
+            transport->counters.links_lost++;
     }
     pthread_mutex_unlock(&transport->lock);
     kv_transport_early_forget(link, NULL);
@@ -412,7 +412,7 @@ static bool bury_link(struct link *link) {
     link->broken = false;
     link->state = link->again ? LINK_WANTED : LINK_FREE;
     link->again = false;
-    if (link->state == LINK_FREE) transport->state.links--;
+    if (link->state == LINK_FREE) transport->counters.links--;
     pthread_mutex_unlock(&transport->lock);
     return true;
 }

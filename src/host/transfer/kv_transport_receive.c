@@ -42,7 +42,7 @@ static struct link *read_message(struct kv_transport *transport, enum kv_wire_ki
                            (unsigned)kind);
     if (status == STATUS_OK) return link;
     pthread_mutex_lock(&transport->lock);
-    transport->state.malformed++;
+    transport->counters.malformed++;
     pthread_mutex_unlock(&transport->lock);
     kv_transport_link_break(link, error.text);
     return NULL;
@@ -112,7 +112,7 @@ static void finish_slice(struct kv_transport *transport, const struct kv_wire_sl
     }
     pthread_mutex_lock(&transport->lock);
     transport->announced |= transfer_ledger_written(&transport->ledger, write, how);
-    if (whole) transport->state.slice_bytes[TRANSFER_IN] += slice->bytes;
+    if (whole) transport->counters.slice_bytes[TRANSFER_IN] += slice->bytes;
     pthread_mutex_unlock(&transport->lock);
 }
 
@@ -252,7 +252,7 @@ static ucs_status_t take(void *argument, const void *header, size_t header_bytes
         [KV_WIRE_REFUSAL] = take_refusal, [KV_WIRE_SLICE] = take_slice,
         [KV_WIRE_FINISH] = take_finish,   [KV_WIRE_END] = take_end,
     };
-    const struct kind_of_messages *of = argument;
+    const struct handler_argument *of = argument;
     struct kv_wire_message message;
     struct link *link =
         read_message(of->transport, of->kind, header, header_bytes, bytes, param, &message);
@@ -261,14 +261,15 @@ static ucs_status_t take(void *argument, const void *header, size_t header_bytes
 
 ucs_status_t kv_transport_receive_open(struct kv_transport *transport) {
     for (unsigned kind = 0; kind < KV_WIRE_KIND_COUNT; kind++) {
-        transport->kinds[kind] = (struct kind_of_messages){transport, (enum kv_wire_kind)kind};
+        transport->handler_arguments[kind] =
+            (struct handler_argument){transport, (enum kv_wire_kind)kind};
         ucp_am_handler_param_t param = {
             .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                           UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
             .id = kind,
             .flags = UCP_AM_FLAG_WHOLE_MSG,
             .cb = take,
-            .arg = &transport->kinds[kind],
+            .arg = &transport->handler_arguments[kind],
         };
         ucs_status_t status = ucp_worker_set_am_recv_handler(transport->worker, &param);
         if (status != UCS_OK) return status;

@@ -151,7 +151,7 @@ static enum status open_slot(struct transfer_ledger *ledger, enum transfer_side 
                                   .stuck_since_ns = INT64_MAX,
                                   .first_page = TRANSFER_NONE};
     map_add(&ledger->by_ticket, ticket_key(side, ticket), slot);
-    ledger->open_count++;
+    ledger->used_count++;
     ledger->counts.opened[side]++;
     if (deadline_ns < ledger->deadline_ns) ledger->deadline_ns = deadline_ns;
     *slot_out = slot;
@@ -164,7 +164,7 @@ static void free_slot(struct transfer_ledger *ledger, uint32_t slot) {
     transfer->state = TRANSFER_FREE;
     transfer->next = ledger->free_slot;
     ledger->free_slot = slot;
-    ledger->open_count--;
+    ledger->used_count--;
 }
 
 static bool block_fits(const struct transfer_ledger *ledger, const struct transfer_block *block) {
@@ -546,8 +546,8 @@ void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot) {
     settle(ledger, transfer);
 }
 
-bool transfer_ledger_close(struct transfer_ledger *ledger, struct transfer_ticket ticket,
-                           uint64_t *peer_out, uint64_t *slice_count_out) {
+bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                                    uint64_t *peer_out, uint64_t *slice_count_out) {
     struct transfer *transfer = find_sending(ledger, ticket);
     if (!transfer) return false;
     transfer->finished = true;
@@ -612,7 +612,7 @@ void transfer_ledger_audit(const struct transfer_ledger *ledger) {
         recount.taken[transfer->side]++; /* not yet */
         if (transfer->side == TRANSFER_IN) audit_slices(ledger, slot, &recount);
     }
-    check(recount.open == ledger->open_count && recount.open == ledger->by_ticket.count);
+    check(recount.open == ledger->used_count && recount.open == ledger->by_ticket.count);
     check(recount.ending == ledger->ending_count && recount.busy == ledger->busy_count);
     check(recount.pages == ledger->page_count && recount.pages == ledger->by_block.count);
     const struct transfer_counts *counts = &ledger->counts;

@@ -7,7 +7,8 @@
  * and written nowhere. A page belongs to one ticket at a time, so two tickets cannot write one
  * page.
  *
- * A ticket ends once, for the first reason that is told; what comes later changes nothing.
+ * A ticket ends once, for the first reason that the ledger is told or finds; what comes later
+ * changes nothing.
  *
  *   open ──end──► ending ──last busy slice──► quiet ──announce──► ready ──take──► (gone)
  *
@@ -17,6 +18,10 @@
  * (take).
  *
  * All memory is taken at the start: tables of tickets, of pages, of slices.
+ *
+ * Below, "in" marks what holds for incoming tickets (this rank receives), "out" for outgoing ones.
+ * A slot is a ticket's index in the table, until its end is taken. A peer is the transport's number
+ * for a connection, never 0 and never used again.
  */
 #ifndef SERVING_CACHE_TRANSFER_LEDGER_H
 #define SERVING_CACHE_TRANSFER_LEDGER_H
@@ -24,7 +29,7 @@
 #include "base/map.h"
 #include "contract/ids.h"
 
-#define TRANSFER_NONE UINT32_MAX
+#define TRANSFER_NONE UINT32_MAX   /* no slot, no page */
 #define TRANSFER_SUMMARY_BYTES 256 /* at most, of what the sender says at the end */
 #define TRANSFER_REASON_BYTES 160  /* with the terminator */
 #define TRANSFER_NO_PEER UINT64_C(0)
@@ -46,25 +51,26 @@ enum transfer_end {
     TRANSFER_END_COUNT
 };
 
-/* A block that a ticket brings: rows 0..row_count-1 of slice_count slices from slice_first on. */
+/* A block that an incoming ticket expects in a page: of each of the slices slice_first ..
+ * slice_first + slice_count - 1, rows 0 .. row_count - 1. */
 struct transfer_block {
     struct page_id page;
     uint32_t row_count; /* 1..64 */
     uint32_t slice_first, slice_count;
 };
 
-/* What to do with a slice that came. All but ACCEPT: drop it. */
+/* What to do with a slice, or a finish, that came. All but ACCEPT: drop it. */
 enum transfer_verdict {
-    TRANSFER_ACCEPT,    /* into the page; then transfer_ledger_written, whatever happens */
+    TRANSFER_ACCEPT,    /* write the slice into its page; then transfer_ledger_written, always */
     TRANSFER_UNKNOWN,   /* no such ticket: never expected, or gone; the peer should be told */
     TRANSFER_LATE,      /* its ticket has ended; the peer is or will be told */
-    TRANSFER_FOREIGN,   /* another peer brings this ticket's slices */
-    TRANSFER_DUPLICATE, /* it is there, or under way */
-    TRANSFER_MISFIT,    /* not a slice of this ticket: ends it as REFUSED */
+    TRANSFER_FOREIGN,   /* another peer brings this ticket's slices; this one should be told */
+    TRANSFER_DUPLICATE, /* it is there, or (a slice) being written */
+    TRANSFER_MISFIT,    /* the ticket expects no such slice, and ends as REFUSED for that */
     TRANSFER_VERDICT_COUNT
 };
 
-/* A slice under way, to be handed back to transfer_ledger_written. */
+/* An accepted slice and where it goes, to be handed back to transfer_ledger_written. */
 struct transfer_write {
     uint32_t slot, slice;
     struct page_id page;
@@ -72,26 +78,27 @@ struct transfer_write {
 
 struct transfer_limits {
     uint32_t ticket_count; /* of both sides together */
-    uint32_t page_count;
-    uint32_t slice_count; /* of a page */
+    uint32_t page_count;   /* of this rank: page ids are below it */
+    uint32_t slice_count;  /* of a page */
 };
 
+/* Since the ledger was opened. */
 struct transfer_counts {
     uint64_t opened[TRANSFER_SIDE_COUNT];
     uint64_t ended[TRANSFER_SIDE_COUNT][TRANSFER_END_COUNT];
-    uint64_t taken[TRANSFER_SIDE_COUNT]; /* ends that owners have taken */
-    uint64_t slices[TRANSFER_VERDICT_COUNT];
-    uint64_t damaged;          /* slices whose checksum did not fit */
-    uint64_t leased, released; /* pages */
+    uint64_t taken[TRANSFER_SIDE_COUNT];     /* ends that owners have taken */
+    uint64_t slices[TRANSFER_VERDICT_COUNT]; /* that came, by verdict */
+    uint64_t damaged;                        /* slices whose checksum did not fit */
+    uint64_t leased, released; /* pages given to tickets, and given back when the end was taken */
 };
 
-/* How a ticket ended, for its owner. */
+/* How a ticket ended, for its owner and for the transport. */
 struct transfer_ended {
     struct transfer_ticket ticket;
     enum transfer_side side;
     enum transfer_end end;
-    uint64_t peer;
-    uint32_t layers; /* in: slices 0..layers-1 are there in every block */
+    uint64_t peer;   /* in: TRANSFER_NO_PEER if none ever came */
+    uint32_t layers; /* in: slices 0..layers-1 are there in every block that expects them */
     uint32_t blocks; /* in: blocks 0..blocks-1 are there with all their slices */
     uint32_t summary_bytes;
     uint8_t summary[TRANSFER_SUMMARY_BYTES]; /* in, DONE: what the sender said */
@@ -101,19 +108,19 @@ struct transfer_ended {
 struct transfer_ledger {
     struct transfer_limits limits;
     struct transfer_counts counts;
-    uint32_t open_count;    /* slots in use, until taken */
+    uint32_t used_count;    /* slots in use: opened, end not yet taken */
     uint32_t busy_count;    /* slices being written or held by a send, over all tickets */
-    uint32_t ending_count;  /* tickets ended and busy */
+    uint32_t ending_count;  /* tickets that have ended and still have busy slices */
     uint32_t page_count;    /* pages leased */
     int64_t deadline_ns;    /* no open ticket has an earlier one */
     struct transfer *slots; /* [ticket_count] */
     uint32_t free_slot;     /* the first of a list */
     struct transfer_list {
-        uint32_t first, last;
+        uint32_t first, last; /* slots, in the order in which they came to this state */
     } quiet, ready;
     struct transfer_page *pages; /* [page_count] */
     uint8_t *slice_states;       /* [page_count][slice_count], enum slice_state */
-    uint32_t *missing;           /* [ticket_count][slice_count] blocks that lack this slice */
+    uint32_t *missing;           /* [ticket_count][slice_count] blocks that wait for this slice */
     struct map by_ticket;        /* ticket, side -> slot */
     struct map by_block;         /* slot, block index -> page */
 };
@@ -132,7 +139,8 @@ enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transf
                                    const struct transfer_block *blocks, uint32_t count,
                                    int64_t deadline_ns, struct error *error) MUST_USE;
 
-/* A slice came from `peer`, which becomes the ticket's peer if it has none. */
+/* A slice came from `peer`, which becomes the ticket's peer if it has none: slice `slice` of the
+ * ticket's block `block`, with `rows` rows. ACCEPT alone sets *write_out and makes it busy. */
 enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uint64_t peer,
                                              struct transfer_ticket ticket, uint32_t block,
                                              uint32_t slice, uint32_t rows,
@@ -144,40 +152,44 @@ enum transfer_written {
     TRANSFER_BROKEN   /* the transport did not finish: the ticket ends as PEER_LOST */
 };
 
-/* The memory of a slice is not written any more. True: one more leading slice of its ticket is now
- * there in every block. */
+/* The memory of an accepted slice is not written any more. True: the ticket's `layers` have grown
+ * (transfer_ledger_layers). */
 bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
                              enum transfer_written how);
 
-/* The sender pushed slice_count slices and is done; `summary` is kept for the owner. */
+/* The sender's finish came: it has sent slice_count slices in all; `summary` is kept for the owner.
+ * The ticket ends, now or when the last of them is written: DONE if none is missing, else DAMAGED. */
 enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uint64_t peer,
                                              struct transfer_ticket ticket, uint64_t slice_count,
                                              const void *summary, uint32_t summary_bytes) MUST_USE;
 
 /* ---- the sender ---- */
 
-/* Opens a ticket towards a peer. STATUS_FULL, STATUS_INVALID as above. */
+/* Opens a ticket towards a peer. STATUS_FULL when the table has no room; STATUS_INVALID when the
+ * ticket is in use. */
 enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_ticket ticket,
                                   uint64_t peer, int64_t deadline_ns, struct error *error) MUST_USE;
 
-/* Takes hold of a slice's memory, for as long as it waits or is being sent; the slot goes to
- * transfer_ledger_release. False: the ticket is not open (ended, finished, unknown). */
+/* Counts one slice of the ticket as busy, for as long as it waits or is being sent; then the slot
+ * goes to transfer_ledger_release. False: the ticket is unknown or takes no more slices. */
 bool transfer_ledger_hold(struct transfer_ledger *ledger, struct transfer_ticket ticket,
                           uint32_t *slot_out);
 void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot);
 
-/* No slice comes after this; *slice_count_out were held in all. False: the ticket is not open. */
-bool transfer_ledger_close(struct transfer_ledger *ledger, struct transfer_ticket ticket,
-                           uint64_t *peer_out, uint64_t *slice_count_out);
+/* The owner sends no slice after this: the ticket takes no more, but stays open until the receiver
+ * tells its end. *slice_count_out is how many were held in all. False: as transfer_ledger_hold. */
+bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                                    uint64_t *peer_out, uint64_t *slice_count_out);
 
 /* ---- both ---- */
 
-/* Ends an open ticket; false if there is none. `reason` may be NULL for DONE. */
+/* Ends an open ticket; false if there is none. `reason` is one line, dropped for DONE; NULL: the
+ * end's name. */
 bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,
                          struct transfer_ticket ticket, enum transfer_end end, const char *reason);
 
-/* As transfer_ledger_end, when `peer` says so: not if the ticket is another peer's. An incoming
- * ticket without a peer becomes this one's. */
+/* As transfer_ledger_end, on behalf of `peer`: false, too, if the ticket is another peer's. An
+ * incoming ticket without a peer becomes this one's. */
 bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
                             struct transfer_ticket ticket, enum transfer_end end,
                             const char *reason);
@@ -193,30 +205,33 @@ void transfer_ledger_expire(struct transfer_ledger *ledger, int64_t now_ns);
 void transfer_ledger_end_all(struct transfer_ledger *ledger, enum transfer_end how,
                              const char *reason);
 
-/* INT64_MAX: no ticket is open. */
+/* When to call transfer_ledger_expire: no open ticket's deadline is earlier, though that of a ticket
+ * which has ended may be. INT64_MAX: none has a deadline. */
 int64_t transfer_ledger_next_deadline(const struct transfer_ledger *ledger);
 
-/* Marks ending tickets that are still busy with `now_ns` the first time it sees them. Returns the
- * peer of one that has been so for drain_ns_max or longer (the transport has to break the
- * connection to get the memory back), or TRANSFER_NO_PEER. *wake_out: when to ask again, or
- * INT64_MAX. */
+/* Notes `now_ns` in each ending ticket that it sees for the first time. Returns the peer of one that
+ * it first saw drain_ns_max ago or longer: the transport has to break that connection to get the
+ * memory back. TRANSFER_NO_PEER: there is none. *wake_out: when to ask again, or INT64_MAX. */
 uint64_t transfer_ledger_stuck(struct transfer_ledger *ledger, int64_t drain_ns_max, int64_t now_ns,
                                int64_t *wake_out);
 
+/* Of the ticket in a slot that transfer_ledger_hold gave and that is not released. */
 bool transfer_ledger_is_open(const struct transfer_ledger *ledger, uint32_t slot);
 uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slot);
 
-/* False: an incoming ticket that was never expected, or is gone. */
+/* True from transfer_ledger_expect until the incoming ticket's end is taken. */
 bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_ticket ticket);
 
-/* Slices 0..*layers_out-1 are there in every block of an incoming ticket. False: not open. */
+/* Slices 0..*layers_out-1 are there in every block of an incoming ticket that expects them. False:
+ * the ticket is not open. */
 bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_ticket ticket,
                             uint32_t *layers_out);
 
 /* For the transport: the next ticket that has become quiet, once each; false if there is none. */
 bool transfer_ledger_announce(struct transfer_ledger *ledger, struct transfer_ended *ended_out);
 
-/* For the owner: the next end. The ticket is forgotten, its pages are released. */
+/* For the owner: the next announced end; false if there is none. The ticket is forgotten, its pages
+ * are released. */
 bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended *ended_out);
 
 /* Recounts everything and check()s that it agrees. Slow: for tests. */

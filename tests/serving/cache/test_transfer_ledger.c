@@ -36,7 +36,7 @@ static void open_books(struct books *books) {
 
 static void close_books(struct books *books) {
     transfer_ledger_audit(&books->ledger);
-    assert_int_equal(books->ledger.open_count, 0);
+    assert_int_equal(books->ledger.used_count, 0);
     assert_int_equal(books->ledger.page_count, 0);
     assert_int_equal(books->ledger.busy_count, 0);
     assert_int_equal(books->ledger.counts.leased, books->ledger.counts.released);
@@ -328,11 +328,11 @@ static void a_sender_keeps_its_memory_until_nobody_reads_it(void **state) {
     assert_int_equal(transfer_ledger_offer(ledger, ticket(1), 5, HOUR, NULL), STATUS_OK);
     assert_true(transfer_ledger_hold(ledger, ticket(1), &slot));
     assert_true(transfer_ledger_hold(ledger, ticket(1), &other));
-    assert_true(transfer_ledger_close(ledger, ticket(1), &peer, &slice_count));
+    assert_true(transfer_ledger_finish_sending(ledger, ticket(1), &peer, &slice_count));
     assert_int_equal(slice_count, 2);
     assert_int_equal(peer, 5);
     assert_false(transfer_ledger_hold(ledger, ticket(1), &other));
-    assert_false(transfer_ledger_close(ledger, ticket(1), &peer, &slice_count));
+    assert_false(transfer_ledger_finish_sending(ledger, ticket(1), &peer, &slice_count));
     assert_false(transfer_ledger_end_by(ledger, TRANSFER_OUT, 6, ticket(1), TRANSFER_DONE, NULL));
     assert_true(transfer_ledger_end_by(ledger, TRANSFER_OUT, 5, ticket(1), TRANSFER_DONE, NULL));
     transfer_ledger_release(ledger, slot);
@@ -434,7 +434,7 @@ static void world_push(struct world *world) {
     uint32_t block = at->pushed / SLICES, slice = at->pushed % SLICES;
     if (block == at->block_count || roll(world, 200) == 0) {
         uint64_t peer, slice_count;
-        if (transfer_ledger_close(&world->out.ledger, ticket(number), &peer, &slice_count))
+        if (transfer_ledger_finish_sending(&world->out.ledger, ticket(number), &peer, &slice_count))
             send_message(world, (struct message){.kind = MESSAGE_FINISH,
                                                  .peer = at->peer,
                                                  .number = number,
