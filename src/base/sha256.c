@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The plain C twin follows FIPS 180-4, sections 4.1.2, 5 and 6.2, word for word. OpenSSL's
- * low-level calls are used although version 3 marks them deprecated: their replacement (EVP)
- * allocates and locks, and this must run on the caller's struct.
+ * SHA-256 twice: the plain C code (sha256_plain_*) follows FIPS 180-4, sections 4.1.2, 5 and 6.2,
+ * step by step; where OpenSSL is linked, the public functions call that instead. Its low-level
+ * calls are used although version 3 marks them deprecated: their replacement (EVP) allocates and
+ * locks, and a hash must live in the caller's struct.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/sha256.h"
@@ -14,12 +15,14 @@
 
 #define BLOCK_BYTES 64
 
+/* What the plain C code keeps in the caller's struct sha256; may_alias because that is declared as
+ * words of 64 bits. */
 struct __attribute__((may_alias)) plain {
-    uint32_t h[8];
-    uint8_t block[BLOCK_BYTES];
-    uint64_t bytes; /* so far */
+    uint32_t h[8];              /* the hash value of the whole blocks so far */
+    uint8_t block[BLOCK_BYTES]; /* the first bytes % BLOCK_BYTES of the next one */
+    uint64_t bytes;             /* hashed so far */
 };
-_Static_assert(sizeof(struct plain) <= sizeof(struct sha256), "the twin fits the public struct");
+_Static_assert(sizeof(struct plain) <= sizeof(struct sha256), "struct plain fits the public one");
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t round_constants[64] = {
@@ -32,40 +35,42 @@ static const uint32_t round_constants[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t rotated(uint32_t value, int by) {
+/* ROTR of the standard; `by` is 1..31. */
+static uint32_t rotate_right(uint32_t value, int by) {
     return value >> by | value << (32 - by);
 }
 
+/* Section 6.2.2 for one block; v holds the standard's variables a to h. */
 static void mix_block(uint32_t h[8], const uint8_t block[BLOCK_BYTES]) {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
                (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
     for (int i = 16; i < 64; i++) {
-        uint32_t low = rotated(w[i - 15], 7) ^ rotated(w[i - 15], 18) ^ w[i - 15] >> 3;
-        uint32_t high = rotated(w[i - 2], 17) ^ rotated(w[i - 2], 19) ^ w[i - 2] >> 10;
-        w[i] = w[i - 16] + low + w[i - 7] + high;
+        uint32_t sigma0 = rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ w[i - 15] >> 3;
+        uint32_t sigma1 = rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ w[i - 2] >> 10;
+        w[i] = w[i - 16] + sigma0 + w[i - 7] + sigma1;
     }
     memcpy(v, h, sizeof v);
     for (int i = 0; i < 64; i++) {
         uint32_t e = v[4], a = v[0];
-        uint32_t first = v[7] + (rotated(e, 6) ^ rotated(e, 11) ^ rotated(e, 25)) +
-                         ((e & v[5]) ^ (~e & v[6])) + round_constants[i] + w[i];
-        uint32_t second = (rotated(a, 2) ^ rotated(a, 13) ^ rotated(a, 22)) +
-                          ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+        uint32_t t1 = v[7] + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
+                      ((e & v[5]) ^ (~e & v[6])) + round_constants[i] + w[i];
+        uint32_t t2 = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +
+                      ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof v[0]);
-        v[4] += first;
-        v[0] = first + second;
+        v[4] += t1;
+        v[0] = t1 + t2;
     }
     for (int i = 0; i < 8; i++)
         h[i] += v[i];
 }
 
 void sha256_plain_init(struct sha256 *hash) {
-    static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    static const uint32_t initial_hash[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                             0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     struct plain *plain = (struct plain *)hash;
-    memcpy(plain->h, start, sizeof start);
+    memcpy(plain->h, initial_hash, sizeof initial_hash);
     plain->bytes = 0;
 }
 
@@ -88,6 +93,7 @@ void sha256_plain_final(struct sha256 *hash, uint8_t out[SHA256_BYTES]) {
     static const uint8_t padding[BLOCK_BYTES] = {0x80};
     const uint64_t bits = plain->bytes * 8;
     uint8_t length[8];
+    /* Padding (section 5.1.1): 0x80 and zeros until 8 bytes are left in a block, for the length. */
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)(bits >> (56 - 8 * i));
     sha256_plain_update(hash, padding, 1 + (119 - plain->bytes % BLOCK_BYTES) % BLOCK_BYTES);
@@ -134,7 +140,7 @@ void sha256_digest(const void *data, size_t bytes, uint8_t out[SHA256_BYTES]) {
 void sha256_hmac(const uint8_t key[SHA256_BYTES], const void *data, size_t bytes,
                  uint8_t out[SHA256_BYTES]) {
     struct sha256 hash;
-    uint8_t pad[BLOCK_BYTES] = {0};
+    uint8_t pad[BLOCK_BYTES] = {0}; /* the key, XORed with ipad (0x36), then with opad (0x5c) */
     memcpy(pad, key, SHA256_BYTES);
     for (int i = 0; i < BLOCK_BYTES; i++)
         pad[i] ^= 0x36;
@@ -143,7 +149,7 @@ void sha256_hmac(const uint8_t key[SHA256_BYTES], const void *data, size_t bytes
     sha256_update(&hash, data, bytes);
     sha256_final(&hash, out);
     for (int i = 0; i < BLOCK_BYTES; i++)
-        pad[i] ^= 0x36 ^ 0x5c;
+        pad[i] ^= 0x36 ^ 0x5c; /* from ipad to opad */
     sha256_init(&hash);
     sha256_update(&hash, pad, sizeof pad);
     sha256_update(&hash, out, SHA256_BYTES);

@@ -4,11 +4,15 @@
 #include <string.h>
 
 #include "contract/kv_block.h"
+
+#define BALANCE_MAX 1000000 /* all ranks are equally loaded */
+
 bool unit_link_valid(const void *record) {
     return ((const struct record_unit_link *)record)->reserved == 0;
 }
 
-/* No record that may be carried carries another: this goes one level deep. */
+/* record_valid comes back here for a carried record, but never twice: FROM_UNIT and TO_UNIT may not
+ * be carried themselves. */
 bool carried_valid(const void *record) {
     const struct record_carried *carried = record;
     const struct record *inner = carried_inner(carried);
@@ -18,6 +22,15 @@ bool carried_valid(const void *record) {
            record_valid(inner, carried->inner_bytes);
 }
 
+/* `dead` is said of one rank only, and never together with `back`. */
+bool drain_valid(const void *record) {
+    const struct record_drain *drain = record;
+    return drain->one_rank <= 1 && drain->back <= 1 && drain->dead <= drain->one_rank &&
+           drain->dead + drain->back <= 1 &&
+           (drain->one_rank ? drain->rank < LIMIT_RANKS : drain->rank == 0);
+}
+
+/* The fields of a SUBMIT that depend on its task. */
 static bool task_valid(const struct record_submit *record) {
     const struct kv_route *route = &record->route;
     if (record->task != SUBMIT_PREFILL && record->first_block) return false;
@@ -53,13 +66,6 @@ bool continue_valid(const void *record) {
 bool role_valid(const void *record) {
     const struct record_role *role = record;
     return role->role < UNIT_ROLE_COUNT && role->reserved == 0;
-}
-
-bool drain_valid(const void *record) {
-    const struct record_drain *drain = record;
-    return drain->one_rank <= 1 && drain->back <= 1 && drain->dead <= drain->one_rank &&
-           drain->dead + drain->back <= 1 &&
-           (drain->one_rank ? drain->rank < LIMIT_RANKS : drain->rank == 0);
 }
 
 bool unit_hello_valid(const void *record) {
@@ -124,12 +130,12 @@ bool unit_load_valid(const void *record) {
 bool experts_valid(const void *record) {
     const struct record_experts *experts = record;
     for (uint32_t layer = 0; layer < LIMIT_LAYERS; layer++)
-        if (experts->layer_balance[layer] > (layer < experts->layer_count ? 1000000 : 0))
+        if (experts->layer_balance[layer] > (layer < experts->layer_count ? BALANCE_MAX : 0))
             return false;
     return experts->experts <= LIMIT_EXPERTS && experts->ranks >= 1 &&
            experts->ranks <= LIMIT_RANKS && experts->slots_per_rank <= LIMIT_EXPERTS &&
            experts->layer_count <= LIMIT_LAYERS && experts->stall_ns_total >= 0 &&
-           experts->stall_ns_max >= 0 && experts->balance <= 1000000 &&
-           experts->balance_before <= 1000000 && experts->balance_after <= 1000000 &&
+           experts->stall_ns_max >= 0 && experts->balance <= BALANCE_MAX &&
+           experts->balance_before <= BALANCE_MAX && experts->balance_after <= BALANCE_MAX &&
            experts->reserved == 0;
 }

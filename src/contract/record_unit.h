@@ -10,35 +10,38 @@
 #include "contract/sampling.h"
 #include "contract/unit_counters.h"
 
-/* JOINED: a unit has connected; its hello follows. LOST: its connection has ended, its process has
- * died, or it sent what is no valid record; nothing comes from it or reaches it any more. */
+/* UNIT_JOINED: a unit has connected; its hello follows. UNIT_LOST: its connection has ended, its
+ * process has died, or it sent what is no valid record; nothing comes from it or reaches it any
+ * more. */
 struct record_unit_link {
     struct record record;
     struct unit_id unit;
     uint32_t reserved; /* zero */
 };
 
-/* FROM_UNIT, TO_UNIT: a record on its way between the gateway and one of its units: one that may go
- * that way (record_goes). */
+/* FROM_UNIT, TO_UNIT: between the gateway and its host, one record from or to one of the units;
+ * record_goes says which kinds may go that way. */
 struct record_carried {
     struct record record;
     struct unit_id unit;
-    uint32_t inner_bytes; /* as the inner record says too */
+    uint32_t inner_bytes; /* of the carried record, as its own head says, too */
 };
 RECORD_TAIL(record_carried, 0, struct record, carried_inner) /* one, of inner_bytes */
 
-/* `one_rank` also goes from the gateway to its unit, and from there to the engine's host. */
+/* A gateway, a unit or (one_rank) one rank of a unit takes no new requests and finishes those that
+ * it has. A unit passes a rank's DRAIN on to its engine, which moves the rank's experts away. */
 struct record_drain {
     struct record record;
     uint32_t one_rank; /* 1: only `rank` drains: others take its requests and its experts */
-    uint32_t rank;
-    uint32_t back; /* 1: the rank takes requests and experts again */
-    uint32_t dead; /* 1: the rank's process and pages are gone: its requests fail */
+    uint32_t rank;     /* 0 without one_rank */
+    uint32_t back;     /* 1: the opposite: unit or rank takes requests (and experts) again */
+    uint32_t dead;     /* 1: the rank's process and pages are gone: its requests fail */
 };
 
-/* What a unit is asked to do for a request. Where prefill and decode are apart, one unit is asked
- * to RESERVE, says RESERVED, and waits; another one is asked to PREFILL; its first token goes on
- * with a CONTINUE to the first, and the KV blocks from rank to rank meanwhile. */
+/* What a unit is asked to do for a request. Where prefill and decode are apart, the gateway asks
+ * the decode unit to RESERVE, which answers RESERVED and waits; then it asks a prefill unit to
+ * PREFILL, and sends the first token from there to the decode unit in a CONTINUE. The KV blocks go
+ * meanwhile from rank to rank. */
 enum submit_task {
     SUBMIT_ANSWER,  /* everything */
     SUBMIT_PREFILL, /* the prompt and the first token; then FINISH_HANDED_OVER, or an earlier end */
@@ -46,18 +49,17 @@ enum submit_task {
     SUBMIT_TASK_COUNT
 };
 
-/* A request for a unit.
- * The resumed tokens are the answer's first ones, chosen elsewhere before and known to the client:
- * the unit computes them in the form GENERATED and goes on behind them, as if it had chosen them
- * itself. None of them ended the answer. */
+/* A request for a unit. Its resumed tokens are the answer's first ones, which another unit chose
+ * and the client knows: this unit computes them in the form GENERATED and goes on behind them, as
+ * if it had chosen them itself. None of them ended the answer. */
 struct record_submit {
     struct record record;
     struct request_id request;
     struct sampling sampling;
     uint32_t prompt_count;
-    uint32_t new_tokens_max; /* of the whole answer, resumed ones included; > resumed_count */
-    uint32_t stop_token_count;
-    int32_t priority; /* higher runs first */
+    uint32_t new_tokens_max;   /* of the whole answer, resumed ones included; > resumed_count */
+    uint32_t stop_token_count; /* at most 2 * LIMIT_STOP_TOKENS: the model's and the client's */
+    int32_t priority;          /* higher runs first */
     uint32_t bias_count;
     uint32_t resumed_count;
     uint32_t task;        /* enum submit_task; only SUBMIT_ANSWER may have resumed tokens */
@@ -69,12 +71,13 @@ RECORD_TAIL(record_submit, 0, uint32_t, submit_tokens)          /* [prompt_count
 RECORD_TAIL(record_submit, 1, uint32_t, submit_stop_tokens)     /* [stop_token_count] */
 RECORD_TAIL(record_submit, 2, struct token_bias, submit_biases) /* [bias_count] */
 
+/* The request is not wanted any more. It still ends with a FINISHED. */
 struct record_cancel {
     struct record record;
     struct request_id request;
 };
 
-/* The first tokens of an answer that a RESERVE made ready for. */
+/* The first tokens of the answer, for the unit that was asked to RESERVE: it makes the rest. */
 struct record_continue {
     struct record record;
     struct request_id request;
@@ -85,13 +88,6 @@ RECORD_TAIL(record_continue, 0, uint32_t, continue_tokens) /* [token_count] */
 
 enum unit_role { UNIT_BOTH, UNIT_PREFILL, UNIT_DECODE, UNIT_ROLE_COUNT };
 
-struct unit_rank { /* a DP rank of a unit */
-    int64_t pid;   /* of its process; 0: not told */
-    uint32_t page_count;
-    uint32_t requests_max;
-    char kv_address[KV_ADDRESS_BYTES]; /* where it takes KV blocks; empty: it cannot */
-};
-
 /* What the gateway uses the unit for from now on. Every unit can do every task, and finishes the
  * requests that it has as they were asked for. It says hello again, with the new role, and keeps
  * the role for gateways that connect later. */
@@ -101,8 +97,15 @@ struct record_role {
     uint32_t reserved; /* zero */
 };
 
-/* What a unit is; sent to each gateway that connects, and after a ROLE. Counts are sums over its
- * ranks. */
+struct unit_rank { /* one rank in its unit's hello */
+    int64_t pid;   /* of its process; 0: not told */
+    uint32_t page_count;
+    uint32_t requests_max;
+    char kv_address[KV_ADDRESS_BYTES]; /* where it takes KV blocks; empty: it cannot */
+};
+
+/* What a unit is; sent to each gateway that connects, and after a ROLE. page_count and requests_max
+ * are sums over its ranks. */
 struct record_unit_hello {
     struct record record;
     uint32_t vocab_count;
@@ -124,10 +127,11 @@ RECORD_TAIL(record_unit_hello, 0, struct unit_rank, hello_ranks) /* [rank_count]
  *   device + host + disk + transferred + computed = prompt   once the first token is chosen, else
  * <= hit + miss = prompt                                      always
  *
- * A hit is a token that was valid in a tier when the request began to run, however it was then
- * obtained: one that was faster computed than loaded is a hit, too, so device + host + disk <= hit.
- * Both are settled with the first token. What an interruption or a failed transfer made it obtain
- * once more is reloaded or recomputed, and nothing else. */
+ * A hit is a token whose rows stood in the unit's pages or in the KV storage when the request began
+ * to run, however they were then obtained: a token that was faster computed than loaded is a hit,
+ * too, so device + host + disk <= hit. Both lines are settled with the first token. Rows that an
+ * interruption or a failed transfer made the unit obtain once more count as reloaded or recomputed
+ * alone. */
 struct unit_work {
     uint32_t prompt_hit_tokens;
     uint32_t prompt_miss_tokens;
@@ -140,13 +144,13 @@ struct unit_work {
     uint32_t recomputed_tokens; /* also those of an answer that had been begun elsewhere */
     uint32_t drafts_made;       /* tokens of the answer guessed ahead */
     uint32_t drafts_right;      /* of them; the others cost time and nothing else */
-    uint32_t preemptions;       /* times that it lost its pages to others */
+    uint32_t preemptions;       /* times that the request lost its pages to others */
     uint32_t rank;              /* of the unit */
     uint32_t reserved;          /* zero */
     int64_t queue_ns;    /* from its SUBMIT (RESERVE: its CONTINUE) to its first step, loading
                           * and transfer apart; -1: it has had none */
     int64_t load_ns;     /* for which the KV storage loaded, before its first step */
-    int64_t prefill_ns;  /* from its first step to its first token; 0: it has none */
+    int64_t prefill_ns;  /* from its first step to its first token; 0: it has no token yet */
     int64_t transfer_ns; /* for which its CONTINUE had to wait for its blocks */
 };
 
@@ -154,18 +158,18 @@ struct unit_work {
 struct record_tokens {
     struct record record;
     struct request_id request;
-    uint32_t first_output_position; /* of tokens[0]; lets a gateway drop repeats */
+    uint32_t first_output_position; /* in the answer, from 0; lets a gateway drop repeats */
     uint32_t token_count;
     uint32_t logprobs_each; /* 0: not asked for; else the token's own, then the likeliest ones' */
     uint32_t reserved;      /* zero */
-    struct unit_work work;  /* these tokens included: all that is known if it is the last word */
+    struct unit_work work;  /* these tokens included: all that is known if the unit is then lost */
 };
 RECORD_TAIL(record_tokens, 0, uint32_t, tokens_chosen) /* [token_count] */
 RECORD_TAIL(record_tokens, 1, struct token_logprob,
             tokens_logprobs) /* [token_count][logprobs_each] */
 
 /* How likely tokens of the prompt were, in order. All scores come before the answer's first TOKENS.
- * The prompt's first token has none. A unit that begins anew may repeat what another one has told. */
+ * The prompt's first token has none. A unit that begins anew may repeat what another has told. */
 struct record_scores {
     struct record record;
     struct request_id request;
@@ -201,7 +205,8 @@ struct record_finished {
     struct unit_work work;
 };
 
-/* A RESERVE is done: blocks from first_block on are expected at that rank. */
+/* Answers a RESERVE: the pages are taken, and the rank waits for the blocks from first_block on; it
+ * has those before. */
 struct record_reserved {
     struct record record;
     struct request_id request;
@@ -226,8 +231,8 @@ struct unit_rank_load {
 #define LOAD_DECODE_REASONS 4
 
 /* Load report, after each step and on change; a unit's host repeats the last one as a sign of life.
- * KV pages: free + held + cached = total, always. Counts are sums over the ranks and what waits for
- * one. */
+ * KV pages: free + held + cached = total, always. Counts are sums over the ranks, requests that
+ * wait for a rank included. */
 struct record_unit_load {
     struct record record;
     uint32_t requests_waiting;
@@ -249,19 +254,19 @@ struct record_unit_load {
 RECORD_TAIL(record_unit_load, 0, struct unit_rank_load, load_ranks) /* [rank_count] */
 
 /* How routed experts lie and how evenly they are used, from a unit of several ranks; now and then,
- * and when something changed. Balances are mean rank load by largest, in millionths; 0: not known.
- */
+ * and when something changed. A balance is the mean rank's load divided by the largest rank's, in
+ * millionths; 0: not known. */
 struct record_experts {
     struct record record;
     uint32_t experts, ranks, slots_per_rank, layer_count;
     uint64_t rebalances_total; /* new maps carried out */
     uint64_t moves_total;      /* experts that came to a rank */
-    uint64_t bytes_total;      /* of those experts, from other ranks or the checkpoint */
+    uint64_t bytes_total;      /* of those experts' weights, from other ranks or the checkpoint */
     uint64_t failures_total;   /* experts that did not arrive as they were given */
-    int64_t stall_ns_total;    /* of steps, while ranks took new maps over */
-    int64_t stall_ns_max;
-    uint32_t balance;        /* of the map as it is, at the last look */
-    uint32_t balance_before; /* around the last new map, by the loads it was made for */
+    int64_t stall_ns_total;    /* for which steps stood still while ranks took new maps over */
+    int64_t stall_ns_max;      /* the longest time of one step */
+    uint32_t balance;          /* of the map as it is, at the last look */
+    uint32_t balance_before;   /* around the last new map, by the loads it was made for */
     uint32_t balance_after;
     uint32_t reserved;                    /* zero */
     uint64_t masked[LIMIT_RANKS / 64];    /* a bit each rank: it shall have no experts */
@@ -269,6 +274,7 @@ struct record_experts {
     uint32_t layer_balance[LIMIT_LAYERS]; /* [layer_count]; 0: no experts; then zeros */
 };
 
+/* Of `masked` or `empty`. */
 static inline bool experts_bit(const uint64_t *bits, uint32_t rank) {
     return bits[rank / 64] >> rank % 64 & 1;
 }
@@ -276,16 +282,16 @@ static inline bool experts_bit(const uint64_t *bits, uint32_t rank) {
 /* What the fields of each may hold, for record_forms.c. */
 bool unit_link_valid(const void *record);
 bool carried_valid(const void *record);
+bool drain_valid(const void *record);
 bool submit_valid(const void *record);
 bool continue_valid(const void *record);
 bool role_valid(const void *record);
-bool drain_valid(const void *record);
 bool unit_hello_valid(const void *record);
 bool tokens_valid(const void *record);
-bool finished_valid(const void *record);
-bool unit_load_valid(const void *record);
-bool reserved_valid(const void *record);
 bool scores_valid(const void *record);
+bool finished_valid(const void *record);
+bool reserved_valid(const void *record);
+bool unit_load_valid(const void *record);
 bool experts_valid(const void *record);
 
 #endif

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matrix products with AVX-512 BF16: VDPBF16PS multiplies two channels at once, so weights of two
- * channels are interleaved, which leaves the 32 outputs of a panel in an order of their own
- * (`parted` below) that is undone when a block's sum joins y. Used when x is representable in BF16
- * (E4M3 codes are) and the weights are FP8 or BF16; anything else goes to matmul_avx512.c.
+ * Matrix products with AVX-512 BF16 (matmul.h says what is computed, matmul_blocked.h what a panel,
+ * a block and a tile are). VDPBF16PS multiplies two input channels at once, so the weights of two
+ * channels are interleaved. Unpack instructions do that, and leave the 32 outputs of a panel in the
+ * unpacked order (load_channel_pair); add_block undoes it when a block's sums are added to y.
  *
- * Order: pairs of channels ascend, an odd last channel is paired with zero. Within a pair the
- * hardware decides (the odd channel first, denormals flushed); that is why this level is a numerics
- * class.
+ * Used when x is representable in BF16 (values of E4M3 codes are) and the weights are FP8 or BF16;
+ * anything else goes to matmul_avx512.c.
  *
- * KERNEL_EMULATE_BF16 builds the same code on AVX-512F for tests on CPUs without the instruction.
+ * Order of the sums: pairs of channels ascend, an odd last channel is paired with zero. Within a
+ * pair the hardware decides (the odd channel first, denormals flushed); that is why this level is a
+ * numerics class.
+ *
+ * KERNEL_EMULATE_BF16 builds the same code without VDPBF16PS, for tests on CPUs that lack it.
  */
 #include "compute/kernels/tables.h"
 
@@ -17,16 +20,17 @@
 #include "compute/kernels/matmul_blocked.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define ROWS 12
-#define PAIR_ROWS 4
+#define ROWS 12     /* tile_rows, pair_rows and direct_rows of struct matmul_leaf */
+#define PAIR_ROWS 4 /* of two panels */
 #define DIRECT_ROWS 4
-#define PREFETCH_BYTES 1024
+#define PREFETCH_BYTES 1024 /* how far before packed weights are read they are asked for */
 
 #ifdef KERNEL_EMULATE_BF16
 #define matmul_avx512bf16_run matmul_avx512bf16_emulated_run
 void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 
-/* A product of two BF16 values is exact in a float, unless it is denormal. */
+/* sum + a * b for the two BF16 values in each 32 bits. A product of two BF16 values is exact in a
+ * float, so an fma rounds as VDPBF16PS does; only denormals, which that flushes, may differ. */
 ALWAYS_INLINE __m512 dot_pairs(__m512 sum, __m512i a, __m512i b) {
     __m512i high = _mm512_set1_epi32((int)0xFFFF0000);
     sum = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(a, high)),
@@ -40,8 +44,9 @@ ALWAYS_INLINE __m512 dot_pairs(__m512 sum, __m512i a, __m512i b) {
 }
 #endif
 
-/* BF16 bits of 32 E4M3 codes. Normal codes: exponent and fraction move to their places and the bias
- * grows by 120; the eight subnormal ones, and zero, come from a table. */
+/* BF16 bits of 32 E4M3 codes (no NaN codes: loaders refuse them). Normal codes: exponent and
+ * fraction move to their places, and the exponent's bias grows from 7 to 127; zero and the seven
+ * subnormal codes come from a table. */
 ALWAYS_INLINE __m512i bf16_from_codes(__m256i codes) {
     static const uint16_t subnormals[32] = {0,      0x3B00, 0x3B80, 0x3BC0,
                                             0x3C00, 0x3C20, 0x3C40, 0x3C60};
@@ -55,6 +60,7 @@ ALWAYS_INLINE __m512i bf16_from_codes(__m256i codes) {
     return _mm512_or_si512(bits, sign);
 }
 
+/* Channel k of a packed panel: its 32 weights in BF16. */
 ALWAYS_INLINE __m512i load_channel(enum weight_type type, const char *w, uint32_t k) {
     if (type == WEIGHT_FP8)
         return bf16_from_codes(
@@ -62,10 +68,12 @@ ALWAYS_INLINE __m512i load_channel(enum weight_type type, const char *w, uint32_
     return _mm512_loadu_si512(w + (size_t)k * 64);
 }
 
-/* Channels k and k + 1 of a panel, pair by pair. In each quarter of 128 bits, out[0] holds the
- * first four outputs of eight, out[1] the last four: the parted order. */
-ALWAYS_INLINE void load_pairs(enum weight_type type, bool decoded, const char *w, uint32_t k,
-                              uint32_t count, __m512i *out) {
+/* Channels k and k + 1 of a panel of `count` channels, k even: for each output the two weights side
+ * by side, in the unpacked order: quarter q (128 bits) of out[0] has the outputs 8q to 8q + 3, that
+ * of out[1] the outputs 8q + 4 to 8q + 7. `decoded`: w is what decode wrote, and `type` is not
+ * looked at. */
+ALWAYS_INLINE void load_channel_pair(enum weight_type type, bool decoded, const char *w, uint32_t k,
+                                     uint32_t count, __m512i out[2]) {
     if (decoded) {
         out[0] = _mm512_loadu_si512(w + (size_t)k * 64);
         out[1] = _mm512_loadu_si512(w + (size_t)k * 64 + 64);
@@ -77,20 +85,23 @@ ALWAYS_INLINE void load_pairs(enum weight_type type, bool decoded, const char *w
     out[1] = _mm512_unpackhi_epi16(even, odd);
 }
 
-/* y += part * s for one row of one panel. */
-ALWAYS_INLINE void add_block(float *y, const __m512 *part, float scale, bool first) {
+/* y[32] += part * scale for one row of one panel; `part` is in the unpacked order. `first`: y is
+ * set instead. */
+ALWAYS_INLINE void add_block(float *y, const __m512 part[2], float scale, bool first) {
     const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    __m512 s = _mm512_set1_ps(scale);
-    __m512 parts[2] = {_mm512_permutex2var_ps(part[0], low, part[1]),
-                       _mm512_permutex2var_ps(part[0], high, part[1])};
+    __m512 scales = _mm512_set1_ps(scale);
+    __m512 ordered[2] = {_mm512_permutex2var_ps(part[0], low, part[1]),
+                         _mm512_permutex2var_ps(part[0], high, part[1])};
 #pragma GCC unroll 2
     for (int v = 0; v < 2; v++) {
         __m512 sum = first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + v * 16);
-        _mm512_storeu_ps(y + v * 16, _mm512_fmadd_ps(parts[v], s, sum));
+        _mm512_storeu_ps(y + v * 16, _mm512_fmadd_ps(ordered[v], scales, sum));
     }
 }
 
+/* Multiplies a tile of `rows` rows and `panels` panels, which are constants to the compiler: it
+ * unrolls the loops and keeps `part` in registers. */
 ALWAYS_INLINE void tile(enum weight_type type, bool decoded, int rows, int panels,
                         const struct matmul_tile *t) {
     __m512 part[ROWS][2 * TILE_PANELS_MAX];
@@ -105,13 +116,14 @@ ALWAYS_INLINE void tile(enum weight_type type, bool decoded, int rows, int panel
 #pragma GCC unroll 2
         for (int p = 0; p < panels; p++) {
             const char *panel = w + p * t->panel_bytes;
-            load_pairs(type, decoded, panel, k, t->count, weights + 2 * p);
+            load_channel_pair(type, decoded, panel, k, t->count, weights + 2 * p);
             if (!decoded)
                 _mm_prefetch(panel + k * packed_channel_bytes(type) + PREFETCH_BYTES, _MM_HINT_T0);
         }
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
             int32_t pair;
+            /* pack_x leaves the second half of each row's room unused */
             memcpy(&pair, x + r * QUANT_GROUP * sizeof(float) + k * 2, sizeof pair);
             __m512i factor = _mm512_set1_epi32(pair);
 #pragma GCC unroll 4
@@ -129,7 +141,7 @@ ALWAYS_INLINE void tile(enum weight_type type, bool decoded, int rows, int panel
 
 ALWAYS_INLINE void tile_of_type(enum weight_type type, bool decoded, const struct matmul_tile *t) {
     /* clang-format off */
-    switch (t->panels == 2 ? t->rows + 100 : t->rows) {
+    switch (t->panels == 2 ? t->rows + 100 : t->rows) { /* two panels: up to PAIR_ROWS rows */
     case 1: tile(type, decoded, 1, 1, t); break;
     case 2: tile(type, decoded, 2, 1, t); break;
     case 3: tile(type, decoded, 3, 1, t); break;
@@ -160,7 +172,9 @@ static void run_tile(const struct matmul_tile *t) {
         tile_of_type(WEIGHT_BF16, false, t);
 }
 
-/* The high halves of representable floats; an odd last channel gets a zero beside it. */
+/* A row's `count` channels as BF16: the high halves of floats, which lose nothing. Writes whole
+ * groups of 16, filled up with zeros, so an odd last channel has a zero beside it. Products of BF16
+ * need no `lift`. */
 static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     for (uint32_t i = 0; i < count; i += 16) {
         __mmask16 mask = count - i >= 16 ? 0xFFFF : (__mmask16)((1u << (count - i)) - 1);
@@ -170,13 +184,14 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     }
 }
 
+/* A panel's `count` channels as load_channel_pair makes them: 128 bytes for each pair. */
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
     for (uint32_t k = 0; k < count; k += 2) {
         __m512i pairs[2];
         if (type == WEIGHT_FP8)
-            load_pairs(WEIGHT_FP8, false, w, k, count, pairs);
+            load_channel_pair(WEIGHT_FP8, false, w, k, count, pairs);
         else
-            load_pairs(WEIGHT_BF16, false, w, k, count, pairs);
+            load_channel_pair(WEIGHT_BF16, false, w, k, count, pairs);
         _mm512_storeu_si512((char *)out + (size_t)k * 64, pairs[0]);
         _mm512_storeu_si512((char *)out + (size_t)k * 64 + 64, pairs[1]);
     }

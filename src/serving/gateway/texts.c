@@ -24,16 +24,17 @@ static size_t spans_bytes(struct plain_text plain) {
     return plain.count * sizeof *plain.spans;
 }
 
-static size_t bytes_waiting(const struct waiting_text *waiting) {
+/* What counts against bytes_max. */
+static size_t waiting_bytes(const struct waiting_text *waiting) {
     return waiting->text.count + spans_bytes(waiting->plain);
 }
 
-/* Without an account a request is a client of its own. */
+/* False without an account: then each request is a client of its own. */
 static bool same_client(const struct waiting_text *waiting, uint32_t account) {
     return account != ACCOUNT_NONE && waiting->account == account;
 }
 
-/* ---- the list ---- */
+/* ---- the list of texts that wait ---- */
 
 static bool client_waits(const struct texts *texts, uint32_t account) {
     const struct waiting_text *waiting = texts->first;
@@ -42,9 +43,9 @@ static bool client_waits(const struct texts *texts, uint32_t account) {
     return waiting != NULL;
 }
 
-static void list(struct texts *texts, struct waiting_text *waiting) {
+static void enlist(struct texts *texts, struct waiting_text *waiting) {
     texts->client_count += !client_waits(texts, waiting->account);
-    texts->bytes += bytes_waiting(waiting);
+    texts->bytes += waiting_bytes(waiting);
     waiting->waits = true;
     waiting->next = texts->first;
     texts->first = waiting;
@@ -57,12 +58,13 @@ void texts_forget(struct texts *texts, struct waiting_text *waiting) {
         link = &(*link)->next;
     *link = waiting->next;
     texts->client_count -= !client_waits(texts, waiting->account);
-    texts->bytes -= bytes_waiting(waiting);
+    texts->bytes -= waiting_bytes(waiting);
     arena_clear(&waiting->arena);
     *waiting = (struct waiting_text){.arena = waiting->arena};
 }
 
-/* The last turn of the account's texts, and how much of them waits. */
+/* The last turn of the account's texts that wait or are in work (0: none), and the bytes that
+ * wait. */
 static uint64_t last_turn(const struct texts *texts, uint32_t account, size_t *bytes_out) {
     bool in_work = texts->busy && account != ACCOUNT_NONE && texts->busy_account == account;
     uint64_t last = in_work ? texts->busy_turn : 0;
@@ -70,13 +72,14 @@ static uint64_t last_turn(const struct texts *texts, uint32_t account, size_t *b
     for (const struct waiting_text *waiting = texts->first; waiting; waiting = waiting->next) {
         if (!same_client(waiting, account)) continue;
         if (waiting->turn > last) last = waiting->turn;
-        *bytes_out += bytes_waiting(waiting);
+        *bytes_out += waiting_bytes(waiting);
     }
     return last;
 }
 
 /* ---- to the tokenizer, now or later ---- */
 
+/* TOKENIZE without its tails. */
 static struct record_tokenize fixed_of(const struct texts_ask *ask) {
     return (struct record_tokenize){.request = ask->request,
                                     .text_bytes = (uint32_t)ask->text.count,
@@ -96,6 +99,7 @@ static enum status give(struct texts *texts, const struct texts_ask *ask, uint64
     return STATUS_OK;
 }
 
+/* Copies the text and lets it wait. client_bytes: of its client's texts that wait already. */
 static enum status keep(struct texts *texts, struct waiting_text *waiting,
                         const struct texts_ask *ask, uint64_t turn, size_t client_bytes) {
     size_t free_bytes = texts->bytes_max - texts->bytes;
@@ -114,7 +118,7 @@ static enum status keep(struct texts *texts, struct waiting_text *waiting,
     waiting->text = (struct bytes){copy, ask->text.count};
     waiting->plain = (struct plain_text){spans, ask->plain.count};
     waiting->turn = turn;
-    list(texts, waiting);
+    enlist(texts, waiting);
     return STATUS_OK;
 }
 
@@ -140,12 +144,12 @@ bool texts_want(const struct texts *texts) {
 void texts_run(struct texts *texts, uint32_t tokens_max) {
     if (!texts_want(texts)) return;
     struct waiting_text *next = texts->first;
-    for (struct waiting_text *waiting = next; waiting;
-         waiting = waiting->next) /* ties: who came first */
+    /* The smallest turn; among equals the last of the list, which came first. */
+    for (struct waiting_text *waiting = next; waiting; waiting = waiting->next)
         if (waiting->turn <= next->turn) next = waiting;
     struct texts_ask ask = {next->request, next->account, next->text, next->plain, tokens_max};
     if (texts->client_count > texts->clients_max) texts->clients_max = texts->client_count;
-    if (give(texts, &ask, next->turn)) return;
+    if (give(texts, &ask, next->turn)) return; /* the outbox is full */
     texts->now = share_tokenizer_after(texts->now, next->text.count, texts->clients_max);
     texts_forget(texts, next);
     if (!texts->first) texts->clients_max = 0;
@@ -158,8 +162,8 @@ void texts_audit(const struct texts *texts) {
         const struct waiting_text *same = waiting->next;
         while (same && !same_client(same, waiting->account))
             same = same->next;
-        clients += same == NULL;
-        bytes += bytes_waiting(waiting);
+        clients += same == NULL; /* the last of its client's */
+        bytes += waiting_bytes(waiting);
         check(waiting->waits && waiting->arena.run_count > 0);
     }
     check(clients == texts->client_count && bytes == texts->bytes);

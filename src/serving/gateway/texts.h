@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Long texts on their way to the host's tokenizer. It is given one at a time, and the next one when
- * it has said TOKENIZED; the others wait here, in memory of their own, in the order of
- * serving/policy/share_tokenizer. So nothing but these texts ever waits for the tokenizer.
+ * Long texts on their way to the host's tokenizer. The tokenizer is given one at a time, and the
+ * next one when it has said TOKENIZED; the others wait here, in memory of their own, in the order
+ * of serving/policy/share_tokenizer, which also says what a turn, a client and virtual time are.
  */
 #ifndef SERVING_GATEWAY_TEXTS_H
 #define SERVING_GATEWAY_TEXTS_H
@@ -11,36 +11,38 @@
 #include "contract/record_client.h"
 #include "serving/text/tokenizer.h"
 
-struct waiting_text { /* the text of one request, if it waits */
-    struct arena arena;
+struct waiting_text {   /* the place for one request's text; zeros but for arena if none waits */
+    struct arena arena; /* of the pool: holds the copies of text and spans */
     struct request_id request;
     uint32_t account; /* ACCOUNT_NONE: the request is a client of its own */
     struct bytes text;
-    struct plain_text plain; /* of text; in the arena, too */
-    uint64_t turn;
-    bool waits; /* in the list */
+    struct plain_text plain; /* of text */
+    uint64_t turn;           /* virtual time */
+    bool waits;              /* in the list of struct texts */
     struct waiting_text *next;
 };
 
 struct texts {
     struct outbox *outbox;      /* the gateway's */
     struct pool pool;           /* what waits lies here */
-    size_t bytes_max, bytes;    /* that may wait, and that do */
-    struct waiting_text *first; /* of those that wait, last come first */
-    uint32_t client_count;      /* of those that wait */
-    uint32_t clients_max;       /* that waited at the same time, since nobody did */
-    uint64_t now;               /* virtual */
-    bool busy;                  /* the tokenizer has one */
-    uint32_t busy_account;
-    uint64_t busy_turn;
+    size_t bytes_max, bytes;    /* of texts and spans: that may wait, and that do */
+    struct waiting_text *first; /* list of the texts that wait, the latest first */
+    uint32_t client_count;      /* clients with texts that wait */
+    uint32_t clients_max;       /* the largest client_count since the list was last empty */
+    uint64_t now;               /* virtual time */
+    bool busy;                  /* the tokenizer has a text */
+    uint32_t busy_account;      /* that text's */
+    uint64_t busy_turn;         /* that text's */
 };
 
-/* Each text may waste a part of a chunk. Untouched memory costs nothing. */
+/* Bytes of texts_open's `memory`: room for bytes_max of texts, of which each may waste a part of a
+ * pool's chunk. Untouched memory costs nothing. */
 size_t texts_memory_bytes(size_t bytes_max, uint32_t requests_max);
 
-/* Takes `memory` and the outbox for the gateway's life. */
+/* Keeps `memory` and the gateway's outbox for the gateway's life. `texts` is zeroed. */
 void texts_open(struct texts *texts, struct outbox *outbox, void *memory, size_t bytes_max,
                 uint32_t requests_max);
+/* Once for the place of each request, which is zeroed. */
 void texts_open_waiting(struct texts *texts, struct waiting_text *waiting);
 
 struct texts_ask { /* a text to be tokenized */
@@ -48,24 +50,26 @@ struct texts_ask { /* a text to be tokenized */
     uint32_t account;
     struct bytes text;
     struct plain_text plain;
-    uint32_t tokens_max; /* more are only counted */
+    uint32_t tokens_max; /* the tokenizer only counts what is more */
 };
 
-/* The text goes to the tokenizer now, or waits in the request's `waiting` for its turn. FULL: the
- * outbox is, nothing is done. TOO_LARGE: no outbox could take it. NO_MEMORY: too much waits. */
+/* The text goes to the tokenizer now, or a copy waits in the request's `waiting` for its turn. In
+ * all errors nothing is done. FULL: the outbox is, for now. TOO_LARGE: the text fits into no empty
+ * outbox either. NO_MEMORY: too many texts wait. */
 enum status texts_take(struct texts *texts, struct waiting_text *waiting,
                        const struct texts_ask *ask) MUST_USE;
 
-/* The tokenizer has answered. */
+/* The tokenizer has answered: it is idle until texts_run. */
 void texts_answered(struct texts *texts);
 
-/* The request ends; if its text waits, it does no longer. */
+/* The request ends: if its text waits, it is dropped. */
 void texts_forget(struct texts *texts, struct waiting_text *waiting);
 
-/* Gives the tokenizer its next text, if it is idle and the outbox has room. */
+/* Gives the tokenizer its next text, if one waits, the tokenizer is idle and the outbox has room.
+ * tokens_max as in texts_ask, by what is known now. */
 void texts_run(struct texts *texts, uint32_t tokens_max);
 
-/* True if texts_run would try to give one. */
+/* True if texts_run would try to give a text. */
 bool texts_want(const struct texts *texts);
 
 /* check()s that the list, its counts and the memory agree. */

@@ -63,7 +63,7 @@ struct unit_request {
     uint32_t node;           /* of the last shared block; PREFIX_NONE: none */
     struct unit_work work;   /* serving/unit/account.h keeps it */
     struct handoff *handoff; /* in arena; NULL: the whole answer is made here */
-    struct tier_hit *tier;   /* in arena; NULL: nothing can come from the KV storage */
+    struct request_tiers *tier; /* in arena; NULL: nothing can come from the KV storage */
     int64_t turn;
     uint64_t arrival;
     int64_t arrived_ns;

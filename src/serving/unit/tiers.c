@@ -7,30 +7,30 @@
 #include "serving/unit/account.h"
 #include "serving/unit/unit_request.h"
 
-#define LOADS_MAX 4      /* that begin with one plan */
-#define ASKS_MAX 4       /* of those that were interrupted, likewise */
+#define LOADS_MAX 4      /* requests that one plan considers to load */
+#define ASKS_MAX 4       /* requests whose ask_due one plan serves */
 #define COMPUTED_MAX 63  /* choices in a row; then one load, to see whether it has become faster */
-#define KEEPS_OF_A_ROW 2 /* its tokens, and a draft that was right */
-#define FOUND_NS_MAX 1000000000 /* another rank's storage answers in less than one of them */
+#define KEEPS_OF_A_ROW 2 /* for its tokens, and for drafts that were right */
+#define FOUND_WAIT_NS_MAX 1000000000 /* another process's KV_FOUND comes sooner, if at all */
 
-enum { DISK, HOST };
+enum { DISK, HOST }; /* index of struct tiers' rates */
 
-struct tier_hit {
-    struct block_key *keys; /* [pages at most] of the blocks before the last known token */
+struct request_tiers {      /* what the storage has of one request, and its load */
+    struct block_key *keys; /* [pages at most] of the whole blocks before the last known token */
     uint32_t key_count;
-    uint32_t finds;       /* FINDs without their FOUND: the last one counts */
-    int64_t answer_by_ns; /* until when the FOUND is waited for; 0: nobody has waited yet */
+    uint32_t finds;       /* KV_FINDs without their KV_FOUND: the last answer counts */
+    int64_t answer_by_ns; /* until when KV_FOUND is waited for; 0: nobody has waited yet */
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
-    uint32_t first_block; /* of those being loaded */
-    uint32_t asked;
-    uint32_t ahead;       /* blocks of others that were, when it began */
-    uint32_t tried_hit;   /* the choice was made when pages had so many; again, if fewer have */
-    bool being_written;   /* by who computed the prompt; then, while some are missing: */
-    int64_t ask_again_ns; /* not looked at before */
-    bool ask_due, loading;
-    bool first_start;            /* the load's: what it brings was there before the request came */
-    bool in_step;                /* a row of it waits for the load, as if that had come */
-    struct record_kv_load *load; /* while a plan is made: the KV_LOAD in the outbox */
+    uint32_t tried_hit;   /* blocks that pages had at the last choice: made again if fewer have */
+    bool being_written;   /* another unit computed the prompt and may still be storing it */
+    bool ask_due;         /* tiers_ask is to be called with a plan, not before ask_again_ns */
+    int64_t ask_again_ns; /* 0: with the next plan */
+    bool loading;         /* a KV_LOAD is under way; the fields below are about it */
+    uint32_t load_blocks; /* that it is to bring */
+    uint32_t ahead;       /* blocks of other requests that were being loaded when it began */
+    bool first_start;     /* the request had not started before: what comes was stored before */
+    bool in_step;         /* a row waits for the load; computed_count has its blocks already */
+    struct record_kv_load *load; /* in the outbox; valid only while the plan is made */
 };
 
 static uint32_t blocks_max(const struct unit_options *options) {
@@ -52,6 +52,7 @@ size_t tiers_plan_bytes_max(const struct unit_options *options) {
                                : 0;
 }
 
+/* Each of a KV_KEEP's two tails may need 8 bytes more, for alignment. */
 size_t tiers_step_bytes_max(const struct unit_options *options) {
     size_t keeps = KEEPS_OF_A_ROW * options->step_rows_max;
     size_t blocks = options->step_tokens_max / KV_BLOCK_TOKENS + keeps;
@@ -61,12 +62,13 @@ size_t tiers_step_bytes_max(const struct unit_options *options) {
            blocks * each;
 }
 
+/* Two takings from the arena, each aligned to 16 bytes. */
 size_t tiers_request_bytes_max(const struct unit_options *options) {
     if (!options->kv_storage) return 0;
-    return sizeof(struct tier_hit) + blocks_max(options) * sizeof(struct block_key) + 32;
+    return sizeof(struct request_tiers) + blocks_max(options) * sizeof(struct block_key) + 32;
 }
 
-/* ---- asking ---- */
+/* ---- asking what is stored ---- */
 
 static struct block_key root_of(const struct unit *unit, const struct unit_request *request) {
     return pages_root(unit, request).key;
@@ -77,20 +79,21 @@ static void set_forms(uint8_t forms[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
         forms[i] = i < prompt_tokens ? TOKEN_PROMPT : TOKEN_GENERATED;
 }
 
-/* NULL: nothing can come from the storage. */
-static struct tier_hit *open_tier(struct unit *unit, struct unit_request *request) {
+/* The request's, made when first asked for; NULL: nothing can come from the storage. */
+static struct request_tiers *open_tier(struct unit *unit, struct unit_request *request) {
     if (!unit->options.kv_storage || !unit->options.prefix_cache) return NULL;
     if (request->tier || request_scores(request)) return request->tier;
     uint64_t blocks = admit_pages(request_need(request));
-    struct tier_hit *tier = arena_take_zeroed(&request->arena, sizeof *tier);
+    struct request_tiers *tier = arena_take_zeroed(&request->arena, sizeof *tier);
     struct block_key *keys = arena_take(&request->arena, blocks * sizeof *keys);
-    if (!tier || !keys) return NULL; /* then without */
+    if (!tier || !keys) return NULL; /* out of memory: it is computed */
     tier->keys = keys;
     return request->tier = tier;
 }
 
+/* For all whole blocks before the last known token, which has to be computed in any case. */
 static void set_keys(const struct unit *unit, const struct unit_request *request) {
-    struct tier_hit *tier = request->tier;
+    struct request_tiers *tier = request->tier;
     struct block_key key = root_of(unit, request);
     tier->key_count = (request_known(request) - 1) / KV_BLOCK_TOKENS;
     for (uint32_t i = 0; i < tier->key_count; i++) {
@@ -103,7 +106,7 @@ static void set_keys(const struct unit *unit, const struct unit_request *request
 }
 
 void tiers_ask(struct unit *unit, struct unit_request *request) {
-    struct tier_hit *tier = open_tier(unit, request);
+    struct request_tiers *tier = open_tier(unit, request);
     if (!tier) return;
     set_keys(unit, request);
     tier->found = tier->host = 0;
@@ -114,7 +117,7 @@ void tiers_ask(struct unit *unit, struct unit_request *request) {
     struct record_kv_find *find =
         unit_put(unit, RECORD_KV_FIND,
                  &(struct record_kv_find){.request = request->id, .key_count = tier->key_count});
-    find->fresh = request->resumed_count > 0; /* it comes from a unit that ran a moment ago */
+    find->fresh = request->resumed_count > 0; /* another unit ran it a moment ago */
     memcpy(kv_find_keys(find), tier->keys, tier->key_count * sizeof *tier->keys);
     tier->finds++;
 }
@@ -125,7 +128,7 @@ void tiers_ask_while_written(struct unit *unit, struct unit_request *request) {
 }
 
 void tiers_ask_later(struct unit *unit, struct unit_request *request) {
-    struct tier_hit *tier = open_tier(unit, request);
+    struct request_tiers *tier = open_tier(unit, request);
     if (!tier) return;
     tier->found = tier->host = 0;
     tier->ask_due = true;
@@ -142,9 +145,10 @@ double tiers_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
     return token_count * load_ns / compute_ns;
 }
 
-/* Its prompt was computed elsewhere when it arrived: what of that is neither here nor stored? */
+/* Another unit has computed the prompt: if whole blocks of it are neither in pages nor stored yet,
+ * a plan asks again, as long as serving/policy/kv_path says. */
 static void ask_again_for_rest(struct unit *unit, struct unit_request *request, int64_t now_ns) {
-    struct tier_hit *tier = request->tier;
+    struct request_tiers *tier = request->tier;
     uint32_t whole = request->prompt_count / KV_BLOCK_TOKENS;
     uint32_t hit = pages_look_up(unit, request).block_count;
     uint32_t end = tier->found > hit ? tier->found : hit;
@@ -159,13 +163,13 @@ static void ask_again_for_rest(struct unit *unit, struct unit_request *request, 
 
 void tiers_found(struct unit *unit, struct unit_request *request,
                  const struct record_kv_found *record, int64_t now_ns) {
-    struct tier_hit *tier = request->tier;
+    struct request_tiers *tier = request->tier;
     if (!tier || tier->finds == 0 || --tier->finds > 0) return;
     uint32_t found = record->blocks < tier->key_count ? record->blocks : tier->key_count;
     if (!request->started) account_found(request, found * KV_BLOCK_TOKENS);
     if (request->state != UNIT_REQUEST_WAITING) return;
-    unit->plan_wanted = true; /* it waited for this */
-    if (tier->ask_due) return;
+    unit->plan_wanted = true;  /* it waited for this */
+    if (tier->ask_due) return; /* the answer is about what it was before */
     tier->found = found;
     tier->host = record->host_blocks;
     if (tier->being_written && unit->options.kv_choice != KV_CHOICE_COMPUTE)
@@ -173,18 +177,19 @@ void tiers_found(struct unit *unit, struct unit_request *request,
 }
 
 int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int64_t now_ns) {
-    struct tier_hit *tier = request->tier;
+    struct request_tiers *tier = request->tier;
     if (!tier || request->state != UNIT_REQUEST_WAITING ||
         unit->options.kv_choice == KV_CHOICE_COMPUTE)
         return 0;
     if (tier->finds == 0) return tier->ask_due ? tier->ask_again_ns : 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return MACHINE_NEVER;
-    if (!tier->answer_by_ns) tier->answer_by_ns = now_ns + FOUND_NS_MAX;
+    if (!tier->answer_by_ns) tier->answer_by_ns = now_ns + FOUND_WAIT_NS_MAX;
     return tier->answer_by_ns;
 }
 
 /* ---- loading ---- */
 
+/* Whose rate is that of so many blocks: where most of them come from. */
 static int tier_of(uint32_t blocks, uint32_t host_blocks) {
     return 2 * host_blocks > blocks ? HOST : DISK;
 }
@@ -192,7 +197,7 @@ static int tier_of(uint32_t blocks, uint32_t host_blocks) {
 struct load_ask tiers_load_ask(const struct unit *unit, const struct unit_request *request,
                                uint32_t first_block, uint32_t stored_blocks) {
     const struct unit_options *options = &unit->options;
-    const struct tier_hit *tier = request->tier;
+    const struct request_tiers *tier = request->tier;
     return (struct load_ask){
         .rate = &unit->tiers.rates[tier ? tier_of(tier->found, tier->host) : DISK],
         .cost = &unit->cost,
@@ -206,15 +211,15 @@ struct load_ask tiers_load_ask(const struct unit *unit, const struct unit_reques
     };
 }
 
-/* How many blocks behind the hit are to be loaded. */
+/* How many blocks behind those of `hit` (what pages have) are to be loaded. */
 static uint32_t choose_blocks(struct unit *unit, const struct unit_request *request,
                               const struct pages_hit *hit) {
-    const struct tier_hit *tier = request->tier;
+    const struct request_tiers *tier = request->tier;
     uint32_t count = tier->found > hit->block_count ? tier->found - hit->block_count : 0;
-    bool another =
-        hit->block_count > 0 && /* found by its text, in other forms */
+    bool other_forms =
+        hit->block_count > 0 && /* pages_look_up has found it by its text */
         !block_key_equal(&unit->tree.nodes[hit->node].key, &tier->keys[hit->block_count - 1]);
-    if (count == 0 || another || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
+    if (count == 0 || other_forms || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return count;
     struct kv_path_ask ask = {.load = tiers_load_ask(unit, request, hit->block_count, count)};
     if (unit_running_count(unit) == 0 && unit->counts[UNIT_REQUEST_WAITING] == 1 && !unit->others)
@@ -243,15 +248,15 @@ static void put_load(struct unit *unit, struct unit_request *request, uint32_t f
                                           .slot = slot_of(unit, request)});
     memcpy(kv_load_keys(load), request->tier->keys + first, count * sizeof *request->tier->keys);
     memcpy(kv_load_pages(load), request->pages + first, count * sizeof *request->pages);
-    request->tier->first_block = first;
-    request->tier->asked = count;
+    request->tier->load_blocks = count;
     request->tier->load = load;
     request->tier->ahead = unit->tiers.loading_blocks;
     request->tier->loading = true;
     unit->tiers.loading_blocks += count;
 }
 
-/* Parks it with all its pages; false: not now, and so none behind it either. */
+/* Parks the request with all its pages and loads `count` blocks behind those of `hit`; false: there
+ * are no pages now, and so none for the requests behind it either. */
 static bool begin_load(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
                        uint32_t count) {
     bool first_start = !request->started;
@@ -261,6 +266,7 @@ static bool begin_load(struct unit *unit, struct unit_request *request, const st
     return true;
 }
 
+/* For requests that wait and have ask_due; true if any was asked for. */
 static bool ask_again(struct unit *unit, uint32_t count) {
     uint32_t asked = 0;
     for (uint32_t i = 0; i < count && asked < ASKS_MAX; i++) {
@@ -273,21 +279,22 @@ static bool ask_again(struct unit *unit, uint32_t count) {
     return asked > 0;
 }
 
-/* Its row may run while the load does, and wait in the engine for each layer. */
+/* PARKED -> PREFILL: the request's row may run while the load does, and wait in the engine for each
+ * layer. */
 static void join_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = true;
     request->tier->load->in_step = 1;
-    request->computed_count += request->tier->asked * KV_BLOCK_TOKENS;
+    request->computed_count += request->tier->load_blocks * KV_BLOCK_TOKENS;
     unit_request_go_on(unit, request, UNIT_REQUEST_PREFILL);
 }
 
 bool tiers_may_wait(const struct unit *unit, const struct unit_request *request, double step_ns) {
-    const struct tier_hit *tier = request->tier;
+    const struct request_tiers *tier = request->tier;
     const struct load_rate *rate = &unit->tiers.rates[tier_of(tier->found, tier->host)];
     struct load_in_step_ask ask = {
         .measured = rate->count > 0,
         .latency_ns = rate->latency_ns,
-        .load_ns = load_rate_ns(rate, (tier->ahead + tier->asked) * unit->options.page_bytes),
+        .load_ns = load_rate_ns(rate, (tier->ahead + tier->load_blocks) * unit->options.page_bytes),
         .parts = unit->options.kv_load_parts,
         .step_ns = step_ns,
         .others = unit->others || unit_active_count(unit) > 1,
@@ -295,13 +302,13 @@ bool tiers_may_wait(const struct unit *unit, const struct unit_request *request,
     return load_in_step(&ask).joins;
 }
 
+/* PREFILL -> PARKED: takes back what join_step did. */
 static void leave_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = false;
-    request->computed_count -= request->tier->asked * KV_BLOCK_TOKENS;
+    request->computed_count -= request->tier->load_blocks * KV_BLOCK_TOKENS;
     unit_request_park_again(unit, request);
 }
 
-/* The KV_LOAD has not left the outbox. */
 void tiers_leave_step(struct unit *unit, struct unit_request *request) {
     request->tier->load->in_step = 0;
     leave_step(unit, request);
@@ -314,11 +321,11 @@ bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step
     for (uint32_t i = 0; i < count && looked_up < LOADS_MAX; i++) {
         const struct schedule_item *item = &unit->items[unit->order[i]];
         struct unit_request *request = &unit->requests[item->slot];
-        struct tier_hit *tier = request->tier;
+        struct request_tiers *tier = request->tier;
         if (item->phase != SCHEDULE_WAITING || !tier || tier->found == 0) continue;
         looked_up++;
         struct pages_hit hit = pages_look_up(unit, request);
-        if (hit.block_count >= tier->tried_hit) continue; /* asked once: the choice is counted */
+        if (hit.block_count >= tier->tried_hit) continue; /* its choice was made */
         uint32_t blocks = choose_blocks(unit, request, &hit);
         if (blocks && !begin_load(unit, request, &hit, blocks)) break;
         tier->tried_hit = hit.block_count;
@@ -339,20 +346,21 @@ bool tiers_is_asked(const struct unit_request *request) {
     return tiers_is_loading(request) || (request->tier && request->tier->finds > 0);
 }
 
+/* The load is over: the blocks that came are there as if they had been computed, and are shared. */
 static void take_end(struct unit *unit, struct unit_request *request, const struct load_end *end) {
-    struct tier_hit *tier = request->tier;
+    struct request_tiers *tier = request->tier;
     int from = tier_of(end->blocks, end->host_blocks);
     uint32_t host_tokens = end->host_blocks * KV_BLOCK_TOKENS;
     uint32_t tokens = end->blocks * KV_BLOCK_TOKENS;
-    check(tier->loading && end->blocks <= tier->asked);
+    check(tier->loading && end->blocks <= tier->load_blocks);
     tier->loading = false;
-    unit->tiers.loading_blocks -= tier->asked;
+    unit->tiers.loading_blocks -= tier->load_blocks;
     load_rate_observe(&unit->tiers.rates[from], end->blocks * unit->options.page_bytes, end->ns);
     unit->totals.loaded_host_tokens += host_tokens;
     unit->totals.loaded_disk_tokens += tokens - host_tokens;
     uint32_t first = request->computed_count, behind = first + tokens;
-    if (tier->first_start && end->blocks < tier->asked) account_missed(request, behind);
-    /* Which of them came from memory the load's end does not say. */
+    if (tier->first_start && end->blocks < tier->load_blocks) account_missed(request, behind);
+    /* The load's end does not say which of them came from memory: the last ones stand for them. */
     account_obtained(request, ACCOUNT_DISK, first, behind - host_tokens);
     account_obtained(request, ACCOUNT_HOST, behind - host_tokens, behind);
     if (request->work.queue_ns < 0) request->work.load_ns += end->ns;
@@ -372,9 +380,9 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
 
 bool tiers_step_done(struct unit *unit, struct unit_request *request,
                      const struct step_result_row *row) {
-    struct tier_hit *tier = request->tier;
+    struct request_tiers *tier = request->tier;
     bool ended = row && row->load_ended;
-    bool counts = ended && !row->lost && row->load_end.blocks == tier->asked;
+    bool counts = ended && !row->lost && row->load_end.blocks == tier->load_blocks;
     check(tier->in_step);
     if (counts)
         unit->totals.loads_in_step++;
@@ -387,15 +395,16 @@ bool tiers_step_done(struct unit *unit, struct unit_request *request,
         return false;
     }
     tier->in_step = false;
-    request->computed_count -= tier->asked * KV_BLOCK_TOKENS;
+    request->computed_count -= tier->load_blocks * KV_BLOCK_TOKENS;
     take_end(unit, request, &row->load_end);
     if (counts) request->fresh = false; /* its row has run */
     return counts;
 }
 
-/* ---- keeping ---- */
+/* ---- giving blocks to the storage ---- */
 
-/* From a page up to its root: whoever leases a block leases those before it. */
+/* Leases or (`lease` false) releases a block's page and those of all blocks before it: whoever
+ * leases a block leases those before it. */
 static void lease_chain(struct unit *unit, uint32_t node, bool lease) {
     while (node != PREFIX_NONE) {
         uint32_t parent = unit->tree.nodes[node].parent;
@@ -426,7 +435,7 @@ void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t 
     }
     lease_chain(unit, request->node, true);
     unit->tiers.keeping_count++;
-    unit->totals.kept_blocks += count;
+    unit->totals.kept_blocks += count; /* less what KV_KEPT says was dropped */
 }
 
 void tiers_kept(struct unit *unit, const struct record_kv_kept *record) {
