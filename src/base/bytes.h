@@ -37,6 +37,11 @@ static inline size_t round_up(size_t value, size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
+/* Bytes of an array that another one follows in the same memory, aligned for any element. */
+static inline size_t round_up_8(size_t bytes) {
+    return round_up(bytes, 8);
+}
+
 static inline size_t divide_up(size_t value, size_t divisor) {
     return (value + divisor - 1) / divisor;
 }

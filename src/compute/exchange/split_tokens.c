@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 /* What reached_by says of a rank besides a slot: no path to it is known, or it has a replica of the
@@ -11,19 +12,17 @@
 #define NOT_REACHED UINT32_MAX
 #define REACHED_FIRST (UINT32_MAX - 1)
 
-static size_t aligned(size_t bytes) {
-    return (bytes + 7) & ~(size_t)7;
-}
-
 size_t split_tokens_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count) {
-    return aligned((expert_count + 1) * sizeof(uint32_t)) + aligned(slot_count * sizeof(uint16_t)) +
-           2 * aligned(rank_count * sizeof(uint32_t)) + aligned(rank_count * sizeof(uint16_t));
+    return round_up_8((expert_count + 1) * sizeof(uint32_t)) +
+           round_up_8(slot_count * sizeof(uint16_t)) +
+           2 * round_up_8(rank_count * sizeof(uint32_t)) +
+           round_up_8(rank_count * sizeof(uint16_t));
 }
 
 /* The next `bytes` of the caller's memory. */
 static void *cut(char **at, size_t bytes) {
     void *start = *at;
-    *at += aligned(bytes);
+    *at += round_up_8(bytes);
     return start;
 }
 
@@ -66,11 +65,6 @@ static uint32_t rank_of(const struct split_tokens *split, uint32_t slot) {
     return slot / split->slots_per_rank;
 }
 
-static uint32_t divided_up(uint64_t amount, uint32_t by) {
-    check(by > 0);
-    return (uint32_t)((amount + by - 1) / by);
-}
-
 /* Places the tokens of experts with one replica: they have no choice. */
 static void place_single(struct split_tokens *split, const uint32_t *counts, uint32_t *takes) {
     memset(split->loads, 0, split->rank_count * sizeof *split->loads);
@@ -90,7 +84,7 @@ static uint32_t first_level(const struct split_tokens *split, const uint32_t *co
     for (uint32_t e = 0; e < split->expert_count; e++)
         total += counts[e];
     check(total <= UINT32_MAX);
-    uint32_t level = divided_up(total, split->rank_count);
+    uint32_t level = (uint32_t)divide_up(total, split->rank_count);
     for (uint32_t rank = 0; rank < split->rank_count; rank++)
         if (split->loads[rank] > level) level = split->loads[rank];
     for (uint32_t e = 0; e < split->expert_count; e++) {
@@ -99,7 +93,7 @@ static uint32_t first_level(const struct split_tokens *split, const uint32_t *co
         if (replicas == 1) continue;
         for (uint32_t i = split->firsts[e]; i < split->firsts[e + 1]; i++)
             sum += split->loads[rank_of(split, split->slots[i])];
-        if (sum > (uint64_t)level * replicas) level = divided_up(sum, replicas);
+        if (sum > (uint64_t)level * replicas) level = (uint32_t)divide_up(sum, replicas);
     }
     return level;
 }
@@ -197,7 +191,7 @@ uint32_t split_tokens(struct split_tokens *split, const uint32_t *counts, uint32
             uint64_t load = left; /* no path: the reached ranks (Z of split_tokens.h) raise T */
             for (uint32_t i = 0; i < reached; i++)
                 load += split->loads[split->queue[i]];
-            level = divided_up(load, reached);
+            level = (uint32_t)divide_up(load, reached);
         }
     }
     return level;

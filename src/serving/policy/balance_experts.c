@@ -64,11 +64,11 @@ bool balance_experts_divides(const struct balance_shape *shape) {
 
 size_t balance_experts_bytes(const struct balance_shape *shape) {
     size_t state = balance_state_bytes(shape->experts, shape->slots, shape->ranks);
-    return balance_state_aligned(sizeof(struct work)) + 2 * state +
+    return round_up_8(sizeof(struct work)) + 2 * state +
            balance_state_bytes(shape->groups, shape->groups, shape->nodes) +
            (shape->experts + shape->groups) * sizeof(uint64_t) +
-           balance_state_aligned(shape->experts * sizeof(uint16_t)) +
-           balance_state_aligned(shape->slots * sizeof(uint16_t));
+           round_up_8(shape->experts * sizeof(uint16_t)) +
+           round_up_8(shape->slots * sizeof(uint16_t));
 }
 
 static void open_work(struct work **work_out, const struct balance_shape *shape,

@@ -24,11 +24,11 @@ struct keep {
 };
 
 size_t balance_keep_bytes(const struct balance_shape *shape) {
-    return balance_state_aligned(sizeof(struct keep)) + shape->experts * sizeof(uint64_t) +
-           2 * balance_state_aligned(shape->slots * sizeof(uint16_t)) +
-           balance_state_aligned((size_t)shape->ranks * shape->ranks * sizeof(uint16_t)) +
-           2 * balance_state_aligned(shape->experts * sizeof(uint16_t)) +
-           2 * balance_state_aligned(shape->ranks * sizeof(uint32_t)) +
+    return round_up_8(sizeof(struct keep)) + shape->experts * sizeof(uint64_t) +
+           2 * round_up_8(shape->slots * sizeof(uint16_t)) +
+           round_up_8((size_t)shape->ranks * shape->ranks * sizeof(uint16_t)) +
+           2 * round_up_8(shape->experts * sizeof(uint16_t)) +
+           2 * round_up_8(shape->ranks * sizeof(uint32_t)) +
            balance_state_bytes(shape->experts, shape->slots, shape->ranks) +
            balance_experts_bytes(shape);
 }

@@ -6,10 +6,9 @@
 #include "base/check.h"
 
 size_t balance_state_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count) {
-    return balance_state_aligned(expert_count * sizeof(uint16_t)) +
-           expert_count * sizeof(uint64_t) +
-           2 * balance_state_aligned(slot_count * sizeof(uint16_t)) +
-           3 * slot_count * sizeof(uint64_t) + rank_count * sizeof(uint64_t);
+    return round_up_8(expert_count * sizeof(uint16_t)) + expert_count * sizeof(uint64_t) +
+           2 * round_up_8(slot_count * sizeof(uint16_t)) + 3 * slot_count * sizeof(uint64_t) +
+           rank_count * sizeof(uint64_t);
 }
 
 uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *scaled_out) {

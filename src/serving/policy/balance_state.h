@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
+
 #define BALANCE_LOAD_BITS 46
 
 struct balance_state {
@@ -38,14 +40,10 @@ struct balance_span {
  * load at all counts as equal loads. The given ones' sum is below 2^64. */
 uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *scaled_out);
 
-static inline size_t balance_state_aligned(size_t bytes) {
-    return (bytes + 7) & ~(size_t)7;
-}
-
 /* The next piece of memory; *at moves behind it. */
 static inline void *balance_state_cut(char **at, size_t bytes) {
     void *start = *at;
-    *at += balance_state_aligned(bytes);
+    *at += round_up_8(bytes);
     return start;
 }
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "serving/policy/balance_keep.h"
 
@@ -21,10 +22,6 @@ struct rebalance_layer {
     void *memory;
 };
 
-static size_t aligned(size_t bytes) {
-    return (bytes + 7) & ~(size_t)7;
-}
-
 static struct balance_shape shape_of(const struct rebalance_shape *shape, uint32_t ranks) {
     return (struct balance_shape){.experts = shape->experts,
                                   .groups = 1,
@@ -36,8 +33,8 @@ static struct balance_shape shape_of(const struct rebalance_shape *shape, uint32
 size_t rebalance_bytes(const struct rebalance_shape *shape) {
     struct balance_shape all = shape_of(shape, shape->ranks);
     size_t keep = balance_keep_bytes(&all), judge = balance_experts_bytes(&all);
-    return (keep > judge ? keep : judge) + 2 * aligned(all.slots * sizeof(uint16_t)) +
-           aligned(shape->experts * sizeof(uint16_t));
+    return (keep > judge ? keep : judge) + 2 * round_up_8(all.slots * sizeof(uint16_t)) +
+           round_up_8(shape->experts * sizeof(uint16_t));
 }
 
 static uint32_t count_left(const struct rebalance_shape *shape, const bool *masked) {
@@ -65,11 +62,11 @@ static void open_layer(struct rebalance_layer *layer, const struct rebalance_sha
     *layer = (struct rebalance_layer){.shape = shape, .loads = loads};
     layer->left = shape_of(shape, count_left(shape, masked));
     layer->old = (uint16_t *)(void *)at;
-    at += aligned(layer->left.slots * sizeof *layer->old);
+    at += round_up_8(layer->left.slots * sizeof *layer->old);
     layer->best = (uint16_t *)(void *)at;
-    at += aligned(layer->left.slots * sizeof *layer->best);
+    at += round_up_8(layer->left.slots * sizeof *layer->best);
     layer->replicas = (uint16_t *)(void *)at;
-    layer->memory = at + aligned(shape->experts * sizeof *layer->replicas);
+    layer->memory = at + round_up_8(shape->experts * sizeof *layer->replicas);
 }
 
 /* The slot whose expert can best spare it. */
