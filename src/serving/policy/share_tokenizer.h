@@ -4,9 +4,10 @@
  *
  * Fair queueing (Demers, Keshav and Shenker, 1989): each text gets as its turn the virtual time at
  * which it would be done if all clients were served at the same time, byte by byte; the smallest
- * turn is next. Virtual time goes on by each text's bytes, divided by the clients that share the
- * tokenizer: the most that waited at the same time since nobody did, since who is done with before
- * the others would not be if all were served together.
+ * turn is next. Virtual time goes on by the bytes of each text that had to wait, divided by the
+ * clients that share the tokenizer: the most that waited at the same time since nobody did, since
+ * who is done with before the others would not be if all were served together. A text that finds
+ * the tokenizer idle passes nobody, and virtual time stays.
  *
  * So a short text passes the long ones that came before it, nobody waits for ever, and a client
  * with many texts has no more of the tokenizer than one with few: its turns stand one behind the
