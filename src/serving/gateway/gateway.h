@@ -5,8 +5,8 @@
  * whose unit is lost goes on at another from the tokens that it has: its client sees a pause. It
  * never touches a socket.
  *
- * Takes and puts out the records that contract/record.h lists for a gateway: those of its clients'
- * host, of the tokenizer and of units.
+ * Takes and puts out the records whose ways lead to and from a gateway (contract/record_forms.c):
+ * those of its clients' host, of the tokenizer and of units.
  *
  * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
  * STREAM_END, unless its client has gone; after CLIENT_GONE nothing more is said to that

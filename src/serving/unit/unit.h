@@ -10,10 +10,10 @@
  * Prefill and decode may be apart: a unit may be asked for the prompt and the first token alone and
  * let the KV blocks go to another unit, which has reserved pages for them (serving/unit/handoff.h).
  *
- * Takes and puts out the records that contract/record.h lists for a unit: those of the gateway, of
- * the engine, of the KV pages and of the KV storage. It says UNIT_HELLO with the first step() and
- * after a ROLE, has at most one RUN_STEP in flight, and ends each SUBMIT with exactly one FINISHED,
- * whatever happens.
+ * Takes and puts out the records whose ways lead to and from a unit (contract/record_forms.c): those
+ * of the gateway, of the engine, of the KV pages and of the KV storage. It says UNIT_HELLO with the
+ * first step() and after a ROLE, has at most one RUN_STEP in flight, and ends each SUBMIT with
+ * exactly one FINISHED, whatever happens.
  *
  * A step is formed only by step(), never by receive(): a host that hands over the records at hand
  * first, and then calls step(), lets cancellations and new arrivals into the very next step.
