@@ -83,8 +83,8 @@ bool record_goes(uint16_t kind, uint32_t ways) {
 
 uint64_t record_kinds(uint32_t ways) {
     uint64_t kinds = 0;
-    for (uint16_t kind = 1; kind < RECORD_KIND_COUNT; kind++)
-        kinds |= (uint64_t)record_goes(kind, ways) << kind;
+    for (uint32_t kind = 1; kind < RECORD_KIND_COUNT; kind++)
+        kinds |= (uint64_t)record_goes((uint16_t)kind, ways) << kind;
     return kinds;
 }
 

@@ -191,6 +191,7 @@ uint32_t split_tokens(struct split_tokens *split, const uint32_t *counts, uint32
             uint64_t load = left; /* no path: the reached ranks (Z of split_tokens.h) raise T */
             for (uint32_t i = 0; i < reached; i++)
                 load += split->loads[split->queue[i]];
+            check(reached > 0); /* the search begins at the ranks that hold the expert */
             level = (uint32_t)divide_up(load, reached);
         }
     }

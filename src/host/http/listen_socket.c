@@ -23,7 +23,7 @@ static bool is_loopback(const struct sockaddr *address) {
 }
 
 static void note_address(struct listen_socket *bound, const char *host) {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t address_bytes = sizeof address;
     char port[16] = "0";
     getsockname(bound->file, (struct sockaddr *)&address, &address_bytes);

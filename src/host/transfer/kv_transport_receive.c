@@ -175,6 +175,7 @@ static ucs_status_t place_slice(struct link *link, const struct kv_wire_slice *s
         return UCS_OK;
     }
     if (*fetch) return fetch_slice(transport, link, slice, &write, fetch);
+    check(rows); /* an accepted slice has rows, so UCX gave their address */
     memcpy(kv_pages_slice(&transport->pages, write.page.index, write.slice), rows, slice->bytes);
     finish_slice(transport, slice, &write, true);
     return UCS_OK;
