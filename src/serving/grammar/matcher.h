@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The matcher: which tokens may come next. It follows a text byte by byte through a grammar, all
+ * ways in which it can be read side by side, and makes of where it stands a mask over a tokenizer's
+ * tokens. A byte is let through only if the text can still be finished. Where a text stands follows
+ * from its bytes alone: a matcher elsewhere that is fed the same tokens stands in the same place.
+ *
+ * A position is a small value; to go back to an earlier one (a draft that was wrong) is to use it
+ * again. Positions live in the matcher's memory, which is bounded: matcher_settle forgets all but
+ * one.
+ */
+#ifndef SERVING_GRAMMAR_MATCHER_H
+#define SERVING_GRAMMAR_MATCHER_H
+
+#include "serving/grammar/shape.h"
+#include "serving/grammar/token_trie.h"
+
+struct matcher;
+struct grammar;
+
+/* A grammar: a shape program (or, of GBNF and of regular expressions, rules) together with what is
+ * precomputed for a vocabulary. Immutable but for a cache of masks of bounded size, which makes it
+ * one thread's at a time. */
+size_t matcher_bytes(const struct grammar *grammar);
+
+/* `position` numbers are only the matcher's. 0: the text broke the grammar. */
+struct position {
+    uint32_t number;
+};
+
+struct position matcher_begin(struct matcher *matcher);
+struct position matcher_push(struct matcher *matcher, struct position from, struct bytes bytes);
+/* As matcher_push for a token's bytes; special tokens and empty ones give 0. */
+struct position matcher_push_token(struct matcher *matcher, struct position from, uint32_t token);
+bool matcher_may_end(const struct matcher *matcher, struct position at);
+/* Nothing but the end may come. */
+bool matcher_must_end(const struct matcher *matcher, struct position at);
+
+/* Bit t % 64 of word t / 64 for each token that may come next. End tokens are not in it:
+ * matcher_may_end tells. */
+void matcher_mask(struct matcher *matcher, struct position at, uint64_t *mask);
+
+/* The bytes that must come next whatever the model wants; empty: there is a choice. */
+struct bytes matcher_forced(struct matcher *matcher, struct position at, char *out, size_t capacity);
+
+/* Keeps `at` alone (its number may change), and gives the memory of the others back. False: it
+ * takes more than the matcher has. */
+bool matcher_settle(struct matcher *matcher, struct position *at) MUST_USE;
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * JSON Schema's formats of strings as automata: date-time, date, time, duration, email, hostname,
+ * ipv4, ipv6, uri, uri-reference, uuid, and the others that drafts 4 to 2020-12 define.
+ */
+#ifndef SERVING_GRAMMAR_TEXT_FORMAT_H
+#define SERVING_GRAMMAR_TEXT_FORMAT_H
+
+#include "serving/grammar/automaton.h"
+
+enum text_format {
+    TEXT_FORMAT_HELD,
+    TEXT_FORMAT_NOT_HELD, /* a draft defines it, but no automaton of ours holds it */
+    TEXT_FORMAT_UNKNOWN   /* no draft defines it: it says something to people alone */
+};
+
+enum text_format text_format_find(struct bytes name);
+/* Of a name that is held. Label 1. */
+enum status automaton_of_format(struct automaton_work *work, struct bytes name,
+                                const struct automaton **out) MUST_USE;
+
+#endif
