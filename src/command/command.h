@@ -65,6 +65,14 @@ int command_end(const struct option_table *table);
         .offset = offsetof(TYPE, member)                                                           \
     }
 
+/* Another; `member` of TYPE is a path, or NULL. */
+#define CHAT_TEMPLATE_OPTION(TYPE, member)                                                         \
+    {                                                                                              \
+        .name = "chat-template", .type = OPTION_TEXT,                                              \
+        .help = "a file with a chat template (Jinja) instead of the model's own",                  \
+        .offset = offsetof(TYPE, member)                                                           \
+    }
+
 /* A command's subjects (`fathom bench model`): a file each. */
 struct command_subject {
     const char *name, *summary;
