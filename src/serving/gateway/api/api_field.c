@@ -91,7 +91,8 @@ const struct api_field *api_field_at(size_t index) {
 
 const struct api_field *api_field_find(const struct dialect *dialect, struct bytes name) {
     for (size_t i = 0; i < ARRAY_COUNT(fields); i++)
-        if (fields[i].dialects >> dialect->number & 1 && bytes_equal(name, bytes_of(fields[i].name)))
+        if (fields[i].dialects >> dialect->number & 1 &&
+            bytes_equal(name, bytes_of(fields[i].name)))
             return &fields[i];
     return NULL;
 }

@@ -45,6 +45,8 @@ struct api_request {
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */
     uint32_t stop_token_count;
+    bool one_call;        /* the answer ends with its first call */
+    struct bytes told;    /* for struct api_answer */
     struct bytes warning; /* one line of visible ASCII for the client; empty: none */
 };
 
