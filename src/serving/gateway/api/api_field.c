@@ -82,6 +82,7 @@ static const struct api_field fields[] = {
      .words = "{\"include_usage\": true}: a last chunk with 'usage'"},
     /* what changes nothing */
     {"user", BOTH, NEUTRAL, .words = "the client's own name for its user"},
+    {"store", CHAT, REFUSED, .words = "answers are not stored here."},
     {"metadata", BOTH, NEUTRAL, .words = "the client's own notes"},
 };
 
