@@ -46,8 +46,19 @@ enum status reply_whole(struct gateway *gateway, const struct reply *reply, repl
     return STATUS_OK;
 }
 
+struct told_error {                /* arguments of the reply_writers below */
+    const struct dialect *dialect; /* NULL: OpenAI's words */
+    const struct api_answer *answer;
+    const struct dialect_place *place;
+    const struct api_error *error;
+};
+
 static void write_error(struct json_writer *writer, const void *context) {
-    api_error_write(writer, context);
+    const struct told_error *told = context;
+    if (told->dialect)
+        told->dialect->write_error(writer, told->error);
+    else
+        api_error_write(writer, told->error);
 }
 
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
@@ -58,7 +69,8 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
                           .content_type = CONTENT_JSON,
                           .retry_after_seconds = error->retry_after_seconds,
                           .allow = error->allow};
-    return reply_whole(gateway, &reply, write_error, error);
+    struct told_error told = {.dialect = endpoint_dialect(endpoint), .error = error};
+    return reply_whole(gateway, &reply, write_error, &told);
 }
 
 enum status reply_begin(struct gateway *gateway, struct request *leader) {
@@ -73,6 +85,7 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) {
     size_t data_bytes = measure(write, context);
+    if (data_bytes == 0) return STATUS_OK; /* a dialect has nothing to say of it */
     struct record_stream_data *data =
         put(gateway, RECORD_STREAM_DATA,
             &(struct record_stream_data){.connection = request->owed.connection,
@@ -88,7 +101,10 @@ enum status reply_end(struct gateway *gateway, const struct request *request) {
 }
 
 static void write_failed(struct json_writer *writer, const void *context) {
-    api_response_failed(writer, context);
+    const struct told_error *told = context;
+    struct dialect_place place = *told->place;
+    struct api_event event = {.kind = API_EVENT_FAILED, .error = told->error};
+    told->dialect->write_event(writer, told->answer, &place, &event);
 }
 
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
@@ -96,7 +112,9 @@ enum status reply_no_answer(struct gateway *gateway, const struct request *leade
     uint32_t mark = gateway->outbox.used;
     if (!leader->owed.begun)
         return reply_error(gateway, leader->owed.connection, request_endpoint(leader), error);
-    enum status status = reply_data(gateway, leader, write_failed, error);
+    struct told_error told = {leader->asked.answer.dialect, &leader->asked.answer,
+                              &leader->owed.place, error};
+    enum status status = reply_data(gateway, leader, write_failed, &told);
     if (!status) status = reply_end(gateway, leader);
     if (status) gateway->outbox.used = mark;
     return status;

@@ -31,7 +31,7 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
 /* STREAM_BEGIN, and counts the answer. */
 enum status reply_begin(struct gateway *gateway, struct request *leader) MUST_USE;
 
-/* STREAM_DATA. */
+/* STREAM_DATA; none where the writer writes nothing. */
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) MUST_USE;
 
