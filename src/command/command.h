@@ -56,6 +56,9 @@ int command_unknown(const char *tool, const char *kind, const struct nearest *ne
  * not be written (a full disk, a closed pipe). Every program that prints results ends with it. */
 int command_end(const struct option_table *table);
 
+/* All of standard input, as memory that the caller frees (free(out->data)). */
+enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
+
 /* A row of commands that take messages; `member` of TYPE is a text, "on" or "off". */
 #define CONTENT_SPECIALS_OPTION(TYPE, member)                                                      \
     {                                                                                              \
