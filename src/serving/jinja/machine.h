@@ -10,7 +10,7 @@
 
 #include "serving/jinja/jinja.h"
 
-#define MACHINE_DEPTH_MAX 128 /* of calls and of values in values: each level is a C frame or two */
+#define MACHINE_DEPTH_MAX 1500 /* of expressions, statements, calls and values within one another */
 
 struct machine {
     struct arena *arena;
@@ -62,7 +62,8 @@ static inline void *machine_take(struct machine *machine, size_t bytes) {
     return memory;
 }
 
-/* Deeper by one, until machine_leave; false beyond MACHINE_DEPTH_MAX. */
+/* As the machine's depth bounds the stack of C, every function that may call itself enters first.
+ * Deeper by one, until machine_leave; false beyond MACHINE_DEPTH_MAX. */
 bool machine_enter(struct machine *machine) MUST_USE;
 
 static inline void machine_leave(struct machine *machine) {
@@ -126,6 +127,9 @@ struct value *dict_find_name(const struct value_dict *dict, const char *name);
 /* An undefined value that will complain: "'name' is undefined", or in words of the caller's. */
 bool make_undefined(struct machine *machine, const char *message, struct value *out) MUST_USE;
 
+/* Of a text's bytes; never 0. */
+uint64_t text_hash(const char *data, size_t count);
+
 /* --- looking at values --------------------------------------------------------------------------- */
 
 /* Python's name of its type: "str", "int", "NoneType", "Undefined". */
@@ -184,6 +188,13 @@ struct named_value {
     struct value name; /* a text */
     struct value value;
 };
+
+/* markupsafe.escape: Markup stays, other values become str() with & < > ' " escaped; the result is
+ * Markup. */
+bool value_escape(struct machine *machine, const struct value *value, struct value *out) MUST_USE;
+/* text % value, in the library. */
+bool value_format_percent(struct machine *machine, const struct value *text,
+                          const struct value *value, struct value *out) MUST_USE;
 
 /* Calls a function, a method, a macro, a loop, a joiner; fails on others. */
 bool value_call(struct machine *machine, const struct value *callee, const struct value *arguments,
