@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "host/process/default_model.h"

@@ -70,20 +70,26 @@ static bool shows_call(struct bytes text) {
            !has(text, "'fathom_key'") && !has(text, "None");
 }
 
-/* Arguments stay texts where the template takes them so: these are the model's own words. */
+/* Arguments stay texts where the template takes them so: these are the model's own words. A template
+ * that shows no calls is asked what it bears. */
 static void probe_calls(struct probe *probe, struct chat_facts *facts) {
-    static const enum chat_silence silences[] = {CHAT_SILENCE_NULL, CHAT_SILENCE_EMPTY};
-    for (int objects = 0; objects < 2; objects++) {
-        for (size_t i = 0; i < 2; i++) {
-            struct chat_facts tried = *facts;
-            tried.wants_objects = objects == 1;
-            tried.silence = silences[i];
-            arena_clear(probe->scratch);
-            if (!shows_call(rendered(probe, CALLS("\"Fine\""), &tried, CHAT_THINKING_DEFAULT)))
-                continue;
-            *facts = tried;
-            return;
-        }
+    static const struct {
+        bool shows, objects;
+        enum chat_silence silence;
+    } ways[] = {
+        {true, false, CHAT_SILENCE_NULL}, {true, false, CHAT_SILENCE_EMPTY},
+        {true, true, CHAT_SILENCE_NULL},  {true, true, CHAT_SILENCE_EMPTY},
+        {false, false, CHAT_SILENCE_NULL}, {false, false, CHAT_SILENCE_EMPTY},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct chat_facts tried = *facts;
+        tried.wants_objects = ways[i].objects;
+        tried.silence = ways[i].silence;
+        arena_clear(probe->scratch);
+        struct bytes text = rendered(probe, CALLS("\"Fine\""), &tried, CHAT_THINKING_DEFAULT);
+        if (ways[i].shows ? !shows_call(text) : !text.data || has(text, "None")) continue;
+        *facts = tried;
+        return;
     }
 }
 
