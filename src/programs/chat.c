@@ -215,7 +215,7 @@ static enum status compute_answer(struct chat *chat, struct error *error) {
     solo_reset(chat->solo, 0);
     chat->answer_bytes = 0;
     chat->anything_shown = false;
-    token_stream_open(&stream, chat->text.tokenizer, NULL, chat->prompt.stream);
+    token_stream_open(&stream, chat->text.tokenizer, NULL, chat->prompt.stream, NULL);
     status = solo_prefill(chat->solo, 0, chat->prompt.tokens, count, 0, chat->logits, error);
     if (!status) status = write_answer(chat, &stream, count, error);
     token_stream_finish(&stream, show, chat);

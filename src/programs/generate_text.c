@@ -76,7 +76,7 @@ enum status generate_text_prompt(struct generate_text *text, const char *prompt,
     if (!status)
         status = encode(text, (struct bytes){text->text, count}, content_specials, error);
     if (status) return status;
-    token_stream_open(&text->stream, text->model.tokenizer, NULL, text->prompt.stream);
+    token_stream_open(&text->stream, text->model.tokenizer, NULL, text->prompt.stream, NULL);
     *tokens_out = text->prompt.tokens;
     *count_out = (uint32_t)text->prompt.token_count;
     return STATUS_OK;

@@ -38,7 +38,7 @@ enum tool_format {
 /* The format whose marks a chat template's source has; DEEPSEEK_V31 if it has none. */
 enum tool_format tool_format_of(struct bytes template_source);
 
-/* A special token with this text is part of the format's marks, so it makes text for the parser. */
+/* The text, a special token's, is a mark of the format or stands in one: it is text for the parser. */
 bool tool_format_has_mark(enum tool_format format, struct bytes token_text);
 
 /* The tools of a request. Immutable; shared by its answers. */

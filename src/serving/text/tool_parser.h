@@ -7,26 +7,26 @@
  * was put out. A call is put out once its beginning is whole; until then its text is held back, and
  * what turns out to be no call is content. What breaks a call that was put out is content, from the
  * byte that breaks it; its arguments stay as they are. An answer that ends in mid-call leaves the
- * arguments so far.
+ * arguments so far, and marks that it ends in are content.
  *
  * Arguments are put out as the model wrote them, even if they are no JSON object, and no JSON. Only
- * where a format has no JSON (V3.2, GLM, Qwen3-Coder) they are made: a value is a string if the
- * schema (V3.2: its attribute) says so, else JSON if it parses, else a string. A value whose first
- * TOOL_VALUE_HELD_MAX bytes could be JSON is taken for JSON. A call without arguments gets "{}".
+ * where a format has no JSON (V3.2, GLM, Qwen3-Coder) they are made: a value is a string if its
+ * attribute (V3.2) or the tool's schema says so, else JSON if it parses, else a string. A value
+ * whose first TOOL_VALUE_HELD_MAX bytes could be JSON is taken for JSON. A call that is whole and
+ * has no arguments gets "{}".
  *
  * Newlines right before a call, at most TOOL_NEWLINES_MAX, and all whitespace right behind one
  * belong to it; other text around calls is content. A special token that is part of the format's
- * marks and of no call is content, too. A name has an escape or whitespace in it, or more than
- * TOOL_NAME_BYTES_MAX bytes: no call. An id that comes behind the name is dropped.
+ * marks and of no call is content, too. What is named by more than TOOL_NAME_BYTES_MAX bytes, or
+ * has whitespace or an escape in its name, is no call. An id that is no such name, or comes behind
+ * the name, is dropped, and so is a "type".
  */
 #ifndef SERVING_TEXT_TOOL_PARSER_H
 #define SERVING_TEXT_TOOL_PARSER_H
 
 #include "serving/text/token_stream_part.h"
-#include "serving/text/tool_format.h"
 #include "serving/text/tool_head.h"
 
-#define TOOL_NEWLINES_MAX 16
 #define TOOL_VALUE_HELD_MAX 256 /* of a value that may be JSON or a string */
 #define TOOL_HELD_MAX 1024      /* bytes held back; a call's beginning is no longer */
 #define TOOL_GROWTH_MAX 6       /* bytes put out for one taken: a value's control byte as \u00XX */
@@ -35,12 +35,11 @@ struct tool_parser {
     const struct tool_set *set;
     const struct tool *tool;   /* of the open call; NULL: it is none of the set's */
     uint8_t state;             /* enum tool_state */
-    bool starts;               /* there has been nothing but whitespace */
-    bool after_call;           /* whitespace belongs to the call that has just ended */
-    bool in_section;           /* a mark that ends a run of calls is still to come */
+    struct tool_place place;   /* CONTENT */
+    bool in_section;           /* of the open call: becomes place.in_section */
     bool argued;               /* the open call has got arguments */
     bool drops_newline;        /* the value's first byte does not count if it is a newline */
-    struct call_object object; /* a call that is a JSON object, as far as it was read */
+    struct call_object object; /* OBJECT, as far as it was put out */
     uint32_t held_count;
     char held[TOOL_HELD_MAX];
 };
