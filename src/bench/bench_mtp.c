@@ -416,8 +416,8 @@ static enum status open_bench(struct mtp_bench *bench, struct error *error) {
     bench->result =
         calloc(1, step_result_bytes_max(options.step_rows_max, options.step_tokens_max));
     if (!bench->result) return error_set(error, STATUS_NO_MEMORY, "no memory for step results");
-    status = model_text_open(options.directory, model_shape(model_of(bench)), NULL, &bench->text,
-                             error);
+    status =
+        model_text_open(options.directory, model_shape(model_of(bench)), NULL, &bench->text, error);
     if (!status && bench->text.tokenizer)
         status = model_prompt_open(&bench->prompt, &bench->text, 4 * QUESTION_BYTES, error);
     return status ? status : make_questions(bench, error);

@@ -231,8 +231,8 @@ static enum status answer(struct chat *chat, struct bytes question, struct error
     bool asked = !status;
     if (!status) status = compute_answer(chat, error);
     if (!status)
-        status = add_message(chat, "assistant", (struct bytes){chat->answer, chat->answer_bytes},
-                             error);
+        status =
+            add_message(chat, "assistant", (struct bytes){chat->answer, chat->answer_bytes}, error);
     if (status != STATUS_FULL && status != STATUS_TOO_LARGE) return status;
     fprintf(stderr, "%s\n", error->text);
     if (asked) drop_message(chat);
@@ -245,8 +245,8 @@ static enum status take_room(struct chat *chat, struct error *error) {
     chat->logits = malloc(chat->vocab * sizeof(float));
     if (!chat->logits) return no_memory(error);
     /* few tokens are longer on average */
-    enum status status = model_prompt_open(&chat->prompt, &chat->text,
-                                           (size_t)chat->context_max * 64, error);
+    enum status status =
+        model_prompt_open(&chat->prompt, &chat->text, (size_t)chat->context_max * 64, error);
     return status ? status : sampler_open(&chat->sampler, chat->vocab, chat->context_max, error);
 }
 

@@ -104,8 +104,8 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, str
 
 static enum status open_text(struct gateway_side *side, const char *directory,
                              const struct shape *shape, struct error *error) {
-    enum status status = model_text_open(directory, shape, side->values->chat_template,
-                                         &side->text, error);
+    enum status status =
+        model_text_open(directory, shape, side->values->chat_template, &side->text, error);
     if (status || !side->text.tokenizer) return status;
     struct arena arena;
     size_t bytes = tokenizer_scratch_bytes(LONG_TEXT_BYTES_MAX);

@@ -122,8 +122,8 @@ struct generation {
 static enum status read_prompt(struct generation *generation, const char *directory,
                                const char *prompt, const uint32_t **tokens_out, uint32_t *count_out,
                                struct error *error) {
-    enum status status = generate_text_open(directory, generation->values.chat_template,
-                                            &generation->text, error);
+    enum status status =
+        generate_text_open(directory, generation->values.chat_template, &generation->text, error);
     if (status != STATUS_OK) return status;
     return generate_text_prompt(generation->text, prompt,
                                 !strcmp(generation->values.content_specials, "on"), tokens_out,

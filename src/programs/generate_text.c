@@ -50,16 +50,14 @@ static enum status encode(struct generate_text *text, struct bytes prompt, bool 
                           struct error *error) {
     const struct chat_template *chat = &text->model.chat_template;
     struct chat_turn turn = {"user", prompt};
-    if (chat->present)
-        return model_prompt_turns(&text->prompt, &turn, 1, content_specials, error);
+    if (chat->present) return model_prompt_turns(&text->prompt, &turn, 1, content_specials, error);
     struct bytes bos = chat->adds_bos ? chat->bos : (struct bytes){"", 0};
     char *whole = malloc(bos.count + prompt.count + 1);
     if (!whole) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
     if (bos.count) memcpy(whole, bos.data, bos.count);
     memcpy(whole + bos.count, prompt.data, prompt.count);
-    enum status status =
-        model_prompt_text(&text->prompt, (struct bytes){whole, bos.count + prompt.count},
-                          plain_text_nowhere, error);
+    enum status status = model_prompt_text(
+        &text->prompt, (struct bytes){whole, bos.count + prompt.count}, plain_text_nowhere, error);
     free(whole);
     return status;
 }
@@ -73,8 +71,7 @@ enum status generate_text_prompt(struct generate_text *text, const char *prompt,
     check(!utf8_repair(bytes_of(prompt), text->text, prompt_max, &count));
     enum status status =
         model_prompt_open(&text->prompt, &text->model, prompt_max + ADDED_BY_TEMPLATE_BYTES, error);
-    if (!status)
-        status = encode(text, (struct bytes){text->text, count}, content_specials, error);
+    if (!status) status = encode(text, (struct bytes){text->text, count}, content_specials, error);
     if (status) return status;
     token_stream_open(&text->stream, text->model.tokenizer, NULL, text->prompt.stream, NULL);
     *tokens_out = text->prompt.tokens;

@@ -188,8 +188,7 @@ static enum status choose_program(struct session *session, const struct tree *ro
     return error_set(&session->error, STATUS_UNSUPPORTED, "this model has no chat template");
 }
 
-static enum status render(struct session *session, struct bytes json,
-                          struct jinja_rendering *out) {
+static enum status render(struct session *session, struct bytes json, struct jinja_rendering *out) {
     struct request request = {0};
     const struct jinja_program *program = NULL;
     int64_t now = session->values.time ? (int64_t)session->values.time : (int64_t)time(NULL);
@@ -311,8 +310,8 @@ int program_template(int argc, char **argv) {
         return command_misused(template_options, "REQUEST.json is missing");
     enum status status = session_open(&session);
     if (!status)
-        status = session.values.jsonl ? run_lines(&session)
-                                      : run_one(&session, result.positional[0]);
+        status =
+            session.values.jsonl ? run_lines(&session) : run_one(&session, result.positional[0]);
     exit_code = status ? command_failed(template_options, status, &session.error)
                        : command_end(template_options);
     session_close(&session);

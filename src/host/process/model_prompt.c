@@ -38,8 +38,7 @@ void model_prompt_close(struct model_prompt *prompt) {
 
 enum status model_prompt_text(struct model_prompt *prompt, struct bytes text,
                               struct plain_text plain, struct error *error) {
-    enum status status =
-        text.count > prompt->text_bytes_max ? STATUS_TOO_LARGE : STATUS_OK;
+    enum status status = text.count > prompt->text_bytes_max ? STATUS_TOO_LARGE : STATUS_OK;
     if (!status)
         status = tokenizer_encode(prompt->text->tokenizer, prompt->scratch, text, plain,
                                   prompt->tokens, prompt->text_bytes_max, &prompt->token_count);
@@ -47,8 +46,7 @@ enum status model_prompt_text(struct model_prompt *prompt, struct bytes text,
         return error_set(error, STATUS_TOO_LARGE, "the prompt has more than %zu bytes",
                          prompt->text_bytes_max);
     if (status == STATUS_INVALID) return error_set(error, status, "the prompt is no valid UTF-8");
-    if (status)
-        return error_set(error, status, "cannot tokenize this prompt: a pattern gave up");
+    if (status) return error_set(error, status, "cannot tokenize this prompt: a pattern gave up");
     prompt->stream = TOKEN_STREAM_PLAIN;
     return STATUS_OK;
 }
@@ -57,8 +55,8 @@ static enum status encode(struct model_prompt *prompt, const struct tree *messag
                           struct error *error) {
     struct chat_ask ask = {.messages = messages, .prompts = true, .unix_time = time(NULL)};
     struct chat_rendering rendering;
-    enum status status = chat_template_render(&prompt->text->chat_template, &ask, &prompt->arena,
-                                              &rendering, error);
+    enum status status =
+        chat_template_render(&prompt->text->chat_template, &ask, &prompt->arena, &rendering, error);
     struct plain_text plain = {rendering.contents, specials ? 0 : rendering.content_count};
     if (!status) status = model_prompt_text(prompt, rendering.text, plain, error);
     if (!status) prompt->stream = rendering.stream;
@@ -89,8 +87,8 @@ enum status model_prompt_turns(struct model_prompt *prompt, const struct chat_tu
     const struct tree *messages;
     arena_clear(&prompt->arena);
     write_turns(&writer, turns, turn_count);
-    writer = (struct json_writer){.out = arena_take(&prompt->arena, writer.count),
-                                  .room = writer.count};
+    writer =
+        (struct json_writer){.out = arena_take(&prompt->arena, writer.count), .room = writer.count};
     if (!writer.out)
         return error_set(error, STATUS_TOO_LARGE, "the prompt has more than %zu bytes",
                          prompt->text_bytes_max);

@@ -10,8 +10,8 @@
 #define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
 #define CONFIG_BYTES_MAX ((size_t)4 << 20)
 #define PATH_BYTES 4096
-#define TEMPLATE_BYTES ((size_t)8 << 20)      /* a compiled template, at least */
-#define TEMPLATE_BYTES_PER_BYTE 512           /* of its source */
+#define TEMPLATE_BYTES ((size_t)8 << 20)          /* a compiled template, at least */
+#define TEMPLATE_BYTES_PER_BYTE 512               /* of its source */
 #define TEMPLATE_SCRATCH_BYTES ((size_t)32 << 20) /* for probing it */
 
 /* Reads directory/name. A file that is not there leaves out->data NULL. */
@@ -55,8 +55,7 @@ static enum status compile_template(struct chat_file config, struct chat_file ow
                                     struct model_text *text, struct error *error) {
     size_t source = config.text.count + own.text.count;
     struct lazy_memory work = lazy_memory_take(TEMPLATE_SCRATCH_BYTES + 64 * source);
-    text->template_memory =
-        lazy_memory_take(TEMPLATE_BYTES + TEMPLATE_BYTES_PER_BYTE * source);
+    text->template_memory = lazy_memory_take(TEMPLATE_BYTES + TEMPLATE_BYTES_PER_BYTE * source);
     enum status status = STATUS_OK;
     struct arena arena, scratch;
     if (!work.start || !text->template_memory.start) {
@@ -90,7 +89,7 @@ static enum status open_template(const char *directory, const char *own, struct 
     if (!status && (config.text.data || template.text.data))
         status = compile_template(config, template, text, error);
     free((void *)(uintptr_t)config.text.data);
-    free((void *)(uintptr_t)template.text.data);
+    free((void *)(uintptr_t) template.text.data);
     return status;
 }
 

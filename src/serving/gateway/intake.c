@@ -194,9 +194,8 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
             error, 400, NULL, "no_chat_template",
             "This checkpoint has no tokenizer or no chat template, so it cannot chat. Use "
             "/v1/completions.");
-    struct chat_ask ask = {.messages = parsed->messages,
-                           .prompts = true,
-                           .unix_time = request->asked.answer.created};
+    struct chat_ask ask = {
+        .messages = parsed->messages, .prompts = true, .unix_time = request->asked.answer.created};
     struct chat_rendering rendering;
     struct error reason = {0};
     enum status status =
@@ -207,8 +206,8 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
     request->asked.mode = rendering.stream;
     token_stream_open(&request->answered.words, gateway->options.tokenizer, request->asked.stops,
                       request->asked.mode, NULL);
-    struct plain_text plain = {
-        rendering.contents, gateway->options.content_specials ? 0 : rendering.content_count};
+    struct plain_text plain = {rendering.contents,
+                               gateway->options.content_specials ? 0 : rendering.content_count};
     return take_text(gateway, request, rendering.text, plain, now_ns, error);
 }
 

@@ -56,12 +56,12 @@ static bool has(struct bytes text, const char *word) {
     "\"{\\\"fathom_key\\\": \\\"fathom_value\\\"}\"}}]}"
 
 #define TOOL_SAYS(content)                                                                         \
-    "{\"role\":\"tool\",\"tool_call_id\":\"call00001\",\"name\":\"fathom_call\",\"content\":" content  \
-    "}"
+    "{\"role\":\"tool\",\"tool_call_id\":\"call00001\",\"name\":\"fathom_call\","                  \
+    "\"content\":" content "}"
 
 #define CALLS(result)                                                                              \
-    "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS "," TOOL_SAYS(result) "," ASSISTANT_SPEAKS   \
-    "," USER_SPEAKS "],\"tools\":" TOOLS "}"
+    "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS                                              \
+    "," TOOL_SAYS(result) "," ASSISTANT_SPEAKS "," USER_SPEAKS "],\"tools\":" TOOLS "}"
 
 /* The call came out, its arguments as JSON or in a form of the template's own: neither a text of
  * JSON inside JSON nor what Python prints for an object or for null. */
@@ -77,8 +77,8 @@ static void probe_calls(struct probe *probe, struct chat_facts *facts) {
         bool shows, objects;
         enum chat_silence silence;
     } ways[] = {
-        {true, false, CHAT_SILENCE_NULL}, {true, false, CHAT_SILENCE_EMPTY},
-        {true, true, CHAT_SILENCE_NULL},  {true, true, CHAT_SILENCE_EMPTY},
+        {true, false, CHAT_SILENCE_NULL},  {true, false, CHAT_SILENCE_EMPTY},
+        {true, true, CHAT_SILENCE_NULL},   {true, true, CHAT_SILENCE_EMPTY},
         {false, false, CHAT_SILENCE_NULL}, {false, false, CHAT_SILENCE_EMPTY},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {

@@ -22,7 +22,6 @@ struct chat_findings {
 };
 
 /* `source` has a template. `scratch` is cleared by every probe. */
-void chat_probe(const struct chat_source *source, struct arena *scratch,
-                struct chat_findings *out);
+void chat_probe(const struct chat_source *source, struct arena *scratch, struct chat_findings *out);
 
 #endif

@@ -44,8 +44,8 @@ struct template_texts {
     struct bytes usual, with_tools; /* data NULL: none */
 };
 
-static enum status find_named(const struct tree *list, const char *name,
-                              struct template_texts *out, struct error *error) {
+static enum status find_named(const struct tree *list, const char *name, struct template_texts *out,
+                              struct error *error) {
     for (size_t i = 0; i < tree_count(list); i++) {
         struct bytes label, text;
         const struct tree *entry = tree_at(list, i);

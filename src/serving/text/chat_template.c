@@ -115,8 +115,8 @@ static enum status cut(struct chat_rendering *rendering, struct error *error) {
 }
 
 /* The spans of the text, cut where it is. */
-static const struct text_span *cut_spans(const struct text_span *spans, size_t *count,
-                                         size_t end, struct arena *arena) {
+static const struct text_span *cut_spans(const struct text_span *spans, size_t *count, size_t end,
+                                         struct arena *arena) {
     struct text_span *kept = arena_take(arena, (*count + 1) * sizeof *kept);
     size_t wanted = 0;
     for (; kept && wanted < *count && spans[wanted].start < end; wanted++) {
@@ -155,8 +155,7 @@ enum status chat_template_render(const struct chat_template *chat_template,
     if (ask->continues) {
         status = cut(&found, error);
         if (status) return status;
-        found.contents =
-            cut_spans(found.contents, &found.content_count, found.text.count, arena);
+        found.contents = cut_spans(found.contents, &found.content_count, found.text.count, arena);
         if (!found.contents) return no_memory(error);
         found.stream = stream_of_rest(ask, found.text);
     } else {

@@ -37,9 +37,9 @@ enum chat_parts {
 };
 
 enum chat_silence { /* of an assistant who calls tools and says nothing */
-    CHAT_SILENCE_AS_SENT,
-    CHAT_SILENCE_NULL,
-    CHAT_SILENCE_EMPTY
+                    CHAT_SILENCE_AS_SENT,
+                    CHAT_SILENCE_NULL,
+                    CHAT_SILENCE_EMPTY
 };
 
 enum chat_speaker {

@@ -184,8 +184,8 @@ static void expect_template(const char *own, const char *says) {
     if (model_text_open(directory, &shape, own, &text, &error)) fail_msg("%s", error.text);
     assert_true(text.chat_template.present);
     struct chat_ask ask = {.messages = nobody};
-    assert_int_equal(
-        chat_template_render(&text.chat_template, &ask, &arena, &rendering, &error), STATUS_OK);
+    assert_int_equal(chat_template_render(&text.chat_template, &ask, &arena, &rendering, &error),
+                     STATUS_OK);
     assert_true(bytes_equal(rendering.text, bytes_of(says)));
     model_text_close(&text);
 }
@@ -216,14 +216,10 @@ static void a_template_that_is_wrong_is_refused(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_directory, remove_directory)
     const struct CMUnitTest tests[] = {
-        CASE(an_empty_directory_leaves_token_ids),
-        CASE(a_tokenizer_opens_alone),
-        CASE(generation_config_sets_the_defaults),
-        CASE(wrong_values_are_named),
-        CASE(a_broken_tokenizer_is_not_passed_over),
-        CASE(the_nearest_template_wins),
-        CASE(a_template_that_is_wrong_is_refused),
-        CASE(no_fifo_is_waited_for),
+        CASE(an_empty_directory_leaves_token_ids),   CASE(a_tokenizer_opens_alone),
+        CASE(generation_config_sets_the_defaults),   CASE(wrong_values_are_named),
+        CASE(a_broken_tokenizer_is_not_passed_over), CASE(the_nearest_template_wins),
+        CASE(a_template_that_is_wrong_is_refused),   CASE(no_fifo_is_waited_for),
         CASE(a_bos_that_is_no_token_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,6 +91,15 @@ static void open_text(struct world *world) {
     free(scratch_memory);
 }
 
+void world_use_template(struct world *world, const char *source) {
+    struct arena arena = take_arena(world, 4 << 20), scratch = take_arena(world, 32 << 20);
+    struct bytes config = read_whole(world, "tokenizer_config.json");
+    struct chat_file file = {config, "config"}, own = {bytes_of(source), "template"};
+    struct error error;
+    if (chat_template_open(&arena, &scratch, file, own, &world->chat_template, &error))
+        fail_msg("%s", error.text);
+}
+
 static struct gateway_options gateway_defaults(const struct world *world,
                                                struct gateway_options options) {
     options.tokenizer = world->tokenizer;

@@ -79,8 +79,7 @@ static void roles_thoughts_and_tools_are_found(void **state) {
          false, CHAT_THOUGHT_NEVER},
         {MESSAGES "{{ m.content.split('</think>')[-1] }}" END, false, false, true,
          CHAT_THOUGHT_ALWAYS},
-        {"{{ '<think>' if thinking else '</think>' }}", false, false, false,
-         CHAT_THOUGHT_SWITCHED},
+        {"{{ '<think>' if thinking else '</think>' }}", false, false, false, CHAT_THOUGHT_SWITCHED},
         {"{% if enable_thinking is not false %}<think>{% endif %}", false, false, true,
          CHAT_THOUGHT_SWITCHED},
         {"{% if thinking %}Think aloud.{% endif %}{% if tools %}{{ tools[0].function.name }}"

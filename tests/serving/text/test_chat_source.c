@@ -27,9 +27,9 @@ static void expect(const struct chat_source *source, const struct jinja_program 
 
 static void the_file_beside_wins_over_the_configuration(void **state) {
     struct chat_source found;
-    assert_int_equal(opens("{\"chat_template\":\"config{{ bos_token }}\",\"bos_token\":\"<s>\"}",
-                           NULL, &found),
-                     STATUS_OK);
+    assert_int_equal(
+        opens("{\"chat_template\":\"config{{ bos_token }}\",\"bos_token\":\"<s>\"}", NULL, &found),
+        STATUS_OK);
     expect(&found, found.usual, "config<s>");
     assert_ptr_equal(found.usual, found.with_tools);
     assert_int_equal(opens("{\"chat_template\":\"config\",\"bos_token\":\"<s>\"}",
@@ -65,8 +65,8 @@ static void tokens_are_variables_under_their_names(void **state) {
     assert_true(bytes_equal(found.bos, bytes_of("<s>")) && found.adds_bos);
     assert_true(bytes_equal(found.eos, bytes_of("</s>")));
     struct jinja_rendering out;
-    assert_int_equal(jinja_render(found.usual, found.tokens, found.token_count,
-                                  &jinja_limits_usual, 0, test_arena(4 << 20), &out, &error),
+    assert_int_equal(jinja_render(found.usual, found.tokens, found.token_count, &jinja_limits_usual,
+                                  0, test_arena(4 << 20), &out, &error),
                      STATUS_OK);
     assert_int_equal(out.data_count, 0); /* they may be special tokens */
 }

@@ -162,13 +162,11 @@ static void v31_thinks_when_it_is_asked_to(void **state) {
     struct chat_ask ask = asked("{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}]}");
     assert_false(v31.thinks_by_default);
     ask.thinking = CHAT_THINKING_ON;
-    assert_int_equal(
-        expect(&v31, &ask, bytes_of(BOS "<｜User｜>q<｜Assistant｜><think>")).stream,
-        TOKEN_STREAM_IN_REASONING);
+    assert_int_equal(expect(&v31, &ask, bytes_of(BOS "<｜User｜>q<｜Assistant｜><think>")).stream,
+                     TOKEN_STREAM_IN_REASONING);
     ask.thinking = CHAT_THINKING_OFF;
-    assert_int_equal(
-        expect(&v31, &ask, bytes_of(BOS "<｜User｜>q<｜Assistant｜></think>")).stream,
-        TOKEN_STREAM_PLAIN);
+    assert_int_equal(expect(&v31, &ask, bytes_of(BOS "<｜User｜>q<｜Assistant｜></think>")).stream,
+                     TOKEN_STREAM_PLAIN);
 }
 
 /* ---- an answer that goes on ---- */
@@ -190,8 +188,8 @@ static void goes_on(const char *source, const char *said, const char *expected,
 
 static void an_answer_goes_on_where_it_ended(void **state) {
     static const char plain[] =
-                          "{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}"
-                          "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}",
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}"
+        "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}",
                       trims[] = "{% for m in messages %}[{{ m.role }}]{{ m.content | trim }}."
                                 "{% endfor %}",
                       opens_thought[] =
@@ -231,8 +229,8 @@ static const struct family {
      "<｜User｜>{{ m.content }}{% else %}{{ m.content.split('</think>')[-1] }}{{ eos_token }}"
      "{% endif %}{% endfor %}{{ tools | tojson if tools }}<｜Assistant｜><think>\n",
      {"<｜User｜>", "<｜Assistant｜>", "<think>", "</think>", "<｜tool▁call▁begin｜>",
-      "<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "<｜tool▁output▁begin｜>",
-      "<｜tool▁output▁end｜>", "<s>", "</s>"}},
+      "<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>",
+      "<s>", "</s>"}},
     {"{% for m in messages %}<|im_start|>{{ m.role + '\\n' + (m.content or '') | trim }}"
      "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
      "\"arguments\": {{ c.function.arguments | tojson }}}</tool_call>{% endfor %}<|im_end|>\n"

@@ -50,10 +50,11 @@ static void a_developer_is_a_system_where_the_template_knows_none(void **state) 
 }
 
 static void parts_are_joined_or_made(void **state) {
-    static const char sent[] = "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
-                               "{\"type\":\"text\",\"text\":\"b\"}]},"
-                               "{\"role\":\"user\",\"content\":\"c\"},"
-                               "{\"role\":\"tool\",\"content\":[]}]",
+    static const char sent[] =
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+        "{\"type\":\"text\",\"text\":\"b\"}]},"
+        "{\"role\":\"user\",\"content\":\"c\"},"
+        "{\"role\":\"tool\",\"content\":[]}]",
                       kept[] = "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": "
                                "\"a\"}, {\"type\": \"text\", \"text\": \"b\"}]}, ";
     char expected[512];
@@ -83,16 +84,15 @@ static void arguments_become_objects_where_they_must(void **state) {
     "[{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": [{\"id\": \"1\", \"type\": "   \
     "\"function\", \"function\": {\"name\": \"f\", \"arguments\": " arguments "}}]}]"
     expect_request((struct chat_facts){0}, sent, PRINTED("\"{\\\"a\\\": [1, 2.0]}\""));
-    expect_request((struct chat_facts){.wants_objects = true}, sent,
-                   PRINTED("{\"a\": [1, 2.0]}"));
+    expect_request((struct chat_facts){.wants_objects = true}, sent, PRINTED("{\"a\": [1, 2.0]}"));
     /* what is no object stays a text, for the template to judge */
     expect_request((struct chat_facts){.wants_objects = true},
                    "[{\"role\":\"assistant\",\"content\":\"x\"," CALL(
                        "\"type\":\"function\",", ",\"arguments\":\"{oops\"") "}]",
                    PRINTED("\"{oops\""));
     expect_request((struct chat_facts){.wants_objects = true},
-                   "[{\"role\":\"assistant\",\"content\":\"x\"," CALL(
-                       "\"type\":\"function\",", ",\"arguments\":\"\"") "}]",
+                   "[{\"role\":\"assistant\",\"content\":\"x\"," CALL("\"type\":\"function\",",
+                                                                      ",\"arguments\":\"\"") "}]",
                    PRINTED("{}"));
     expect_request((struct chat_facts){0},
                    "[{\"role\":\"assistant\",\"content\":\"x\",\"tool_calls\":[{\"id\":\"1\","
@@ -103,8 +103,7 @@ static void arguments_become_objects_where_they_must(void **state) {
 }
 
 static void silence_beside_calls_is_what_the_template_bears(void **state) {
-    static const char empty[] =
-                          "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[1]}]",
+    static const char empty[] = "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[1]}]",
                       null[] = "[{\"role\":\"assistant\",\"tool_calls\":[1],\"content\":null}]";
     struct chat_facts facts = {.silence = CHAT_SILENCE_NULL};
     expect_request(facts, empty,
