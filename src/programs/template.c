@@ -16,6 +16,7 @@
 #include "host/process/default_model.h"
 #include "host/process/model_prompt.h"
 #include "programs/programs.h"
+#include "serving/jinja/jinja.h"
 
 #define REQUEST_BYTES_MAX ((size_t)1 << 28)
 #define PATH_BYTES 4096
@@ -66,7 +67,7 @@ const struct option_table template_options[1] = {
      .positional_max = 1},
 };
 
-struct session {
+struct template_session {
     struct template_values values;
     struct model_text chat, words; /* the template; the tokenizer */
     struct model_prompt prompt;
@@ -77,28 +78,29 @@ struct session {
 
 /* ---- variables ---- */
 
-struct request {
+struct template_request {
     const struct tree *root;
     struct jinja_variable *variables;
     size_t variable_count;
 };
 
-static enum status no_memory(struct session *session) {
+static enum status no_memory(struct template_session *session) {
     return error_set(&session->error, STATUS_NO_MEMORY, "no memory for this request");
 }
 
-static enum status wrong_type(struct session *session, const char *name, const char *expected,
-                              const struct tree *found) {
+static enum status wrong_type(struct template_session *session, const char *name,
+                              const char *expected, const struct tree *found) {
     return error_set(&session->error, STATUS_INVALID, "\"%s\" is %s, expected %s", name,
                      found ? tree_kind_name(tree_kind(found)) : "missing", expected);
 }
 
-static void add(struct request *request, const char *name, struct value value) {
+static void add(struct template_request *request, const char *name, struct value value) {
     request->variables[request->variable_count++] = (struct jinja_variable){bytes_of(name), value};
 }
 
 /* An array. One that is absent or null is none, and still defined. */
-static enum status add_list(struct session *session, struct request *request, const char *name) {
+static enum status add_list(struct template_session *session, struct template_request *request,
+                            const char *name) {
     const struct tree *list = tree_member(request->root, name);
     struct value value = value_none();
     if (list && !tree_is_null(list)) {
@@ -109,7 +111,8 @@ static enum status add_list(struct session *session, struct request *request, co
     return STATUS_OK;
 }
 
-static enum status add_token(struct session *session, struct request *request, const char *name) {
+static enum status add_token(struct template_session *session, struct template_request *request,
+                             const char *name) {
     const struct tree *token = tree_member(request->root, name);
     struct bytes text;
     struct value value;
@@ -120,7 +123,7 @@ static enum status add_token(struct session *session, struct request *request, c
     return STATUS_OK;
 }
 
-static enum status add_prompts(struct session *session, struct request *request) {
+static enum status add_prompts(struct template_session *session, struct template_request *request) {
     static const char name[] = "add_generation_prompt";
     const struct tree *member = tree_member(request->root, name);
     bool prompts = false;
@@ -130,7 +133,7 @@ static enum status add_prompts(struct session *session, struct request *request)
     return STATUS_OK;
 }
 
-static enum status add_given(struct session *session, struct request *request,
+static enum status add_given(struct template_session *session, struct template_request *request,
                              const struct tree *given) {
     struct tree_cursor cursor = {NULL};
     const struct tree *member;
@@ -143,7 +146,8 @@ static enum status add_given(struct session *session, struct request *request,
 }
 
 /* The variables that `transformers` gives a template. */
-static enum status read_variables(struct session *session, struct request *request) {
+static enum status read_variables(struct template_session *session,
+                                  struct template_request *request) {
     const struct tree *given = tree_member(request->root, "chat_template_kwargs"), *member;
     const struct tree *messages = tree_member(request->root, "messages");
     const struct chat_source *source = &session->chat.chat_template.source;
@@ -176,7 +180,7 @@ static enum status read_variables(struct session *session, struct request *reque
 /* ---- one request ---- */
 
 /* The request's own, in lines of JSON, or the model's; of two the one for requests with tools. */
-static enum status choose_program(struct session *session, const struct tree *root,
+static enum status choose_program(struct template_session *session, const struct tree *root,
                                   const struct jinja_program **out) {
     const struct tree *own = tree_member(root, "template"), *tools = tree_member(root, "tools");
     const struct chat_source *source = &session->chat.chat_template.source;
@@ -188,8 +192,9 @@ static enum status choose_program(struct session *session, const struct tree *ro
     return error_set(&session->error, STATUS_UNSUPPORTED, "this model has no chat template");
 }
 
-static enum status render(struct session *session, struct bytes json, struct jinja_rendering *out) {
-    struct request request = {0};
+static enum status render(struct template_session *session, struct bytes json,
+                          struct jinja_rendering *out) {
+    struct template_request request = {0};
     const struct jinja_program *program = NULL;
     int64_t now = session->values.time ? (int64_t)session->values.time : (int64_t)time(NULL);
     arena_clear(&session->arena);
@@ -203,7 +208,8 @@ static enum status render(struct session *session, struct bytes json, struct jin
     return status;
 }
 
-static enum status print_ids(struct session *session, const struct jinja_rendering *rendering) {
+static enum status print_ids(struct template_session *session,
+                             const struct jinja_rendering *rendering) {
     struct plain_text plain = {rendering->data, rendering->data_count};
     const struct model_prompt *prompt = &session->prompt;
     enum status status =
@@ -214,7 +220,7 @@ static enum status print_ids(struct session *session, const struct jinja_renderi
     return status;
 }
 
-static enum status run_one(struct session *session, const char *path) {
+static enum status run_one(struct template_session *session, const char *path) {
     struct bytes json = {NULL, 0};
     struct jinja_rendering rendering;
     enum status status = strcmp(path, "-") == 0
@@ -233,7 +239,8 @@ static enum status run_one(struct session *session, const char *path) {
 
 /* ---- lines of JSON ---- */
 
-static enum status print_member(struct session *session, const char *name, struct bytes text) {
+static enum status print_member(struct template_session *session, const char *name,
+                                struct bytes text) {
     struct json_writer writer = {0};
     json_writer_string(&writer, text); /* measures */
     writer = (struct json_writer){.out = arena_take(&session->arena, writer.count),
@@ -246,7 +253,7 @@ static enum status print_member(struct session *session, const char *name, struc
     return STATUS_OK;
 }
 
-static enum status run_lines(struct session *session) {
+static enum status run_lines(struct template_session *session) {
     char *line = NULL;
     size_t capacity = 0;
     ssize_t length;
@@ -269,7 +276,7 @@ static enum status run_lines(struct session *session) {
 
 /* ---- the command ---- */
 
-static enum status session_open(struct session *session) {
+static enum status session_open(struct template_session *session) {
     const struct template_values *values = &session->values;
     char folder[PATH_BYTES];
     const char *model = values->model;
@@ -290,7 +297,7 @@ static enum status session_open(struct session *session) {
     return status;
 }
 
-static void session_close(struct session *session) {
+static void session_close(struct template_session *session) {
     model_prompt_close(&session->prompt);
     model_text_close(&session->words);
     model_text_close(&session->chat);
@@ -298,7 +305,7 @@ static void session_close(struct session *session) {
 }
 
 int program_template(int argc, char **argv) {
-    struct session session = {0};
+    struct template_session session = {0};
     struct option_result result;
     int exit_code;
     if (!command_begin(template_options, argc, argv, &session.values, &result, &exit_code))

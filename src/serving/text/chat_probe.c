@@ -3,14 +3,14 @@
  */
 #include "serving/text/chat_probe.h"
 
-struct probe {
+struct probing {
     const struct chat_source *source;
     struct arena *scratch;
 };
 
 /* A conversation, rendered; data NULL: the template refuses it. What was rendered before stays, as
  * long as nobody clears the scratch. */
-static struct bytes rendered(struct probe *probe, const char *request,
+static struct bytes rendered(struct probing *probe, const char *request,
                              const struct chat_facts *facts, enum chat_thinking thinking) {
     static const struct bytes nothing = {NULL, 0};
     const struct tree *root;
@@ -72,7 +72,7 @@ static bool shows_call(struct bytes text) {
 
 /* Arguments stay texts where the template takes them so: these are the model's own words. A template
  * that shows no calls is asked what it bears. */
-static void probe_calls(struct probe *probe, struct chat_facts *facts) {
+static void probe_calls(struct probing *probe, struct chat_facts *facts) {
     static const struct {
         bool shows, objects;
         enum chat_silence silence;
@@ -118,7 +118,8 @@ static bool shows_words(struct bytes text) {
            !has(text, "\"text\"");
 }
 
-static void probe_parts(struct probe *probe, enum chat_speaker speaker, struct chat_facts *facts) {
+static void probe_parts(struct probing *probe, enum chat_speaker speaker,
+                        struct chat_facts *facts) {
     bool takes[2];
     struct chat_facts tried = *facts;
     for (int parts = 0; parts < 2; parts++) {
@@ -134,7 +135,7 @@ static void probe_parts(struct probe *probe, enum chat_speaker speaker, struct c
 
 /* ---- thinking, tools ---- */
 
-static void probe_thought(struct probe *probe, struct chat_findings *out) {
+static void probe_thought(struct probing *probe, struct chat_findings *out) {
     static const char request[] = "{\"messages\":[" USER_SPEAKS "]}";
     const struct jinja_program *program = probe->source->usual;
     arena_clear(probe->scratch);
@@ -152,7 +153,7 @@ static void probe_thought(struct probe *probe, struct chat_findings *out) {
 
 void chat_probe(const struct chat_source *source, struct arena *scratch,
                 struct chat_findings *out) {
-    struct probe probe = {source, scratch};
+    struct probing probe = {source, scratch};
     *out = (struct chat_findings){0};
     struct chat_facts *facts = &out->facts;
     facts->knows_developer = jinja_uses(source->usual, "developer");
