@@ -180,4 +180,15 @@ struct scope {
     struct value slots[];
 };
 
+struct value_macro {
+    const struct node *node; /* NODE_MACRO, NODE_CALL_BLOCK; NODE_BLOCK: a block as a function */
+    struct scope *scope;     /* around its definition; of a block: the one that names it */
+};
+
+bool value_macro_print(struct text_builder *builder, const struct value_macro *macro) MUST_USE;
+
+/* a + b and the like. */
+bool value_operate(struct machine *machine, enum node_operation operation, const struct value *a,
+                   const struct value *b, struct value *out) MUST_USE;
+
 #endif
