@@ -32,8 +32,7 @@ struct machine {
     const struct jinja_variable *variables;
     size_t variable_count;
     struct text_builder *output; /* what statements write to */
-    struct scope *root;          /* the top level's variables */
-    struct generation *generations;
+    struct text_span *generations;
     uint32_t generation_count, generation_capacity;
     uint32_t
         captures; /* output goes to a text of its own, so that a {% generation %} has no place */
@@ -130,6 +129,9 @@ struct value *dict_find_name(const struct value_dict *dict, const char *name);
 /* An undefined value that will complain: "'name' is undefined", or in words of the caller's. */
 bool make_undefined(struct machine *machine, const char *message, struct value *out) MUST_USE;
 
+/* What a part named `name` of an object is when there is none. */
+bool make_undefined_part(struct machine *machine, const struct value *object,
+                         const struct value *name, struct value *out) MUST_USE;
 /* Of a text's bytes; never 0. */
 uint64_t text_hash(const char *data, size_t count);
 
@@ -188,6 +190,9 @@ bool value_get_item(struct machine *machine, const struct value *object, const s
                     struct value *out) MUST_USE;
 bool value_get_attribute(struct machine *machine, const struct value *object,
                          const struct value *name, struct value *out) MUST_USE;
+/* object[start:stop:step]; VALUE_NONE: not given. */
+bool value_slice(struct machine *machine, const struct value *object, const struct value *start,
+                 const struct value *stop, const struct value *step, struct value *out) MUST_USE;
 /* a + b, a * b, ... with the operators of expressions: + - * / // % ** */
 bool value_arithmetic(struct machine *machine, const char *operator, const struct value * a,
                       const struct value *b, struct value *out) MUST_USE;
@@ -320,7 +325,9 @@ struct value_loop {
 bool value_loop_length(struct machine *machine, struct value_loop *loop, int64_t *out) MUST_USE;
 
 struct value_undefined {
-    const char *message; /* what using it raises */
+    const char *message; /* what using it raises; NULL: made of what follows when it is wanted */
+    struct value object; /* that has no such part; VALUE_MISSING: `name` is a variable */
+    struct value name;
 };
 
 enum value_view_kind { VALUE_VIEW_KEYS, VALUE_VIEW_VALUES, VALUE_VIEW_ITEMS };

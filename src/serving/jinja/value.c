@@ -177,7 +177,16 @@ bool make_undefined(struct machine *machine, const char *message, struct value *
     if (!undefined) return false;
     char *copy = (char *)(undefined + 1);
     memcpy(copy, message, count + 1);
-    undefined->message = copy;
+    *undefined = (struct value_undefined){.message = copy};
+    *out = (struct value){.kind = VALUE_UNDEFINED, .undefined = undefined};
+    return true;
+}
+
+bool make_undefined_part(struct machine *machine, const struct value *object,
+                         const struct value *name, struct value *out) {
+    struct value_undefined *undefined = machine_take(machine, sizeof *undefined);
+    if (!undefined) return false;
+    *undefined = (struct value_undefined){.object = *object, .name = *name};
     *out = (struct value){.kind = VALUE_UNDEFINED, .undefined = undefined};
     return true;
 }
@@ -393,11 +402,37 @@ bool value_length(struct machine *machine, const struct value *value, int64_t *o
     }
 }
 
-bool value_complain(struct machine *machine, const struct value *undefined) {
-    const char *message = undefined->kind == VALUE_UNDEFINED && undefined->undefined
-                              ? undefined->undefined->message
-                              : "the value is undefined";
-    return machine_fail(machine, "%s", message);
+/* How messages call an object, as Jinja's object_type_repr. */
+static void describe(const struct value *object, char *out, size_t out_bytes) {
+    const char *name = value_type_name(object);
+    const char *module = object->kind == VALUE_NAMESPACE || object->kind == VALUE_CYCLER ||
+                                 object->kind == VALUE_JOINER
+                             ? "jinja2.utils."
+                         : object->kind == VALUE_MACRO || object->kind == VALUE_LOOP
+                             ? "jinja2.runtime."
+                             : "";
+    if (object->kind == VALUE_NONE)
+        format_text(out, out_bytes, "None");
+    else
+        format_text(out, out_bytes, "%s%s object", module, name);
+}
+
+bool value_complain(struct machine *machine, const struct value *value) {
+    const struct value_undefined *undefined = value->undefined;
+    char object[64];
+    struct text_builder name;
+    if (value->kind != VALUE_UNDEFINED || !undefined)
+        return machine_fail(machine, "the value is undefined");
+    if (undefined->message) return machine_fail(machine, "%s", undefined->message);
+    text_builder_open(&name, machine);
+    if (!text_builder_add_repr(&name, &undefined->name)) return false;
+    int count = (int)(name.count > 200 ? 200 : name.count);
+    if (undefined->object.kind == VALUE_MISSING)
+        return machine_fail(machine, "%.*s is undefined", count, name.data);
+    describe(&undefined->object, object, sizeof object);
+    if (undefined->name.kind == VALUE_TEXT)
+        return machine_fail(machine, "'%s' has no attribute %.*s", object, count, name.data);
+    return machine_fail(machine, "%s has no element %.*s", object, count, name.data);
 }
 
 bool value_is_callable(const struct value *value) {
