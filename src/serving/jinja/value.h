@@ -40,7 +40,7 @@ enum value_kind {
 
 struct value {
     enum value_kind kind;
-    uint32_t detail; /* of a function: which; of a view: enum value_view_kind */
+    uint32_t detail; /* of a view: enum value_view_kind */
     union {
         bool truth;
         int64_t integer;
@@ -51,10 +51,12 @@ struct value {
         struct value_range *range;
         struct value_undefined *undefined;
         struct value_generator *generator;
+        const struct routine *function; /* machine.h */
         struct value_method *method;
         struct value_macro *macro;
         struct value_loop *loop;
         struct value_cycler *cycler; /* CYCLER, JOINER */
+        struct scope *scope;         /* BLOCKS */
     };
 };
 
@@ -76,7 +78,6 @@ struct value_text {
 
 struct value_list {
     struct value *items;
-    struct list_room *room; /* that may grow behind these items; NULL: none */
     uint32_t count;
     bool group; /* a tuple with the names `grouper` and `list` */
 };
