@@ -23,9 +23,8 @@ static bool is_word(uint32_t c) {
     return c == '_' || (unicode_properties(c) & UNICODE_ALNUM);
 }
 
-static bool is_letter(uint32_t c) { /* neither a digit nor an underscore */
-    unsigned set = unicode_properties(c);
-    return (set & UNICODE_ALNUM) && !(set & UNICODE_DECIMAL);
+static bool is_letter(uint32_t c) { /* or an underscore */
+    return is_word(c) && !(unicode_properties(c) & UNICODE_DECIMAL);
 }
 
 static bool is_word_end(uint32_t c) { /* before a dash */
