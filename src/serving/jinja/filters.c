@@ -68,9 +68,7 @@ static bool to_real(struct machine *machine, const struct call *call, struct val
     double real = 0;
     bool number;
     if (!read_real(machine, &call->subject, &real, &number)) return false;
-    *out = number                    ? value_real(real)
-           : routine_given(call, 0) ? call->arguments[0]
-                                     : value_real(0);
+    *out = number ? value_real(real) : routine_given(call, 0) ? call->arguments[0] : value_real(0);
     return true;
 }
 
@@ -106,8 +104,8 @@ static bool to_integer(struct machine *machine, const struct call *call, struct 
 }
 
 /* ceil and floor of round(): func(value * 10**precision) / 10**precision */
-static bool round_to(struct machine *machine, const struct value *value, int64_t precision,
-                     bool up, struct value *out) {
+static bool round_to(struct machine *machine, const struct value *value, int64_t precision, bool up,
+                     struct value *out) {
     struct value ten = value_integer(10), digits = value_integer(precision), unit, scaled;
     if (!value_arithmetic(machine, "**", &ten, &digits, &unit) ||
         !value_arithmetic(machine, "*", value, &unit, &scaled))

@@ -50,8 +50,7 @@ static bool last(struct machine *machine, const struct call *call, struct value 
     }
     struct value_list *list;
     if (!value_items(machine, subject, true, &list)) return false;
-    if (list->count == 0)
-        return make_undefined(machine, "No last item, sequence was empty.", out);
+    if (list->count == 0) return make_undefined(machine, "No last item, sequence was empty.", out);
     *out = list->items[list->count - 1];
     return true;
 }
@@ -268,8 +267,8 @@ struct kept {
     const struct routine *routine; /* what is done to each item; NULL: nothing */
     const struct value *rest;      /* its arguments */
     uint32_t rest_count;
-    uint32_t capacity;   /* of the list under way */
-    int64_t place;       /* slices so far */
+    uint32_t capacity; /* of the list under way */
+    int64_t place;     /* slices so far */
     struct value_list *items;
     struct value_dict *seen;
 };
@@ -319,8 +318,7 @@ static bool new_list(struct machine *machine, struct kept *kept) {
 }
 
 /* Fills the last batch, and it is the end. */
-static bool end_batches(struct machine *machine, struct kept *kept, struct value *out,
-                        bool *more) {
+static bool end_batches(struct machine *machine, struct kept *kept, struct value *out, bool *more) {
     struct value wanted = kept->call.arguments[0], count = value_integer(kept->items->count);
     bool less = false;
     (void)end(kept, more);
@@ -348,8 +346,7 @@ static bool next_batch(struct machine *machine, struct value_generator *generato
         return false;
     kept->begun = true;
     for (bool full = false; !full;) {
-        if (!machine_spend(machine, 1) ||
-            !iteration_next(machine, &generator->source, &item, more))
+        if (!machine_spend(machine, 1) || !iteration_next(machine, &generator->source, &item, more))
             return false;
         if (!*more) return end_batches(machine, kept, out, more);
         struct value count = value_integer(kept->items->count);
@@ -395,8 +392,8 @@ static bool slice(struct machine *machine, const struct call *call, struct value
     return make_lazy(machine, call, next_slice, out);
 }
 
-static bool next_pair(struct machine *machine, struct value_generator *generator,
-                      struct value *out, bool *more) {
+static bool next_pair(struct machine *machine, struct value_generator *generator, struct value *out,
+                      bool *more) {
     struct kept *kept = generator->state;
     struct value subject = kept->call.subject;
     if (subject.kind == VALUE_UNDEFINED) return end(kept, more);

@@ -9,9 +9,9 @@
 
 struct item_path {
     struct value *parts;
-    uint32_t part_count;       /* 0: the item itself */
+    uint32_t part_count;           /* 0: the item itself */
     const struct value *otherwise; /* what replaces an undefined one on the way; NULL: nothing */
-    bool folded;               /* texts in lower case, as "ignore case" is done */
+    bool folded;                   /* texts in lower case, as "ignore case" is done */
 };
 
 /* None and a missing value lead to the item itself. */

@@ -42,9 +42,9 @@ static bool sort_pairs(struct machine *machine, const struct value_dict *dict,
             for (uint32_t at = start; at < dict->count && at < start + 2 * width; at++) {
                 bool from_right = left == middle;
                 bool both = !from_right && right < dict->count && right < start + 2 * width;
-                if (both && !(machine_spend(machine, 1) &&
-                              key_is_less(machine, &pairs[right]->key, &pairs[left]->key,
-                                          &from_right)))
+                if (both &&
+                    !(machine_spend(machine, 1) &&
+                      key_is_less(machine, &pairs[right]->key, &pairs[left]->key, &from_right)))
                     return false;
                 other[at] = pairs[from_right ? right++ : left++];
             }
@@ -86,9 +86,7 @@ static bool add_line(struct text_builder *out, const struct value *value) {
         good = add_words(out, tuple ? "(" : "[");
         for (uint32_t i = 0; good && i < value->list->count; i++)
             good = (!i || add_words(out, ", ")) && add_line(out, &value->list->items[i]);
-        good = good && add_words(out, !tuple                      ? "]"
-                                      : value->list->count == 1 ? ",)"
-                                                                : ")");
+        good = good && add_words(out, !tuple ? "]" : value->list->count == 1 ? ",)" : ")");
     }
     machine_leave(out->machine);
     return good;
@@ -124,8 +122,7 @@ static bool add_items(struct text_builder *out, const struct value *value, struc
     return add_words(out, closing);
 }
 
-static bool add_pairs(struct text_builder *out, const struct value_dict *dict,
-                      struct place place) {
+static bool add_pairs(struct text_builder *out, const struct value_dict *dict, struct place place) {
     const struct value_pair **pairs;
     const struct value_text *key;
     if (!sort_pairs(out->machine, dict, &pairs) || !add_words(out, "{")) return false;
@@ -167,8 +164,7 @@ static size_t word_end(const struct value_text *text, size_t at) {
     unsigned bytes;
     bool spaces = false;
     for (; at < text->count; at += bytes) {
-        bool space =
-            unicode_properties(unicode_read(text->data + at, &bytes)) & UNICODE_SPACE;
+        bool space = unicode_properties(unicode_read(text->data + at, &bytes)) & UNICODE_SPACE;
         if (spaces && !space) break;
         spaces = space;
     }
@@ -187,8 +183,8 @@ static bool split_line(struct chunks *chunks, const struct value_text *line, int
             !repr_of(machine, line, start, next, &repr))
             return false;
         if (repr->length > (next == line->count ? last_width : width)) {
-            if (kept > start && (!repr_of(machine, line, start, kept, &repr) ||
-                                 !add_chunk(chunks, repr)))
+            if (kept > start &&
+                (!repr_of(machine, line, start, kept, &repr) || !add_chunk(chunks, repr)))
                 return false;
             start = at;
         }

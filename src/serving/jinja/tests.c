@@ -35,8 +35,8 @@ static bool is_known(struct machine *machine, const struct call *call, struct va
         return machine_fail(machine, "unhashable type: '%s'", value_type_name(subject));
     if (subject->kind != VALUE_TEXT) return routine_answer(out, false);
     struct bytes name = {subject->text->data, subject->text->count};
-    return routine_answer(out, (call->routine->name[0] == 'f' ? filter_find(name)
-                                                              : test_find(name)) != NULL);
+    return routine_answer(
+        out, (call->routine->name[0] == 'f' ? filter_find(name) : test_find(name)) != NULL);
 }
 
 /* Tests that look at the kind of value alone. */
@@ -130,8 +130,8 @@ static bool is_in_case(struct machine *machine, const struct call *call, struct 
     const struct value_text *text;
     if (!routine_subject(machine, &call->subject, &text)) return false;
     return routine_answer(
-        out, letters_are(text, call->routine->name[0] == 'l' ? LETTERS_ARE_LOWER
-                                                             : LETTERS_ARE_UPPER));
+        out,
+        letters_are(text, call->routine->name[0] == 'l' ? LETTERS_ARE_LOWER : LETTERS_ARE_UPPER));
 }
 
 /* Python's `is`. Which of two equal texts are one object is Python's secret; here those are that lie
@@ -186,7 +186,7 @@ static bool is_equal(struct machine *machine, const struct call *call, struct va
 }
 
 static bool is_ordered(struct machine *machine, const struct call *call, const char *operator,
-                       struct value *out) {
+                       struct value * out) {
     bool truth;
     return value_compare(machine, operator, & call->subject, &call->arguments[0], &truth) &&
            routine_answer(out, truth);
@@ -209,7 +209,7 @@ static bool is_at_least(struct machine *machine, const struct call *call, struct
 }
 
 #define COMPARISON(word, function)                                                                 \
-    {.name = word, .run = function, .parameters = {"b"}, .required = 1, .nameless = true}
+    { .name = word, .run = function, .parameters = {"b"}, .required = 1, .nameless = true }
 
 static const struct routine rows[] = {
     {.name = "odd", .run = is_odd},

@@ -67,8 +67,7 @@ static bool forceescape(struct machine *machine, const struct call *call, struct
 
 static bool striptags(struct machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text;
-    return routine_subject(machine, &call->subject, &text) &&
-           markup_strip_tags(machine, text, out);
+    return routine_subject(machine, &call->subject, &text) && markup_strip_tags(machine, text, out);
 }
 
 static bool replace(struct machine *machine, const struct call *call, struct value *out) {
@@ -197,8 +196,7 @@ static bool truncate(struct machine *machine, const struct call *call, struct va
     int64_t length, leeway, has;
     struct text_builder builder;
     if (!routine_integer(machine, call, 0, 255, &length) ||
-        !routine_text(machine, call, 2, &dots, &end) ||
-        !routine_end(machine, call, 3, 5, &leeway))
+        !routine_text(machine, call, 2, &dots, &end) || !routine_end(machine, call, 3, 5, &leeway))
         return false;
     if (length < end->length || leeway < 0)
         return machine_fail(machine, "AssertionError: expected length >= %u and leeway >= 0",
@@ -213,9 +211,8 @@ static bool truncate(struct machine *machine, const struct call *call, struct va
         if (space) kept = (size_t)(space - text->data);
     }
     text_builder_open(&builder, machine);
-    return markup_fit(machine, text, end, &end) &&
-           text_builder_add_part(&builder, text, 0, kept) && text_builder_add_text(&builder, end) &&
-           text_builder_finish(&builder, text->markup, out);
+    return markup_fit(machine, text, end, &end) && text_builder_add_part(&builder, text, 0, kept) &&
+           text_builder_add_text(&builder, end) && text_builder_finish(&builder, text->markup, out);
 }
 
 static bool wordwrap(struct machine *machine, const struct call *call, struct value *out) {
@@ -259,7 +256,8 @@ static bool add_quoted(struct text_builder *builder, const struct value *value, 
                     c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !query);
         char coded[3] = {'%', hex[c >> 4], hex[c & 15]};
         if (query && c == ' ') coded[0] = '+';
-        enum value_origin origin = (enum value_origin)(text->marks ? text->marks[at] : text->origin);
+        enum value_origin origin =
+            (enum value_origin)(text->marks ? text->marks[at] : text->origin);
         if (!(kept ? text_builder_add_part(builder, text, at, 1)
                    : text_builder_add(builder, coded, coded[0] == '+' ? 1 : 3, origin)))
             return false;
@@ -351,8 +349,7 @@ static bool filesizeformat(struct machine *machine, const struct call *call, str
     if (!read_bytes(machine, &call->subject, &bytes)) return false;
     if (bytes == 1) return make_literal(machine, "1 Byte", out);
     if (bytes < base) {
-        if (isinf(bytes))
-            return machine_fail(machine, "cannot convert float infinity to integer");
+        if (isinf(bytes)) return machine_fail(machine, "cannot convert float infinity to integer");
         format_text(text, sizeof text, "%.0f Bytes", trunc(bytes) + 0.0);
         return make_literal(machine, text, out);
     }
@@ -387,9 +384,7 @@ static const struct routine rows[] = {
     {.name = "striptags", .run = striptags},
     {.name = "format", .run = format, .rest = true, .named = true},
     {.name = "wordcount", .run = wordcount},
-    {.name = "truncate",
-     .run = truncate,
-     .parameters = {"length", "killwords", "end", "leeway"}},
+    {.name = "truncate", .run = truncate, .parameters = {"length", "killwords", "end", "leeway"}},
     {.name = "wordwrap",
      .run = wordwrap,
      .parameters = {"width", "break_long_words", "wrapstring", "break_on_hyphens"}},

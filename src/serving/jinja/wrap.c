@@ -53,8 +53,8 @@ static size_t dashes_at(const struct wrap *wrap, size_t at) {
  * hyphen and a letter, on its left; two letters on its right. */
 static bool cut_behind(const struct wrap *wrap, size_t at) {
     if (!hyphen_at(wrap, at) || at < 2 || !letter_at(wrap, at - 1)) return false;
-    bool left = letter_at(wrap, at - 2) ||
-                (at >= 3 && hyphen_at(wrap, at - 2) && letter_at(wrap, at - 3));
+    bool left =
+        letter_at(wrap, at - 2) || (at >= 3 && hyphen_at(wrap, at - 2) && letter_at(wrap, at - 3));
     size_t next = at + 2 + hyphen_at(wrap, at + 2);
     return left && letter_at(wrap, at + 1) && letter_at(wrap, next);
 }
