@@ -71,8 +71,7 @@ static const char *refused_for_text(const struct figures_format *format) {
     if (format->alternate) return "Alternate form (#) not allowed in string format specifier";
     if (format->align == '=') return "'=' alignment not allowed in string format specifier";
     if (format->grouping) return "Cannot specify ',' or '_' with 's'.";
-    if (format->type && format->type != 's')
-        return "Unknown format code for object of type 'str'";
+    if (format->type && format->type != 's') return "Unknown format code for object of type 'str'";
     return NULL;
 }
 
@@ -90,8 +89,7 @@ static bool add_character(struct text_builder *builder, int64_t character,
     if (format->align == '=' || !format->align) plain.align = '>';
     text_builder_open(&one, machine);
     return text_builder_add_character(&one, (uint32_t)character, VALUE_TRUSTED) &&
-           text_builder_finish(&one, false, &text) &&
-           add_padded_text(builder, text.text, &plain);
+           text_builder_finish(&one, false, &text) && add_padded_text(builder, text.text, &plain);
 }
 
 /* format(value, specification) */
@@ -131,8 +129,7 @@ static bool add_escaped(struct text_builder *builder, const struct value *value,
     }
     text_builder_open(&inner, builder->machine);
     return add_formatted(&inner, value, specification) &&
-           text_builder_finish(&inner, false, &text) &&
-           markup_add_escaped(builder, text.text);
+           text_builder_finish(&inner, false, &text) && markup_add_escaped(builder, text.text);
 }
 
 static bool is_digits(struct bytes text) {
@@ -196,8 +193,8 @@ static bool follow(struct braces *braces, const struct value_text *text, size_t 
         if (!item && text->data[start - 1] != '.')
             return machine_fail(machine,
                                 "Only '.' or '[' may follow ']' in format field specifier");
-        while (at < end && (item ? text->data[at] != ']'
-                                 : text->data[at] != '.' && text->data[at] != '['))
+        while (at < end &&
+               (item ? text->data[at] != ']' : text->data[at] != '.' && text->data[at] != '['))
             at++;
         if (item && at == end) return machine_fail(machine, "Missing ']' in format string");
         if (at == start) return machine_fail(machine, "Empty attribute in format string");

@@ -90,8 +90,7 @@ static size_t read_field(struct bytes format, size_t at, struct field *out) {
     }
     for (; at < format.count && format.data[at] >= '0' && format.data[at] <= '9'; at++) {
         if (out->width < 0) out->width = 0;
-        if (out->width < CALENDAR_BYTES)
-            out->width = out->width * 10 + (format.data[at] - '0');
+        if (out->width < CALENDAR_BYTES) out->width = out->width * 10 + (format.data[at] - '0');
     }
     if (at < format.count && (format.data[at] == 'E' || format.data[at] == 'O')) at++;
     return at;
@@ -251,8 +250,7 @@ size_t calendar_expand(const struct calendar *calendar, struct bytes format, siz
     struct number number = number_of(calendar, letter);
     const char *pattern = pattern_of(letter);
     if (letter == 'f' && !bare) number.digits = 0;
-    if (number.digits > 0)
-        return put_number(out, number.value, number.digits, number.pad, &field);
+    if (number.digits > 0) return put_number(out, number.value, number.digits, number.pad, &field);
     if (pattern) return put_pattern(calendar, pattern, &field, out);
     switch (letter) {
     case 'a':
@@ -272,7 +270,8 @@ size_t calendar_expand(const struct calendar *calendar, struct bytes format, siz
         return put_text(out, "%", 1, &field);
     case 'z':
     case 'Z':
-        return bare ? 0 : put_text(out, letter == 'z' ? "+0000" : "UTC", letter == 'z' ? 5 : 3, &field);
+        return bare ? 0
+                    : put_text(out, letter == 'z' ? "+0000" : "UTC", letter == 'z' ? 5 : 3, &field);
     default: /* not known: as it stands */
         return put_text(out, format.data + start, *at - start, &field);
     }

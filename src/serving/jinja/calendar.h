@@ -10,10 +10,10 @@
 struct calendar {
     int64_t unix_time;
     int64_t year, iso_year;
-    int month, day;                   /* from 1 */
-    int hour, minute, second;         /* from 0 */
-    int weekday;                      /* 0 = Sunday */
-    int year_day;                     /* from 0 */
+    int month, day;                         /* from 1 */
+    int hour, minute, second;               /* from 0 */
+    int weekday;                            /* 0 = Sunday */
+    int year_day;                           /* from 0 */
     int sunday_week, monday_week, iso_week; /* of %U, %W, %V */
 };
 

@@ -46,7 +46,8 @@ const char *figures_read(struct bytes text, char align, struct figures_format *o
     *out = (struct figures_format){.fill = ' ', .width = -1, .precision = -1};
     size_t at = read_align(text, out);
     bool filled = at > 1;
-    if (at < text.count && strchr("+- ", text.data[at]) && text.data[at]) out->sign = text.data[at++];
+    if (at < text.count && strchr("+- ", text.data[at]) && text.data[at])
+        out->sign = text.data[at++];
     out->not_negative_zero = take(text, &at, 'z');
     out->alternate = take(text, &at, '#');
     if (!filled && take(text, &at, '0')) {
@@ -135,10 +136,10 @@ const char *figures_of_integer(int64_t value, const struct figures_format *forma
         return "Negative zero coercion (z) not allowed in format specifier with integer";
     if (format->type && !strchr("bdnoxX", format->type))
         return "Unknown format code for object of type 'int'";
-    unsigned base = format->type == 'b'                            ? 2
-                    : format->type == 'o'                          ? 8
+    unsigned base = format->type == 'b'                          ? 2
+                    : format->type == 'o'                        ? 8
                     : format->type == 'x' || format->type == 'X' ? 16
-                                                                   : 10;
+                                                                 : 10;
     const char *symbols = format->type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
     uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     do

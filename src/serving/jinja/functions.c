@@ -49,8 +49,8 @@ static bool add_pairs(struct machine *machine, const struct value *from, struct 
     bool more = true;
     if (from->kind == VALUE_DICT) {
         for (uint32_t i = 0; i < from->dict->count; i++)
-            if (!machine_spend(machine, 1) || !dict_set(machine, dict, from->dict->pairs[i].key,
-                                                        from->dict->pairs[i].value))
+            if (!machine_spend(machine, 1) ||
+                !dict_set(machine, dict, from->dict->pairs[i].key, from->dict->pairs[i].value))
                 return false;
         return true;
     }
@@ -75,8 +75,7 @@ static bool make_mapping(struct machine *machine, const struct call *call, struc
 }
 
 static bool make_cycler(struct machine *machine, const struct call *call, struct value *out) {
-    if (call->rest_count == 0)
-        return machine_fail(machine, "at least one item has to be provided");
+    if (call->rest_count == 0) return machine_fail(machine, "at least one item has to be provided");
     struct value_cycler *cycler = machine_take(machine, sizeof *cycler);
     struct value *items = machine_take(machine, call->rest_count * sizeof *items);
     if (!cycler || !items) return false;
@@ -117,8 +116,7 @@ static bool strftime_now(struct machine *machine, const struct call *call, struc
     for (size_t at = 0; at < format->count;) {
         const char *mark = memchr(format->data + at, '%', format->count - at);
         size_t next = mark ? (size_t)(mark - format->data) : format->count;
-        if (!machine_spend(machine, 4) ||
-            !text_builder_add_part(&builder, format, at, next - at))
+        if (!machine_spend(machine, 4) || !text_builder_add_part(&builder, format, at, next - at))
             return false;
         if (!mark) break;
         enum value_origin origin =
@@ -145,10 +143,7 @@ static const struct routine rows[] = {
      .nameless = true},
     {.name = "cycler", .run = make_cycler, .rest = true},
     {.name = "joiner", .run = make_joiner, .parameters = {"sep"}},
-    {.name = "raise_exception",
-     .run = raise_exception,
-     .parameters = {"message"},
-     .required = 1},
+    {.name = "raise_exception", .run = raise_exception, .parameters = {"message"}, .required = 1},
     {.name = "strftime_now", .run = strftime_now, .parameters = {"format"}, .required = 1},
     {.name = "lipsum", .refused = "lipsum() is not supported: it writes something else each time"},
 };

@@ -7,8 +7,10 @@
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 #define UNSAFE(type, method)                                                                       \
-    {.name = method,                                                                               \
-     .refused = "access to attribute '" method "' of '" type "' object is unsafe."}
+    {                                                                                              \
+        .name = method,                                                                            \
+        .refused = "access to attribute '" method "' of '" type "' object is unsafe."              \
+    }
 
 /* --- lists, tuples, ranges ---------------------------------------------------------------------- */
 

@@ -12,8 +12,7 @@
 
 /* A decimal digit of any script: its value; -1: it is none. Digits of a script stand in a row. */
 static int digit_of(uint32_t character) {
-    if (character < 0x80)
-        return character >= '0' && character <= '9' ? (int)(character - '0') : -1;
+    if (character < 0x80) return character >= '0' && character <= '9' ? (int)(character - '0') : -1;
     if (!(unicode_properties(character) & UNICODE_DECIMAL)) return -1;
     uint32_t first = character;
     while (unicode_properties(first - 1) & UNICODE_DECIMAL)

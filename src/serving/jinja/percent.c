@@ -170,12 +170,11 @@ static bool add_character(struct percent *percent, const struct directive *direc
     struct text_builder builder;
     struct value text;
     if (value->kind == VALUE_TEXT && value->text->length == 1)
-        return add_padded(percent, &(struct directive){.left = directive->left,
-                                                       .width = directive->width,
-                                                       .precision = -1},
+        return add_padded(percent,
+                          &(struct directive){
+                              .left = directive->left, .width = directive->width, .precision = -1},
                           value->text);
-    if (!value_is_whole(value))
-        return machine_fail(percent->machine, "%%c requires int or char");
+    if (!value_is_whole(value)) return machine_fail(percent->machine, "%%c requires int or char");
     int64_t character = value_whole(value);
     if (character < 0 || character > 0x10FFFF)
         return machine_fail(percent->machine, "%%c arg not in range(0x110000)");
@@ -184,9 +183,9 @@ static bool add_character(struct percent *percent, const struct directive *direc
     text_builder_open(&builder, percent->machine);
     return text_builder_add_character(&builder, (uint32_t)character, VALUE_TRUSTED) &&
            text_builder_finish(&builder, false, &text) &&
-           add_padded(percent, &(struct directive){.left = directive->left,
-                                                   .width = directive->width,
-                                                   .precision = -1},
+           add_padded(percent,
+                      &(struct directive){
+                          .left = directive->left, .width = directive->width, .precision = -1},
                       text.text);
 }
 
@@ -195,7 +194,9 @@ static const char *write_number(const struct directive *directive, const struct 
     bool real = strchr("eEfFgG", directive->type) != NULL;
     struct figures_format format = {.fill = ' ',
                                     .align = '>',
-                                    .sign = directive->sign ? '+' : directive->blank ? ' ' : 0,
+                                    .sign = directive->sign    ? '+'
+                                            : directive->blank ? ' '
+                                                               : 0,
                                     .alternate = directive->alternate,
                                     .type = directive->type,
                                     .width = -1,
@@ -285,8 +286,7 @@ bool percent_format(struct machine *machine, const struct value_text *format,
     if (percent.is_tuple) percent.value_count = values->list->count;
     text_builder_open(&percent.builder, machine);
     while (percent.at < format->count) {
-        const char *mark =
-            memchr(format->data + percent.at, '%', format->count - percent.at);
+        const char *mark = memchr(format->data + percent.at, '%', format->count - percent.at);
         size_t next = mark ? (size_t)(mark - format->data) : format->count;
         if (!machine_spend(machine, 1) ||
             !text_builder_add_part(&percent.builder, format, percent.at, next - percent.at))

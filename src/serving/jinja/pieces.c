@@ -86,8 +86,7 @@ static bool is_stripped(const struct value_text *set, uint32_t character) {
 void pieces_strip(const struct value_text *text, const struct value_text *set, bool left,
                   bool right, size_t *start, size_t *end) {
     unsigned bytes;
-    while (left && *start < *end &&
-           is_stripped(set, unicode_read(text->data + *start, &bytes)))
+    while (left && *start < *end && is_stripped(set, unicode_read(text->data + *start, &bytes)))
         *start += bytes;
     while (right && *start < *end) {
         size_t before = *end;
@@ -176,8 +175,7 @@ static bool split_right_at_space(struct pieces *pieces, int64_t most) {
 }
 
 bool pieces_split(struct machine *machine, const struct value_text *text,
-                  const struct value_text *mark, int64_t most, bool from_right,
-                  struct value *out) {
+                  const struct value_text *mark, int64_t most, bool from_right, struct value *out) {
     struct pieces pieces;
     if (mark && mark->count == 0) return machine_fail(machine, "empty separator");
     if (!machine_spend(machine, text->count / 64) || !pieces_open(&pieces, machine, text, out))
@@ -250,8 +248,7 @@ bool pieces_replace(struct machine *machine, const struct value_text *text,
     for (; most != 0; most--) {
         size_t found = pieces_find(text, at, text->count, old);
         if (found == PIECES_NONE) break;
-        if (!machine_spend(machine, 1) ||
-            !text_builder_add_part(&builder, text, at, found - at) ||
+        if (!machine_spend(machine, 1) || !text_builder_add_part(&builder, text, at, found - at) ||
             !text_builder_add_text(&builder, fresh))
             return false;
         at = found + old->count;

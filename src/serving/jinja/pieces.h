@@ -53,6 +53,7 @@ bool pieces_replace(struct machine *machine, const struct value_text *text,
                     bool markup, struct value *out) MUST_USE;
 
 /* Adds a text so often as it takes to fill `count` characters with one of one character. */
-bool pieces_fill(struct text_builder *builder, const struct value_text *one, int64_t count) MUST_USE;
+bool pieces_fill(struct text_builder *builder, const struct value_text *one,
+                 int64_t count) MUST_USE;
 
 #endif

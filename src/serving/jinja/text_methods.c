@@ -147,7 +147,8 @@ static bool split(struct machine *machine, const struct call *call, struct value
     int64_t most;
     if (routine_told(call, 0) && !routine_text(machine, call, 0, NULL, &mark)) return false;
     return routine_integer(machine, call, 1, -1, &most) &&
-           pieces_split(machine, call->subject.text, mark, most, call->routine->name[0] == 'r', out);
+           pieces_split(machine, call->subject.text, mark, most, call->routine->name[0] == 'r',
+                        out);
 }
 
 static bool splitlines(struct machine *machine, const struct call *call, struct value *out) {
@@ -313,7 +314,8 @@ static bool unescape(struct machine *machine, const struct call *call, struct va
     return check_markup(machine, call) && markup_unescape(machine, call->subject.text, out);
 }
 
-#define SEARCH {"sub", "start", "end"}
+#define SEARCH                                                                                     \
+    { "sub", "start", "end" }
 
 static const struct routine rows[] = {
     {.name = "strip", .run = strip, .parameters = {"chars"}, .nameless = true},
@@ -337,7 +339,11 @@ static const struct routine rows[] = {
     {.name = "rindex", .run = find, .parameters = SEARCH, .required = 1, .nameless = true},
     {.name = "splitlines", .run = splitlines, .parameters = {"keepends"}},
     {.name = "partition", .run = partition, .parameters = {"sep"}, .required = 1, .nameless = true},
-    {.name = "rpartition", .run = partition, .parameters = {"sep"}, .required = 1, .nameless = true},
+    {.name = "rpartition",
+     .run = partition,
+     .parameters = {"sep"},
+     .required = 1,
+     .nameless = true},
     {.name = "removeprefix",
      .run = remove_end,
      .parameters = {"prefix"},

@@ -23,9 +23,8 @@ static bool is_word(uint32_t c) {
     return c == '_' || (unicode_properties(c) & UNICODE_ALNUM);
 }
 
-static bool is_letter(uint32_t c) { /* neither a digit nor an underscore */
-    unsigned set = unicode_properties(c);
-    return (set & UNICODE_ALNUM) && !(set & UNICODE_DECIMAL);
+static bool is_letter(uint32_t c) { /* or an underscore */
+    return is_word(c) && !(unicode_properties(c) & UNICODE_DECIMAL);
 }
 
 static bool is_word_end(uint32_t c) { /* before a dash */
@@ -54,8 +53,8 @@ static size_t dashes_at(const struct wrap *wrap, size_t at) {
  * hyphen and a letter, on its left; two letters on its right. */
 static bool cut_behind(const struct wrap *wrap, size_t at) {
     if (!hyphen_at(wrap, at) || at < 2 || !letter_at(wrap, at - 1)) return false;
-    bool left = letter_at(wrap, at - 2) ||
-                (at >= 3 && hyphen_at(wrap, at - 2) && letter_at(wrap, at - 3));
+    bool left =
+        letter_at(wrap, at - 2) || (at >= 3 && hyphen_at(wrap, at - 2) && letter_at(wrap, at - 3));
     size_t next = at + 2 + hyphen_at(wrap, at + 2);
     return left && letter_at(wrap, at + 1) && letter_at(wrap, next);
 }

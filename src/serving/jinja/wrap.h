@@ -10,8 +10,8 @@
 struct wrap_style {
     int64_t width; /* > 0 */
     bool break_long_words;
-    bool cut_at_hyphens;   /* words may end at a hyphen */
-    bool break_at_hyphens; /* a word too long is rather broken at a hyphen */
+    bool cut_at_hyphens;           /* words may end at a hyphen */
+    bool break_at_hyphens;         /* a word too long is rather broken at a hyphen */
     const struct value_text *mark; /* between lines */
 };
 
