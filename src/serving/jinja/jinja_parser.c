@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/jinja_parser.h"
 
+#include "serving/jinja/unicode.h"
+
 static bool parse_until(struct jinja_parser *parser, const char *const *ends, struct node **out);
 
 /* --- tools ---------------------------------------------------------------------------------------- */
@@ -68,7 +70,14 @@ bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t 
         *out = *word;
         return true;
     }
-    if (!make_text(parser->machine, text.data, text.count, VALUE_TRUSTED, out)) return false;
+    char *copy = machine_take(parser->machine, text.count + 1); /* messages want its end */
+    if (!copy) return false;
+    memcpy(copy, text.data, text.count);
+    copy[text.count] = '\0';
+    if (!make_text(parser->machine, "", 0, VALUE_TRUSTED, out)) return false;
+    out->text->data = copy;
+    out->text->count = (uint32_t)text.count;
+    out->text->length = (uint32_t)unicode_count(copy, text.count);
     out->text->hash = hash;
     *number_out = program->word_count;
     program->words[program->word_count++] = *out;

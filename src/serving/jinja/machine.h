@@ -10,6 +10,9 @@
 
 #include "serving/jinja/jinja.h"
 
+struct node;
+struct scope;
+
 #define MACHINE_DEPTH_MAX 1500 /* of expressions, statements, calls and values within one another */
 
 struct machine {
@@ -29,8 +32,7 @@ struct machine {
     const struct jinja_variable *variables;
     size_t variable_count;
     struct text_builder *output; /* what statements write to */
-    struct scope *root;          /* the top level's variables */
-    struct generation *generations;
+    struct text_span *generations;
     uint32_t generation_count, generation_capacity;
     uint32_t
         captures; /* output goes to a text of its own, so that a {% generation %} has no place */
@@ -127,8 +129,14 @@ struct value *dict_find_name(const struct value_dict *dict, const char *name);
 /* An undefined value that will complain: "'name' is undefined", or in words of the caller's. */
 bool make_undefined(struct machine *machine, const char *message, struct value *out) MUST_USE;
 
+/* What a part named `name` of an object is when there is none. */
+bool make_undefined_part(struct machine *machine, const struct value *object,
+                         const struct value *name, struct value *out) MUST_USE;
 /* Of a text's bytes; never 0. */
 uint64_t text_hash(const char *data, size_t count);
+
+/* Where `part` first is in the bytes; NULL: nowhere. */
+const char *text_search(const char *data, size_t count, const char *part, size_t part_count);
 
 /* --- looking at values --------------------------------------------------------------------------- */
 
@@ -138,6 +146,8 @@ bool value_truth(const struct value *value);
 /* Texts, lists, tuples, dicts, views, ranges; fails for others ("object of type 'int' has no
  * len()"). Undefined has 0. */
 bool value_length(struct machine *machine, const struct value *value, int64_t *out) MUST_USE;
+/* Fails on lists, dicts and what else has no hash. Values that are equal have the same. */
+bool value_hash(struct machine *machine, const struct value *value, uint64_t *out) MUST_USE;
 /* a == b; never fails but at a depth or when steps end. */
 bool value_equal(struct machine *machine, const struct value *a, const struct value *b,
                  bool *out) MUST_USE;
@@ -180,7 +190,10 @@ bool value_get_item(struct machine *machine, const struct value *object, const s
                     struct value *out) MUST_USE;
 bool value_get_attribute(struct machine *machine, const struct value *object,
                          const struct value *name, struct value *out) MUST_USE;
-/* a + b, a * b, ... with the operators of expressions: + - * / // % ** ~ */
+/* object[start:stop:step]; VALUE_NONE: not given. */
+bool value_slice(struct machine *machine, const struct value *object, const struct value *start,
+                 const struct value *stop, const struct value *step, struct value *out) MUST_USE;
+/* a + b, a * b, ... with the operators of expressions: + - * / // % ** */
 bool value_arithmetic(struct machine *machine, const char *operator, const struct value * a,
                       const struct value *b, struct value *out) MUST_USE;
 
@@ -298,8 +311,23 @@ struct value_cycler {
     uint32_t place; /* of a joiner: 0 until it was used */
 };
 
+/* What `loop` is. */
+struct value_loop {
+    struct iteration iteration;          /* of what is looped over, or what is left of it */
+    struct value subject;                /* what is looped over; GENERATOR behind a filter */
+    struct value before, current, after; /* VALUE_MISSING: none */
+    struct value changed;                /* what `changed` saw last: a tuple, or VALUE_MISSING */
+    int64_t place, length;               /* from 0; length -1: not known yet */
+    int64_t depth;                       /* from 0 */
+    const struct node *statement;        /* a recursive loop's; NULL */
+    struct scope *scope;                 /* around that one */
+};
+bool value_loop_length(struct machine *machine, struct value_loop *loop, int64_t *out) MUST_USE;
+
 struct value_undefined {
-    const char *message; /* what using it raises */
+    const char *message; /* what using it raises; NULL: made of what follows when it is wanted */
+    struct value object; /* that has no such part; VALUE_MISSING: `name` is a variable */
+    struct value name;
 };
 
 enum value_view_kind { VALUE_VIEW_KEYS, VALUE_VIEW_VALUES, VALUE_VIEW_ITEMS };
