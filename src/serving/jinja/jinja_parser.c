@@ -129,15 +129,15 @@ static const char *lexeme_word(enum lexeme_kind kind) {
     }
 }
 
-bool jinja_parser_unexpected(struct jinja_parser *parser, const char *expected) {
+void jinja_parser_note_unexpected(struct jinja_parser *parser, const char *expected) {
     const struct lexeme *token = parser->at;
     bool named = token->kind == LEXEME_NAME;
     int count = named ? (int)(token->text.count > 60 ? 60 : token->text.count) : 0;
     const char *text = named ? token->text.data : "";
     parser->machine->line = token->line;
-    return machine_fail(parser->machine, "%s%s%s'%s%.*s'", expected ? "expected " : "unexpected ",
-                        expected ? expected : "", expected ? ", got " : "",
-                        named ? "" : lexeme_word(token->kind), count, text);
+    machine_note_failure(parser->machine, "%s%s%s'%s%.*s'", expected ? "expected " : "unexpected ",
+                         expected ? expected : "", expected ? ", got " : "",
+                         named ? "" : lexeme_word(token->kind), count, text);
 }
 
 bool jinja_parser_expect(struct jinja_parser *parser, enum lexeme_kind kind, const char *what) {
