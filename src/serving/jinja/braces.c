@@ -247,14 +247,13 @@ static bool convert(struct braces *braces, char conversion, struct value *value)
     text_builder_open(&builder, braces->machine);
     if (conversion == 's') {
         if (!text_builder_add_value(&builder, value)) return false;
-    } else if (conversion == 'r') {
+    } else if (conversion == 'r' || conversion == 'a') {
         if (!text_builder_add_repr(&builder, value)) return false;
     } else {
-        return machine_fail(braces->machine, conversion == 'a'
-                                                 ? "the conversion !a is not supported; use !r"
-                                                 : "Unknown conversion specifier");
+        return machine_fail(braces->machine, "Unknown conversion specifier");
     }
-    return text_builder_finish(&builder, false, value);
+    return text_builder_finish(&builder, false, value) &&
+           (conversion != 'a' || pieces_to_ascii(braces->machine, value->text, value));
 }
 
 static bool add_field(struct braces *braces, const struct value_text *text,

@@ -125,7 +125,8 @@ static bool sort(struct machine *machine, const struct call *call, struct value 
     for (uint32_t i = 0; i < path_count; i++)
         paths[i].folded = !routine_flag(call, 1, false);
     return item_path_keyed(machine, &call->subject, paths, path_count, &items, &count) &&
-           item_path_sort(machine, items, count, path_count, routine_flag(call, 0, false)) &&
+           item_path_sort(machine, items, count,
+                          (struct item_order){path_count, true, routine_flag(call, 0, false)}) &&
            to_list(machine, items, count, out);
 }
 
@@ -151,7 +152,8 @@ static bool dictsort(struct machine *machine, const struct call *call, struct va
     if (!item_path_open(machine, &which, &path)) return false;
     path.folded = !routine_flag(call, 0, false);
     return item_path_keyed(machine, &pairs, &path, 1, &items, &count) &&
-           item_path_sort(machine, items, count, 1, routine_flag(call, 2, false)) &&
+           item_path_sort(machine, items, count,
+                          (struct item_order){1, false, routine_flag(call, 2, false)}) &&
            to_list(machine, items, count, out);
 }
 
@@ -238,7 +240,7 @@ static bool groupby(struct machine *machine, const struct call *call, struct val
     if (routine_told(call, 1)) path.otherwise = &call->arguments[1];
     path.folded = !routine_flag(call, 2, false);
     if (!item_path_keyed(machine, &call->subject, &path, 1, &items, &count) ||
-        !item_path_sort(machine, items, count, 1, false) ||
+        !item_path_sort(machine, items, count, (struct item_order){1, false, false}) ||
         !make_list(machine, VALUE_LIST, capacity, out))
         return false;
     path.folded = false;

@@ -49,7 +49,7 @@ bool markup_add(struct text_builder *builder, const struct value *value) {
                : markup_add_escaped(builder, text.text);
 }
 
-bool markup_escape(struct machine *machine, const struct value *value, struct value *out) {
+bool value_escape(struct machine *machine, const struct value *value, struct value *out) {
     struct text_builder builder;
     text_builder_open(&builder, machine);
     return markup_add(&builder, value) && text_builder_finish(&builder, true, out);

@@ -7,7 +7,6 @@
 #include "serving/jinja/letters.h"
 #include "serving/jinja/markup.h"
 #include "serving/jinja/numerals.h"
-#include "serving/jinja/percent.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
 #include "serving/jinja/unicode.h"
@@ -55,14 +54,14 @@ static bool safe(struct machine *machine, const struct call *call, struct value 
 }
 
 static bool escape(struct machine *machine, const struct call *call, struct value *out) {
-    return markup_escape(machine, &call->subject, out);
+    return value_escape(machine, &call->subject, out);
 }
 
 static bool forceescape(struct machine *machine, const struct call *call, struct value *out) {
     struct value plain = {.kind = VALUE_TEXT};
     const struct value_text *text;
     return routine_plain(machine, &call->subject, &text) && as_text(machine, text, false, &plain) &&
-           markup_escape(machine, &plain, out);
+           value_escape(machine, &plain, out);
 }
 
 static bool striptags(struct machine *machine, const struct call *call, struct value *out) {
@@ -81,12 +80,11 @@ static bool replace(struct machine *machine, const struct call *call, struct val
 }
 
 static bool format(struct machine *machine, const struct call *call, struct value *out) {
-    const struct value_text *text;
-    struct value values;
+    struct value text, values;
     if (call->rest_count && call->named_count)
         return machine_fail(machine,
                             "can't handle positional and keyword arguments at the same time");
-    if (!routine_subject(machine, &call->subject, &text)) return false;
+    if (!string(machine, call, &text)) return false;
     if (call->named_count) {
         if (!make_dict(machine, &values)) return false;
         for (uint32_t i = 0; i < call->named_count; i++)
@@ -98,7 +96,7 @@ static bool format(struct machine *machine, const struct call *call, struct valu
             values.list->items[i] = call->rest[i];
         values.list->count = call->rest_count;
     }
-    return percent_format(machine, text, &values, out);
+    return value_format_percent(machine, &text, &values, out);
 }
 
 /* --- words and lines ----------------------------------------------------------------------------- */

@@ -303,7 +303,7 @@ static bool check_markup(struct machine *machine, const struct call *call) {
 }
 
 static bool escape(struct machine *machine, const struct call *call, struct value *out) {
-    return check_markup(machine, call) && markup_escape(machine, &call->arguments[0], out);
+    return check_markup(machine, call) && value_escape(machine, &call->arguments[0], out);
 }
 
 static bool striptags(struct machine *machine, const struct call *call, struct value *out) {
