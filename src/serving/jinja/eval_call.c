@@ -110,9 +110,10 @@ static const struct value *take_named(struct macro_call *call, const struct valu
 }
 
 static bool macro_fail(struct machine *machine, const struct node *node, const char *what,
-                       const char *name) {
+                       const struct value_text *name) {
     const char *macro = node->value.kind == VALUE_TEXT ? node->value.text->data : "None";
-    return machine_fail(machine, "macro '%s' %s%s", macro, what, name);
+    int count = !name ? 0 : name->count > 60 ? 60 : (int)name->count;
+    return machine_fail(machine, "macro '%s' %s%.*s", macro, what, count, name ? name->data : "");
 }
 
 /* `kwargs`, and what is too many. */
@@ -123,7 +124,7 @@ static bool bind_named_rest(struct machine *machine, const struct node *node, st
         for (uint32_t i = 0; i < call->named_count; i++)
             if (!call->taken[i])
                 return macro_fail(machine, node, "takes no keyword argument ",
-                                  call->named[i].name.text->data);
+                                  call->named[i].name.text);
         return true;
     }
     if (!make_dict(machine, &dict)) return false;
@@ -142,7 +143,7 @@ static bool bind_rest(struct machine *machine, const struct node *node, struct s
     uint32_t more = call->count > known ? call->count - known : 0;
     struct value tuple;
     if (node->body->rest_slot == SLOT_NONE)
-        return more == 0 || macro_fail(machine, node, "takes fewer arguments", "");
+        return more == 0 || macro_fail(machine, node, "takes fewer arguments", NULL);
     if (!make_list(machine, VALUE_TUPLE, more, &tuple)) return false;
     if (more) memcpy(tuple.list->items, call->arguments + known, more * sizeof tuple);
     tuple.list->count = more;

@@ -222,7 +222,7 @@ static enum eval_flow run_loop(struct machine *machine, struct scope *scope,
     const struct node_body *body = node->body;
     bool empty = true; /* no turn came to its end */
     if (!value_is_iterable(&subject) || subject.kind == VALUE_LOOP) {
-        machine_fail(machine, "'%s' object is not iterable", value_type_name(&subject));
+        machine_note_failure(machine, "'%s' object is not iterable", value_type_name(&subject));
         return EVAL_FAILED;
     }
     if (node->c && !filtered(machine, scope, node, &subject)) return EVAL_FAILED;

@@ -22,8 +22,8 @@ static enum status compile(struct machine *machine, struct bytes source,
     size_t count;
     if (source.count > JINJA_SOURCE_BYTES_MAX)
         return error_set(machine->error, STATUS_TOO_LARGE,
-                         "%s: the template has %zu bytes, more than the %zu allowed",
-                         machine->name, source.count, JINJA_SOURCE_BYTES_MAX);
+                         "%s: the template has %zu bytes, more than the %zu allowed", machine->name,
+                         source.count, JINJA_SOURCE_BYTES_MAX);
     if (jinja_lexer_run(machine, source, &lexemes, &count) &&
         jinja_parser_run(machine, lexemes, program) && jinja_scopes_resolve(machine, program))
         return STATUS_OK;
@@ -87,8 +87,9 @@ bool jinja_mentions(const struct jinja_program *program, struct bytes text) {
 
 /* What the render was given, by number of the name; functions first, which variables may hide. */
 static struct value *make_context(struct machine *machine) {
-    static const char *const functions[] = {"range",  "dict",      "cycler",          "joiner",
-                                            "lipsum", "namespace", "raise_exception", "strftime_now"};
+    static const char *const functions[] = {"range",           "dict",        "cycler",
+                                            "joiner",          "lipsum",      "namespace",
+                                            "raise_exception", "strftime_now"};
     const struct jinja_program *program = machine->program;
     struct value *context = machine_take(machine, (program->word_count + 1) * sizeof *context);
     if (!context) return NULL;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/jinja_parser.h"
 
+#include "serving/jinja/unicode.h"
+
 static bool parse_until(struct jinja_parser *parser, const char *const *ends, struct node **out);
 
 /* --- tools ---------------------------------------------------------------------------------------- */
@@ -68,7 +70,14 @@ bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t 
         *out = *word;
         return true;
     }
-    if (!make_text(parser->machine, text.data, text.count, VALUE_TRUSTED, out)) return false;
+    char *copy = machine_take(parser->machine, text.count + 1); /* messages want its end */
+    if (!copy) return false;
+    memcpy(copy, text.data, text.count);
+    copy[text.count] = '\0';
+    if (!make_text(parser->machine, "", 0, VALUE_TRUSTED, out)) return false;
+    out->text->data = copy;
+    out->text->count = (uint32_t)text.count;
+    out->text->length = (uint32_t)unicode_count(copy, text.count);
     out->text->hash = hash;
     *number_out = program->word_count;
     program->words[program->word_count++] = *out;
@@ -120,15 +129,15 @@ static const char *lexeme_word(enum lexeme_kind kind) {
     }
 }
 
-bool jinja_parser_unexpected(struct jinja_parser *parser, const char *expected) {
+void jinja_parser_note_unexpected(struct jinja_parser *parser, const char *expected) {
     const struct lexeme *token = parser->at;
     bool named = token->kind == LEXEME_NAME;
     int count = named ? (int)(token->text.count > 60 ? 60 : token->text.count) : 0;
     const char *text = named ? token->text.data : "";
     parser->machine->line = token->line;
-    return machine_fail(parser->machine, "%s%s%s'%s%.*s'", expected ? "expected " : "unexpected ",
-                        expected ? expected : "", expected ? ", got " : "",
-                        named ? "" : lexeme_word(token->kind), count, text);
+    machine_note_failure(parser->machine, "%s%s%s'%s%.*s'", expected ? "expected " : "unexpected ",
+                         expected ? expected : "", expected ? ", got " : "",
+                         named ? "" : lexeme_word(token->kind), count, text);
 }
 
 bool jinja_parser_expect(struct jinja_parser *parser, enum lexeme_kind kind, const char *what) {

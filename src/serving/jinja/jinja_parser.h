@@ -40,8 +40,10 @@ bool jinja_parser_skip(struct jinja_parser *parser, enum lexeme_kind kind);
 bool jinja_parser_skip_name(struct jinja_parser *parser, const char *name);
 bool jinja_parser_expect(struct jinja_parser *parser, enum lexeme_kind kind,
                          const char *what) MUST_USE;
-/* What the current lexeme is, for messages. */
-bool jinja_parser_unexpected(struct jinja_parser *parser, const char *expected);
+/* Fails with what the current lexeme is. `expected` NULL: nothing certain. Always false. */
+#define jinja_parser_unexpected(parser, expected)                                                  \
+    (jinja_parser_note_unexpected((parser), (expected)), false)
+void jinja_parser_note_unexpected(struct jinja_parser *parser, const char *expected);
 
 /* --- expressions (jinja_expression.c) ------------------------------------------------------------- */
 

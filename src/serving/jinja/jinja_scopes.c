@@ -72,7 +72,7 @@ static struct symbol *define(struct resolver *resolver, struct frame *frame, uin
         uint32_t *stores = machine_take(resolver->machine, capacity * sizeof *stores);
         if (!symbols || !stores) return NULL;
         if (capacity > SYMBOLS_MAX) {
-            machine_exceed(resolver->machine, "names");
+            machine_note_excess(resolver->machine, "names");
             return NULL;
         }
         if (frame->count) {

@@ -7,10 +7,10 @@
 #define BLOCK_BYTES_MIN ((size_t)16 << 10)
 #define BLOCK_BYTES_MAX ((size_t)4 << 20)
 
-bool machine_fail(struct machine *machine, const char *format, ...) {
+void machine_note_failure(struct machine *machine, const char *format, ...) {
     char text[400];
     va_list arguments;
-    if (machine->status != STATUS_OK) return false;
+    if (machine->status != STATUS_OK) return;
     va_start(arguments, format);
     format_va(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -18,21 +18,19 @@ bool machine_fail(struct machine *machine, const char *format, ...) {
         if (*at == '\n' || *at == '\r') *at = ' ';
     machine->status =
         error_set(machine->error, STATUS_INVALID, "%s:%u: %s", machine->name, machine->line, text);
-    return false;
 }
 
-bool machine_exceed(struct machine *machine, const char *what) {
-    if (machine->status != STATUS_OK) return false;
+void machine_note_excess(struct machine *machine, const char *what) {
+    if (machine->status != STATUS_OK) return;
     machine->status = error_set(machine->error, STATUS_TOO_LARGE,
                                 "%s:%u: the template needs more %s than are allowed", machine->name,
                                 machine->line, what);
-    return false;
 }
 
 void *machine_take_slowly(struct machine *machine, size_t bytes) {
     size_t wanted = (bytes + 7) & ~(size_t)7;
     if (wanted < bytes || wanted > machine->memory_left) {
-        machine_exceed(machine, "bytes of memory");
+        machine_note_excess(machine, "bytes of memory");
         return NULL;
     }
     size_t block = machine->block_bytes < BLOCK_BYTES_MIN ? BLOCK_BYTES_MIN : machine->block_bytes;

@@ -40,11 +40,14 @@ struct machine {
 
 /* --- failing and paying ------------------------------------------------------------------------ */
 
-/* The reason in one line, as Python's exception words it, e.g. "'x' is undefined". Always false. */
-bool machine_fail(struct machine *machine, const char *format, ...)
+/* The reason in one line, as Python's exception words it, e.g. "'x' is undefined". Always false; a
+ * macro, so that the compiler sees that. */
+#define machine_fail(machine, ...) (machine_note_failure((machine), __VA_ARGS__), false)
+void machine_note_failure(struct machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* As machine_fail, but the fault is a limit. */
-bool machine_exceed(struct machine *machine, const char *what);
+#define machine_exceed(machine, what) (machine_note_excess((machine), (what)), false)
+void machine_note_excess(struct machine *machine, const char *what);
 
 static inline bool machine_spend(struct machine *machine, uint64_t steps) {
     if (steps > machine->steps_left) return machine_exceed(machine, "steps");
@@ -162,8 +165,9 @@ bool value_contains(struct machine *machine, const struct value *container,
                     const struct value *item, bool *out) MUST_USE;
 /* str(value); a text is itself. */
 bool value_string(struct machine *machine, const struct value *value, struct value *out) MUST_USE;
-/* Fails unless the value can be told as UNDEFINED's complaint: what using it any further raises. */
-bool value_complain(struct machine *machine, const struct value *undefined);
+/* Fails with what using an undefined value raises. Always false. */
+#define value_complain(machine, undefined) (value_note_complaint((machine), (undefined)), false)
+void value_note_complaint(struct machine *machine, const struct value *undefined);
 /* Whether it has a `__call__`: functions, methods, macros, joiners. */
 bool value_is_callable(const struct value *value);
 /* Whether iter() takes it. */
@@ -205,9 +209,6 @@ struct named_value {
 /* markupsafe.escape: Markup stays, other values become str() with & < > ' " escaped; the result is
  * Markup. */
 bool value_escape(struct machine *machine, const struct value *value, struct value *out) MUST_USE;
-/* text % value, in the library. */
-bool value_format_percent(struct machine *machine, const struct value *text,
-                          const struct value *value, struct value *out) MUST_USE;
 
 /* Calls a function, a method, a macro, a loop, a joiner; fails on others. */
 bool value_call(struct machine *machine, const struct value *callee, const struct value *arguments,

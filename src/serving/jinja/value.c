@@ -417,22 +417,28 @@ static void describe(const struct value *object, char *out, size_t out_bytes) {
         format_text(out, out_bytes, "%s%s object", module, name);
 }
 
-bool value_complain(struct machine *machine, const struct value *value) {
+void value_note_complaint(struct machine *machine, const struct value *value) {
     const struct value_undefined *undefined = value->undefined;
     char object[64];
     struct text_builder name;
-    if (value->kind != VALUE_UNDEFINED || !undefined)
-        return machine_fail(machine, "the value is undefined");
-    if (undefined->message) return machine_fail(machine, "%s", undefined->message);
+    if (value->kind != VALUE_UNDEFINED || !undefined) {
+        machine_note_failure(machine, "the value is undefined");
+        return;
+    }
+    if (undefined->message) {
+        machine_note_failure(machine, "%s", undefined->message);
+        return;
+    }
     text_builder_open(&name, machine);
-    if (!text_builder_add_repr(&name, &undefined->name)) return false;
+    if (!text_builder_add_repr(&name, &undefined->name)) return;
     int count = (int)(name.count > 200 ? 200 : name.count);
-    if (undefined->object.kind == VALUE_MISSING)
-        return machine_fail(machine, "%.*s is undefined", count, name.data);
     describe(&undefined->object, object, sizeof object);
-    if (undefined->name.kind == VALUE_TEXT)
-        return machine_fail(machine, "'%s' has no attribute %.*s", object, count, name.data);
-    return machine_fail(machine, "%s has no element %.*s", object, count, name.data);
+    if (undefined->object.kind == VALUE_MISSING)
+        machine_note_failure(machine, "%.*s is undefined", count, name.data);
+    else if (undefined->name.kind == VALUE_TEXT)
+        machine_note_failure(machine, "'%s' has no attribute %.*s", object, count, name.data);
+    else
+        machine_note_failure(machine, "%s has no element %.*s", object, count, name.data);
 }
 
 bool value_is_callable(const struct value *value) {

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "serving/jinja/jinja_tree.h"
+#include "serving/jinja/percent.h"
 
 /* --- texts ------------------------------------------------------------------------------------------- */
 
@@ -288,7 +289,7 @@ bool value_operate(struct machine *machine, enum node_operation operation, const
             return repeat_list(machine, many, value_whole(times), out);
     }
     if (operation == OPERATION_MODULO && a->kind == VALUE_TEXT)
-        return value_format_percent(machine, a, b, out);
+        return percent_format(machine, a->text, b, out);
     return cannot_operate(machine, operation, a, b);
 }
 
