@@ -1,7 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- * text % values, as Python's str has it: values are a tuple of them, a dict for "%(name)s", or the
- * only one. Markup stays markup, and what comes in is escaped for it.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/jinja/percent.h"
+
 #include <math.h>
 
 #include "serving/jinja/figures.h"
@@ -301,9 +300,8 @@ static bool add_directive(struct percent *percent) {
     return good;
 }
 
-bool value_format_percent(struct machine *machine, const struct value *text,
-                          const struct value *values, struct value *out) {
-    const struct value_text *format = text->text;
+bool percent_format(struct machine *machine, const struct value_text *format,
+                    const struct value *values, struct value *out) {
     enum value_kind kind = values->kind;
     struct percent percent = {.machine = machine,
                               .format = format,

@@ -7,6 +7,7 @@
 #include "serving/jinja/letters.h"
 #include "serving/jinja/markup.h"
 #include "serving/jinja/numerals.h"
+#include "serving/jinja/percent.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
 #include "serving/jinja/unicode.h"
@@ -96,7 +97,7 @@ static bool format(struct machine *machine, const struct call *call, struct valu
             values.list->items[i] = call->rest[i];
         values.list->count = call->rest_count;
     }
-    return value_format_percent(machine, &text, &values, out);
+    return percent_format(machine, text.text, &values, out);
 }
 
 /* --- words and lines ----------------------------------------------------------------------------- */
