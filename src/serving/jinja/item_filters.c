@@ -7,7 +7,7 @@
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
-/* --- the ends, the length, the sum -------------------------------------------------------------- */
+/* ---- the ends, the length, the sum ---- */
 
 static bool length(struct machine *machine, const struct call *call, struct value *out) {
     int64_t count;
@@ -106,7 +106,7 @@ static bool join(struct machine *machine, const struct call *call, struct value 
     }
 }
 
-/* --- order ------------------------------------------------------------------------------------- */
+/* ---- order ---- */
 
 static bool to_list(struct machine *machine, const struct item_keyed *items, uint32_t count,
                     struct value *out) {
@@ -219,7 +219,7 @@ static bool reverse(struct machine *machine, const struct call *call, struct val
     return true;
 }
 
-/* --- groups ------------------------------------------------------------------------------------- */
+/* ---- groups ---- */
 
 static bool add_group(struct machine *machine, const struct item_keyed *items, uint32_t count,
                       const struct item_path *path, struct value *out) {
@@ -259,7 +259,7 @@ static bool groupby(struct machine *machine, const struct call *call, struct val
     return true;
 }
 
-/* --- generators --------------------------------------------------------------------------------- */
+/* ---- generators ---- */
 
 /* A filter's call, which its generator outlives, and how far that is. */
 struct kept {

@@ -68,7 +68,7 @@ bool markup_fit(struct machine *machine, const struct value_text *whole,
     return true;
 }
 
-/* --- entities ----------------------------------------------------------------------------------- */
+/* ---- entities ---- */
 
 static bool is_digit(char c, bool hexadecimal) {
     return (c >= '0' && c <= '9') ||
@@ -135,7 +135,7 @@ bool markup_unescape(struct machine *machine, const struct value_text *text, str
     return text_builder_finish(&builder, false, out);
 }
 
-/* --- tags --------------------------------------------------------------------------------------- */
+/* ---- tags ---- */
 
 /* A text that shrinks in place. */
 struct shrinking {

@@ -7,7 +7,7 @@
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
-/* --- lists, tuples, ranges ---------------------------------------------------------------------- */
+/* ---- lists, tuples, ranges ---- */
 
 /* index: of a list or a tuple in [start, stop), as slices have it */
 static bool list_index(struct machine *machine, const struct call *call, struct value *out) {
@@ -67,7 +67,7 @@ static bool range_count(struct machine *machine, const struct call *call, struct
     return true;
 }
 
-/* --- dicts -------------------------------------------------------------------------------------- */
+/* ---- dicts ---- */
 
 static bool dict_get(struct machine *machine, const struct call *call, struct value *out) {
     struct value *found = NULL;
@@ -98,7 +98,7 @@ static bool dict_copy(struct machine *machine, const struct call *call, struct v
     return true;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers ---- */
 
 static uint64_t magnitude(const struct value *number) {
     int64_t whole = value_whole(number);
@@ -146,7 +146,7 @@ static bool is_integer(struct machine *machine, const struct call *call, struct 
     return routine_answer(out, finite && (large || (double)(int64_t)real == real));
 }
 
-/* --- cyclers ------------------------------------------------------------------------------------ */
+/* ---- cyclers ---- */
 
 static bool cycler_next(struct machine *machine, const struct call *call, struct value *out) {
     (void)machine;

@@ -15,7 +15,7 @@
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
-/* --- as the methods of the same name, of anything's text ----------------------------------------- */
+/* ---- as the methods of the same name, of anything's text ---- */
 
 /* capitalize, center, lower, trim, upper: the method of str(value). */
 static bool as_method(struct machine *machine, const struct call *call, struct value *out) {
@@ -100,7 +100,7 @@ static bool format(struct machine *machine, const struct call *call, struct valu
     return percent_format(machine, text.text, &values, out);
 }
 
-/* --- words and lines ----------------------------------------------------------------------------- */
+/* ---- words and lines ---- */
 
 static bool begins_word(uint32_t c) {
     return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' ||
@@ -240,7 +240,7 @@ static bool wordwrap(struct machine *machine, const struct call *call, struct va
     return text_builder_finish(&builder, false, out);
 }
 
-/* --- for other languages ------------------------------------------------------------------------- */
+/* ---- for other languages ---- */
 
 /* Percent-encoding; in the values of a query '/' is encoded too and a space is '+'. */
 static bool add_quoted(struct text_builder *builder, const struct value *value, bool query) {
@@ -324,7 +324,7 @@ static bool xmlattr(struct machine *machine, const struct call *call, struct val
     return text_builder_finish(&builder, false, out);
 }
 
-/* --- numbers ------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static bool read_bytes(struct machine *machine, const struct value *value, double *out) {
     if (value_is_number(value)) {
