@@ -10,7 +10,7 @@
 #define NESTING_MAX 2 /* a format in a field's format, and one in that */
 
 /* A format under way, with those inside its fields. */
-struct braces {
+struct formatting {
     struct machine *machine;
     const struct braces_values *values;
     bool markup;
@@ -24,7 +24,7 @@ struct replacement {
     char conversion; /* 0: none */
 };
 
-static bool expand(struct braces *braces, const struct value_text *text, size_t start, size_t end,
+static bool expand(struct formatting *braces, const struct value_text *text, size_t start, size_t end,
                    int nesting, struct text_builder *out);
 
 static bool add_padding(struct text_builder *builder, uint32_t fill, int64_t count) {
@@ -148,7 +148,7 @@ static bool to_integer(struct machine *machine, struct bytes digits, int64_t *ou
     return true;
 }
 
-static bool first_value(struct braces *braces, const struct value_text *text, size_t start,
+static bool first_value(struct formatting *braces, const struct value_text *text, size_t start,
                         size_t end, struct value *out) {
     struct machine *machine = braces->machine;
     const struct braces_values *values = braces->values;
@@ -183,7 +183,7 @@ static bool first_value(struct braces *braces, const struct value_text *text, si
 }
 
 /* ".name" and "[item]" behind a field's first name. */
-static bool follow(struct braces *braces, const struct value_text *text, size_t at, size_t end,
+static bool follow(struct formatting *braces, const struct value_text *text, size_t at, size_t end,
                    struct value *value) {
     struct machine *machine = braces->machine;
     while (at < end) {
@@ -215,7 +215,7 @@ static bool follow(struct braces *braces, const struct value_text *text, size_t 
     return true;
 }
 
-static bool find_value(struct braces *braces, const struct value_text *text,
+static bool find_value(struct formatting *braces, const struct value_text *text,
                        const struct replacement *field, struct value *out) {
     struct machine *machine = braces->machine;
     struct bytes name = {text->data + field->name_start, field->name_end - field->name_start};
@@ -241,23 +241,22 @@ static bool find_value(struct braces *braces, const struct value_text *text,
            follow(braces, text, first, field->name_end, out);
 }
 
-static bool convert(struct braces *braces, char conversion, struct value *value) {
+static bool convert(struct formatting *braces, char conversion, struct value *value) {
     struct text_builder builder;
     if (conversion == 0) return true;
     text_builder_open(&builder, braces->machine);
     if (conversion == 's') {
         if (!text_builder_add_value(&builder, value)) return false;
-    } else if (conversion == 'r') {
+    } else if (conversion == 'r' || conversion == 'a') {
         if (!text_builder_add_repr(&builder, value)) return false;
     } else {
-        return machine_fail(braces->machine, conversion == 'a'
-                                                 ? "the conversion !a is not supported; use !r"
-                                                 : "Unknown conversion specifier");
+        return machine_fail(braces->machine, "Unknown conversion specifier");
     }
-    return text_builder_finish(&builder, false, value);
+    return text_builder_finish(&builder, false, value) &&
+           (conversion != 'a' || pieces_to_ascii(braces->machine, value->text, value));
 }
 
-static bool add_field(struct braces *braces, const struct value_text *text,
+static bool add_field(struct formatting *braces, const struct value_text *text,
                       const struct replacement *field, int nesting, struct text_builder *out) {
     struct value value, specification;
     struct text_builder builder;
@@ -307,7 +306,7 @@ static const char *read_replacement(const struct value_text *text, size_t *at, s
     return "unmatched '{' in format spec";
 }
 
-static bool expand(struct braces *braces, const struct value_text *text, size_t start, size_t end,
+static bool expand(struct formatting *braces, const struct value_text *text, size_t start, size_t end,
                    int nesting, struct text_builder *out) {
     for (size_t at = start; at < end;) {
         size_t from = at;
@@ -335,7 +334,7 @@ static bool expand(struct braces *braces, const struct value_text *text, size_t 
 
 bool braces_format(struct machine *machine, const struct value_text *format,
                    const struct braces_values *values, struct value *out) {
-    struct braces braces = {.machine = machine, .values = values, .markup = format->markup};
+    struct formatting braces = {.machine = machine, .values = values, .markup = format->markup};
     struct text_builder builder;
     text_builder_open(&builder, machine);
     return expand(&braces, format, 0, format->count, NESTING_MAX, &builder) &&

@@ -104,10 +104,10 @@ static bool to_integer(struct machine *machine, const struct call *call, struct 
 }
 
 /* ceil and floor of round(): func(value * 10**precision) / 10**precision */
-static bool round_to(struct machine *machine, const struct value *value, int64_t precision, bool up,
-                     struct value *out) {
-    struct value ten = value_integer(10), digits = value_integer(precision), unit, scaled;
-    if (!value_arithmetic(machine, "**", &ten, &digits, &unit) ||
+static bool round_to(struct machine *machine, const struct value *value,
+                     const struct value *precision, bool up, struct value *out) {
+    struct value ten = value_integer(10), unit, scaled;
+    if (!value_arithmetic(machine, "**", &ten, precision, &unit) ||
         !value_arithmetic(machine, "*", value, &unit, &scaled))
         return false;
     if (!value_is_number(&scaled)) return routine_refuse(machine, &scaled, "is not a number");
@@ -156,10 +156,8 @@ static bool round_number(struct machine *machine, const struct call *call, struc
         (!common && !up && !bytes_equal(name, BYTES_LITERAL("floor"))))
         return machine_fail(machine, "method must be common, ceil or floor");
     bool to_whole = call->arguments[0].kind == VALUE_NONE;
-    if (!common) {
-        if (!routine_integer(machine, call, 0, 0, &precision)) return false;
-        return round_to(machine, &call->subject, precision, up, out);
-    }
+    struct value digits = routine_given(call, 0) ? call->arguments[0] : value_integer(0);
+    if (!common) return round_to(machine, &call->subject, &digits, up, out);
     return routine_end(machine, call, 0, 0, &precision) &&
            round_common(machine, &call->subject, to_whole, precision, out);
 }

@@ -7,7 +7,7 @@
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
-/* --- the ends, the length, the sum -------------------------------------------------------------- */
+/* ---- the ends, the length, the sum ---- */
 
 static bool length(struct machine *machine, const struct call *call, struct value *out) {
     int64_t count;
@@ -106,7 +106,7 @@ static bool join(struct machine *machine, const struct call *call, struct value 
     }
 }
 
-/* --- order ------------------------------------------------------------------------------------- */
+/* ---- order ---- */
 
 static bool to_list(struct machine *machine, const struct item_keyed *items, uint32_t count,
                     struct value *out) {
@@ -125,7 +125,8 @@ static bool sort(struct machine *machine, const struct call *call, struct value 
     for (uint32_t i = 0; i < path_count; i++)
         paths[i].folded = !routine_flag(call, 1, false);
     return item_path_keyed(machine, &call->subject, paths, path_count, &items, &count) &&
-           item_path_sort(machine, items, count, path_count, routine_flag(call, 0, false)) &&
+           item_path_sort(machine, items, count,
+                          (struct item_order){path_count, true, routine_flag(call, 0, false)}) &&
            to_list(machine, items, count, out);
 }
 
@@ -151,7 +152,8 @@ static bool dictsort(struct machine *machine, const struct call *call, struct va
     if (!item_path_open(machine, &which, &path)) return false;
     path.folded = !routine_flag(call, 0, false);
     return item_path_keyed(machine, &pairs, &path, 1, &items, &count) &&
-           item_path_sort(machine, items, count, 1, routine_flag(call, 2, false)) &&
+           item_path_sort(machine, items, count,
+                          (struct item_order){1, false, routine_flag(call, 2, false)}) &&
            to_list(machine, items, count, out);
 }
 
@@ -217,7 +219,7 @@ static bool reverse(struct machine *machine, const struct call *call, struct val
     return true;
 }
 
-/* --- groups ------------------------------------------------------------------------------------- */
+/* ---- groups ---- */
 
 static bool add_group(struct machine *machine, const struct item_keyed *items, uint32_t count,
                       const struct item_path *path, struct value *out) {
@@ -238,7 +240,7 @@ static bool groupby(struct machine *machine, const struct call *call, struct val
     if (routine_told(call, 1)) path.otherwise = &call->arguments[1];
     path.folded = !routine_flag(call, 2, false);
     if (!item_path_keyed(machine, &call->subject, &path, 1, &items, &count) ||
-        !item_path_sort(machine, items, count, 1, false) ||
+        !item_path_sort(machine, items, count, (struct item_order){1, false, false}) ||
         !make_list(machine, VALUE_LIST, capacity, out))
         return false;
     path.folded = false;
@@ -257,7 +259,7 @@ static bool groupby(struct machine *machine, const struct call *call, struct val
     return true;
 }
 
-/* --- generators --------------------------------------------------------------------------------- */
+/* ---- generators ---- */
 
 /* A filter's call, which its generator outlives, and how far that is. */
 struct kept {

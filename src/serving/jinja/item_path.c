@@ -94,29 +94,26 @@ bool item_path_keyed(struct machine *machine, const struct value *value,
     return true;
 }
 
-/* Several keys compare as lists do: by the first that differs. */
 static bool is_less(struct machine *machine, const struct item_keyed *a, const struct item_keyed *b,
-                    uint32_t key_count, bool *out) {
+                    struct item_order order, bool *out) {
     *out = false;
     if (!machine_spend(machine, 1)) return false;
-    if (key_count == 1 && a->keys[0].kind == VALUE_TEXT && b->keys[0].kind == VALUE_TEXT)
-        return value_less(machine, &a->keys[0], &b->keys[0], out);
-    for (uint32_t i = 0; i < key_count; i++) {
-        bool equal;
-        if (!value_equal(machine, &a->keys[i], &b->keys[i], &equal)) return false;
+    for (uint32_t i = 0; i < order.key_count; i++) {
+        bool equal = false;
+        if (order.listed && !value_equal(machine, &a->keys[i], &b->keys[i], &equal)) return false;
         if (!equal) return value_less(machine, &a->keys[i], &b->keys[i], out);
     }
     return true;
 }
 
 static bool merge(struct machine *machine, struct item_keyed *from, struct item_keyed *to,
-                  uint32_t start, uint32_t middle, uint32_t end, uint32_t key_count, bool reverse) {
+                  uint32_t start, uint32_t middle, uint32_t end, struct item_order order) {
     uint32_t left = start, right = middle;
     for (uint32_t at = start; at < end; at++) {
         bool from_right = left == middle;
         if (!from_right && right < end &&
-            !(reverse ? is_less(machine, &from[left], &from[right], key_count, &from_right)
-                      : is_less(machine, &from[right], &from[left], key_count, &from_right)))
+            !(order.reverse ? is_less(machine, &from[left], &from[right], order, &from_right)
+                            : is_less(machine, &from[right], &from[left], order, &from_right)))
             return false;
         to[at] = from[from_right ? right++ : left++];
     }
@@ -124,7 +121,7 @@ static bool merge(struct machine *machine, struct item_keyed *from, struct item_
 }
 
 bool item_path_sort(struct machine *machine, struct item_keyed *items, uint32_t count,
-                    uint32_t key_count, bool reverse) {
+                    struct item_order order) {
     struct item_keyed *other = machine_take(machine, count * sizeof *other + 1);
     struct item_keyed *from = items, *to = other;
     if (!other) return false;
@@ -132,7 +129,7 @@ bool item_path_sort(struct machine *machine, struct item_keyed *items, uint32_t 
         for (uint32_t start = 0; start < count; start += 2 * width) {
             uint32_t middle = count - start < width ? count : start + width;
             uint32_t end = count - start < 2 * width ? count : start + 2 * width;
-            if (!merge(machine, from, to, start, middle, end, key_count, reverse)) return false;
+            if (!merge(machine, from, to, start, middle, end, order)) return false;
         }
         struct item_keyed *kept = from;
         from = to;

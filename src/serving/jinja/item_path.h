@@ -36,8 +36,13 @@ bool item_path_keyed(struct machine *machine, const struct value *value,
                      const struct item_path *paths, uint32_t path_count, struct item_keyed **out,
                      uint32_t *count_out) MUST_USE;
 
-/* Sorts so that what is equal keeps its order, also in reverse. */
+/* Sorts so that what is equal keeps its order, also in reverse. With `listed` several keys compare as
+ * Python's lists do, which asks first whether two are equal; without, there is one key. */
+struct item_order {
+    uint32_t key_count;
+    bool listed, reverse;
+};
 bool item_path_sort(struct machine *machine, struct item_keyed *items, uint32_t count,
-                    uint32_t key_count, bool reverse) MUST_USE;
+                    struct item_order order) MUST_USE;
 
 #endif

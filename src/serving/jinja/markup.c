@@ -49,7 +49,7 @@ bool markup_add(struct text_builder *builder, const struct value *value) {
                : markup_add_escaped(builder, text.text);
 }
 
-bool markup_escape(struct machine *machine, const struct value *value, struct value *out) {
+bool value_escape(struct machine *machine, const struct value *value, struct value *out) {
     struct text_builder builder;
     text_builder_open(&builder, machine);
     return markup_add(&builder, value) && text_builder_finish(&builder, true, out);
@@ -68,7 +68,7 @@ bool markup_fit(struct machine *machine, const struct value_text *whole,
     return true;
 }
 
-/* --- entities ----------------------------------------------------------------------------------- */
+/* ---- entities ---- */
 
 static bool is_digit(char c, bool hexadecimal) {
     return (c >= '0' && c <= '9') ||
@@ -135,7 +135,7 @@ bool markup_unescape(struct machine *machine, const struct value_text *text, str
     return text_builder_finish(&builder, false, out);
 }
 
-/* --- tags --------------------------------------------------------------------------------------- */
+/* ---- tags ---- */
 
 /* A text that shrinks in place. */
 struct shrinking {

@@ -10,9 +10,8 @@
 /* Adds a text with & < > ' " escaped, whether it is markup or not. */
 bool markup_add_escaped(struct text_builder *builder, const struct value_text *text) MUST_USE;
 
-/* escape(value): markup as it is, anything else as str() of it, escaped. */
+/* Adds value_escape(value). */
 bool markup_add(struct text_builder *builder, const struct value *value) MUST_USE;
-bool markup_escape(struct machine *machine, const struct value *value, struct value *out) MUST_USE;
 
 /* A text for a place in `whole`: escaped when that is markup and the text is not. */
 bool markup_fit(struct machine *machine, const struct value_text *whole,

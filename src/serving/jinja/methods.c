@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The methods of values other than texts, and which kind has which. What would change a list or a
- * dict is named here to be refused as the sandbox refuses it.
+ * The methods of values other than texts, and which kind has which. Those that would change a list
+ * or a dict are none: the sandbox forbids them.
  */
 #include "serving/jinja/routine.h"
 #include "serving/jinja/text_methods.h"
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
-#define UNSAFE(type, method)                                                                       \
-    {                                                                                              \
-        .name = method,                                                                            \
-        .refused = "access to attribute '" method "' of '" type "' object is unsafe."              \
-    }
 
-/* --- lists, tuples, ranges ---------------------------------------------------------------------- */
+/* ---- lists, tuples, ranges ---- */
 
 /* index: of a list or a tuple in [start, stop), as slices have it */
 static bool list_index(struct machine *machine, const struct call *call, struct value *out) {
@@ -72,7 +67,7 @@ static bool range_count(struct machine *machine, const struct call *call, struct
     return true;
 }
 
-/* --- dicts -------------------------------------------------------------------------------------- */
+/* ---- dicts ---- */
 
 static bool dict_get(struct machine *machine, const struct call *call, struct value *out) {
     struct value *found = NULL;
@@ -103,7 +98,7 @@ static bool dict_copy(struct machine *machine, const struct call *call, struct v
     return true;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers ---- */
 
 static uint64_t magnitude(const struct value *number) {
     int64_t whole = value_whole(number);
@@ -151,7 +146,7 @@ static bool is_integer(struct machine *machine, const struct call *call, struct 
     return routine_answer(out, finite && (large || (double)(int64_t)real == real));
 }
 
-/* --- cyclers ------------------------------------------------------------------------------------ */
+/* ---- cyclers ---- */
 
 static bool cycler_next(struct machine *machine, const struct call *call, struct value *out) {
     (void)machine;
@@ -176,14 +171,6 @@ static const struct routine list_rows[] = {
      .nameless = true},
     {.name = "count", .run = list_count, .parameters = {"value"}, .required = 1, .nameless = true},
     {.name = "copy", .run = list_copy},
-    UNSAFE("list", "append"),
-    UNSAFE("list", "clear"),
-    UNSAFE("list", "extend"),
-    UNSAFE("list", "insert"),
-    UNSAFE("list", "pop"),
-    UNSAFE("list", "remove"),
-    UNSAFE("list", "reverse"),
-    UNSAFE("list", "sort"),
 };
 
 #define TUPLE_ROWS 2 /* the first ones of a list's */
@@ -204,11 +191,6 @@ static const struct routine dict_rows[] = {
     {.name = "values", .run = dict_view},
     {.name = "copy", .run = dict_copy},
     {.name = "fromkeys", .refused = "dict.fromkeys() is not supported"},
-    UNSAFE("dict", "clear"),
-    UNSAFE("dict", "pop"),
-    UNSAFE("dict", "popitem"),
-    UNSAFE("dict", "setdefault"),
-    UNSAFE("dict", "update"),
 };
 
 static const struct routine integer_rows[] = {

@@ -5,6 +5,7 @@
 
 #include "serving/jinja/figures.h"
 #include "serving/jinja/markup.h"
+#include "serving/jinja/numerals.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
 #include "serving/jinja/unicode.h"
@@ -69,7 +70,8 @@ static bool read_count(struct percent *percent, int *out) {
         const struct value *value;
         percent->at++;
         if (!next_value(percent, &value)) return false;
-        if (!value_is_whole(value)) return machine_fail(percent->machine, "* wants int");
+        if (!value_is_whole(value) || percent->format->markup)
+            return machine_fail(percent->machine, "* wants int");
         count = value_whole(value);
     } else {
         for (; current(percent) >= '0' && current(percent) <= '9'; percent->at++)
@@ -149,8 +151,6 @@ static bool add_text(struct percent *percent, const struct directive *directive,
     struct value text;
     text_builder_open(&builder, percent->machine);
     bool shown = directive->type == 's';
-    if (directive->type == 'a')
-        return machine_fail(percent->machine, "the format %%a is not supported here; use %%r");
     if (shown && !percent->format->markup) {
         if (value->kind == VALUE_TEXT) return add_padded(percent, directive, value->text);
         if (!text_builder_add_value(&builder, value)) return false;
@@ -159,8 +159,10 @@ static bool add_text(struct percent *percent, const struct directive *directive,
     } else if (!text_builder_add_repr(&builder, value)) {
         return false;
     }
-    if (!text_builder_finish(&builder, false, &text)) return false;
-    if (!shown && percent->format->markup && !markup_escape(percent->machine, &text, &text))
+    if (!text_builder_finish(&builder, false, &text) ||
+        (directive->type == 'a' && !pieces_to_ascii(percent->machine, text.text, &text)))
+        return false;
+    if (!shown && percent->format->markup && !value_escape(percent->machine, &text, &text))
         return false;
     return add_padded(percent, directive, text.text);
 }
@@ -169,6 +171,7 @@ static bool add_character(struct percent *percent, const struct directive *direc
                           const struct value *value) {
     struct text_builder builder;
     struct value text;
+    if (percent->format->markup) return machine_fail(percent->machine, "%%c requires int or char");
     if (value->kind == VALUE_TEXT && value->text->length == 1)
         return add_padded(percent,
                           &(struct directive){
@@ -189,39 +192,67 @@ static bool add_character(struct percent *percent, const struct directive *direc
                       text.text);
 }
 
+static bool is_real(const struct directive *directive) {
+    return strchr("eEfFgG", directive->type) != NULL;
+}
+
 static const char *write_number(const struct directive *directive, const struct value *value,
                                 char out[FIGURES_BYTES], size_t *count, size_t *prefix) {
-    bool real = strchr("eEfFgG", directive->type) != NULL;
+    bool real = is_real(directive);
     struct figures_format format = {.fill = ' ',
                                     .align = '>',
                                     .sign = directive->sign    ? '+'
                                             : directive->blank ? ' '
                                                                : 0,
-                                    .alternate = directive->alternate,
+                                    .alternate = directive->alternate &&
+                                                 strchr("oxXeEfFgG", directive->type),
                                     .type = directive->type,
                                     .width = -1,
                                     .precision = real ? directive->precision : -1};
     if (real) return figures_of_real(value_number(value), &format, out, count, prefix);
     if (strchr("diu", directive->type)) format.type = 'd';
+    if (value->kind == VALUE_REAL && fabs(value->real) >= 9.2e18) {
+        format.type = 'f';
+        format.precision = 0;
+        return figures_of_real(trunc(value->real), &format, out, count, prefix);
+    }
     int64_t number = value->kind == VALUE_REAL ? (int64_t)value->real : value_whole(value);
     return figures_of_integer(number, &format, out, count, prefix);
 }
 
-static bool check_number(struct percent *percent, const struct directive *directive,
-                         const struct value *value) {
+/* What markup formats, markupsafe wraps: a text that is a number is one then. */
+static bool unwrap_text(struct machine *machine, const struct directive *directive,
+                        const struct value_text *text, struct value *out) {
+    struct bytes digits = {text->data, text->count};
+    int64_t whole;
+    double real;
+    enum numerals_result result = is_real(directive) ? numerals_read_real(digits, &real)
+                                                     : numerals_read_integer(digits, 10, &whole);
+    if (result == NUMERALS_TOO_LARGE)
+        return machine_fail(machine, "integers beyond 64 bits are not supported");
+    if (result == NUMERALS_NONE)
+        return machine_fail(machine, "invalid literal for a number in a format");
+    *out = is_real(directive) ? value_real(real) : value_integer(whole);
+    return true;
+}
+
+static bool read_value(struct percent *percent, const struct directive *directive,
+                       const struct value *value, struct value *out) {
     struct machine *machine = percent->machine;
+    bool wrapped = percent->format->markup;
     if (value->kind == VALUE_UNDEFINED) return value_complain(machine, value);
+    if (directive->precision > FIGURES_PRECISION_MAX)
+        return machine_fail(machine, "the precision is too large");
+    if (wrapped && value->kind == VALUE_TEXT && !strchr("oxX", directive->type))
+        return unwrap_text(machine, directive, value->text, out);
     if (!value_is_number(value))
         return machine_fail(machine, "%%%c format: a number is required, not %s", directive->type,
                             value_type_name(value));
-    if (directive->precision > FIGURES_PRECISION_MAX)
-        return machine_fail(machine, "the precision is too large");
-    if (value->kind != VALUE_REAL || strchr("eEfFgG", directive->type)) return true;
-    if (strchr("oxX", directive->type))
-        return machine_fail(machine, "%%%c format: an integer is required, not float",
-                            directive->type);
-    if (!(fabs(value->real) < 9.2e18))
-        return machine_fail(machine, "cannot convert a float this large to an integer");
+    *out = *value;
+    if (strchr("oxX", directive->type) && (wrapped || value->kind == VALUE_REAL))
+        return machine_fail(machine, "%%%c format: an integer is required", directive->type);
+    if (!is_real(directive) && value->kind == VALUE_REAL && !(fabs(value->real) <= 1e308))
+        return machine_fail(machine, "cannot convert float infinity or NaN to integer");
     return true;
 }
 
@@ -229,12 +260,12 @@ static bool add_number(struct percent *percent, const struct directive *directiv
                        const struct value *value) {
     char text[FIGURES_BYTES];
     size_t count = 0, prefix = 0;
-    if (!check_number(percent, directive, value)) return false;
-    const char *reason = write_number(directive, value, text, &count, &prefix);
+    struct value number = value_none();
+    if (!read_value(percent, directive, value, &number)) return false;
+    const char *reason = write_number(directive, &number, text, &count, &prefix);
     if (reason) return machine_fail(percent->machine, "%s", reason);
-    bool real = strchr("eEfFgG", directive->type) != NULL;
     int64_t digits = (int64_t)(count - prefix), zeros = 0;
-    if (!real && directive->precision > digits) zeros = directive->precision - digits;
+    if (!is_real(directive) && directive->precision > digits) zeros = directive->precision - digits;
     int64_t padding = (int64_t)directive->width - (int64_t)count - zeros;
     if (directive->zero && !directive->left && padding > 0) {
         zeros += padding;
@@ -256,18 +287,14 @@ static bool add_directive(struct percent *percent) {
         percent->used = 0;
     }
     if (!read_directive(percent, &directive)) return false;
-    bool good = true;
-    if (directive.type == '%')
-        good = text_builder_add(&percent->builder, "%", 1, VALUE_TRUSTED);
-    else if (directive.type == '\0' || !strchr("sracdiuoxXeEfFgG", directive.type))
+    if (directive.type == '\0' || !strchr("sracdiuoxXeEfFgG", directive.type))
         return machine_fail(percent->machine, "unsupported format character");
-    else if (!next_value(percent, &value))
-        return false;
-    else if (strchr("sra", directive.type))
+    bool good = next_value(percent, &value);
+    if (good && strchr("sra", directive.type))
         good = add_text(percent, &directive, value);
-    else if (directive.type == 'c')
+    else if (good && directive.type == 'c')
         good = add_character(percent, &directive, value);
-    else
+    else if (good)
         good = add_number(percent, &directive, value);
     percent->values = whole;
     return good;
@@ -292,7 +319,11 @@ bool percent_format(struct machine *machine, const struct value_text *format,
             !text_builder_add_part(&percent.builder, format, percent.at, next - percent.at))
             return false;
         percent.at = next + 1;
-        if (mark && !add_directive(&percent)) return false;
+        bool doubled = mark && current(&percent) == '%';
+        percent.at += doubled;
+        if (mark && !(doubled ? text_builder_add_part(&percent.builder, format, next, 1)
+                              : add_directive(&percent)))
+            return false;
     }
     if (percent.used < percent.value_count && !percent.is_mapping)
         return machine_fail(machine, "not all arguments converted during string formatting");

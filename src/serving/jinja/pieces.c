@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/pieces.h"
 
+#include "base/format.h"
 #include "serving/jinja/unicode.h"
 
 static bool is_ascii(const struct value_text *text) {
@@ -263,4 +264,29 @@ bool pieces_fill(struct text_builder *builder, const struct value_text *one, int
     for (int64_t i = 0; i < count; i++)
         if (!text_builder_add_text(builder, one)) return false;
     return true;
+}
+
+static size_t escape_character(uint32_t character, char out[12]) {
+    if (character < 0x100) return format_text(out, 12, "\\x%02x", (unsigned)character);
+    if (character < 0x10000) return format_text(out, 12, "\\u%04x", (unsigned)character);
+    return format_text(out, 12, "\\U%08x", (unsigned)character);
+}
+
+bool pieces_to_ascii(struct machine *machine, const struct value_text *text, struct value *out) {
+    struct text_builder builder;
+    text_builder_open(&builder, machine);
+    if (!machine_spend(machine, text->count / 4)) return false;
+    for (size_t at = 0; at < text->count;) {
+        unsigned bytes;
+        uint32_t character = unicode_read(text->data + at, &bytes);
+        char escape[12];
+        size_t count = escape_character(character, escape);
+        enum value_origin origin =
+            (enum value_origin)(text->marks ? text->marks[at] : text->origin);
+        if (!(bytes == 1 ? text_builder_add_part(&builder, text, at, 1)
+                         : text_builder_add(&builder, escape, count, origin)))
+            return false;
+        at += bytes;
+    }
+    return text_builder_finish(&builder, text->markup, out);
 }

@@ -52,6 +52,10 @@ bool pieces_replace(struct machine *machine, const struct value_text *text,
                     const struct value_text *old, const struct value_text *fresh, int64_t most,
                     bool markup, struct value *out) MUST_USE;
 
+/* ascii() of a text that repr() made: other characters as "\\xe9" or "\\u2028". */
+bool pieces_to_ascii(struct machine *machine, const struct value_text *text,
+                     struct value *out) MUST_USE;
+
 /* Adds a text so often as it takes to fill `count` characters with one of one character. */
 bool pieces_fill(struct text_builder *builder, const struct value_text *one,
                  int64_t count) MUST_USE;

@@ -139,7 +139,7 @@ static bool add_pairs(struct text_builder *out, const struct value_dict *dict, s
     return add_words(out, "}");
 }
 
-/* --- long texts: several literals ----------------------------------------------------------------- */
+/* ---- long texts: several literals ---- */
 
 struct chunks {
     struct text_builder *out;

@@ -31,8 +31,8 @@ static bool is_divisibleby(struct machine *machine, const struct call *call, str
 /* filter, test: whether there is one of this name */
 static bool is_known(struct machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject;
-    if (subject->kind == VALUE_LIST || subject->kind == VALUE_DICT)
-        return machine_fail(machine, "unhashable type: '%s'", value_type_name(subject));
+    uint64_t hash;
+    if (!value_hash(machine, subject, &hash)) return false;
     if (subject->kind != VALUE_TEXT) return routine_answer(out, false);
     struct bytes name = {subject->text->data, subject->text->count};
     return routine_answer(

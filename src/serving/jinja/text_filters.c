@@ -15,7 +15,7 @@
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
-/* --- as the methods of the same name, of anything's text ----------------------------------------- */
+/* ---- as the methods of the same name, of anything's text ---- */
 
 /* capitalize, center, lower, trim, upper: the method of str(value). */
 static bool as_method(struct machine *machine, const struct call *call, struct value *out) {
@@ -55,14 +55,14 @@ static bool safe(struct machine *machine, const struct call *call, struct value 
 }
 
 static bool escape(struct machine *machine, const struct call *call, struct value *out) {
-    return markup_escape(machine, &call->subject, out);
+    return value_escape(machine, &call->subject, out);
 }
 
 static bool forceescape(struct machine *machine, const struct call *call, struct value *out) {
     struct value plain = {.kind = VALUE_TEXT};
     const struct value_text *text;
     return routine_plain(machine, &call->subject, &text) && as_text(machine, text, false, &plain) &&
-           markup_escape(machine, &plain, out);
+           value_escape(machine, &plain, out);
 }
 
 static bool striptags(struct machine *machine, const struct call *call, struct value *out) {
@@ -81,12 +81,11 @@ static bool replace(struct machine *machine, const struct call *call, struct val
 }
 
 static bool format(struct machine *machine, const struct call *call, struct value *out) {
-    const struct value_text *text;
-    struct value values;
+    struct value text, values;
     if (call->rest_count && call->named_count)
         return machine_fail(machine,
                             "can't handle positional and keyword arguments at the same time");
-    if (!routine_subject(machine, &call->subject, &text)) return false;
+    if (!string(machine, call, &text)) return false;
     if (call->named_count) {
         if (!make_dict(machine, &values)) return false;
         for (uint32_t i = 0; i < call->named_count; i++)
@@ -98,10 +97,10 @@ static bool format(struct machine *machine, const struct call *call, struct valu
             values.list->items[i] = call->rest[i];
         values.list->count = call->rest_count;
     }
-    return percent_format(machine, text, &values, out);
+    return percent_format(machine, text.text, &values, out);
 }
 
-/* --- words and lines ----------------------------------------------------------------------------- */
+/* ---- words and lines ---- */
 
 static bool begins_word(uint32_t c) {
     return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' ||
@@ -241,7 +240,7 @@ static bool wordwrap(struct machine *machine, const struct call *call, struct va
     return text_builder_finish(&builder, false, out);
 }
 
-/* --- for other languages ------------------------------------------------------------------------- */
+/* ---- for other languages ---- */
 
 /* Percent-encoding; in the values of a query '/' is encoded too and a space is '+'. */
 static bool add_quoted(struct text_builder *builder, const struct value *value, bool query) {
@@ -325,7 +324,7 @@ static bool xmlattr(struct machine *machine, const struct call *call, struct val
     return text_builder_finish(&builder, false, out);
 }
 
-/* --- numbers ------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static bool read_bytes(struct machine *machine, const struct value *value, double *out) {
     if (value_is_number(value)) {

@@ -13,7 +13,7 @@
 static const struct value_text space = {
     .data = " ", .count = 1, .length = 1, .origin = VALUE_TRUSTED};
 
-/* --- case and kinds of characters -------------------------------------------------------------- */
+/* ---- case and kinds of characters ---- */
 
 static bool change(struct machine *machine, const struct call *call, struct value *out);
 static bool ask(struct machine *machine, const struct call *call, struct value *out);
@@ -53,7 +53,7 @@ static bool ask(struct machine *machine, const struct call *call, struct value *
            routine_answer(out, letters_are(text, (enum letters_kind)(call->routine - ask_rows)));
 }
 
-/* --- searching ---------------------------------------------------------------------------------- */
+/* ---- searching ---- */
 
 /* The part that the two last arguments choose, in bytes. */
 static bool read_range(struct machine *machine, const struct call *call, size_t *start, size_t *end,
@@ -128,7 +128,7 @@ static bool has_end(struct machine *machine, const struct call *call, struct val
     return routine_answer(out, found);
 }
 
-/* --- cutting ------------------------------------------------------------------------------------ */
+/* ---- cutting ---- */
 
 /* strip, lstrip, rstrip */
 static bool strip(struct machine *machine, const struct call *call, struct value *out) {
@@ -184,7 +184,7 @@ static bool remove_end(struct machine *machine, const struct call *call, struct 
     return make_part(machine, text, first ? cut : 0, text->count - cut, out);
 }
 
-/* --- joining, filling --------------------------------------------------------------------------- */
+/* ---- joining, filling ---- */
 
 static bool join(struct machine *machine, const struct call *call, struct value *out) {
     const struct value_text *mark = call->subject.text;
@@ -295,7 +295,7 @@ static bool format_map(struct machine *machine, const struct call *call, struct 
                          &(struct braces_values){.mapping = &call->arguments[0]}, out);
 }
 
-/* --- of Markup alone ---------------------------------------------------------------------------- */
+/* ---- of Markup alone ---- */
 
 static bool check_markup(struct machine *machine, const struct call *call) {
     if (call->subject.text->markup) return true;
@@ -303,7 +303,7 @@ static bool check_markup(struct machine *machine, const struct call *call) {
 }
 
 static bool escape(struct machine *machine, const struct call *call, struct value *out) {
-    return check_markup(machine, call) && markup_escape(machine, &call->arguments[0], out);
+    return check_markup(machine, call) && value_escape(machine, &call->arguments[0], out);
 }
 
 static bool striptags(struct machine *machine, const struct call *call, struct value *out) {
