@@ -26,7 +26,7 @@ class Drawing:
     def number(self):
         return self.one(0, 1, -1, 2, 3, 7, 10, -13, 255, 1000000, 2**31, -2**53, self.dice.randrange(100))
 
-    def real(self):
+    def fraction(self):
         return self.one(0.0, -0.0, 1.0, 0.5, -2.5, 1e16, 1e-7, 3.14159, 123456789.125, 1e100, 0.1, 2.675, 1e22)
 
     def data(self, depth=0):
@@ -36,7 +36,7 @@ class Drawing:
         if kind == 2:
             return self.number()
         if kind == 3:
-            return self.real()
+            return self.fraction()
         if kind == 4:
             return self.one(True, False, None)
         if kind == 5:
@@ -50,7 +50,7 @@ class Drawing:
 
     def variables(self):
         dice = self.dice
-        return {"i": self.number(), "j": self.number(), "f": self.real(), "s": self.word(), "t": self.word(),
+        return {"i": self.number(), "j": self.number(), "f": self.fraction(), "s": self.word(), "t": self.word(),
                 "n": None, "b": self.one(True, False), "l": [self.number() for _ in range(dice.randrange(6))],
                 "ls": [self.word() for _ in range(dice.randrange(5))],
                 "lm": [{"role": self.one("user", "assistant", "tool"), "content": self.one(self.word(), None, [
@@ -293,5 +293,5 @@ class Drawing:
 def draw(dice):
     """A request, its template among it."""
     drawing = Drawing(dice)
-    return {"template": drawing.body(dice.randrange(1, 5)) + drawing.maybe(0.5, "\n"), "messages": [],
+    return {"template": drawing.body(dice.randrange(1, 3)) + drawing.maybe(0.5, "\n"), "messages": [],
             "chat_template_kwargs": drawing.variables()}
