@@ -209,6 +209,8 @@ static bool parse_attribute(struct jinja_parser *parser, struct node *object, st
     node->text_method = method_find(VALUE_TEXT, token->text);
     node->list_method = method_find(VALUE_LIST, token->text);
     node->dict_method = method_find(VALUE_DICT, token->text);
+    node->flag = node->dict_method || node->value.text->data[0] == '_' ||
+                 value_is_changed_by(VALUE_DICT, node->value.text);
     *out = node;
     return true;
 }
