@@ -10,7 +10,7 @@
 /* ---- lists, tuples, ranges ---- */
 
 /* index: of a list or a tuple in [start, stop), as slices have it */
-static bool list_index(struct machine *machine, const struct call *call, struct value *out) {
+static bool list_index(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_list *list = call->subject.list;
     int64_t start, stop, count = list->count;
     if (!routine_integer(machine, call, 1, 0, &start) ||
@@ -30,7 +30,7 @@ static bool list_index(struct machine *machine, const struct call *call, struct 
                         value_type_name(&call->subject));
 }
 
-static bool list_count(struct machine *machine, const struct call *call, struct value *out) {
+static bool list_count(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_list *list = call->subject.list;
     int64_t found = 0;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -44,12 +44,12 @@ static bool list_count(struct machine *machine, const struct call *call, struct 
     return true;
 }
 
-static bool list_copy(struct machine *machine, const struct call *call, struct value *out) {
+static bool list_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
     *out = (struct value){.kind = VALUE_LIST};
     return value_items(machine, &call->subject, false, &out->list);
 }
 
-static bool range_index(struct machine *machine, const struct call *call, struct value *out) {
+static bool range_index(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_range *range = call->subject.range;
     const struct value *item = &call->arguments[0];
     bool has;
@@ -60,7 +60,7 @@ static bool range_index(struct machine *machine, const struct call *call, struct
     return true;
 }
 
-static bool range_count(struct machine *machine, const struct call *call, struct value *out) {
+static bool range_count(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool has;
     if (!value_contains(machine, &call->subject, &call->arguments[0], &has)) return false;
     *out = value_integer(has);
@@ -69,7 +69,7 @@ static bool range_count(struct machine *machine, const struct call *call, struct
 
 /* ---- dicts ---- */
 
-static bool dict_get(struct machine *machine, const struct call *call, struct value *out) {
+static bool dict_get(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value *found = NULL;
     if (!dict_find(machine, call->subject.dict, &call->arguments[0], &found)) return false;
     *out = found ? *found : routine_given(call, 1) ? call->arguments[1] : value_none();
@@ -77,7 +77,7 @@ static bool dict_get(struct machine *machine, const struct call *call, struct va
 }
 
 /* keys, values, items */
-static bool dict_view(struct machine *machine, const struct call *call, struct value *out) {
+static bool dict_view(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     char name = call->routine->name[0];
     *out = (struct value){.kind = VALUE_VIEW,
@@ -88,7 +88,7 @@ static bool dict_view(struct machine *machine, const struct call *call, struct v
     return true;
 }
 
-static bool dict_copy(struct machine *machine, const struct call *call, struct value *out) {
+static bool dict_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_dict *dict = call->subject.dict;
     if (!make_dict(machine, out)) return false;
     for (uint32_t i = 0; i < dict->count; i++)
@@ -105,7 +105,7 @@ static uint64_t magnitude(const struct value *number) {
     return whole < 0 ? 0 - (uint64_t)whole : (uint64_t)whole;
 }
 
-static bool bit_length(struct machine *machine, const struct call *call, struct value *out) {
+static bool bit_length(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     int64_t bits = 0;
     for (uint64_t left = magnitude(&call->subject); left > 0; left >>= 1)
@@ -114,7 +114,7 @@ static bool bit_length(struct machine *machine, const struct call *call, struct 
     return true;
 }
 
-static bool bit_count(struct machine *machine, const struct call *call, struct value *out) {
+static bool bit_count(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     int64_t bits = 0;
     for (uint64_t left = magnitude(&call->subject); left > 0; left &= left - 1)
@@ -123,13 +123,14 @@ static bool bit_count(struct machine *machine, const struct call *call, struct v
     return true;
 }
 
-static bool conjugate(struct machine *machine, const struct call *call, struct value *out) {
+static bool conjugate(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     *out = call->subject.kind == VALUE_BOOL ? value_integer(call->subject.truth) : call->subject;
     return true;
 }
 
-static bool as_integer_ratio(struct machine *machine, const struct call *call, struct value *out) {
+static bool as_integer_ratio(struct jinja_machine *machine, const struct call *call,
+                             struct value *out) {
     if (!make_list(machine, VALUE_TUPLE, 2, out)) return false;
     out->list->items[0] = value_integer(value_whole(&call->subject));
     out->list->items[1] = value_integer(1);
@@ -137,7 +138,7 @@ static bool as_integer_ratio(struct machine *machine, const struct call *call, s
     return true;
 }
 
-static bool is_integer(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_integer(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     double real = call->subject.real;
     /* A real number of 2^53 or more has no fraction. */
@@ -148,7 +149,7 @@ static bool is_integer(struct machine *machine, const struct call *call, struct 
 
 /* ---- cyclers ---- */
 
-static bool cycler_next(struct machine *machine, const struct call *call, struct value *out) {
+static bool cycler_next(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     struct value_cycler *cycler = call->subject.cycler;
     *out = cycler->items[cycler->place];
@@ -156,7 +157,8 @@ static bool cycler_next(struct machine *machine, const struct call *call, struct
     return true;
 }
 
-static bool cycler_reset(struct machine *machine, const struct call *call, struct value *out) {
+static bool cycler_reset(struct jinja_machine *machine, const struct call *call,
+                         struct value *out) {
     (void)machine;
     call->subject.cycler->place = 0;
     *out = value_none();
