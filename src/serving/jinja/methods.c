@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The methods of values other than texts, and which kind has which. Those that would change a list
- * or a dict are none: the sandbox forbids them.
+ * The methods of values other than texts, and which kind has which. What would change a list or a
+ * dict is named here to be refused as the sandbox refuses it.
  */
 #include "serving/jinja/routine.h"
 #include "serving/jinja/text_methods.h"
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
+#define UNSAFE(type, method)                                                                       \
+    {                                                                                              \
+        .name = method,                                                                            \
+        .refused = "access to attribute '" method "' of '" type "' object is unsafe."              \
+    }
 
 /* ---- lists, tuples, ranges ---- */
 
@@ -173,6 +178,14 @@ static const struct routine list_rows[] = {
      .nameless = true},
     {.name = "count", .run = list_count, .parameters = {"value"}, .required = 1, .nameless = true},
     {.name = "copy", .run = list_copy},
+    UNSAFE("list", "append"),
+    UNSAFE("list", "clear"),
+    UNSAFE("list", "extend"),
+    UNSAFE("list", "insert"),
+    UNSAFE("list", "pop"),
+    UNSAFE("list", "remove"),
+    UNSAFE("list", "reverse"),
+    UNSAFE("list", "sort"),
 };
 
 #define TUPLE_ROWS 2 /* the first ones of a list's */
@@ -193,6 +206,11 @@ static const struct routine dict_rows[] = {
     {.name = "values", .run = dict_view},
     {.name = "copy", .run = dict_copy},
     {.name = "fromkeys", .refused = "dict.fromkeys() is not supported"},
+    UNSAFE("dict", "clear"),
+    UNSAFE("dict", "pop"),
+    UNSAFE("dict", "popitem"),
+    UNSAFE("dict", "setdefault"),
+    UNSAFE("dict", "update"),
 };
 
 static const struct routine integer_rows[] = {
