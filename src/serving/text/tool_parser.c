@@ -137,8 +137,9 @@ static void break_call(struct tool_pass *pass) {
     go_to(pass, TOOL_STATE_CONTENT);
 }
 
-/* ---- the steps ----
- * Each looks at the start of `text`, which is not empty, and returns how many bytes it took; if it
+/* ---- the steps ---- */
+
+/* Each step looks at the start of `text`, which is not empty, and returns how many bytes it took; if it
  * took none, it waits or has changed the state. */
 
 static struct tool_cursor cursor_over(const struct tool_pass *pass, struct bytes text) {
