@@ -240,10 +240,8 @@ static size_t take_object(struct tool_pass *pass, struct bytes text) {
         end_call(pass);
         return taken;
     }
-    if (taken == 0 && pass->ends)
-        break_call(pass);
-    else
-        pass->waits = taken < text.count && !pass->finishes;
+    pass->waits = taken < text.count && !pass->ends;
+    if (taken < text.count && pass->ends) break_call(pass);
     return taken;
 }
 

@@ -86,6 +86,8 @@ static const struct golden goldens[] = {
      "</｜DSML｜parameter><｜DSML｜parameter name=\"days\">12</｜DSML｜parameter></｜DSML｜invoke>"
      "</｜DSML｜tool_calls>",
      "«get({\"city\":\"12\",\"days\":12})»"},
+    {TOOL_FORMAT_DEEPSEEK_V32, DSML_CALL("get", DSML_VALUE("city", "true", "\nBonn\n")),
+     "«get({\"city\":\"\\nBonn\\n\"})»"},
     {TOOL_FORMAT_DEEPSEEK_V32, "<｜DSML｜invoke name=\"get\">oops", "«get()»oops"},
     /* Hermes, Qwen */
     {TOOL_FORMAT_HERMES, HERMES_CALL("get", "{\"city\": \"Bonn\"}"), "«get({\"city\": \"Bonn\"})»"},
@@ -102,6 +104,7 @@ static const struct golden goldens[] = {
      "«get()», \"argument\": {}}</tool_call>"},
     {TOOL_FORMAT_HERMES, "<tool_call>{\"name\": \"get\", \"arguments\": {\"a\": 1]}</tool_call>",
      "«get({\"a\": 1)»]}</tool_call>"},
+    {TOOL_FORMAT_HERMES, HERMES_CALL("get", "{}") "</tool_call>", "«get({})»</tool_call>"},
     {TOOL_FORMAT_HERMES, "<tool_call> is a tag, </tool_call> too", NULL},
     {TOOL_FORMAT_HERMES,
      "Hm\n" QWEN_CALL("get", QWEN_VALUE("city", "Bonn\n\n<b>") QWEN_VALUE("days", "[3]")
@@ -448,6 +451,7 @@ static void it_gives_up_what_it_cannot_hold(void **state) {
     } long_ones[] = {
         {TOOL_FORMAT_HERMES, "<tool_call>", ' ', "{\"name\":\"get\"}</tool_call>", 0},
         {TOOL_FORMAT_HERMES, "<tool_call>{\"name\":\"get\"", ' ', "}", 1},
+        {TOOL_FORMAT_HERMES, "<tool_call>{\"id\":\"", 'x', "<tool_call>{\"name\":\"get\"}", 1},
         {TOOL_FORMAT_LLAMA, "{\"name\":\"get\",", ' ', "\"parameters\":{}}", 0},
         {TOOL_FORMAT_DEEPSEEK_V31, "<｜tool▁call▁begin｜>get<｜tool▁sep｜>a", ' ',
          "<｜tool▁call▁end｜>", 1},
@@ -459,7 +463,7 @@ static void it_gives_up_what_it_cannot_hold(void **state) {
         {TOOL_FORMAT_HERMES, "<function=get>", '\n', "</function>", 1},
     };
     for (size_t i = 0; i < ARRAY_COUNT(long_ones); i++)
-        for (size_t times = TOOL_HELD_MAX - 80; times < TOOL_HELD_MAX + 80; times += 20) {
+        for (size_t times = TOOL_HELD_MAX - 80; times < TOOL_HELD_MAX + 80; times += 3) {
             size_t count = add_text(text, 0, long_ones[i].start);
             count = add_many(text, count, long_ones[i].byte, times);
             count = add_text(text, count, long_ones[i].end);
