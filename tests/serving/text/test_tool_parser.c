@@ -469,7 +469,8 @@ static void it_gives_up_what_it_cannot_hold(void **state) {
             count = add_text(text, count, long_ones[i].end);
             struct bytes all = {text, count};
             run(long_ones[i].format, all, SIZE_MAX, NULL, &whole);
-            if (times >= TOOL_HELD_MAX) assert_int_equal(whole.calls, long_ones[i].calls);
+            if (times >= TOOL_HELD_MAX || long_ones[i].calls)
+                assert_int_equal(whole.calls, long_ones[i].calls);
             loses_nothing(long_ones[i].format, all);
             run(long_ones[i].format, all, 1, NULL, &pieces);
             agrees(long_ones[i].format, all);
