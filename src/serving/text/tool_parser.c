@@ -139,8 +139,8 @@ static void break_call(struct tool_pass *pass) {
 
 /* ---- the steps ---- */
 
-/* Each step looks at the start of `text`, which is not empty, and returns how many bytes it took; if it
- * took none, it waits or has changed the state. */
+/* Each step looks at the start of `text`, which is not empty, and returns how many bytes it took. If
+ * it took none, it waits or has changed the state. */
 
 static struct tool_cursor cursor_over(const struct tool_pass *pass, struct bytes text) {
     return (struct tool_cursor){.text = text, .ends = pass->ends};
