@@ -76,20 +76,21 @@ static bool names_string(const struct tree *type, bool *found) {
 /* Whatever the schema allows is a string or null; *found: a string is allowed. */
 static bool allows_strings_only(const struct tree *schema, uint32_t depth, bool *found) {
     const struct tree *type = tree_member(schema, "type"), *choices = tree_member(schema, "anyOf");
-    if (depth == SCHEMA_DEPTH_MAX) return false;
-    if (type && tree_kind(type) == TREE_STRING) return names_string(type, found);
-    for (size_t i = 0; i < tree_count(type); i++)
-        if (!names_string(tree_at(type, i), found)) return false;
     if (!choices) choices = tree_member(schema, "oneOf");
-    if (!type)
-        for (size_t i = 0; i < tree_count(choices); i++)
-            if (!allows_strings_only(tree_at(choices, i), depth + 1, found)) return false;
-    return true;
+    if (type && tree_kind(type) == TREE_STRING) return names_string(type, found);
+    const struct tree *list = type ? type : choices;
+    for (size_t i = 0; i < tree_count(list); i++) {
+        const struct tree *one = tree_at(list, i);
+        bool only = type ? names_string(one, found)
+                         : depth > 0 && allows_strings_only(one, depth - 1, found);
+        if (!only) return false;
+    }
+    return tree_count(list) > 0;
 }
 
 static bool is_string_schema(const struct tree *schema) {
     bool found = false;
-    return allows_strings_only(schema, 0, &found) && found;
+    return allows_strings_only(schema, SCHEMA_DEPTH_MAX, &found) && found;
 }
 
 /* Copies the names of the parameters that are strings. False: the arena is too small. */

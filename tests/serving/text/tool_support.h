@@ -68,8 +68,10 @@ static inline void seen_open(struct tool_seen *seen) {
 
 /* ---- the law ---- */
 
+#define TOOL_SYNTAX_MAX 20
+
 /* What a format's calls consist of besides names, ids and arguments. */
-static const char *const tool_syntax[TOOL_FORMAT_COUNT][16] = {
+static const char *const tool_syntax[TOOL_FORMAT_COUNT][TOOL_SYNTAX_MAX] = {
     [TOOL_FORMAT_DEEPSEEK_V3] = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>",
                                  "function<｜tool▁sep｜>", "```json", "```", "<｜tool▁call▁end｜>",
                                  "<｜tool▁calls▁end｜>"},
@@ -80,8 +82,8 @@ static const char *const tool_syntax[TOOL_FORMAT_COUNT][16] = {
                                   "<｜DSML｜invoke name=\"", "\">", "</｜DSML｜invoke>",
                                   "<｜DSML｜parameter name=\"", "\" string=\"true\">",
                                   "\" string=\"false\">", "</｜DSML｜parameter>"},
-    [TOOL_FORMAT_HERMES] = {"<tool_call>", "</tool_call>", "{", "}", "\"name\"", "\"arguments\"",
-                            "\"parameters\"", "\"", ",", ":",
+    [TOOL_FORMAT_HERMES] = {"<tool_call>", "</tool_call>", "{", "}", "\"name\"", "\"id\"",
+                            "\"arguments\"", "\"parameters\"", "\"", ",", ":",
                             "<function=", "<parameter=", "</parameter>", "</function>", ">"},
     [TOOL_FORMAT_KIMI] = {"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>",
                           "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
@@ -89,24 +91,30 @@ static const char *const tool_syntax[TOOL_FORMAT_COUNT][16] = {
                           "<|tool_call_section_end|>"},
     [TOOL_FORMAT_GLM] = {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>",
                          "</arg_value>"},
-    [TOOL_FORMAT_LLAMA] = {"<|python_tag|>", "{", "}", "\"name\"", "\"arguments\"",
+    [TOOL_FORMAT_LLAMA] = {"<|python_tag|>", "{", "}", "\"name\"", "\"id\"", "\"arguments\"",
                            "\"parameters\"", "\"", ",", ":", ";"},
     [TOOL_FORMAT_MISTRAL] = {"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "[", "]", "{", "}", "\"name\"",
                              "\"arguments\"", "\"parameters\"", "\"", ",", ":"},
 };
 
-/* A member "id" or "type" with its string: it may be dropped. Returns its length. */
-static inline size_t tool_dropped_member(struct bytes text) {
-    size_t at = bytes_start_with(text, BYTES_LITERAL("\"id\""))     ? 4
-                : bytes_start_with(text, BYTES_LITERAL("\"type\"")) ? 6
-                                                                    : 0;
+/* What may be dropped: a member "id" or "type" with its string, even if the text ends in it; and
+ * [CALL_ID] with the id. Returns its length. */
+static inline size_t tool_dropped(struct bytes text) {
+    size_t at = bytes_start_with(text, BYTES_LITERAL("\"id\""))      ? 4
+                : bytes_start_with(text, BYTES_LITERAL("\"type\""))  ? 6
+                : bytes_start_with(text, BYTES_LITERAL("[CALL_ID]")) ? 9
+                                                                     : 0;
     if (at == 0) return 0;
+    if (at == 9) {
+        while (at < text.count && tool_cursor_is_name((struct bytes){text.data + at, 1}))
+            at++;
+        return at;
+    }
     while (at < text.count && (tool_cursor_is_space(text.data[at]) || text.data[at] == ':'))
         at++;
-    const char *end = at < text.count && text.data[at] == '"'
-                          ? memchr(text.data + at + 1, '"', text.count - at - 1)
-                          : NULL;
-    return end ? (size_t)(end + 1 - text.data) : 0;
+    if (at == text.count || text.data[at] != '"') return 0;
+    const char *end = memchr(text.data + at + 1, '"', text.count - at - 1);
+    return end ? (size_t)(end + 1 - text.data) : text.count;
 }
 
 #define LAW_BYTES_MAX 2048
@@ -142,9 +150,11 @@ static inline bool tool_walk_made(struct tool_walk *walk, size_t in, size_t out)
 
 static inline bool tool_walk_on(struct tool_walk *walk, size_t in, size_t out) {
     const struct tool_seen *seen = walk->seen;
-    /* Kimi's names stand in its ids */
-    while (walk->format == TOOL_FORMAT_KIMI && out < seen->piece_bytes &&
-           seen->parts[out] == TOKEN_STREAM_CALL)
+    /* Kimi's names stand in its ids; Mistral's ids may stand behind the names */
+    enum token_stream_part moved = walk->format == TOOL_FORMAT_KIMI      ? TOKEN_STREAM_CALL
+                                   : walk->format == TOOL_FORMAT_MISTRAL ? TOKEN_STREAM_CALL_ID
+                                                                         : TOKEN_STREAM_PART_COUNT;
+    while (out < seen->piece_bytes && seen->parts[out] == moved)
         out++;
     if (in == walk->in.count && out == seen->piece_bytes) return true;
     uint8_t bit = (uint8_t)(1u << out % 8), *tried = &walk->tried[in][out / 8];
@@ -154,11 +164,11 @@ static inline bool tool_walk_on(struct tool_walk *walk, size_t in, size_t out) {
     if (rest.count > 0 && out < seen->piece_bytes && rest.data[0] == seen->pieces[out] &&
         tool_walk_on(walk, in + 1, out + 1))
         return true;
-    for (size_t i = 0; i < 16 && tool_syntax[walk->format][i]; i++) {
+    for (size_t i = 0; i < TOOL_SYNTAX_MAX && tool_syntax[walk->format][i]; i++) {
         struct bytes mark = bytes_of(tool_syntax[walk->format][i]);
         if (bytes_start_with(rest, mark) && tool_walk_on(walk, in + mark.count, out)) return true;
     }
-    size_t dropped = tool_dropped_member(rest);
+    size_t dropped = tool_dropped(rest);
     if (dropped > 0 && tool_walk_on(walk, in + dropped, out)) return true;
     if (rest.count > 0 && tool_cursor_is_space(rest.data[0]) && tool_walk_on(walk, in + 1, out))
         return true;
