@@ -14,7 +14,7 @@ static bool eval_attribute(struct jinja_machine *machine, struct scope *scope,
                            const struct node *node, struct value *out) {
     struct value object, *found;
     if (!eval_expression(machine, scope, node->a, &object)) return false;
-    if (object.kind != VALUE_DICT || node->dict_method || node->value.text->data[0] == '_')
+    if (object.kind != VALUE_DICT || node->flag)
         return value_get_attribute(machine, &object, &node->value, out);
     if (!dict_find(machine, object.dict, &node->value, &found)) return false;
     if (!found) return value_get_attribute(machine, &object, &node->value, out);

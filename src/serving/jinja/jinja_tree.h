@@ -18,7 +18,7 @@ enum node_kind {
     /* expressions */
     NODE_CONSTANT,    /* value */
     NODE_NAME,        /* value: its text; place */
-    NODE_ATTRIBUTE,   /* a . value */
+    NODE_ATTRIBUTE,   /* a . value; flag: dicts have a method of that name */
     NODE_ITEM,        /* a [b] */
     NODE_SLICE,       /* a [b : c : list] */
     NODE_NOT,         /* a */
@@ -185,6 +185,8 @@ struct value_macro {
     struct scope *scope;     /* around its definition; of a block: the one that names it */
 };
 
+/* Whether it is a method of a list or a dict that changes it, which the sandbox forbids. */
+bool value_is_changed_by(enum value_kind kind, const struct value_text *name);
 /* Attributes of what only the evaluator knows. *found false: there is none. */
 bool value_loop_attribute(struct jinja_machine *machine, const struct value *loop,
                           const struct value_text *name, struct value *out, bool *found) MUST_USE;

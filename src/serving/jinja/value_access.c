@@ -15,13 +15,12 @@ static bool is_one_of(const struct value_text *text, const char *const *words) {
     return false;
 }
 
-/* Methods that change what they belong to, which the sandbox forbids. */
-static bool changes(const struct value *object, const struct value_text *name) {
+bool value_is_changed_by(enum value_kind kind, const struct value_text *name) {
     static const char *const of_lists[] = {"append", "clear",  "pop",    "reverse", "insert",
                                            "sort",   "extend", "remove", NULL};
     static const char *const of_dicts[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
-    if (object->kind == VALUE_LIST) return is_one_of(name, of_lists);
-    return object->kind == VALUE_DICT && is_one_of(name, of_dicts);
+    if (kind == VALUE_LIST) return is_one_of(name, of_lists);
+    return kind == VALUE_DICT && is_one_of(name, of_dicts);
 }
 
 /* Attributes that every object of Python has, none of which the sandbox shows. */
@@ -96,8 +95,9 @@ static bool find_attribute(struct jinja_machine *machine, const struct value *ob
                            const struct value *name, struct value *out, bool *found) {
     const struct value_text *text = name->text;
     *found = true;
+    if (is_internal(text) || value_is_changed_by(object->kind, text))
+        return unsafe(machine, object, text, out);
     if (object->kind == VALUE_UNDEFINED) return value_complain(machine, object);
-    if (is_internal(text) || changes(object, text)) return unsafe(machine, object, text, out);
     const struct routine *routine =
         method_find(object->kind, (struct bytes){text->data, text->count});
     if (routine) {
@@ -267,9 +267,11 @@ static bool slice_range(struct jinja_machine *machine, const struct value_range 
     struct value_range *part = machine_take(machine, sizeof *part);
     if (!part) return false;
     part->start = range->start + slice.start * range->step;
-    part->step = range->step * slice.step;
     part->count = slice.count;
-    part->stop = part->start + part->count * part->step;
+    if (__builtin_mul_overflow(range->step, slice.step, &part->step) ||
+        __builtin_mul_overflow(part->step, slice.count, &part->stop) ||
+        __builtin_add_overflow(part->start, part->stop, &part->stop))
+        return machine_fail(machine, "integers beyond 64 bits are not supported");
     *out = (struct value){.kind = VALUE_RANGE, .range = part};
     return true;
 }
