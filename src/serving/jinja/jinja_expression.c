@@ -619,12 +619,9 @@ bool jinja_expression_parse(struct jinja_parser *parser, bool conditions, struct
 
 /* ---- tuples and targets ---- */
 
-static bool tuple_ends(const struct jinja_parser *parser, unsigned rules) {
+static bool tuple_ends(const struct jinja_parser *parser) {
     enum lexeme_kind kind = parser->at->kind;
-    if (kind == LEXEME_PRINT_END || kind == LEXEME_BLOCK_END || kind == LEXEME_PARENTHESIS_RIGHT)
-        return true;
-    return (rules & TUPLE_ENDS_IN && jinja_parser_is_name(parser, "in")) ||
-           (rules & TUPLE_ENDS_RECURSIVE && jinja_parser_is_name(parser, "recursive"));
+    return kind == LEXEME_PRINT_END || kind == LEXEME_BLOCK_END || kind == LEXEME_PARENTHESIS_RIGHT;
 }
 
 bool jinja_expression_tuple(struct jinja_parser *parser, unsigned rules, struct node **out) {
@@ -634,7 +631,7 @@ bool jinja_expression_tuple(struct jinja_parser *parser, unsigned rules, struct 
     bool is_tuple = false;
     for (;;) {
         if (items.count && !jinja_parser_expect(parser, LEXEME_COMMA, ",")) return false;
-        if (tuple_ends(parser, rules)) break;
+        if (tuple_ends(parser)) break;
         if (!(rules & TUPLE_SIMPLE
                   ? parse_primary(parser, rules & TUPLE_NAMESPACE, &item)
                   : jinja_expression_parse(parser, !(rules & TUPLE_NO_CONDITION), &item)))

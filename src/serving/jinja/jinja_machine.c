@@ -77,6 +77,8 @@ static bool grow(struct text_builder *builder, size_t more) {
     if (count > UINT32_MAX / 4) return machine_exceed(machine, "bytes in a text");
     size_t capacity = builder->capacity ? 2 * builder->capacity : 64;
     if (capacity < count) capacity = count + count / 4;
+    if (builder->is_output && capacity > machine->output_bytes_max)
+        capacity = machine->output_bytes_max;
     if (!machine_spend(machine, capacity / 64)) return false;
     char *data = machine_take(machine, capacity);
     if (!data) return false;

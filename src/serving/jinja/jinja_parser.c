@@ -236,10 +236,9 @@ static bool parse_for(struct jinja_parser *parser, struct node **out) {
     struct node *node = statement(parser, NODE_FOR);
     if (!node) return false;
     parser->at++;
-    if (!jinja_expression_target(parser, TUPLE_ENDS_IN, &node->a)) return false;
+    if (!jinja_expression_target(parser, 0, &node->a)) return false;
     if (!jinja_parser_skip_name(parser, "in")) return jinja_parser_unexpected(parser, "'in'");
-    if (!jinja_expression_tuple(parser, TUPLE_NO_CONDITION | TUPLE_ENDS_RECURSIVE, &node->b))
-        return false;
+    if (!jinja_expression_tuple(parser, TUPLE_NO_CONDITION, &node->b)) return false;
     if (jinja_parser_skip_name(parser, "if") &&
         (!jinja_expression_parse(parser, true, &node->c) ||
          !copy_target(parser, node->a, &node->body->targets)))

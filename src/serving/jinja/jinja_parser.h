@@ -51,9 +51,7 @@ enum tuple_rules {
     TUPLE_SIMPLE = 1,       /* names and literals alone */
     TUPLE_NO_CONDITION = 2, /* no `a if b` */
     TUPLE_PARENTHESES = 4,  /* () may be empty */
-    TUPLE_NAMESPACE = 8,    /* ns.name is a target */
-    TUPLE_ENDS_IN = 16,     /* `in` ends it */
-    TUPLE_ENDS_RECURSIVE = 32
+    TUPLE_NAMESPACE = 8     /* ns.name is a target */
 };
 
 bool jinja_expression_tuple(struct jinja_parser *parser, unsigned rules,

@@ -167,7 +167,9 @@ bool value_equal(struct jinja_machine *machine, const struct value *a, const str
         *out = ranges_equal(a->range, b->range);
         return true;
     case VALUE_METHOD:
-        *out = a->method == b->method;
+        *out = a->method->routine == b->method->routine &&
+               a->method->subject.kind == b->method->subject.kind &&
+               a->method->subject.list == b->method->subject.list;
         return true;
     default:
         *out = a->list == b->list && a->detail == b->detail;
