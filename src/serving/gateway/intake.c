@@ -279,7 +279,7 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
     if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
     request->asked.mode = rendering.stream;
     token_stream_open(&request->answered.words, gateway->options.tokenizer, request->asked.stops,
-                      request->asked.mode);
+                      request->asked.mode, NULL);
     struct plain_text plain = {rendering.contents,
                                rendering.contents ? rendering.content_count : 0};
     return take_text(gateway, request,
@@ -323,7 +323,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
     const struct gateway_options *options = &gateway->options;
     if (options->tokenizer)
         token_stream_open(&request->answered.words, options->tokenizer, request->asked.stops,
-                          request->asked.mode);
+                          request->asked.mode, NULL);
     if (parsed->echo) {
         enum status status = echo_prompt(gateway, request, parsed, error);
         if (status) return status;
