@@ -116,6 +116,10 @@ struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t acc
 
 /* ---- what they use ---- */
 
+uint32_t accounts_most(const struct accounts *accounts, uint32_t account) {
+    return account == ACCOUNT_NONE ? 0 : accounts->slots[account].is.requests_max;
+}
+
 bool accounts_hold(struct accounts *accounts, uint32_t account, uint32_t count) {
     if (account == ACCOUNT_NONE) return true;
     struct account_state *slot = &accounts->slots[account];

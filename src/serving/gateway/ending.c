@@ -76,16 +76,21 @@ static const char *finish_name(const struct request *request) {
     return finish_of(request, &none);
 }
 
-/* The usage of all choices together, when the last one has ended. */
+/* The usage of all choices together, when the last one has ended. Each prompt counts once, with the
+ * hits of its first answer. */
 static struct api_usage usage_of(const struct request *leader) {
     /* Tokens beyond a stop string, computed before the unit knew of it, are not the client's. */
-    struct api_usage usage = {.prompt_tokens = leader->asked.prompt_tokens};
+    struct api_usage usage = {0};
     for (uint32_t i = 0; i < leader->choice_count; i++) {
-        const struct request_answered *choice = &leader->choices[i]->answered;
-        struct unit_work work = receipt_total(&choice->receipt, usage.prompt_tokens);
-        if (i == 0) usage.prompt_hit_tokens = work.prompt_hit_tokens;
-        usage.completion_tokens += request_told_tokens(leader->choices[i]);
-        usage.reasoning_tokens += choice->words.reasoning_tokens;
+        const struct request *choice = leader->choices[i];
+        uint32_t prompt_tokens = choice->asked.prompt_tokens;
+        struct unit_work work = receipt_total(&choice->answered.receipt, prompt_tokens);
+        if (choice->head == choice) {
+            usage.prompt_tokens += prompt_tokens;
+            usage.prompt_hit_tokens += work.prompt_hit_tokens;
+        }
+        usage.completion_tokens += request_told_tokens(choice);
+        usage.reasoning_tokens += choice->answered.words.reasoning_tokens;
         usage.drafts_made += work.drafts_made;
         usage.drafts_right += work.drafts_right;
     }
@@ -129,7 +134,7 @@ struct closing { /* arguments of the reply_writers below */
 static void write_whole(struct json_writer *writer, const void *context) {
     const struct closing *closing = context;
     const struct request *leader = closing->leader;
-    struct api_choice choices[LIMIT_CHOICES];
+    struct api_choice choices[LIMIT_ANSWERS];
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         const struct request_answered *answered = &leader->choices[i]->answered;
         choices[i] = (struct api_choice){

@@ -3,8 +3,11 @@
 
 #include "base/check.h"
 
+#define CHOICE_FRAME_BYTES 512 /* around the text of each choice of a whole answer */
+
 size_t reply_text_bytes_max(const struct gateway *gateway) {
-    return gateway->outbox.capacity - 2 * REPLY_FRAME_BYTES - LIMIT_CHOICES * RECEIPT_BYTES_MAX;
+    return gateway->outbox.capacity - 2 * REPLY_FRAME_BYTES - LIMIT_CHOICES * RECEIPT_BYTES_MAX -
+           LIMIT_ANSWERS * CHOICE_FRAME_BYTES;
 }
 
 static size_t measure(reply_writer *write, const void *context) {

@@ -28,7 +28,7 @@ static struct world *open_two(void) {
 static struct request *claim(struct world *world, uint32_t choice_count) {
     static uint64_t connections;
     struct record_client_request record = {.random = {7, 9}, .connection = {++connections}};
-    return request_claim(world->gateway, &record, choice_count);
+    return request_claim(world->gateway, &record, 1, choice_count);
 }
 
 /* ---- transitions ---- */

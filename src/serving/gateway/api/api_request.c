@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/number.h"
 #include "base/tree.h"
 #include "base/tree_extent.h"
 
@@ -211,6 +212,12 @@ static bool read_choices(struct request_reader *reader, struct api_request *out)
     if (!read_within(reader, "n", 1, LIMIT_CHOICES, &out->choice_count) ||
         !read_count(reader, "best_of", 1, &best_of))
         return false;
+    if (out->prompt_count * out->choice_count > LIMIT_ANSWERS)
+        return api_error_set(reader->error, 422, "prompt", "out_of_range",
+                             "'prompt' has %u prompts, each with %u answers ('n'): %u; a request "
+                             "may have at most %d.",
+                             out->prompt_count, out->choice_count,
+                             out->prompt_count * out->choice_count, LIMIT_ANSWERS);
     if (best_of == 0 || best_of == out->choice_count) return true;
     return api_error_set(reader->error, 400, "best_of", "unsupported_parameter",
                          "'best_of' must equal 'n': all answers are returned.");
@@ -327,6 +334,12 @@ struct request_place { /* of what is being read, for messages: "messages[3].cont
 static struct request_place place_of(size_t message, const char *rest) {
     struct request_place place;
     format_text(place.text, sizeof place.text, "messages[%zu]%s", message, rest);
+    return place;
+}
+
+static struct request_place place_of_prompt(size_t prompt) {
+    struct request_place place;
+    format_text(place.text, sizeof place.text, "prompt[%zu]", prompt);
     return place;
 }
 
@@ -465,26 +478,47 @@ static bool read_messages(struct request_reader *reader, struct api_request *out
     return true;
 }
 
-/* ---- prompt ---- */
+/* ---- prompts ---- */
 
+/* `place`: of the array, such as "prompt" or "prompt[3]". */
 static bool read_prompt_tokens(struct request_reader *reader, const struct tree *array,
-                               struct api_request *out) {
+                               const char *place, struct api_prompt *out) {
     size_t count = tree_count(array);
     uint32_t *tokens = arena_take(reader->arena, (count + 1) * sizeof *tokens);
     if (!tokens) return out_of_memory(reader);
     for (size_t i = 0; i < count; i++) {
         int64_t id;
         if (!tree_get_integer(tree_at(array, i), &id))
-            return wrong_type(reader, "prompt", "a string or an array of token ids",
+            return wrong_type(reader, place, "a string or an array of token ids",
                               tree_at(array, i));
         if (id < 0 || id >= LIMIT_VOCAB)
-            return api_error_set(reader->error, 422, "prompt", "out_of_range",
-                                 "'prompt[%zu]' is %lld, which is no token id.", i, (long long)id);
+            return api_error_set(reader->error, 422, place, "out_of_range",
+                                 "'%s[%zu]' is %lld, which is no token id.", place, i,
+                                 (long long)id);
         tokens[i] = (uint32_t)id;
     }
-    out->prompt_is_tokens = true;
-    out->prompt_tokens = tokens;
-    out->prompt_token_count = count;
+    out->tokens = tokens;
+    out->token_count = count;
+    return true;
+}
+
+/* Each prompt is of the kind of the first. */
+static bool read_prompts(struct request_reader *reader, const struct tree *array,
+                         struct api_prompt *prompts) {
+    enum tree_kind kind = tree_kind(tree_at(array, 0));
+    struct request_place place = {"prompt"};
+    for (size_t i = 0; i < tree_count(array); i++) {
+        const struct tree *value = tree_at(array, i);
+        if (tree_count(array) > 1) place = place_of_prompt(i);
+        if (tree_kind(value) != kind)
+            return wrong_type(reader, place.text,
+                              kind == TREE_ARRAY ? "an array of token ids, as prompt[0] is"
+                                                 : "a string, as prompt[0] is",
+                              value);
+        if (kind == TREE_STRING && !tree_get_string(value, &prompts[i].text)) return false;
+        if (kind == TREE_ARRAY && !read_prompt_tokens(reader, value, place.text, &prompts[i]))
+            return false;
+    }
     return true;
 }
 
@@ -493,20 +527,28 @@ static bool read_prompt(struct request_reader *reader, struct api_request *out) 
     if (!value)
         return api_error_set(reader->error, 400, "prompt", "missing_required_parameter",
                              "'prompt' is missing.");
-    if (tree_get_string(value, &out->prompt_text)) return true;
-    if (tree_kind(value) != TREE_ARRAY)
-        return wrong_type(reader, "prompt", "a string or an array of token ids", value);
-    if (tree_count(value) == 0)
+    enum tree_kind kind = tree_kind(value);
+    if (kind != TREE_STRING && kind != TREE_ARRAY)
+        return wrong_type(reader, "prompt", "a string or an array", value);
+    if (kind == TREE_ARRAY && tree_count(value) == 0)
         return api_error_set(reader->error, 400, "prompt", "invalid_value", "'prompt' is empty.");
-    const struct tree *first = tree_at(value, 0);
-    if (tree_kind(first) == TREE_INTEGER) return read_prompt_tokens(reader, value, out);
-    if (tree_count(value) > 1)
-        return api_error_set(reader->error, 400, "prompt", "unsupported_parameter",
-                             "'prompt' has %zu prompts; only one per request is supported.",
-                             tree_count(value));
-    if (tree_get_string(first, &out->prompt_text)) return true;
-    if (tree_kind(first) == TREE_ARRAY) return read_prompt_tokens(reader, first, out);
-    return wrong_type(reader, "prompt[0]", "a string, a token id or an array of token ids", first);
+    enum tree_kind first = kind == TREE_ARRAY ? tree_kind(tree_at(value, 0)) : kind;
+    if (kind == TREE_ARRAY && first != TREE_INTEGER && first != TREE_STRING && first != TREE_ARRAY)
+        return wrong_type(reader, "prompt[0]", "a string, a token id or an array of token ids",
+                          tree_at(value, 0));
+    bool several = kind == TREE_ARRAY && first != TREE_INTEGER;
+    size_t count = several ? tree_count(value) : 1;
+    if (count > LIMIT_ANSWERS)
+        return api_error_set(reader->error, 422, "prompt", "out_of_range",
+                             "'prompt' has %zu prompts; a request may have at most %d.", count,
+                             LIMIT_ANSWERS);
+    struct api_prompt *prompts = arena_take_zeroed(reader->arena, count * sizeof *prompts);
+    if (!prompts) return out_of_memory(reader);
+    out->prompts = prompts;
+    out->prompt_count = (uint32_t)count;
+    if (several) return read_prompts(reader, value, prompts);
+    return kind == TREE_STRING ? tree_get_string(value, &prompts->text)
+                               : read_prompt_tokens(reader, value, "prompt", prompts);
 }
 
 /* ---- the whole ---- */
@@ -535,14 +577,16 @@ static bool check_extent(enum api_endpoint endpoint, struct bytes body, uint64_t
                                 [TREE_PART_VALUES] = LIMIT_BODY_VALUES}},
                        found;
     if (!tokens_max) tokens_max = LIMIT_CONTEXT;
-    if (endpoint == API_COMPLETIONS) most.counts[TREE_PART_INTEGERS] += tokens_max;
+    if (endpoint == API_COMPLETIONS)
+        most.counts[TREE_PART_INTEGERS] += max_u64(tokens_max, LIMIT_PROMPTS_IDS);
     enum tree_part part = tree_extent_measure(body, &most, &found);
     if (part == TREE_PART_COUNT) return true;
     if (part == TREE_PART_INTEGERS && endpoint == API_COMPLETIONS)
         return api_error_set(
             error, 400, "prompt", "context_length_exceeded",
             "The request body has more than %zu integers; a prompt of token ids "
-            "can have no more than this server's context, %llu. Shorten the prompt.",
+            "can have no more than this server's context, %llu. Shorten the prompt, or send fewer "
+            "prompts at once.",
             most.counts[part], (unsigned long long)tokens_max);
     return api_error_set(error, 413, NULL, "request_too_large",
                          "The request body has more than %zu %s; that is the limit. Send a "
@@ -563,7 +607,8 @@ bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct b
         return api_error_set(error, 400, NULL, "invalid_type",
                              "The request body must be a JSON object, found %s.",
                              tree_kind_name(tree_kind(reader.root)));
-    struct api_request request = {.endpoint = endpoint, .sampling = defaults->sampling};
+    struct api_request request = {
+        .endpoint = endpoint, .sampling = defaults->sampling, .prompt_count = 1};
     bool read = read_model(&reader, defaults->model_name) &&
                 (endpoint == API_CHAT ? read_messages(&reader, &request)
                                       : read_prompt(&reader, &request)) &&

@@ -19,16 +19,20 @@
 
 enum api_endpoint { API_CHAT, API_COMPLETIONS };
 
+struct api_prompt { /* text, or token ids */
+    struct bytes text;
+    const uint32_t *tokens; /* [token_count]; NULL: it is text */
+    size_t token_count;
+};
+
 struct api_request {
     enum api_endpoint endpoint;
     /* API_CHAT */
     const struct chat_message *messages;
     size_t message_count;
-    /* API_COMPLETIONS: text, or token ids */
-    bool prompt_is_tokens;
-    struct bytes prompt_text;
-    const uint32_t *prompt_tokens;
-    size_t prompt_token_count;
+    /* API_COMPLETIONS */
+    const struct api_prompt *prompts; /* [prompt_count], all texts or all token ids */
+    uint32_t prompt_count;            /* a chat is one */
 
     struct sampling sampling; /* seed only if has_seed */
     bool has_seed;
@@ -42,7 +46,7 @@ struct api_request {
     bool return_token_ids;
     bool return_receipt;
     struct bytes cache_salt; /* empty: none */
-    uint32_t choice_count;   /* n, at least 1 */
+    uint32_t choice_count;   /* n, at least 1: answers to each prompt */
     const struct token_bias *biases;
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */
@@ -52,7 +56,7 @@ struct api_request {
 struct api_defaults {
     struct sampling sampling;
     struct bytes model_name; /* as served; "default" is always accepted too */
-    uint64_t tokens_max;     /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
+    uint64_t tokens_max;     /* a prompt of many more ids is not even read; 0: LIMIT_CONTEXT */
 };
 
 /* Everything in *out lies in `arena` (about 12 bytes per byte of body). False: *error says why. */
