@@ -148,7 +148,8 @@ enum status delivery_keep_alive(struct gateway *gateway, struct request *leader)
 bool delivery_has_room(const struct gateway *gateway, const struct request *request, size_t more) {
     const struct request_answered *answered = &request->answered;
     size_t bytes = answered->text.escaped_count + answered->tokens_json_bytes + more;
-    return bytes <= reply_text_bytes_max(gateway) / request->leader->choice_count;
+    uint32_t choices = request->leader->choice_count;
+    return bytes <= reply_text_bytes_max(gateway, choices) / choices;
 }
 
 static bool gather(struct gateway *gateway, struct request *request, struct bytes text) {

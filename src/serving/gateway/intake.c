@@ -288,8 +288,9 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
 static enum status echo_prompt(struct gateway *gateway, struct request *head,
                                const struct api_prompt *prompt, struct api_error *error) {
     struct bytes text = prompt->text;
-    size_t most = reply_text_bytes_max(gateway) / 2;
-    if (!head->asked.stream) most /= head->leader->choice_count; /* they come all at once */
+    uint32_t choices = head->leader->choice_count;
+    size_t most = reply_text_bytes_max(gateway, choices) / 2;
+    if (!head->asked.stream) most /= choices; /* they come all at once */
     if (!gateway->options.tokenizer && head->asked.answer.logprobs) return STATUS_OK; /* its ids */
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "echo", "unsupported_parameter",

@@ -5,9 +5,11 @@
 
 #define CHOICE_FRAME_BYTES 512 /* around the text of each choice of a whole answer */
 
-size_t reply_text_bytes_max(const struct gateway *gateway) {
+size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count) {
+    /* The frame is wide enough for the choices of one prompt. */
+    uint32_t more = choice_count > LIMIT_CHOICES ? choice_count - LIMIT_CHOICES : 0;
     return gateway->outbox.capacity - 2 * REPLY_FRAME_BYTES - LIMIT_CHOICES * RECEIPT_BYTES_MAX -
-           LIMIT_ANSWERS * CHOICE_FRAME_BYTES;
+           more * CHOICE_FRAME_BYTES;
 }
 
 static size_t measure(reply_writer *write, const void *context) {

@@ -46,7 +46,8 @@ enum status reply_no_answer(struct gateway *gateway, const struct request *leade
 /* Bytes of events around the text: enough for all but the text itself of four events. */
 #define REPLY_FRAME_BYTES ((size_t)16 << 10)
 
-/* The longest answer, written as JSON, that a RESPOND can carry beside its receipts. */
-size_t reply_text_bytes_max(const struct gateway *gateway);
+/* What the texts of all choices, written as JSON, may take together in a RESPOND beside its
+ * receipts. */
+size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count);
 
 #endif
