@@ -61,8 +61,8 @@ static void write_finish(struct json_writer *writer, const void *context) {
 }
 
 static void write_keep_alive(struct json_writer *writer, const void *context) {
-    (void)context;
-    json_writer_text(writer, API_RESPONSE_KEEP_ALIVE);
+    const struct delivery_event *event = context;
+    json_writer_text(writer, event->request->asked.stream ? API_RESPONSE_KEEP_ALIVE : "\n");
 }
 
 static void say(struct gateway *gateway, reply_writer *write, const struct delivery_event *event) {
@@ -134,9 +134,22 @@ void delivery_say_finish(struct gateway *gateway, const struct request *request,
     say(gateway, write_finish, &event);
 }
 
+/* Once its head has gone out, an error has no status any more, and a receipt no header. */
+static bool may_begin(const struct gateway *gateway, const struct request *leader) {
+    if (leader->asked.stream) return true;
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request_placing *placing = &leader->choices[i]->placing;
+        if (placing->losses || placing->retries || placing->refusals) return false;
+    }
+    return fleet_serves(&gateway->fleet) && !gateway->draining && !leader->owed.failed &&
+           !leader->asked.wants_receipt;
+}
+
 enum status delivery_keep_alive(struct gateway *gateway, struct request *leader) {
     struct delivery_event event = {.request = leader};
-    size_t room = sizeof(struct record_stream_begin) + sizeof(struct record_stream_data) + 64;
+    size_t room = sizeof(struct record_stream_begin) + REPLY_HEADERS_BYTES +
+                  sizeof(struct record_stream_data) + 64;
+    if (!leader->owed.begun && !may_begin(gateway, leader)) return STATUS_OK;
     if (!gateway_can_put(gateway, room)) return STATUS_FULL;
     begin(gateway, leader);
     say(gateway, write_keep_alive, &event);

@@ -42,7 +42,8 @@ void delivery_say_echo(struct gateway *gateway, const struct request *request,
 void delivery_say_finish(struct gateway *gateway, const struct request *request,
                          const char *finish);
 
-/* Tells a client that waits for its first token that we are still here. */
+/* Tells a client that waits for its first token, or for a whole answer, that we are still here; the
+ * latter only from when an answer can be expected. */
 enum status delivery_keep_alive(struct gateway *gateway, struct request *leader) MUST_USE;
 
 /* ---- in a whole answer ---- */

@@ -160,12 +160,7 @@ static enum status tell_all(struct gateway *gateway, struct request *leader) {
         check(status == STATUS_OK); /* end_bytes_max */
         return reply_end(gateway, leader);
     }
-    struct reply reply = {.connection = leader->owed.connection,
-                          .endpoint = request_endpoint(leader),
-                          .http_status = 200,
-                          .content_type = CONTENT_JSON,
-                          .receipt = closing.receipt};
-    return reply_whole(gateway, &reply, write_whole, &closing);
+    return reply_answer(gateway, leader, closing.receipt, write_whole, &closing);
 }
 
 static enum status tell_failed(struct gateway *gateway, const struct request *leader) {

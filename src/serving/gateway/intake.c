@@ -491,6 +491,7 @@ static enum status intake(struct gateway *gateway, const struct endpoint_call *c
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
                                     .model_name = gateway->model_name,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet)};
+    struct reply_notes notes = {.account = account};
     struct api_request parsed;
     struct api_error error;
     arena_clear(&gateway->scratch);
@@ -498,10 +499,10 @@ static enum status intake(struct gateway *gateway, const struct endpoint_call *c
     if (!status &&
         !api_request_parse(&gateway->scratch, endpoint, body, &defaults, &parsed, &error))
         status = STATUS_INVALID;
-    if (status) return reply_error(gateway, record->connection, call->endpoint, &error);
+    if (status) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
 
     struct request *request = claim(gateway, record, account, &parsed, &error);
-    if (!request) return reply_error(gateway, record->connection, call->endpoint, &error);
+    if (!request) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
     request->asked.tenant = accounts_tenant(&gateway->accounts, account, parsed.cache_salt);
     request->times.arrived_ns = now_ns;
     uint32_t mark = gateway->outbox.used;
@@ -511,10 +512,9 @@ static enum status intake(struct gateway *gateway, const struct endpoint_call *c
         gateway->outbox.used = mark;
         request_release(gateway, request);
         if (status == STATUS_FULL) return status;
-        return reply_error(gateway, record->connection, call->endpoint, &error);
+        return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
     }
-    if (request->asked.stream)
-        request_keep_alive(gateway, request, now_ns + gateway->options.keep_alive_ns);
+    request_keep_alive(gateway, request, now_ns + gateway->options.keep_alive_ns);
     return STATUS_OK;
 }
 

@@ -338,7 +338,7 @@ void request_answer(struct gateway *gateway, struct request *request, enum finis
 void request_cancel(struct gateway *gateway, struct request *request, enum request_cause cause) {
     check(request_is_under_way(request));
     request->owed.cause = (uint8_t)cause;
-    request_keep_alive(gateway, request, MACHINE_NEVER);
+    if (request->asked.stream) request_keep_alive(gateway, request, MACHINE_NEVER);
     if (request->life.state == REQUEST_WAITING) {
         request_end(gateway, request, FINISH_CANCELLED);
         return;

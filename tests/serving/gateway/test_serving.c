@@ -372,7 +372,7 @@ static void judge(const struct world *world, uint32_t index) {
     got = gots;
     for (uint32_t i = 0; i < CHOICES_MAX; i++)
         gots[i] = (struct answer){.completion_tokens = -1, .prompt_tokens = -1};
-    if (client->begun) {
+    if (client->content_type == CONTENT_EVENTS) {
         take_stream(client);
     } else if (client->content_type == CONTENT_JSON) {
         take_json((struct bytes){client->data, client->count});
@@ -386,7 +386,7 @@ static void judge(const struct world *world, uint32_t index) {
         judge_refusal(world, client, request);
     } else if (request->max_tokens) {
         assert_int_equal(client->http_status, 200);
-        assert_int_equal(client->begun, request->stream);
+        assert_int_equal(client->content_type == CONTENT_EVENTS, request->stream);
         judge_answer(world, request);
     }
 }
