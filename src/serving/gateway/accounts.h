@@ -14,7 +14,7 @@
 #include "base/json_writer.h"
 #include "base/status.h"
 #include "contract/record_client.h"
-#include "serving/gateway/api/api_response.h"
+#include "serving/gateway/api/api_answer.h"
 
 #define ACCOUNT_NONE UINT32_MAX
 

@@ -2,18 +2,26 @@
 #include "serving/gateway/endpoint.h"
 
 #include "base/check.h"
+#include "serving/gateway/dialects/chat_dialect.h"
+#include "serving/gateway/dialects/completion_dialect.h"
 
 static const struct endpoint endpoints[] = {
-#define ENDPOINT_ROW(number, path, method, listeners, askers, name, function)                      \
-    {ENDPOINT_##number, {path, sizeof(path) - 1}, method, listeners, askers},
+#define ENDPOINT_ROW(number, path, method, listeners, askers, name, function, dialect)             \
+    {ENDPOINT_##number, {path, sizeof(path) - 1}, method, listeners, askers, dialect},
     ENDPOINTS(ENDPOINT_ROW)
 #undef ENDPOINT_ROW
 };
 
 const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) {
     *rest_out = BYTES_LITERAL("");
-    if (bytes_start_with(path, BYTES_LITERAL("/v1/")))
-        path = (struct bytes){path.data + 3, path.count - 3};
+    static const struct bytes prefixes[] = {{"/v1", 3}, {"/beta", 5}};
+    for (size_t i = 0; i < ARRAY_COUNT(prefixes); i++) {
+        size_t count = prefixes[i].count;
+        if (!bytes_start_with(path, prefixes[i]) || path.count == count || path.data[count] != '/')
+            continue;
+        path = (struct bytes){path.data + count, path.count - count};
+        break;
+    }
     for (size_t i = 0; i < ARRAY_COUNT(endpoints); i++)
         if (bytes_equal(path, endpoints[i].path)) return &endpoints[i];
     struct bytes models = BYTES_LITERAL("/models/");
@@ -24,7 +32,7 @@ const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) 
 
 const char *endpoint_name(enum endpoint_number number) {
     static const char *const names[ENDPOINT_COUNT] = {
-#define ENDPOINT_NAME(number, path, method, listeners, askers, name, function)                     \
+#define ENDPOINT_NAME(number, path, method, listeners, askers, name, function, dialect)            \
     [ENDPOINT_##number] = name,
         ENDPOINTS(ENDPOINT_NAME)
 #undef ENDPOINT_NAME
@@ -32,4 +40,8 @@ const char *endpoint_name(enum endpoint_number number) {
     };
     check(number < ENDPOINT_COUNT);
     return names[number];
+}
+
+const struct dialect *endpoint_dialect(enum endpoint_number number) {
+    return number < ENDPOINT_OTHER ? endpoints[number].dialect : NULL;
 }

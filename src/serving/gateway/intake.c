@@ -36,13 +36,13 @@ struct prompt_name { /* how errors call a prompt: among several by its place */
 
 static struct prompt_name name_prompt(const struct request *head) {
     const struct request *leader = head->leader;
-    struct prompt_name name = {.param = "prompt"};
-    if (head->asked.answer.endpoint == API_CHAT)
-        format_text(name.param, sizeof name.param, "messages");
+    const char *field = head->asked.answer.dialect->prompt_field;
+    struct prompt_name name = {0};
+    format_text(name.param, sizeof name.param, "%s", field);
     if (leader->prompt_count == 1) return name;
     uint32_t place = head->index / (leader->choice_count / leader->prompt_count);
-    format_text(name.param, sizeof name.param, "prompt[%u]", place);
-    format_text(name.prefix, sizeof name.prefix, "'prompt[%u]': ", place);
+    format_text(name.param, sizeof name.param, "%s[%u]", field, place);
+    format_text(name.prefix, sizeof name.prefix, "'%s[%u]': ", field, place);
     return name;
 }
 
@@ -243,6 +243,68 @@ static enum status take_text(struct gateway *gateway, struct request *head, stru
     return keep_prompt(gateway, head, ids, count, error);
 }
 
+/* ---- chats ---- */
+
+/* Joins the parts' texts without anything between, as the templates do. */
+static bool join_parts(struct arena *arena, const struct tree *parts, struct bytes *out) {
+    struct bytes text;
+    size_t total = 0, used = 0;
+    for (size_t i = 0; i < tree_count(parts); i++)
+        total += tree_get_string(tree_member(tree_at(parts, i), "text"), &text) ? text.count : 0;
+    char *joined = arena_take(arena, total + 1);
+    if (!joined) return false;
+    for (size_t i = 0; i < tree_count(parts); i++) {
+        if (!tree_get_string(tree_member(tree_at(parts, i), "text"), &text) || !text.count)
+            continue;
+        memcpy(joined + used, text.data, text.count);
+        used += text.count;
+    }
+    *out = (struct bytes){joined, total};
+    return true;
+}
+
+static bool convert_calls(struct arena *arena, const struct tree *calls, struct chat_message *out) {
+    size_t count = tree_count(calls);
+    struct chat_tool_call *converted = arena_take_zeroed(arena, (count + 1) * sizeof *converted);
+    if (!converted) return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct tree *call = tree_at(calls, i), *function = tree_member(call, "function");
+        converted[i].type = BYTES_LITERAL("function");
+        (void)tree_get_string(tree_member(call, "type"), &converted[i].type);
+        (void)tree_get_string(tree_member(function, "name"), &converted[i].name);
+        (void)tree_get_string(tree_member(function, "arguments"), &converted[i].arguments);
+    }
+    out->tool_calls = converted;
+    out->tool_call_count = count;
+    return true;
+}
+
+/* A checked message, for the template. */
+static bool convert_message(struct arena *arena, const struct tree *message,
+                            struct chat_message *out) {
+    struct bytes role = {"", 0};
+    const struct tree *content = tree_member(message, "content");
+    (void)tree_get_string(tree_member(message, "role"), &role);
+    if (bytes_equal(role, BYTES_LITERAL("developer"))) role = BYTES_LITERAL("system");
+    check(chat_role_from_text(role, &out->role));
+    out->has_content = content && !tree_is_null(content);
+    if (out->has_content && !tree_get_string(content, &out->content) &&
+        !join_parts(arena, content, &out->content))
+        return false;
+    if (!convert_calls(arena, tree_member(message, "tool_calls"), out)) return false;
+    if (out->tool_call_count > 0 && out->content.count == 0) /* clients send "" for null */
+        out->has_content = false;
+    return true;
+}
+
+static struct chat_message *convert_messages(struct arena *arena, const struct tree *messages) {
+    size_t count = tree_count(messages);
+    struct chat_message *converted = arena_take_zeroed(arena, count * sizeof *converted);
+    for (size_t i = 0; i < count && converted; i++)
+        if (!convert_message(arena, tree_at(messages, i), &converted[i])) return NULL;
+    return converted;
+}
+
 /* Room for the rendering, once it is measured. */
 static bool take_rendering(struct gateway *gateway, struct chat_rendering *rendering) {
     rendering->capacity = rendering->count;
@@ -264,12 +326,14 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
             "/v1/completions.");
     struct chat_rendering rendering = {0};
     struct error reason = {0};
-    enum status status = chat_template_render(chat_template, parsed->messages,
-                                              parsed->message_count, true, &rendering, &reason);
+    size_t count = tree_count(parsed->messages);
+    struct chat_message *messages = convert_messages(&gateway->scratch, parsed->messages);
+    if (!messages) return refuse_memory(error);
+    enum status status =
+        chat_template_render(chat_template, messages, count, true, &rendering, &reason);
     if (status == STATUS_FULL) {
         if (!take_rendering(gateway, &rendering)) return refuse_memory(error);
-        status = chat_template_render(chat_template, parsed->messages, parsed->message_count, true,
-                                      &rendering, &reason);
+        status = chat_template_render(chat_template, messages, count, true, &rendering, &reason);
     }
     if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
     request->asked.mode = rendering.stream;
@@ -400,7 +464,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
     asked->prompt_only = parsed->prompt_only;
     asked->new_tokens_max = parsed->prompt_only ? 1 : parsed->new_tokens_max;
     asked->answer = (struct api_answer){
-        .endpoint = parsed->endpoint,
+        .dialect = endpoint_dialect(asked->endpoint),
         .include_usage = parsed->include_usage,
         .token_ids = parsed->return_token_ids || gateway->options.tokenizer == NULL,
         .logprobs = (parsed->sampling.flags & SAMPLING_LOGPROBS) != 0,
@@ -408,8 +472,12 @@ static enum status fill(struct gateway *gateway, struct request *request,
         .id = request->id,
         .created = record->unix_time,
         .model = gateway->model_name,
+        .told = arena_copy(&request->arena, parsed->told),
     };
+    asked->one_call = parsed->one_call;
     asked->mode = TOKEN_STREAM_PLAIN;
+    asked->warning = arena_copy(&request->arena, parsed->warning);
+    if (!asked->warning.data || !asked->answer.told.data) return refuse_memory(error);
     if (!parsed->stops) return STATUS_OK;
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "stop", "unsupported_parameter",
@@ -439,8 +507,8 @@ static enum status begin(struct gateway *gateway, const struct record_client_req
                          struct api_error *error) {
     enum status status = fill(gateway, leader, parsed, record, error);
     if (!status)
-        status = parsed->endpoint == API_CHAT ? take_chat(gateway, leader, parsed, error)
-                                              : take_prompts(gateway, leader, parsed, error);
+        status = leader->asked.answer.dialect->chats ? take_chat(gateway, leader, parsed, error)
+                                                     : take_prompts(gateway, leader, parsed, error);
     return status ? status : go_on(gateway, leader, now_ns, error);
 }
 
@@ -482,8 +550,7 @@ static struct request *claim(struct gateway *gateway, const struct record_client
     return NULL;
 }
 
-static enum status intake(struct gateway *gateway, const struct endpoint_call *call,
-                          enum api_endpoint endpoint) {
+enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call) {
     const struct record_client_request *record = call->record;
     uint32_t account = call->account;
     int64_t now_ns = call->now_ns;
@@ -496,13 +563,14 @@ static enum status intake(struct gateway *gateway, const struct endpoint_call *c
     struct api_error error;
     arena_clear(&gateway->scratch);
     enum status status = ready(gateway, body.count, &error);
-    if (!status &&
-        !api_request_parse(&gateway->scratch, endpoint, body, &defaults, &parsed, &error))
+    if (!status && !api_request_parse(&gateway->scratch, endpoint_dialect(call->endpoint), body,
+                                      &defaults, &parsed, &error))
         status = STATUS_INVALID;
     if (status) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
 
     struct request *request = claim(gateway, record, account, &parsed, &error);
     if (!request) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    request->asked.endpoint = call->endpoint;
     request->asked.tenant = accounts_tenant(&gateway->accounts, account, parsed.cache_salt);
     request->times.arrived_ns = now_ns;
     uint32_t mark = gateway->outbox.used;
@@ -516,14 +584,6 @@ static enum status intake(struct gateway *gateway, const struct endpoint_call *c
     }
     request_keep_alive(gateway, request, now_ns + gateway->options.keep_alive_ns);
     return STATUS_OK;
-}
-
-enum status intake_chat(struct gateway *gateway, const struct endpoint_call *call) {
-    return intake(gateway, call, API_CHAT);
-}
-
-enum status intake_completion(struct gateway *gateway, const struct endpoint_call *call) {
-    return intake(gateway, call, API_COMPLETIONS);
 }
 
 /* A keep-alive may have gone out: then the stream has begun. */

@@ -60,6 +60,7 @@ static void write_headers(struct json_writer *writer, const void *context) {
         write_count(writer,
                     "X-RateLimit-Remaining-Requests: ", accounts_left(accounts, notes->account));
     }
+    if (notes->warning.count) write_header(writer, "X-Fathom-Warning: ", notes->warning);
     if (notes->receipt.count) write_header(writer, "X-Fathom-Receipt: ", notes->receipt);
 }
 
@@ -83,8 +84,19 @@ enum status reply_whole(struct gateway *gateway, const struct reply *reply, repl
     return STATUS_OK;
 }
 
+struct told_error {                /* arguments of the reply_writers below */
+    const struct dialect *dialect; /* NULL: OpenAI's words */
+    const struct api_answer *answer;
+    const struct dialect_place *place;
+    const struct api_error *error;
+};
+
 static void write_error(struct json_writer *writer, const void *context) {
-    api_error_write(writer, context);
+    const struct told_error *told = context;
+    if (told->dialect)
+        told->dialect->write_error(writer, told->error);
+    else
+        api_error_write(writer, told->error);
 }
 
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
@@ -97,11 +109,12 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
                           .content_type = CONTENT_JSON,
                           .retry_after_seconds = error->retry_after_seconds,
                           .allow = error->allow};
-    return reply_whole(gateway, &reply, write_error, error);
+    struct told_error told = {.dialect = endpoint_dialect(endpoint), .error = error};
+    return reply_whole(gateway, &reply, write_error, &told);
 }
 
 enum status reply_begin(struct gateway *gateway, struct request *leader) {
-    struct reply_notes notes = {.account = leader->asked.account};
+    struct reply_notes notes = {leader->asked.account, leader->asked.warning, {0}};
     struct headers_view headers = {gateway, &notes};
     size_t header_bytes = measure(write_headers, &headers);
     enum content_type type = leader->asked.stream ? CONTENT_EVENTS : CONTENT_JSON;
@@ -120,6 +133,7 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) {
     size_t data_bytes = measure(write, context);
+    if (data_bytes == 0) return STATUS_OK; /* a dialect has nothing to say of it */
     struct record_stream_data *data =
         put(gateway, RECORD_STREAM_DATA,
             &(struct record_stream_data){.connection = request->owed.connection,
@@ -146,7 +160,7 @@ static enum status put_rest(struct gateway *gateway, const struct request *leade
 
 enum status reply_answer(struct gateway *gateway, const struct request *leader,
                          struct bytes receipt, reply_writer *write, const void *context) {
-    struct reply_notes notes = {.account = leader->asked.account, .receipt = receipt};
+    struct reply_notes notes = {leader->asked.account, leader->asked.warning, receipt};
     struct reply reply = {.connection = leader->owed.connection,
                           .endpoint = request_endpoint(leader),
                           .http_status = 200,
@@ -157,7 +171,10 @@ enum status reply_answer(struct gateway *gateway, const struct request *leader,
 }
 
 static void write_failed(struct json_writer *writer, const void *context) {
-    api_response_failed(writer, context);
+    const struct told_error *told = context;
+    struct dialect_place place = *told->place;
+    struct api_event event = {.kind = API_EVENT_FAILED, .error = told->error};
+    told->dialect->write_event(writer, told->answer, &place, &event);
 }
 
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
@@ -166,5 +183,7 @@ enum status reply_no_answer(struct gateway *gateway, const struct request *leade
     if (!leader->owed.begun)
         return reply_error(gateway, leader->owed.connection, request_endpoint(leader), &notes,
                            error);
-    return put_rest(gateway, leader, leader->asked.stream ? write_failed : write_error, error);
+    struct told_error told = {leader->asked.answer.dialect, &leader->asked.answer,
+                              &leader->owed.place, error};
+    return put_rest(gateway, leader, leader->asked.stream ? write_failed : write_error, &told);
 }

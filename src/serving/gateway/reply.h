@@ -12,6 +12,7 @@ typedef void reply_writer(struct json_writer *writer, const void *context);
 
 struct reply_notes {      /* what an answer's headers tell of its request */
     uint32_t account;     /* whose limits; ACCOUNT_NONE */
+    struct bytes warning; /* as the receipt */
     struct bytes receipt; /* one line of visible ASCII; empty: none */
 };
 
@@ -37,7 +38,7 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
 /* STREAM_BEGIN, of a stream or of a whole answer that is still to come; counts the answer. */
 enum status reply_begin(struct gateway *gateway, struct request *leader) MUST_USE;
 
-/* STREAM_DATA. */
+/* STREAM_DATA; none where the writer writes nothing. */
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) MUST_USE;
 
@@ -56,8 +57,8 @@ enum status reply_no_answer(struct gateway *gateway, const struct request *leade
 /* Bytes of events around the text: enough for all but the text itself of four events. */
 #define REPLY_FRAME_BYTES ((size_t)16 << 10)
 
-/* Bytes of an answer's headers, without a receipt. */
-#define REPLY_HEADERS_BYTES ((size_t)1024)
+/* Bytes of a STREAM_BEGIN, which has all headers but a receipt. */
+#define REPLY_BEGIN_BYTES (sizeof(struct record_stream_begin) + 512 + API_WARNING_BYTES_MAX)
 
 /* What the texts of all choices, written as JSON, may take together in a RESPOND beside its
  * receipts. */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The answers that need no model: /models, /health, /metrics.
  */
+#include "serving/gateway/dialects/openai_words.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
 
 static void write_models(struct json_writer *writer, const void *context) {
     const struct gateway *gateway = context;
-    api_response_models(writer, gateway->model_name, gateway->options.model_created);
+    openai_words_models(writer, gateway->model_name, gateway->options.model_created);
 }
 
 static void write_model(struct json_writer *writer, const void *context) {
     const struct gateway *gateway = context;
-    api_response_model(writer, gateway->model_name, gateway->options.model_created);
+    openai_words_model(writer, gateway->model_name, gateway->options.model_created);
 }
 
 enum status service_models(struct gateway *gateway, const struct endpoint_call *call) {

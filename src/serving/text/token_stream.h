@@ -41,10 +41,18 @@ enum token_stream_mode {
     TOKEN_STREAM_MODE_COUNT
 };
 
-enum token_stream_part { TOKEN_STREAM_REASONING, TOKEN_STREAM_CONTENT, TOKEN_STREAM_PART_COUNT };
+enum token_stream_part {
+    TOKEN_STREAM_REASONING,
+    TOKEN_STREAM_CONTENT,
+    TOKEN_STREAM_CALL_ID,
+    TOKEN_STREAM_CALL,
+    TOKEN_STREAM_ARGUMENTS,
+    TOKEN_STREAM_PART_COUNT
+};
 
-/* Takes a piece of output: valid UTF-8, never empty. All reasoning comes before all content. One
- * push may put out several pieces. */
+/* Takes a piece of output: valid UTF-8, never empty. All reasoning comes before all else. A call
+ * begins with CALL, its whole name; the id that the model wrote for it, if any, comes right before.
+ * Then come its arguments, until CONTENT or another call. One push may put out several pieces. */
 typedef void token_stream_sink(void *context, enum token_stream_part part, struct bytes text);
 
 #define TOKEN_STREAM_NEWLINES_MAX                                                                  \
@@ -56,6 +64,7 @@ struct token_stream {
     const struct stop_strings *stops; /* NULL: none */
     enum token_stream_mode mode;
     bool stopped;              /* a stop string was found; further tokens are ignored */
+    uint32_t stopped_by;       /* if stopped: its place among the stop strings */
     uint8_t place;             /* enum place, in token_stream.c */
     uint32_t reasoning_tokens; /* from the opening tag to the closing one */
     struct utf8_joiner joiner;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading the bodies of /chat/completions and /completions. Everything a body can ask for is
- * checked here, before the request takes any room: what we do not do is refused by name, fields
- * that change nothing about an answer (user, metadata, store, ...) and unknown fields are ignored.
+ * The inner request: what a body asks for, whatever dialect it is written in. Everything a body can
+ * ask for is checked here, before the request takes any room. Each field stands in one table
+ * (serving/gateway/api/api_field.h), which says whether it is read, changes nothing, or is refused
+ * by name; what has no row there is told to the client in a warning.
  *
  * A body with more parts than any sensible request has (base/limits.h) is refused before it is
  * parsed: that would hold up everybody.
- *
- * Extensions, under vLLM's names: top_k, min_p, repetition_penalty, min_tokens, stop_token_ids,
- * ignore_eos (go on after the end-of-sentence token), return_token_ids. docs/api.md has every field
- * with its range.
  */
 #ifndef SERVING_GATEWAY_API_API_REQUEST_H
 #define SERVING_GATEWAY_API_API_REQUEST_H
 
+#include "base/tree.h"
 #include "contract/sampling.h"
 #include "serving/gateway/api/api_error.h"
-#include "serving/text/chat_template.h"
+#include "serving/text/token_stream.h"
 
-enum api_endpoint { API_CHAT, API_COMPLETIONS };
+struct dialect;
+
+#define API_WARNING_BYTES_MAX 256
 
 struct api_prompt { /* text, or token ids */
     struct bytes text;
@@ -26,11 +26,9 @@ struct api_prompt { /* text, or token ids */
 };
 
 struct api_request {
-    enum api_endpoint endpoint;
-    /* API_CHAT */
-    const struct chat_message *messages;
-    size_t message_count;
-    /* API_COMPLETIONS */
+    /* a chat: an array in the shape of OpenAI's chat API, checked, and never empty */
+    const struct tree *messages;
+    /* plain */
     const struct api_prompt *prompts; /* [prompt_count], all texts or all token ids */
     uint32_t prompt_count;            /* a chat is one */
 
@@ -51,16 +49,19 @@ struct api_request {
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */
     uint32_t stop_token_count;
+    bool one_call;        /* the answer ends with its first call */
+    struct bytes told;    /* for struct api_answer */
+    struct bytes warning; /* one line of visible ASCII for the client; empty: none */
 };
 
 struct api_defaults {
     struct sampling sampling;
     struct bytes model_name; /* as served; "default" is always accepted too */
-    uint64_t tokens_max;     /* a prompt of many more ids is not even read; 0: LIMIT_CONTEXT */
+    uint64_t tokens_max;     /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
 };
 
 /* Everything in *out lies in `arena` (about 12 bytes per byte of body). False: *error says why. */
-bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct bytes body,
+bool api_request_parse(struct arena *arena, const struct dialect *dialect, struct bytes body,
                        const struct api_defaults *defaults, struct api_request *out,
                        struct api_error *error);
 
