@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,6 +31,7 @@
 #include "host/http/http_message.h"
 #include "host/http/listen_socket.h"
 #include "host/http/own_time.h"
+#include "host/http/request_name.h"
 #include "host/process/file_limit.h"
 #include "serving/policy/allow_hosts.h"
 #include "serving/policy/evict_clients.h"
@@ -44,7 +44,6 @@
 #define SLOT_BITS 20
 #define LISTENER_BITS 1
 #define NS_PER_MS ((int64_t)1000000)
-#define REQUEST_ID_BYTES_MAX 128 /* a client's own; longer ones are not kept */
 #define KEY_SCHEME "Bearer "
 #define OUTPUT_STRETCH 16 /* output_bytes_max for a moment; so many times as much at no time */
 
@@ -66,12 +65,11 @@ struct server_connection {
     int64_t stall_ns;  /* the server's lost time when the reader's patience was last renewed */
     enum server_place place;
     uint32_t slot;
-    uint64_t random[2];                        /* fresh for each request */
-    char request_id[REQUEST_ID_BYTES_MAX + 1]; /* the client's own; empty: it gave none */
-    uint64_t exchange; /* names the current request to the gateway; 0: it knows of none */
-    size_t searched;   /* bytes of the head already searched for its end */
-    bool head_started; /* the deadline is the head's, not the idle one */
-    char *head_text;   /* `head` points into it */
+    struct request_name name; /* of the current request */
+    uint64_t exchange;        /* names the current request to the gateway; 0: it knows of none */
+    size_t searched;          /* bytes of the head already searched for its end */
+    bool head_started;        /* the deadline is the head's, not the idle one */
+    char *head_text;          /* `head` points into it */
     struct http_head head;
     struct http_chunks chunks;
     char *body;
@@ -202,8 +200,7 @@ static void close_connection(struct server_connection *connection) {
 static void start_next_request(struct server_connection *connection) {
     connection->admission = ADMISSION_NO_BODY;
     connection->body_left = false;
-    connection->request_id[0] = '\0';
-    check(getrandom(connection->random, sizeof connection->random, 0) == sizeof connection->random);
+    request_name_draw(&connection->name);
     enter(connection, PLACE_HEAD);
     connection->head = (struct http_head){0};
     connection->searched = 0;
@@ -232,24 +229,6 @@ static void finish_flush(struct server_connection *connection) {
 
 /* ---- writing ---- */
 
-/* Of the client's own id for its request, if that may stand in an answer's header. */
-static void keep_request_id(struct server_connection *connection, struct bytes id) {
-    if (id.count > REQUEST_ID_BYTES_MAX) return;
-    for (size_t i = 0; i < id.count; i++)
-        if (id.data[i] <= ' ' || id.data[i] > '~') return;
-    if (id.count) memcpy(connection->request_id, id.data, id.count);
-    connection->request_id[id.count] = '\0';
-}
-
-/* What a client that gives no id of its own reads is the one that its answer has. */
-static void write_request_id(const struct server_connection *connection, struct evbuffer *out) {
-    if (connection->request_id[0])
-        evbuffer_add_printf(out, "X-Request-Id: %s\r\n", connection->request_id);
-    else
-        evbuffer_add_printf(out, "X-Request-Id: %016" PRIx64 "%016" PRIx64 "\r\n",
-                            connection->random[0], connection->random[1]);
-}
-
 static struct evbuffer *begin_answer(struct server_connection *connection, uint32_t status) {
     struct evbuffer *out = bufferevent_get_output(connection->stream);
     struct http_server *server = connection->server;
@@ -260,7 +239,7 @@ static struct evbuffer *begin_answer(struct server_connection *connection, uint3
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
     evbuffer_add_printf(out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
                         http_message_phrase(status), date);
-    write_request_id(connection, out);
+    evbuffer_add_printf(out, "X-Request-Id: %s\r\n", connection->name.text);
     if (!connection->keep_alive || server->draining)
         evbuffer_add_printf(out, "Connection: close\r\n");
     else if (connection->head.minor_version == 0)
@@ -389,7 +368,7 @@ static struct record_client_request *make_request(struct server_connection *conn
                   : head->verb == HTTP_VERB_POST                              ? HTTP_POST
                                                                               : HTTP_OTHER,
         .path_bytes = (uint32_t)head->path.count,
-        .random = {connection->random[0], connection->random[1]},
+        .random = {connection->name.random[0], connection->name.random[1]},
         .authorization_bytes = (uint32_t)(scheme_bytes + key.count),
         .body_bytes = (uint32_t)connection->body_bytes,
         .wants_receipt = head->wants_receipt,
@@ -583,7 +562,7 @@ static bool read_head(struct server_connection *connection) {
     evbuffer_remove(in, connection->head_text, bytes);
     struct http_refusal refusal =
         http_message_read_head((struct bytes){connection->head_text, bytes}, &connection->head);
-    if (!refusal.status) keep_request_id(connection, connection->head.request_id);
+    if (!refusal.status) request_name_take(&connection->name, connection->head.request_id);
     if (!refusal.status) refusal = judge_head(server, &connection->head);
     if (refusal.status) {
         refuse(connection, refusal.status, refusal.message);
