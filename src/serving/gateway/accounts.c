@@ -116,6 +116,16 @@ struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t acc
 
 /* ---- what they use ---- */
 
+uint32_t accounts_most(const struct accounts *accounts, uint32_t account) {
+    return account == ACCOUNT_NONE ? 0 : accounts->slots[account].is.requests_max;
+}
+
+uint32_t accounts_left(const struct accounts *accounts, uint32_t account) {
+    uint32_t most = accounts_most(accounts, account);
+    uint32_t held = most ? accounts->slots[account].held : 0;
+    return held < most ? most - held : 0; /* the file may have been read again */
+}
+
 bool accounts_hold(struct accounts *accounts, uint32_t account, uint32_t count) {
     if (account == ACCOUNT_NONE) return true;
     struct account_state *slot = &accounts->slots[account];

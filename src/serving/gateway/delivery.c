@@ -91,12 +91,26 @@ static void begin(struct gateway *gateway, struct request *leader) {
 
 static void write_keep_alive(struct json_writer *writer, const void *context) {
     const struct request *request = context;
-    json_writer_bytes(writer, request->asked.answer.dialect->keep_alive);
+    bool stream = request->asked.stream;
+    json_writer_bytes(writer,
+                      stream ? request->asked.answer.dialect->keep_alive : BYTES_LITERAL("\n"));
+}
+
+/* Once its head has gone out, an error has no status any more, and a receipt no header. */
+static bool may_begin(const struct gateway *gateway, const struct request *leader) {
+    if (leader->asked.stream) return true;
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request_placing *placing = &leader->choices[i]->placing;
+        if (placing->losses || placing->retries || placing->refusals) return false;
+    }
+    return fleet_serves(&gateway->fleet) && !gateway->draining && !leader->owed.failed &&
+           !leader->asked.wants_receipt;
 }
 
 enum status delivery_keep_alive(struct gateway *gateway, struct request *leader) {
-    size_t room = sizeof(struct record_stream_begin) + sizeof(struct record_stream_data) + 64 +
+    size_t room = REPLY_BEGIN_BYTES + sizeof(struct record_stream_data) + 64 +
                   leader->asked.answer.dialect->keep_alive.count;
+    if (!leader->owed.begun && !may_begin(gateway, leader)) return STATUS_OK;
     if (!gateway_can_put(gateway, room)) return STATUS_FULL;
     begin(gateway, leader);
     enum status status = reply_data(gateway, leader, write_keep_alive, leader);
@@ -139,7 +153,7 @@ size_t delivery_frame_bytes(const struct request *request) {
 
 size_t delivery_start_bytes_max(const struct request *request) {
     if (request->owed.spoken) return 0;
-    return sizeof(struct record_stream_begin) + 16 + 2 * delivery_frame_bytes(request) +
+    return REPLY_BEGIN_BYTES + 2 * delivery_frame_bytes(request) +
            request->answered.text.escaped_count;
 }
 
@@ -153,10 +167,11 @@ bool delivery_has_room(const struct gateway *gateway, const struct request *requ
     const struct request_answered *answered = &request->answered;
     const struct api_answer *answer = &request->asked.answer;
     uint32_t times = request->asked.stream ? answer->dialect->repeats : 1;
+    uint32_t choices = request->leader->choice_count;
     size_t bytes = answered->text.escaped_count + answered->calls.escaped_count +
                    answered->calls.count * DIALECT_CALL_BYTES + answered->tokens_json_bytes + more;
     size_t frame = answer->dialect->tells * answer->told.count;
-    return times * bytes + frame <= reply_text_bytes_max(gateway) / request->leader->choice_count;
+    return times * bytes + frame <= reply_text_bytes_max(gateway, choices) / choices;
 }
 
 size_t delivery_repeat_bytes_max(const struct request *request) {
