@@ -76,6 +76,7 @@ enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
                      CAUSE_NO_MEMORY,     /* there is no room to keep what is told of its prompt */
                      CAUSE_OTHER_FAILED,  /* another choice has no answer, so there is none */
                      CAUSE_NO_UNIT,       /* none could take it for too long */
+                     CAUSE_QUEUED_LONG,   /* it has waited too long to begin */
                      CAUSE_DRAINING       /* the server ends */
 };
 
