@@ -46,7 +46,7 @@ void delivery_add(void *context, enum token_stream_part part, struct bytes more)
 }
 
 struct delivery_text delivery_flush(struct gateway *gateway, struct request *request) {
-    struct delivery_text text = delivery_open(gateway, request, 3 * TOKEN_STREAM_HELD_MAX);
+    struct delivery_text text = delivery_open(gateway, request, TOKEN_STREAM_HELD_MAX);
     if (gateway->options.tokenizer && !request->answered.flushed)
         token_stream_finish(&request->answered.words, delivery_add, &text);
     return text;

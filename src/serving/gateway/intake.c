@@ -338,7 +338,7 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
     if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
     request->asked.mode = rendering.stream;
     token_stream_open(&request->answered.words, gateway->options.tokenizer, request->asked.stops,
-                      request->asked.mode);
+                      request->asked.mode, NULL);
     struct plain_text plain = {rendering.contents,
                                rendering.contents ? rendering.content_count : 0};
     struct bytes text = {rendering.text ? rendering.text : "", rendering.count};
@@ -383,7 +383,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
     const struct gateway_options *options = &gateway->options;
     if (options->tokenizer)
         token_stream_open(&head->answered.words, options->tokenizer, head->asked.stops,
-                          head->asked.mode);
+                          head->asked.mode, NULL);
     if (echo) {
         enum status status = echo_prompt(gateway, head, prompt, error);
         if (status) return status;
@@ -556,7 +556,8 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     int64_t now_ns = call->now_ns;
     struct bytes body = {client_request_body(record), record->body_bytes};
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
-                                    .model_name = gateway->model_name,
+                                    .models = gateway->models.names,
+                                    .model_count = gateway->models.count,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet)};
     struct reply_notes notes = {.account = account};
     struct api_request parsed;

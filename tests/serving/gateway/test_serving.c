@@ -168,7 +168,7 @@ static void expect(const struct world *world, const struct asked *request, uint3
     if (request->stop)
         assert_int_equal(stop_strings_add(&stops, bytes_of(request->stop), &error), 0);
     token_stream_open(&stream, world->tokenizer, request->stop ? &stops : NULL,
-                      request->chat ? TOKEN_STREAM_IN_REASONING : TOKEN_STREAM_PLAIN);
+                      request->chat ? TOKEN_STREAM_IN_REASONING : TOKEN_STREAM_PLAIN, NULL);
     uint32_t position = 0;
     bool ends = false;
     while (!ends && position < request->max_tokens && !request->prompt_only) {

@@ -3,7 +3,7 @@
 
 #include "base/number.h"
 #include "base/tree_extent.h"
-#include "serving/gateway/api/api_field.h"
+#include "serving/gateway/api/api_body.h"
 #include "serving/gateway/api/dialect.h"
 
 /* Parsing takes time by the part. */
@@ -46,8 +46,8 @@ bool api_request_parse(struct arena *arena, const struct dialect *dialect, struc
                              "The request body must be a JSON object, found %s.",
                              tree_kind_name(tree_kind(reader.root)));
     struct api_request request = {
-        .sampling = defaults->sampling, .prompt_count = 1, .choice_count = 1};
-    if (!api_field_read_all(&reader, &request) || !dialect->read(&reader, &request)) return false;
+        .sampling = defaults->sampling, .prompt_count = 1, .choice_count = 1, .opens_turn = true};
+    if (!api_body_read(&reader, &request) || !dialect->read(&reader, &request)) return false;
     *out = request;
     return true;
 }
