@@ -26,6 +26,10 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
       intake_ask, &chat_dialect)                                                                   \
     X(COMPLETIONS, "/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "completions",     \
       intake_ask, &completion_dialect)                                                             \
+    X(TOKENIZE, "/tokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "tokenize",              \
+      tokenize_ask, &completion_dialect)                                                           \
+    X(DETOKENIZE, "/detokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "detokenize",        \
+      tokenize_back, &completion_dialect)                                                          \
     X(MODELS, "/models", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "models", service_models,     \
       NULL)                                                                                        \
     X(HEALTH, "/health", HTTP_GET, ENDPOINT_PUBLIC | ENDPOINT_ADMIN, ASKERS_ALL, "health",         \

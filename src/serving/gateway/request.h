@@ -106,6 +106,7 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     bool stream, wants_receipt;
     bool one_call;    /* the answer ends with its first call */
     bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
+    bool tokens_only; /* its tokens are the answer: no unit is asked */
     bool has_bos;     /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct sampling sampling;
