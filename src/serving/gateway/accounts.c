@@ -99,18 +99,24 @@ uint32_t accounts_find(const struct accounts *accounts, struct bytes authorizati
     return key.count ? found : ACCOUNT_NONE;
 }
 
-struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t account,
-                                   struct bytes cache_salt) {
-    static const char domain[] = "fathom cache salt";
-    struct tenant_salt tenant = {{0}};
+/* `what` empty: not at all. */
+static void narrow(struct tenant_salt *tenant, struct bytes domain, struct bytes what) {
     struct sha256 hash;
-    if (account != ACCOUNT_NONE) tenant = accounts->slots[account].is.tenant;
-    if (cache_salt.count == 0) return tenant;
+    if (what.count == 0) return;
     sha256_init(&hash);
-    sha256_update(&hash, domain, sizeof domain);
-    sha256_update(&hash, tenant.bytes, sizeof tenant.bytes);
-    sha256_update(&hash, cache_salt.data, cache_salt.count);
-    sha256_final(&hash, tenant.bytes);
+    sha256_update(&hash, domain.data, domain.count);
+    sha256_update(&hash, tenant->bytes, sizeof tenant->bytes);
+    sha256_update(&hash, what.data, what.count);
+    sha256_final(&hash, tenant->bytes);
+}
+
+struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t account,
+                                   struct bytes user_id, struct bytes cache_salt) {
+    static const char user_domain[] = "fathom user id", salt_domain[] = "fathom cache salt";
+    struct tenant_salt tenant = {{0}};
+    if (account != ACCOUNT_NONE) tenant = accounts->slots[account].is.tenant;
+    narrow(&tenant, (struct bytes){user_domain, sizeof user_domain}, user_id);
+    narrow(&tenant, (struct bytes){salt_domain, sizeof salt_domain}, cache_salt);
     return tenant;
 }
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "serving/gateway/dispatch.h"
+#include "serving/gateway/middle.h"
 #include "serving/gateway/reply.h"
 #include "serving/gateway/tokenize.h"
 
@@ -51,36 +52,36 @@ static struct prompt_name name_prompt(const struct request *head) {
 static enum status refuse_length(const struct gateway *gateway, const struct request *head,
                                  const char *about, uint64_t prompt_count,
                                  struct api_error *error) {
-    const struct request_asked *asked = &head->asked;
-    uint64_t most = fleet_tokens_max(&gateway->fleet), wanted = asked->new_tokens_max;
-    uint64_t least = wanted ? wanted : 1, total = prompt_count + least;
+    uint64_t most = fleet_tokens_max(&gateway->fleet), total = prompt_count + 1;
     const char *what = most < gateway->fleet.largest.context_tokens
                            ? "This server's KV memory holds"
                            : "This model's context has";
     struct prompt_name name = name_prompt(head);
     api_error_set(error, 400, name.param, "context_length_exceeded",
                   "%s%s at most %llu tokens. The request has %s%llu tokens: %s%llu in the prompt "
-                  "and %llu for the answer. Shorten the prompt or ask for fewer tokens.",
+                  "and at least 1 for the answer. Shorten the prompt.",
                   name.prefix, what, (unsigned long long)most, about, (unsigned long long)total,
-                  about, (unsigned long long)prompt_count, (unsigned long long)least);
+                  about, (unsigned long long)prompt_count);
     return STATUS_INVALID;
 }
 
-/* Settles the length of the answer, or refuses: nothing that can never run reaches the unit. */
+/* Settles the length of the answer: what was asked for, as far as there is room behind the prompt.
+ * Or refuses: nothing that can never run reaches the unit. */
 static enum status fit(const struct gateway *gateway, struct request *head,
                        struct api_error *error) {
     struct request_asked *asked = &head->asked;
     uint64_t most = fleet_room_tokens(gateway->fleet.largest), wanted = asked->new_tokens_max;
-    uint64_t prompt_count = asked->prompt_tokens, least = wanted ? wanted : 1;
+    uint64_t prompt_count = asked->prompt_tokens;
     if (prompt_count == 0) {
         struct prompt_name name = name_prompt(head);
         api_error_set(error, 400, name.param, "invalid_value", "%sThe prompt has no tokens.",
                       name.prefix);
         return STATUS_INVALID;
     }
-    if (prompt_count + least > most) return refuse_length(gateway, head, "", prompt_count, error);
+    if (prompt_count + 1 > most) return refuse_length(gateway, head, "", prompt_count, error);
     uint64_t left = most - prompt_count, usual = gateway->options.new_tokens_default;
-    if (!wanted) wanted = usual && usual < left ? usual : left;
+    if (!wanted) wanted = usual;
+    if (!wanted || wanted > left) wanted = left;
     asked->new_tokens_max = (uint32_t)wanted;
     if (asked->sampling.min_tokens <= wanted) return STATUS_OK;
     api_error_set(error, 422, "min_tokens", "out_of_range",
@@ -92,10 +93,8 @@ static enum status fit(const struct gateway *gateway, struct request *head,
 /* A text that can never run is refused before anybody tokenizes it. */
 static enum status fit_text(const struct gateway *gateway, const struct request *head,
                             size_t tokens_min, struct api_error *error) {
-    const struct request_asked *asked = &head->asked;
-    uint64_t prompt_min = tokens_min + (asked->has_bos ? 1 : 0);
-    uint64_t least = asked->new_tokens_max ? asked->new_tokens_max : 1;
-    if (prompt_min + least <= fleet_tokens_max(&gateway->fleet)) return STATUS_OK;
+    uint64_t prompt_min = tokens_min + (head->asked.has_bos ? 1 : 0);
+    if (prompt_min + 1 <= fleet_tokens_max(&gateway->fleet)) return STATUS_OK;
     return refuse_length(gateway, head, "at least ", prompt_min, error);
 }
 
@@ -379,18 +378,32 @@ static enum status echo_prompt(struct gateway *gateway, struct request *head,
     return STATUS_OK;
 }
 
-/* `here`: as take_text's. */
+/* What is tokenized of a prompt's text. */
+static enum status lay_out(struct gateway *gateway, struct bytes prompt, struct bytes suffix,
+                           struct middle *out, struct api_error *error) {
+    /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
+    *out = (struct middle){prompt, plain_text_nowhere};
+    if (suffix.count == 0) return STATUS_OK;
+    enum status status =
+        middle_write(gateway->options.tokenizer, prompt, suffix, &gateway->scratch, out);
+    if (status == STATUS_UNSUPPORTED)
+        return refuse(error, 400, "suffix", "unsupported_parameter",
+                      "'suffix': this model has no tokens for filling in a middle.");
+    return status ? refuse_memory(error) : STATUS_OK;
+}
+
+/* *here_bytes: of texts that are tokenized here and now, with this one if it is short enough. */
 static enum status take_prompt(struct gateway *gateway, struct request *head,
-                               const struct api_request *parsed, const struct api_prompt *prompt,
-                               bool here, struct api_error *error) {
+                               const struct api_prompt *prompt, const struct api_request *parsed,
+                               size_t *here_bytes, struct api_error *error) {
     const struct gateway_options *options = &gateway->options;
+    enum status status = STATUS_OK;
+    struct middle laid_out;
     if (options->tokenizer)
         token_stream_open(&head->answered.words, options->tokenizer, head->asked.stops,
                           head->asked.mode, NULL);
-    if (parsed->echo) {
-        enum status status = echo_prompt(gateway, head, prompt, error);
-        if (status) return status;
-    }
+    if (parsed->echo) status = echo_prompt(gateway, head, prompt, error);
+    if (status) return status;
     if (prompt->tokens)
         return keep_prompt(gateway, head, prompt->tokens, prompt->token_count, error);
     if (!options->tokenizer)
@@ -398,26 +411,26 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
             error, 400, "prompt", "no_tokenizer",
             "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
     head->asked.has_bos = options->prepend_bos && !parsed->without_bos;
-    /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
-    return take_text(gateway, head, prompt->text, plain_text_nowhere, here, error);
+    status = lay_out(gateway, prompt->text, parsed->suffix, &laid_out, error);
+    if (status) return status;
+    bool here = *here_bytes + laid_out.text.count <= options->inline_text_bytes;
+    if (here) *here_bytes += laid_out.text.count;
+    return take_text(gateway, head, laid_out.text, laid_out.plain, here, error);
 }
 
 /* Each prompt is asked about as if it came alone; only a seed that nobody gave differs. */
 static enum status take_prompts(struct gateway *gateway, struct request *leader,
                                 const struct api_request *parsed, struct api_error *error) {
     enum status status = STATUS_OK;
-    size_t here_bytes = 0; /* of texts that are tokenized here and now */
+    size_t here_bytes = 0;
     for (uint32_t i = 1; i < leader->prompt_count; i++) {
         struct request_asked *asked = &request_head(leader, i)->asked;
         *asked = leader->asked;
         if (!parsed->has_seed) asked->sampling.seed += i * SEED_STRIDE;
     }
-    for (uint32_t i = 0; i < leader->prompt_count && !status; i++) {
-        const struct api_prompt *prompt = &parsed->prompts[i];
-        bool here = here_bytes + prompt->text.count <= gateway->options.inline_text_bytes;
-        if (here) here_bytes += prompt->text.count;
-        status = take_prompt(gateway, request_head(leader, i), parsed, prompt, here, error);
-    }
+    for (uint32_t i = 0; i < leader->prompt_count && !status; i++)
+        status = take_prompt(gateway, request_head(leader, i), &parsed->prompts[i], parsed,
+                             &here_bytes, error);
     return status;
 }
 
@@ -558,7 +571,8 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     struct request *request = claim(gateway, record, call->account, parsed, &error);
     if (!request) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
     request->asked.endpoint = call->endpoint;
-    request->asked.tenant = accounts_tenant(&gateway->accounts, call->account, parsed->cache_salt);
+    request->asked.tenant =
+        accounts_tenant(&gateway->accounts, call->account, parsed->user_id, parsed->cache_salt);
     request->times.arrived_ns = call->now_ns;
     request_keep_alive(gateway, request, call->now_ns + gateway->options.keep_alive_ns);
     uint32_t mark = gateway->outbox.used;

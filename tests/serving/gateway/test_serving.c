@@ -116,7 +116,7 @@ static void ask_good(struct world *world) {
 
 static void ask_bad(struct world *world) {
     static const char *const bodies[] = {"{", "{\"prompt\":[99999]}", "{\"prompt\":\"\"}",
-                                         "{\"prompt\":[1],\"max_tokens\":99999}", "{\"prompt\":4}"};
+                                         "{\"prompt\":[1],\"max_tokens\":0}", "{\"prompt\":4}"};
     static const char *const paths[] = {"/v1/completions", "/chat/completions", "/v1/models/x"};
     uint32_t client = world_post(world, paths[below(3)], bodies[below(5)]);
     asked[client] = (struct asked){0};
