@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/gateway/tokenize.h"
+#include "serving/gateway/prompt_tokens.h"
 
 #include "base/check.h"
 #include "serving/gateway/api/api_reader.h"
@@ -41,7 +41,7 @@ static bool read_text(struct api_reader *reader, struct api_prompt *prompt,
     return true;
 }
 
-enum status tokenize_ask(struct gateway *gateway, const struct endpoint_call *call) {
+enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_call *call) {
     struct api_error error;
     struct api_defaults defaults = {.models = gateway->models.names,
                                     .model_count = gateway->models.count};
@@ -79,8 +79,8 @@ static enum status refuse_size(struct api_error *error, const char *param) {
     return STATUS_INVALID;
 }
 
-enum status tokenize_tell(struct gateway *gateway, struct request *leader,
-                          struct api_error *error) {
+enum status prompt_tokens_tell(struct gateway *gateway, struct request *leader,
+                               struct api_error *error) {
     const struct request_asked *asked = &leader->asked;
     if ((size_t)asked->prompt_tokens * TOKEN_JSON_BYTES > reply_text_bytes_max(gateway, 1))
         return refuse_size(error, "prompt");
@@ -142,7 +142,7 @@ static void write_text(struct json_writer *writer, const void *context) {
     json_writer_text(writer, "}");
 }
 
-enum status tokenize_back(struct gateway *gateway, const struct endpoint_call *call) {
+enum status prompt_tokens_text(struct gateway *gateway, const struct endpoint_call *call) {
     struct api_error error;
     struct api_defaults defaults = {.models = gateway->models.names,
                                     .model_count = gateway->models.count,
