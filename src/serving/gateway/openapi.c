@@ -80,7 +80,11 @@ static void write_path(struct json_writer *writer, const struct endpoint *endpoi
     if (model)
         json_writer_text(writer, "\"parameters\":[{\"name\":\"model\",\"in\":\"path\",\"required\":"
                                  "true,\"schema\":{\"type\":\"string\"}}],");
-    if (endpoint->dialect) write_fields(writer, endpoint->dialect);
+    if (endpoint->dialect)
+        write_fields(writer, endpoint->dialect);
+    else if (endpoint->method == HTTP_POST)
+        json_writer_text(writer, "\"requestBody\":{\"required\":true,\"content\":"
+                                 "{\"application/json\":{\"schema\":{\"type\":\"object\"}}}},");
     write_answers(writer, endpoint);
     json_writer_text(writer, "}}");
 }
