@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define TEXT_BYTES ((size_t)1 << 16)
 #define FIRST_ADDED 300
 
-static const char *const added[] = {
+static const char *const added_texts[] = {
     "<｜begin▁of▁sentence｜>",
     "<｜end▁of▁sentence｜>",
     "<｜User｜>",
@@ -60,9 +60,9 @@ static void prepare(void) {
 #define PUT(...) count += (size_t)snprintf(json + count, sizeof json - count, __VA_ARGS__)
     PUT("{\"decoder\":{\"type\":\"ByteLevel\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
         "\"add_prefix_space\":false},\"added_tokens\":[");
-    for (unsigned i = 0; i < ARRAY_COUNT(added); i++)
+    for (unsigned i = 0; i < ARRAY_COUNT(added_texts); i++)
         PUT("%s{\"id\":%u,\"content\":\"%s\",\"normalized\":%s}", i ? "," : "", FIRST_ADDED + i,
-            added[i], i % 2 ? "true" : "false");
+            added_texts[i], i % 2 ? "true" : "false");
     PUT("],\"model\":{\"type\":\"BPE\",\"merges\":[\"< |\",\"a b\"],\"vocab\":{");
     for (unsigned byte = 0, next = 256; byte < 256; byte++) {
         bool itself = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);

@@ -44,9 +44,15 @@ static void walk_request(const struct dialect *dialect, const struct api_request
     check(request->warning.count <= API_WARNING_BYTES_MAX);
     for (size_t i = 0; i < request->warning.count; i++)
         check(request->warning.data[i] >= ' ' && request->warning.data[i] < 0x7F);
-    walk(request->prompt_text);
-    for (size_t i = 0; i < request->prompt_token_count; i++)
-        check(request->prompt_tokens[i] < LIMIT_VOCAB);
+    check(request->prompt_count >= 1 && request->choice_count >= 1);
+    check(request->prompt_count * request->choice_count <= LIMIT_ANSWERS);
+    for (uint32_t i = 0; request->prompts && i < request->prompt_count; i++) {
+        const struct api_prompt *prompt = &request->prompts[i];
+        check(!prompt->tokens == !request->prompts[0].tokens);
+        walk(prompt->text);
+        for (size_t t = 0; t < prompt->token_count; t++)
+            check(prompt->tokens[t] < LIMIT_VOCAB);
+    }
     check(request->sampling.temperature >= 0 && request->sampling.temperature <= 2);
     check(request->sampling.top_p >= 0 && request->sampling.top_p <= 1);
     const struct sampling *sampling = &request->sampling;
@@ -56,6 +62,12 @@ static void walk_request(const struct dialect *dialect, const struct api_request
     check(sampling->repetition_penalty >= 0 && sampling->repetition_penalty <= 10);
     check(sampling->top_logprobs <= LIMIT_TOP_LOGPROBS && (sampling->flags & ~SAMPLING_FLAGS) == 0);
     check(request->choice_count >= 1 && request->choice_count <= LIMIT_CHOICES);
+    check(!request->tools || (request->messages && tree_count(request->tools) > 0 &&
+                              tree_count(request->tools) <= LIMIT_TOOLS));
+    check(request->thinking <= CHAT_THINKING_ON && !(request->continues && request->opens_turn));
+    check(request->user_id.count <= LIMIT_USER_ID);
+    walk(request->effort);
+    walk(request->suffix);
     check(request->bias_count <= LIMIT_LOGIT_BIASES &&
           request->stop_token_count <= LIMIT_STOP_TOKENS);
     for (uint32_t i = 0; i < request->bias_count; i++)
@@ -115,8 +127,12 @@ static void check_extent(struct bytes body) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char memory[1 << 20];
+    static const struct api_model models[] = {{{"m", 1}, CHAT_THINKING_DEFAULT}};
     static const struct api_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1},
-                                                 .model_name = {"m", 1}};
+                                                 .models = models,
+                                                 .model_count = ARRAY_COUNT(models),
+                                                 .thought = CHAT_THOUGHT_SWITCHED,
+                                                 .prints_tools = true};
     if (size == 0) return 0;
     /* A copy of its own size, so that a read past its end is seen. */
     char *copy = malloc(size);
