@@ -27,6 +27,8 @@
 /* Named for the first model that shipped it. */
 enum chat_form { CHAT_FORM_V3, CHAT_FORM_V3_0324, CHAT_FORM_V3_1, CHAT_FORM_V2, CHAT_FORM_COUNT };
 
+enum chat_thinking { CHAT_THINKING_DEFAULT, CHAT_THINKING_OFF, CHAT_THINKING_ON };
+
 struct chat_template {
     bool present;        /* false: tokenizer_config.json has no template; only plain prompts work */
     bool joins_systems;  /* V3: false: the last system message counts */

@@ -13,6 +13,7 @@
 #include "base/tree.h"
 #include "contract/sampling.h"
 #include "serving/gateway/api/api_error.h"
+#include "serving/text/chat_template.h"
 #include "serving/text/token_stream.h"
 
 struct dialect;
@@ -22,6 +23,11 @@ struct dialect;
 struct api_request {
     /* a chat: an array in the shape of OpenAI's chat API, checked, and never empty */
     const struct tree *messages;
+    const struct tree *tools; /* likewise; NULL: none, or the model is not to know of them */
+    enum chat_thinking thinking;
+    struct bytes effort; /* empty: not given */
+    bool continues;      /* the last message is an assistant's, which goes on */
+    bool count_only;     /* the client asks how many tokens the prompt has, and for no answer */
     /* plain: text, or token ids */
     bool prompt_is_tokens;
     struct bytes prompt_text;
@@ -45,6 +51,9 @@ struct api_request {
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */
     uint32_t stop_token_count;
+    bool one_call;        /* the answer ends with its first call */
+    struct bytes user_id; /* isolates the cache, as cache_salt does; empty: none */
+    struct bytes told;    /* for struct api_answer */
     struct bytes warning; /* one line of visible ASCII for the client; empty: none */
 };
 
