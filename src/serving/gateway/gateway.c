@@ -205,8 +205,7 @@ static enum status receive_client_request(struct gateway *gateway,
                                           const struct record_client_request *record,
                                           int64_t now_ns) {
     static enum status (*const functions[])(struct gateway *, const struct endpoint_call *) = {
-#define ENDPOINT_ENTRY(number, path, method, listeners, askers, name, function, dialect)           \
-    function,
+#define ENDPOINT_ENTRY(number, path, method, listeners, askers, name, function, dialect) function,
         ENDPOINTS(ENDPOINT_ENTRY)
 #undef ENDPOINT_ENTRY
     };

@@ -37,8 +37,7 @@ static enum status refuse_length(const struct gateway *gateway, const struct req
     const char *what = most < gateway->fleet.largest.context_tokens
                            ? "This server's KV memory holds"
                            : "This model's context has";
-    api_error_set(error, 400, asked->answer.dialect->prompt_field,
-                  "context_length_exceeded",
+    api_error_set(error, 400, asked->answer.dialect->prompt_field, "context_length_exceeded",
                   "%s at most %llu tokens. The request has %s%llu tokens: %s%llu in the prompt and "
                   "%llu for the answer. Shorten the prompt or ask for fewer tokens.",
                   what, (unsigned long long)most, about, (unsigned long long)total, about,
@@ -391,10 +390,12 @@ static enum status fill(struct gateway *gateway, struct request *request,
         .id = request->id,
         .created = record->unix_time,
         .model = gateway->model_name,
+        .told = arena_copy(&request->arena, parsed->told),
     };
+    asked->one_call = parsed->one_call;
     asked->mode = TOKEN_STREAM_PLAIN;
     asked->warning = arena_copy(&request->arena, parsed->warning);
-    if (!asked->warning.data) return refuse_memory(error);
+    if (!asked->warning.data || !asked->answer.told.data) return refuse_memory(error);
     if (!parsed->stops) return STATUS_OK;
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "stop", "unsupported_parameter",
@@ -460,9 +461,8 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     struct api_error error;
     arena_clear(&gateway->scratch);
     enum status status = ready(gateway, body.count, &error);
-    if (!status &&
-        !api_request_parse(&gateway->scratch, endpoint_dialect(call->endpoint), body, &defaults,
-                           &parsed, &error))
+    if (!status && !api_request_parse(&gateway->scratch, endpoint_dialect(call->endpoint), body,
+                                      &defaults, &parsed, &error))
         status = STATUS_INVALID;
     if (status) return reply_error(gateway, record->connection, call->endpoint, &error);
 

@@ -66,6 +66,7 @@ enum request_state {
 enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
                      CAUSE_NONE,
                      CAUSE_STOP_STRING,
+                     CAUSE_ONE_CALL, /* one call has been made, and no more are wanted */
                      CAUSE_CLIENT_GONE,
                      CAUSE_TOO_LONG,      /* the answer outgrew its memory */
                      CAUSE_ECHO_TOO_LONG, /* what is told of its prompt would outgrow it */
@@ -97,6 +98,7 @@ struct request_asked {        /* by the client; the same for all choices but for
     enum endpoint_number endpoint;
     struct bytes warning; /* for its client, one line, in the leader's arena; empty: none */
     bool stream, wants_receipt;
+    bool one_call;    /* the answer ends with its first call */
     bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
     bool has_bos;     /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
@@ -128,12 +130,12 @@ struct request_answered { /* what has come of the answer */
     uint32_t last_token;
     uint32_t scored_count; /* leading tokens of the prompt whose log probabilities are told */
     struct token_stream words;
-    bool flushed;             /* token_stream_finish has been called */
-    struct answer_text text;  /* in a stream: what is echoed, or all if its dialect repeats it */
-    struct answer_calls calls; /* as text */
-    struct token_list echoed; /* not in a stream: the prompt's, [scored_count] */
-    struct token_list tokens; /* all of the answer, unless memory ran out */
-    size_t tokens_json_bytes; /* they need at most so many in the answer */
+    bool flushed;              /* token_stream_finish has been called */
+    struct answer_text text;   /* in a stream: what is echoed, or all if its dialect repeats it */
+    struct answer_calls calls; /* in a stream: without arguments, unless its dialect repeats them */
+    struct token_list echoed;  /* not in a stream: the prompt's, [scored_count] */
+    struct token_list tokens;  /* all of the answer, unless memory ran out */
+    size_t tokens_json_bytes;  /* they need at most so many in the answer */
     struct receipt receipt;
 };
 
@@ -142,7 +144,7 @@ struct request_owed { /* what its client was told, and is still to be told */
     bool begun;  /* leader: STREAM_BEGIN has gone out */
     bool gone;   /* leader: the client has closed the connection and is told nothing more */
     bool spoken; /* the choice's first event (role, echo) has gone out */
-    struct dialect_place place; /* what its events have told so far */
+    struct dialect_place place;   /* what its events have told so far */
     const struct request *failed; /* leader: a choice without an answer, so there is none; NULL */
     uint8_t cause;                /* enum request_cause */
     uint8_t reason;               /* enum finish_reason, in ANSWERED, ENDING and DONE */

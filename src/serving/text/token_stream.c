@@ -48,7 +48,8 @@ enum status stop_strings_add(struct stop_strings *stops, struct bytes text, stru
 }
 
 /* Moves every automaton on by one byte. Returns the length of the longest stop string that ends
- * here; *hold_out is the longest start of one that the text now ends with. */
+ * here, which stopped_by then names; *hold_out is the longest start of one that the text now ends
+ * with. */
 static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *hold_out) {
     uint32_t ended = 0, hold = 0;
     for (uint32_t i = 0; i < stream->stops->count; i++) {
@@ -58,7 +59,10 @@ static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *
             progress = stop->border[progress - 1];
         if (stop->text[progress] == byte) progress++;
         stream->stop_progress[i] = (uint16_t)progress;
-        if (progress == stop->bytes && progress > ended) ended = progress;
+        if (progress == stop->bytes && progress > ended) {
+            ended = progress;
+            stream->stopped_by = i;
+        }
         if (progress > hold) hold = progress;
     }
     *hold_out = hold;

@@ -12,7 +12,7 @@
 
 #include "serving/gateway/endpoint.h"
 
-#define PATH(number, path, method, listeners, askers, name, function) path,
+#define PATH(number, path, method, listeners, askers, name, function, dialect) path,
 static const char *const paths[] = {ENDPOINTS(PATH)};
 
 static void a_path_leads_to_its_endpoint(void **state) {

@@ -4,6 +4,7 @@
 #ifndef SERVING_GATEWAY_API_ANSWER_CALLS_H
 #define SERVING_GATEWAY_API_ANSWER_CALLS_H
 
+#include "contract/ids.h"
 #include "serving/gateway/api/answer_text.h"
 
 struct answer_call {
@@ -19,11 +20,18 @@ struct answer_calls {
     size_t escaped_count; /* bytes of ids, names and arguments, once written inside JSON strings */
 };
 
-/* Copies `id` and `name`. Both functions: false when the arena is out of memory. */
+/* Copies `id` and `name`. False when the arena is out of memory. */
 bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct bytes id,
                       struct bytes name, size_t content_at);
 
-/* Of the last call. */
+#define ANSWER_CALLS_ID_BYTES 64
+
+/* The id of a call to which the model gave none: the prefix and 24 hexadecimal digits, which follow
+ * from the request's id, the choice and the call's index. Terminated. */
+void answer_calls_make_id(const char *prefix, struct request_id request, uint32_t choice,
+                          uint32_t call, char out[ANSWER_CALLS_ID_BYTES]);
+
+/* Of the last call. False when the arena is out of memory; what fitted is kept. */
 bool answer_calls_add_arguments(struct answer_calls *calls, struct arena *arena,
                                 struct bytes piece);
 

@@ -32,6 +32,7 @@ struct api_answer {
     int64_t created; /* unix seconds */
     struct bytes model;
     struct bytes fingerprint;
+    struct bytes told; /* what it repeats of its request: written by the dialect when it read it */
 };
 
 struct api_usage {
@@ -47,7 +48,7 @@ enum api_finish {
     API_FINISH_STOP,        /* the model ended it, or a stop token */
     API_FINISH_STOP_STRING, /* a stop string */
     API_FINISH_LENGTH,
-    API_FINISH_CALLS, /* the model ended it, and calls were made */
+    API_FINISH_CALLS, /* the model ended it, or as many calls were made as may be */
     API_FINISH_CUT    /* the engine failed, or the answer outgrew its memory */
 };
 
@@ -58,6 +59,7 @@ struct api_choice {
     const struct token_list *echoed;  /* of the prompt; NULL unless they are to be told */
     const struct token_list *tokens;  /* empty unless ids or log probabilities are wanted */
     enum api_finish finish;
+    struct bytes stop; /* with STOP_STRING: which one */
 };
 
 struct api_piece { /* of a choice, in a stream */
@@ -65,26 +67,33 @@ struct api_piece { /* of a choice, in a stream */
      * that is told with the CALL */
     enum token_stream_part part;
     struct bytes text;
-    uint32_t call;           /* CALL, ARGUMENTS: its index in the choice */
-    struct bytes call_id;    /* CALL, ARGUMENTS: the model's own, or made */
+    uint32_t call;                   /* CALL, ARGUMENTS: its index in the choice */
+    struct bytes call_id;            /* CALL: the model's own, or made */
     const struct token_list *echoed; /* NULL: none of the prompt's */
     const struct token_list *tokens; /* NULL: none are told */
     uint32_t from, to;               /* of tokens */
 };
 
-enum api_event_kind { API_EVENT_BEGIN, API_EVENT_PIECE, API_EVENT_FINISH, API_EVENT_DONE,
-                      API_EVENT_FAILED };
+enum api_event_kind {
+    API_EVENT_BEGIN,
+    API_EVENT_PIECE,
+    API_EVENT_FINISH,
+    API_EVENT_DONE,
+    API_EVENT_FAILED
+};
 
 struct api_event {
     enum api_event_kind kind;
-    uint32_t choice;                /* its index; 0 with DONE and FAILED */
-    bool in_reasoning;              /* BEGIN: the prompt has opened the reasoning */
-    struct api_piece piece;         /* PIECE */
-    enum api_finish finish;         /* FINISH */
-    const struct api_choice *whole; /* FINISH, DONE (the first): for a dialect that repeats; else NULL */
-    struct api_usage usage;         /* DONE; BEGIN: of the prompt alone */
-    struct bytes receipt;           /* DONE: JSON; empty: none */
-    const struct api_error *error;  /* FAILED */
+    uint32_t choice;        /* its index; 0 with DONE and FAILED */
+    bool in_reasoning;      /* BEGIN: the prompt has opened the reasoning */
+    struct api_piece piece; /* PIECE */
+    enum api_finish finish; /* FINISH, DONE (the first choice's) */
+    struct bytes stop;      /* as finish: with STOP_STRING, which one */
+    const struct api_choice
+        *whole;             /* FINISH, DONE (the first): for a dialect that repeats; else NULL */
+    struct api_usage usage; /* DONE; BEGIN: of the prompt alone */
+    struct bytes receipt;   /* DONE: JSON; empty: none */
+    const struct api_error *error; /* FAILED */
 };
 
 /* What a dialect's printer knows of the events before, of one choice; zeros before the first. */

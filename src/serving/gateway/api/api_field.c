@@ -82,6 +82,7 @@ static const struct api_field fields[] = {
      .words = "{\"include_usage\": true}: a last chunk with 'usage'"},
     /* what changes nothing */
     {"user", BOTH, NEUTRAL, .words = "the client's own name for its user"},
+    {"store", CHAT, REFUSED, .words = "answers are not stored here."},
     {"metadata", BOTH, NEUTRAL, .words = "the client's own notes"},
 };
 
@@ -91,7 +92,8 @@ const struct api_field *api_field_at(size_t index) {
 
 const struct api_field *api_field_find(const struct dialect *dialect, struct bytes name) {
     for (size_t i = 0; i < ARRAY_COUNT(fields); i++)
-        if (fields[i].dialects >> dialect->number & 1 && bytes_equal(name, bytes_of(fields[i].name)))
+        if (fields[i].dialects >> dialect->number & 1 &&
+            bytes_equal(name, bytes_of(fields[i].name)))
             return &fields[i];
     return NULL;
 }

@@ -16,6 +16,8 @@
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
 
+#define DIALECT_CALL_BYTES ((size_t)512)
+
 enum dialect_number { DIALECT_CHAT, DIALECT_COMPLETION, DIALECT_COUNT };
 
 struct dialect {
@@ -25,12 +27,13 @@ struct dialect {
     const char *prompt_field;   /* the field to shorten when the request is too long */
     const char *call_prefix;    /* of the ids that we make for calls */
     struct bytes keep_alive;    /* in a stream, while there is nothing to say */
-    /* One event, or the frame of a whole answer, takes at most so many bytes, but for what is
-     * bounded by its parts: text, arguments and echoed names of calls (six for each byte), tokens,
-     * receipts. */
+    /* One event, or the frame of a whole answer, takes at most so many bytes, but for what counts
+     * apart: text, names, ids and arguments of calls, tokens, receipts, and api_answer.told. A call
+     * in a whole answer takes at most DIALECT_CALL_BYTES beside its texts. */
     size_t frame_bytes;
-    /* How often the events of a stream's end repeat the whole text at most; 0: never, and it is not
-     * kept. */
+    uint32_t tells; /* api_answer.told stands in an event or an answer so often at most */
+    /* A stream's FINISH, and its DONE, repeats the whole answer so often at most; 0: never, and it
+     * is not kept. */
     uint32_t repeats;
 
     /* Reads what the table's rows leave to it, after them, and checks fields against each other. */

@@ -44,8 +44,8 @@ static bool read_prompt(struct api_reader *reader, struct api_request *out) {
                              tree_count(value));
     if (tree_get_string(first, &out->prompt_text)) return true;
     if (tree_kind(first) == TREE_ARRAY) return read_prompt_tokens(reader, first, out);
-    return api_reader_wrong_type(reader, "prompt[0]", "a string, a token id or an array of token ids",
-                                 first);
+    return api_reader_wrong_type(reader, "prompt[0]",
+                                 "a string, a token id or an array of token ids", first);
 }
 
 /* "logprobs" is the number of others. With `echo` the prompt's are told, too. */

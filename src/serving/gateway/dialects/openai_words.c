@@ -9,8 +9,10 @@
 
 const char *openai_words_finish(enum api_finish finish) {
     static const char *const names[] = {
-        [API_FINISH_STOP] = "stop",     [API_FINISH_STOP_STRING] = "stop",
-        [API_FINISH_LENGTH] = "length", [API_FINISH_CALLS] = "tool_calls",
+        [API_FINISH_STOP] = "stop",
+        [API_FINISH_STOP_STRING] = "stop",
+        [API_FINISH_LENGTH] = "length",
+        [API_FINISH_CALLS] = "tool_calls",
         [API_FINISH_CUT] = "insufficient_system_resource",
     };
     check(finish > API_FINISH_NONE && finish <= API_FINISH_CUT);

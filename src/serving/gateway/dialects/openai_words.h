@@ -11,7 +11,7 @@
 #define OPENAI_WORDS_KEEP_ALIVE ": keep-alive\n\n"
 #define OPENAI_WORDS_FRAME_BYTES ((size_t)4 << 10) /* model and fingerprint come escaped */
 
-struct openai_words_form { /* of one API */
+struct openai_words_form {                 /* of one API */
     const char *id_prefix, *whole, *chunk; /* "chatcmpl", and values of "object" */
     void (*write_logprobs)(struct json_writer *writer, const struct tokenizer *tokenizer,
                            const struct token_list *echoed, const struct token_list *tokens,
