@@ -2,6 +2,7 @@
 #include "serving/gateway/endpoint.h"
 
 #include "base/check.h"
+#include "serving/gateway/dialects/anthropic_dialect.h"
 #include "serving/gateway/dialects/chat_dialect.h"
 #include "serving/gateway/dialects/completion_dialect.h"
 

@@ -10,6 +10,9 @@
 #define CHAT (1u << DIALECT_CHAT)
 #define PLAIN (1u << DIALECT_COMPLETION)
 #define BOTH (CHAT | PLAIN)
+#define ANTHROPIC (1u << DIALECT_ANTHROPIC)
+#define RESPONSES (1u << DIALECT_RESPONSES)
+#define WIRES (ANTHROPIC | RESPONSES)
 
 /* Rows: each begins with the field's name and the dialects that have it. */
 #define GOES_TO(member) .offset = offsetof(struct api_request, member)
@@ -84,6 +87,48 @@ static const struct api_field fields[] = {
     {"user", BOTH, NEUTRAL, .words = "the client's own name for its user"},
     {"store", CHAT, REFUSED, .words = "answers are not stored here."},
     {"metadata", BOTH, NEUTRAL, .words = "the client's own notes"},
+    /* what two other dialects share, with each other and with those above */
+    {"model", WIRES, BY(api_values_model, TEXT), .words = "the served name, or 'default'"},
+    {"top_p", WIRES, NUMBER(0, 1, sampling.top_p),
+     .words = "only the likeliest tokens that share so much"},
+    {"top_k", WIRES, INTEGER(0, INT32_MAX, sampling.top_k),
+     .words = "only so many likeliest tokens; 0: all"},
+    {"seed", WIRES, BY(api_values_seed, INTEGER), .low = INT64_MIN, .high = INT64_MAX,
+     .words = "the same seed gives the same answers"},
+    {"cache_salt", WIRES, TEXT(cache_salt),
+     .words = "cached prompts are found only by requests of the same account and salt"},
+    {"return_receipt", WIRES, FLAG(return_receipt), .words = "what the answer took"},
+    {"stream", WIRES, FLAG(stream), .words = "server-sent events"},
+    {"tools", WIRES, OWN(ARRAY), .words = "functions that the model may call"},
+    {"tool_choice", WIRES, OWN(ANY), .words = "whether it may"},
+    {"service_tier", WIRES, NEUTRAL, .words = "there is one tier"},
+    {"context_management", WIRES, OWN(OBJECT), .words = "edits that keep everything, or none"},
+    /* Anthropic's */
+    {"max_tokens", ANTHROPIC, INTEGER(1, INT32_MAX, new_tokens_max),
+     .words = "tokens of the answer; needed"},
+    {"messages", ANTHROPIC, OWN(ARRAY), .words = "the conversation, at least one message"},
+    {"system", ANTHROPIC, OWN(ANY), .words = "what the model is told first"},
+    {"stop_sequences", ANTHROPIC, OWN(ARRAY),
+     .words = "up to 16 strings: the answer ends before the first of them"},
+    {"temperature", ANTHROPIC, NUMBER(0, 1, sampling.temperature),
+     .words = "0: the likeliest token"},
+    {"thinking", ANTHROPIC, OWN(OBJECT), .words = "whether the model thinks first"},
+    {"output_config", ANTHROPIC, OWN(OBJECT), .words = "'effort', for templates that know it"},
+    {"metadata", ANTHROPIC, OWN(OBJECT),
+     .words = "'user_id': cached prompts are found only by requests of the same user"},
+    {"container", ANTHROPIC, REFUSED, .words = "there are no containers here."},
+    {"mcp_servers", ANTHROPIC, REFUSED,
+     .words = "this server calls no others; call them yourself."},
+    {"output_format", ANTHROPIC, REFUSED,
+     .words = "needs constrained output, which this server "
+              "does not have yet."},
+    {"cache_control", ANTHROPIC, NEUTRAL, .words = "all prompts are cached"},
+    {"betas", ANTHROPIC, NEUTRAL, .words = "what is asked for counts"},
+    {"diagnostics", ANTHROPIC, NEUTRAL, .words = "of the client's own prompts"},
+    {"inference_geo", ANTHROPIC, NEUTRAL, .words = "there is one place"},
+    {"speed", ANTHROPIC, NEUTRAL, .words = "there is one speed"},
+    {"user_profile_id", ANTHROPIC, NEUTRAL, .words = "the client's own name for its user"},
+    {"workspace_id", ANTHROPIC, NEUTRAL, .words = "there are no workspaces"},
 };
 
 const struct api_field *api_field_at(size_t index) {

@@ -18,7 +18,13 @@
 
 #define DIALECT_CALL_BYTES ((size_t)512)
 
-enum dialect_number { DIALECT_CHAT, DIALECT_COMPLETION, DIALECT_COUNT };
+enum dialect_number {
+    DIALECT_CHAT,
+    DIALECT_COMPLETION,
+    DIALECT_ANTHROPIC,
+    DIALECT_RESPONSES,
+    DIALECT_COUNT
+};
 
 struct dialect {
     const char *name;           /* for people, and in /openapi.json */

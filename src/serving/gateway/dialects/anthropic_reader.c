@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/api/api_values.h"
 #include "serving/gateway/dialects/chat_builder.h"
 
 #define NEEDS_CONSTRAINTS "needs constrained output, which this server does not have yet."
@@ -349,9 +350,18 @@ static bool read_metadata(struct api_reader *reader, struct api_request *out) {
     return true;
 }
 
+static bool read_stops(struct api_reader *reader, struct api_request *out) {
+    static const char name[] = "stop_sequences";
+    const struct tree *value = api_reader_given(reader->root, name);
+    if (!value) return true;
+    if (tree_kind(value) != TREE_ARRAY)
+        return api_reader_wrong_type(reader, name, "an array of strings", value);
+    return api_values_stops_named(reader, name, value, out);
+}
+
 bool anthropic_reader_read(struct api_reader *reader, struct api_request *out) {
     struct conversation talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
     return read_messages(&talk, out) && read_tools(&talk, out) && read_tool_choice(reader, out) &&
            read_thinking(reader, out) && read_output_config(reader, out) &&
-           read_context_management(reader) && read_metadata(reader, out);
+           read_context_management(reader) && read_metadata(reader, out) && read_stops(reader, out);
 }

@@ -80,17 +80,25 @@ static void write_text(struct blocks *blocks, const char *head, size_t from, siz
     answer_text_write(blocks->choice->text, from, to, true, blocks->writer);
 }
 
-static bool scan(void *context, struct bytes piece) {
-    struct json_scanner *scanner = context;
-    for (size_t i = 0; i < piece.count; i++)
-        if (!json_scanner_next(scanner, piece.data[i])) return false;
+struct scan {
+    struct json_scanner scanner;
+    char first; /* byte that is no space; 0: none yet */
+};
+
+static bool scan_piece(void *context, struct bytes piece) {
+    struct scan *scan = context;
+    for (size_t i = 0; i < piece.count; i++) {
+        char byte = piece.data[i];
+        if (!scan->first && byte > ' ') scan->first = byte;
+        if (!json_scanner_next(&scan->scanner, byte)) return false;
+    }
     return true;
 }
 
 static bool is_object(const struct answer_text *text) {
-    struct json_scanner scanner = {0};
-    return answer_text_walk(text, scan, &scanner) && json_scanner_is_whole(&scanner) &&
-           scanner.is_object;
+    struct scan scan = {.first = 0};
+    return answer_text_walk(text, scan_piece, &scan) && scan.first == '{' &&
+           json_scanner_is_whole(&scan.scanner);
 }
 
 static void write_call(struct blocks *blocks, const struct answer_call *call) {
