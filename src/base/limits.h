@@ -27,6 +27,9 @@
 #define LIMIT_ROW_BIASES (LIMIT_LOGIT_BIASES + 2 * LIMIT_STOP_TOKENS) /* and masked stop tokens */
 #define LIMIT_TOP_LOGPROBS 20      /* alternatives told with each token */
 #define LIMIT_CHOICES 16           /* answers to one request (n) */
+#define LIMIT_TOOLS 128            /* tools of a request */
+#define LIMIT_TOOL_NAME 64         /* bytes */
+#define LIMIT_USER_ID 512          /* bytes */
 #define LIMIT_HISTORY_TOKENS 16384 /* penalties look at so many last tokens of a sequence */
 #define LIMIT_ACCOUNTS 1024        /* that a gateway knows */
 #define LIMIT_ACCOUNT_KEYS 4096    /* of all of them */

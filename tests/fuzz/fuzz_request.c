@@ -115,8 +115,12 @@ static void check_extent(struct bytes body) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char memory[1 << 20];
+    static const struct api_model models[] = {{{"m", 1}, CHAT_THINKING_DEFAULT}};
     static const struct api_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1},
-                                                 .model_name = {"m", 1}};
+                                                 .models = models,
+                                                 .model_count = ARRAY_COUNT(models),
+                                                 .thought = CHAT_THOUGHT_SWITCHED,
+                                                 .prints_tools = true};
     if (size == 0) return 0;
     /* A copy of its own size, so that a read past its end is seen. */
     char *copy = malloc(size);

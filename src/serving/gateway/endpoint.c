@@ -5,6 +5,7 @@
 #include "serving/gateway/dialects/anthropic_dialect.h"
 #include "serving/gateway/dialects/chat_dialect.h"
 #include "serving/gateway/dialects/completion_dialect.h"
+#include "serving/gateway/dialects/responses_dialect.h"
 
 static const struct endpoint endpoints[] = {
 #define ENDPOINT_ROW(number, path, method, listeners, askers, name, function, dialect)             \

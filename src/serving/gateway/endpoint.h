@@ -28,6 +28,8 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
       intake_ask, &completion_dialect)                                                             \
     X(MESSAGES, "/messages", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "messages", intake_ask,  \
       &anthropic_dialect)                                                                          \
+    X(RESPONSES, "/responses", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "responses",           \
+      intake_ask, &responses_dialect)                                                              \
     X(MODELS, "/models", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "models", service_models,     \
       NULL)                                                                                        \
     X(HEALTH, "/health", HTTP_GET, ENDPOINT_PUBLIC | ENDPOINT_ADMIN, ASKERS_ALL, "health",         \

@@ -22,7 +22,6 @@
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
 #define DRAIN_NS_DEFAULT ((int64_t)30000000000)
-#define MODEL_NAME_BYTES_MAX 256
 
 static struct gateway_options with_defaults(const struct gateway_options *given) {
     struct gateway_options options = *given;
@@ -79,15 +78,12 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"unit_silence_ns", (uint64_t)o->unit_silence_ns, 0, INT64_MAX / 2},
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
         {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
-        {"model_name's length", strlen(o->model_name), 1, MODEL_NAME_BYTES_MAX},
         {"version's length", strlen(o->version), 1, 32},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
             return out_of_range(error, ranges[i].name, ranges[i].value, ranges[i].low,
                                 ranges[i].high);
-    if (utf8_valid_prefix(bytes_of(o->model_name)) != strlen(o->model_name))
-        return error_set(error, STATUS_INVALID, "gateway: the model's name is not valid UTF-8");
     return STATUS_OK;
 }
 
@@ -113,17 +109,26 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     return status ? status : request_open_all(gateway, arena);
 }
 
+static enum chat_thought thought_of(const struct gateway_options *options) {
+    const struct chat_template *chat_template = options->chat_template;
+    return chat_template && chat_template->present ? chat_template->thought : CHAT_THOUGHT_NEVER;
+}
+
 enum status gateway_create(struct arena *arena, const struct gateway_options *options,
                            struct gateway **gateway_out, struct error *error) {
     struct gateway_options full = with_defaults(options);
+    struct models models;
     enum status status = options_check(&full, error);
+    if (!status)
+        status = models_open(&models, bytes_of(full.model_names), thought_of(&full), error);
     if (status) return status;
     struct gateway *gateway = arena_take_zeroed(arena, sizeof *gateway);
     if (gateway) gateway->options = full;
     if (!gateway || take_tables(gateway, arena))
         return error_set(error, STATUS_NO_MEMORY, "gateway: %zu bytes of memory are not enough",
                          gateway_memory_bytes(options));
-    gateway->model_name = bytes_of(full.model_name);
+    gateway->models = models;
+    gateway->model_name = models.names[0].name;
     gateway->version = bytes_of(full.version);
     if (full.accounts) accounts_take(&gateway->accounts, full.accounts);
     gateway->options.accounts = NULL;

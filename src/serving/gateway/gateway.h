@@ -32,10 +32,10 @@ struct gateway;
 struct gateway_options {
     const struct tokenizer *tokenizer;         /* NULL: token ids in, token ids out */
     const struct chat_template *chat_template; /* NULL or not present: chats are refused */
-    bool content_specials;  /* added tokens are recognized in the contents of messages, too */
-    const char *model_name; /* as served, e.g. "tiny-r1" */
-    int64_t model_created;  /* unix seconds, for the models list */
-    const char *version;    /* of Fathom, for system_fingerprint */
+    bool content_specials;   /* added tokens are recognized in the contents of messages, too */
+    const char *model_names; /* as served, e.g. "tiny-r1"; several are split by commas */
+    int64_t model_created;   /* unix seconds, for the models list */
+    const char *version;     /* of Fathom, for system_fingerprint */
 
     struct sampling sampling; /* defaults, from generation_config.json; seed and choice unused */
     uint32_t stop_tokens[LIMIT_STOP_TOKENS]; /* eos ids */

@@ -455,7 +455,8 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     int64_t now_ns = call->now_ns;
     struct bytes body = {client_request_body(record), record->body_bytes};
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
-                                    .model_name = gateway->model_name,
+                                    .models = gateway->models.names,
+                                    .model_count = gateway->models.count,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet)};
     struct api_request parsed;
     struct api_error error;

@@ -5,14 +5,26 @@
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
 
-static void write_models(struct json_writer *writer, const void *context) {
-    const struct gateway *gateway = context;
-    openai_words_models(writer, gateway->model_name, gateway->options.model_created);
+/* Tokens of prompt and answer together; 0: no unit has come yet. */
+static uint64_t tokens_max(const struct gateway *gateway) {
+    return fleet_knows_model(&gateway->fleet) ? fleet_tokens_max(&gateway->fleet) : 0;
 }
 
-static void write_model(struct json_writer *writer, const void *context) {
+static void write_models(struct json_writer *writer, const void *context) {
     const struct gateway *gateway = context;
-    openai_words_model(writer, gateway->model_name, gateway->options.model_created);
+    openai_words_models(writer, gateway->models.names, gateway->models.count,
+                        gateway->options.model_created, tokens_max(gateway));
+}
+
+struct model_view {
+    const struct gateway *gateway;
+    const struct api_model *model;
+};
+
+static void write_model(struct json_writer *writer, const void *context) {
+    const struct model_view *view = context;
+    openai_words_model(writer, view->model->name, view->gateway->options.model_created,
+                       tokens_max(view->gateway));
 }
 
 enum status service_models(struct gateway *gateway, const struct endpoint_call *call) {
@@ -22,8 +34,8 @@ enum status service_models(struct gateway *gateway, const struct endpoint_call *
                           .http_status = 200,
                           .content_type = CONTENT_JSON};
     if (name.count == 0) return reply_whole(gateway, &reply, write_models, gateway);
-    if (bytes_equal(name, gateway->model_name) || bytes_equal(name, BYTES_LITERAL("default")))
-        return reply_whole(gateway, &reply, write_model, gateway);
+    struct model_view view = {gateway, models_find(&gateway->models, name)};
+    if (view.model) return reply_whole(gateway, &reply, write_model, &view);
     struct api_error error;
     api_error_set(&error, 404, "model", "model_not_found", "The model '%.*s' does not exist here.",
                   name.count < 100 ? (int)name.count : 100, name.data);

@@ -2,6 +2,7 @@
 #include "serving/gateway/api/api_field.h"
 
 #include "base/check.h"
+#include "serving/gateway/api/api_thinking.h"
 #include "serving/gateway/api/api_values.h"
 #include "serving/gateway/api/dialect.h"
 
@@ -27,20 +28,75 @@
 #define OWN_INTEGER(least, most) OWN(INTEGER), .low = (least), .high = (most)
 #define NEUTRAL .use = API_FIELD_NEUTRAL
 #define REFUSED .use = API_FIELD_REFUSED
+#define CONSTRAINED "this needs constrained output, which this server does not have yet."
+#define NO_CHOICE                                                                                  \
+    "tokens are chosen in another way here: see 'temperature', 'top_p', 'min_p', 'top_k'."
+#define NO_ROUTE "a request is placed by this server alone."
 
 static const struct api_field fields[] = {
-    {"model", BOTH, BY(api_values_model, TEXT), .words = "the served name, or 'default'"},
+    {"model", BOTH, BY(api_values_model, TEXT), .words = "a served name, or 'default'"},
     /* what is asked */
     {"messages", CHAT, OWN(ARRAY), .words = "the conversation, at least one message"},
     {"prompt", PLAIN, OWN(ANY), .words = "a text, or an array of token ids"},
-    {"suffix", PLAIN, REFUSED, .words = "completion of a middle is not supported yet."},
+    {"suffix", PLAIN, TEXT(suffix),
+     .words = "what follows the answer: the model fills in the middle"},
     {"echo", PLAIN, FLAG(echo), .words = "the answer begins with the prompt"},
     {"cache_salt", BOTH, TEXT(cache_salt),
      .words = "cached prompts are found only by requests of the same account and salt"},
-    {"tools", CHAT, REFUSED, .words = "tools are not supported yet."},
-    {"functions", CHAT, REFUSED, .words = "functions are not supported; use 'tools'."},
+    {"user_id", BOTH, BY(api_values_user_id, TEXT),
+     .words = "as 'cache_salt': a name of the client's user, of [a-zA-Z0-9_-], at most 512"},
+    /* tools */
+    {"tools", CHAT, OWN(ARRAY), .words = "functions that the model may call"},
+    {"tool_choice", CHAT, OWN(ANY), .words = "'auto', or 'none': as if there were no tools"},
+    {"parallel_tool_calls", CHAT, OWN(FLAG), .words = "false: the answer ends with its first call"},
+    {"functions", CHAT, REFUSED, .words = "functions are given as 'tools' here."},
+    {"function_call", CHAT, REFUSED, .fine = "none auto",
+     .words = "functions are given as 'tools' here, and chosen by 'tool_choice'."},
+    /* thinking, and what else the chat template is told */
+    {"thinking", CHAT, BY(api_thinking_read, OBJECT),
+     .words = "{\"type\": \"enabled\"}, \"disabled\", or \"auto\""},
+    {"enable_thinking", CHAT, BY(api_thinking_read_flag, FLAG),
+     .words = "as 'thinking', true or false"},
+    {"chat_template_kwargs", CHAT, BY(api_thinking_read_variables, OBJECT),
+     .words = "variables of the model's chat template"},
+    {"reasoning_effort", CHAT, BY(api_thinking_read_effort, TEXT),
+     .words = "'none' and 'minimal' switch thinking off, 'low' to 'max' on where the model can"},
+    {"documents", CHAT, .kind = API_KIND_ARRAY, GOES_TO(documents),
+     .words = "texts for the model's chat template"},
+    {"add_generation_prompt", CHAT, OWN(FLAG),
+     .words = "false: the prompt does not say that it is the assistant's turn"},
+    {"continue_final_message", CHAT, OWN(FLAG),
+     .words = "the last message is an assistant's, which the answer continues"},
+    {"chat_template", CHAT, REFUSED, .words = "the server's own chat template is used."},
+    {"reasoning", CHAT, REFUSED, .words = "use 'thinking' or 'reasoning_effort'."},
+    {"thinking_token_budget", BOTH, REFUSED, .only = "-1", .words = "thinking has no budget here."},
+    {"thinking_budget_tokens", BOTH, REFUSED, .only = "-1",
+     .words = "thinking has no budget here."},
+    {"thinking_budget", BOTH, REFUSED, .only = "-1", .words = "thinking has no budget here."},
+    {"reasoning_budget", BOTH, REFUSED, .only = "-1", .words = "thinking has no budget here."},
+    {"include_reasoning", CHAT, REFUSED, .only = "true",
+     .words = "reasoning is always told, apart from the content."},
+    {"separate_reasoning", CHAT, REFUSED, .only = "true",
+     .words = "reasoning is always told, apart from the content."},
+    {"stream_reasoning", CHAT, REFUSED, .only = "true",
+     .words = "reasoning is always told, apart from the content."},
+    {"reasoning_format", CHAT, REFUSED, .only = "auto deepseek",
+     .words = "reasoning is always told, apart from the content."},
+    {"reasoning_in_content", CHAT, REFUSED,
+     .words = "reasoning is always told, apart from the content."},
+    {"thinking_forced_open", CHAT, REFUSED,
+     .words = "the chat template says where thinking opens."},
+    {"generation_prompt", CHAT, REFUSED, .words = "the chat template says it."},
+    {"parse_tool_calls", CHAT, REFUSED, .only = "true",
+     .words = "calls are always read where 'tools' are given."},
+    {"verbosity", CHAT, REFUSED, .fine = "medium", .words = "ask for it in a message."},
+    {"task", CHAT, REFUSED, .words = "ask for it in a message."},
+    {"modalities", CHAT, BY(api_values_modalities, ARRAY), .words = "[\"text\"] alone"},
+    {"audio", CHAT, REFUSED, .words = "answers are text."},
+    {"web_search_options", CHAT, REFUSED, .words = "this server searches nothing."},
     /* how long the answer is */
-    {"max_tokens", BOTH, OWN_INTEGER(0, INT32_MAX), .words = "tokens of each answer"},
+    {"max_tokens", BOTH, OWN_INTEGER(0, INT32_MAX),
+     .words = "tokens of each answer; more than the context has room for means all of that"},
     {"max_completion_tokens", BOTH, OWN_INTEGER(0, INT32_MAX),
      .words = "tokens of each answer; wins over 'max_tokens'"},
     {"min_tokens", BOTH, INTEGER(0, INT32_MAX, sampling.min_tokens),
@@ -50,12 +106,27 @@ static const struct api_field fields[] = {
     {"stop_token_ids", BOTH, BY(api_values_stop_tokens, ARRAY),
      .words = "the answer ends with the first of these tokens"},
     {"ignore_eos", BOTH, FLAG(ignore_eos), .words = "go on after the end-of-sentence token"},
+    {"include_stop_str_in_output", BOTH, REFUSED,
+     .words = "the answer ends before the stop string."},
+    {"no_stop_trim", BOTH, REFUSED, .words = "the answer ends before the stop string."},
+    {"stop_regex", BOTH, REFUSED, .words = "use 'stop'."},
+    {"n_predict", BOTH, REFUSED, .only = "-1", .words = "use 'max_tokens'."},
+    {"max_new_tokens", BOTH, REFUSED, .words = "use 'max_tokens'."},
+    {"t_max_predict_ms", BOTH, REFUSED, .fine = "-1", .words = "use 'max_tokens'."},
+    {"t_max_prompt_ms", BOTH, REFUSED, .fine = "-1", .words = "a prompt is computed whole."},
+    {"n_indent", BOTH, REFUSED, .words = "use 'stop'."},
+    {"n_keep", BOTH, REFUSED, .words = "a prompt that does not fit is refused, not cut."},
+    {"n_discard", BOTH, REFUSED, .words = "a prompt that does not fit is refused, not cut."},
+    {"truncate_prompt_tokens", BOTH, REFUSED, .only = "",
+     .words = "a prompt that does not fit is refused, not cut."},
+    {"truncation_side", BOTH, NEUTRAL, .words = "nothing is cut"},
+    {"repetition_detection", BOTH, REFUSED, .words = "use 'max_tokens' or 'stop'."},
     /* how a token is chosen */
     {"temperature", BOTH, NUMBER(0, 2, sampling.temperature), .words = "0: the likeliest token"},
     {"top_p", BOTH, NUMBER(0, 1, sampling.top_p),
      .words = "only the likeliest tokens that share so much"},
-    {"top_k", BOTH, INTEGER(0, INT32_MAX, sampling.top_k),
-     .words = "only so many likeliest tokens; 0: all"},
+    {"top_k", BOTH, BY(api_values_top_k, INTEGER), .low = -1, .high = INT32_MAX,
+     .words = "only so many likeliest tokens; 0 or -1: all"},
     {"min_p", BOTH, NUMBER(0, 1, sampling.min_p),
      .words = "only tokens at least so likely as this share of the likeliest one's probability"},
     {"frequency_penalty", BOTH, NUMBER(-2, 2, sampling.frequency_penalty),
@@ -66,32 +137,142 @@ static const struct api_field fields[] = {
      .words = "logits of tokens in prompt or answer are divided by it, negative ones multiplied"},
     {"logit_bias", BOTH, BY(api_values_biases, OBJECT),
      .words = "token id (as text) to a number from -100 to 100, added to its logit"},
-    {"seed", BOTH, BY(api_values_seed, INTEGER), .low = INT64_MIN, .high = INT64_MAX,
+    {"seed", BOTH, BY(api_values_seed, INTEGER), .low = -0x1p63, .high = 0x1p63,
      .words = "the same seed gives the same answers"},
     {"response_format", BOTH, BY(api_values_response_format, OBJECT),
      .words = "{\"type\":\"text\"} alone"},
+    {"structured_outputs", BOTH, REFUSED, .words = CONSTRAINED},
+    {"guided_json", BOTH, REFUSED, .words = CONSTRAINED},
+    {"guided_regex", BOTH, REFUSED, .words = CONSTRAINED},
+    {"guided_choice", BOTH, REFUSED, .words = CONSTRAINED},
+    {"guided_grammar", BOTH, REFUSED, .words = CONSTRAINED},
+    {"guided_decoding_backend", BOTH, REFUSED, .words = CONSTRAINED},
+    {"guided_whitespace_pattern", BOTH, REFUSED, .words = CONSTRAINED},
+    {"structural_tag", BOTH, REFUSED, .words = CONSTRAINED},
+    {"json_schema", BOTH, REFUSED, .words = CONSTRAINED},
+    {"regex", BOTH, REFUSED, .words = CONSTRAINED},
+    {"ebnf", BOTH, REFUSED, .words = CONSTRAINED},
+    {"grammar", BOTH, REFUSED, .words = CONSTRAINED},
+    {"grammar_lazy", BOTH, REFUSED, .words = CONSTRAINED},
+    {"grammar_triggers", BOTH, REFUSED, .words = CONSTRAINED},
+    {"preserved_tokens", BOTH, REFUSED, .words = CONSTRAINED},
+    {"allowed_token_ids", BOTH, REFUSED, .words = "use 'logit_bias'."},
+    {"bad_words", BOTH, REFUSED, .words = "use 'logit_bias'."},
+    {"use_beam_search", BOTH, REFUSED, .words = NO_CHOICE},
+    {"length_penalty", BOTH, REFUSED, .only = "1", .words = NO_CHOICE},
+    {"early_stopping", BOTH, REFUSED, .words = NO_CHOICE},
+    {"watermarking", BOTH, REFUSED, .words = NO_CHOICE},
+    {"logits_processors", BOTH, REFUSED, .words = "use 'logit_bias'."},
+    {"custom_logit_processor", BOTH, REFUSED, .words = "use 'logit_bias'."},
+    {"custom_params", BOTH, REFUSED, .words = "there is nothing that they could go to."},
+    {"vllm_xargs", BOTH, REFUSED, .words = "there is nothing that they could go to."},
+    {"samplers", BOTH, REFUSED, .words = NO_CHOICE},
+    {"typical_p", BOTH, REFUSED, .only = "1", .words = NO_CHOICE},
+    {"typ_p", BOTH, REFUSED, .only = "1", .words = NO_CHOICE},
+    {"top_n_sigma", BOTH, REFUSED, .only = "-1", .words = NO_CHOICE},
+    {"xtc_probability", BOTH, REFUSED, .words = NO_CHOICE},
+    {"xtc_threshold", BOTH, NEUTRAL, .words = "goes with 'xtc_probability', which is refused"},
+    {"dynatemp_range", BOTH, REFUSED, .words = NO_CHOICE},
+    {"dynatemp_exponent", BOTH, NEUTRAL, .words = "goes with 'dynatemp_range', which is refused"},
+    {"mirostat", BOTH, REFUSED, .words = NO_CHOICE},
+    {"mirostat_tau", BOTH, NEUTRAL, .words = "goes with 'mirostat', which is refused"},
+    {"mirostat_eta", BOTH, NEUTRAL, .words = "goes with 'mirostat', which is refused"},
+    {"repeat_penalty", BOTH, REFUSED, .only = "1", .words = "use 'repetition_penalty'."},
+    {"repeat_last_n", BOTH, REFUSED, .only = "64 -1",
+     .words = "penalties look at the last 16384 tokens."},
+    {"dry_multiplier", BOTH, REFUSED, .words = NO_CHOICE},
+    {"dry_base", BOTH, NEUTRAL, .words = "goes with 'dry_multiplier', which is refused"},
+    {"dry_allowed_length", BOTH, NEUTRAL, .words = "goes with 'dry_multiplier', which is refused"},
+    {"dry_penalty_last_n", BOTH, NEUTRAL, .words = "goes with 'dry_multiplier', which is refused"},
+    {"dry_sequence_breakers", BOTH, NEUTRAL,
+     .words = "goes with 'dry_multiplier', which is refused"},
+    {"min_keep", BOTH, REFUSED, .fine = "1", .words = NO_CHOICE},
+    {"backend_sampling", BOTH, NEUTRAL, .words = "where tokens are chosen"},
     /* what is told */
     {"n", BOTH, INTEGER(1, LIMIT_CHOICES, choice_count), .words = "answers"},
     {"best_of", BOTH, OWN_INTEGER(1, INT32_MAX), .words = "as many as 'n'"},
+    {"n_cmpl", BOTH, REFUSED, .fine = "1", .words = "use 'n'."},
     {"logprobs", CHAT, OWN(FLAG), .words = "tell each token's log probability"},
     {"logprobs", PLAIN, OWN_INTEGER(0, LIMIT_TOP_LOGPROBS),
      .words = "tell each token's log probability, and those of so many likeliest tokens"},
     {"top_logprobs", CHAT, OWN_INTEGER(0, LIMIT_TOP_LOGPROBS),
      .words = "and those of so many likeliest tokens; needs 'logprobs'"},
+    {"prompt_logprobs", BOTH, REFUSED, .only = "",
+     .words = "ask completions for 'echo' with 'logprobs'."},
+    {"logprob_token_ids", BOTH, REFUSED, .words = "use 'top_logprobs'."},
+    {"n_probs", BOTH, REFUSED, .words = "use 'logprobs' and 'top_logprobs'."},
+    {"post_sampling_probs", BOTH, REFUSED, .words = "'logprobs' are those of the model."},
     {"return_token_ids", BOTH, FLAG(return_token_ids), .words = "'token_ids' in each choice"},
+    {"return_tokens", BOTH, REFUSED, .words = "use 'return_token_ids'."},
+    {"return_tokens_as_token_ids", BOTH, REFUSED, .words = "use 'return_token_ids'."},
+    {"return_prompt_text", BOTH, REFUSED, .words = "the prompt's text is not told."},
+    {"return_prompt_token_ids", BOTH, REFUSED, .words = "the prompt's tokens are not told."},
     {"return_receipt", BOTH, FLAG(return_receipt), .words = "what the answer took"},
+    {"timings_per_token", BOTH, REFUSED, .words = "use 'return_receipt'."},
+    {"return_progress", BOTH, REFUSED, .words = "use 'return_receipt'."},
+    {"return_cached_tokens_details", BOTH, REFUSED, .words = "use 'return_receipt'."},
+    {"return_meta_info", BOTH, REFUSED, .words = "use 'return_receipt'."},
+    {"return_hidden_states", BOTH, REFUSED, .words = "nothing but tokens is told."},
+    {"return_routed_experts", BOTH, REFUSED, .words = "nothing but tokens is told."},
+    {"response_fields", BOTH, REFUSED, .words = "all fields are told."},
+    {"verbose", BOTH, REFUSED, .words = "use 'return_receipt'."},
+    {"skip_special_tokens", BOTH, REFUSED, .only = "true",
+     .words = "special tokens make no text; use 'return_token_ids'."},
+    {"spaces_between_special_tokens", BOTH, NEUTRAL, .words = "special tokens make no text"},
     {"stream", BOTH, FLAG(stream), .words = "server-sent events"},
     {"stream_options", BOTH, BY(api_values_stream_options, OBJECT),
      .words = "{\"include_usage\": true}: a last chunk with 'usage'"},
+    {"stream_interval", BOTH, NEUTRAL, .words = "tokens are told as they come"},
+    {"sse_ping_interval", BOTH, NEUTRAL, .words = "how often a waiting stream is kept alive"},
+    /* prompts */
+    {"echo", CHAT, REFUSED, .words = "completions alone echo; use 'continue_final_message'."},
+    {"add_special_tokens", CHAT, REFUSED, .words = "the chat template says which there are."},
+    {"add_special_tokens", PLAIN, REFUSED, .only = "true",
+     .words = "send the prompt as token ids to say each of them."},
+    {"input_ids", BOTH, REFUSED, .words = "send completions a 'prompt' of token ids."},
+    {"prompt_embeds", BOTH, REFUSED, .words = "prompts are texts or token ids."},
+    {"image_data", BOTH, REFUSED, .words = "prompts are texts or token ids."},
+    {"images_config", BOTH, NEUTRAL, .words = "there are no images"},
+    {"media_io_kwargs", BOTH, NEUTRAL, .words = "there are no images"},
+    {"mm_processor_kwargs", BOTH, NEUTRAL, .words = "there are no images"},
+    /* who computes it, and with what */
+    {"lora", BOTH, REFUSED, .words = "there are no adapters."},
+    {"lora_path", BOTH, REFUSED, .words = "there are no adapters."},
+    {"priority", BOTH, REFUSED, .words = "requests have no priorities."},
+    {"session_params", BOTH, REFUSED, .words = "each request is whole in itself."},
+    {"extra_key", BOTH, REFUSED, .words = "use 'cache_salt'."},
+    {"kv_transfer_params", BOTH, REFUSED, .words = NO_ROUTE},
+    {"ec_transfer_params", BOTH, REFUSED, .words = NO_ROUTE},
+    {"bootstrap_host", BOTH, REFUSED, .words = NO_ROUTE},
+    {"bootstrap_port", BOTH, REFUSED, .words = NO_ROUTE},
+    {"bootstrap_room", BOTH, REFUSED, .words = NO_ROUTE},
+    {"data_parallel_rank", BOTH, REFUSED, .only = "", .words = NO_ROUTE},
+    {"routed_dp_rank", BOTH, REFUSED, .only = "", .words = NO_ROUTE},
+    {"disagg_prefill_dp_rank", BOTH, REFUSED, .only = "", .words = NO_ROUTE},
+    {"id_slot", BOTH, REFUSED, .only = "-1", .words = NO_ROUTE},
+    {"cache_prompt", BOTH, NEUTRAL, .words = "answers are the same with and without the cache"},
+    {"prediction", CHAT, NEUTRAL, .words = "an answer is the same with and without guesses"},
+    {"ngram_corpus_id", BOTH, NEUTRAL, .words = "an answer is the same with and without guesses"},
+    {"speculative.n_max", BOTH, NEUTRAL, .words = "an answer is the same with and without guesses"},
+    {"speculative.n_min", BOTH, NEUTRAL, .words = "an answer is the same with and without guesses"},
+    {"speculative.p_min", BOTH, NEUTRAL, .words = "an answer is the same with and without guesses"},
     /* what changes nothing */
     {"user", BOTH, NEUTRAL, .words = "the client's own name for its user"},
-    {"store", CHAT, REFUSED, .words = "answers are not stored here."},
     {"metadata", BOTH, NEUTRAL, .words = "the client's own notes"},
+    {"store", BOTH, REFUSED, .words = "answers are not stored here."},
+    {"service_tier", BOTH, NEUTRAL, .words = "there is one"},
+    {"prompt_cache_key", BOTH, NEUTRAL, .words = "prompts are found in the cache by themselves"},
+    {"prompt_cache_retention", BOTH, NEUTRAL, .words = "this server's caches have their own rules"},
+    {"safety_identifier", BOTH, NEUTRAL, .words = "the client's own name for its user"},
+    {"request_id", BOTH, NEUTRAL, .words = "the client's own name for the request"},
+    {"rid", BOTH, NEUTRAL, .words = "the client's own name for the request"},
+    {"session_id", BOTH, NEUTRAL, .words = "the client's own name for a conversation"},
+    {"custom_labels", BOTH, NEUTRAL, .words = "the client's own notes"},
     /* what two other dialects share, with each other and with those above */
     {"model", WIRES, BY(api_values_model, TEXT), .words = "the served name, or 'default'"},
     {"top_p", WIRES, NUMBER(0, 1, sampling.top_p),
      .words = "only the likeliest tokens that share so much"},
-    {"top_k", WIRES, INTEGER(0, INT32_MAX, sampling.top_k),
+    {"top_k", WIRES, BY(api_values_top_k, INTEGER), .low = -1, .high = INT32_MAX,
      .words = "only so many likeliest tokens; 0: all"},
     {"seed", WIRES, BY(api_values_seed, INTEGER), .low = INT64_MIN, .high = INT64_MAX,
      .words = "the same seed gives the same answers"},
@@ -100,7 +281,7 @@ static const struct api_field fields[] = {
     {"return_receipt", WIRES, FLAG(return_receipt), .words = "what the answer took"},
     {"stream", WIRES, FLAG(stream), .words = "server-sent events"},
     {"tools", WIRES, OWN(ARRAY), .words = "functions that the model may call"},
-    {"tool_choice", WIRES, OWN(ANY), .words = "whether it may"},
+    {"tool_choice", WIRES, OWN(ANY), .words = "'auto', or 'none': as if there were no tools"},
     {"service_tier", WIRES, NEUTRAL, .words = "there is one tier"},
     {"context_management", WIRES, OWN(OBJECT), .words = "edits that keep everything, or none"},
     /* Anthropic's */
@@ -119,9 +300,7 @@ static const struct api_field fields[] = {
     {"container", ANTHROPIC, REFUSED, .words = "there are no containers here."},
     {"mcp_servers", ANTHROPIC, REFUSED,
      .words = "this server calls no others; call them yourself."},
-    {"output_format", ANTHROPIC, REFUSED,
-     .words = "needs constrained output, which this server "
-              "does not have yet."},
+    {"output_format", ANTHROPIC, REFUSED, .words = CONSTRAINED},
     {"cache_control", ANTHROPIC, NEUTRAL, .words = "all prompts are cached"},
     {"betas", ANTHROPIC, NEUTRAL, .words = "what is asked for counts"},
     {"diagnostics", ANTHROPIC, NEUTRAL, .words = "of the client's own prompts"},
@@ -129,6 +308,41 @@ static const struct api_field fields[] = {
     {"speed", ANTHROPIC, NEUTRAL, .words = "there is one speed"},
     {"user_profile_id", ANTHROPIC, NEUTRAL, .words = "the client's own name for its user"},
     {"workspace_id", ANTHROPIC, NEUTRAL, .words = "there are no workspaces"},
+    /* OpenAI's Responses' */
+    {"input", RESPONSES, OWN(ANY), .words = "a text, or the items of the conversation"},
+    {"instructions", RESPONSES, OWN(TEXT), .words = "what the model is told first"},
+    {"max_output_tokens", RESPONSES, INTEGER(1, INT32_MAX, new_tokens_max),
+     .words = "tokens of the answer; more than the context has room for means all of that"},
+    {"temperature", RESPONSES, NUMBER(0, 2, sampling.temperature),
+     .words = "0: the likeliest token"},
+    {"top_logprobs", RESPONSES, OWN_INTEGER(0, LIMIT_TOP_LOGPROBS),
+     .words = "tell each token's log probability, and those of so many likeliest tokens"},
+    {"include", RESPONSES, OWN(ARRAY),
+     .words = "\"message.output_text.logprobs\": tell each token's log probability"},
+    {"parallel_tool_calls", RESPONSES, OWN(FLAG),
+     .words = "false: the answer ends with its first call"},
+    {"reasoning", RESPONSES, OWN(OBJECT),
+     .words = "'effort': 'none' and 'minimal' switch thinking off, 'low' to 'max' on where the "
+              "model can"},
+    {"text", RESPONSES, OWN(OBJECT), .words = "{\"format\": {\"type\": \"text\"}} alone"},
+    {"stream_options", RESPONSES, NEUTRAL, .words = "the events are the same with every option"},
+    {"background", RESPONSES, REFUSED, .words = "answers come in the connection that asks."},
+    {"conversation", RESPONSES, REFUSED,
+     .words = "nothing is stored here; send the conversation as 'input'."},
+    {"previous_response_id", RESPONSES, REFUSED,
+     .words = "nothing is stored here; send the conversation as 'input'."},
+    {"prompt", RESPONSES, REFUSED, .words = "nothing is stored here; send 'instructions'."},
+    {"store", RESPONSES, REFUSED, .words = "answers are not stored here."},
+    {"max_tool_calls", RESPONSES, REFUSED, .words = "this server calls no tools itself."},
+    {"truncation", RESPONSES, REFUSED, .fine = "disabled",
+     .words = "a conversation that is too long is refused; shorten it yourself."},
+    {"metadata", RESPONSES, NEUTRAL, .words = "the client's own notes, which the answer repeats"},
+    {"user", RESPONSES, NEUTRAL, .words = "the client's own name for its user"},
+    {"safety_identifier", RESPONSES, NEUTRAL, .words = "the client's own name for its user"},
+    {"prompt_cache_key", RESPONSES, NEUTRAL,
+     .words = "prompts are found in the cache by themselves"},
+    {"prompt_cache_retention", RESPONSES, NEUTRAL,
+     .words = "this server's caches have their own rules"},
 };
 
 const struct api_field *api_field_at(size_t index) {
@@ -141,91 +355,4 @@ const struct api_field *api_field_find(const struct dialect *dialect, struct byt
             bytes_equal(name, bytes_of(fields[i].name)))
             return &fields[i];
     return NULL;
-}
-
-/* ---- reading ---- */
-
-static bool read_tree(struct api_reader *reader, const struct api_field *field,
-                      const struct tree *value, const struct tree **out) {
-    bool array = field->kind == API_KIND_ARRAY;
-    if (tree_kind(value) != (array ? TREE_ARRAY : TREE_OBJECT))
-        return api_reader_wrong_type(reader, field->name, array ? "an array" : "an object", value);
-    *out = value;
-    return true;
-}
-
-static bool read_field(struct api_reader *reader, const struct api_field *field,
-                       const struct tree *value, struct api_request *out) {
-    void *member = (char *)out + field->offset;
-    if (field->read) return field->read(reader, value, out);
-    switch (field->kind) {
-    case API_KIND_FLAG:
-        return api_reader_flag(reader, reader->root, field->name, member);
-    case API_KIND_NUMBER:
-        return api_reader_number(reader, reader->root, field->name, field->low, field->high,
-                                 member);
-    case API_KIND_INTEGER:
-        return api_reader_integer(reader, reader->root, field->name, (int64_t)field->low,
-                                  (int64_t)field->high, member);
-    case API_KIND_TEXT:
-        return api_reader_text(reader, reader->root, field->name, member);
-    case API_KIND_ARRAY:
-    case API_KIND_OBJECT:
-        return read_tree(reader, field, value, member);
-    case API_KIND_ANY:
-        break;
-    }
-    check(!"a field that is read has a kind or a reader");
-    return false;
-}
-
-static bool read_all(struct api_reader *reader, struct api_request *out) {
-    for (const struct api_field *field = fields; field < fields + ARRAY_COUNT(fields); field++) {
-        if (!(field->dialects >> reader->dialect->number & 1)) continue;
-        const struct tree *value = api_reader_given(reader->root, field->name);
-        if (!value) continue;
-        if (field->use == API_FIELD_READ && !read_field(reader, field, value, out)) return false;
-        if (field->use == API_FIELD_REFUSED && !api_reader_is_neutral(value, field->fine))
-            return api_reader_unsupported(reader, field->name, field->words);
-    }
-    return true;
-}
-
-/* ---- names without a row ---- */
-
-/* As many bytes of a name as a header may show; the rest is cut, and what is not plain is a '?'. */
-#define NAME_BYTES_MAX 40
-
-static void write_name(struct json_writer *writer, struct bytes name) {
-    for (size_t i = 0; i < name.count && i < NAME_BYTES_MAX; i++) {
-        bool plain = name.data[i] > ' ' && name.data[i] < 0x7F && name.data[i] != ',';
-        json_writer_bytes(writer, (struct bytes){plain ? &name.data[i] : "?", 1});
-    }
-    if (name.count == 0) json_writer_text(writer, "''");
-    if (name.count > NAME_BYTES_MAX) json_writer_text(writer, "...");
-}
-
-static bool warn(struct api_reader *reader, struct api_request *out) {
-    struct json_writer writer = {.room = API_WARNING_BYTES_MAX};
-    struct tree_cursor cursor = {0};
-    struct bytes name;
-    const struct tree *value;
-    while (tree_next_member(reader->root, &cursor, &name, &value)) {
-        if (api_field_find(reader->dialect, name)) continue;
-        if (!writer.out) writer.out = arena_take(reader->arena, API_WARNING_BYTES_MAX);
-        if (!writer.out) return api_reader_no_memory(reader);
-        if (writer.count + NAME_BYTES_MAX + 16 > writer.room) { /* and more, which we do not name */
-            json_writer_text(&writer, ", ...");
-            break;
-        }
-        json_writer_text(&writer, writer.count ? ", " : "unknown fields: ");
-        write_name(&writer, name);
-    }
-    check(json_writer_fits(&writer));
-    out->warning = (struct bytes){writer.out, writer.count};
-    return true;
-}
-
-bool api_field_read_all(struct api_reader *reader, struct api_request *out) {
-    return read_all(reader, out) && warn(reader, out);
 }

@@ -36,12 +36,11 @@ struct api_field {
     uint32_t offset;  /* of the member of struct api_request that it goes to */
     /* In place of kind and member; `value` is not null. */
     bool (*read)(struct api_reader *reader, const struct tree *value, struct api_request *out);
-    const char *fine;  /* REFUSED: values that are no reason to (api_reader_is_neutral) */
+    /* REFUSED: values that are no reason to, split by spaces. `only`: they and null alone; `fine`:
+     * beside all that asks for nothing (api_reader_is_neutral). */
+    const char *fine, *only;
     const char *words; /* what it means; REFUSED: what to do without it */
 };
-
-/* All fields of the body, in the table's order, and the warning of those without a row. */
-bool api_field_read_all(struct api_reader *reader, struct api_request *out);
 
 /* NULL: the dialect has no such field. */
 const struct api_field *api_field_find(const struct dialect *dialect, struct bytes name);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/api/api_messages.h"
 
+#include "base/check.h"
+
 /* ---- content ---- */
 
 static bool check_part(struct api_reader *reader, const struct tree *part, const char *place) {
@@ -40,7 +42,9 @@ static bool is_call(const struct tree *call) {
     if (tree_kind(call) != TREE_OBJECT) return false;
     const struct tree *function = api_reader_given(call, "function");
     const struct tree *type = api_reader_given(call, "type");
+    const struct tree *id = api_reader_given(call, "id");
     if (type && !tree_get_string(type, &text)) return false;
+    if (id && !tree_get_string(id, &text)) return false;
     return tree_get_string(tree_member(function, "name"), &text) &&
            tree_get_string(tree_member(function, "arguments"), &text);
 }
@@ -55,7 +59,7 @@ static bool check_calls(struct api_reader *reader, const struct tree *message, s
         if (!is_call(tree_at(value, i)))
             return api_error_set(
                 reader->error, 400, place.text, "invalid_type",
-                "'%s': each call needs {\"type\": string, \"function\": {\"name\": "
+                "'%s': each call needs {\"id\": string, \"type\": string, \"function\": {\"name\": "
                 "string, \"arguments\": string}}.",
                 place.text);
     return true;
@@ -78,19 +82,46 @@ static bool check_role(struct api_reader *reader, const struct tree *message, si
                          role.count < 50 ? (int)role.count : 50, role.data);
 }
 
+/* A member that a template may take for a string. */
+static bool check_text(struct api_reader *reader, const struct tree *message, size_t index,
+                       const char *name, const char *rest) {
+    struct api_place place = api_place_of("messages", index, rest);
+    const struct tree *value = api_reader_given(message, name);
+    struct bytes text;
+    return !value || tree_get_string(value, &text) ||
+           api_reader_wrong_type(reader, place.text, "a string", value);
+}
+
+/* What belongs to APIs that say it otherwise, or to answers that nobody here gives. */
+static bool check_others(struct api_reader *reader, const struct tree *message, size_t index) {
+    static const struct {
+        const char *name, *rest, *why;
+    } refused[] = {
+        {"function_call", ".function_call", "functions are called as 'tool_calls' here."},
+        {"audio", ".audio", "messages are text."},
+        {"refusal", ".refusal", "send a refusal as 'content'."},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(refused); i++) {
+        const struct tree *value = tree_member(message, refused[i].name);
+        struct api_place place = api_place_of("messages", index, refused[i].rest);
+        if (value && !api_reader_is_neutral(value, NULL))
+            return api_reader_unsupported(reader, place.text, refused[i].why);
+    }
+    return true;
+}
+
 static bool check_message(struct api_reader *reader, const struct tree *message, size_t index) {
     struct api_place place = api_place_of("messages", index, "");
     if (tree_kind(message) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", message);
     if (!check_role(reader, message, index)) return false;
     bool assistant = api_reader_is(tree_member(message, "role"), "assistant");
-    if (!check_content(reader, message, index, assistant) || !check_calls(reader, message, index))
-        return false;
-    const struct tree *prefix = tree_member(message, "prefix");
-    if (!prefix || api_reader_is_neutral(prefix, NULL)) return true;
-    place = api_place_of("messages", index, ".prefix");
-    return api_reader_unsupported(reader, place.text,
-                                  "continuing an assistant's message is not supported yet.");
+    return check_others(reader, message, index) &&
+           check_content(reader, message, index, assistant) &&
+           check_calls(reader, message, index) &&
+           check_text(reader, message, index, "name", ".name") &&
+           check_text(reader, message, index, "tool_call_id", ".tool_call_id") &&
+           check_text(reader, message, index, "reasoning_content", ".reasoning_content");
 }
 
 bool api_messages_check(struct api_reader *reader, const struct tree *messages) {
@@ -101,5 +132,41 @@ bool api_messages_check(struct api_reader *reader, const struct tree *messages) 
                              "'messages' is empty; send at least one.");
     for (size_t i = 0; i < tree_count(messages); i++)
         if (!check_message(reader, tree_at(messages, i), i)) return false;
+    return true;
+}
+
+/* ---- an answer that goes on ---- */
+
+static bool is_assistant(const struct tree *message) {
+    return api_reader_is(tree_member(message, "role"), "assistant");
+}
+
+bool api_messages_check_last(struct api_reader *reader, const struct tree *messages,
+                             const char *place) {
+    const struct tree *last = tree_at(messages, tree_count(messages) - 1);
+    bool said = api_reader_given(last, "content") || api_reader_given(last, "reasoning_content");
+    bool calls = tree_count(tree_member(last, "tool_calls")) > 0;
+    return (is_assistant(last) && said && !calls) ||
+           api_error_set(reader->error, 400, place, "invalid_value",
+                         "'%s': only an assistant's message with text, the last of all, can be "
+                         "continued.",
+                         place);
+}
+
+bool api_messages_continue(struct api_reader *reader, const struct tree *messages, bool *out) {
+    for (size_t i = 0; i < tree_count(messages); i++) {
+        struct api_place place = api_place_of("messages", i, ".prefix");
+        const struct tree *value = api_reader_given(tree_at(messages, i), "prefix");
+        bool prefix = false;
+        if (!value) continue;
+        if (!tree_get_bool(value, &prefix))
+            return api_reader_wrong_type(reader, place.text, "a boolean", value);
+        if (!prefix) continue;
+        if (i + 1 < tree_count(messages))
+            return api_error_set(reader->error, 400, place.text, "invalid_value",
+                                 "'%s': only the last message can be continued.", place.text);
+        *out = true;
+        return api_messages_check_last(reader, messages, place.text);
+    }
     return true;
 }

@@ -10,4 +10,12 @@
 /* An array of at least one message. */
 bool api_messages_check(struct api_reader *reader, const struct tree *messages);
 
+/* What has been checked. *out: the last message is marked as a "prefix" (DeepSeek), which the
+ * answer continues. */
+bool api_messages_continue(struct api_reader *reader, const struct tree *messages, bool *out);
+
+/* The last message can be continued, as `place` asks. */
+bool api_messages_check_last(struct api_reader *reader, const struct tree *messages,
+                             const char *place);
+
 #endif

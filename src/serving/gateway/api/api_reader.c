@@ -96,29 +96,38 @@ static bool has_word(const char *words, struct bytes word) {
     return false;
 }
 
-bool api_reader_is_neutral(const struct tree *value, const char *fine) {
+bool api_reader_is_one_of(const struct tree *value, const char *words) {
+    struct bytes text;
+    double number;
+    bool flag;
+    char written[32];
+    if (tree_get_string(value, &text)) return has_word(words, text);
+    if (tree_get_bool(value, &flag)) return has_word(words, bytes_of(flag ? "true" : "false"));
+    if (!tree_get_number(value, &number)) return false;
+    return has_word(words,
+                    (struct bytes){written, format_text(written, sizeof written, "%g", number)});
+}
+
+bool api_reader_is_neutral(const struct tree *value, const char *words) {
     struct tree_cursor cursor = {0};
     struct bytes text;
     const struct tree *member;
     double number;
-    char written[32];
     switch (tree_kind(value)) {
     case TREE_NULL:
     case TREE_FALSE:
         return true;
-    case TREE_TRUE:
-        return has_word(fine, BYTES_LITERAL("true"));
-    case TREE_STRING:
-        return tree_get_string(value, &text) && (text.count == 0 || has_word(fine, text));
     case TREE_ARRAY:
         return tree_count(value) == 0;
     case TREE_OBJECT:
         return !tree_next_member(value, &cursor, &text, &member);
+    case TREE_STRING:
     case TREE_INTEGER:
     case TREE_REAL:
+    case TREE_TRUE:
         break;
     }
-    if (!tree_get_number(value, &number)) return false;
-    size_t count = format_text(written, sizeof written, "%g", number);
-    return number == 0 || has_word(fine, (struct bytes){written, count});
+    bool nothing = (tree_get_string(value, &text) && text.count == 0) ||
+                   (tree_get_number(value, &number) && number == 0);
+    return nothing || api_reader_is_one_of(value, words);
 }

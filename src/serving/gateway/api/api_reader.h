@@ -52,8 +52,11 @@ bool api_reader_integer(struct api_reader *reader, const struct tree *object, co
 /* True for that string. */
 bool api_reader_is(const struct tree *value, const char *expected);
 
-/* A value that asks for nothing: null, false, 0, "", [] or {}, or one of the words in `fine` (split
- * by spaces; NULL: none): a string, a number or true that is written so. */
-bool api_reader_is_neutral(const struct tree *value, const char *fine);
+/* One of the words, which are split by spaces (NULL: none): a string, a number or a boolean that is
+ * written so. */
+bool api_reader_is_one_of(const struct tree *value, const char *words);
+
+/* A value that asks for nothing: null, false, 0, "", [] or {}, or one of the words. */
+bool api_reader_is_neutral(const struct tree *value, const char *words);
 
 #endif

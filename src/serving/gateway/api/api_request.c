@@ -2,7 +2,7 @@
 #include "serving/gateway/api/api_request.h"
 
 #include "base/tree_extent.h"
-#include "serving/gateway/api/api_field.h"
+#include "serving/gateway/api/api_body.h"
 #include "serving/gateway/api/dialect.h"
 
 /* Parsing takes time by the part. */
@@ -43,8 +43,9 @@ bool api_request_parse(struct arena *arena, const struct dialect *dialect, struc
         return api_error_set(error, 400, NULL, "invalid_type",
                              "The request body must be a JSON object, found %s.",
                              tree_kind_name(tree_kind(reader.root)));
-    struct api_request request = {.sampling = defaults->sampling, .choice_count = 1};
-    if (!api_field_read_all(&reader, &request) || !dialect->read(&reader, &request)) return false;
+    struct api_request request = {
+        .sampling = defaults->sampling, .choice_count = 1, .prompts = true};
+    if (!api_body_read(&reader, &request) || !dialect->read(&reader, &request)) return false;
     *out = request;
     return true;
 }

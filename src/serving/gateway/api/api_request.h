@@ -23,16 +23,21 @@ struct dialect;
 struct api_request {
     /* a chat: an array in the shape of OpenAI's chat API, checked, and never empty */
     const struct tree *messages;
-    const struct tree *tools; /* likewise; NULL: none, or the model is not to know of them */
+    const struct tree *tools;     /* an array in that shape; NULL: none */
+    const struct tree *documents; /* an array; NULL: none */
+    const struct tree *variables; /* of the chat template: an object; NULL: none */
     enum chat_thinking thinking;
-    struct bytes effort; /* empty: not given */
-    bool continues;      /* the last message is an assistant's, which goes on */
-    bool count_only;     /* the client asks how many tokens the prompt has, and for no answer */
+    const char *thinking_field; /* that asked for it; NULL: none, or the model's name */
+    struct bytes effort;        /* reasoning_effort; empty: not given */
+    bool prompts;               /* the prompt ends by saying that it is the assistant's turn */
+    bool continues;             /* the last message is an assistant's, which the answer continues */
+    bool count_only; /* the client asks how many tokens the prompt has, and for no answer */
     /* plain: text, or token ids */
     bool prompt_is_tokens;
     struct bytes prompt_text;
     const uint32_t *prompt_tokens;
     size_t prompt_token_count;
+    struct bytes suffix; /* what follows the answer; empty: nothing is known of it */
 
     struct sampling sampling; /* seed only if has_seed */
     bool has_seed;
@@ -45,22 +50,30 @@ struct api_request {
     bool ignore_eos;
     bool return_token_ids;
     bool return_receipt;
-    struct bytes cache_salt; /* empty: none */
-    uint32_t choice_count;   /* n, at least 1 */
+    struct bytes cache_salt, user_id; /* empty: none; both narrow who finds what is cached */
+    uint32_t choice_count;            /* n, at least 1 */
     const struct token_bias *biases;
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */
     uint32_t stop_token_count;
     bool one_call;        /* the answer ends with its first call */
-    struct bytes user_id; /* isolates the cache, as cache_salt does; empty: none */
     struct bytes told;    /* for struct api_answer */
     struct bytes warning; /* one line of visible ASCII for the client; empty: none */
 };
 
+/* A name under which the model is asked for. */
+struct api_model {
+    struct bytes name;
+    enum chat_thinking thinking; /* what it means where no field says anything about it */
+};
+
 struct api_defaults {
     struct sampling sampling;
-    struct bytes model_name; /* as served; "default" is always accepted too */
-    uint64_t tokens_max;     /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
+    const struct api_model *models; /* [model_count]; "default" is the first of them */
+    uint32_t model_count;
+    uint64_t tokens_max;       /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
+    enum chat_thought thought; /* what the model's chat template can do */
+    bool prints_tools;         /* it has a place for tools */
 };
 
 /* Everything in *out lies in `arena` (about 12 bytes per byte of body). False: *error says why. */

@@ -1,19 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/api/api_values.h"
 
-/* ---- model and seed ---- */
+/* ---- single values ---- */
 
 bool api_values_model(struct api_reader *reader, const struct tree *value,
                       struct api_request *out) {
-    struct bytes name, served = reader->defaults->model_name;
+    const struct api_defaults *defaults = reader->defaults;
+    struct bytes name;
     if (!tree_get_string(value, &name))
         return api_reader_wrong_type(reader, "model", "a string", value);
-    if (name.count == 0 || bytes_equal(name, BYTES_LITERAL("default")) || bytes_equal(name, served))
+    if (name.count == 0 || bytes_equal(name, BYTES_LITERAL("default"))) return true;
+    for (uint32_t i = 0; i < defaults->model_count; i++) {
+        if (!bytes_equal(name, defaults->models[i].name)) continue;
+        if (!out->thinking_field) out->thinking = defaults->models[i].thinking;
         return true;
+    }
+    struct bytes served = defaults->models[0].name;
     return api_error_set(reader->error, 404, "model", "model_not_found",
                          "The model '%.*s' does not exist here; '%.*s' is served.",
                          name.count < 100 ? (int)name.count : 100, name.data,
                          served.count < 100 ? (int)served.count : 100, served.data);
+}
+
+bool api_values_user_id(struct api_reader *reader, const struct tree *value,
+                        struct api_request *out) {
+    if (!tree_get_string(value, &out->user_id))
+        return api_reader_wrong_type(reader, "user_id", "a string", value);
+    return out->user_id.count == 0 || api_values_is_user_id(out->user_id) ||
+           api_error_set(reader->error, 400, "user_id", "invalid_value",
+                         "'user_id' must be of letters, digits, '_' and '-', at most %d.",
+                         LIMIT_USER_ID);
+}
+
+bool api_values_is_user_id(struct bytes text) {
+    for (size_t i = 0; i < text.count; i++) {
+        char c = text.data[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && !(c >= '0' && c <= '9') && c != '_' && c != '-') return false;
+    }
+    return text.count > 0 && text.count <= LIMIT_USER_ID;
+}
+
+bool api_values_top_k(struct api_reader *reader, const struct tree *value,
+                      struct api_request *out) {
+    int64_t count;
+    if (tree_get_integer(value, &count) && count == -1) {
+        out->sampling.top_k = 0;
+        return true;
+    }
+    return api_reader_integer(reader, reader->root, "top_k", 0, INT32_MAX, &out->sampling.top_k);
+}
+
+bool api_values_modalities(struct api_reader *reader, const struct tree *value,
+                           struct api_request *out) {
+    bool text = tree_count(value) == 1 && api_reader_is(tree_at(value, 0), "text");
+    return text || api_reader_is_neutral(value, NULL) ||
+           api_reader_unsupported(reader, "modalities", "answers are text.");
 }
 
 bool api_values_seed(struct api_reader *reader, const struct tree *value, struct api_request *out) {

@@ -37,9 +37,9 @@ struct dialect {
      * apart: text, names, ids and arguments of calls, tokens, receipts, and api_answer.told. A call
      * in a whole answer takes at most DIALECT_CALL_BYTES beside its texts. */
     size_t frame_bytes;
-    uint32_t tells; /* api_answer.told stands in an event or an answer so often at most */
-    /* A stream's FINISH, and its DONE, repeats the whole answer so often at most; 0: never, and it
-     * is not kept. */
+    uint32_t
+        tells; /* api_answer.told stands in BEGIN, DONE, FAILED or an answer so often at most */
+    /* Events after a text repeat it so often at most; 0: never, and it is not kept. */
     uint32_t repeats;
 
     /* Reads what the table's rows leave to it, after them, and checks fields against each other. */

@@ -3,10 +3,12 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/api/api_thinking.h"
+#include "serving/gateway/api/api_tools.h"
 #include "serving/gateway/api/api_values.h"
 #include "serving/gateway/dialects/chat_builder.h"
 
-#define NEEDS_CONSTRAINTS "needs constrained output, which this server does not have yet."
+#define CONSTRAINED "this needs constrained output, which this server does not have yet."
 
 struct conversation {
     struct api_reader *reader;
@@ -202,6 +204,7 @@ static bool read_end(struct conversation *talk, struct api_request *out) {
         return api_error_set(talk->reader->error, 400, "messages", "invalid_value",
                              "'messages' ends with 'tool_use': its 'tool_result' is missing.");
     out->continues = true;
+    out->prompts = false;
     return true;
 }
 
@@ -252,14 +255,14 @@ static bool read_tool(struct conversation *talk, const struct tree *tool, size_t
         format_text(member.text, sizeof member.text, "tools[%zu].%s", index, refused[i].name);
         return api_reader_unsupported(reader, member.text, refused[i].why);
     }
-    struct chat_builder_tool made = {.name = tree_member(tool, "name"),
-                                     .description = api_reader_given(tool, "description"),
-                                     .parameters = api_reader_given(tool, "input_schema")};
-    if (!made.parameters) return needs(reader, place.text, "an object 'input_schema'");
-    return chat_builder_tool(&talk->builder, reader, place.text, &made);
+    const struct tree *schema = api_reader_given(tool, "input_schema");
+    if (!schema) return needs(reader, place.text, "an object 'input_schema'");
+    chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
+                      api_reader_given(tool, "description"), schema);
+    return true;
 }
 
-static bool read_tools(struct conversation *talk, struct api_request *out) {
+static bool read_tools(struct conversation *talk) {
     struct api_reader *reader = talk->reader;
     const struct tree *tools = api_reader_given(reader->root, "tools");
     if (!tools) return true;
@@ -268,20 +271,20 @@ static bool read_tools(struct conversation *talk, struct api_request *out) {
     for (size_t i = 0; i < tree_count(tools); i++)
         if (!read_tool(talk, tree_at(tools, i), i)) return false;
     if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
-    if (tree_count(tools)) out->tools = talk->builder.tools;
-    return true;
+    return api_tools_check(reader, talk->builder.tools);
 }
 
-static bool read_tool_choice(struct api_reader *reader, struct api_request *out) {
+static bool read_tool_choice(struct conversation *talk, struct api_request *out) {
+    struct api_reader *reader = talk->reader;
     const struct tree *choice = api_reader_given(reader->root, "tool_choice");
-    if (!choice) return true;
+    if (!choice) return api_tools_give(reader, talk->builder.tools, out);
     if (tree_kind(choice) != TREE_OBJECT)
         return api_reader_wrong_type(reader, "tool_choice", "an object", choice);
     if (!api_reader_flag(reader, choice, "disable_parallel_tool_use", &out->one_call)) return false;
-    if (is_type(choice, "none")) out->tools = NULL;
-    if (is_type(choice, "none") || is_type(choice, "auto")) return true;
+    if (is_type(choice, "none")) return true;
+    if (is_type(choice, "auto")) return api_tools_give(reader, talk->builder.tools, out);
     if (is_type(choice, "any") || is_type(choice, "tool"))
-        return api_reader_unsupported(reader, "tool_choice", "to force a call " NEEDS_CONSTRAINTS);
+        return api_reader_unsupported(reader, "tool_choice", CONSTRAINED);
     return needs(reader, "tool_choice", "a 'type': 'auto' or 'none'");
 }
 
@@ -297,12 +300,11 @@ static bool read_thinking(struct api_reader *reader, struct api_request *out) {
         return api_reader_wrong_type(reader, "thinking", "an object", thinking);
     if (!api_reader_integer(reader, thinking, "budget_tokens", 1, INT32_MAX, &budget)) return false;
     if (is_type(thinking, "enabled"))
-        out->thinking = CHAT_THINKING_ON;
-    else if (is_type(thinking, "disabled"))
-        out->thinking = CHAT_THINKING_OFF;
-    else if (!is_type(thinking, "adaptive"))
-        return needs(reader, "thinking", "a 'type': 'enabled', 'disabled' or 'adaptive'");
-    return true;
+        return api_thinking_ask(reader, "thinking", CHAT_THINKING_ON, out);
+    if (is_type(thinking, "disabled"))
+        return api_thinking_ask(reader, "thinking", CHAT_THINKING_OFF, out);
+    return is_type(thinking, "adaptive") ||
+           needs(reader, "thinking", "a 'type': 'enabled', 'disabled' or 'adaptive'");
 }
 
 static bool read_output_config(struct api_reader *reader, struct api_request *out) {
@@ -312,8 +314,11 @@ static bool read_output_config(struct api_reader *reader, struct api_request *ou
         return api_reader_wrong_type(reader, "output_config", "an object", config);
     const struct tree *format = api_reader_given(config, "format");
     if (format && !api_reader_is_neutral(format, NULL))
-        return api_reader_unsupported(reader, "output_config.format", NEEDS_CONSTRAINTS);
-    return api_reader_text(reader, config, "effort", &out->effort);
+        return api_reader_unsupported(reader, "output_config.format", CONSTRAINED);
+    struct bytes effort = {"", 0};
+    return api_reader_text(reader, config, "effort", &effort) &&
+           (effort.count == 0 ||
+            api_thinking_ask_effort(reader, "output_config.effort", effort, out));
 }
 
 /* Edits that keep everything ask for nothing. */
@@ -329,16 +334,6 @@ static bool read_context_management(struct api_reader *reader) {
                                   "this server edits no conversation; shorten it yourself.");
 }
 
-static bool is_user_id(struct bytes id) {
-    for (size_t i = 0; i < id.count; i++) {
-        char letter = (char)(id.data[i] | 0x20);
-        bool digit = id.data[i] >= '0' && id.data[i] <= '9';
-        if (!(letter >= 'a' && letter <= 'z') && !digit && id.data[i] != '_' && id.data[i] != '-')
-            return false;
-    }
-    return id.count > 0 && id.count <= 512;
-}
-
 static bool read_metadata(struct api_reader *reader, struct api_request *out) {
     const struct tree *metadata = api_reader_given(reader->root, "metadata");
     struct bytes id = {"", 0};
@@ -346,7 +341,7 @@ static bool read_metadata(struct api_reader *reader, struct api_request *out) {
     if (tree_kind(metadata) != TREE_OBJECT)
         return api_reader_wrong_type(reader, "metadata", "an object", metadata);
     if (!api_reader_text(reader, metadata, "user_id", &id)) return false;
-    if (is_user_id(id)) out->user_id = id;
+    if (api_values_is_user_id(id)) out->user_id = id;
     return true;
 }
 
@@ -361,7 +356,7 @@ static bool read_stops(struct api_reader *reader, struct api_request *out) {
 
 bool anthropic_reader_read(struct api_reader *reader, struct api_request *out) {
     struct conversation talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
-    return read_messages(&talk, out) && read_tools(&talk, out) && read_tool_choice(reader, out) &&
+    return read_messages(&talk, out) && read_tools(&talk) && read_tool_choice(&talk, out) &&
            read_thinking(reader, out) && read_output_config(reader, out) &&
            read_context_management(reader) && read_metadata(reader, out) && read_stops(reader, out);
 }

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/dialects/chat_builder.h"
 
-#define TOOLS_MAX 128
-#define NAME_BYTES_MAX 64
-
 struct chat_builder chat_builder_open(struct arena *arena) {
     struct chat_builder builder = {
         .arena = arena, .messages = tree_make_array(arena), .tools = tree_make_array(arena)};
@@ -126,38 +123,14 @@ bool chat_builder_end(struct chat_builder *builder) {
 
 /* ---- tools ---- */
 
-static bool is_name(struct bytes name) {
-    for (size_t i = 0; i < name.count; i++) {
-        char byte = name.data[i], letter = (char)(byte | 0x20);
-        bool plain_byte = (letter >= 'a' && letter <= 'z') || (byte >= '0' && byte <= '9');
-        if (!plain_byte && byte != '_' && byte != '-') return false;
-    }
-    return name.count > 0 && name.count <= NAME_BYTES_MAX;
-}
-
-bool chat_builder_tool(struct chat_builder *builder, struct api_reader *reader, const char *place,
-                       const struct chat_builder_tool *tool) {
-    struct bytes name, text;
-    if (tree_count(builder->tools) == TOOLS_MAX)
-        return api_error_set(reader->error, 400, "tools", "invalid_value",
-                             "'tools' has more than %d tools.", TOOLS_MAX);
-    if (!tree_get_string(tool->name, &name) || !is_name(name))
-        return api_error_set(reader->error, 400, place, "invalid_value",
-                             "'%s' needs a 'name': up to %d letters, digits, '_' and '-'.", place,
-                             NAME_BYTES_MAX);
-    if (tool->description && !tree_get_string(tool->description, &text))
-        return api_error_set(reader->error, 400, place, "invalid_type",
-                             "'%s': its description must be a string.", place);
-    if (tool->parameters && tree_kind(tool->parameters) != TREE_OBJECT)
-        return api_error_set(reader->error, 400, place, "invalid_type",
-                             "'%s': the schema of its input must be an object.", place);
+void chat_builder_tool(struct chat_builder *builder, const struct tree *name,
+                       const struct tree *description, const struct tree *parameters) {
     struct tree *function = tree_make_object(builder->arena);
-    struct tree *entry = tree_make_object(builder->arena);
-    set(builder, function, "name", tool->name);
-    if (tool->description) set(builder, function, "description", tool->description);
-    if (tool->parameters) set(builder, function, "parameters", tool->parameters);
-    set(builder, entry, "type", text_of(builder, "function"));
-    set(builder, entry, "function", function);
-    append(builder, builder->tools, entry);
-    return true;
+    struct tree *tool = tree_make_object(builder->arena);
+    if (name) set(builder, function, "name", name);
+    if (description) set(builder, function, "description", description);
+    if (parameters) set(builder, function, "parameters", parameters);
+    set(builder, tool, "type", text_of(builder, "function"));
+    set(builder, tool, "function", function);
+    append(builder, builder->tools, tool);
 }

@@ -37,13 +37,9 @@ void chat_builder_call(struct chat_builder *builder, const struct tree *id, cons
                        const struct tree *arguments);
 void chat_builder_end_turn(struct chat_builder *builder);
 
-struct chat_builder_tool {
-    const struct tree *name, *description, *parameters; /* the latter two may be NULL */
-};
-
-/* Refuses what is no name of a tool, or one tool too many; `place` names the tool. */
-bool chat_builder_tool(struct chat_builder *builder, struct api_reader *reader, const char *place,
-                       const struct chat_builder_tool *tool);
+/* One more tool, still to be checked (api_tools_check). The latter two may be NULL. */
+void chat_builder_tool(struct chat_builder *builder, const struct tree *name,
+                       const struct tree *description, const struct tree *parameters);
 
 /* Ends the turn. False: memory ran out. */
 bool chat_builder_end(struct chat_builder *builder);

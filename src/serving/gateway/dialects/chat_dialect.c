@@ -3,6 +3,7 @@
 
 #include "serving/gateway/api/api_messages.h"
 #include "serving/gateway/api/api_tokens.h"
+#include "serving/gateway/api/api_tools.h"
 #include "serving/gateway/dialects/openai_fields.h"
 #include "serving/gateway/dialects/openai_words.h"
 
@@ -22,10 +23,29 @@ static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
                          "'top_logprobs' needs 'logprobs': true.");
 }
 
+/* Who answers: the assistant in a turn of its own, or where its last message ends. */
+static bool read_turn(struct api_reader *reader, struct api_request *out) {
+    static const char field[] = "continue_final_message";
+    bool asked = false;
+    if (!api_reader_flag(reader, reader->root, "add_generation_prompt", &out->prompts) ||
+        !api_reader_flag(reader, reader->root, field, &asked) ||
+        !api_messages_continue(reader, out->messages, &out->continues))
+        return false;
+    if (asked && !api_messages_check_last(reader, out->messages, field)) return false;
+    out->continues |= asked;
+    if (!out->continues) return true;
+    if (out->prompts && api_reader_given(reader->root, "add_generation_prompt"))
+        return api_error_set(reader->error, 400, "add_generation_prompt", "invalid_value",
+                             "'add_generation_prompt' contradicts a message that is continued.");
+    out->prompts = false;
+    return true;
+}
+
 static bool read_chat(struct api_reader *reader, struct api_request *out) {
     out->messages = api_reader_given(reader->root, "messages");
     if (!out->messages) return api_reader_missing(reader, "messages");
-    return api_messages_check(reader, out->messages) && read_logprobs(reader, out) &&
+    return api_messages_check(reader, out->messages) && read_turn(reader, out) &&
+           api_tools_read(reader, out) && read_logprobs(reader, out) &&
            openai_fields_read(reader, out);
 }
 

@@ -58,8 +58,16 @@ static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
                               &sampling->top_logprobs);
 }
 
+/* The middle is filled in between texts that the model sees both. */
+static bool check_suffix(struct api_reader *reader, const struct api_request *out) {
+    if (out->suffix.count == 0) return true;
+    if (out->prompt_is_tokens)
+        return api_reader_unsupported(reader, "suffix", "goes with a prompt that is a text.");
+    return !out->echo || api_reader_unsupported(reader, "suffix", "goes without 'echo'.");
+}
+
 static bool read_completion(struct api_reader *reader, struct api_request *out) {
-    return read_prompt(reader, out) && read_logprobs(reader, out) &&
+    return read_prompt(reader, out) && check_suffix(reader, out) && read_logprobs(reader, out) &&
            openai_fields_read(reader, out);
 }
 

@@ -152,16 +152,23 @@ void openai_words_failed(struct json_writer *writer, const struct api_error *err
 
 /* ---- models ---- */
 
-void openai_words_model(struct json_writer *writer, struct bytes model, int64_t created) {
+void openai_words_model(struct json_writer *writer, struct bytes name, int64_t created,
+                        uint64_t tokens_max) {
     json_writer_text(writer, "{\"id\":");
-    json_writer_string(writer, model);
+    json_writer_string(writer, name);
     json_writer_text(writer, ",\"object\":\"model\",\"created\":");
     json_writer_integer(writer, created);
-    json_writer_text(writer, ",\"owned_by\":\"fathom\"}");
+    json_writer_text(writer, ",\"owned_by\":\"fathom\"");
+    if (tokens_max) write_member(writer, ",\"max_model_len\":", tokens_max);
+    json_writer_text(writer, "}");
 }
 
-void openai_words_models(struct json_writer *writer, struct bytes model, int64_t created) {
+void openai_words_models(struct json_writer *writer, const struct api_model *models, size_t count,
+                         int64_t created, uint64_t tokens_max) {
     json_writer_text(writer, "{\"object\":\"list\",\"data\":[");
-    openai_words_model(writer, model, created);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) json_writer_text(writer, ",");
+        openai_words_model(writer, models[i].name, created, tokens_max);
+    }
     json_writer_text(writer, "]}");
 }

@@ -42,8 +42,10 @@ void openai_words_done(struct json_writer *writer, const struct openai_words_for
 /* A stream that has begun and then fails without an answer. */
 void openai_words_failed(struct json_writer *writer, const struct api_error *error);
 
-/* {"object":"list",...}, and one model alone. */
-void openai_words_models(struct json_writer *writer, struct bytes model, int64_t created);
-void openai_words_model(struct json_writer *writer, struct bytes model, int64_t created);
+/* One model, and {"object":"list",...} of its names. `tokens_max` 0: it is not known yet. */
+void openai_words_model(struct json_writer *writer, struct bytes name, int64_t created,
+                        uint64_t tokens_max);
+void openai_words_models(struct json_writer *writer, const struct api_model *models, size_t count,
+                         int64_t created, uint64_t tokens_max);
 
 #endif

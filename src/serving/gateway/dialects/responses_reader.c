@@ -4,11 +4,11 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "serving/gateway/api/api_thinking.h"
+#include "serving/gateway/api/api_tools.h"
 #include "serving/gateway/dialects/chat_builder.h"
 
-#define NEEDS_CONSTRAINTS "needs constrained output, which this server does not have yet."
-
-#define EFFORT_BYTES_MAX 64
+#define CONSTRAINED "this needs constrained output, which this server does not have yet."
 
 struct conversation {
     struct api_reader *reader;
@@ -196,14 +196,12 @@ static bool read_tool(struct conversation *talk, const struct tree *tool, size_t
     struct api_place place = api_place_of("tools", index, "");
     if (!is_type(tool, "function")) return refuse_type(reader, place.text, tool);
     const struct tree *strict = api_reader_given(tool, "strict");
-    if (strict && !api_reader_is_neutral(strict, NULL)) {
-        place = api_place_of("tools", index, ".strict");
-        return api_reader_unsupported(reader, place.text, NEEDS_CONSTRAINTS);
-    }
-    struct chat_builder_tool made = {.name = tree_member(tool, "name"),
-                                     .description = api_reader_given(tool, "description"),
-                                     .parameters = api_reader_given(tool, "parameters")};
-    return chat_builder_tool(&talk->builder, reader, place.text, &made);
+    place = api_place_of("tools", index, ".strict");
+    if (strict && !api_reader_is_neutral(strict, NULL))
+        return api_reader_unsupported(reader, place.text, CONSTRAINED);
+    chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
+                      api_reader_given(tool, "description"), api_reader_given(tool, "parameters"));
+    return true;
 }
 
 static bool read_tools(struct conversation *talk, struct api_request *out) {
@@ -216,12 +214,14 @@ static bool read_tools(struct conversation *talk, struct api_request *out) {
     for (size_t i = 0; tools && i < tree_count(tools); i++)
         if (!read_tool(talk, tree_at(tools, i), i)) return false;
     if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
-    if (tools && tree_count(tools) && !api_reader_is(choice, "none"))
-        out->tools = talk->builder.tools;
-    if (!api_reader_flag(reader, reader->root, "parallel_tool_calls", &parallel)) return false;
+    if (!api_tools_check(reader, talk->builder.tools) ||
+        !api_reader_flag(reader, reader->root, "parallel_tool_calls", &parallel))
+        return false;
     out->one_call = !parallel;
-    return !choice || api_reader_is(choice, "none") || api_reader_is(choice, "auto") ||
-           api_reader_unsupported(reader, "tool_choice", "to force a call " NEEDS_CONSTRAINTS);
+    if (api_reader_is(choice, "none")) return true;
+    if (choice && !api_reader_is(choice, "auto"))
+        return api_reader_unsupported(reader, "tool_choice", CONSTRAINED);
+    return api_tools_give(reader, talk->builder.tools, out);
 }
 
 /* ---- objects ---- */
@@ -237,10 +237,9 @@ static bool read_object(struct api_reader *reader, const char *name, const struc
 static bool read_reasoning_field(struct api_reader *reader, struct api_request *out) {
     const struct tree *reasoning;
     if (!read_object(reader, "reasoning", &reasoning)) return false;
-    if (reasoning && !api_reader_text(reader, reasoning, "effort", &out->effort)) return false;
-    return out->effort.count <= EFFORT_BYTES_MAX ||
-           api_error_set(reader->error, 422, "reasoning.effort", "out_of_range",
-                         "'reasoning.effort' has more than %d bytes.", EFFORT_BYTES_MAX);
+    struct bytes effort = {"", 0};
+    if (reasoning && !api_reader_text(reader, reasoning, "effort", &effort)) return false;
+    return effort.count == 0 || api_thinking_ask_effort(reader, "reasoning.effort", effort, out);
 }
 
 static bool read_text_field(struct api_reader *reader) {
@@ -249,7 +248,7 @@ static bool read_text_field(struct api_reader *reader) {
     format = api_reader_given(text, "format");
     verbosity = api_reader_given(text, "verbosity");
     if (format && !is_type(format, "text"))
-        return api_reader_unsupported(reader, "text.format", NEEDS_CONSTRAINTS);
+        return api_reader_unsupported(reader, "text.format", CONSTRAINED);
     return !verbosity || api_reader_is(verbosity, "medium") ||
            api_reader_unsupported(reader, "text.verbosity",
                                   "ask for short or long answers in the instructions.");

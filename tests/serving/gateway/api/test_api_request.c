@@ -18,9 +18,15 @@ static char memory[32 << 20];
 static struct api_request parsed;
 static struct api_error error;
 
+static const struct api_model models[] = {{{"tiny-r1", 7}, CHAT_THINKING_DEFAULT},
+                                          {{"tiny-chat", 9}, CHAT_THINKING_OFF}};
+
 static struct api_defaults defaults = {
     .sampling = {.temperature = 0.6f, .top_p = 0.95f, .top_k = 3},
-    .model_name = {"tiny-r1", 7},
+    .models = models,
+    .model_count = ARRAY_COUNT(models),
+    .thought = CHAT_THOUGHT_SWITCHED,
+    .prints_tools = true,
 };
 
 static bool parse_in(size_t bytes, const struct dialect *dialect, const char *body) {
@@ -75,15 +81,13 @@ static const struct refusal {
      "messages[0].tool_calls", "invalid_type"},
     {&chat_dialect, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":4}]}", 400,
      "messages[0].tool_calls", "invalid_type"},
-    {&chat_dialect, "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\",\"prefix\":true}]}",
-     400, "messages[0].prefix", "unsupported_parameter"},
     {&chat_dialect, "{" HI ",\"model\":\"gpt-4\"}", 404, "model", "model_not_found"},
     {&chat_dialect, "{" HI ",\"model\":4}", 400, "model", "invalid_type"},
     {&chat_dialect, "{" HI ",\"temperature\":\"hot\"}", 400, "temperature", "invalid_type"},
     {&chat_dialect, "{" HI ",\"temperature\":2.1}", 422, "temperature", "out_of_range"},
     {&chat_dialect, "{" HI ",\"temperature\":-1}", 422, "temperature", "out_of_range"},
     {&chat_dialect, "{" HI ",\"top_p\":1.5}", 422, "top_p", "out_of_range"},
-    {&chat_dialect, "{" HI ",\"top_k\":-1}", 422, "top_k", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"top_k\":-2}", 422, "top_k", "out_of_range"},
     {&chat_dialect, "{" HI ",\"seed\":1.5}", 400, "seed", "invalid_type"},
     {&chat_dialect, "{" HI ",\"max_tokens\":0}", 422, "max_tokens", "out_of_range"},
     {&chat_dialect, "{" HI ",\"max_tokens\":\"9\"}", 400, "max_tokens", "invalid_type"},
@@ -123,7 +127,7 @@ static const struct refusal {
     {&chat_dialect, "{" HI ",\"stop_token_ids\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", 422,
      "stop_token_ids", "out_of_range"},
     {&chat_dialect, "{" HI ",\"return_token_ids\":1}", 400, "return_token_ids", "invalid_type"},
-    {&chat_dialect, "{" HI ",\"tools\":[{}]}", 400, "tools", "unsupported_parameter"},
+    {&chat_dialect, "{" HI ",\"tools\":[{}]}", 400, "tools[0].type", "unsupported_parameter"},
     {&chat_dialect, "{" HI ",\"functions\":[{}]}", 400, "functions", "unsupported_parameter"},
     {&chat_dialect, "{" HI ",\"logit_bias\":[1]}", 400, "logit_bias", "invalid_type"},
     {&chat_dialect, "{" HI ",\"logit_bias\":{\"1\":\"2\"}}", 400, "logit_bias", "invalid_type"},
@@ -151,7 +155,7 @@ static const struct refusal {
     {&completion_dialect, "{\"prompt\":[1,-2]}", 422, "prompt", "out_of_range"},
     {&completion_dialect, "{\"prompt\":[99999999]}", 422, "prompt", "out_of_range"},
     {&completion_dialect, "{\"prompt\":[1.5]}", 400, "prompt[0]", "invalid_type"},
-    {&completion_dialect, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "suffix",
+    {&completion_dialect, "{\"prompt\":[1],\"suffix\":\"b\"}", 400, "suffix",
      "unsupported_parameter"},
     {&completion_dialect, "{\"prompt\":\"a\",\"best_of\":2}", 400, "best_of",
      "unsupported_parameter"},
@@ -165,7 +169,7 @@ static const struct refusal {
     {&completion_dialect,
      "{\"prompt\":\"a\",\"max_tokens\":0,\"echo\":true,\"logprobs\":1,\"min_tokens\":1}", 422,
      "min_tokens", "out_of_range"},
-    {&chat_dialect, "{" HI ",\"max_tokens\":0,\"echo\":true,\"logprobs\":true}", 422, "max_tokens",
+    {&chat_dialect, "{" HI ",\"max_tokens\":0,\"logprobs\":true}", 422, "max_tokens",
      "out_of_range"},
     {&completion_dialect, "{\"prompt\":\"a\",\"echo\":\"yes\"}", 400, "echo", "invalid_type"},
 };

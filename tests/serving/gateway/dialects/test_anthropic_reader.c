@@ -19,9 +19,13 @@ static struct arena arena;
 static struct api_request parsed;
 static struct api_error error;
 
-static const struct api_defaults defaults = {
+static const struct api_model model = {.name = {"tiny-r1", 7}};
+static struct api_defaults defaults = {
     .sampling = {.temperature = 0.6f, .top_p = 0.95f},
-    .model_name = {"tiny-r1", 7},
+    .models = &model,
+    .model_count = 1,
+    .thought = CHAT_THOUGHT_SWITCHED,
+    .prints_tools = true,
 };
 
 static bool parse(const char *body) {
@@ -91,6 +95,7 @@ static void an_assistants_message_at_the_end_goes_on(void **state) {
     assert_true(parse(SAYS("{\"role\":\"user\",\"content\":\"hi\"},"
                            "{\"role\":\"assistant\",\"content\":\"He\"}")));
     assert_true(parsed.continues);
+    assert_false(parsed.prompts);
 }
 
 static void tools_become_functions(void **state) {
@@ -186,7 +191,8 @@ static const struct refusal {
     {"{" HI ",\"tools\":{}}", 400, "tools"},
     {"{" HI ",\"tools\":[{\"type\":\"web_search_20250305\",\"name\":\"web_search\"}]}", 400,
      "tools[0]"},
-    {"{" HI ",\"tools\":[{\"name\":\"a b\",\"input_schema\":{}}]}", 400, "tools[0]"},
+    {"{" HI ",\"tools\":[{\"name\":\"a b\",\"input_schema\":{}}]}", 400,
+     "tools[0].function.name"},
     {"{" HI ",\"tools\":[{\"name\":\"a\"}]}", 400, "tools[0]"},
     {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"strict\":true}]}", 400,
      "tools[0].strict"},
@@ -212,6 +218,17 @@ static void what_cannot_be_done_is_refused_by_name(void **state) {
         if (error.http_status != refusal->http_status || strcmp(error.param, refusal->param) != 0)
             fail_msg("%s: %u %s: %s", refusal->body, error.http_status, error.param, error.message);
     }
+}
+
+static void what_the_model_cannot_do_is_refused(void **state) {
+    defaults.thought = CHAT_THOUGHT_ALWAYS;
+    assert_false(parse("{" HI ",\"thinking\":{\"type\":\"disabled\"}}"));
+    assert_string_equal(error.param, "thinking");
+    defaults.thought = CHAT_THOUGHT_SWITCHED;
+    defaults.prints_tools = false;
+    assert_false(parse("{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{}}]}"));
+    assert_string_equal(error.param, "tools");
+    defaults.prints_tools = true;
 }
 
 static void a_small_arena_refuses(void **state) {
@@ -240,6 +257,7 @@ int main(void) {
         cmocka_unit_test(a_count_needs_no_length),
         cmocka_unit_test(unknown_fields_are_told),
         cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
+        cmocka_unit_test(what_the_model_cannot_do_is_refused),
         cmocka_unit_test(a_small_arena_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,6 @@
 
 static _Alignas(16) char memory[1 << 18];
 static struct arena arena;
-static struct api_error error;
 
 static struct chat_builder open(void) {
     arena_over(&arena, memory, sizeof memory);
@@ -60,27 +59,15 @@ static void calls_without_words_have_no_content(void **state) {
     assert_true(tree_is_null(tree_member(tree_at(builder.messages, 0), "content")));
 }
 
-static bool add_tool(struct chat_builder *builder, const char *name) {
-    struct api_reader reader = {.arena = &arena, .error = &error};
-    struct chat_builder_tool tool = {.name = text(name)};
-    return chat_builder_tool(builder, &reader, "tools[0]", &tool);
-}
-
-static void tools_have_names_that_templates_can_write(void **state) {
+static void tools_become_functions(void **state) {
     struct chat_builder builder = open();
-    char longest[66];
-    memset(longest, 'x', 65);
-    longest[65] = '\0';
-    assert_true(add_tool(&builder, "get_weather-2"));
-    assert_false(add_tool(&builder, ""));
-    assert_false(add_tool(&builder, "a b"));
-    assert_false(add_tool(&builder, longest));
-    assert_string_equal(error.param, "tools[0]");
-    assert_true(add_tool(&builder, longest + 1));
-    for (int i = 2; i < 128; i++)
-        assert_true(add_tool(&builder, "t"));
-    assert_false(add_tool(&builder, "t"));
-    assert_string_equal(error.param, "tools");
+    struct tree *schema = tree_make_object(&arena);
+    chat_builder_tool(&builder, text("f"), text("does"), schema);
+    chat_builder_tool(&builder, NULL, NULL, NULL);
+    assert_true(chat_builder_end(&builder));
+    expect(builder.tools, "[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+                          "\"description\":\"does\",\"parameters\":{}}},"
+                          "{\"type\":\"function\",\"function\":{}}]");
 }
 
 static void a_full_arena_is_told_at_the_end(void **state) {
@@ -95,7 +82,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_an_assistant_says_in_a_row_is_one_message),
         cmocka_unit_test(calls_without_words_have_no_content),
-        cmocka_unit_test(tools_have_names_that_templates_can_write),
+        cmocka_unit_test(tools_become_functions),
         cmocka_unit_test(a_full_arena_is_told_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
