@@ -44,9 +44,15 @@ static void walk_request(const struct dialect *dialect, const struct api_request
     check(request->warning.count <= API_WARNING_BYTES_MAX);
     for (size_t i = 0; i < request->warning.count; i++)
         check(request->warning.data[i] >= ' ' && request->warning.data[i] < 0x7F);
-    walk(request->prompt_text);
-    for (size_t i = 0; i < request->prompt_token_count; i++)
-        check(request->prompt_tokens[i] < LIMIT_VOCAB);
+    check(request->prompt_count >= 1 && request->choice_count >= 1);
+    check(request->prompt_count * request->choice_count <= LIMIT_ANSWERS);
+    for (uint32_t i = 0; request->prompts && i < request->prompt_count; i++) {
+        const struct api_prompt *prompt = &request->prompts[i];
+        check(!prompt->tokens == !request->prompts[0].tokens);
+        walk(prompt->text);
+        for (size_t t = 0; t < prompt->token_count; t++)
+            check(prompt->tokens[t] < LIMIT_VOCAB);
+    }
     check(request->sampling.temperature >= 0 && request->sampling.temperature <= 2);
     check(request->sampling.top_p >= 0 && request->sampling.top_p <= 1);
     const struct sampling *sampling = &request->sampling;

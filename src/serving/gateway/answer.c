@@ -138,8 +138,8 @@ static size_t text_bytes_max(const struct gateway *gateway, const struct news *n
     size_t bytes = TOKEN_STREAM_HELD_MAX;
     if (!gateway->options.tokenizer) return bytes;
     for (size_t i = 0; i < news->count; i++)
-        bytes += 3 * tokenizer_token_bytes(gateway->options.tokenizer, news->tokens[i]).count +
-                 TOKEN_STREAM_HELD_MAX;
+        bytes += TOKEN_STREAM_GROWTH_MAX *
+                 tokenizer_token_bytes(gateway->options.tokenizer, news->tokens[i]).count;
     return bytes;
 }
 

@@ -46,7 +46,7 @@ void delivery_add(void *context, enum token_stream_part part, struct bytes more)
 }
 
 struct delivery_text delivery_flush(struct gateway *gateway, struct request *request) {
-    struct delivery_text text = delivery_open(gateway, request, 3 * TOKEN_STREAM_HELD_MAX);
+    struct delivery_text text = delivery_open(gateway, request, TOKEN_STREAM_HELD_MAX);
     if (gateway->options.tokenizer && !request->answered.flushed)
         token_stream_finish(&request->answered.words, delivery_add, &text);
     return text;
@@ -93,12 +93,26 @@ static void begin(struct gateway *gateway, struct request *leader) {
 
 static void write_keep_alive(struct json_writer *writer, const void *context) {
     const struct request *request = context;
-    json_writer_bytes(writer, request->asked.answer.dialect->keep_alive);
+    bool stream = request->asked.stream;
+    json_writer_bytes(writer,
+                      stream ? request->asked.answer.dialect->keep_alive : BYTES_LITERAL("\n"));
+}
+
+/* Once its head has gone out, an error has no status any more, and a receipt no header. */
+static bool may_begin(const struct gateway *gateway, const struct request *leader) {
+    if (leader->asked.stream) return true;
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request_placing *placing = &leader->choices[i]->placing;
+        if (placing->losses || placing->retries || placing->refusals) return false;
+    }
+    return fleet_serves(&gateway->fleet) && !gateway->draining && !leader->owed.failed &&
+           !leader->asked.wants_receipt;
 }
 
 enum status delivery_keep_alive(struct gateway *gateway, struct request *leader) {
-    size_t room = sizeof(struct record_stream_begin) + sizeof(struct record_stream_data) + 64 +
+    size_t room = REPLY_BEGIN_BYTES + sizeof(struct record_stream_data) + 64 +
                   leader->asked.answer.dialect->keep_alive.count;
+    if (!leader->owed.begun && !may_begin(gateway, leader)) return STATUS_OK;
     if (!gateway_can_put(gateway, room)) return STATUS_FULL;
     begin(gateway, leader);
     enum status status = reply_data(gateway, leader, write_keep_alive, leader);
@@ -144,8 +158,8 @@ size_t delivery_told_bytes(const struct request *request) {
 
 size_t delivery_start_bytes_max(const struct request *request) {
     if (request->owed.spoken) return 0;
-    return sizeof(struct record_stream_begin) + 16 + 2 * delivery_frame_bytes(request) +
-           delivery_told_bytes(request) + request->answered.text.escaped_count;
+    return REPLY_BEGIN_BYTES + 2 * delivery_frame_bytes(request) + delivery_told_bytes(request) +
+           request->answered.text.escaped_count;
 }
 
 /* ---- what the tokens say ---- */
@@ -159,10 +173,11 @@ bool delivery_has_room(const struct gateway *gateway, const struct request *requ
     const struct api_answer *answer = &request->asked.answer;
     /* A stream may have to repeat all of it and more, together with what is new. */
     uint32_t times = request->asked.stream ? 2 * answer->dialect->repeats : 1;
+    uint32_t choices = request->leader->choice_count;
     size_t bytes = answered->text.escaped_count + answered->calls.escaped_count +
                    answered->calls.count * DIALECT_CALL_BYTES + answered->tokens_json_bytes + more;
     return times * bytes + delivery_told_bytes(request) <=
-           reply_text_bytes_max(gateway) / request->leader->choice_count;
+           reply_text_bytes_max(gateway, choices) / choices;
 }
 
 static size_t repeat_bytes_max(const struct request *request) {

@@ -66,7 +66,8 @@ size_t delivery_frame_bytes(const struct request *request);
 /* What one event repeats of the request, if it does. */
 size_t delivery_told_bytes(const struct request *request);
 
-/* Tells a client that waits for its first token that we are still here. */
+/* Tells a client that waits for its first token, or for a whole answer, that we are still here; the
+ * latter only from when an answer can be expected. */
 enum status delivery_keep_alive(struct gateway *gateway, struct request *leader) MUST_USE;
 
 /* ---- in a whole answer, and where a stream repeats itself ---- */

@@ -108,16 +108,21 @@ static void explain(const struct request *request, struct api_error *error) {
     }
 }
 
-/* The usage of all choices together, when the last one has ended. */
+/* The usage of all choices together, when the last one has ended. Each prompt counts once, with the
+ * hits of its first answer. */
 static struct api_usage usage_of(const struct request *leader) {
     /* Tokens beyond a stop string, computed before the unit knew of it, are not the client's. */
-    struct api_usage usage = {.prompt_tokens = leader->asked.prompt_tokens};
+    struct api_usage usage = {0};
     for (uint32_t i = 0; i < leader->choice_count; i++) {
-        const struct request_answered *choice = &leader->choices[i]->answered;
-        struct unit_work work = receipt_total(&choice->receipt, usage.prompt_tokens);
-        if (i == 0) usage.prompt_hit_tokens = work.prompt_hit_tokens;
-        usage.completion_tokens += request_told_tokens(leader->choices[i]);
-        usage.reasoning_tokens += choice->words.reasoning_tokens;
+        const struct request *choice = leader->choices[i];
+        uint32_t prompt_tokens = choice->asked.prompt_tokens;
+        struct unit_work work = receipt_total(&choice->answered.receipt, prompt_tokens);
+        if (choice->head == choice) {
+            usage.prompt_tokens += prompt_tokens;
+            usage.prompt_hit_tokens += work.prompt_hit_tokens;
+        }
+        usage.completion_tokens += request_told_tokens(choice);
+        usage.reasoning_tokens += choice->answered.words.reasoning_tokens;
         usage.drafts_made += work.drafts_made;
         usage.drafts_right += work.drafts_right;
     }
@@ -161,7 +166,7 @@ struct closing { /* arguments of the reply_writers below */
 static void write_whole(struct json_writer *writer, const void *context) {
     const struct closing *closing = context;
     const struct request *leader = closing->leader;
-    struct api_choice choices[LIMIT_CHOICES];
+    struct api_choice choices[LIMIT_ANSWERS];
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         const struct request *choice = leader->choices[i];
         choices[i] = delivery_choice(choice, finish_of(choice), stop_of(choice));
@@ -192,12 +197,7 @@ static enum status tell_all(struct gateway *gateway, struct request *leader) {
         check(status == STATUS_OK); /* end_bytes_max */
         return reply_end(gateway, leader);
     }
-    struct reply reply = {.connection = leader->owed.connection,
-                          .endpoint = request_endpoint(leader),
-                          .http_status = 200,
-                          .content_type = CONTENT_JSON,
-                          .receipt = closing.receipt};
-    return reply_whole(gateway, &reply, write_whole, &closing);
+    return reply_answer(gateway, leader, closing.receipt, write_whole, &closing);
 }
 
 static enum status tell_failed(struct gateway *gateway, const struct request *leader) {

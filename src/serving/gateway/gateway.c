@@ -167,7 +167,7 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
         api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
     }
     return reply_error(gateway, record->connection,
-                       endpoint && !is_elsewhere ? endpoint->number : ENDPOINT_OTHER, &error);
+                       endpoint && !is_elsewhere ? endpoint->number : ENDPOINT_OTHER, NULL, &error);
 }
 
 /* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. A
@@ -221,7 +221,7 @@ static enum status receive_client_request(struct gateway *gateway,
         return refuse_path(gateway, record, endpoint);
     call.endpoint = endpoint->number;
     if (!may_ask(gateway, record, endpoint, &call.account, &error))
-        return reply_error(gateway, record->connection, endpoint->number, &error);
+        return reply_error(gateway, record->connection, endpoint->number, NULL, &error);
     return functions[endpoint->number](gateway, &call);
 }
 

@@ -9,7 +9,7 @@
  * those of its clients' host, of the tokenizer and of units.
  *
  * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
- * STREAM_END, unless its client has gone; after CLIENT_GONE nothing more is said to that
+ * STREAM_END (streams, and whole answers that are waited for long), unless its client has gone; after CLIENT_GONE nothing more is said to that
  * connection. receive() answers STATUS_FULL only while the outbox holds records, and then has done
  * nothing.
  *
@@ -55,7 +55,7 @@ struct gateway_options {
                              * are remembered, a power of two; 0: none */
     int64_t role_hold_ns;   /* units change between prefill and decode when either kind has been
                              * pressed for so long (serving/policy/choose_roles); 0: never */
-    int64_t keep_alive_ns;  /* a waiting stream gets a comment this often; 0: 5 s */
+    int64_t keep_alive_ns;  /* who waits for an answer gets a sign this often; 0: 5 s */
     int64_t unit_silence_ns; /* a unit that sends nothing for so long is given up; 0: never,
                               * for units in the gateway's own process */
     int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */

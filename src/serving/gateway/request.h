@@ -8,7 +8,8 @@
  *   FREE        nobody's slot                                           READING
  *   READING     its body is read, within one call                       TOKENIZING, UNSETTLED,
  *                                                                       WAITING, FREE
- *   TOKENIZING  its text waits for the tokenizer, or is there           UNSETTLED, WAITING, FREE
+ *   TOKENIZING  a text of its client's waits for the tokenizer, or is   UNSETTLED, WAITING, FREE
+ *               there
  *   UNSETTLED   no unit has ever come, so nothing can be judged         WAITING, FREE
  *   WAITING     for a unit                                              ANSWERING, RESERVING, ENDING
  *   ANSWERING   one unit computes its prompt and makes the answer       WAITING, CANCELLED, ENDING,
@@ -26,12 +27,14 @@
  *
  * UNSETTLED, WAITING and ENDING have a list each, which gateway_step serves.
  *
- * Each of the n answers that a client asks for is a request of its own, with its own slot, id and
- * text, led by the first: the leader has the connection and lists them all. They are claimed and
- * released together, when their units' last FINISHED has come, even if the client has gone or a
- * stop string has ended them: only then is the account complete. All memory of a request is its
- * arena, cleared at the end. What it takes to go on at another unit is kept: the prompt, and the
- * tokens of the answer.
+ * Each of the answers that a client asks for, n to each of its prompts, is a request of its own,
+ * with its own slot, id and text, led by the first: the leader has the connection and lists them
+ * all, prompt by prompt. The first of each prompt (its head) has the prompt, which the others share.
+ * Until they wait for a unit all are in one state: they go on together, when every prompt has its
+ * tokens. They are claimed and released together, when their units' last FINISHED has come, even if
+ * the client has gone or a stop string has ended them: only then is the account complete. All memory
+ * of a request is its arena, cleared at the end. What it takes to go on at another unit is kept: the
+ * prompt, and the tokens of the answer.
  */
 #ifndef SERVING_GATEWAY_REQUEST_H
 #define SERVING_GATEWAY_REQUEST_H
@@ -93,7 +96,9 @@ struct request_life {                      /* changed by serving/gateway/request
     int64_t waits_since_ns;
 };
 
-struct request_asked {        /* by the client; the same for all choices but for `sampling` */
+struct request_asked { /* by the client; the same for all but the prompt and its length, `sampling`
+                        * and new_tokens_max, which are the same for the choices of a prompt
+                        * (`sampling` but for `choice`) */
     struct api_answer answer; /* what the answer says of itself; its id is the leader's */
     enum endpoint_number endpoint;
     struct bytes warning; /* for its client, one line, in the leader's arena; empty: none */
@@ -103,7 +108,7 @@ struct request_asked {        /* by the client; the same for all choices but for
     bool has_bos;     /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct sampling sampling;
-    const uint32_t *prompt; /* [prompt_tokens] in the leader's arena */
+    const uint32_t *prompt; /* [prompt_tokens] in the head's arena; NULL: not tokenized yet */
     uint32_t prompt_tokens;
     uint32_t new_tokens_max; /* 0: the default */
     uint32_t stop_token_count;
@@ -121,7 +126,7 @@ struct request_placing {               /* how a unit is found for it */
     int64_t retry_ns;                  /* it may be tried there again */
     uint8_t losses, retries, refusals; /* since its last token */
     uint8_t choice_reason; /* 1 + enum units_reason, of the last choice of a unit; 0: none yet */
-    const uint64_t *prefix_keys; /* leader: [prefix_key_count] of its leading blocks, in arena */
+    const uint64_t *prefix_keys; /* head: [prefix_key_count] of its leading blocks, in arena */
     uint32_t prefix_key_count;
 };
 
@@ -153,16 +158,18 @@ struct request_owed { /* what its client was told, and is still to be told */
 struct request {
     struct request_id id;   /* at the unit; its attempt counts the units that had it before */
     struct request *leader; /* of its choices; itself, if it is the first */
-    uint32_t index;         /* among the leader's choices */
-    struct request *choices[LIMIT_CHOICES]; /* leader: [choice_count], itself first */
-    uint32_t choice_count;                  /* leader */
+    struct request *head;   /* the first choice of its prompt; itself, if it is that */
+    uint32_t index;         /* among the leader's choices: prompt * n + which of its answers */
+    struct request *choices[LIMIT_ANSWERS]; /* leader: [choice_count], itself first */
+    uint32_t choice_count;                  /* leader: of all prompts */
+    uint32_t prompt_count;                  /* leader */
     struct request_life life;
     struct request_asked asked;
     struct request_placing placing;
     struct request_answered answered;
     struct request_owed owed;
     struct metrics_times times;
-    struct waiting_text waiting_text; /* leader */
+    struct waiting_text waiting_text; /* head */
     struct arena arena;
 };
 
@@ -205,10 +212,10 @@ void request_audit(const struct gateway *gateway);
 
 /* ---- transitions; to make one from any other state is a bug ---- */
 
-/* FREE -> READING: slots for a connection's choices, each with an id of its own. The leader, or
- * NULL when the table is too full. */
+/* FREE -> READING: slots for a connection's choices, so many of each prompt, each with an id of its
+ * own. The leader, or NULL when the table is too full. */
 struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
-                              uint32_t choice_count);
+                              uint32_t prompt_count, uint32_t answers_each);
 
 /* READING -> TOKENIZING, of all choices. */
 void request_tokenize(struct gateway *gateway, struct request *leader);
@@ -298,6 +305,11 @@ static inline bool request_asks_for_pages(const struct request *request) {
 static inline bool request_is_under_way(const struct request *request) {
     return request->life.state >= REQUEST_WAITING && request->life.state <= REQUEST_ANSWERED &&
            request->owed.cause == CAUSE_NONE;
+}
+
+/* The first choice of each prompt. */
+static inline struct request *request_head(const struct request *leader, uint32_t prompt) {
+    return leader->choices[prompt * (leader->choice_count / leader->prompt_count)];
 }
 
 static inline enum endpoint_number request_endpoint(const struct request *request) {

@@ -39,7 +39,7 @@ enum status service_models(struct gateway *gateway, const struct endpoint_call *
     struct api_error error;
     api_error_set(&error, 404, "model", "model_not_found", "The model '%.*s' does not exist here.",
                   name.count < 100 ? (int)name.count : 100, name.data);
-    return reply_error(gateway, reply.connection, reply.endpoint, &error);
+    return reply_error(gateway, reply.connection, reply.endpoint, NULL, &error);
 }
 
 static void write_text(struct json_writer *writer, const void *context) {

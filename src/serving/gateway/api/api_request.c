@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/api/api_request.h"
 
+#include "base/number.h"
 #include "base/tree_extent.h"
 #include "serving/gateway/api/api_body.h"
 #include "serving/gateway/api/dialect.h"
@@ -14,14 +15,15 @@ static bool check_extent(const struct dialect *dialect, struct bytes body, uint6
                                 [TREE_PART_VALUES] = LIMIT_BODY_VALUES}},
                        found;
     if (!tokens_max) tokens_max = LIMIT_CONTEXT;
-    if (!dialect->chats) most.counts[TREE_PART_INTEGERS] += tokens_max;
+    if (!dialect->chats) most.counts[TREE_PART_INTEGERS] += max_u64(tokens_max, LIMIT_PROMPTS_IDS);
     enum tree_part part = tree_extent_measure(body, &most, &found);
     if (part == TREE_PART_COUNT) return true;
     if (part == TREE_PART_INTEGERS && !dialect->chats)
         return api_error_set(
             error, 400, dialect->prompt_field, "context_length_exceeded",
             "The request body has more than %zu integers; a prompt of token ids "
-            "can have no more than this server's context, %llu. Shorten the prompt.",
+            "can have no more than this server's context, %llu. Shorten the prompt, or send fewer "
+            "prompts at once.",
             most.counts[part], (unsigned long long)tokens_max);
     return api_error_set(error, 413, NULL, "request_too_large",
                          "The request body has more than %zu %s; that is the limit. Send a "
@@ -44,7 +46,7 @@ bool api_request_parse(struct arena *arena, const struct dialect *dialect, struc
                              "The request body must be a JSON object, found %s.",
                              tree_kind_name(tree_kind(reader.root)));
     struct api_request request = {
-        .sampling = defaults->sampling, .choice_count = 1, .prompts = true};
+        .sampling = defaults->sampling, .prompt_count = 1, .choice_count = 1, .opens_turn = true};
     if (!api_body_read(&reader, &request) || !dialect->read(&reader, &request)) return false;
     *out = request;
     return true;

@@ -20,6 +20,12 @@ struct dialect;
 
 #define API_WARNING_BYTES_MAX 256
 
+struct api_prompt { /* text, or token ids */
+    struct bytes text;
+    const uint32_t *tokens; /* [token_count]; NULL: it is text */
+    size_t token_count;
+};
+
 struct api_request {
     /* a chat: an array in the shape of OpenAI's chat API, checked, and never empty */
     const struct tree *messages;
@@ -29,15 +35,13 @@ struct api_request {
     enum chat_thinking thinking;
     const char *thinking_field; /* that asked for it; NULL: none, or the model's name */
     struct bytes effort;        /* reasoning_effort; empty: not given */
-    bool prompts;               /* the prompt ends by saying that it is the assistant's turn */
+    bool opens_turn;            /* the prompt ends by saying that it is the assistant's turn */
     bool continues;             /* the last message is an assistant's, which the answer continues */
-    bool count_only; /* the client asks how many tokens the prompt has, and for no answer */
-    /* plain: text, or token ids */
-    bool prompt_is_tokens;
-    struct bytes prompt_text;
-    const uint32_t *prompt_tokens;
-    size_t prompt_token_count;
-    struct bytes suffix; /* what follows the answer; empty: nothing is known of it */
+    /* plain */
+    const struct api_prompt *prompts; /* [prompt_count], all texts or all token ids */
+    uint32_t prompt_count;            /* a chat is one */
+    bool tokens_only;                 /* the prompt's tokens are the answer */
+    struct bytes suffix;              /* what follows the answer; empty: nothing is known of it */
 
     struct sampling sampling; /* seed only if has_seed */
     bool has_seed;
@@ -51,7 +55,7 @@ struct api_request {
     bool return_token_ids;
     bool return_receipt;
     struct bytes cache_salt, user_id; /* empty: none; both narrow who finds what is cached */
-    uint32_t choice_count;            /* n, at least 1 */
+    uint32_t choice_count;            /* n, at least 1: answers to each prompt */
     const struct token_bias *biases;
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */

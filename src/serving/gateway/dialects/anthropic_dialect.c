@@ -10,7 +10,7 @@ static bool read_message(struct api_reader *reader, struct api_request *out) {
 }
 
 static bool read_count(struct api_reader *reader, struct api_request *out) {
-    out->count_only = true;
+    out->tokens_only = true;
     return anthropic_reader_read(reader, out);
 }
 

@@ -204,7 +204,7 @@ static bool read_end(struct conversation *talk, struct api_request *out) {
         return api_error_set(talk->reader->error, 400, "messages", "invalid_value",
                              "'messages' ends with 'tool_use': its 'tool_result' is missing.");
     out->continues = true;
-    out->prompts = false;
+    out->opens_turn = false;
     return true;
 }
 

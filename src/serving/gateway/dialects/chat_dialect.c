@@ -27,17 +27,17 @@ static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
 static bool read_turn(struct api_reader *reader, struct api_request *out) {
     static const char field[] = "continue_final_message";
     bool asked = false;
-    if (!api_reader_flag(reader, reader->root, "add_generation_prompt", &out->prompts) ||
+    if (!api_reader_flag(reader, reader->root, "add_generation_prompt", &out->opens_turn) ||
         !api_reader_flag(reader, reader->root, field, &asked) ||
         !api_messages_continue(reader, out->messages, &out->continues))
         return false;
     if (asked && !api_messages_check_last(reader, out->messages, field)) return false;
     out->continues |= asked;
     if (!out->continues) return true;
-    if (out->prompts && api_reader_given(reader->root, "add_generation_prompt"))
+    if (out->opens_turn && api_reader_given(reader->root, "add_generation_prompt"))
         return api_error_set(reader->error, 400, "add_generation_prompt", "invalid_value",
                              "'add_generation_prompt' contradicts a message that is continued.");
-    out->prompts = false;
+    out->opens_turn = false;
     return true;
 }
 

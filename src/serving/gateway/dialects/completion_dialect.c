@@ -7,45 +7,76 @@
 
 /* ---- reading ---- */
 
+/* `place`: of the array, such as "prompt" or "prompt[3]". */
 static bool read_prompt_tokens(struct api_reader *reader, const struct tree *array,
-                               struct api_request *out) {
+                               const char *place, struct api_prompt *out) {
     size_t count = tree_count(array);
     uint32_t *tokens = arena_take(reader->arena, (count + 1) * sizeof *tokens);
     if (!tokens) return api_reader_no_memory(reader);
     for (size_t i = 0; i < count; i++) {
         int64_t id;
         if (!tree_get_integer(tree_at(array, i), &id))
-            return api_reader_wrong_type(reader, "prompt", "a string or an array of token ids",
+            return api_reader_wrong_type(reader, place, "a string or an array of token ids",
                                          tree_at(array, i));
         if (id < 0 || id >= LIMIT_VOCAB)
-            return api_error_set(reader->error, 422, "prompt", "out_of_range",
-                                 "'prompt[%zu]' is %lld, which is no token id.", i, (long long)id);
+            return api_error_set(reader->error, 422, place, "out_of_range",
+                                 "'%s[%zu]' is %lld, which is no token id.", place, i,
+                                 (long long)id);
         tokens[i] = (uint32_t)id;
     }
-    out->prompt_is_tokens = true;
-    out->prompt_tokens = tokens;
-    out->prompt_token_count = count;
+    out->tokens = tokens;
+    out->token_count = count;
     return true;
 }
 
-static bool read_prompt(struct api_reader *reader, struct api_request *out) {
+/* Each prompt is of the kind of the first. */
+static bool read_each_prompt(struct api_reader *reader, const struct tree *array,
+                             struct api_prompt *prompts) {
+    enum tree_kind kind = tree_kind(tree_at(array, 0));
+    struct api_place place = {"prompt"};
+    for (size_t i = 0; i < tree_count(array); i++) {
+        const struct tree *value = tree_at(array, i);
+        if (tree_count(array) > 1) place = api_place_of("prompt", i, "");
+        if (tree_kind(value) != kind)
+            return api_reader_wrong_type(reader, place.text,
+                                         kind == TREE_ARRAY
+                                             ? "an array of token ids, as prompt[0] is"
+                                             : "a string, as prompt[0] is",
+                                         value);
+        if (kind == TREE_STRING && !tree_get_string(value, &prompts[i].text)) return false;
+        if (kind == TREE_ARRAY && !read_prompt_tokens(reader, value, place.text, &prompts[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool read_prompts(struct api_reader *reader, struct api_request *out) {
     const struct tree *value = api_reader_given(reader->root, "prompt");
     if (!value) return api_reader_missing(reader, "prompt");
-    if (tree_get_string(value, &out->prompt_text)) return true;
-    if (tree_kind(value) != TREE_ARRAY)
-        return api_reader_wrong_type(reader, "prompt", "a string or an array of token ids", value);
-    if (tree_count(value) == 0)
+    enum tree_kind kind = tree_kind(value), first = kind;
+    if (kind != TREE_STRING && kind != TREE_ARRAY)
+        return api_reader_wrong_type(reader, "prompt", "a string or an array", value);
+    if (kind == TREE_ARRAY && tree_count(value) == 0)
         return api_error_set(reader->error, 400, "prompt", "invalid_value", "'prompt' is empty.");
-    const struct tree *first = tree_at(value, 0);
-    if (tree_kind(first) == TREE_INTEGER) return read_prompt_tokens(reader, value, out);
-    if (tree_count(value) > 1)
-        return api_error_set(reader->error, 400, "prompt", "unsupported_parameter",
-                             "'prompt' has %zu prompts; only one per request is supported.",
-                             tree_count(value));
-    if (tree_get_string(first, &out->prompt_text)) return true;
-    if (tree_kind(first) == TREE_ARRAY) return read_prompt_tokens(reader, first, out);
-    return api_reader_wrong_type(reader, "prompt[0]",
-                                 "a string, a token id or an array of token ids", first);
+    if (kind == TREE_ARRAY) first = tree_kind(tree_at(value, 0));
+    if (first != TREE_INTEGER && first != TREE_STRING && first != TREE_ARRAY)
+        return api_reader_wrong_type(reader, "prompt[0]",
+                                     "a string, a token id or an array of token ids",
+                                     tree_at(value, 0));
+    bool several = kind == TREE_ARRAY && first != TREE_INTEGER;
+    size_t count = several ? tree_count(value) : 1;
+    if (count * out->choice_count > LIMIT_ANSWERS)
+        return api_error_set(reader->error, 422, "prompt", "out_of_range",
+                             "'prompt' has %zu prompts, each with %u answers ('n'); a request may "
+                             "have at most %d answers.",
+                             count, out->choice_count, LIMIT_ANSWERS);
+    struct api_prompt *prompts = arena_take_zeroed(reader->arena, count * sizeof *prompts);
+    if (!prompts) return api_reader_no_memory(reader);
+    out->prompts = prompts;
+    out->prompt_count = (uint32_t)count;
+    if (several) return read_each_prompt(reader, value, prompts);
+    return kind == TREE_STRING ? tree_get_string(value, &prompts->text)
+                               : read_prompt_tokens(reader, value, "prompt", prompts);
 }
 
 /* "logprobs" is the number of others. With `echo` the prompt's are told, too. */
@@ -61,13 +92,13 @@ static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
 /* The middle is filled in between texts that the model sees both. */
 static bool check_suffix(struct api_reader *reader, const struct api_request *out) {
     if (out->suffix.count == 0) return true;
-    if (out->prompt_is_tokens)
+    if (out->prompts[0].tokens)
         return api_reader_unsupported(reader, "suffix", "goes with a prompt that is a text.");
     return !out->echo || api_reader_unsupported(reader, "suffix", "goes without 'echo'.");
 }
 
 static bool read_completion(struct api_reader *reader, struct api_request *out) {
-    return read_prompt(reader, out) && check_suffix(reader, out) && read_logprobs(reader, out) &&
+    return read_prompts(reader, out) && check_suffix(reader, out) && read_logprobs(reader, out) &&
            openai_fields_read(reader, out);
 }
 

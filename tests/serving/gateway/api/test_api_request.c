@@ -149,8 +149,16 @@ static const struct refusal {
     {&completion_dialect, "{}", 400, "prompt", "missing_required_parameter"},
     {&completion_dialect, "{\"prompt\":7}", 400, "prompt", "invalid_type"},
     {&completion_dialect, "{\"prompt\":[]}", 400, "prompt", "invalid_value"},
-    {&completion_dialect, "{\"prompt\":[\"a\",\"b\"]}", 400, "prompt", "unsupported_parameter"},
-    {&completion_dialect, "{\"prompt\":[[1],[2]]}", 400, "prompt", "unsupported_parameter"},
+    {&completion_dialect, "{\"prompt\":[\"a\",\"b\",[1]]}", 400, "prompt[2]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[\"a\",1]}", 400, "prompt[1]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[[1],\"a\"]}", 400, "prompt[1]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[[1],2]}", 400, "prompt[1]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[null,\"a\"]}", 400, "prompt[0]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[[1],[2,\"a\"]]}", 400, "prompt[1]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[[1],[2,-1]]}", 422, "prompt[1]", "out_of_range"},
+    {&completion_dialect,
+     "{\"prompt\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\"],\"n\":16}", 422, "prompt",
+     "out_of_range"},
     {&completion_dialect, "{\"prompt\":[1,\"a\"]}", 400, "prompt", "invalid_type"},
     {&completion_dialect, "{\"prompt\":[1,-2]}", 422, "prompt", "out_of_range"},
     {&completion_dialect, "{\"prompt\":[99999999]}", 422, "prompt", "out_of_range"},
@@ -263,23 +271,33 @@ static void the_choice_of_tokens_is_read_whole(void **state) {
     assert_true(sampling->repetition_penalty == 0.0f && sampling->min_p == 0.0f);
 }
 
-static void prompts_come_in_four_forms(void **state) {
+static void prompts_come_in_many_forms(void **state) {
     (void)state;
     assert_true(parse(&completion_dialect, "{\"prompt\":\"hello\",\"echo\":true}"));
-    assert_false(parsed.prompt_is_tokens);
-    assert_true(parsed.echo && bytes_equal(parsed.prompt_text, BYTES_LITERAL("hello")));
+    assert_int_equal(parsed.prompt_count, 1);
+    assert_null(parsed.prompts->tokens);
+    assert_true(parsed.echo && bytes_equal(parsed.prompts->text, BYTES_LITERAL("hello")));
     assert_true(parse(&completion_dialect, "{\"prompt\":[\"hello\"]}"));
-    assert_true(bytes_equal(parsed.prompt_text, BYTES_LITERAL("hello")));
+    assert_true(bytes_equal(parsed.prompts->text, BYTES_LITERAL("hello")));
     static const char *const tokens[] = {"{\"prompt\":[5,0,9]}", "{\"prompt\":[[5,0,9]]}"};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(tokens); i++) {
         assert_true(parse(&completion_dialect, tokens[i]));
-        assert_true(parsed.prompt_is_tokens);
-        assert_int_equal(parsed.prompt_token_count, 3);
-        assert_int_equal(parsed.prompt_tokens[2], 9);
+        assert_int_equal(parsed.prompt_count, 1);
+        assert_int_equal(parsed.prompts->token_count, 3);
+        assert_int_equal(parsed.prompts->tokens[2], 9);
     }
     assert_true(
         parse(&completion_dialect, "{\"prompt\":[[]]}")); /* refused later: it has no tokens */
-    assert_int_equal(parsed.prompt_token_count, 0);
+    assert_int_equal(parsed.prompts->token_count, 0);
+    assert_true(parse(&completion_dialect, "{\"prompt\":[\"a\",\"bc\"],\"n\":3}"));
+    assert_int_equal(parsed.prompt_count, 2);
+    assert_int_equal(parsed.choice_count, 3);
+    assert_true(bytes_equal(parsed.prompts[1].text, BYTES_LITERAL("bc")));
+    assert_true(parse(&completion_dialect, "{\"prompt\":[[1,2],[],[7]]}"));
+    assert_int_equal(parsed.prompt_count, 3);
+    assert_int_equal(parsed.prompts[0].token_count, 2);
+    assert_true(parsed.prompts[1].tokens && parsed.prompts[1].token_count == 0);
+    assert_int_equal(parsed.prompts[2].tokens[0], 7);
 }
 
 /* Only there no token at all is an answer. */
@@ -334,7 +352,7 @@ static void bodies_of_too_many_parts_are_not_parsed(void **state) {
     make_body("{\"x\":[", "1,", LIMIT_BODY_INTEGERS, "1]}");
     assert_refused(&chat_dialect, 413, "request_too_large", "more than 16384 integers");
     defaults.tokens_max = 1000;
-    make_body("{\"prompt\":[", "1,", LIMIT_BODY_INTEGERS + 1000, "1]}");
+    make_body("{\"prompt\":[", "1,", LIMIT_BODY_INTEGERS + LIMIT_PROMPTS_IDS, "1]}");
     assert_refused(&completion_dialect, 400, "context_length_exceeded",
                    "than this server's context, 1000");
     defaults.tokens_max = 0;
@@ -345,8 +363,13 @@ static void large_requests_are_read(void **state) {
     (void)state;
     make_body("{\"logit_bias\":{\"7\":-1},\"prompt\":[", "4,", 163840, "5]}");
     assert_true(parse(&completion_dialect, large_body));
-    assert_int_equal(parsed.prompt_token_count, 163841);
-    assert_int_equal(parsed.prompt_tokens[163840], 5);
+    assert_int_equal(parsed.prompts->token_count, 163841);
+    assert_int_equal(parsed.prompts->tokens[163840], 5);
+    make_body("{\"prompt\":[", "\"a\",", LIMIT_ANSWERS - 1, "\"b\"]}");
+    assert_true(parse(&completion_dialect, large_body));
+    assert_int_equal(parsed.prompt_count, LIMIT_ANSWERS);
+    make_body("{\"prompt\":[", "\"a\",", LIMIT_ANSWERS, "\"b\"]}");
+    assert_refused(&completion_dialect, 422, "out_of_range", "129 prompts");
     make_body("{\"messages\":[{\"role\":\"system\",\"content\":\"a\"}",
               ",{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"{[\\\"1,2]\"}]}",
               2000, "]}");
@@ -369,7 +392,7 @@ int main(void) {
         cmocka_unit_test(a_chat_is_read_whole),
         cmocka_unit_test(absent_and_null_fields_mean_the_defaults),
         cmocka_unit_test(the_choice_of_tokens_is_read_whole),
-        cmocka_unit_test(prompts_come_in_four_forms),
+        cmocka_unit_test(prompts_come_in_many_forms),
         cmocka_unit_test(echo_with_logprobs_asks_about_the_prompt),
         cmocka_unit_test(bodies_of_too_many_parts_are_not_parsed),
         cmocka_unit_test(large_requests_are_read),

@@ -95,7 +95,7 @@ static void an_assistants_message_at_the_end_goes_on(void **state) {
     assert_true(parse(SAYS("{\"role\":\"user\",\"content\":\"hi\"},"
                            "{\"role\":\"assistant\",\"content\":\"He\"}")));
     assert_true(parsed.continues);
-    assert_false(parsed.prompts);
+    assert_false(parsed.opens_turn);
 }
 
 static void tools_become_functions(void **state) {
@@ -143,7 +143,7 @@ static void a_count_needs_no_length(void **state) {
         api_request_parse(&arena, &anthropic_count_dialect,
                           BYTES_LITERAL("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"),
                           &defaults, &parsed, &error));
-    assert_true(parsed.count_only);
+    assert_true(parsed.tokens_only);
 }
 
 static void unknown_fields_are_told(void **state) {
