@@ -32,6 +32,10 @@ const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) 
     return &endpoints[ENDPOINT_MODELS];
 }
 
+const struct endpoint *endpoint_at(uint32_t index) {
+    return index < ARRAY_COUNT(endpoints) ? &endpoints[index] : NULL;
+}
+
 const char *endpoint_name(enum endpoint_number number) {
     static const char *const names[ENDPOINT_COUNT] = {
 #define ENDPOINT_NAME(number, path, method, listeners, askers, name, function, dialect)            \

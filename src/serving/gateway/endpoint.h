@@ -32,6 +32,10 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
       intake_ask, &responses_dialect)                                                              \
     X(MODELS, "/models", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "models", service_models,     \
       NULL)                                                                                        \
+    X(VERSION, "/version", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "version", service_version, \
+      NULL)                                                                                        \
+    X(OPENAPI, "/openapi.json", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "openapi",             \
+      openapi_document, NULL)                                                                      \
     X(HEALTH, "/health", HTTP_GET, ENDPOINT_PUBLIC | ENDPOINT_ADMIN, ASKERS_ALL, "health",         \
       service_health, NULL)                                                                        \
     X(METRICS, "/metrics", HTTP_GET, ENDPOINT_ADMIN, ASKERS_OPERATORS, "metrics", service_metrics, \
@@ -79,6 +83,9 @@ ENDPOINTS(ENDPOINT_FUNCTION)
 
 /* NULL: no such path. */
 const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out);
+
+/* Endpoints in the table's order, from 0; NULL behind the last. */
+const struct endpoint *endpoint_at(uint32_t index);
 
 /* In /metrics. */
 const char *endpoint_name(enum endpoint_number number);

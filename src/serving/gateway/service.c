@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The answers that need no model: /models, /health, /metrics.
+ * The answers that need no model: /models, /version, /health, /metrics.
  */
 #include "serving/gateway/dialects/openai_words.h"
 #include "serving/gateway/gateway_state.h"
@@ -57,6 +57,21 @@ enum status service_health(struct gateway *gateway, const struct endpoint_call *
                        gateway->draining ? "{\"status\":\"draining\"}"
                        : starting        ? "{\"status\":\"starting\"}"
                                          : "{\"status\":\"ok\"}");
+}
+
+static void write_version(struct json_writer *writer, const void *context) {
+    const struct gateway *gateway = context;
+    json_writer_text(writer, "{\"version\":");
+    json_writer_string(writer, gateway->version);
+    json_writer_text(writer, "}");
+}
+
+enum status service_version(struct gateway *gateway, const struct endpoint_call *call) {
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON};
+    return reply_whole(gateway, &reply, write_version, gateway);
 }
 
 struct metrics_view {
