@@ -19,7 +19,8 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
 #define ENDPOINT_ADMIN (1u << HTTP_ADMIN)
 
 /* X(number, path, method, listeners, askers, name in /metrics, function, dialect). A path may also
- * begin with /v1 or /beta. Behind that of MODELS a model's name may follow. Without a dialect
+ * begin with /v1 or /beta; those where Anthropic's dialect is spoken with /anthropic or
+ * /anthropic/v1. Behind that of MODELS a model's name may follow. Without a dialect
  * errors are told as in OpenAI's API. */
 #define ENDPOINTS(X)                                                                               \
     X(CHAT, "/chat/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "chat_completions",  \

@@ -303,7 +303,7 @@ static void a_stream_numbers_its_events(void **state) {
                                 "data: "
                                 "{\"type\":\"response.content_part.added\",\"sequence_number\":3,"
                                 "\"item_id\":\"rs" ID "0000\",\"output_index\":0,\"content_index\":"
-                                                      "0,\"part\":{\"type\":\"reasoning_text\","
+                                "0,\"part\":{\"type\":\"reasoning_text\","
                                 "\"text\":\"\"}}\n\n"
                                 "event: response.reasoning_text.delta\n"
                                 "data: "
@@ -317,12 +317,12 @@ static void a_stream_numbers_its_events(void **state) {
                                 "{\"type\":\"response.reasoning_text.done\",\"sequence_number\":5,"
                                 "\"item_id\":"
                                 "\"rs" ID "0000\",\"output_index\":0,\"content_index\":0,\"text\":"
-                                          "\"hm \\\"so\\\"\"}\n\n"
+                                "\"hm \\\"so\\\"\"}\n\n"
                                 "event: response.content_part.done\n"
                                 "data: "
                                 "{\"type\":\"response.content_part.done\",\"sequence_number\":6,"
                                 "\"item_id\":\"rs" ID "0000\",\"output_index\":0,\"content_index\":"
-                                                      "0,\"part\":{\"type\":\"reasoning_text\","
+                                "0,\"part\":{\"type\":\"reasoning_text\","
                                 "\"text\":\"hm \\\"so\\\"\"}}\n\n"
                                 "event: response.output_item.done\n"
                                 "data: "
@@ -339,7 +339,7 @@ static void a_stream_numbers_its_events(void **state) {
                                 "\"response\":" HEAD(
                                     "completed", "null",
                                     "null") "{\"id\":\"rs" ID "0000\",\"type\":\"reasoning\","
-                                                              "\"status\":\"completed\","
+                                            "\"status\":\"completed\","
                                             "\"summary\":[],\"content\":[{\"type\":"
                                             "\"reasoning_text\",\"text\":\"hm \\\"so\\\"\"}]}" TAIL
                                             "}\n\n";
