@@ -221,8 +221,24 @@ static bool has_room(const struct balance_unit *units) {
     return false;
 }
 
+/* When the request that waits has waited too long to begin; MACHINE_NEVER: it has begun before. */
+static int64_t queue_ends_ns(const struct gateway *gateway, const struct request *request) {
+    bool begun = request->answered.output_tokens || request->answered.scored_count;
+    return begun ? MACHINE_NEVER : request->times.arrived_ns + gateway->options.queue_ns;
+}
+
+static void end_late(struct gateway *gateway, int64_t now_ns) {
+    for (struct request *request = gateway->requests.waiting.first, *next; request;
+         request = next) {
+        next = request->life.behind;
+        if (now_ns >= queue_ends_ns(gateway, request))
+            request_cancel(gateway, request, CAUSE_QUEUED_LONG);
+    }
+}
+
 bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
     struct balance_unit units[LIMIT_FLEET_UNITS];
+    end_late(gateway, now_ns);
     fleet_view(&gateway->fleet, units);
     gateway->retry_ns = MACHINE_NEVER;
     for (struct request *request = gateway->requests.waiting.first, *next; request;
@@ -239,6 +255,8 @@ bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
 int64_t dispatch_wake_ns(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
     int64_t wake_ns = requests->waiting.first ? gateway->retry_ns : MACHINE_NEVER;
+    for (const struct request *r = requests->waiting.first; r; r = r->life.behind)
+        wake_ns = min_i64(wake_ns, queue_ends_ns(gateway, r));
     if (fleet_serves(&gateway->fleet)) return wake_ns;
     for (const struct request *r = requests->unsettled.first; r; r = r->life.behind)
         wake_ns = min_i64(wake_ns, dispatch_gives_up_ns(gateway, r, false));

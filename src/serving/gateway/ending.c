@@ -43,6 +43,7 @@ static enum api_finish finish_of(const struct request *request) {
     case CAUSE_ONE_CALL:
         return API_FINISH_CALLS;
     case CAUSE_TOO_LONG:
+    case CAUSE_QUEUED_LONG:
         return API_FINISH_CUT;
     case CAUSE_ECHO_TOO_LONG:
     case CAUSE_NO_MEMORY:

@@ -29,8 +29,14 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
       intake_ask, &completion_dialect)                                                             \
     X(MESSAGES, "/messages", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "messages", intake_ask,  \
       &anthropic_dialect)                                                                          \
+    X(COUNT_TOKENS, "/messages/count_tokens", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY,         \
+      "count_tokens", intake_ask, &anthropic_count_dialect)                                        \
     X(RESPONSES, "/responses", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "responses",           \
       intake_ask, &responses_dialect)                                                              \
+    X(TOKENIZE, "/tokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "tokenize",              \
+      prompt_tokens_ask, &completion_dialect)                                                      \
+    X(DETOKENIZE, "/detokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "detokenize",        \
+      prompt_tokens_text, &completion_dialect)                                                     \
     X(MODELS, "/models", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "models", service_models,     \
       NULL)                                                                                        \
     X(VERSION, "/version", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "version", service_version, \

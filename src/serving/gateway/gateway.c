@@ -21,6 +21,7 @@
 #define OUTBOX_BYTES_MIN ((size_t)1 << 20)
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
+#define QUEUE_NS_DEFAULT ((int64_t)600000000000)
 #define DRAIN_NS_DEFAULT ((int64_t)30000000000)
 
 static struct gateway_options with_defaults(const struct gateway_options *given) {
@@ -35,6 +36,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
         options.request_bytes = (2 * options.requests_max + (size_t)512) * POOL_CHUNK_BYTES;
     if (!options.texts_bytes) options.texts_bytes = 4 * options.body_bytes_max;
     if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
+    if (!options.queue_ns) options.queue_ns = QUEUE_NS_DEFAULT;
     if (!options.drain_ns) options.drain_ns = DRAIN_NS_DEFAULT;
     options.outbox_bytes = options.outbox_bytes / 16 * 16;
     options.request_bytes = round_up(options.request_bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
@@ -77,6 +79,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"role_hold_ns", (uint64_t)o->role_hold_ns, 0, INT64_MAX / 16},
         {"unit_silence_ns", (uint64_t)o->unit_silence_ns, 0, INT64_MAX / 2},
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
+        {"queue_ns", (uint64_t)o->queue_ns, 1, INT64_MAX / 2},
         {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
         {"version's length", strlen(o->version), 1, 32},
     };

@@ -59,6 +59,7 @@ struct gateway_options {
     int64_t unit_silence_ns; /* a unit that sends nothing for so long is given up; 0: never,
                               * for units in the gateway's own process */
     int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
+    int64_t queue_ns;        /* a request that has not begun to run by then ends; 0: 600 s */
     int64_t drain_ns;        /* told to drain, it ends what is left after so long; 0: 30 s */
     const struct record_accounts *accounts; /* the first ones; NULL: nobody needs a key */
 };

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/middle.h"
+#include "serving/gateway/prompt_tokens.h"
 #include "serving/gateway/reply.h"
 
 #define SEED_STRIDE UINT64_C(0x9E3779B97F4A7C15) /* odd, so that no two of 2^64 prompts share one */
@@ -180,12 +181,14 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
     return STATUS_OK;
 }
 
-/* As far as it can: while a prompt is not tokenized, all wait for it. */
+/* As far as it can: while a prompt is not tokenized, all wait for it. Whose tokens were all that was
+ * asked for has ended then. */
 static enum status go_on(struct gateway *gateway, struct request *leader, int64_t now_ns,
                          struct api_error *error) {
     bool whole = true;
     for (uint32_t i = 0; i < leader->prompt_count; i++)
         whole &= request_head(leader, i)->asked.prompt != NULL;
+    if (whole && leader->asked.tokens_only) return prompt_tokens_tell(gateway, leader, error);
     if (whole && fleet_knows_model(&gateway->fleet)) return settle(gateway, leader, now_ns, error);
     if (whole)
         request_unsettle(gateway, leader, now_ns);
@@ -407,7 +410,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
         return refuse(
             error, 400, "prompt", "no_tokenizer",
             "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
-    head->asked.has_bos = options->prepend_bos;
+    head->asked.has_bos = options->prepend_bos && !parsed->without_bos;
     status = lay_out(gateway, prompt->text, parsed->suffix, &laid_out, error);
     if (status) return status;
     bool here = *here_bytes + laid_out.text.count <= options->inline_text_bytes;
@@ -474,6 +477,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
         return refuse(error, 422, "return_receipt", "out_of_range",
                       "The receipts of so many answers fit in no header: ask for a stream, or for "
                       "fewer answers.");
+    asked->tokens_only = parsed->tokens_only;
     asked->prompt_only = parsed->prompt_only;
     asked->new_tokens_max = parsed->prompt_only ? 1 : parsed->new_tokens_max;
     asked->answer = (struct api_answer){
@@ -502,17 +506,13 @@ static enum status fill(struct gateway *gateway, struct request *request,
     return STATUS_OK;
 }
 
-static enum status ready(const struct gateway *gateway, size_t body_bytes,
-                         struct api_error *error) {
+bool intake_ready(const struct gateway *gateway, size_t body_bytes, struct api_error *error) {
     if (gateway->draining)
-        return refuse(error, 503, NULL, "draining", "The server is shutting down.");
-    if (body_bytes > gateway->options.body_bytes_max) {
-        api_error_set(error, 413, NULL, "request_too_large",
-                      "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
-                      gateway->options.body_bytes_max);
-        return STATUS_INVALID;
-    }
-    return STATUS_OK;
+        return refuse(error, 503, NULL, "draining", "The server is shutting down.") == STATUS_OK;
+    return body_bytes <= gateway->options.body_bytes_max ||
+           api_error_set(error, 413, NULL, "request_too_large",
+                         "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
+                         gateway->options.body_bytes_max);
 }
 
 static enum status begin(struct gateway *gateway, const struct record_client_request *record,
@@ -563,42 +563,44 @@ static struct request *claim(struct gateway *gateway, const struct record_client
     return NULL;
 }
 
+enum status intake_take(struct gateway *gateway, const struct endpoint_call *call,
+                        const struct api_request *parsed) {
+    const struct record_client_request *record = call->record;
+    struct reply_notes notes = {.account = call->account};
+    struct api_error error;
+    struct request *request = claim(gateway, record, call->account, parsed, &error);
+    if (!request) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    request->asked.endpoint = call->endpoint;
+    request->asked.tenant =
+        accounts_tenant(&gateway->accounts, call->account, parsed->user_id, parsed->cache_salt);
+    request->times.arrived_ns = call->now_ns;
+    request_keep_alive(gateway, request, call->now_ns + gateway->options.keep_alive_ns);
+    uint32_t mark = gateway->outbox.used;
+    enum status status = begin(gateway, record, parsed, request, call->now_ns, &error);
+    if (!status) return STATUS_OK;
+    if (gateway->outbox.used > mark) texts_answered(&gateway->texts); /* its TOKENIZE */
+    gateway->outbox.used = mark;
+    request_release(gateway, request);
+    if (status == STATUS_FULL) return status;
+    return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+}
+
 enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call) {
     const struct record_client_request *record = call->record;
-    uint32_t account = call->account;
-    int64_t now_ns = call->now_ns;
     struct bytes body = {client_request_body(record), record->body_bytes};
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
                                     .models = gateway->models.names,
                                     .model_count = gateway->models.count,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet)};
-    struct reply_notes notes = {.account = account};
+    struct reply_notes notes = {.account = call->account};
     struct api_request parsed;
     struct api_error error;
     arena_clear(&gateway->scratch);
-    enum status status = ready(gateway, body.count, &error);
-    if (!status && !api_request_parse(&gateway->scratch, endpoint_dialect(call->endpoint), body,
-                                      &defaults, &parsed, &error))
-        status = STATUS_INVALID;
-    if (status) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
-
-    struct request *request = claim(gateway, record, account, &parsed, &error);
-    if (!request) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
-    request->asked.endpoint = call->endpoint;
-    request->asked.tenant =
-        accounts_tenant(&gateway->accounts, account, parsed.user_id, parsed.cache_salt);
-    request->times.arrived_ns = now_ns;
-    uint32_t mark = gateway->outbox.used;
-    status = begin(gateway, record, &parsed, request, now_ns, &error);
-    if (status) {
-        if (gateway->outbox.used > mark) texts_answered(&gateway->texts); /* its TOKENIZE */
-        gateway->outbox.used = mark;
-        request_release(gateway, request);
-        if (status == STATUS_FULL) return status;
+    if (!intake_ready(gateway, body.count, &error) ||
+        !api_request_parse(&gateway->scratch, endpoint_dialect(call->endpoint), body, &defaults,
+                           &parsed, &error))
         return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
-    }
-    request_keep_alive(gateway, request, now_ns + gateway->options.keep_alive_ns);
-    return STATUS_OK;
+    return intake_take(gateway, call, &parsed);
 }
 
 /* A keep-alive may have gone out: then the stream has begun. */

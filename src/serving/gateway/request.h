@@ -76,6 +76,7 @@ enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
                      CAUSE_NO_MEMORY,     /* there is no room to keep what is told of its prompt */
                      CAUSE_OTHER_FAILED,  /* another choice has no answer, so there is none */
                      CAUSE_NO_UNIT,       /* none could take it for too long */
+                     CAUSE_QUEUED_LONG,   /* it has waited too long to begin */
                      CAUSE_DRAINING       /* the server ends */
 };
 
@@ -105,6 +106,7 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     bool stream, wants_receipt;
     bool one_call;    /* the answer ends with its first call */
     bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
+    bool tokens_only; /* its tokens are the answer: no unit is asked */
     bool has_bos;     /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct sampling sampling;

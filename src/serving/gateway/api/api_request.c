@@ -31,23 +31,29 @@ static bool check_extent(const struct dialect *dialect, struct bytes body, uint6
                          most.counts[part], tree_part_name(part));
 }
 
+bool api_request_open(struct api_reader *reader, struct bytes body) {
+    struct error reason;
+    if (!check_extent(reader->dialect, body, reader->defaults->tokens_max, reader->error))
+        return false;
+    enum status status = tree_parse(reader->arena, body, "request body", &reader->root, &reason);
+    if (status == STATUS_NO_MEMORY) return api_reader_no_memory(reader);
+    if (status) return api_error_set(reader->error, 400, NULL, "invalid_json", "%s", reason.text);
+    if (tree_kind(reader->root) == TREE_OBJECT) return true;
+    return api_error_set(reader->error, 400, NULL, "invalid_type",
+                         "The request body must be a JSON object, found %s.",
+                         tree_kind_name(tree_kind(reader->root)));
+}
+
 bool api_request_parse(struct arena *arena, const struct dialect *dialect, struct bytes body,
                        const struct api_defaults *defaults, struct api_request *out,
                        struct api_error *error) {
     struct api_reader reader = {
         .arena = arena, .dialect = dialect, .defaults = defaults, .error = error};
-    struct error reason;
-    if (!check_extent(dialect, body, defaults->tokens_max, error)) return false;
-    enum status status = tree_parse(arena, body, "request body", &reader.root, &reason);
-    if (status == STATUS_NO_MEMORY) return api_reader_no_memory(&reader);
-    if (status) return api_error_set(error, 400, NULL, "invalid_json", "%s", reason.text);
-    if (tree_kind(reader.root) != TREE_OBJECT)
-        return api_error_set(error, 400, NULL, "invalid_type",
-                             "The request body must be a JSON object, found %s.",
-                             tree_kind_name(tree_kind(reader.root)));
     struct api_request request = {
         .sampling = defaults->sampling, .prompt_count = 1, .choice_count = 1, .opens_turn = true};
-    if (!api_body_read(&reader, &request) || !dialect->read(&reader, &request)) return false;
+    if (!api_request_open(&reader, body) || !api_body_read(&reader, &request) ||
+        !dialect->read(&reader, &request))
+        return false;
     *out = request;
     return true;
 }

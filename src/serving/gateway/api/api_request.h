@@ -16,6 +16,7 @@
 #include "serving/text/chat_template.h"
 #include "serving/text/token_stream.h"
 
+struct api_reader;
 struct dialect;
 
 #define API_WARNING_BYTES_MAX 256
@@ -41,6 +42,7 @@ struct api_request {
     const struct api_prompt *prompts; /* [prompt_count], all texts or all token ids */
     uint32_t prompt_count;            /* a chat is one */
     bool tokens_only;                 /* the prompt's tokens are the answer */
+    bool without_bos;                 /* no begin-of-sentence token in front of it */
     struct bytes suffix;              /* what follows the answer; empty: nothing is known of it */
 
     struct sampling sampling; /* seed only if has_seed */
@@ -79,6 +81,9 @@ struct api_defaults {
     enum chat_thought thought; /* what the model's chat template can do */
     bool prints_tools;         /* it has a place for tools */
 };
+
+/* The body becomes the reader's root. The reader has all else. */
+bool api_request_open(struct api_reader *reader, struct bytes body);
 
 /* Everything in *out lies in `arena` (about 12 bytes per byte of body). False: *error says why. */
 bool api_request_parse(struct arena *arena, const struct dialect *dialect, struct bytes body,

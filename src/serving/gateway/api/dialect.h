@@ -49,6 +49,8 @@ struct dialect {
                         const struct api_usage *usage);
     void (*write_event)(struct json_writer *writer, const struct api_answer *answer,
                         struct dialect_place *place, const struct api_event *event);
+    /* Of a request for its prompt's tokens; NULL: they are told as a list. */
+    void (*write_count)(struct json_writer *writer, uint32_t prompt_tokens);
     void (*write_error)(struct json_writer *writer, const struct api_error *error);
 };
 

@@ -11,6 +11,7 @@ static bool read_message(struct api_reader *reader, struct api_request *out) {
 
 static bool read_count(struct api_reader *reader, struct api_request *out) {
     out->tokens_only = true;
+    out->stream = false;
     return anthropic_reader_read(reader, out);
 }
 
@@ -19,8 +20,8 @@ static bool read_count(struct api_reader *reader, struct api_request *out) {
     .call_prefix = "toolu_",                                                                       \
     .keep_alive = {ANTHROPIC_WORDS_KEEP_ALIVE, sizeof ANTHROPIC_WORDS_KEEP_ALIVE - 1},             \
     .frame_bytes = ANTHROPIC_WORDS_FRAME_BYTES, .read = reader,                                    \
-    .write_whole = anthropic_words_whole, .write_event = anthropic_words_event,                    \
-    .write_error = anthropic_words_error
+    .write_whole = anthropic_words_whole, .write_count = anthropic_words_count,                    \
+    .write_event = anthropic_words_event, .write_error = anthropic_words_error
 
 const struct dialect anthropic_dialect = {.name = "anthropic", ANTHROPIC_DIALECT(read_message)};
 const struct dialect anthropic_count_dialect = {.name = "anthropic_count",

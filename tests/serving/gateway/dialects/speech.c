@@ -9,9 +9,9 @@
 
 static uint32_t said; /* tokens told so far, of the request at hand */
 
-struct world *speech_open(void) {
+struct world *speech_open(struct gateway_options gateway) {
     said = 0;
-    struct world *world = world_open(&(struct world_options){.no_unit = true});
+    struct world *world = world_open(&(struct world_options){.no_unit = true, .gateway = gateway});
     join(world, 1);
     return world;
 }

@@ -7,7 +7,7 @@
 #include "hands.h"
 
 /* A world whose unit does everything. */
-struct world *speech_open(void);
+struct world *speech_open(struct gateway_options gateway);
 
 /* A new client's request goes as far as it can. */
 uint32_t speech_ask(struct world *world, const char *path, const char *body);

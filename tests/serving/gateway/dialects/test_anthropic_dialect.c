@@ -24,7 +24,7 @@ static void expect(const struct world *world, uint32_t client, uint32_t status, 
 
 static void an_answer_is_a_message_of_blocks(void **state) {
     (void)state;
-    struct world *world = speech_open();
+    struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, MESSAGES, "{" HI "}");
     speech_say(world, "Hm</think>\n\nHi!", false);
     speech_end(world, FINISH_STOP_TOKEN);
@@ -37,7 +37,7 @@ static void an_answer_is_a_message_of_blocks(void **state) {
 
 static void an_answer_is_streamed(void **state) {
     (void)state;
-    struct world *world = speech_open();
+    struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, "/anthropic" MESSAGES, "{" HI ",\"stream\":true}");
     speech_say(world, "Hm</think>\n\nHi!", true);
     speech_end(world, FINISH_LENGTH);
@@ -59,7 +59,7 @@ static void an_answer_is_streamed(void **state) {
 
 static void a_stop_sequence_is_named(void **state) {
     (void)state;
-    struct world *world = speech_open();
+    struct world *world = speech_open((struct gateway_options){0});
     for (int stream = 0; stream < 2; stream++) {
         char body[256];
         (void)snprintf(body, sizeof body, "{" HI ",\"stop_sequences\":[\"zz\",\"END\"]%s}",
@@ -72,9 +72,39 @@ static void a_stop_sequence_is_named(void **state) {
     close_empty(world);
 }
 
+static void a_prompt_is_counted_and_not_answered(void **state) {
+    (void)state;
+    struct world *world = speech_open((struct gateway_options){0});
+    uint32_t submits = world->submits;
+    uint32_t client = speech_ask(world, MESSAGES "/count_tokens",
+                                 "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
+    assert_int_equal(world->submits, submits);
+    uint32_t same = speech_ask(world, MESSAGES, "{" HI "}");
+    char expected[64];
+    (void)snprintf(expected, sizeof expected, "{\"input_tokens\":%u}",
+                   world->last_submit->prompt_count);
+    speech_end(world, FINISH_STOP_TOKEN);
+    assert_string_equal(world->clients[client].data, expected);
+    assert_true(world->clients[same].ended);
+    close_empty(world);
+}
+
+/* Too long to be tokenized here and now: the host does it, and the client is told then. */
+static void a_long_prompt_is_counted_too(void **state) {
+    (void)state;
+    struct world *world = speech_open((struct gateway_options){.inline_text_bytes = 16});
+    uint32_t client =
+        speech_ask(world, "/anthropic" MESSAGES "/count_tokens",
+                   "{\"messages\":[{\"role\":\"user\",\"content\":\"one two three\"}]}");
+    assert_int_equal(world->clients[client].http_status, 200);
+    assert_true(world->last_tokenized.low != 0);
+    assert_non_null(strstr(world->clients[client].data, "{\"input_tokens\":"));
+    close_empty(world);
+}
+
 static void who_waits_is_sent_pings(void **state) {
     (void)state;
-    struct world *world = speech_open();
+    struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, MESSAGES, "{" HI ",\"stream\":true}");
     world->now_ns += 10 * SECOND;
     world_settle(world);
@@ -87,7 +117,7 @@ static void who_waits_is_sent_pings(void **state) {
 
 static void errors_come_in_anthropics_words(void **state) {
     (void)state;
-    struct world *world = speech_open();
+    struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, MESSAGES, "{}");
     expect(world, client, 400,
            "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":"
@@ -112,6 +142,8 @@ int main(void) {
         cmocka_unit_test(an_answer_is_a_message_of_blocks),
         cmocka_unit_test(an_answer_is_streamed),
         cmocka_unit_test(a_stop_sequence_is_named),
+        cmocka_unit_test(a_prompt_is_counted_and_not_answered),
+        cmocka_unit_test(a_long_prompt_is_counted_too),
         cmocka_unit_test(who_waits_is_sent_pings),
         cmocka_unit_test(errors_come_in_anthropics_words),
     };

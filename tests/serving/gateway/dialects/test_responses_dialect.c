@@ -24,7 +24,7 @@ static void expect(const struct world *world, uint32_t client, uint32_t status, 
 
 static void an_answer_is_a_response_of_items(void **state) {
     (void)state;
-    struct world *world = speech_open();
+    struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, RESPONSES, "{" HI ",\"instructions\":\"be brief\"}");
     speech_say(world, "Hm</think>\n\nHi!", false);
     speech_end(world, FINISH_STOP_TOKEN);
@@ -40,7 +40,7 @@ static void an_answer_is_a_response_of_items(void **state) {
 /* One token a step, or all in one: the last event has the whole answer. */
 static void a_stream_repeats_what_it_said(void **state) {
     (void)state;
-    struct world *world = speech_open();
+    struct world *world = speech_open((struct gateway_options){0});
     for (int at_once = 0; at_once < 2; at_once++) {
         uint32_t client =
             speech_ask(world, RESPONSES,
@@ -76,7 +76,7 @@ static void a_stream_repeats_what_it_said(void **state) {
 
 static void errors_come_in_openais_words(void **state) {
     (void)state;
-    struct world *world = speech_open();
+    struct world *world = speech_open((struct gateway_options){0});
     uint32_t client = speech_ask(world, RESPONSES, "{" HI ",\"store\":true}");
     expect(world, client, 400, "\"param\":\"store\",\"code\":\"unsupported_parameter\"}}");
     close_empty(world);
