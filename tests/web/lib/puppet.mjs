@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A gateway whose only unit is the puppet (tests/programs/puppet_unit.c): its answers say what the last mark of
+// their prompt tells them to, so that tests decide what a model writes. Both read a checkpoint directory made for
+// the test: the shape and the words of the model that comes with Fathom, and a model family's template and tokens.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { deepseek } from './families.mjs';
+import { Server, binary, root, sleep } from './server.mjs';
+
+const program = path.join(path.dirname(binary), 'tests/programs/puppet_unit');
+const model = path.join(root, 'models/tiny-r1');
+
+const mark = (verb) => (text) =>
+  `[[${verb}:${encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`)}]]`;
+// In a message, or in what a tool answers: the model's next answer is this text, special tokens included.
+export const say = mark('say');
+// This text again and again, until somebody ends it.
+export const repeat = mark('repeat');
+// This text; then the unit's step fails.
+export const fail = mark('fail');
+
+// Tokens of the family that the model's own tokenizer lacks get ids behind its own.
+async function writeModel(directory, family) {
+  const read = async (name) => JSON.parse(await readFile(path.join(model, name), 'utf8'));
+  const write = (name, value) => writeFile(path.join(directory, name), JSON.stringify(value));
+  const [shape, words, settings] = await Promise.all(['config.json', 'tokenizer.json', 'tokenizer_config.json'].map(read));
+  const known = new Set(words.added_tokens.map(({ content }) => content));
+  const added = (family.tokens ?? []).filter((content) => !known.has(content)).map((content, i) => ({
+    id: shape.vocab_size + i, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true,
+  }));
+  words.added_tokens.push(...added);
+  shape.vocab_size += added.length;
+  shape.max_position_embeddings = 32768;
+  if (family.end) {
+    shape.eos_token_id = words.added_tokens.find(({ content }) => content === family.end).id;
+    settings.eos_token = family.end;
+  }
+  settings.chat_template = family.template;
+  await Promise.all([write('config.json', shape), write('tokenizer.json', words), write('tokenizer_config.json', settings)]);
+}
+
+export class Puppet extends Server {
+  // `options` are the gateway's. A step of the puppet takes stepMs. Resolves when it serves.
+  static async start({ family = deepseek, options = [], stepMs = 1 } = {}) {
+    const directory = await mkdtemp(path.join(tmpdir(), 'fathom-puppet-'));
+    await writeModel(directory, family);
+    const wire = `ipc://${path.join(directory, 'wire')}`;
+    const server = await Puppet.launch('gateway', '--listen', wire, '--model', directory, '--served-name', 'puppet',
+      ...options);
+    server.directory = directory;
+    server.unit = spawn(program, [directory, wire, String(stepMs)], { stdio: ['ignore', 'inherit', 'inherit'] });
+    server.unitExited = once(server.unit, 'exit');
+    while ((await fetch(`${server.url}/health`)).status !== 200) {
+      if (server.unit.exitCode !== null) throw new Error(`the puppet ended with ${server.unit.exitCode}`);
+      await sleep(10);
+    }
+    return server;
+  }
+
+  async stop() {
+    const result = await super.stop();
+    this.unit.kill();
+    await this.unitExited;
+    await rm(this.directory, { recursive: true });
+    return result;
+  }
+}
