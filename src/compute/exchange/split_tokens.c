@@ -90,6 +90,7 @@ static uint32_t first_level(const struct split_tokens *split, const uint32_t *co
     for (uint32_t e = 0; e < split->expert_count; e++) {
         uint64_t sum = counts[e];
         uint32_t replicas = replicas_of(split, e);
+        check(replicas > 0); /* every expert has a slot */
         if (replicas == 1) continue;
         for (uint32_t i = split->firsts[e]; i < split->firsts[e + 1]; i++)
             sum += split->loads[rank_of(split, split->slots[i])];
