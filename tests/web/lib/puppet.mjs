@@ -3,6 +3,7 @@
 // their prompt tells them to, so that tests decide what a model writes. Both read a checkpoint directory made for
 // the test: the shape and the words of the model that comes with Fathom, and a model family's template and tokens.
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,6 +22,8 @@ export const say = mark('say');
 export const repeat = mark('repeat');
 // This text; then the unit's step fails.
 export const fail = mark('fail');
+// The prompt as the model reads it, its special tokens as plain text.
+export const show = '[[show:]]';
 
 // Tokens of the family that the model's own tokenizer lacks get ids behind its own.
 async function writeModel(directory, family) {
@@ -38,23 +41,34 @@ async function writeModel(directory, family) {
     shape.eos_token_id = words.added_tokens.find(({ content }) => content === family.end).id;
     settings.eos_token = family.end;
   }
-  settings.chat_template = family.template;
+  if (family.template) settings.chat_template = family.template;
   await Promise.all([write('config.json', shape), write('tokenizer.json', words), write('tokenizer_config.json', settings)]);
 }
 
+async function writeAccounts(file, accounts) {
+  const digits = (key) => createHash('sha256').update(key).digest('hex');
+  await writeFile(file, `accounts:\n${accounts.map(({ key, ...account }) =>
+    `  - ${JSON.stringify({ ...account, keys: [`sha256:${digits(key)}`] })}\n`).join('')}`);
+  return ['--accounts', file];
+}
+
 export class Puppet extends Server {
-  // `options` are the gateway's. A step of the puppet takes stepMs. Resolves when it serves.
-  static async start({ family = deepseek, options = [], stepMs = 1 } = {}) {
+  // `names` are what the model is called; `accounts`, { name, key, ... } each, who may ask: everybody if not given. A
+  // step of the puppet takes stepMs. Resolves when it serves.
+  static async start({ family = deepseek, names = 'puppet', accounts, stepMs = 1 } = {}) {
     const directory = await mkdtemp(path.join(tmpdir(), 'fathom-puppet-'));
     await writeModel(directory, family);
     const wire = `ipc://${path.join(directory, 'wire')}`;
-    const server = await Puppet.launch('gateway', '--listen', wire, '--model', directory, '--served-name', 'puppet',
-      ...options);
+    const server = await Puppet.launch('gateway', '--listen', wire, '--model', directory, '--served-name', names,
+      ...accounts ? await writeAccounts(path.join(directory, 'accounts.yaml'), accounts) : []);
     server.directory = directory;
     server.unit = spawn(program, [directory, wire, String(stepMs)], { stdio: ['ignore', 'inherit', 'inherit'] });
     server.unitExited = once(server.unit, 'exit');
     while ((await fetch(`${server.url}/health`)).status !== 200) {
-      if (server.unit.exitCode !== null) throw new Error(`the puppet ended with ${server.unit.exitCode}`);
+      if (server.unit.exitCode !== null) {
+        server.child.kill();
+        throw new Error(`the puppet ended with ${server.unit.exitCode}`);
+      }
       await sleep(10);
     }
     return server;
@@ -68,3 +82,18 @@ export class Puppet extends Server {
     return result;
   }
 }
+
+// The tool of all tests, as OpenAI's API names it.
+export const weather = {
+  name: 'weather',
+  description: 'What the weather is like at a place.',
+  parameters: {
+    type: 'object',
+    properties: { place: { type: 'string' }, days: { type: 'integer' } },
+    required: ['place'],
+    additionalProperties: false,
+  },
+};
+
+// Awkward on purpose: everything that JSON, templates and streams might stumble over.
+export const place = 'Köln "Süd" {\\} <b> 100 % 🌧';
