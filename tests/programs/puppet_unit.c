@@ -10,6 +10,7 @@
  *     [[say:TEXT]]     the answer is TEXT
  *     [[repeat:TEXT]]  TEXT again and again, until somebody ends it
  *     [[fail:TEXT]]    TEXT, then the step fails
+ *     [[show:]]        the answer is the prompt itself, percent-encoded where it has marks
  *
  * TEXT is percent-encoded (encodeURIComponent), so that it comes unchanged through JSON, templates
  * and whatever else escapes; special tokens in it are recognized, as a model writes them. A prompt
@@ -34,7 +35,7 @@ enum { CONTEXT_TOKENS = 32768, PAGES = 2048, ROWS_MAX = 64, STEP_TOKENS = 2048, 
 
 #define TEXT_BYTES_MAX ((size_t)1 << 20) /* of a prompt, and of what it asks for */
 
-enum verb { VERB_SAY, VERB_REPEAT, VERB_FAIL };
+enum verb { VERB_SAY, VERB_REPEAT, VERB_FAIL, VERB_SHOW };
 
 struct puppet {
     struct model_text text;
@@ -42,7 +43,7 @@ struct puppet {
     struct lazy_memory memory, unit_memory;
     uint32_t vocab, eos;
     uint32_t (*pages)[KV_BLOCK_TOKENS]; /* [PAGES] the token that each row stands for */
-    char *prompt;                       /* [TEXT_BYTES_MAX] */
+    char *prompt, *shown;               /* [TEXT_BYTES_MAX] */
     uint32_t *ids;                      /* [TEXT_BYTES_MAX] */
     struct step_result *result;
     long step_ms;
@@ -73,8 +74,8 @@ static size_t decode_percents(char *text, size_t count) {
 
 /* The verb of a mark that begins here; *inside_out is behind it. */
 static bool begins_mark(const char *at, enum verb *verb_out, char **inside_out) {
-    static const char *const marks[] = {"[[say:", "[[repeat:", "[[fail:"};
-    for (int verb = VERB_SAY; verb <= VERB_FAIL; verb++) {
+    static const char *const marks[] = {"[[say:", "[[repeat:", "[[fail:", "[[show:"};
+    for (int verb = VERB_SAY; verb <= VERB_SHOW; verb++) {
         size_t count = strlen(marks[verb]);
         if (strncmp(at, marks[verb], count) != 0) continue;
         *verb_out = (enum verb)verb;
@@ -84,10 +85,22 @@ static bool begins_mark(const char *at, enum verb *verb_out, char **inside_out) 
     return false;
 }
 
-/* What the prompt's last whole mark says; it lies in the prompt, which changes. */
-static struct bytes find_wish(char *prompt, enum verb *verb_out) {
+/* So that no mark of a call or of thoughts is in it. */
+static struct bytes encode_percents(const char *text, char *out) {
+    size_t count = 0;
+    for (; *text && count + 3 < TEXT_BYTES_MAX; text++) {
+        if (strchr("%<[{", *text))
+            count += (size_t)sprintf(out + count, "%%%02x", (unsigned char)*text);
+        else
+            out[count++] = *text;
+    }
+    return (struct bytes){out, count};
+}
+
+/* What the prompt's last whole mark says; it lies in the prompt, which changes, or in `shown`. */
+static struct bytes find_wish(struct puppet *puppet, enum verb *verb_out) {
     char *inside = NULL, *end = NULL;
-    for (char *at = prompt; (at = strstr(at, "[[")); at++) {
+    for (char *at = puppet->prompt; (at = strstr(at, "[[")); at++) {
         enum verb verb;
         char *text, *close;
         if (!begins_mark(at, &verb, &text) || !(close = strstr(text, "]]"))) continue;
@@ -95,6 +108,7 @@ static struct bytes find_wish(char *prompt, enum verb *verb_out) {
         inside = text;
         end = close;
     }
+    if (inside && *verb_out == VERB_SHOW) return encode_percents(puppet->prompt, puppet->shown);
     if (inside) return (struct bytes){inside, decode_percents(inside, (size_t)(end - inside))};
     *verb_out = VERB_SAY;
     return bytes_of("I have nothing to say.");
@@ -137,7 +151,7 @@ static bool choose(struct puppet *puppet, const struct step_plan *plan, const st
     size_t count;
     uint32_t at = row->output_position;
     read_prompt(puppet, plan, row, row->first_position + row->token_count - at);
-    struct bytes wish = find_wish(puppet->prompt, &verb);
+    struct bytes wish = find_wish(puppet, &verb);
     enum status status = tokenizer_encode(puppet->text.tokenizer, puppet->scratch, wish,
                                           plain_text_nowhere, puppet->ids, TEXT_BYTES_MAX, &count);
     check(status == STATUS_OK);
@@ -218,7 +232,7 @@ static enum status open_puppet(struct puppet *puppet, const char *directory, str
     if (status) return status;
     size_t result_bytes = step_result_bytes_max(ROWS_MAX, STEP_TOKENS);
     size_t bytes = tokenizer_scratch_bytes(TEXT_BYTES_MAX) + sizeof(uint32_t) * TEXT_BYTES_MAX +
-                   TEXT_BYTES_MAX + result_bytes + sizeof *puppet->pages * PAGES + 4096;
+                   2 * TEXT_BYTES_MAX + result_bytes + sizeof *puppet->pages * PAGES + 4096;
     puppet->memory = lazy_memory_take(bytes);
     check(puppet->memory.start);
     arena_over(&arena, puppet->memory.start, bytes);
@@ -227,6 +241,7 @@ static enum status open_puppet(struct puppet *puppet, const char *directory, str
     puppet->pages = take(&arena, sizeof *puppet->pages * PAGES);
     puppet->ids = take(&arena, sizeof(uint32_t) * TEXT_BYTES_MAX);
     puppet->prompt = take(&arena, TEXT_BYTES_MAX);
+    puppet->shown = take(&arena, TEXT_BYTES_MAX);
     puppet->result = take(&arena, result_bytes);
     return STATUS_OK;
 }

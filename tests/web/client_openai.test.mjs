@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
 import { deepseek } from './lib/families.mjs';
-import { Puppet, fail, place, repeat, say, show, weather } from './lib/puppet.mjs';
+import { Puppet, fail, place, read, repeat, say, show, weather } from './lib/puppet.mjs';
 
 const keys = { acme: 'sk-acme', narrow: 'sk-narrow' };
 let server, client;
@@ -85,7 +85,7 @@ test('openai: a model reads every turn of the conversation', async () => {
       { role: 'user', content: [{ type: 'text', text: 'first' }, { type: 'text', text: 'second' }] },
       { role: 'assistant', content: 'Aye.' }, { role: 'user', content: `third${show}` }],
   });
-  assert.match(answer.choices[0].message.content,
+  assert.match(read(answer.choices[0].message.content),
     /Be brief\.\s+<｜User｜>first\s?second<｜Assistant｜><\/think>Aye\.<｜end▁of▁sentence｜><｜User｜>third/);
 });
 
@@ -127,8 +127,8 @@ test('openai: every way to ask for thinking, or for none, is heard', async () =>
   ];
   for (const [more, thinks] of asked) {
     const message = await tail(more);
-    const read = message.content || message.reasoning_content;
-    assert.ok(read.endsWith(thinks ? '<think>' : '</think>'), `${JSON.stringify(more)}: ${read}`);
+    const prompt = read(message.content || message.reasoning_content);
+    assert.ok(prompt.endsWith(thinks ? '<think>' : '</think>'), `${JSON.stringify(more)}: ${prompt}`);
   }
 });
 
@@ -188,21 +188,21 @@ for (const stream of [false, true]) {
 
 test('openai: a model reads its earlier calls and their results', async () => {
   const { choices: [{ message }] } = await chat(say(calls([['weather', { place: 'Rome' }]])), { tools });
-  const { choices: [{ message: { content: read } }] } = await client.chat.completions.create({
+  const { choices: [{ message: { content } }] } = await client.chat.completions.create({
     model: 'puppet', tools,
     messages: [...user('How is Rome?'), message,
       { role: 'tool', tool_call_id: message.tool_calls[0].id, content: `hot${show}` }],
   });
-  assert.match(read, /"name": ?"weather"/);
-  assert.match(read, /<｜tool▁call▁begin｜>weather<｜tool▁sep｜>\{"place": ?"Rome"\}<｜tool▁call▁end｜>/);
-  assert.match(read, /<｜tool▁output▁begin｜>hot/);
+  assert.match(read(content), /"name": ?"weather"/);
+  assert.match(read(content), /<｜tool▁call▁begin｜>weather<｜tool▁sep｜>\{"place": ?"Rome"\}<｜tool▁call▁end｜>/);
+  assert.match(read(content), /<｜tool▁output▁begin｜>hot/);
 });
 
 test('openai: what looks like a call is content where no tools were given, or none may be called', async () => {
   const text = 'Look: <tool_call>';
   assert.equal((await chat(say(text))).choices[0].message.content, text);
   const { choices: [{ message, finish_reason }] } = await chat(show, { tools, tool_choice: 'none' });
-  assert.doesNotMatch(message.content, /weather/);
+  assert.doesNotMatch(read(message.content), /weather/);
   assert.equal(finish_reason, 'stop');
 });
 
@@ -253,7 +253,7 @@ test('openai: a chat goes on where its last message ends (DeepSeek: prefix)', as
     stop: ['```'],
   });
   assert.equal((await ask(say('print(1)\n```'))).choices[0].message.content, 'print(1)\n');
-  assert.ok((await ask(show)).choices[0].message.content.endsWith('<｜Assistant｜></think>'));
+  assert.match(read((await ask(show)).choices[0].message.content), /<｜Assistant｜><\/think>$/);
 });
 
 // ---- the rest ----

@@ -22,8 +22,9 @@ export const say = mark('say');
 export const repeat = mark('repeat');
 // This text; then the unit's step fails.
 export const fail = mark('fail');
-// The prompt as the model reads it, its special tokens as plain text.
+// The prompt as the model reads it; read() makes it of the answer.
 export const show = '[[show:]]';
+export const read = decodeURIComponent;
 
 // Tokens of the family that the model's own tokenizer lacks get ids behind its own.
 async function writeModel(directory, family) {
