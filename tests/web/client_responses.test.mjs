@@ -53,15 +53,16 @@ test('responses: a stream tells of the answer from its beginning to its end', as
     'output_text.done', 'content_part.done', 'output_item.done', 'completed']);
   const { response } = seen.at(-1);
   const whole = await ask(say('One, two, three.'));
-  const steady = ({ id, created_at, output, usage, ...rest }) => ({ ...rest, texts: output.map(({ content }) => content) });
-  assert.deepEqual(steady(response), steady({ ...whole, output_text: response.output_text }));
+  // The client itself adds output_text to whole answers.
+  const steady = ({ id, created_at, output, output_text, usage, ...rest }) => ({ ...rest, texts: output.map(({ content }) => content) });
+  assert.deepEqual(steady(response), steady(whole));
   assert.equal(response.usage.output_tokens, whole.usage.output_tokens);
 });
 
 test('responses: the stream helper of the client puts the same answer together', async () => {
   const stream = client.responses.stream({ model: 'puppet', input: say('Well, well.') });
   const answer = await stream.finalResponse();
-  assert.equal(answer.output_text, 'Well, well.');
+  assert.equal(answer.output[0].content[0].text, 'Well, well.');
 });
 
 test('responses: thoughts are an item of their own before the message', async () => {
