@@ -46,6 +46,8 @@ async function writeModel(directory, family) {
   await Promise.all([write('config.json', shape), write('tokenizer.json', words), write('tokenizer_config.json', settings)]);
 }
 
+const operator = { name: 'watch', key: 'sk-watch', operator: true };
+
 async function writeAccounts(file, accounts) {
   const digits = (key) => createHash('sha256').update(key).digest('hex');
   await writeFile(file, `accounts:\n${accounts.map(({ key, ...account }) =>
@@ -61,8 +63,9 @@ export class Puppet extends Server {
     await writeModel(directory, family);
     const wire = `ipc://${path.join(directory, 'wire')}`;
     const server = await Puppet.launch('gateway', '--listen', wire, '--model', directory, '--served-name', names,
-      ...accounts ? await writeAccounts(path.join(directory, 'accounts.yaml'), accounts) : []);
+      ...accounts ? await writeAccounts(path.join(directory, 'accounts.yaml'), [...accounts, operator]) : []);
     server.directory = directory;
+    if (accounts) server.operator = { Authorization: `Bearer ${operator.key}` };
     server.unit = spawn(program, [directory, wire, String(stepMs)], { stdio: ['ignore', 'inherit', 'inherit'] });
     server.unitExited = once(server.unit, 'exit');
     while ((await fetch(`${server.url}/health`)).status !== 200) {

@@ -99,7 +99,7 @@ export class Server {
 
   // Every sample of /metrics by its name with labels.
   async metrics() {
-    const text = await (await fetch(`${this.admin}/metrics`)).text();
+    const text = await (await fetch(`${this.admin}/metrics`, { headers: this.operator ?? {} })).text();
     return parseMetrics(text);
   }
 
