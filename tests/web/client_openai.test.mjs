@@ -228,6 +228,20 @@ test('openai: one call only, where calls are not to be parallel', async () => {
   assert.equal(finish_reason, 'tool_calls');
 });
 
+test('openai: 64 chats at once that call tools get each its own', async () => {
+  const one = async (i) => {
+    const places = [`Bergen ${i}`, `Oslo ${i}`];
+    const text = `I, ${i}, must.</think>Let ${i} look.${calls(places.map((where) => ['weather', { place: where }]))}`;
+    const seen = await collect(await chat(say(text), { tools, ...thinking, stream: true }));
+    assert.deepEqual([seen.reasoning, seen.content, seen.reason], [`I, ${i}, must.`, `Let ${i} look.`, 'tool_calls']);
+    assert.deepEqual(seen.calls.map((call) => JSON.parse(call.arguments).place), places);
+    return seen.calls.map(({ id }) => id);
+  };
+  const ids = (await Promise.all(Array.from({ length: 64 }, (_, i) => one(i)))).flat();
+  assert.equal(new Set(ids).size, 128);
+  assert.equal((await server.quiet())['fathom_kv_pages{state="held"}'], 0);
+});
+
 test('openai: an answer that is cut in a call leaves the arguments so far', async () => {
   const text = calls([['weather', { place: 'very '.repeat(50) }]]);
   const { choices: [{ message, finish_reason }] } = await chat(say(text), { tools, max_tokens: 30 });

@@ -66,12 +66,13 @@ export class Puppet extends Server {
       ...accounts ? await writeAccounts(path.join(directory, 'accounts.yaml'), [...accounts, operator]) : []);
     server.directory = directory;
     if (accounts) server.operator = { Authorization: `Bearer ${operator.key}` };
-    server.unit = spawn(program, [directory, wire, String(stepMs)], { stdio: ['ignore', 'inherit', 'inherit'] });
+    server.unit = spawn(program, [directory, wire, String(stepMs)], { stdio: ['ignore', 'inherit', 'pipe'] });
+    server.unit.stderr.on('data', (data) => { server.log += data; });
     server.unitExited = once(server.unit, 'exit');
     while ((await fetch(`${server.url}/health`)).status !== 200) {
       if (server.unit.exitCode !== null) {
         server.child.kill();
-        throw new Error(`the puppet ended with ${server.unit.exitCode}`);
+        throw new Error(`the puppet ended with ${server.unit.exitCode}: ${server.log}`);
       }
       await sleep(10);
     }
