@@ -108,7 +108,8 @@ for (const name of ['deepseek', 'openai-compatible']) {
     const { prompt, ...rest } = ask('');
     assert.equal(prompt, '');
     const { text } = await generateText({
-      ...rest, system: 'Be brief.', messages: [{ role: 'user', content: 'first' }, { role: 'assistant', content: 'Aye.' },
+      ...rest, system: 'Be brief.',
+      messages: [{ role: 'user', content: 'first' }, { role: 'assistant', content: 'Aye.' },
         { role: 'user', content: [{ type: 'text', text: `second${show}` }] }],
     });
     assert.match(read(text), /Be brief\.\s+<｜User｜>first<｜Assistant｜><\/think>Aye\.<｜end▁of▁sentence｜><｜User｜>second/);

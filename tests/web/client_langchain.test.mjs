@@ -8,7 +8,7 @@ import { tool } from '@langchain/core/tools';
 import { ChatDeepSeek } from '@langchain/deepseek';
 import { z } from 'zod';
 import { deepseek } from './lib/families.mjs';
-import { Puppet, place, read, repeat, say, show } from './lib/puppet.mjs';
+import { Puppet, place, read as readPrompt, repeat, say, show } from './lib/puppet.mjs';
 
 let server, chat, thinker;
 
@@ -38,7 +38,8 @@ test('langchain: invoke has content and usage', async () => {
   const answer = await chat.invoke(say('Hello, “world” 🙂'));
   assert.equal(answer.content, 'Hello, “world” 🙂');
   assert.equal(answer.response_metadata.finish_reason, 'stop');
-  assert.equal(answer.usage_metadata.total_tokens, answer.usage_metadata.input_tokens + answer.usage_metadata.output_tokens);
+  const { input_tokens: read, output_tokens: written, total_tokens: total } = answer.usage_metadata;
+  assert.equal(total, read + written);
 });
 
 test('langchain: a stream says what invoke says', async () => {
@@ -60,7 +61,8 @@ for (const streamed of [false, true]) {
       new HumanMessage(say(`Let me look.${calls([['weather', { place }], ['weather', { place: 'Oslo' }]])}`))];
     const first = await send(messages);
     assert.equal(first.content, 'Let me look.');
-    assert.deepEqual(first.tool_calls.map(({ name, args }) => [name, args.place]), [['weather', place], ['weather', 'Oslo']]);
+    assert.deepEqual(first.tool_calls.map(({ name, args }) => [name, args.place]),
+      [['weather', place], ['weather', 'Oslo']]);
     assert.notEqual(first.tool_calls[0].id, first.tool_calls[1].id);
     const results = await Promise.all(first.tool_calls.map((call) => weather.invoke(call)));
     results.forEach((result, i) => {
@@ -69,7 +71,7 @@ for (const streamed of [false, true]) {
     });
     const history = [...messages, new AIMessage({ content: first.content, tool_calls: first.tool_calls }), ...results];
     assert.equal((await send([...history, new HumanMessage(say('Rain in both.'))])).content, 'Rain in both.');
-    const prompt = read((await send([...history, new HumanMessage(show)])).content);
+    const prompt = readPrompt((await send([...history, new HumanMessage(show)])).content);
     assert.match(prompt, /<｜tool▁call▁begin｜>weather<｜tool▁sep｜>/);
     assert.match(prompt, /<｜tool▁output▁begin｜>rain in Oslo<｜tool▁output▁end｜>/);
   });

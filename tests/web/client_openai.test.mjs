@@ -23,7 +23,8 @@ after(() => server?.stop());
 
 const { calls } = deepseek;
 const user = (content) => [{ role: 'user', content }];
-const chat = (content, more = {}) => client.chat.completions.create({ model: 'puppet', messages: user(content), ...more });
+const chat = (content, more = {}) =>
+  client.chat.completions.create({ model: 'puppet', messages: user(content), ...more });
 const tools = [{ type: 'function', function: weather }];
 const thinking = { thinking: { type: 'enabled' } };
 
@@ -169,7 +170,8 @@ test('openai: thoughts, words and parallel calls stream in their order', async (
     [['weather', { place: 'Rome' }], ['weather', { place }]]);
   assert.notEqual(seen.calls[0].id, seen.calls[1].id);
   const { message, finish_reason } = whole.choices[0];
-  assert.deepEqual([message.reasoning_content, message.content, finish_reason], [seen.reasoning, seen.content, seen.reason]);
+  assert.deepEqual([message.reasoning_content, message.content, finish_reason],
+    [seen.reasoning, seen.content, seen.reason]);
   assert.deepEqual(message.tool_calls.map((call) => [call.function.name, call.function.arguments]),
     seen.calls.map((call) => [call.name, call.arguments]));
 });

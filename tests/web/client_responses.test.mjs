@@ -17,6 +17,7 @@ before(async () => {
 after(() => server?.stop());
 
 const { calls } = deepseek;
+const twoCalls = calls([['weather', { place }], ['weather', { place: 'Oslo' }]]);
 const tools = [{ type: 'function', strict: false, ...weather }];
 const ask = (input, more = {}) => client.responses.create({ model: 'puppet', input, ...more });
 const typesOf = ({ output }) => output.map(({ type }) => type);
@@ -54,7 +55,8 @@ test('responses: a stream tells of the answer from its beginning to its end', as
   const { response } = seen.at(-1);
   const whole = await ask(say('One, two, three.'));
   // The client itself adds output_text to whole answers.
-  const steady = ({ id, created_at, output, output_text, usage, ...rest }) => ({ ...rest, texts: output.map(({ content }) => content) });
+  const steady = ({ id, created_at, output, output_text, usage, ...rest }) =>
+    ({ ...rest, texts: output.map(({ content }) => content) });
   assert.deepEqual(steady(response), steady(whole));
   assert.equal(response.usage.output_tokens, whole.usage.output_tokens);
 });
@@ -81,32 +83,34 @@ test('responses: thoughts are an item of their own before the message', async ()
 });
 
 test('responses: a function is called, and its result goes back', async () => {
-  const input = [{ role: 'user', content: say(`Let me look.${calls([['weather', { place }], ['weather', { place: 'Oslo' }]])}`) }];
+  const input = [{ role: 'user', content: say(`Let me look.${twoCalls}`) }];
   const first = await ask(input, { tools });
   assert.deepEqual(typesOf(first), ['message', 'function_call', 'function_call']);
   assert.equal(first.output_text, 'Let me look.');
   const made = first.output.filter(({ type }) => type === 'function_call');
-  assert.deepEqual(made.map(({ name, arguments: args }) => [name, JSON.parse(args).place]), [['weather', place], ['weather', 'Oslo']]);
+  assert.deepEqual(made.map(({ name, arguments: args }) => [name, JSON.parse(args).place]),
+    [['weather', place], ['weather', 'Oslo']]);
   assert.notEqual(made[0].call_id, made[1].call_id);
   const results = made.map(({ call_id }, i) => ({ type: 'function_call_output', call_id, output: `rain ${i}` }));
   const last = { role: 'user', content: [{ type: 'input_text', text: 'And so?' }] };
-  const second = await ask([...input, ...first.output, ...results, { ...last, content: say('It rains.') }], { tools });
+  const history = [...input, ...first.output, ...results];
+  const second = await ask([...history, { ...last, content: say('It rains.') }], { tools });
   assert.equal(second.output_text, 'It rains.');
-  const { output_text: prompt } = await ask([...input, ...first.output, ...results, { ...last, content: show }], { tools });
+  const { output_text: prompt } = await ask([...history, { ...last, content: show }], { tools });
   assert.match(read(prompt), /<｜Assistant｜><\/think>Let me look\.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather/);
   assert.match(read(prompt), /<｜tool▁output▁begin｜>rain 0<｜tool▁output▁end｜><｜tool▁output▁begin｜>rain 1</);
 });
 
 test('responses: calls stream as items with their arguments', async () => {
-  const seen = await events(await ask(say(calls([['weather', { place }], ['weather', { place: 'Oslo' }]])), { tools, stream: true }));
+  const seen = await events(await ask(say(twoCalls), { tools, stream: true }));
   const done = seen.filter(({ type }) => type === 'response.function_call_arguments.done');
   assert.deepEqual(done.map((event) => JSON.parse(event.arguments).place), [place, 'Oslo']);
   const added = seen.filter(({ type }) => type === 'response.output_item.added');
   assert.deepEqual(added.map(({ item, output_index }) => [item.type, item.name, output_index]),
     [['function_call', 'weather', 0], ['function_call', 'weather', 1]]);
   for (const { item_id, arguments: args } of done) {
-    const deltas = seen.filter((event) => event.type === 'response.function_call_arguments.delta' && event.item_id === item_id);
-    assert.equal(deltas.map(({ delta }) => delta).join(''), args);
+    const mine = seen.filter((event) => event.item_id === item_id);
+    assert.equal(joined(mine, 'response.function_call_arguments.delta'), args);
   }
   assert.deepEqual(typesOf(seen.at(-1).response), ['function_call', 'function_call']);
 });

@@ -6,14 +6,13 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { root } from './lib/server.mjs';
 
-const names = { openai: 'openai', responses: 'responses', anthropic: 'anthropic', 'ai sdk': 'ai_sdk', langchain: 'langchain' };
-const columns = Object.keys(names);
+const columns = ['openai', 'responses', 'anthropic', 'ai sdk', 'langchain'];
 
 // What a name has at its end for a stream, or another path, or a provider of its own, is left out.
 const plain = (name) => name.replace(/\$\{.*/, '').replace(/, streamed$/, '');
 
 const tested = Object.fromEntries(columns.map((column) => {
-  const source = readFileSync(new URL(`client_${names[column]}.test.mjs`, import.meta.url), 'utf8');
+  const source = readFileSync(new URL(`client_${column.replace(' ', '_')}.test.mjs`, import.meta.url), 'utf8');
   return [column, new Set([...source.matchAll(/^ *test\((['`])(.*)\1, /gm)].map(([, , name]) =>
     plain(name.replace(/\\'/g, "'").replace('${name}: ', '').replace(/^[a-z ]+[:,] (deepseek: )?/, ''))))];
 }));

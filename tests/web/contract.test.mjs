@@ -34,7 +34,8 @@ async function drain(stream) {
 // Nothing against the document, and something was looked at.
 function kept(...exchanges) {
   assert.deepEqual(contract.violations.splice(0), []);
-  for (const exchange of exchanges) assert.ok(contract.seen.has(exchange), `${exchange} in ${[...contract.seen].join()}`);
+  for (const exchange of exchanges)
+    assert.ok(contract.seen.has(exchange), `${exchange} in ${[...contract.seen].join()}`);
 }
 
 test('the description is an OpenAPI document by OpenAPI\'s own schema', () => {
@@ -56,19 +57,21 @@ test('the description names only what there is', async () => {
 
 for (const stream of [false, true]) {
   const end = stream ? drain : (answer) => answer;
-  const told = stream ? ', streamed' : '';
+  const how = stream ? ', streamed' : '';
 
-  test(`chats keep to the description${told}`, async () => {
-    const chat = (content, more) => end(client.chat.completions.create({ model: 'puppet', messages: user(content), stream, ...more }));
+  test(`chats keep to the description${how}`, async () => {
+    const chat = (content, more) =>
+      end(client.chat.completions.create({ model: 'puppet', messages: user(content), stream, ...more }));
     const tools = [{ type: 'function', function: weather }];
     await chat(say('Hello 🙂'), { n: 2, temperature: 0.5, top_p: 0.9, seed: 7, stop: ['x'], user: 'me' });
     await chat(say('Hello 🙂'), { logprobs: true, top_logprobs: 3, max_completion_tokens: 4, logit_bias: { 5: 1 } });
-    await chat(toolCall, { tools, tool_choice: 'auto', thinking: { type: 'enabled' }, ...stream && { stream_options: { include_usage: true } } });
+    const told = stream ? { stream_options: { include_usage: true } } : {};
+    await chat(toolCall, { tools, tool_choice: 'auto', thinking: { type: 'enabled' }, ...told });
     await chat(fail('so far '));
     kept('POST /v1/chat/completions 200');
   });
 
-  test(`completions keep to the description${told}`, async () => {
+  test(`completions keep to the description${how}`, async () => {
     const complete = (prompt, more) => end(client.completions.create({ model: 'puppet', prompt, stream, ...more }));
     await complete(say('Hello 🙂'), { logprobs: 2, echo: true });
     await complete(['one', 'two'].map(say), { n: 2 });
@@ -76,18 +79,21 @@ for (const stream of [false, true]) {
     kept('POST /v1/completions 200');
   });
 
-  test(`responses keep to the description${told}`, async () => {
+  test(`responses keep to the description${how}`, async () => {
     const respond = (input, more) => end(client.responses.create({ model: 'puppet', input, stream, ...more }));
     await respond(say('Hello 🙂'), { instructions: 'Be brief.', max_output_tokens: 5 });
-    await respond(user(toolCall), { tools: [{ type: 'function', strict: false, ...weather }], reasoning: { effort: 'high' } });
+    const tools = [{ type: 'function', strict: false, ...weather }];
+    await respond(user(toolCall), { tools, reasoning: { effort: 'high' } });
     kept('POST /v1/responses 200');
   });
 
-  test(`messages keep to the description${told}`, async () => {
+  test(`messages keep to the description${how}`, async () => {
     const { name, description, parameters: input_schema } = weather;
-    const message = (content, more) => end(anthropic.messages.create({ model: 'puppet', max_tokens: 500, messages: user(content), stream, ...more }));
+    const tools = [{ name, description, input_schema }];
+    const message = (content, more) =>
+      end(anthropic.messages.create({ model: 'puppet', max_tokens: 2000, messages: user(content), stream, ...more }));
     await message(say('Hello 🙂'), { system: 'Be brief.', stop_sequences: ['x'] });
-    await message(toolCall, { tools: [{ name, description, input_schema }], thinking: { type: 'enabled', budget_tokens: 1024 } });
+    await message(toolCall, { tools, thinking: { type: 'enabled', budget_tokens: 1024 } });
     kept('POST /v1/messages 200');
   });
 }
@@ -110,7 +116,8 @@ test('refusals keep to the description', async () => {
 
 test('an answer that does not keep to the description is seen', () => {
   const exchange = {
-    name: 'planted', method: 'POST', path: '/v1/chat/completions', status: 200, headers: { 'content-type': 'application/json' },
+    name: 'planted', method: 'POST', path: '/v1/chat/completions', status: 200,
+    headers: { 'content-type': 'application/json' },
     sent: JSON.stringify({ model: 'puppet', messages: user('x') }),
   };
   const told = (more) => {

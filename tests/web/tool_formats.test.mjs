@@ -58,7 +58,8 @@ for (const family of families) {
       ...ids.map((tool_call_id, i) => ({ role: 'tool', tool_call_id, content: `rain ${i}${i ? show : ''}` }))];
     const again = await ask({ messages: history });
     const prompt = read(again.choices[0].message.content);
-    for (const part of ['Oslo', place.slice(0, 4), 'rain 0', 'rain 1']) assert.ok(prompt.includes(part), `${part} in ${prompt}`);
+    for (const part of ['Oslo', place.slice(0, 4), 'rain 0', 'rain 1'])
+      assert.ok(prompt.includes(part), `${part} in ${prompt}`);
   });
 
   test(`${family.name}: an answer without calls is content alone`, async () => {

@@ -82,7 +82,8 @@ export class Contract {
     if (!operation) return this.#violation(exchange, 'the document does not know it');
     this.seen.add(`${method} ${key} ${status}`);
     const at = ['paths', key, method.toLowerCase()];
-    if (status < 400 && exchange.sent) this.#validate(exchange, 'request', [...at, 'requestBody'], 'application/json', [exchange.sent]);
+    if (status < 400 && exchange.sent)
+      this.#validate(exchange, 'request', [...at, 'requestBody'], 'application/json', [exchange.sent]);
     const answer = [String(status), `${String(status)[0]}XX`, 'default'].find((name) => name in operation.responses);
     if (!answer) return this.#violation(exchange, `the document knows no answer ${status}`);
     const media = mediaOf(exchange.headers);
@@ -93,12 +94,13 @@ export class Contract {
   #validate(exchange, what, at, media, texts) {
     const place = this.#resolve(at);
     const { node } = place;
-    if (!node?.content?.[media]) return this.#violation(exchange, `${what}: the document knows no ${media || 'content'} here`);
+    if (!node?.content?.[media])
+      return this.#violation(exchange, `${what}: the document knows no ${media || 'content'} here`);
     const { schema } = node.content[media];
     if (!schema) return this.#violation(exchange, `${what}: the document does not say what ${media} is`);
     const validate = this.ajv.compile({ $ref: `api#${pointer(...place.at, 'content', media, 'schema')}` });
     for (const text of texts) {
-      const { value, error } = media === 'application/json' || media === 'text/event-stream' ? parsed(text) : { value: text };
+      const { value, error } = media === 'text/plain' ? { value: text } : parsed(text);
       if (error) this.#violation(exchange, `${what}: no JSON: ${text}`);
       else if (!validate(value)) this.#violation(exchange, `${what}: ${this.ajv.errorsText(validate.errors)}: ${text}`);
     }
