@@ -123,6 +123,7 @@ for (const name of ['deepseek', 'openai-compatible']) {
       assert.equal(typeof piece, 'string');
       if (++pieces === 5) controller.abort();
     }
+    assert.ok(pieces >= 5);
     assert.equal((await server.quiet())['fathom_kv_pages{state="held"}'], 0);
   });
 

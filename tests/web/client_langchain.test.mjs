@@ -86,6 +86,7 @@ test('langchain: a stream that is aborted gives its pages back', async () => {
       if (++pieces === 5) controller.abort();
     }
   }, /[Aa]bort/);
+  assert.ok(pieces >= 5);
   assert.equal((await server.quiet())['fathom_kv_pages{state="held"}'], 0);
 });
 

@@ -97,6 +97,7 @@ test('openai: an answer that is aborted in mid-stream gives its pages back', asy
     assert.ok(chunk.choices);
     if (++pieces === 5) stream.controller.abort();
   }
+  assert.ok(pieces >= 5);
   assert.equal((await server.quiet())['fathom_kv_pages{state="held"}'], 0);
 });
 

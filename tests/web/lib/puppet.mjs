@@ -42,7 +42,7 @@ async function writeModel(directory, family) {
     shape.eos_token_id = words.added_tokens.find(({ content }) => content === family.end).id;
     settings.eos_token = family.end;
   }
-  if (family.template) settings.chat_template = family.template;
+  settings.chat_template = family.template;
   await Promise.all([write('config.json', shape), write('tokenizer.json', words), write('tokenizer_config.json', settings)]);
 }
 
