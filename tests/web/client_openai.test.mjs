@@ -325,7 +325,7 @@ test('openai: refusals are errors of the kind that the client knows, and name th
   await refused(chat('x', { response_format: { type: 'json_object' } }), BadRequestError, 400, /response_format/);
   await refused(client.chat.completions.create({
     model: 'puppet', messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:,' } }] }],
-  }), BadRequestError, 400, /image_url/);
+  }), BadRequestError, 400, /messages\[0\]\.content/);
   await refused(client.completions.create({ model: 'puppet', prompt: ['a', [1]] }), BadRequestError, 400, /prompt/);
 });
 
