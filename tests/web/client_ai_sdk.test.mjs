@@ -13,7 +13,7 @@ import { Puppet, place, read, repeat, say, show } from './lib/puppet.mjs';
 let server, providers;
 
 before(async () => {
-  server = await Puppet.start({ names: 'puppet,deepseek-chat,deepseek-reasoner', stepMs: 2 });
+  server = await Puppet.start({ stepMs: 2 });
   const baseURL = `${server.url}/v1`;
   providers = {
     deepseek: createDeepSeek({ baseURL, apiKey: 'none' }),

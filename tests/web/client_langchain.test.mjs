@@ -13,7 +13,7 @@ import { Puppet, place, read as readPrompt, repeat, say, show } from './lib/pupp
 let server, chat, thinker;
 
 before(async () => {
-  server = await Puppet.start({ names: 'puppet,deepseek-reasoner', stepMs: 2 });
+  server = await Puppet.start({ stepMs: 2 });
   const of = (model) => new ChatDeepSeek({
     model, apiKey: 'none', maxRetries: 0, configuration: { baseURL: `${server.url}/v1` },
   });

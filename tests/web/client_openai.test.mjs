@@ -13,7 +13,7 @@ const clientOf = (apiKey, base = '/v1') => new OpenAI({ baseURL: server.url + ba
 
 before(async () => {
   server = await Puppet.start({
-    names: 'puppet,deepseek-chat,deepseek-reasoner', stepMs: 2,
+    names: 'puppet,marionette', stepMs: 2,
     accounts: [{ name: 'acme', key: keys.acme }, { name: 'narrow', key: keys.narrow, 'requests-max': 1 }],
   });
   client = clientOf(keys.acme);
@@ -291,7 +291,7 @@ test('openai: a chat goes on where its last message ends (DeepSeek: prefix)', as
 
 test('openai: every name of the model is in the list', async () => {
   const models = await client.models.list();
-  assert.deepEqual(models.data.map(({ id }) => id).sort(), ['deepseek-chat', 'deepseek-reasoner', 'puppet']);
+  assert.deepEqual(models.data.map(({ id }) => id).sort(), ['deepseek-chat', 'deepseek-reasoner', 'marionette', 'puppet']);
   assert.equal((await client.models.retrieve('deepseek-chat')).id, 'deepseek-chat');
 });
 
