@@ -233,7 +233,7 @@ static enum status compute_answer(struct chat *chat, struct error *error) {
     solo_reset(chat->solo, 0);
     chat->answer_bytes = 0;
     chat->anything_shown = false;
-    token_stream_open(&stream, chat->text.tokenizer, NULL, rendering.stream);
+    token_stream_open(&stream, chat->text.tokenizer, NULL, rendering.stream, NULL);
     status = solo_prefill(chat->solo, 0, chat->tokens, (uint32_t)count, 0, chat->logits, error);
     if (!status) status = write_answer(chat, &stream, (uint32_t)count, error);
     token_stream_finish(&stream, show, chat);

@@ -132,7 +132,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
         .tokenizer = text->tokenizer,
         .chat_template = text->chat_template.present ? &text->chat_template : NULL,
         .content_specials = strcmp(side->values->content_specials, "on") == 0,
-        .model_name = side->name,
+        .model_names = side->values->served_name ? side->values->served_name : side->name,
         .model_created = (int64_t)time(NULL),
         .version = FATHOM_VERSION,
         .sampling = text->sampling,

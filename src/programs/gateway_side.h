@@ -45,7 +45,8 @@ struct gateway_side_values {
          .offset = offsetof(owner, gateway.admin_port)},                                           \
         {.name = "served-name",                                                                    \
          .type = OPTION_TEXT,                                                                      \
-         .help = "the model's name in the API; the directory's name if not given",                 \
+         .help = "the model's names in the API, with commas between; answers tell the first; the " \
+                 "directory's name if not given",                                                  \
          .offset = offsetof(owner, gateway.served_name)},                                          \
         {.name = "accounts",                                                                       \
          .type = OPTION_TEXT,                                                                      \

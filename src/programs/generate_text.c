@@ -63,7 +63,7 @@ static enum status render(struct generate_text *text, struct bytes prompt,
                               (int)prompt.count, prompt.data);
         rendering->count = (size_t)length;
     }
-    token_stream_open(&text->stream, text->model.tokenizer, NULL, rendering->stream);
+    token_stream_open(&text->stream, text->model.tokenizer, NULL, rendering->stream, NULL);
     return status;
 }
 

@@ -266,6 +266,15 @@ static void take_events(struct fleet_clients *clients, struct fleet_client *clie
     }
 }
 
+/* Blank lines come in front of a whole answer that is waited for. */
+static void take_data(struct fleet_clients *clients, struct fleet_client *client,
+                      struct bytes text) {
+    if (client->stream)
+        take_events(clients, client, text);
+    else if (!bytes_equal(text, BYTES_LITERAL("\n")))
+        take_json(clients, client, text);
+}
+
 static void take_end(struct fleet_clients *clients, struct fleet_client *client) {
     client->ended = true;
     for (uint32_t i = 0; i < client->choice_count && !client->refused; i++)
@@ -293,7 +302,7 @@ void fleet_clients_hear(struct fleet_clients *clients, const struct record *reco
     } else if (record->kind == RECORD_STREAM_DATA) {
         const struct record_stream_data *data = (const void *)record;
         if (!client->begun) fleet_clients_breach(clients, client, "data before the beginning");
-        take_events(clients, client, (struct bytes){stream_data(data), data->data_bytes});
+        take_data(clients, client, (struct bytes){stream_data(data), data->data_bytes});
     } else {
         take_end(clients, client);
     }

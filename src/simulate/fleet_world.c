@@ -97,7 +97,7 @@ static void choose_gateway_options(struct world *world) {
     world->report->scarce = fleet_dice_below(dice, 3) == 0;
     *world->gateway_options = (struct gateway_options){
         .prefix_blocks = 1 << 10,
-        .model_name = "fleet",
+        .model_names = "fleet",
         .version = "0",
         .sampling = {.temperature = 1, .top_p = 1},
         .stop_tokens = {FLEET_STOP_TOKEN},

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,6 +31,7 @@
 #include "host/http/http_message.h"
 #include "host/http/listen_socket.h"
 #include "host/http/own_time.h"
+#include "host/http/request_name.h"
 #include "host/process/file_limit.h"
 #include "serving/policy/allow_hosts.h"
 #include "serving/policy/evict_clients.h"
@@ -44,6 +44,7 @@
 #define SLOT_BITS 20
 #define LISTENER_BITS 1
 #define NS_PER_MS ((int64_t)1000000)
+#define KEY_SCHEME "Bearer "
 #define OUTPUT_STRETCH 16 /* output_bytes_max for a moment; so many times as much at no time */
 
 enum server_place {
@@ -64,10 +65,11 @@ struct server_connection {
     int64_t stall_ns;  /* the server's lost time when the reader's patience was last renewed */
     enum server_place place;
     uint32_t slot;
-    uint64_t exchange; /* names the current request to the gateway; 0: it knows of none */
-    size_t searched;   /* bytes of the head already searched for its end */
-    bool head_started; /* the deadline is the head's, not the idle one */
-    char *head_text;   /* `head` points into it */
+    struct request_name name; /* of the current request */
+    uint64_t exchange;        /* names the current request to the gateway; 0: it knows of none */
+    size_t searched;          /* bytes of the head already searched for its end */
+    bool head_started;        /* the deadline is the head's, not the idle one */
+    char *head_text;          /* `head` points into it */
     struct http_head head;
     struct http_chunks chunks;
     char *body;
@@ -198,6 +200,7 @@ static void close_connection(struct server_connection *connection) {
 static void start_next_request(struct server_connection *connection) {
     connection->admission = ADMISSION_NO_BODY;
     connection->body_left = false;
+    request_name_draw(&connection->name);
     enter(connection, PLACE_HEAD);
     connection->head = (struct http_head){0};
     connection->searched = 0;
@@ -236,6 +239,7 @@ static struct evbuffer *begin_answer(struct server_connection *connection, uint3
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
     evbuffer_add_printf(out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
                         http_message_phrase(status), date);
+    evbuffer_add_printf(out, "X-Request-Id: %s\r\n", connection->name.text);
     if (!connection->keep_alive || server->draining)
         evbuffer_add_printf(out, "Connection: close\r\n");
     else if (connection->head.minor_version == 0)
@@ -243,7 +247,9 @@ static struct evbuffer *begin_answer(struct server_connection *connection, uint3
     if (server->options.allow_origin)
         evbuffer_add_printf(out,
                             "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
-                            "Access-Control-Expose-Headers: X-Fathom-Receipt\r\n",
+                            "Access-Control-Expose-Headers: Retry-After, X-Request-Id, "
+                            "X-Fathom-Receipt, X-Fathom-Warning, X-RateLimit-Limit-Requests, "
+                            "X-RateLimit-Remaining-Requests\r\n",
                             server->options.allow_origin);
     return out;
 }
@@ -352,6 +358,9 @@ static uint64_t name_exchange(struct server_connection *connection) {
 
 static struct record_client_request *make_request(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
+    bool bare_key = !head->authorization.data && head->api_key.data; /* as Anthropic's clients do */
+    struct bytes key = bare_key ? head->api_key : head->authorization;
+    size_t scheme_bytes = bare_key ? sizeof KEY_SCHEME - 1 : 0;
     struct record_client_request fixed = {
         .connection = {name_exchange(connection)},
         .unix_time = (int64_t)time(NULL),
@@ -359,22 +368,22 @@ static struct record_client_request *make_request(struct server_connection *conn
                   : head->verb == HTTP_VERB_POST                              ? HTTP_POST
                                                                               : HTTP_OTHER,
         .path_bytes = (uint32_t)head->path.count,
-        .authorization_bytes = (uint32_t)head->authorization.count,
+        .random = {connection->name.random[0], connection->name.random[1]},
+        .authorization_bytes = (uint32_t)(scheme_bytes + key.count),
         .body_bytes = (uint32_t)connection->body_bytes,
         .wants_receipt = head->wants_receipt,
         .listener = connection->server->options.listener,
         .body_left = connection->body_left,
     };
-    check(getrandom(fixed.random, sizeof fixed.random, 0) == sizeof fixed.random);
     size_t bytes = record_bytes(RECORD_CLIENT_REQUEST, &fixed);
     struct record_client_request *request = calloc(1, bytes);
     if (!request) return NULL;
     *request = fixed;
     record_set_head(request, RECORD_CLIENT_REQUEST);
     memcpy(client_request_path(request), head->path.data, head->path.count);
-    if (head->authorization.count)
-        memcpy(client_request_authorization(request), head->authorization.data,
-               head->authorization.count);
+    memcpy(client_request_authorization(request), KEY_SCHEME, scheme_bytes);
+    if (key.count)
+        memcpy(client_request_authorization(request) + scheme_bytes, key.data, key.count);
     if (connection->body_bytes)
         memcpy(client_request_body(request), connection->body, connection->body_bytes);
     return request;
@@ -553,6 +562,7 @@ static bool read_head(struct server_connection *connection) {
     evbuffer_remove(in, connection->head_text, bytes);
     struct http_refusal refusal =
         http_message_read_head((struct bytes){connection->head_text, bytes}, &connection->head);
+    if (!refusal.status) request_name_take(&connection->name, connection->head.request_id);
     if (!refusal.status) refusal = judge_head(server, &connection->head);
     if (refusal.status) {
         refuse(connection, refusal.status, refusal.message);
@@ -782,13 +792,14 @@ static struct server_connection *find_exchange(struct http_server *server,
     return server->slots[slot]->exchange == id.value ? server->slots[slot] : NULL;
 }
 
+static const char *const content_types[CONTENT_TYPE_COUNT] = {
+    [CONTENT_JSON] = "application/json",
+    [CONTENT_TEXT] = "text/plain; charset=utf-8",
+    [CONTENT_METRICS] = "text/plain; version=0.0.4; charset=utf-8",
+    [CONTENT_EVENTS] = "text/event-stream; charset=utf-8",
+};
+
 static void respond(struct http_server *server, const struct record_respond *answer) {
-    static const char *const types[CONTENT_TYPE_COUNT] = {
-        [CONTENT_JSON] = "application/json",
-        [CONTENT_TEXT] = "text/plain; charset=utf-8",
-        [CONTENT_METRICS] = "text/plain; version=0.0.4; charset=utf-8",
-        [CONTENT_EVENTS] = "text/event-stream; charset=utf-8",
-    };
     struct server_connection *connection = find_exchange(server, answer->connection);
     if (!connection) return;
     check(answer->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
@@ -801,10 +812,8 @@ static void respond(struct http_server *server, const struct record_respond *ans
                             answer->allow & 1u << HTTP_GET ? "GET, HEAD" : "POST",
                             server->options.allow_origin ? ", OPTIONS" : "");
     if (answer->http_status == 401) evbuffer_add_printf(out, "WWW-Authenticate: Bearer\r\n");
-    if (answer->receipt_bytes)
-        evbuffer_add_printf(out, "X-Fathom-Receipt: %.*s\r\n", (int)answer->receipt_bytes,
-                            respond_receipt(answer));
-    end_answer_with(connection, out, types[answer->content_type],
+    evbuffer_add(out, respond_headers(answer), answer->header_bytes);
+    end_answer_with(connection, out, content_types[answer->content_type],
                     (struct bytes){respond_body(answer), answer->body_bytes});
     flush_answer(connection);
 }
@@ -812,17 +821,19 @@ static void respond(struct http_server *server, const struct record_respond *ans
 static void begin_stream(struct http_server *server, const struct record_stream_begin *begin) {
     struct server_connection *connection = find_exchange(server, begin->connection);
     if (!connection) return;
-    check(connection->place == PLACE_WAITING);
+    check(begin->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
     enter(connection, PLACE_STREAMING);
     connection->behind_ns = 0;
     connection->chunked_answer = connection->head.minor_version >= 1;
     if (!connection->chunked_answer)
         connection->keep_alive = false; /* its end is the answer's end */
     struct evbuffer *out = begin_answer(connection, 200);
+    evbuffer_add(out, stream_headers(begin), begin->header_bytes);
     evbuffer_add_printf(out,
-                        "Content-Type: text/event-stream; charset=utf-8\r\n"
+                        "Content-Type: %s\r\n"
                         "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
                         "X-Content-Type-Options: nosniff\r\n%s\r\n",
+                        content_types[begin->content_type],
                         connection->chunked_answer ? "Transfer-Encoding: chunked\r\n" : "");
 }
 

@@ -27,7 +27,12 @@
 /* Named for the first model that shipped it. */
 enum chat_form { CHAT_FORM_V3, CHAT_FORM_V3_0324, CHAT_FORM_V3_1, CHAT_FORM_V2, CHAT_FORM_COUNT };
 
+enum chat_thinking { CHAT_THINKING_DEFAULT, CHAT_THINKING_OFF, CHAT_THINKING_ON };
+enum chat_thought { CHAT_THOUGHT_NEVER, CHAT_THOUGHT_ALWAYS, CHAT_THOUGHT_SWITCHED };
+
 struct chat_template {
+    enum chat_thought thought;
+    bool prints_tools;
     bool present;        /* false: tokenizer_config.json has no template; only plain prompts work */
     bool joins_systems;  /* V3: false: the last system message counts */
     bool drops_thoughts; /* earlier answers lose everything up to "</think>" */

@@ -223,19 +223,26 @@ static void each_has_a_ledger(void **state) {
     close_empty(world);
 }
 
+#define LIMIT "X-RateLimit-Limit-Requests: 2\r\nX-RateLimit-Remaining-Requests: "
+
 static void an_account_may_have_so_many(void **state) {
     (void)state;
     struct world *world = open_with_accounts();
     world->authorization = "Bearer key-b";
-    assert_refused(world, ask(world, ",\"n\":3"), 429, "rate_limit_exceeded");
+    assert_refused(world, ask(world, ",\"n\":3"), 422, "out_of_range"); /* it never may */
     uint32_t first = ask(world, "");
     struct request_id id = world->last_submit->request;
-    assert_refused(world, ask(world, ",\"n\":2"), 429, "rate_limit_exceeded");
+    uint32_t refused = ask(world, ",\"n\":2");
+    assert_refused(world, refused, 429, "rate_limit_exceeded");
+    assert_string_equal(world->clients[refused].headers, LIMIT "1\r\n"); /* of two */
     answer(world, "Bearer key-a", ""); /* others are not concerned */
     answer(world, "Bearer key-b", "");
     tell_tokens(world, 1, id, 0, ids, 6);
     tell_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_int_equal(world->clients[first].http_status, 200);
+    assert_string_equal(world->clients[first].headers, LIMIT "1\r\n"); /* it still counts */
+    world->authorization = "Bearer key-a";                             /* has no limit */
+    assert_string_equal(world->clients[ask(world, ",\"n\":0")].headers, "");
     assert_told(world, "fathom_account_refused_total{account=\"busy\"} 2\n");
     close_empty(world);
 }

@@ -95,7 +95,7 @@ static struct gateway_options gateway_defaults(const struct world *world,
                                                struct gateway_options options) {
     options.tokenizer = world->tokenizer;
     options.chat_template = world->tokenizer ? &world->chat_template : NULL;
-    options.model_name = "tiny-r1";
+    options.model_names = "tiny-r1";
     options.model_created = 1700000000;
     options.version = "0.1.0";
     options.sampling = (struct sampling){.temperature = 0.6f, .top_p = 0.95f};
@@ -148,7 +148,8 @@ void world_close(struct world *world) {
     while (world->to_tokenize)
         dequeue(&world->to_tokenize);
     for (uint32_t i = 0; i < world->client_count; i++)
-        free(world->clients[i].data), free(world->clients[i].receipt);
+        free(world->clients[i].data), free(world->clients[i].receipt),
+            free(world->clients[i].headers);
     if (world->tokenizer) tokenizer_close(world->tokenizer);
     while (world->memory_count)
         free(world->memories[--world->memory_count]);
@@ -211,6 +212,15 @@ static void receive(struct client *client, const char *data, size_t bytes) {
     client->data[client->count] = '\0';
 }
 
+static void take_headers(struct client *client, const char *text, uint32_t count) {
+    static const char name[] = "X-Fathom-Receipt: ";
+    client->headers = strndup(text, count);
+    const char *at = strstr(client->headers, name);
+    if (!at) return;
+    at += sizeof name - 1;
+    client->receipt = strndup(at, (size_t)(strchr(at, '\r') - at));
+}
+
 /* Whatever is said to a client must fit what was said before. */
 static void say_to_client(struct world *world, const struct record *record) {
     struct connection_id connection;
@@ -220,6 +230,7 @@ static void say_to_client(struct world *world, const struct record *record) {
     assert_false(client->ended);
     assert_false(client->gone);
     const struct record_respond *respond = (const void *)record;
+    const struct record_stream_begin *begin = (const void *)record;
     const struct record_stream_data *data = (const void *)record;
     switch (record->kind) {
     case RECORD_RESPOND:
@@ -230,14 +241,14 @@ static void say_to_client(struct world *world, const struct record *record) {
         client->retry_after_seconds = respond->retry_after_seconds;
         client->allow = respond->allow;
         receive(client, respond_body(respond), respond->body_bytes);
-        if (respond->receipt_bytes)
-            client->receipt = strndup(respond_receipt(respond), respond->receipt_bytes);
+        take_headers(client, respond_headers(respond), respond->header_bytes);
         break;
     case RECORD_STREAM_BEGIN:
         assert_false(client->begun);
         client->begun = true;
         client->http_status = 200;
-        client->content_type = CONTENT_EVENTS;
+        client->content_type = begin->content_type;
+        take_headers(client, stream_headers(begin), begin->header_bytes);
         break;
     case RECORD_STREAM_DATA:
         assert_true(client->begun && data->data_bytes > 0);

@@ -17,6 +17,7 @@ struct client {
     uint64_t asked_at_ns;
     char *data; /* body, or the stream's bytes so far; terminated */
     size_t count;
+    char *headers; /* that the gateway gives it, as in HTTP, terminated */
     char *receipt; /* its header's value, terminated; NULL: none */
 };
 

@@ -35,7 +35,7 @@ static bool run(struct bytes text, const struct stop_strings *stops, enum token_
                 struct gathered *all) {
     struct token_stream stream;
     *all = (struct gathered){.pieces = 0};
-    token_stream_open(&stream, tiny, stops, mode);
+    token_stream_open(&stream, tiny, stops, mode, NULL);
     for (size_t i = 0; i < text.count; i++)
         if (token_stream_push(&stream, byte_ids[(uint8_t)text.data[i]], gather, all)) break;
     token_stream_finish(&stream, gather, all);
@@ -82,7 +82,7 @@ static void it_counts_reasoning_tokens(void **state) {
     assert_true(tokenizer_find(tiny, BYTES_LITERAL("<think>"), &think));
     assert_true(tokenizer_find(tiny, BYTES_LITERAL("</think>"), &end));
     const uint32_t tokens[] = {think, byte_ids['a'], byte_ids['b'], end, byte_ids['c'], eos};
-    token_stream_open(&stream, tiny, NULL, TOKEN_STREAM_MAY_THINK);
+    token_stream_open(&stream, tiny, NULL, TOKEN_STREAM_MAY_THINK, NULL);
     for (size_t i = 0; i < ARRAY_COUNT(tokens); i++)
         assert_false(token_stream_push(&stream, tokens[i], gather, &all));
     token_stream_finish(&stream, gather, &all);
@@ -128,7 +128,7 @@ static void it_holds_back_no_more_than_it_must(void **state) {
     struct gathered all = {.pieces = 0};
     static const char text[] = "at twin";
     static const size_t seen[] = {1, 1, 3, 3, 3, 6, 7};
-    token_stream_open(&stream, tiny, &stops, TOKEN_STREAM_PLAIN);
+    token_stream_open(&stream, tiny, &stops, TOKEN_STREAM_PLAIN, NULL);
     for (size_t i = 0; i < sizeof text - 1; i++) {
         token_stream_push(&stream, byte_ids[(uint8_t)text[i]], gather, &all);
         assert_int_equal(all.content_bytes, seen[i]);
@@ -230,12 +230,13 @@ static void it_does_not_depend_on_the_tokens(void **state) {
                                           ids, ARRAY_COUNT(ids), &count),
                          STATUS_OK);
         struct token_stream stream;
-        token_stream_open(&stream, tiny, &stops, mode);
+        token_stream_open(&stream, tiny, &stops, mode, NULL);
         for (size_t i = 0; i < count; i++) {
             size_t before = got.reasoning_bytes + got.content_bytes;
             token_stream_push(&stream, ids[i], gather, &got);
             assert_true(got.reasoning_bytes + got.content_bytes - before <=
-                        TOKEN_STREAM_HELD_MAX + 3 * tokenizer_token_bytes(tiny, ids[i]).count);
+                        TOKEN_STREAM_HELD_MAX +
+                            TOKEN_STREAM_GROWTH_MAX * tokenizer_token_bytes(tiny, ids[i]).count);
         }
         token_stream_finish(&stream, gather, &got);
         assert_int_equal(stream.stopped, stopped);

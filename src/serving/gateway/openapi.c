@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * /openapi.json: what clients may ask for, as an OpenAPI 3.1 document. It is made of the table of
+ * endpoints (endpoint.h) and the table of fields (serving/gateway/api/api_field.h), so that it says
+ * what they do.
+ */
+#include "base/format.h"
+#include "serving/gateway/api/api_field.h"
+#include "serving/gateway/gateway_state.h"
+#include "serving/gateway/reply.h"
+
+static void write_text(struct json_writer *writer, const char *name, const char *text) {
+    json_writer_text(writer, name);
+    json_writer_string(writer, bytes_of(text));
+}
+
+/* A limit of a field: a whole number where it is one. */
+static void write_limit(struct json_writer *writer, const char *name, double limit) {
+    char text[32];
+    format_text(text, sizeof text, limit == (double)(int64_t)limit ? "%.0f" : "%g", limit);
+    json_writer_text(writer, name);
+    json_writer_text(writer, text);
+}
+
+static void write_schema(struct json_writer *writer, const struct api_field *field) {
+    static const char *const types[] = {
+        [API_KIND_FLAG] = "boolean", [API_KIND_NUMBER] = "number", [API_KIND_INTEGER] = "integer",
+        [API_KIND_TEXT] = "string",  [API_KIND_ARRAY] = "array",   [API_KIND_OBJECT] = "object",
+    };
+    json_writer_string(writer, bytes_of(field->name));
+    write_text(writer, ":{\"description\":", field->words);
+    if (field->kind != API_KIND_ANY) {
+        write_text(writer, ",\"type\":[", types[field->kind]);
+        json_writer_text(writer, ",\"null\"]");
+    }
+    if (field->low < field->high && field->high < 0x1p62) {
+        write_limit(writer, ",\"minimum\":", field->low);
+        write_limit(writer, ",\"maximum\":", field->high);
+    }
+    json_writer_text(writer, "}");
+}
+
+/* Fields that are refused are not there; those that change nothing may be sent. */
+static void write_fields(struct json_writer *writer, const struct dialect *dialect) {
+    const struct api_field *field;
+    bool first = true;
+    json_writer_text(writer, "\"requestBody\":{\"required\":true,\"content\":{\"application/json\":"
+                             "{\"schema\":{\"type\":\"object\",\"required\":[");
+    json_writer_string(writer, bytes_of(dialect->prompt_field));
+    json_writer_text(writer, "],\"properties\":{");
+    for (size_t i = 0; (field = api_field_at(i)); i++) {
+        if (!(field->dialects >> dialect->number & 1) || field->use == API_FIELD_REFUSED) continue;
+        if (!first) json_writer_text(writer, ",");
+        write_schema(writer, field);
+        first = false;
+    }
+    json_writer_text(writer, "}}}}},");
+}
+
+static void write_answers(struct json_writer *writer, const struct endpoint *endpoint) {
+    json_writer_text(writer, "\"responses\":{\"200\":{\"description\":\"the answer\",\"content\":"
+                             "{\"application/json\":{\"schema\":{\"type\":\"object\"}}");
+    if (endpoint->dialect)
+        json_writer_text(writer, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}");
+    json_writer_text(writer,
+                     "}},\"default\":{\"description\":\"a refusal, or a failure\",\"content\":"
+                     "{\"application/json\":{\"schema\":{\"type\":\"object\",\"properties\":"
+                     "{\"error\":{\"type\":\"object\"}}}}}}}");
+}
+
+/* The API's own paths are told with /v1 in front; all exist without. */
+static void write_path(struct json_writer *writer, const struct endpoint *endpoint, bool model) {
+    bool api = endpoint->dialect || endpoint->number == ENDPOINT_MODELS;
+    json_writer_text(writer, api ? "\"/v1" : "\"");
+    json_writer_bytes(writer, endpoint->path);
+    json_writer_text(writer, model ? "/{model}\":{" : "\":{");
+    json_writer_text(writer, endpoint->method == HTTP_POST ? "\"post\":{" : "\"get\":{");
+    json_writer_text(writer, "\"operationId\":\"");
+    json_writer_text(writer, endpoint_name(endpoint->number));
+    json_writer_text(writer, model ? "_one\"," : "\",");
+    if (model)
+        json_writer_text(writer, "\"parameters\":[{\"name\":\"model\",\"in\":\"path\",\"required\":"
+                                 "true,\"schema\":{\"type\":\"string\"}}],");
+    if (endpoint->dialect) write_fields(writer, endpoint->dialect);
+    write_answers(writer, endpoint);
+    json_writer_text(writer, "}}");
+}
+
+static void write_document(struct json_writer *writer, const void *context) {
+    const struct gateway *gateway = context;
+    const struct endpoint *endpoint;
+    json_writer_text(writer, "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Fathom\",\"version\":");
+    json_writer_string(writer, gateway->version);
+    json_writer_text(writer, "},\"paths\":{");
+    bool first = true;
+    for (uint32_t i = 0; (endpoint = endpoint_at(i)); i++) {
+        if (!(endpoint->listeners & ENDPOINT_PUBLIC)) continue;
+        if (!first) json_writer_text(writer, ",");
+        first = false;
+        write_path(writer, endpoint, false);
+        if (endpoint->number != ENDPOINT_MODELS) continue;
+        json_writer_text(writer, ",");
+        write_path(writer, endpoint, true);
+    }
+    json_writer_text(writer, "}}");
+}
+
+enum status openapi_document(struct gateway *gateway, const struct endpoint_call *call) {
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON};
+    return reply_whole(gateway, &reply, write_document, gateway);
+}

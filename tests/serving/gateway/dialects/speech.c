@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "speech.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static uint32_t said; /* tokens told so far, of the request at hand */
+
+struct world *speech_open(struct gateway_options gateway) {
+    said = 0;
+    struct world *world = world_open(&(struct world_options){.no_unit = true, .gateway = gateway});
+    join(world, 1);
+    return world;
+}
+
+uint32_t speech_ask(struct world *world, const char *path, const char *body) {
+    uint32_t client = world_post(world, path, body);
+    world_settle(world);
+    return client;
+}
+
+void speech_say(struct world *world, const char *text, bool at_once) {
+    static char memory[4 << 20];
+    static uint32_t ids_of_text[4096];
+    struct arena arena;
+    size_t count;
+    arena_over(&arena, memory, sizeof memory);
+    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 4096);
+    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, bytes_of(text), plain_text_nowhere,
+                                      ids_of_text, 4096, &count),
+                     STATUS_OK);
+    for (size_t i = 0; i < count; i += at_once ? count : 1) {
+        uint32_t more = at_once ? (uint32_t)count : 1;
+        struct record_tokens *record =
+            make(RECORD_TOKENS, &(struct record_tokens){.token_count = more});
+        record->request = world->last_submit->request;
+        record->first_output_position = said;
+        record->work.prompt_miss_tokens = world->last_submit->prompt_count;
+        memcpy(tokens_chosen(record), &ids_of_text[i], more * sizeof *ids_of_text);
+        said += more;
+        tell(world, 1, record);
+    }
+}
+
+void speech_end(struct world *world, enum finish_reason reason) {
+    struct record_finished *record = make_finished(world->last_submit->request, reason, said);
+    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
+    tell(world, 1, record);
+    said = 0;
+}
