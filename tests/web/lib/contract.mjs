@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A proxy between a client and a server that holds both to the server's own description (/openapi.json, OpenAPI 3.1):
-// what the client sent, if the server took it, and whatever the server answered. Nothing is changed on the way.
+// what the client sent, if the server took it, and whatever the server answered, of streams each event by itself
+// (x-event-schema, since OpenAPI has no words for that). Nothing is changed on the way.
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
@@ -96,9 +97,10 @@ export class Contract {
     const { node } = place;
     if (!node?.content?.[media])
       return this.#violation(exchange, `${what}: the document knows no ${media || 'content'} here`);
-    const { schema } = node.content[media];
-    if (!schema) return this.#violation(exchange, `${what}: the document does not say what ${media} is`);
-    const validate = this.ajv.compile({ $ref: `api#${pointer(...place.at, 'content', media, 'schema')}` });
+    const name = media === 'text/event-stream' ? 'x-event-schema' : 'schema';
+    if (!node.content[media][name])
+      return this.#violation(exchange, `${what}: the document does not say what ${media} is`);
+    const validate = this.ajv.compile({ $ref: `api#${pointer(...place.at, 'content', media, name)}` });
     for (const text of texts) {
       const { value, error } = media === 'text/plain' ? { value: text } : parsed(text);
       if (error) this.#violation(exchange, `${what}: no JSON: ${text}`);
