@@ -199,17 +199,22 @@ static bool keep_text(struct gateway *gateway, struct request *request,
     return fits;
 }
 
+/* Mistral's templates take ids of nine letters and digits alone. */
+static struct bytes make_id(const struct request *request, char out[ANSWER_CALLS_ID_BYTES]) {
+    const struct api_answer *answer = &request->asked.answer;
+    bool nine = request->answered.words.calls.set->format == TOOL_FORMAT_MISTRAL;
+    answer_calls_make_id(nine ? "" : answer->dialect->call_prefix, nine ? 9 : 24, answer->id,
+                         request->index, request->answered.calls.count, out);
+    return bytes_of(out);
+}
+
 /* Each call is kept in any case: an event says whose arguments it has. `id` empty: the model wrote
  * none. */
 static bool keep_call(struct gateway *gateway, struct request *request, struct bytes id,
                       struct bytes name) {
     struct request_answered *answered = &request->answered;
     char made[ANSWER_CALLS_ID_BYTES];
-    if (id.count == 0) {
-        answer_calls_make_id(request->asked.answer.dialect->call_prefix, request->asked.answer.id,
-                             request->index, answered->calls.count, made);
-        id = bytes_of(made);
-    }
+    if (id.count == 0) id = make_id(request, made);
     size_t more =
         DIALECT_CALL_BYTES + json_writer_escaped_count(id) + json_writer_escaped_count(name);
     size_t content_at = answered->text.count - answered->text.reasoning_count;

@@ -45,7 +45,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
 
 /* One call parses a body and renders its prompt, or spells out a few tokens. */
 static size_t scratch_bytes(const struct gateway_options *options) {
-    return 16 * options->body_bytes_max + options->outbox_bytes + ((size_t)1 << 20);
+    return 48 * options->body_bytes_max + options->outbox_bytes + ((size_t)16 << 20);
 }
 
 size_t gateway_memory_bytes(const struct gateway_options *options) {

@@ -247,105 +247,60 @@ static enum status take_text(struct gateway *gateway, struct request *head, stru
 
 /* ---- chats ---- */
 
-/* Joins the parts' texts without anything between, as the templates do. */
-static bool join_parts(struct arena *arena, const struct tree *parts, struct bytes *out) {
-    struct bytes text;
-    size_t total = 0, used = 0;
-    for (size_t i = 0; i < tree_count(parts); i++)
-        total += tree_get_string(tree_member(tree_at(parts, i), "text"), &text) ? text.count : 0;
-    char *joined = arena_take(arena, total + 1);
-    if (!joined) return false;
-    for (size_t i = 0; i < tree_count(parts); i++) {
-        if (!tree_get_string(tree_member(tree_at(parts, i), "text"), &text) || !text.count)
-            continue;
-        memcpy(joined + used, text.data, text.count);
-        used += text.count;
-    }
-    *out = (struct bytes){joined, total};
-    return true;
+/* The tools whose calls are looked for in the answer; NULL: none. */
+static enum status open_tools(const struct gateway *gateway, struct request *request,
+                              const struct api_request *parsed, const struct tool_set **out,
+                              struct api_error *error) {
+    struct error reason;
+    *out = NULL;
+    if (!parsed->tools) return STATUS_OK;
+    enum status status = tool_set_open(&request->arena, gateway->options.chat_template->calls,
+                                       parsed->tools, out, &reason);
+    return status ? refuse_memory(error) : STATUS_OK;
 }
 
-static bool convert_calls(struct arena *arena, const struct tree *calls, struct chat_message *out) {
-    size_t count = tree_count(calls);
-    struct chat_tool_call *converted = arena_take_zeroed(arena, (count + 1) * sizeof *converted);
-    if (!converted) return false;
-    for (size_t i = 0; i < count; i++) {
-        const struct tree *call = tree_at(calls, i), *function = tree_member(call, "function");
-        converted[i].type = BYTES_LITERAL("function");
-        (void)tree_get_string(tree_member(call, "type"), &converted[i].type);
-        (void)tree_get_string(tree_member(function, "name"), &converted[i].name);
-        (void)tree_get_string(tree_member(function, "arguments"), &converted[i].arguments);
-    }
-    out->tool_calls = converted;
-    out->tool_call_count = count;
-    return true;
-}
-
-/* A checked message, for the template. */
-static bool convert_message(struct arena *arena, const struct tree *message,
-                            struct chat_message *out) {
-    struct bytes role = {"", 0};
-    const struct tree *content = tree_member(message, "content");
-    (void)tree_get_string(tree_member(message, "role"), &role);
-    if (bytes_equal(role, BYTES_LITERAL("developer"))) role = BYTES_LITERAL("system");
-    check(chat_role_from_text(role, &out->role));
-    out->has_content = content && !tree_is_null(content);
-    if (out->has_content && !tree_get_string(content, &out->content) &&
-        !join_parts(arena, content, &out->content))
-        return false;
-    if (!convert_calls(arena, tree_member(message, "tool_calls"), out)) return false;
-    if (out->tool_call_count > 0 && out->content.count == 0) /* clients send "" for null */
-        out->has_content = false;
-    return true;
-}
-
-static struct chat_message *convert_messages(struct arena *arena, const struct tree *messages) {
-    size_t count = tree_count(messages);
-    struct chat_message *converted = arena_take_zeroed(arena, count * sizeof *converted);
-    for (size_t i = 0; i < count && converted; i++)
-        if (!convert_message(arena, tree_at(messages, i), &converted[i])) return NULL;
-    return converted;
-}
-
-/* Room for the rendering, once it is measured. */
-static bool take_rendering(struct gateway *gateway, struct chat_rendering *rendering) {
-    rendering->capacity = rendering->count;
-    rendering->text = arena_take(&gateway->scratch, rendering->capacity);
-    if (gateway->options.content_specials) return rendering->text != NULL;
-    rendering->content_capacity = rendering->content_count;
-    rendering->contents =
-        arena_take(&gateway->scratch, (rendering->content_capacity + 1) * sizeof(struct text_span));
-    return rendering->text && rendering->contents;
+static enum status render(struct gateway *gateway, const struct request *request,
+                          const struct api_request *parsed, struct chat_rendering *out,
+                          struct api_error *error) {
+    struct chat_ask ask = {
+        .messages = parsed->messages,
+        .tools = parsed->tools,
+        .documents = parsed->documents,
+        .variables = parsed->variables,
+        .thinking = parsed->thinking,
+        .effort = parsed->effort,
+        .prompts = parsed->opens_turn,
+        .continues = parsed->continues,
+        .unix_time = request->asked.answer.created,
+    };
+    struct error reason = {0};
+    enum status status =
+        chat_template_render(gateway->options.chat_template, &ask, &gateway->scratch, out, &reason);
+    if (status == STATUS_NO_MEMORY) return refuse_memory(error);
+    if (status == STATUS_TOO_LARGE) return refuse_size(error);
+    return status ? refuse(error, 400, "messages", "invalid_value", reason.text) : STATUS_OK;
 }
 
 static enum status take_chat(struct gateway *gateway, struct request *request,
                              const struct api_request *parsed, struct api_error *error) {
     const struct chat_template *chat_template = gateway->options.chat_template;
+    struct chat_rendering rendering;
+    const struct tool_set *tools;
     if (!gateway->options.tokenizer || !chat_template || !chat_template->present)
         return refuse(
             error, 400, NULL, "no_chat_template",
             "This checkpoint has no tokenizer or no chat template, so it cannot chat. Use "
             "/v1/completions.");
-    struct chat_rendering rendering = {0};
-    struct error reason = {0};
-    size_t count = tree_count(parsed->messages);
-    struct chat_message *messages = convert_messages(&gateway->scratch, parsed->messages);
-    if (!messages) return refuse_memory(error);
-    enum status status =
-        chat_template_render(chat_template, messages, count, true, &rendering, &reason);
-    if (status == STATUS_FULL) {
-        if (!take_rendering(gateway, &rendering)) return refuse_memory(error);
-        status = chat_template_render(chat_template, messages, count, true, &rendering, &reason);
-    }
-    if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
+    enum status status = render(gateway, request, parsed, &rendering, error);
+    if (!status) status = open_tools(gateway, request, parsed, &tools, error);
+    if (status) return status;
     request->asked.mode = rendering.stream;
     token_stream_open(&request->answered.words, gateway->options.tokenizer, request->asked.stops,
-                      request->asked.mode, NULL);
+                      request->asked.mode, tools);
     struct plain_text plain = {rendering.contents,
-                               rendering.contents ? rendering.content_count : 0};
-    struct bytes text = {rendering.text ? rendering.text : "", rendering.count};
-    return take_text(gateway, request, text, plain,
-                     text.count <= gateway->options.inline_text_bytes, error);
+                               gateway->options.content_specials ? 0 : rendering.content_count};
+    return take_text(gateway, request, rendering.text, plain,
+                     rendering.text.count <= gateway->options.inline_text_bytes, error);
 }
 
 /* ---- plain prompts ---- */
@@ -592,6 +547,10 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
                                     .models = gateway->models.names,
                                     .model_count = gateway->models.count,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet)};
+    if (gateway->options.chat_template) {
+        defaults.thought = gateway->options.chat_template->thought;
+        defaults.prints_tools = gateway->options.chat_template->prints_tools;
+    }
     struct reply_notes notes = {.account = call->account};
     struct api_request parsed;
     struct api_error error;

@@ -10,7 +10,10 @@
 
 #include "serving/jinja/jinja.h"
 
-#define MACHINE_DEPTH_MAX 128 /* of calls and of values in values: each level is a C frame or two */
+struct node;
+struct scope;
+
+#define MACHINE_DEPTH_MAX 1500 /* of expressions, statements, calls and values within one another */
 
 struct machine {
     struct arena *arena;
@@ -29,8 +32,7 @@ struct machine {
     const struct jinja_variable *variables;
     size_t variable_count;
     struct text_builder *output; /* what statements write to */
-    struct scope *root;          /* the top level's variables */
-    struct generation *generations;
+    struct text_span *generations;
     uint32_t generation_count, generation_capacity;
     uint32_t
         captures; /* output goes to a text of its own, so that a {% generation %} has no place */
@@ -38,11 +40,14 @@ struct machine {
 
 /* --- failing and paying ------------------------------------------------------------------------ */
 
-/* The reason in one line, as Python's exception words it, e.g. "'x' is undefined". Always false. */
-bool machine_fail(struct machine *machine, const char *format, ...)
+/* The reason in one line, as Python's exception words it, e.g. "'x' is undefined". Always false; a
+ * macro, so that the compiler sees that. */
+#define machine_fail(machine, ...) (machine_note_failure((machine), __VA_ARGS__), false)
+void machine_note_failure(struct machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* As machine_fail, but the fault is a limit. */
-bool machine_exceed(struct machine *machine, const char *what);
+#define machine_exceed(machine, what) (machine_note_excess((machine), (what)), false)
+void machine_note_excess(struct machine *machine, const char *what);
 
 static inline bool machine_spend(struct machine *machine, uint64_t steps) {
     if (steps > machine->steps_left) return machine_exceed(machine, "steps");
@@ -62,7 +67,8 @@ static inline void *machine_take(struct machine *machine, size_t bytes) {
     return memory;
 }
 
-/* Deeper by one, until machine_leave; false beyond MACHINE_DEPTH_MAX. */
+/* As the machine's depth bounds the stack of C, every function that may call itself enters first.
+ * Deeper by one, until machine_leave; false beyond MACHINE_DEPTH_MAX. */
 bool machine_enter(struct machine *machine) MUST_USE;
 
 static inline void machine_leave(struct machine *machine) {
@@ -126,6 +132,15 @@ struct value *dict_find_name(const struct value_dict *dict, const char *name);
 /* An undefined value that will complain: "'name' is undefined", or in words of the caller's. */
 bool make_undefined(struct machine *machine, const char *message, struct value *out) MUST_USE;
 
+/* What a part named `name` of an object is when there is none. */
+bool make_undefined_part(struct machine *machine, const struct value *object,
+                         const struct value *name, struct value *out) MUST_USE;
+/* Of a text's bytes; never 0. */
+uint64_t text_hash(const char *data, size_t count);
+
+/* Where `part` first is in the bytes; NULL: nowhere. */
+const char *text_search(const char *data, size_t count, const char *part, size_t part_count);
+
 /* --- looking at values --------------------------------------------------------------------------- */
 
 /* Python's name of its type: "str", "int", "NoneType", "Undefined". */
@@ -134,6 +149,8 @@ bool value_truth(const struct value *value);
 /* Texts, lists, tuples, dicts, views, ranges; fails for others ("object of type 'int' has no
  * len()"). Undefined has 0. */
 bool value_length(struct machine *machine, const struct value *value, int64_t *out) MUST_USE;
+/* Fails on lists, dicts and what else has no hash. Values that are equal have the same. */
+bool value_hash(struct machine *machine, const struct value *value, uint64_t *out) MUST_USE;
 /* a == b; never fails but at a depth or when steps end. */
 bool value_equal(struct machine *machine, const struct value *a, const struct value *b,
                  bool *out) MUST_USE;
@@ -148,8 +165,9 @@ bool value_contains(struct machine *machine, const struct value *container,
                     const struct value *item, bool *out) MUST_USE;
 /* str(value); a text is itself. */
 bool value_string(struct machine *machine, const struct value *value, struct value *out) MUST_USE;
-/* Fails unless the value can be told as UNDEFINED's complaint: what using it any further raises. */
-bool value_complain(struct machine *machine, const struct value *undefined);
+/* Fails with what using an undefined value raises. Always false. */
+#define value_complain(machine, undefined) (value_note_complaint((machine), (undefined)), false)
+void value_note_complaint(struct machine *machine, const struct value *undefined);
 /* Whether it has a `__call__`: functions, methods, macros, joiners. */
 bool value_is_callable(const struct value *value);
 /* Whether iter() takes it. */
@@ -176,7 +194,10 @@ bool value_get_item(struct machine *machine, const struct value *object, const s
                     struct value *out) MUST_USE;
 bool value_get_attribute(struct machine *machine, const struct value *object,
                          const struct value *name, struct value *out) MUST_USE;
-/* a + b, a * b, ... with the operators of expressions: + - * / // % ** ~ */
+/* object[start:stop:step]; VALUE_NONE: not given. */
+bool value_slice(struct machine *machine, const struct value *object, const struct value *start,
+                 const struct value *stop, const struct value *step, struct value *out) MUST_USE;
+/* a + b, a * b, ... with the operators of expressions: + - * / // % ** */
 bool value_arithmetic(struct machine *machine, const char *operator, const struct value * a,
                       const struct value *b, struct value *out) MUST_USE;
 
@@ -184,6 +205,10 @@ struct named_value {
     struct value name; /* a text */
     struct value value;
 };
+
+/* markupsafe.escape: Markup stays, other values become str() with & < > ' " escaped; the result is
+ * Markup. */
+bool value_escape(struct machine *machine, const struct value *value, struct value *out) MUST_USE;
 
 /* Calls a function, a method, a macro, a loop, a joiner; fails on others. */
 bool value_call(struct machine *machine, const struct value *callee, const struct value *arguments,
@@ -287,8 +312,23 @@ struct value_cycler {
     uint32_t place; /* of a joiner: 0 until it was used */
 };
 
+/* What `loop` is. */
+struct value_loop {
+    struct iteration iteration;          /* of what is looped over, or what is left of it */
+    struct value subject;                /* what is looped over; GENERATOR behind a filter */
+    struct value before, current, after; /* VALUE_MISSING: none */
+    struct value changed;                /* what `changed` saw last: a tuple, or VALUE_MISSING */
+    int64_t place, length;               /* from 0; length -1: not known yet */
+    int64_t depth;                       /* from 0 */
+    const struct node *statement;        /* a recursive loop's; NULL */
+    struct scope *scope;                 /* around that one */
+};
+bool value_loop_length(struct machine *machine, struct value_loop *loop, int64_t *out) MUST_USE;
+
 struct value_undefined {
-    const char *message; /* what using it raises */
+    const char *message; /* what using it raises; NULL: made of what follows when it is wanted */
+    struct value object; /* that has no such part; VALUE_MISSING: `name` is a variable */
+    struct value name;
 };
 
 enum value_view_kind { VALUE_VIEW_KEYS, VALUE_VIEW_VALUES, VALUE_VIEW_ITEMS };

@@ -66,8 +66,8 @@ enum value_origin {
 };
 
 struct value_text {
-    const char *data;     /* UTF-8, whole characters */
-    const uint8_t *marks; /* [count] enum value_origin; NULL: all bytes are of `origin` */
+    const char *data;       /* UTF-8, whole characters */
+    const uint8_t *marks;   /* [count] enum value_origin; NULL: all bytes are of `origin` */
     struct text_room *room; /* that may grow behind this text; NULL: none */
     uint64_t hash;          /* 0: not known yet */
     uint32_t count;         /* bytes */

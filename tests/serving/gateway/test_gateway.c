@@ -265,8 +265,8 @@ static void a_chat_is_answered_whole(void **state) {
 static void a_model_may_open_its_thought_itself(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
-    world->chat_template.form = CHAT_FORM_V3_0324;
-    world->chat_template.opens_thought = false;
+    world_use_template(world, "{{ bos_token }}{% for m in messages %}<｜User｜>{{ m.content }}"
+                              "<｜Assistant｜>{{ '</think>' in m.content or '' }}{% endfor %}");
     uint32_t ids[64];
     uint32_t client = ask(world, CHAT, "{" HI "}");
     size_t count = encode(world, "<｜begin▁of▁sentence｜><｜User｜>hi<｜Assistant｜>", ids);

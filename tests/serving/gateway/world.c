@@ -76,8 +76,8 @@ static struct bytes read_whole(struct world *world, const char *name) {
 static void open_text(struct world *world) {
     struct bytes json = read_whole(world, "tokenizer.json");
     struct bytes config = read_whole(world, "tokenizer_config.json");
-    struct arena arena = take_arena(world, tokenizer_arena_bytes(json.count) + (1 << 16));
-    size_t scratch_bytes = tokenizer_open_scratch_bytes(json.count) + (1 << 20);
+    struct arena arena = take_arena(world, tokenizer_arena_bytes(json.count) + (4 << 20));
+    size_t scratch_bytes = tokenizer_open_scratch_bytes(json.count) + (32 << 20);
     struct arena scratch;
     void *scratch_memory = malloc(scratch_bytes);
     struct error error;
@@ -85,10 +85,19 @@ static void open_text(struct world *world) {
     if (tokenizer_open(&arena, &scratch, json, "tokenizer.json", &world->tokenizer, &error))
         fail_msg("%s", error.text);
     arena_clear(&scratch);
-    if (chat_template_open(&arena, &scratch, config, "tokenizer_config.json", &world->chat_template,
-                           &error))
+    struct chat_file file = {config, "tokenizer_config.json"}, none = {{NULL, 0}, NULL};
+    if (chat_template_open(&arena, &scratch, file, none, &world->chat_template, &error))
         fail_msg("%s", error.text);
     free(scratch_memory);
+}
+
+void world_use_template(struct world *world, const char *source) {
+    struct arena arena = take_arena(world, 4 << 20), scratch = take_arena(world, 32 << 20);
+    struct bytes config = read_whole(world, "tokenizer_config.json");
+    struct chat_file file = {config, "config"}, own = {bytes_of(source), "template"};
+    struct error error;
+    if (chat_template_open(&arena, &scratch, file, own, &world->chat_template, &error))
+        fail_msg("%s", error.text);
 }
 
 static struct gateway_options gateway_defaults(const struct world *world,

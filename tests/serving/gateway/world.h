@@ -51,7 +51,7 @@ struct world {
     bool body_left;                    /* requests have a body that was not read */
     bool swapped; /* operators' paths are asked for on the public listener, others on theirs */
     int64_t now_ns;
-    void *memories[8];
+    void *memories[12];
     uint32_t memory_count;
 };
 
@@ -63,6 +63,10 @@ struct world_options {
 
 /* Opens models/tiny-r1's tokenizer and template, gateway and unit. FATHOM_SOURCE names the tree. */
 struct world *world_open(const struct world_options *options);
+
+/* Another chat template for the requests to come. */
+void world_use_template(struct world *world, const char *source);
+
 void world_close(struct world *world);
 
 /* A new client sends a request; its index. */

@@ -5,14 +5,17 @@
 #include "base/format.h"
 #include "base/random.h"
 
-void answer_calls_make_id(const char *prefix, struct request_id request, uint32_t choice,
-                          uint32_t call, char out[ANSWER_CALLS_ID_BYTES]) {
+void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id request,
+                          uint32_t choice, uint32_t call, char out[ANSWER_CALLS_ID_BYTES]) {
     uint64_t name = request.high ^ (request.low << 32 | request.low >> 32);
-    uint32_t key[2] = {(uint32_t)name, (uint32_t)(name >> 32)}, digits[4];
+    uint32_t key[2] = {(uint32_t)name, (uint32_t)(name >> 32)}, drawn[4];
     uint32_t counter[4] = {choice, call, (uint32_t)request.low, (uint32_t)request.high};
-    random_philox(counter, key, digits);
-    format_text(out, ANSWER_CALLS_ID_BYTES, "%s%08x%08x%08x", prefix, digits[0], digits[1],
-                digits[2]);
+    char hex[25];
+    random_philox(counter, key, drawn);
+    format_text(hex, sizeof hex, "%08x%08x%08x", drawn[0], drawn[1], drawn[2]);
+    check(digits < sizeof hex);
+    hex[digits] = 0;
+    format_text(out, ANSWER_CALLS_ID_BYTES, "%s%s", prefix, hex);
 }
 
 bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct bytes id,

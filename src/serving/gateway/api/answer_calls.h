@@ -26,10 +26,10 @@ bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct by
 
 #define ANSWER_CALLS_ID_BYTES 64
 
-/* The id of a call to which the model gave none: the prefix and 24 hexadecimal digits, which follow
- * from the request's id, the choice and the call's index. Terminated. */
-void answer_calls_make_id(const char *prefix, struct request_id request, uint32_t choice,
-                          uint32_t call, char out[ANSWER_CALLS_ID_BYTES]);
+/* The id of a call to which the model gave none: the prefix and so many hexadecimal digits (at most
+ * 24), which follow from the request's id, the choice and the call's index. Terminated. */
+void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id request,
+                          uint32_t choice, uint32_t call, char out[ANSWER_CALLS_ID_BYTES]);
 
 /* Of the last call. False when the arena is out of memory; what fitted is kept. */
 bool answer_calls_add_arguments(struct answer_calls *calls, struct arena *arena,
