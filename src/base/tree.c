@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json_writer.h"
 #include "base/real.h"
@@ -44,6 +45,11 @@ static const struct tree *tree_of(const json_t *value) {
 enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
                        const struct tree **root_out, struct error *error) {
     json_error_t reason;
+    /* jansson passes over a zero byte behind a number; in JSON there is none. */
+    const char *zero = text.count ? memchr(text.data, 0, text.count) : NULL;
+    if (zero)
+        return error_set(error, STATUS_INVALID, "%s: not valid JSON: byte %zu is zero", name,
+                         (size_t)(zero - text.data));
     parse_arena = arena;
     if (setjmp(out_of_memory)) {
         parse_arena = NULL;

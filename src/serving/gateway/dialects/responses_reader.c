@@ -10,7 +10,7 @@
 
 #define CONSTRAINED "this needs constrained output, which this server does not have yet."
 
-struct conversation {
+struct items {
     struct api_reader *reader;
     struct chat_builder builder;
 };
@@ -53,7 +53,7 @@ static const struct tree *text_of_part(const struct tree *part) {
 }
 
 /* A string, or parts with text: each goes to `take`. */
-static bool read_parts(struct conversation *talk, const char *place, const struct tree *value,
+static bool read_parts(struct items *talk, const char *place, const struct tree *value,
                        struct tree *parts) {
     for (size_t i = 0; i < tree_count(value); i++) {
         const struct tree *text = text_of_part(tree_at(value, i));
@@ -65,7 +65,7 @@ static bool read_parts(struct conversation *talk, const char *place, const struc
 }
 
 /* *out is content of a message: a string or an array of text parts. */
-static bool read_content(struct conversation *talk, const char *place, const struct tree *value,
+static bool read_content(struct items *talk, const char *place, const struct tree *value,
                          const struct tree **out) {
     struct api_reader *reader = talk->reader;
     struct bytes text;
@@ -82,7 +82,7 @@ static bool read_content(struct conversation *talk, const char *place, const str
 
 /* ---- items ---- */
 
-static bool read_message(struct conversation *talk, const struct tree *item, size_t index) {
+static bool read_message(struct items *talk, const struct tree *item, size_t index) {
     struct api_reader *reader = talk->reader;
     const struct tree *role = tree_member(item, "role"), *content;
     struct api_place place = api_place_of("input", index, ".content");
@@ -107,7 +107,7 @@ static bool read_message(struct conversation *talk, const struct tree *item, siz
 }
 
 /* What the client was told of the reasoning; a summary is another server's. */
-static bool read_reasoning(struct conversation *talk, const struct tree *item, size_t index) {
+static bool read_reasoning(struct items *talk, const struct tree *item, size_t index) {
     struct api_place place = api_place_of("input", index, "");
     static const char *const names[] = {"content", "summary"};
     if (talk->builder.parts || talk->builder.calls) chat_builder_end_turn(&talk->builder);
@@ -126,7 +126,7 @@ static bool read_reasoning(struct conversation *talk, const struct tree *item, s
     return true;
 }
 
-static bool read_call(struct conversation *talk, const struct tree *item, size_t index) {
+static bool read_call(struct items *talk, const struct tree *item, size_t index) {
     struct api_place place = api_place_of("input", index, "");
     const struct tree *id = string_of(item, "call_id"), *name = string_of(item, "name");
     const struct tree *arguments = string_of(item, "arguments");
@@ -136,7 +136,7 @@ static bool read_call(struct conversation *talk, const struct tree *item, size_t
     return true;
 }
 
-static bool read_result(struct conversation *talk, const struct tree *item, size_t index) {
+static bool read_result(struct items *talk, const struct tree *item, size_t index) {
     struct api_place place = api_place_of("input", index, "");
     const struct tree *id = string_of(item, "call_id"), *content;
     if (!id) return needs(talk->reader, place.text, "a string 'call_id'");
@@ -146,10 +146,10 @@ static bool read_result(struct conversation *talk, const struct tree *item, size
     return true;
 }
 
-static bool read_item(struct conversation *talk, const struct tree *item, size_t index) {
+static bool read_item(struct items *talk, const struct tree *item, size_t index) {
     static const struct {
         const char *type;
-        bool (*read)(struct conversation *talk, const struct tree *item, size_t index);
+        bool (*read)(struct items *talk, const struct tree *item, size_t index);
     } kinds[] = {{"message", read_message},
                  {"reasoning", read_reasoning},
                  {"function_call", read_call},
@@ -165,7 +165,7 @@ static bool read_item(struct conversation *talk, const struct tree *item, size_t
     return refuse_type(talk->reader, place.text, item);
 }
 
-static bool read_input(struct conversation *talk, struct api_request *out) {
+static bool read_input(struct items *talk, struct api_request *out) {
     struct api_reader *reader = talk->reader;
     const struct tree *input = api_reader_given(reader->root, "input");
     const struct tree *instructions = api_reader_given(reader->root, "instructions");
@@ -191,7 +191,7 @@ static bool read_input(struct conversation *talk, struct api_request *out) {
 
 /* ---- tools ---- */
 
-static bool read_tool(struct conversation *talk, const struct tree *tool, size_t index) {
+static bool read_tool(struct items *talk, const struct tree *tool, size_t index) {
     struct api_reader *reader = talk->reader;
     struct api_place place = api_place_of("tools", index, "");
     if (!is_type(tool, "function")) return refuse_type(reader, place.text, tool);
@@ -204,7 +204,7 @@ static bool read_tool(struct conversation *talk, const struct tree *tool, size_t
     return true;
 }
 
-static bool read_tools(struct conversation *talk, struct api_request *out) {
+static bool read_tools(struct items *talk, struct api_request *out) {
     struct api_reader *reader = talk->reader;
     const struct tree *tools = api_reader_given(reader->root, "tools");
     const struct tree *choice = api_reader_given(reader->root, "tool_choice");
@@ -337,7 +337,7 @@ static bool keep_told(struct api_reader *reader, struct api_request *out) {
 }
 
 bool responses_reader_read(struct api_reader *reader, struct api_request *out) {
-    struct conversation talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
+    struct items talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
     return read_input(&talk, out) && read_tools(&talk, out) && read_reasoning_field(reader, out) &&
            read_text_field(reader) && read_include(reader, out) && keep_told(reader, out);
 }

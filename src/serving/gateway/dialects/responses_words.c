@@ -106,7 +106,7 @@ static void write_item(struct json_writer *writer, const struct api_answer *answ
 
 /* ---- the response ---- */
 
-struct output { /* the items of an answer, as they are listed */
+struct output_list { /* the items of an answer, as they are listed */
     struct json_writer *writer;
     const struct api_answer *answer;
     const struct api_choice *choice;
@@ -119,7 +119,7 @@ static bool is_whole(enum api_finish finish) {
 }
 
 /* `last`: nothing comes behind it. */
-static void list_item(struct output *output, struct item item, bool last) {
+static void list_item(struct output_list *output, struct item item, bool last) {
     item.index = output->count++;
     item.status = last && !is_whole(output->choice->finish) ? "incomplete" : "completed";
     if (item.kind == ITEM_MESSAGE && output->tells_tokens) {
@@ -133,7 +133,7 @@ static void list_item(struct output *output, struct item item, bool last) {
 static void write_output(struct json_writer *writer, const struct api_answer *answer,
                          const struct api_choice *choice, bool tells_tokens) {
     const struct answer_text *text = choice->text;
-    struct output output = {writer, answer, choice, tells_tokens, 0};
+    struct output_list output = {writer, answer, choice, tells_tokens, 0};
     size_t begin = text->reasoning_count, from = begin;
     const struct answer_call *call = choice->calls ? choice->calls->first : NULL;
     if (begin)
