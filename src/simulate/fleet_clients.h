@@ -10,10 +10,19 @@
 #include "contract/machine.h"
 
 enum {
-    FLEET_CHOICES_MAX = 3,
+    FLEET_CHOICES_MAX = 3, /* to a prompt that comes alone; else one less */
+    FLEET_PROMPTS_MAX = 3,
+    FLEET_ANSWERS_MAX =
+        (FLEET_CHOICES_MAX - 1) * FLEET_PROMPTS_MAX, /* no gateway has fewer places */
     FLEET_PROMPT_MAX = 300,
     FLEET_ANSWER_MAX = 150,
     FLEET_CLIENTS_MAX = 400
+};
+
+struct fleet_prompt {
+    uint32_t tokens[FLEET_PROMPT_MAX];
+    uint32_t scores[FLEET_PROMPT_MAX]; /* that are to come back with it, if it is echoed */
+    uint32_t count;
 };
 
 struct fleet_choice {
@@ -28,14 +37,13 @@ struct fleet_client {
     bool stream, begun, ended, refused, cut;
     bool gone, abandoned; /* abandoned: by a gateway that died */
     uint64_t tenant;
+    struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
-    uint32_t prompt[FLEET_PROMPT_MAX];
-    bool echo; /* the prompt is to come back, with `scores` */
-    uint32_t scores[FLEET_PROMPT_MAX];
+    bool echo; /* the prompts are to come back, with their scores */
     uint32_t http_status;
-    char code[32]; /* of the error */
-    uint32_t choice_count;
-    struct fleet_choice choices[FLEET_CHOICES_MAX];
+    char code[32];         /* of the error */
+    uint32_t choice_count; /* of all prompts, prompt by prompt */
+    struct fleet_choice choices[FLEET_ANSWERS_MAX];
 };
 
 struct fleet_clients {
