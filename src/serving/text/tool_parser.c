@@ -137,9 +137,10 @@ static void break_call(struct tool_pass *pass) {
     go_to(pass, TOOL_STATE_CONTENT);
 }
 
-/* ---- the steps ----
- * Each looks at the start of `text`, which is not empty, and returns how many bytes it took; if it
- * took none, it waits or has changed the state. */
+/* ---- the steps ---- */
+
+/* Each step looks at the start of `text`, which is not empty, and returns how many bytes it took. If
+ * it took none, it waits or has changed the state. */
 
 static struct tool_cursor cursor_over(const struct tool_pass *pass, struct bytes text) {
     return (struct tool_cursor){.text = text, .ends = pass->ends};
@@ -239,10 +240,8 @@ static size_t take_object(struct tool_pass *pass, struct bytes text) {
         end_call(pass);
         return taken;
     }
-    if (taken == 0 && pass->ends)
-        break_call(pass);
-    else
-        pass->waits = taken < text.count && !pass->finishes;
+    pass->waits = taken < text.count && !pass->ends;
+    if (taken < text.count && pass->ends) break_call(pass);
     return taken;
 }
 

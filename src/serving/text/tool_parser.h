@@ -13,7 +13,8 @@
  * where a format has no JSON (V3.2, GLM, Qwen3-Coder) they are made: a value is a string if its
  * attribute (V3.2) or the tool's schema says so, else JSON if it parses, else a string. A value
  * whose first TOOL_VALUE_HELD_MAX bytes could be JSON is taken for JSON. A call that is whole and
- * has no arguments gets "{}".
+ * has no arguments gets "{}". Arguments that are not followed as JSON (DeepSeek's, Kimi's, values)
+ * end with their mark even if it stands in a string: a mark and its spelling look the same here.
  *
  * Newlines right before a call, at most TOOL_NEWLINES_MAX, and all whitespace right behind one
  * belong to it; other text around calls is content. A special token that is part of the format's

@@ -24,6 +24,21 @@ static void it_finds_the_format_in_a_templates_marks(void **state) {
     assert_int_equal(of("<|start_header_id|>assistant<|python_tag|>"), TOOL_FORMAT_LLAMA);
 }
 
+static void it_knows_deepseeks_own_templates(void **state) {
+    static const char folder[] = "tests/serving/text/goldens/";
+    static const struct {
+        const char *file;
+        enum tool_format format;
+    } templates[] = {{"chat_v3_0324.json", TOOL_FORMAT_DEEPSEEK_V3},
+                     {"chat_r1_0528.json", TOOL_FORMAT_DEEPSEEK_V3},
+                     {"chat_v3_1.json", TOOL_FORMAT_DEEPSEEK_V31}};
+    for (size_t i = 0; i < ARRAY_COUNT(templates); i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s%s", folder, templates[i].file);
+        assert_int_equal(tool_format_of(test_file(path)), templates[i].format);
+    }
+}
+
 static bool has(enum tool_format format, const char *token) {
     return tool_format_has_mark(format, bytes_of(token));
 }
@@ -87,6 +102,7 @@ static void it_says_when_memory_is_short(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_finds_the_format_in_a_templates_marks),
+        cmocka_unit_test(it_knows_deepseeks_own_templates),
         cmocka_unit_test(it_knows_the_tokens_of_marks),
         cmocka_unit_test(it_knows_which_parameters_are_strings),
         cmocka_unit_test(it_says_when_memory_is_short),

@@ -86,6 +86,8 @@ static const struct golden goldens[] = {
      "</｜DSML｜parameter><｜DSML｜parameter name=\"days\">12</｜DSML｜parameter></｜DSML｜invoke>"
      "</｜DSML｜tool_calls>",
      "«get({\"city\":\"12\",\"days\":12})»"},
+    {TOOL_FORMAT_DEEPSEEK_V32, DSML_CALL("get", DSML_VALUE("city", "true", "\nBonn\n")),
+     "«get({\"city\":\"\\nBonn\\n\"})»"},
     {TOOL_FORMAT_DEEPSEEK_V32, "<｜DSML｜invoke name=\"get\">oops", "«get()»oops"},
     /* Hermes, Qwen */
     {TOOL_FORMAT_HERMES, HERMES_CALL("get", "{\"city\": \"Bonn\"}"), "«get({\"city\": \"Bonn\"})»"},
@@ -102,6 +104,7 @@ static const struct golden goldens[] = {
      "«get()», \"argument\": {}}</tool_call>"},
     {TOOL_FORMAT_HERMES, "<tool_call>{\"name\": \"get\", \"arguments\": {\"a\": 1]}</tool_call>",
      "«get({\"a\": 1)»]}</tool_call>"},
+    {TOOL_FORMAT_HERMES, HERMES_CALL("get", "{}") "</tool_call>", "«get({})»</tool_call>"},
     {TOOL_FORMAT_HERMES, "<tool_call> is a tag, </tool_call> too", NULL},
     {TOOL_FORMAT_HERMES,
      "Hm\n" QWEN_CALL("get", QWEN_VALUE("city", "Bonn\n\n<b>") QWEN_VALUE("days", "[3]")
@@ -370,6 +373,121 @@ static void it_survives_whatever_a_model_writes(void **state) {
     assert_true(called > 20000);
 }
 
+/* The shortest start of the text with which a client sees `expected`; what comes before is a start
+ * of it. */
+static void shows_by(enum tool_format format, const char *start, const char *rest,
+                     const char *expected) {
+    static struct tool_parser parser;
+    struct bytes text = bytes_of(start);
+    tool_parser_open(&parser, sets[format]);
+    seen_open(&whole);
+    tool_parser_push(&parser, (struct bytes){text.data, text.count - 1}, seen_take, &whole);
+    assert_string_not_equal(whole.text, expected);
+    tool_parser_push(&parser, (struct bytes){text.data + text.count - 1, 1}, seen_take, &whole);
+    assert_string_equal(whole.text, expected);
+    tool_parser_push(&parser, bytes_of(rest), seen_take, &whole);
+    assert_true(bytes_start_with((struct bytes){whole.text, whole.count}, bytes_of(expected)));
+}
+
+static void it_puts_out_a_call_as_it_comes(void **state) {
+    shows_by(TOOL_FORMAT_DEEPSEEK_V31, "<｜tool▁call▁begin｜>get<｜tool▁sep｜>", "{", "«get(");
+    shows_by(TOOL_FORMAT_DEEPSEEK_V31, "<｜tool▁call▁begin｜>get<｜tool▁sep｜>{\"a\": \"b", " c",
+             "«get({\"a\": \"b");
+    shows_by(TOOL_FORMAT_DEEPSEEK_V32,
+             "<｜DSML｜invoke name=\"get\"><｜DSML｜parameter name=\"a\" string=\"true\">one",
+             " two", "«get({\"a\":\"one");
+    shows_by(TOOL_FORMAT_HERMES, "<tool_call>\n{\"name\": \"get\"", ", ", "«get(");
+    shows_by(TOOL_FORMAT_HERMES, "<tool_call>\n{\"name\": \"get\", \"arguments\": {\"a\": 12", "}",
+             "«get({\"a\": 12");
+    shows_by(TOOL_FORMAT_HERMES, "<function=get>\n<parameter=city>\nBonn", "\n",
+             "«get({\"city\":\"Bonn");
+    shows_by(TOOL_FORMAT_GLM, "<tool_call>get\n<arg_key>days</arg_key><arg_value>12</arg_value>",
+             "</tool_call>", "«get({\"days\":12");
+    shows_by(TOOL_FORMAT_GLM, "<tool_call>get\n<arg_key>of</arg_key><arg_value>x", "y",
+             "«get({\"of\":\"x");
+    shows_by(TOOL_FORMAT_LLAMA, "{\"name\": \"get\", \"parameters\": {", "}}", "«get({");
+    shows_by(TOOL_FORMAT_MISTRAL, "[TOOL_CALLS][{\"name\": \"get\"", "}", "«get(");
+    shows_by(TOOL_FORMAT_HERMES, "<tool_calm", "er", "<tool_calm");
+}
+
+static size_t add_many(char *text, size_t count, char byte, size_t times) {
+    memset(text + count, byte, times);
+    return count + times;
+}
+
+static size_t add_text(char *text, size_t count, const char *more) {
+    strcpy(text + count, more);
+    return count + strlen(more);
+}
+
+static void it_takes_names_up_to_their_bound(void **state) {
+    for (size_t extra = 0; extra < 2; extra++)
+        for (int format = 0; format < 2; format++) {
+            static char text[TOOL_HELD_MAX];
+            size_t count = add_text(text, 0, format ? "<tool_call>{\"name\":\"" : "<function=");
+            count = add_many(text, count, 'n', TOOL_NAME_BYTES_MAX + extra);
+            count = add_text(text, count, format ? "\"}" : "></function>");
+            run(TOOL_FORMAT_HERMES, (struct bytes){text, count}, 1, NULL, &whole);
+            assert_int_equal(whole.calls, 1 - extra);
+            loses_nothing(TOOL_FORMAT_HERMES, (struct bytes){text, count});
+        }
+}
+
+static void it_keeps_more_newlines_than_belong_to_a_call(void **state) {
+    shows(TOOL_FORMAT_HERMES, "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n<function=get></function>\n\n",
+          "\n\n«get({})»");
+    shows(TOOL_FORMAT_HERMES, "\n\n\n", "\n\n\n");
+}
+
+/* Beginnings, values and spaces longer than what can be held back. */
+static void it_gives_up_what_it_cannot_hold(void **state) {
+    static char text[LAW_BYTES_MAX];
+    static const struct {
+        enum tool_format format;
+        const char *start;
+        char byte;
+        const char *end;
+        size_t calls;
+    } long_ones[] = {
+        {TOOL_FORMAT_HERMES, "<tool_call>", ' ', "{\"name\":\"get\"}</tool_call>", 0},
+        {TOOL_FORMAT_HERMES, "<tool_call>{\"name\":\"get\"", ' ', "}", 1},
+        {TOOL_FORMAT_HERMES, "<tool_call>{\"id\":\"", 'x', "<tool_call>{\"name\":\"get\"}", 1},
+        {TOOL_FORMAT_LLAMA, "{\"name\":\"get\",", ' ', "\"parameters\":{}}", 0},
+        {TOOL_FORMAT_DEEPSEEK_V31, "<｜tool▁call▁begin｜>get<｜tool▁sep｜>a", ' ',
+         "<｜tool▁call▁end｜>", 1},
+        {TOOL_FORMAT_GLM, "<tool_call>get<arg_key>of</arg_key><arg_value>", '1',
+         "</arg_value></tool_call>", 1},
+        {TOOL_FORMAT_GLM, "<tool_call>get<arg_key>of</arg_key><arg_value>[", ' ', "</arg_value>",
+         1},
+        {TOOL_FORMAT_GLM, "<tool_call>get<arg_key>", 'k', "</arg_key><arg_value>", 1},
+        {TOOL_FORMAT_HERMES, "<function=get>", '\n', "</function>", 1},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(long_ones); i++)
+        for (size_t times = TOOL_HELD_MAX - 80; times < TOOL_HELD_MAX + 80; times += 3) {
+            size_t count = add_text(text, 0, long_ones[i].start);
+            count = add_many(text, count, long_ones[i].byte, times);
+            count = add_text(text, count, long_ones[i].end);
+            struct bytes all = {text, count};
+            run(long_ones[i].format, all, SIZE_MAX, NULL, &whole);
+            if (times >= TOOL_HELD_MAX || long_ones[i].calls)
+                assert_int_equal(whole.calls, long_ones[i].calls);
+            loses_nothing(long_ones[i].format, all);
+            run(long_ones[i].format, all, 1, NULL, &pieces);
+            agrees(long_ones[i].format, all);
+            run(long_ones[i].format, all, 7, NULL, &pieces);
+            agrees(long_ones[i].format, all);
+        }
+}
+
+/* A value's control bytes are what grows most. */
+static void it_grows_no_more_than_it_says(void **state) {
+    static char text[LAW_BYTES_MAX];
+    size_t count = add_text(text, 0, "<function=get><parameter=city>");
+    count = add_many(text, count, '\x01', 1000);
+    run(TOOL_FORMAT_HERMES, (struct bytes){text, count}, 1, NULL, &whole);
+    assert_true(whole.piece_bytes > 6000 && whole.piece_bytes <= TOOL_GROWTH_MAX * count);
+}
+
 int main(void) {
     const struct tree *tools = test_tree(bytes_of(tools_json));
     for (int format = 0; format < TOOL_FORMAT_COUNT; format++)
@@ -380,6 +498,11 @@ int main(void) {
         cmocka_unit_test(it_reads_the_same_however_the_text_is_split),
         cmocka_unit_test(it_takes_members_in_either_order),
         cmocka_unit_test(it_loses_nothing_of_what_is_broken),
+        cmocka_unit_test(it_puts_out_a_call_as_it_comes),
+        cmocka_unit_test(it_takes_names_up_to_their_bound),
+        cmocka_unit_test(it_keeps_more_newlines_than_belong_to_a_call),
+        cmocka_unit_test(it_gives_up_what_it_cannot_hold),
+        cmocka_unit_test(it_grows_no_more_than_it_says),
         cmocka_unit_test(it_survives_whatever_a_model_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
