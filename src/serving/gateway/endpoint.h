@@ -34,9 +34,9 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
     X(RESPONSES, "/responses", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "responses",           \
       intake_ask, &responses_dialect)                                                              \
     X(TOKENIZE, "/tokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "tokenize",              \
-      prompt_tokens_ask, &completion_dialect)                                                      \
+      prompt_tokens_ask, NULL)                                                                     \
     X(DETOKENIZE, "/detokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "detokenize",        \
-      prompt_tokens_text, &completion_dialect)                                                     \
+      prompt_tokens_text, NULL)                                                                    \
     X(MODELS, "/models", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "models", service_models,     \
       NULL)                                                                                        \
     X(VERSION, "/version", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "version", service_version, \

@@ -436,7 +436,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
     asked->prompt_only = parsed->prompt_only;
     asked->new_tokens_max = parsed->prompt_only ? 1 : parsed->new_tokens_max;
     asked->answer = (struct api_answer){
-        .dialect = endpoint_dialect(asked->endpoint),
+        .dialect = parsed->dialect,
         .include_usage = parsed->include_usage,
         .token_ids = parsed->return_token_ids || gateway->options.tokenizer == NULL,
         .logprobs = (parsed->sampling.flags & SAMPLING_LOGPROBS) != 0,

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_values.h"
+#include "serving/gateway/dialects/completion_dialect.h"
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
 
@@ -46,12 +47,15 @@ enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_cal
     struct api_defaults defaults = {.models = gateway->models.names,
                                     .model_count = gateway->models.count};
     struct api_reader reader = {.arena = &gateway->scratch,
-                                .dialect = endpoint_dialect(call->endpoint),
+                                .dialect = &completion_dialect,
                                 .defaults = &defaults,
                                 .error = &error};
     struct api_prompt prompt = {0};
-    struct api_request parsed = {
-        .prompts = &prompt, .prompt_count = 1, .choice_count = 1, .tokens_only = true};
+    struct api_request parsed = {.dialect = &completion_dialect,
+                                 .prompts = &prompt,
+                                 .prompt_count = 1,
+                                 .choice_count = 1,
+                                 .tokens_only = true};
     if (!open_body(gateway, call, &reader, &parsed) || !read_text(&reader, &prompt, &parsed))
         return reply_error(gateway, call->record->connection, call->endpoint,
                            &(struct reply_notes){.account = call->account}, &error);
@@ -156,7 +160,7 @@ enum status prompt_tokens_text(struct gateway *gateway, const struct endpoint_ca
                                     .model_count = gateway->models.count,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet)};
     struct api_reader reader = {.arena = &gateway->scratch,
-                                .dialect = endpoint_dialect(call->endpoint),
+                                .dialect = &completion_dialect,
                                 .defaults = &defaults,
                                 .error = &error};
     struct reply_notes notes = {.account = call->account};

@@ -124,6 +124,7 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
                                           .content_type = type,
                                           .header_bytes = (uint32_t)header_bytes});
     if (!begin) return STATUS_FULL;
+    check(begin->record.bytes <= REPLY_BEGIN_BYTES);
     write_tail(write_headers, &headers, stream_headers(begin), header_bytes);
     leader->owed.begun = true;
     metrics_count_answer(&gateway->metrics, request_endpoint(leader), 200);

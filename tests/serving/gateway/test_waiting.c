@@ -139,6 +139,22 @@ static void each_answer_has_its_own_patience(void **state) {
     close_empty(world);
 }
 
+/* ---- what is told in front ---- */
+
+static void names_that_nobody_knows_are_told_in_front(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"top_kk\":1");
+    wait_until(world, 6 * SECOND);
+    assert_true(world->clients[client].begun);
+    assert_string_equal(world->clients[client].headers,
+                        "X-Fathom-Warning: unknown fields: top_kk\r\n");
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+    tell_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_answer_begins_with_blank_lines),
@@ -147,6 +163,7 @@ int main(void) {
         cmocka_unit_test(who_may_be_refused_hears_nothing_before),
         cmocka_unit_test(who_waits_too_long_to_begin_is_let_go),
         cmocka_unit_test(each_answer_has_its_own_patience),
+        cmocka_unit_test(names_that_nobody_knows_are_told_in_front),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

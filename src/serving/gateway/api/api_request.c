@@ -49,8 +49,11 @@ bool api_request_parse(struct arena *arena, const struct dialect *dialect, struc
                        struct api_error *error) {
     struct api_reader reader = {
         .arena = arena, .dialect = dialect, .defaults = defaults, .error = error};
-    struct api_request request = {
-        .sampling = defaults->sampling, .prompt_count = 1, .choice_count = 1, .opens_turn = true};
+    struct api_request request = {.dialect = dialect,
+                                  .sampling = defaults->sampling,
+                                  .prompt_count = 1,
+                                  .choice_count = 1,
+                                  .opens_turn = true};
     if (!api_request_open(&reader, body) || !api_body_read(&reader, &request) ||
         !dialect->read(&reader, &request))
         return false;

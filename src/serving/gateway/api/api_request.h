@@ -28,6 +28,7 @@ struct api_prompt { /* text, or token ids */
 };
 
 struct api_request {
+    const struct dialect *dialect; /* in whose words it is asked, and answered */
     /* a chat: an array in the shape of OpenAI's chat API, checked, and never empty */
     const struct tree *messages;
     const struct tree *tools;     /* an array in that shape; NULL: none */
