@@ -105,10 +105,10 @@ static void check_contents(const struct chat_rendering *rendering) {
     for (size_t i = 0; i < rendering->content_count; i++)
         for (size_t k = rendering->contents[i].start; k < rendering->contents[i].end; k++)
             blotted[k] = 1;
-    size_t added =
+    size_t made =
         count_added(text, (struct plain_text){rendering->contents, rendering->content_count});
     size_t own = count_added((struct bytes){blotted, text.count}, plain_text_nowhere);
-    check(added == SIZE_MAX || own == SIZE_MAX || added == own);
+    check(made == SIZE_MAX || own == SIZE_MAX || made == own);
 }
 
 static bool read_ask(struct arena *arena, struct bytes json, struct chat_ask *out) {

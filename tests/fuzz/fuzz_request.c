@@ -77,6 +77,12 @@ static void walk_request(const struct dialect *dialect, const struct api_request
     check(sampling->repetition_penalty >= 0 && sampling->repetition_penalty <= 10);
     check(sampling->top_logprobs <= LIMIT_TOP_LOGPROBS && (sampling->flags & ~SAMPLING_FLAGS) == 0);
     check(request->choice_count >= 1 && request->choice_count <= LIMIT_CHOICES);
+    check(!request->tools || (request->messages && tree_count(request->tools) > 0 &&
+                              tree_count(request->tools) <= LIMIT_TOOLS));
+    check(request->thinking <= CHAT_THINKING_ON && !(request->continues && request->opens_turn));
+    check(request->user_id.count <= LIMIT_USER_ID);
+    walk(request->effort);
+    walk(request->suffix);
     check(request->bias_count <= LIMIT_LOGIT_BIASES &&
           request->stop_token_count <= LIMIT_STOP_TOKENS);
     for (uint32_t i = 0; i < request->bias_count; i++)

@@ -101,7 +101,7 @@ static enum token_stream_mode stream_of_rest(const struct chat_ask *ask, struct 
 /* Cuts the rendering where the last answer ends. A template that keeps the mark's blank keeps the
  * answer's own; one that does not would have taken those away, too. */
 static enum status cut(struct chat_rendering *rendering, struct error *error) {
-    const struct bytes mark = BYTES_LITERAL(CHAT_CUT_MARK);
+    static const struct bytes mark = {CHAT_CUT_MARK, sizeof CHAT_CUT_MARK - 1};
     struct bytes text = rendering->text;
     size_t at = last_place(text, mark), behind = at + mark.count;
     if (at > text.count)

@@ -61,9 +61,9 @@ static bool take_arguments(struct build *build, const struct tree *arguments, st
     const struct tree *object;
     if (!tree_get_string(arguments, &text) && !tree_is_null(arguments))
         return value_of_tree(build->arena, arguments, out);
-    if (text.count == 0) text = BYTES_LITERAL("{}");
     if (build->facts->wants_objects &&
-        !tree_parse(build->arena, text, "arguments", &object, &ignored) &&
+        !tree_parse(build->arena, text.count ? text : BYTES_LITERAL("{}"), "arguments", &object,
+                    &ignored) &&
         tree_kind(object) == TREE_OBJECT)
         return value_of_tree(build->arena, object, out);
     return value_of_text(build->arena, text, VALUE_DATA, out);
@@ -168,7 +168,7 @@ static bool take_content(struct build *build, const struct tree *message, enum c
     struct bytes text = {"", 0};
     *out = value_none();
     if (goes_on) {
-        const struct bytes mark = BYTES_LITERAL(CHAT_CUT_MARK " ");
+        static const struct bytes mark = {CHAT_CUT_MARK " ", sizeof CHAT_CUT_MARK};
         if (!tree_get_string(content, &text))
             return take_text(build, joined(build, content, mark), parts, out);
         char *marked = arena_take(build->arena, text.count + mark.count);

@@ -144,8 +144,7 @@ static void a_broken_tokenizer_is_not_passed_over(void **state) {
 /* The files beside config.json; nobody writes to any FIFO here. */
 static void no_fifo_is_waited_for(void **state) {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
-                                        "chat_template.jinja", "own.jinja",
-                                        "generation_config.json"};
+                                        "chat_template.jinja", "generation_config.json"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
