@@ -129,7 +129,6 @@ static bool read_call(struct conversation *talk, const struct tree *block, const
 static bool read_assistant_block(struct conversation *talk, const struct tree *block,
                                  const char *place) {
     struct api_reader *reader = talk->reader;
-    struct bytes thinking;
     if (is_type(block, "text")) {
         const struct tree *text = string_of(block, "text");
         if (!text) return needs(reader, place, "a string 'text'");
@@ -137,8 +136,8 @@ static bool read_assistant_block(struct conversation *talk, const struct tree *b
         return true;
     }
     if (is_type(block, "thinking")) {
-        if (!tree_get_string(tree_member(block, "thinking"), &thinking))
-            return needs(reader, place, "a string 'thinking'");
+        const struct tree *thinking = string_of(block, "thinking");
+        if (!thinking) return needs(reader, place, "a string 'thinking'");
         chat_builder_reason(&talk->builder, thinking);
         return true;
     }

@@ -73,22 +73,8 @@ void chat_builder_say(struct chat_builder *builder, const struct tree *text) {
     append(builder, array_of(builder, &builder->parts), chat_builder_part(builder, text));
 }
 
-void chat_builder_reason(struct chat_builder *builder, struct bytes text) {
-    struct bytes before = builder->reasoning;
-    char *joined = arena_take(builder->arena, before.count + 1 + text.count + 1);
-    size_t count = 0;
-    builder->in_turn = true;
-    if (!joined) {
-        builder->failed = true;
-        return;
-    }
-    if (before.count) {
-        memcpy(joined, before.data, before.count);
-        joined[before.count] = '\n';
-        count = before.count + 1;
-    }
-    if (text.count) memcpy(joined + count, text.data, text.count);
-    builder->reasoning = (struct bytes){joined, count + text.count};
+void chat_builder_reason(struct chat_builder *builder, const struct tree *text) {
+    append(builder, array_of(builder, &builder->thoughts), text);
 }
 
 void chat_builder_call(struct chat_builder *builder, const struct tree *id, const struct tree *name,
@@ -103,16 +89,32 @@ void chat_builder_call(struct chat_builder *builder, const struct tree *id, cons
     append(builder, array_of(builder, &builder->calls), call);
 }
 
+/* A line each. */
+static const struct tree *join(struct chat_builder *builder, const struct tree *texts) {
+    struct bytes text = {"", 0};
+    size_t total = 0, used = 0;
+    if (tree_count(texts) == 1) return tree_at(texts, 0);
+    for (size_t i = 0; i < tree_count(texts); i++)
+        total += tree_get_string(tree_at(texts, i), &text) ? text.count + 1 : 0;
+    char *joined = arena_take(builder->arena, total + 1);
+    if (!joined) return NULL;
+    for (size_t i = 0; i < tree_count(texts); i++) {
+        (void)tree_get_string(tree_at(texts, i), &text);
+        if (i) joined[used++] = '\n';
+        if (text.count) memcpy(joined + used, text.data, text.count);
+        used += text.count;
+    }
+    return tree_make_string(builder->arena, (struct bytes){joined, used});
+}
+
 void chat_builder_end_turn(struct chat_builder *builder) {
     if (!builder->in_turn) return;
     struct tree *message =
         add_message(builder, "assistant", builder->parts ? builder->parts : tree_make_null());
-    if (builder->reasoning.data)
-        set(builder, message, "reasoning_content",
-            tree_make_string(builder->arena, builder->reasoning));
+    if (builder->thoughts)
+        set(builder, message, "reasoning_content", join(builder, builder->thoughts));
     if (builder->calls) set(builder, message, "tool_calls", builder->calls);
-    builder->parts = builder->calls = NULL;
-    builder->reasoning = (struct bytes){NULL, 0};
+    builder->thoughts = builder->parts = builder->calls = NULL;
     builder->in_turn = false;
 }
 

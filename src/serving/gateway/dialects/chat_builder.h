@@ -13,8 +13,7 @@
 struct chat_builder {
     struct arena *arena;
     struct tree *messages, *tools;
-    struct tree *parts, *calls; /* of the assistant's open turn; NULL: none yet */
-    struct bytes reasoning;     /* data NULL: none */
+    struct tree *thoughts, *parts, *calls; /* of the assistant's open turn; NULL: none yet */
     bool in_turn, failed;
 };
 
@@ -32,7 +31,7 @@ void chat_builder_result(struct chat_builder *builder, const struct tree *call_i
 
 /* What the assistant's turn consists of; it begins with the first of them. */
 void chat_builder_say(struct chat_builder *builder, const struct tree *text);
-void chat_builder_reason(struct chat_builder *builder, struct bytes text);
+void chat_builder_reason(struct chat_builder *builder, const struct tree *text);
 void chat_builder_call(struct chat_builder *builder, const struct tree *id, const struct tree *name,
                        const struct tree *arguments);
 void chat_builder_end_turn(struct chat_builder *builder);

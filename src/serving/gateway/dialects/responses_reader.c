@@ -116,9 +116,8 @@ static bool read_reasoning(struct items *talk, const struct tree *item, size_t i
         if (parts && tree_kind(parts) != TREE_ARRAY)
             return needs(talk->reader, place.text, "arrays 'content' and 'summary'");
         for (size_t i = 0; parts && i < tree_count(parts); i++) {
-            struct bytes text;
-            if (!tree_get_string(tree_member(tree_at(parts, i), "text"), &text))
-                return needs(talk->reader, place.text, "parts with a string 'text'");
+            const struct tree *text = string_of(tree_at(parts, i), "text");
+            if (!text) return needs(talk->reader, place.text, "parts with a string 'text'");
             chat_builder_reason(&talk->builder, text);
         }
         if (parts && tree_count(parts)) break;

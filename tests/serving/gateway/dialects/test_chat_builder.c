@@ -34,8 +34,8 @@ static void expect(const struct tree *tree, const char *expected) {
 static void what_an_assistant_says_in_a_row_is_one_message(void **state) {
     struct chat_builder builder = open();
     chat_builder_message(&builder, "user", text("hi"));
-    chat_builder_reason(&builder, BYTES_LITERAL("a"));
-    chat_builder_reason(&builder, BYTES_LITERAL("b"));
+    chat_builder_reason(&builder, text("a"));
+    chat_builder_reason(&builder, text("b"));
     chat_builder_say(&builder, text("one"));
     chat_builder_call(&builder, text("id"), text("f"), text("{}"));
     chat_builder_result(&builder, text("id"), text("4"));

@@ -192,6 +192,7 @@ static const struct refusal {
     {"{" HI ",\"prompt\":{\"id\":\"p\"}}", 400, "prompt"},
     {"{" HI ",\"truncation\":\"auto\"}", 400, "truncation"},
     {"{" HI ",\"max_tool_calls\":3}", 400, "max_tool_calls"},
+    {"{" HI ",\"context_management\":[{\"type\":\"compaction\"}]}", 400, "context_management"},
     {"{" HI ",\"text\":{\"format\":{\"type\":\"json_object\"}}}", 400, "text.format"},
     {"{" HI ",\"text\":{\"verbosity\":\"low\"}}", 400, "text.verbosity"},
     {"{" HI ",\"reasoning\":{\"effort\":\"huge\"}}", 422, "reasoning.effort"},
