@@ -11,7 +11,7 @@
 
 /* A format under way, with those inside its fields. */
 struct formatting {
-    struct machine *machine;
+    struct jinja_machine *machine;
     const struct braces_values *values;
     bool markup;
     bool counted, numbered; /* "{}" was met, "{0}" was met */
@@ -24,8 +24,8 @@ struct replacement {
     char conversion; /* 0: none */
 };
 
-static bool expand(struct formatting *braces, const struct value_text *text, size_t start, size_t end,
-                   int nesting, struct text_builder *out);
+static bool expand(struct formatting *braces, const struct value_text *text, size_t start,
+                   size_t end, int nesting, struct text_builder *out);
 
 static bool add_padding(struct text_builder *builder, uint32_t fill, int64_t count) {
     if (count > 0 && !machine_spend(builder->machine, (uint64_t)count)) return false;
@@ -78,7 +78,7 @@ static const char *refused_for_text(const struct figures_format *format) {
 /* Type 'c' of an integer. */
 static bool add_character(struct text_builder *builder, int64_t character,
                           const struct figures_format *format) {
-    struct machine *machine = builder->machine;
+    struct jinja_machine *machine = builder->machine;
     struct text_builder one;
     struct value text;
     struct figures_format plain = *format;
@@ -95,7 +95,7 @@ static bool add_character(struct text_builder *builder, int64_t character,
 /* format(value, specification) */
 static bool add_formatted(struct text_builder *builder, const struct value *value,
                           struct bytes specification) {
-    struct machine *machine = builder->machine;
+    struct jinja_machine *machine = builder->machine;
     struct figures_format format;
     char number[FIGURES_BYTES];
     size_t count = 0, prefix = 0;
@@ -138,7 +138,7 @@ static bool is_digits(struct bytes text) {
     return text.count > 0;
 }
 
-static bool to_integer(struct machine *machine, struct bytes digits, int64_t *out) {
+static bool to_integer(struct jinja_machine *machine, struct bytes digits, int64_t *out) {
     *out = 0;
     for (size_t i = 0; i < digits.count; i++) {
         *out = *out * 10 + (digits.data[i] - '0');
@@ -150,7 +150,7 @@ static bool to_integer(struct machine *machine, struct bytes digits, int64_t *ou
 
 static bool first_value(struct formatting *braces, const struct value_text *text, size_t start,
                         size_t end, struct value *out) {
-    struct machine *machine = braces->machine;
+    struct jinja_machine *machine = braces->machine;
     const struct braces_values *values = braces->values;
     struct bytes name = {text->data + start, end - start};
     int shown = name.count < 80 ? (int)name.count : 80;
@@ -185,7 +185,7 @@ static bool first_value(struct formatting *braces, const struct value_text *text
 /* ".name" and "[item]" behind a field's first name. */
 static bool follow(struct formatting *braces, const struct value_text *text, size_t at, size_t end,
                    struct value *value) {
-    struct machine *machine = braces->machine;
+    struct jinja_machine *machine = braces->machine;
     while (at < end) {
         bool item = text->data[at] == '[';
         size_t start = ++at;
@@ -217,7 +217,7 @@ static bool follow(struct formatting *braces, const struct value_text *text, siz
 
 static bool find_value(struct formatting *braces, const struct value_text *text,
                        const struct replacement *field, struct value *out) {
-    struct machine *machine = braces->machine;
+    struct jinja_machine *machine = braces->machine;
     struct bytes name = {text->data + field->name_start, field->name_end - field->name_start};
     static const char *const mixed =
         "cannot switch from manual field specification to automatic field numbering";
@@ -306,8 +306,8 @@ static const char *read_replacement(const struct value_text *text, size_t *at, s
     return "unmatched '{' in format spec";
 }
 
-static bool expand(struct formatting *braces, const struct value_text *text, size_t start, size_t end,
-                   int nesting, struct text_builder *out) {
+static bool expand(struct formatting *braces, const struct value_text *text, size_t start,
+                   size_t end, int nesting, struct text_builder *out) {
     for (size_t at = start; at < end;) {
         size_t from = at;
         while (at < end && text->data[at] != '{' && text->data[at] != '}')
@@ -332,7 +332,7 @@ static bool expand(struct formatting *braces, const struct value_text *text, siz
     return true;
 }
 
-bool braces_format(struct machine *machine, const struct value_text *format,
+bool braces_format(struct jinja_machine *machine, const struct value_text *format,
                    const struct braces_values *values, struct value *out) {
     struct formatting braces = {.machine = machine, .values = values, .markup = format->markup};
     struct text_builder builder;

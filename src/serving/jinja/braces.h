@@ -5,7 +5,7 @@
 #ifndef SERVING_JINJA_BRACES_H
 #define SERVING_JINJA_BRACES_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 /* The values for "{}" and "{0}", and those for "{name}"; `mapping` NULL, or the argument of
  * format_map, which replaces both. */
@@ -17,7 +17,7 @@ struct braces_values {
 };
 
 /* Markup stays markup, and what comes in is escaped for it. */
-bool braces_format(struct machine *machine, const struct value_text *format,
+bool braces_format(struct jinja_machine *machine, const struct value_text *format,
                    const struct braces_values *values, struct value *out) MUST_USE;
 
 #endif

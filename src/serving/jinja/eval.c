@@ -2,7 +2,7 @@
 #include "base/format.h"
 #include "serving/jinja/jinja_tree.h"
 
-static bool eval_name(struct machine *machine, struct scope *scope, const struct node *node,
+static bool eval_name(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                       struct value *out) {
     const struct value missing = {.kind = VALUE_MISSING};
     *out = *eval_slot(scope, node->place);
@@ -10,11 +10,11 @@ static bool eval_name(struct machine *machine, struct scope *scope, const struct
 }
 
 /* The common case by hand: a part of a dict that is no method's name. */
-static bool eval_attribute(struct machine *machine, struct scope *scope, const struct node *node,
-                           struct value *out) {
+static bool eval_attribute(struct jinja_machine *machine, struct scope *scope,
+                           const struct node *node, struct value *out) {
     struct value object, *found;
     if (!eval_expression(machine, scope, node->a, &object)) return false;
-    if (object.kind != VALUE_DICT || node->dict_method || node->value.text->data[0] == '_')
+    if (object.kind != VALUE_DICT || node->flag)
         return value_get_attribute(machine, &object, &node->value, out);
     if (!dict_find(machine, object.dict, &node->value, &found)) return false;
     if (!found) return value_get_attribute(machine, &object, &node->value, out);
@@ -22,7 +22,7 @@ static bool eval_attribute(struct machine *machine, struct scope *scope, const s
     return true;
 }
 
-static bool eval_item(struct machine *machine, struct scope *scope, const struct node *node,
+static bool eval_item(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                       struct value *out) {
     struct value object, key;
     return eval_expression(machine, scope, node->a, &object) &&
@@ -30,13 +30,13 @@ static bool eval_item(struct machine *machine, struct scope *scope, const struct
            value_get_item(machine, &object, &key, out);
 }
 
-static bool eval_bound(struct machine *machine, struct scope *scope, const struct node *node,
+static bool eval_bound(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                        struct value *out) {
     *out = value_none();
     return !node || eval_expression(machine, scope, node, out);
 }
 
-static bool eval_slice(struct machine *machine, struct scope *scope, const struct node *node,
+static bool eval_slice(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                        struct value *out) {
     struct value object, start, stop, step;
     return eval_expression(machine, scope, node->a, &object) &&
@@ -46,7 +46,7 @@ static bool eval_slice(struct machine *machine, struct scope *scope, const struc
            value_slice(machine, &object, &start, &stop, &step, out);
 }
 
-static bool eval_sign(struct machine *machine, struct scope *scope, const struct node *node,
+static bool eval_sign(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                       struct value *out) {
     struct value value;
     bool negative = node->kind == NODE_NEGATIVE;
@@ -66,8 +66,8 @@ static bool eval_sign(struct machine *machine, struct scope *scope, const struct
     return true;
 }
 
-static bool eval_arithmetic(struct machine *machine, struct scope *scope, const struct node *node,
-                            struct value *out) {
+static bool eval_arithmetic(struct jinja_machine *machine, struct scope *scope,
+                            const struct node *node, struct value *out) {
     struct value a, b;
     return eval_expression(machine, scope, node->a, &a) &&
            eval_expression(machine, scope, node->b, &b) &&
@@ -76,7 +76,7 @@ static bool eval_arithmetic(struct machine *machine, struct scope *scope, const 
 
 #define LONG_TEXT 128 /* bytes of a text that is worth appending to */
 
-static bool without_markup(struct machine *machine, struct value *text) {
+static bool without_markup(struct jinja_machine *machine, struct value *text) {
     if (!text->text->markup) return true;
     if (!make_part(machine, text->text, 0, text->text->count, text)) return false;
     text->text->markup = false;
@@ -84,7 +84,7 @@ static bool without_markup(struct machine *machine, struct value *text) {
 }
 
 /* a ~ b ~ c. A long first text grows in place where it can. */
-static bool eval_concatenation(struct machine *machine, struct scope *scope,
+static bool eval_concatenation(struct jinja_machine *machine, struct scope *scope,
                                const struct node *node, struct value *out) {
     struct value first, value;
     struct text_builder builder;
@@ -104,8 +104,8 @@ static bool eval_concatenation(struct machine *machine, struct scope *scope,
            value_operate(machine, OPERATION_ADD, &first, &value, out);
 }
 
-static bool compare(struct machine *machine, enum node_operation operation, const struct value *a,
-                    const struct value *b, bool *out) {
+static bool compare(struct jinja_machine *machine, enum node_operation operation,
+                    const struct value *a, const struct value *b, bool *out) {
     switch (operation) {
     case OPERATION_EQUAL:
         return value_equal(machine, a, b, out);
@@ -128,8 +128,8 @@ static bool compare(struct machine *machine, enum node_operation operation, cons
     }
 }
 
-static bool eval_comparison(struct machine *machine, struct scope *scope, const struct node *node,
-                            struct value *out) {
+static bool eval_comparison(struct jinja_machine *machine, struct scope *scope,
+                            const struct node *node, struct value *out) {
     struct value left, right;
     bool holds = true;
     if (!eval_expression(machine, scope, node->a, &left)) return false;
@@ -143,7 +143,7 @@ static bool eval_comparison(struct machine *machine, struct scope *scope, const 
     return true;
 }
 
-static bool eval_logic(struct machine *machine, struct scope *scope, const struct node *node,
+static bool eval_logic(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                        struct value *out) {
     if (!eval_expression(machine, scope, node->a, out)) return false;
     if (node->kind == NODE_NOT) {
@@ -154,8 +154,8 @@ static bool eval_logic(struct machine *machine, struct scope *scope, const struc
     return eval_expression(machine, scope, node->b, out);
 }
 
-static bool eval_condition(struct machine *machine, struct scope *scope, const struct node *node,
-                           struct value *out) {
+static bool eval_condition(struct jinja_machine *machine, struct scope *scope,
+                           const struct node *node, struct value *out) {
     char message[160];
     struct value test;
     if (!eval_expression(machine, scope, node->a, &test)) return false;
@@ -168,7 +168,7 @@ static bool eval_condition(struct machine *machine, struct scope *scope, const s
     return make_undefined(machine, message, out);
 }
 
-static bool eval_items(struct machine *machine, struct scope *scope, const struct node *node,
+static bool eval_items(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                        struct value *out) {
     enum value_kind kind = node->kind == NODE_TUPLE ? VALUE_TUPLE : VALUE_LIST;
     if (!make_list(machine, kind, node->count, out)) return false;
@@ -178,7 +178,7 @@ static bool eval_items(struct machine *machine, struct scope *scope, const struc
     return true;
 }
 
-static bool eval_dict(struct machine *machine, struct scope *scope, const struct node *node,
+static bool eval_dict(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                       struct value *out) {
     struct value key, value;
     if (!make_dict(machine, out)) return false;
@@ -190,12 +190,12 @@ static bool eval_dict(struct machine *machine, struct scope *scope, const struct
     return true;
 }
 
-static bool missing_routine(struct machine *machine, const struct node *node) {
+static bool missing_routine(struct jinja_machine *machine, const struct node *node) {
     return machine_fail(machine, "No %s named '%s' found.",
                         node->kind == NODE_FILTER ? "filter" : "test", node->value.text->data);
 }
 
-bool eval_filter(struct machine *machine, struct scope *scope, const struct node *node,
+bool eval_filter(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                  const struct value *subject, struct value *out) {
     struct eval_arguments arguments;
     if (!node->routine) return missing_routine(machine, node);
@@ -206,14 +206,14 @@ bool eval_filter(struct machine *machine, struct scope *scope, const struct node
                         arguments.named, arguments.named_count, out);
 }
 
-static bool eval_filtered(struct machine *machine, struct scope *scope, const struct node *node,
-                          struct value *out) {
+static bool eval_filtered(struct jinja_machine *machine, struct scope *scope,
+                          const struct node *node, struct value *out) {
     struct value subject;
     return eval_expression(machine, scope, node->a, &subject) &&
            eval_filter(machine, scope, node, &subject, out);
 }
 
-static bool eval_deep(struct machine *machine, struct scope *scope, const struct node *node,
+static bool eval_deep(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                       struct value *out) {
     switch (node->kind) {
     case NODE_ATTRIBUTE:
@@ -252,7 +252,7 @@ static bool eval_deep(struct machine *machine, struct scope *scope, const struct
     }
 }
 
-bool eval_expression(struct machine *machine, struct scope *scope, const struct node *node,
+bool eval_expression(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                      struct value *out) {
     if (!machine_spend(machine, 1)) return false;
     if (node->kind == NODE_CONSTANT) {

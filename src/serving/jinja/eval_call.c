@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/jinja_tree.h"
 
-/* --- arguments --------------------------------------------------------------------------------------- */
+/* ---- arguments ---- */
 
 /* What *arguments adds. */
-static bool add_rest(struct machine *machine, struct scope *scope, const struct node *node,
+static bool add_rest(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                      struct eval_arguments *out) {
     struct value value;
     struct value_list *items;
@@ -25,7 +25,7 @@ static bool same_name(const struct value *a, const struct value *b) {
                                   memcmp(a->text->data, b->text->data, a->text->count) == 0);
 }
 
-static bool add_named(struct machine *machine, struct eval_arguments *out, struct value name,
+static bool add_named(struct jinja_machine *machine, struct eval_arguments *out, struct value name,
                       struct value value) {
     for (uint32_t i = 0; i < out->named_count; i++)
         if (same_name(&out->named[i].name, &name))
@@ -37,7 +37,7 @@ static bool add_named(struct machine *machine, struct eval_arguments *out, struc
 }
 
 /* What **arguments adds. */
-static bool add_named_rest(struct machine *machine, const struct value *value,
+static bool add_named_rest(struct jinja_machine *machine, const struct value *value,
                            struct eval_arguments *out) {
     if (value->kind != VALUE_DICT)
         return machine_fail(machine, "argument after ** must be a mapping, not %s",
@@ -52,7 +52,7 @@ static bool add_named_rest(struct machine *machine, const struct value *value,
     return true;
 }
 
-bool eval_arguments(struct machine *machine, struct scope *scope, const struct node *node,
+bool eval_arguments(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                     struct eval_arguments *out) {
     const struct node *item = node->list;
     struct value value = {.kind = VALUE_NONE}, rest = {.kind = VALUE_NONE};
@@ -86,7 +86,7 @@ bool eval_arguments(struct machine *machine, struct scope *scope, const struct n
     return add_named_rest(machine, &rest, out);
 }
 
-/* --- macros ------------------------------------------------------------------------------------------ */
+/* ---- macros ---- */
 
 struct macro_call {
     const struct value *arguments;
@@ -109,7 +109,7 @@ static const struct value *take_named(struct macro_call *call, const struct valu
     return NULL;
 }
 
-static bool macro_fail(struct machine *machine, const struct node *node, const char *what,
+static bool macro_fail(struct jinja_machine *machine, const struct node *node, const char *what,
                        const struct value_text *name) {
     const char *macro = node->value.kind == VALUE_TEXT ? node->value.text->data : "None";
     int count = !name ? 0 : name->count > 60 ? 60 : (int)name->count;
@@ -117,8 +117,8 @@ static bool macro_fail(struct machine *machine, const struct node *node, const c
 }
 
 /* `kwargs`, and what is too many. */
-static bool bind_named_rest(struct machine *machine, const struct node *node, struct scope *scope,
-                            struct macro_call *call) {
+static bool bind_named_rest(struct jinja_machine *machine, const struct node *node,
+                            struct scope *scope, struct macro_call *call) {
     struct value dict;
     if (node->body->named_slot == SLOT_NONE) {
         for (uint32_t i = 0; i < call->named_count; i++)
@@ -137,7 +137,7 @@ static bool bind_named_rest(struct machine *machine, const struct node *node, st
 }
 
 /* `varargs`, and what is too many. */
-static bool bind_rest(struct machine *machine, const struct node *node, struct scope *scope,
+static bool bind_rest(struct jinja_machine *machine, const struct node *node, struct scope *scope,
                       const struct macro_call *call) {
     uint32_t known = node->body->parameter_count;
     uint32_t more = call->count > known ? call->count - known : 0;
@@ -151,7 +151,7 @@ static bool bind_rest(struct machine *machine, const struct node *node, struct s
     return true;
 }
 
-static bool bind_caller(struct machine *machine, const struct node *node, struct scope *scope,
+static bool bind_caller(struct jinja_machine *machine, const struct node *node, struct scope *scope,
                         struct macro_call *call) {
     static const char name[] = "caller";
     const struct value_text text = {.data = name, .count = sizeof name - 1};
@@ -166,7 +166,8 @@ static bool bind_caller(struct machine *machine, const struct node *node, struct
 }
 
 /* Defaults see the parameters before them. */
-static bool bind_defaults(struct machine *machine, const struct node *node, struct scope *scope) {
+static bool bind_defaults(struct jinja_machine *machine, const struct node *node,
+                          struct scope *scope) {
     char message[200];
     uint32_t i = 0;
     for (const struct node *name = node->list; name; name = name->next, i++) {
@@ -187,7 +188,7 @@ static bool bind_defaults(struct machine *machine, const struct node *node, stru
     return true;
 }
 
-static bool bind(struct machine *machine, const struct node *node, struct scope *scope,
+static bool bind(struct jinja_machine *machine, const struct node *node, struct scope *scope,
                  struct macro_call *call) {
     uint32_t i = 0;
     for (const struct node *name = node->list; name; name = name->next, i++) {
@@ -199,7 +200,7 @@ static bool bind(struct machine *machine, const struct node *node, struct scope 
            bind_rest(machine, node, scope, call);
 }
 
-static bool run_macro(struct machine *machine, const struct value_macro *macro,
+static bool run_macro(struct jinja_machine *machine, const struct value_macro *macro,
                       struct macro_call *call, struct value *out) {
     const struct node *node = macro->node;
     enum eval_flow flow;
@@ -214,7 +215,7 @@ static bool run_macro(struct machine *machine, const struct value_macro *macro,
            eval_capture(machine, scope, node->body->body, &flow, out);
 }
 
-static bool call_macro(struct machine *machine, const struct value_macro *macro,
+static bool call_macro(struct jinja_machine *machine, const struct value_macro *macro,
                        struct macro_call *call, struct value *out) {
     if (macro->node->kind != NODE_BLOCK) return run_macro(machine, macro, call, out);
     struct text_builder builder, *output = machine->output;
@@ -229,7 +230,7 @@ static bool call_macro(struct machine *machine, const struct value_macro *macro,
     return done && text_builder_finish(&builder, false, out);
 }
 
-bool value_macro_attribute(struct machine *machine, const struct value_macro *macro,
+bool value_macro_attribute(struct jinja_machine *machine, const struct value_macro *macro,
                            const struct value_text *name, struct value *out, bool *found) {
     static const char *const flags[] = {"catch_kwargs", "catch_varargs", "caller"};
     const struct node_body *body = macro->node->body;
@@ -264,9 +265,10 @@ bool value_macro_print(struct text_builder *builder, const struct value_macro *m
            text_builder_add(builder, ">", 1, VALUE_TRUSTED);
 }
 
-/* --- calls ------------------------------------------------------------------------------------------- */
+/* ---- calls ---- */
 
-static bool call_joiner(struct machine *machine, struct value_cycler *joiner, struct value *out) {
+static bool call_joiner(struct jinja_machine *machine, struct value_cycler *joiner,
+                        struct value *out) {
     if (joiner->place++) {
         *out = joiner->items[0];
         return true;
@@ -274,8 +276,8 @@ static bool call_joiner(struct machine *machine, struct value_cycler *joiner, st
     return make_literal(machine, "", out);
 }
 
-static bool call_any(struct machine *machine, const struct value *callee, struct macro_call *call,
-                     struct value *out) {
+static bool call_any(struct jinja_machine *machine, const struct value *callee,
+                     struct macro_call *call, struct value *out) {
     const struct value nothing = {.kind = VALUE_MISSING};
     switch (callee->kind) {
     case VALUE_FUNCTION:
@@ -304,9 +306,9 @@ static bool call_any(struct machine *machine, const struct value *callee, struct
     }
 }
 
-bool value_call(struct machine *machine, const struct value *callee, const struct value *arguments,
-                uint32_t argument_count, const struct named_value *named, uint32_t named_count,
-                struct value *out) {
+bool value_call(struct jinja_machine *machine, const struct value *callee,
+                const struct value *arguments, uint32_t argument_count,
+                const struct named_value *named, uint32_t named_count, struct value *out) {
     struct macro_call call = {.arguments = arguments,
                               .named = named,
                               .count = argument_count,
@@ -330,7 +332,7 @@ static const struct routine *direct_method(const struct node *node, const struct
     }
 }
 
-static bool add_caller(struct machine *machine, struct eval_arguments *arguments,
+static bool add_caller(struct jinja_machine *machine, struct eval_arguments *arguments,
                        const struct value *caller) {
     struct value name;
     if (!caller) return true;
@@ -341,7 +343,7 @@ static bool add_caller(struct machine *machine, struct eval_arguments *arguments
     return make_literal(machine, "caller", &name) && add_named(machine, arguments, name, *caller);
 }
 
-bool eval_call(struct machine *machine, struct scope *scope, const struct node *node,
+bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                const struct value *caller, struct value *out) {
     struct value callee, object;
     struct eval_arguments arguments;

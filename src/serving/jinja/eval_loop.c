@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/jinja_tree.h"
 
-/* --- `loop` ------------------------------------------------------------------------------------------ */
+/* ---- `loop` ---- */
 
 /* The next item into `after`, if none is there; MISSING at the end. */
-static bool peek(struct machine *machine, struct value_loop *loop) {
+static bool peek(struct jinja_machine *machine, struct value_loop *loop) {
     bool more;
     if (loop->after.kind != VALUE_MISSING) return true;
     if (!iteration_next(machine, &loop->iteration, &loop->after, &more)) return false;
@@ -12,7 +12,7 @@ static bool peek(struct machine *machine, struct value_loop *loop) {
     return true;
 }
 
-static bool advance(struct machine *machine, struct value_loop *loop, bool *more) {
+static bool advance(struct jinja_machine *machine, struct value_loop *loop, bool *more) {
     if (!peek(machine, loop)) return false;
     *more = loop->after.kind != VALUE_MISSING;
     if (!*more) return true;
@@ -23,7 +23,7 @@ static bool advance(struct machine *machine, struct value_loop *loop, bool *more
     return true;
 }
 
-bool value_loop_length(struct machine *machine, struct value_loop *loop, int64_t *out) {
+bool value_loop_length(struct jinja_machine *machine, struct value_loop *loop, int64_t *out) {
     struct value_list *rest;
     if (loop->length < 0 && loop->subject.kind != VALUE_GENERATOR &&
         !value_length(machine, &loop->subject, &loop->length))
@@ -37,13 +37,13 @@ bool value_loop_length(struct machine *machine, struct value_loop *loop, int64_t
     return true;
 }
 
-static bool run_cycle(struct machine *machine, const struct call *call, struct value *out) {
+static bool run_cycle(struct jinja_machine *machine, const struct call *call, struct value *out) {
     if (call->rest_count == 0) return machine_fail(machine, "no items for cycling given");
     *out = call->rest[call->subject.loop->place % call->rest_count];
     return true;
 }
 
-static bool run_changed(struct machine *machine, const struct call *call, struct value *out) {
+static bool run_changed(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value_loop *loop = call->subject.loop;
     struct value now;
     bool equal = false;
@@ -61,7 +61,7 @@ static bool run_changed(struct machine *machine, const struct call *call, struct
 static const struct routine loop_cycle = {.name = "cycle", .run = run_cycle, .rest = true};
 static const struct routine loop_changed = {.name = "changed", .run = run_changed, .rest = true};
 
-static bool bound_method(struct machine *machine, const struct routine *routine,
+static bool bound_method(struct jinja_machine *machine, const struct routine *routine,
                          const struct value *loop, struct value *out) {
     struct value_method *method = machine_take(machine, sizeof *method);
     if (!method) return false;
@@ -70,13 +70,13 @@ static bool bound_method(struct machine *machine, const struct routine *routine,
     return true;
 }
 
-static bool neighbour(struct machine *machine, const struct value *item, const char *missing,
+static bool neighbour(struct jinja_machine *machine, const struct value *item, const char *missing,
                       struct value *out) {
     *out = *item;
     return item->kind != VALUE_MISSING || make_undefined(machine, missing, out);
 }
 
-bool value_loop_attribute(struct machine *machine, const struct value *value,
+bool value_loop_attribute(struct jinja_machine *machine, const struct value *value,
                           const struct value_text *name, struct value *out, bool *found) {
     static const char *const names[] = {"index",    "index0",    "first",   "last",   "length",
                                         "revindex", "revindex0", "depth",   "depth0", "previtem",
@@ -132,14 +132,14 @@ bool value_loop_attribute(struct machine *machine, const struct value *value,
     return true;
 }
 
-/* --- the loop's `if` --------------------------------------------------------------------------------- */
+/* ---- the loop's `if` ---- */
 
 struct loop_filter {
     const struct node *node;
     struct scope *scope;
 };
 
-static bool next_filtered(struct machine *machine, struct value_generator *generator,
+static bool next_filtered(struct jinja_machine *machine, struct value_generator *generator,
                           struct value *out, bool *more) {
     const struct loop_filter *filter = generator->state;
     const struct node *node = filter->node;
@@ -156,7 +156,7 @@ static bool next_filtered(struct machine *machine, struct value_generator *gener
     }
 }
 
-static bool filtered(struct machine *machine, struct scope *scope, const struct node *node,
+static bool filtered(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                      struct value *subject) {
     struct loop_filter *filter = machine_take(machine, sizeof *filter);
     struct value_generator generator = {.next = next_filtered, .state = filter};
@@ -166,10 +166,10 @@ static bool filtered(struct machine *machine, struct scope *scope, const struct 
     return make_generator(machine, &generator, subject);
 }
 
-/* --- loops ------------------------------------------------------------------------------------------- */
+/* ---- loops ---- */
 
 /* One turn. */
-static enum eval_flow run_body(struct machine *machine, struct scope *scope,
+static enum eval_flow run_body(struct jinja_machine *machine, struct scope *scope,
                                const struct node *node, const struct value *item) {
     if (!eval_assign(machine, scope, node->a, item)) return EVAL_FAILED;
     eval_enter(scope, node->body->frame);
@@ -177,7 +177,7 @@ static enum eval_flow run_body(struct machine *machine, struct scope *scope,
 }
 
 /* Items without anybody who looks at `loop`. */
-static bool run_plain(struct machine *machine, struct scope *scope, const struct node *node,
+static bool run_plain(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                       const struct value *subject, bool *empty) {
     struct iteration iteration;
     struct value item;
@@ -193,8 +193,9 @@ static bool run_plain(struct machine *machine, struct scope *scope, const struct
     }
 }
 
-static bool run_extended(struct machine *machine, struct scope *scope, const struct node *node,
-                         const struct value *subject, int64_t depth, bool *empty) {
+static bool run_extended(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *node, const struct value *subject, int64_t depth,
+                         bool *empty) {
     struct value_loop *loop = machine_take(machine, sizeof *loop);
     bool more;
     if (!loop) return false;
@@ -217,7 +218,7 @@ static bool run_extended(struct machine *machine, struct scope *scope, const str
     }
 }
 
-static enum eval_flow run_loop(struct machine *machine, struct scope *scope,
+static enum eval_flow run_loop(struct jinja_machine *machine, struct scope *scope,
                                const struct node *node, struct value subject, int64_t depth) {
     const struct node_body *body = node->body;
     bool empty = true; /* no turn came to its end */
@@ -238,8 +239,9 @@ static enum eval_flow run_loop(struct machine *machine, struct scope *scope,
 }
 
 /* The function of a recursive loop, whose `scope` is around it. */
-static bool run_function(struct machine *machine, struct scope *scope, const struct node *node,
-                         const struct value *subject, int64_t depth, struct value *out) {
+static bool run_function(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *node, const struct value *subject, int64_t depth,
+                         struct value *out) {
     struct text_builder builder, *output = machine->output;
     struct scope *inner = eval_scope(machine, node->body->function, scope, scope->context);
     if (!inner || !machine_enter(machine)) return false;
@@ -254,12 +256,13 @@ static bool run_function(struct machine *machine, struct scope *scope, const str
     return text_builder_finish(&builder, false, out);
 }
 
-bool eval_loop_again(struct machine *machine, const struct value_loop *loop,
+bool eval_loop_again(struct jinja_machine *machine, const struct value_loop *loop,
                      const struct value *subject, struct value *out) {
     return run_function(machine, loop->scope, loop->statement, subject, loop->depth + 1, out);
 }
 
-enum eval_flow eval_loop(struct machine *machine, struct scope *scope, const struct node *node) {
+enum eval_flow eval_loop(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *node) {
     struct value subject, text;
     if (!eval_expression(machine, scope, node->b, &subject)) return EVAL_FAILED;
     if (!node->flag) return run_loop(machine, scope, node, subject, 0);

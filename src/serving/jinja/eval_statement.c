@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/jinja_tree.h"
 
-/* --- scopes and frames ------------------------------------------------------------------------------- */
+/* ---- scopes and frames ---- */
 
-struct scope *eval_scope(struct machine *machine, const struct frame_function *function,
+struct scope *eval_scope(struct jinja_machine *machine, const struct frame_function *function,
                          struct scope *parent, struct value *context) {
     size_t bytes = function->slot_count * sizeof(struct value);
     struct scope *scope = machine_take(machine, sizeof *scope + bytes);
@@ -32,10 +32,10 @@ void eval_leave(struct scope *scope, const struct frame *frame) {
         scope->slots[frame->symbols[i].slot] = (struct value){.kind = VALUE_MISSING};
 }
 
-/* --- assignment -------------------------------------------------------------------------------------- */
+/* ---- assignment ---- */
 
-static bool assign_items(struct machine *machine, struct scope *scope, const struct node *target,
-                         const struct value *value) {
+static bool assign_items(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *target, const struct value *value) {
     struct iteration iteration;
     struct value item;
     uint32_t got = 0;
@@ -61,7 +61,7 @@ static bool assign_items(struct machine *machine, struct scope *scope, const str
     return true;
 }
 
-bool eval_assign(struct machine *machine, struct scope *scope, const struct node *target,
+bool eval_assign(struct jinja_machine *machine, struct scope *scope, const struct node *target,
                  const struct value *value) {
     if (target->kind == NODE_NAME) {
         *eval_slot(scope, target->place) = *value;
@@ -74,7 +74,8 @@ bool eval_assign(struct machine *machine, struct scope *scope, const struct node
 }
 
 /* Namespaces among the targets must be such before anything else happens. */
-static bool check_target(struct machine *machine, struct scope *scope, const struct node *target) {
+static bool check_target(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *target) {
     if (target->kind == NODE_MEMBER && eval_slot(scope, target->a->place)->kind != VALUE_NAMESPACE)
         return machine_fail(machine, "cannot assign attribute on non-namespace object");
     if (target->kind == NODE_TUPLE)
@@ -83,16 +84,16 @@ static bool check_target(struct machine *machine, struct scope *scope, const str
     return true;
 }
 
-static bool run_set(struct machine *machine, struct scope *scope, const struct node *node) {
+static bool run_set(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
     struct value value;
     return check_target(machine, scope, node->a) &&
            eval_expression(machine, scope, node->b, &value) &&
            eval_assign(machine, scope, node->a, &value);
 }
 
-/* --- what is not written at once ----------------------------------------------------------------------- */
+/* ---- what is not written at once ---- */
 
-bool eval_capture(struct machine *machine, struct scope *scope, const struct node *list,
+bool eval_capture(struct jinja_machine *machine, struct scope *scope, const struct node *list,
                   enum eval_flow *flow, struct value *out) {
     struct text_builder builder, *output = machine->output;
     text_builder_open(&builder, machine);
@@ -104,7 +105,7 @@ bool eval_capture(struct machine *machine, struct scope *scope, const struct nod
     return *flow != EVAL_FAILED && text_builder_finish(&builder, false, out);
 }
 
-static enum eval_flow run_set_block(struct machine *machine, struct scope *scope,
+static enum eval_flow run_set_block(struct jinja_machine *machine, struct scope *scope,
                                     const struct node *node) {
     struct value text, filtered;
     enum eval_flow flow;
@@ -126,14 +127,14 @@ static enum eval_flow run_set_block(struct machine *machine, struct scope *scope
 }
 
 /* What a block's call or filter gives, which must be a text. */
-static bool write_text(struct machine *machine, const struct value *value) {
+static bool write_text(struct jinja_machine *machine, const struct value *value) {
     if (value->kind != VALUE_TEXT)
         return machine_fail(machine, "sequence item 0: expected str instance, %s found",
                             value_type_name(value));
     return text_builder_add_text(machine->output, value->text);
 }
 
-static enum eval_flow run_filter_block(struct machine *machine, struct scope *scope,
+static enum eval_flow run_filter_block(struct jinja_machine *machine, struct scope *scope,
                                        const struct node *node) {
     struct value text, filtered;
     enum eval_flow flow;
@@ -153,7 +154,7 @@ static enum eval_flow run_filter_block(struct machine *machine, struct scope *sc
     return EVAL_ON;
 }
 
-static bool make_macro(struct machine *machine, struct scope *scope, const struct node *node,
+static bool make_macro(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                        struct value *out) {
     struct value_macro *macro = machine_take(machine, sizeof *macro);
     if (!macro) return false;
@@ -162,7 +163,7 @@ static bool make_macro(struct machine *machine, struct scope *scope, const struc
     return true;
 }
 
-static bool run_macro_definition(struct machine *machine, struct scope *scope,
+static bool run_macro_definition(struct jinja_machine *machine, struct scope *scope,
                                  const struct node *node) {
     struct value macro;
     if (!make_macro(machine, scope, node, &macro)) return false;
@@ -171,7 +172,7 @@ static bool run_macro_definition(struct machine *machine, struct scope *scope,
     return true;
 }
 
-static bool add_generation(struct machine *machine, size_t start) {
+static bool add_generation(struct jinja_machine *machine, size_t start) {
     if (machine->captures || machine->output->count == start) return true;
     if (machine->generation_count == machine->generation_capacity) {
         uint32_t capacity = machine->generation_capacity ? 2 * machine->generation_capacity : 16;
@@ -187,7 +188,8 @@ static bool add_generation(struct machine *machine, size_t start) {
     return true;
 }
 
-static bool run_call_block(struct machine *machine, struct scope *scope, const struct node *node) {
+static bool run_call_block(struct jinja_machine *machine, struct scope *scope,
+                           const struct node *node) {
     struct value caller, text;
     size_t start = machine->output->count;
     if (!make_macro(machine, scope, node, &caller)) return false;
@@ -197,7 +199,7 @@ static bool run_call_block(struct machine *machine, struct scope *scope, const s
            add_generation(machine, start);
 }
 
-static enum eval_flow run_framed(struct machine *machine, struct scope *scope,
+static enum eval_flow run_framed(struct jinja_machine *machine, struct scope *scope,
                                  const struct node *node) {
     struct value value;
     eval_enter(scope, node->body->frame);
@@ -210,9 +212,10 @@ static enum eval_flow run_framed(struct machine *machine, struct scope *scope,
     return flow;
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------ */
+/* ---- blocks ---- */
 
-static bool run_block_in(struct machine *machine, struct value *context, const struct node *node) {
+static bool run_block_in(struct jinja_machine *machine, struct value *context,
+                         const struct node *node) {
     const struct node_body *body = node->body;
     struct scope *inner = eval_scope(machine, body->function, NULL, context);
     if (!inner) return false;
@@ -225,7 +228,7 @@ static bool run_block_in(struct machine *machine, struct value *context, const s
     return eval_statements(machine, inner, body->body) != EVAL_FAILED;
 }
 
-bool eval_block(struct machine *machine, struct scope *scope, const struct node *node) {
+bool eval_block(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
     const struct node_body *body = node->body;
     struct value *context = scope->context;
     if (node->flag) {
@@ -243,7 +246,7 @@ bool eval_block(struct machine *machine, struct scope *scope, const struct node 
     return true;
 }
 
-bool value_block_reference(struct machine *machine, const struct value *blocks,
+bool value_block_reference(struct jinja_machine *machine, const struct value *blocks,
                            const struct value_text *name, struct value *out, bool *found) {
     const struct jinja_program *program = machine->program;
     *found = false;
@@ -259,15 +262,15 @@ bool value_block_reference(struct machine *machine, const struct value *blocks,
     return true;
 }
 
-/* --- all --------------------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
-static bool run_print(struct machine *machine, struct scope *scope, const struct node *node) {
+static bool run_print(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
     struct value value;
     return eval_expression(machine, scope, node->a, &value) &&
            text_builder_add_value(machine->output, &value);
 }
 
-static enum eval_flow run_if(struct machine *machine, struct scope *scope,
+static enum eval_flow run_if(struct jinja_machine *machine, struct scope *scope,
                              const struct node *node) {
     struct value test;
     if (!eval_expression(machine, scope, node->a, &test)) return EVAL_FAILED;
@@ -280,7 +283,7 @@ static enum eval_flow run_if(struct machine *machine, struct scope *scope,
     return eval_statements(machine, scope, node->body->else_body);
 }
 
-static enum eval_flow run_one(struct machine *machine, struct scope *scope,
+static enum eval_flow run_one(struct jinja_machine *machine, struct scope *scope,
                               const struct node *node) {
     bool done;
     machine->line = node->line;
@@ -325,7 +328,7 @@ static enum eval_flow run_one(struct machine *machine, struct scope *scope,
     return done ? EVAL_ON : EVAL_FAILED;
 }
 
-enum eval_flow eval_statements(struct machine *machine, struct scope *scope,
+enum eval_flow eval_statements(struct jinja_machine *machine, struct scope *scope,
                                const struct node *list) {
     enum eval_flow flow = EVAL_ON;
     if (!list) return EVAL_ON;

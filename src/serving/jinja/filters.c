@@ -13,11 +13,11 @@
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 #define INDENT_MAX 1000
 
-static bool too_large(struct machine *machine) {
+static bool too_large(struct jinja_machine *machine) {
     return machine_fail(machine, "integers beyond 64 bits are not supported");
 }
 
-static bool absolute(struct machine *machine, const struct call *call, struct value *out) {
+static bool absolute(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject;
     if (subject->kind == VALUE_REAL) {
         *out = value_real(fabs(subject->real));
@@ -31,7 +31,7 @@ static bool absolute(struct machine *machine, const struct call *call, struct va
 }
 
 /* The attribute alone: what a dict holds under the name does not count. */
-static bool attribute(struct machine *machine, const struct call *call, struct value *out) {
+static bool attribute(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject, *name = &call->arguments[0];
     if (subject->kind == VALUE_UNDEFINED) return value_complain(machine, subject);
     if (name->kind != VALUE_TEXT) return machine_fail(machine, "attribute name must be string");
@@ -41,7 +41,7 @@ static bool attribute(struct machine *machine, const struct call *call, struct v
     return value_get_attribute(machine, subject, name, out);
 }
 
-static bool otherwise(struct machine *machine, const struct call *call, struct value *out) {
+static bool otherwise(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool replaced = call->subject.kind == VALUE_UNDEFINED ||
                     (routine_flag(call, 1, false) && !value_truth(&call->subject));
     *out = call->subject;
@@ -51,7 +51,7 @@ static bool otherwise(struct machine *machine, const struct call *call, struct v
 }
 
 /* float(value): false in *number if Python would raise what the filters catch. */
-static bool read_real(struct machine *machine, const struct value *value, double *out,
+static bool read_real(struct jinja_machine *machine, const struct value *value, double *out,
                       bool *number) {
     *number = value_is_number(value);
     if (value->kind == VALUE_UNDEFINED) return value_complain(machine, value);
@@ -64,7 +64,7 @@ static bool read_real(struct machine *machine, const struct value *value, double
            machine_fail(machine, "a number longer than 1,000 characters is not supported");
 }
 
-static bool to_real(struct machine *machine, const struct call *call, struct value *out) {
+static bool to_real(struct jinja_machine *machine, const struct call *call, struct value *out) {
     double real = 0;
     bool number;
     if (!read_real(machine, &call->subject, &real, &number)) return false;
@@ -72,13 +72,13 @@ static bool to_real(struct machine *machine, const struct call *call, struct val
     return true;
 }
 
-static bool truncate_real(struct machine *machine, double real, struct value *out) {
+static bool truncate_real(struct jinja_machine *machine, double real, struct value *out) {
     if (!(fabs(real) < 9223372036854775808.0)) return too_large(machine);
     *out = value_integer((int64_t)real);
     return true;
 }
 
-static bool to_integer(struct machine *machine, const struct call *call, struct value *out) {
+static bool to_integer(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject, *base = &call->arguments[1];
     double real = 0;
     bool number;
@@ -104,7 +104,7 @@ static bool to_integer(struct machine *machine, const struct call *call, struct 
 }
 
 /* ceil and floor of round(): func(value * 10**precision) / 10**precision */
-static bool round_to(struct machine *machine, const struct value *value,
+static bool round_to(struct jinja_machine *machine, const struct value *value,
                      const struct value *precision, bool up, struct value *out) {
     struct value ten = value_integer(10), unit, scaled;
     if (!value_arithmetic(machine, "**", &ten, precision, &unit) ||
@@ -120,7 +120,7 @@ static bool round_to(struct machine *machine, const struct value *value,
     return value_arithmetic(machine, "/", &scaled, &unit, out);
 }
 
-static bool round_common(struct machine *machine, const struct value *value, bool to_whole,
+static bool round_common(struct jinja_machine *machine, const struct value *value, bool to_whole,
                          int64_t precision, struct value *out) {
     int64_t whole;
     *out = *value;
@@ -145,7 +145,8 @@ static bool round_common(struct machine *machine, const struct value *value, boo
     return true;
 }
 
-static bool round_number(struct machine *machine, const struct call *call, struct value *out) {
+static bool round_number(struct jinja_machine *machine, const struct call *call,
+                         struct value *out) {
     const struct value *method = &call->arguments[1];
     struct bytes name = {"common", 6};
     int64_t precision;
@@ -162,14 +163,14 @@ static bool round_number(struct machine *machine, const struct call *call, struc
            round_common(machine, &call->subject, to_whole, precision, out);
 }
 
-static bool pretty(struct machine *machine, const struct call *call, struct value *out) {
+static bool pretty(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct text_builder builder;
     text_builder_open(&builder, machine);
     return pretty_add(&builder, &call->subject) && text_builder_finish(&builder, false, out);
 }
 
 /* The indent of one level: a text, or so many spaces. */
-static bool read_indent(struct machine *machine, const struct call *call,
+static bool read_indent(struct jinja_machine *machine, const struct call *call,
                         const struct value_text **out) {
     static const struct value_text space = {.data = " ", .count = 1, .length = 1};
     struct text_builder builder;
@@ -185,7 +186,7 @@ static bool read_indent(struct machine *machine, const struct call *call,
     return true;
 }
 
-static bool tojson(struct machine *machine, const struct call *call, struct value *out) {
+static bool tojson(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct json_style style = {.ascii = routine_flag(call, 0, false),
                                .sorted = routine_flag(call, 3, false)};
     struct value_list *marks;

@@ -8,7 +8,7 @@
 #define RANGE_ITEMS_MAX 100000 /* the sandbox's */
 #define SHOWN_BYTES 400        /* of a template's own message */
 
-static bool make_range(struct machine *machine, const struct call *call, struct value *out) {
+static bool make_range(struct jinja_machine *machine, const struct call *call, struct value *out) {
     int64_t start, stop, step;
     if (!routine_integer(machine, call, 0, 0, &start) ||
         !routine_integer(machine, call, 1, 0, &stop) ||
@@ -34,7 +34,8 @@ static bool make_range(struct machine *machine, const struct call *call, struct 
 }
 
 /* A pair out of the items that dict() was given. */
-static bool add_pair(struct machine *machine, const struct value *item, struct value_dict *dict) {
+static bool add_pair(struct jinja_machine *machine, const struct value *item,
+                     struct value_dict *dict) {
     struct value_list *pair;
     if (!value_items(machine, item, true, &pair)) return false;
     if (pair->count != 2)
@@ -43,7 +44,8 @@ static bool add_pair(struct machine *machine, const struct value *item, struct v
     return dict_set(machine, dict, pair->items[0], pair->items[1]);
 }
 
-static bool add_pairs(struct machine *machine, const struct value *from, struct value_dict *dict) {
+static bool add_pairs(struct jinja_machine *machine, const struct value *from,
+                      struct value_dict *dict) {
     struct iteration iteration;
     struct value item;
     bool more = true;
@@ -65,7 +67,8 @@ static bool add_pairs(struct machine *machine, const struct value *from, struct 
 }
 
 /* dict, namespace */
-static bool make_mapping(struct machine *machine, const struct call *call, struct value *out) {
+static bool make_mapping(struct jinja_machine *machine, const struct call *call,
+                         struct value *out) {
     if (!make_dict(machine, out)) return false;
     if (routine_given(call, 0) && !add_pairs(machine, &call->arguments[0], out->dict)) return false;
     for (uint32_t i = 0; i < call->named_count; i++)
@@ -74,7 +77,7 @@ static bool make_mapping(struct machine *machine, const struct call *call, struc
     return true;
 }
 
-static bool make_cycler(struct machine *machine, const struct call *call, struct value *out) {
+static bool make_cycler(struct jinja_machine *machine, const struct call *call, struct value *out) {
     if (call->rest_count == 0) return machine_fail(machine, "at least one item has to be provided");
     struct value_cycler *cycler = machine_take(machine, sizeof *cycler);
     struct value *items = machine_take(machine, call->rest_count * sizeof *items);
@@ -85,7 +88,7 @@ static bool make_cycler(struct machine *machine, const struct call *call, struct
     return true;
 }
 
-static bool make_joiner(struct machine *machine, const struct call *call, struct value *out) {
+static bool make_joiner(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value_cycler *joiner = machine_take(machine, sizeof *joiner);
     struct value *separator = machine_take(machine, sizeof *separator);
     if (!joiner || !separator) return false;
@@ -96,7 +99,8 @@ static bool make_joiner(struct machine *machine, const struct call *call, struct
     return true;
 }
 
-static bool raise_exception(struct machine *machine, const struct call *call, struct value *out) {
+static bool raise_exception(struct jinja_machine *machine, const struct call *call,
+                            struct value *out) {
     if (!value_string(machine, &call->arguments[0], out)) return false;
     const struct value_text *text = out->text;
     size_t count = text->count < SHOWN_BYTES ? text->count : SHOWN_BYTES;
@@ -105,7 +109,8 @@ static bool raise_exception(struct machine *machine, const struct call *call, st
     return machine_fail(machine, "%.*s", (int)count, text->data);
 }
 
-static bool strftime_now(struct machine *machine, const struct call *call, struct value *out) {
+static bool strftime_now(struct jinja_machine *machine, const struct call *call,
+                         struct value *out) {
     const struct value_text *format;
     struct text_builder builder;
     struct calendar now;

@@ -9,14 +9,14 @@
 
 /* ---- the ends, the length, the sum ---- */
 
-static bool length(struct machine *machine, const struct call *call, struct value *out) {
+static bool length(struct jinja_machine *machine, const struct call *call, struct value *out) {
     int64_t count;
     if (!value_length(machine, &call->subject, &count)) return false;
     *out = value_integer(count);
     return true;
 }
 
-static bool first(struct machine *machine, const struct call *call, struct value *out) {
+static bool first(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct iteration iteration;
     bool more = true;
     if (!iteration_open(machine, &call->subject, &iteration) ||
@@ -40,7 +40,7 @@ static bool is_reversible(const struct value *value) {
     }
 }
 
-static bool last(struct machine *machine, const struct call *call, struct value *out) {
+static bool last(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject;
     if (!is_reversible(subject)) return routine_refuse(machine, subject, "is not reversible");
     if (subject->kind == VALUE_TEXT && subject->text->count > 0) {
@@ -55,12 +55,12 @@ static bool last(struct machine *machine, const struct call *call, struct value 
     return true;
 }
 
-static bool list(struct machine *machine, const struct call *call, struct value *out) {
+static bool list(struct jinja_machine *machine, const struct call *call, struct value *out) {
     *out = (struct value){.kind = VALUE_LIST};
     return value_items(machine, &call->subject, false, &out->list);
 }
 
-static bool sum(struct machine *machine, const struct call *call, struct value *out) {
+static bool sum(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct item_path path;
     struct iteration iteration;
     struct value item, total = routine_given(call, 1) ? call->arguments[1] : value_integer(0);
@@ -83,7 +83,7 @@ static bool sum(struct machine *machine, const struct call *call, struct value *
     return true;
 }
 
-static bool join(struct machine *machine, const struct call *call, struct value *out) {
+static bool join(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *mark = NULL;
     struct item_path path;
     struct iteration iteration;
@@ -108,7 +108,7 @@ static bool join(struct machine *machine, const struct call *call, struct value 
 
 /* ---- order ---- */
 
-static bool to_list(struct machine *machine, const struct item_keyed *items, uint32_t count,
+static bool to_list(struct jinja_machine *machine, const struct item_keyed *items, uint32_t count,
                     struct value *out) {
     if (!make_list(machine, VALUE_LIST, count, out)) return false;
     for (uint32_t i = 0; i < count; i++)
@@ -117,7 +117,7 @@ static bool to_list(struct machine *machine, const struct item_keyed *items, uin
     return true;
 }
 
-static bool sort(struct machine *machine, const struct call *call, struct value *out) {
+static bool sort(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct item_path *paths;
     struct item_keyed *items;
     uint32_t path_count, count;
@@ -135,7 +135,7 @@ static bool is_word(const struct value *value, const char *word) {
            bytes_equal((struct bytes){value->text->data, value->text->count}, bytes_of(word));
 }
 
-static bool dictsort(struct machine *machine, const struct call *call, struct value *out) {
+static bool dictsort(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *by = &call->arguments[1];
     struct value which = value_integer(0), pairs = call->subject;
     struct item_path path;
@@ -158,7 +158,7 @@ static bool dictsort(struct machine *machine, const struct call *call, struct va
 }
 
 /* min, max */
-static bool extreme(struct machine *machine, const struct call *call, struct value *out) {
+static bool extreme(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct item_path path;
     struct iteration iteration;
     struct value item, key, best_key;
@@ -181,7 +181,7 @@ static bool extreme(struct machine *machine, const struct call *call, struct val
     return begun || make_undefined(machine, "No aggregated item, sequence was empty.", out);
 }
 
-static bool next_from_end(struct machine *machine, struct value_generator *generator,
+static bool next_from_end(struct jinja_machine *machine, struct value_generator *generator,
                           struct value *out, bool *more) {
     struct value_list *list = generator->state;
     (void)machine;
@@ -192,7 +192,7 @@ static bool next_from_end(struct machine *machine, struct value_generator *gener
 
 /* A text backwards; the items of what Python can go through backwards, one by one; a list of the
  * others. */
-static bool reverse(struct machine *machine, const struct call *call, struct value *out) {
+static bool reverse(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject;
     if (subject->kind == VALUE_TEXT) {
         const struct value_text *text = subject->text;
@@ -221,7 +221,7 @@ static bool reverse(struct machine *machine, const struct call *call, struct val
 
 /* ---- groups ---- */
 
-static bool add_group(struct machine *machine, const struct item_keyed *items, uint32_t count,
+static bool add_group(struct jinja_machine *machine, const struct item_keyed *items, uint32_t count,
                       const struct item_path *path, struct value *out) {
     struct value members;
     if (!to_list(machine, items, count, &members) || !make_list(machine, VALUE_TUPLE, 2, out))
@@ -232,7 +232,7 @@ static bool add_group(struct machine *machine, const struct item_keyed *items, u
     return item_path_follow(machine, path, &items[0].item, &out->list->items[0]);
 }
 
-static bool groupby(struct machine *machine, const struct call *call, struct value *out) {
+static bool groupby(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct item_path path;
     struct item_keyed *items;
     uint32_t count, capacity = 8;
@@ -275,10 +275,10 @@ struct kept {
     struct value_dict *seen;
 };
 
-typedef bool (*next_item)(struct machine *machine, struct value_generator *generator,
+typedef bool (*next_item)(struct jinja_machine *machine, struct value_generator *generator,
                           struct value *out, bool *more);
 
-static bool make_lazy(struct machine *machine, const struct call *call, next_item next,
+static bool make_lazy(struct jinja_machine *machine, const struct call *call, next_item next,
                       struct value *out) {
     struct kept *kept = machine_take(machine, sizeof *kept);
     struct value *rest = machine_take(machine, call->rest_count * sizeof *rest + 1);
@@ -302,7 +302,7 @@ static bool end(struct kept *kept, bool *more) {
 }
 
 /* Opens the subject once; *empty: there is nothing to walk over, as `if value:` finds. */
-static bool begin(struct machine *machine, struct value_generator *generator, bool *empty) {
+static bool begin(struct jinja_machine *machine, struct value_generator *generator, bool *empty) {
     struct kept *kept = generator->state;
     *empty = kept->ended;
     if (kept->begun || kept->ended) return true;
@@ -311,7 +311,7 @@ static bool begin(struct machine *machine, struct value_generator *generator, bo
     return *empty || iteration_open(machine, &kept->call.subject, &generator->source);
 }
 
-static bool new_list(struct machine *machine, struct kept *kept) {
+static bool new_list(struct jinja_machine *machine, struct kept *kept) {
     struct value list;
     kept->capacity = 8;
     if (!make_list(machine, VALUE_LIST, kept->capacity, &list)) return false;
@@ -320,7 +320,8 @@ static bool new_list(struct machine *machine, struct kept *kept) {
 }
 
 /* Fills the last batch, and it is the end. */
-static bool end_batches(struct machine *machine, struct kept *kept, struct value *out, bool *more) {
+static bool end_batches(struct jinja_machine *machine, struct kept *kept, struct value *out,
+                        bool *more) {
     struct value wanted = kept->call.arguments[0], count = value_integer(kept->items->count);
     bool less = false;
     (void)end(kept, more);
@@ -338,7 +339,7 @@ static bool end_batches(struct machine *machine, struct kept *kept, struct value
     return *more = true;
 }
 
-static bool next_batch(struct machine *machine, struct value_generator *generator,
+static bool next_batch(struct jinja_machine *machine, struct value_generator *generator,
                        struct value *out, bool *more) {
     struct kept *kept = generator->state;
     struct value item;
@@ -361,11 +362,11 @@ static bool next_batch(struct machine *machine, struct value_generator *generato
     return true;
 }
 
-static bool batch(struct machine *machine, const struct call *call, struct value *out) {
+static bool batch(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return make_lazy(machine, call, next_batch, out);
 }
 
-static bool next_slice(struct machine *machine, struct value_generator *generator,
+static bool next_slice(struct jinja_machine *machine, struct value_generator *generator,
                        struct value *out, bool *more) {
     struct kept *kept = generator->state;
     int64_t slices;
@@ -390,12 +391,12 @@ static bool next_slice(struct machine *machine, struct value_generator *generato
     return *more = true;
 }
 
-static bool slice(struct machine *machine, const struct call *call, struct value *out) {
+static bool slice(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return make_lazy(machine, call, next_slice, out);
 }
 
-static bool next_pair(struct machine *machine, struct value_generator *generator, struct value *out,
-                      bool *more) {
+static bool next_pair(struct jinja_machine *machine, struct value_generator *generator,
+                      struct value *out, bool *more) {
     struct kept *kept = generator->state;
     struct value subject = kept->call.subject;
     if (subject.kind == VALUE_UNDEFINED) return end(kept, more);
@@ -408,11 +409,11 @@ static bool next_pair(struct machine *machine, struct value_generator *generator
     return iteration_next(machine, &generator->source, out, more);
 }
 
-static bool items(struct machine *machine, const struct call *call, struct value *out) {
+static bool items(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return make_lazy(machine, call, next_pair, out);
 }
 
-static bool next_unique(struct machine *machine, struct value_generator *generator,
+static bool next_unique(struct jinja_machine *machine, struct value_generator *generator,
                         struct value *out, bool *more) {
     struct kept *kept = generator->state;
     struct value key, dict, *found = NULL;
@@ -436,12 +437,13 @@ static bool next_unique(struct machine *machine, struct value_generator *generat
     return dict_set(machine, kept->seen, key, value_none());
 }
 
-static bool unique(struct machine *machine, const struct call *call, struct value *out) {
+static bool unique(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return make_lazy(machine, call, next_unique, out);
 }
 
 /* The row that an argument names: a filter's for map, a test's for select. */
-static bool find_named(struct machine *machine, struct kept *kept, uint32_t which, bool test) {
+static bool find_named(struct jinja_machine *machine, struct kept *kept, uint32_t which,
+                       bool test) {
     const struct value *name = &kept->call.rest[which];
     struct bytes text = {NULL, 0};
     if (name->kind == VALUE_TEXT) text = (struct bytes){name->text->data, name->text->count};
@@ -454,7 +456,7 @@ static bool find_named(struct machine *machine, struct kept *kept, uint32_t whic
     return true;
 }
 
-static bool prepare_map(struct machine *machine, struct kept *kept) {
+static bool prepare_map(struct jinja_machine *machine, struct kept *kept) {
     const struct call *call = &kept->call;
     const struct value *attribute = NULL, *otherwise = NULL;
     const struct named_value *other = NULL;
@@ -477,13 +479,13 @@ static bool prepare_map(struct machine *machine, struct kept *kept) {
     return true;
 }
 
-static bool run_routine(struct machine *machine, const struct kept *kept, const struct value *item,
-                        struct value *out) {
+static bool run_routine(struct jinja_machine *machine, const struct kept *kept,
+                        const struct value *item, struct value *out) {
     return routine_call(machine, kept->routine, item, kept->rest, kept->rest_count,
                         kept->call.named, kept->call.named_count, out);
 }
 
-static bool next_mapped(struct machine *machine, struct value_generator *generator,
+static bool next_mapped(struct jinja_machine *machine, struct value_generator *generator,
                         struct value *out, bool *more) {
     struct kept *kept = generator->state;
     struct value item;
@@ -498,11 +500,11 @@ static bool next_mapped(struct machine *machine, struct value_generator *generat
                          : item_path_follow(machine, &kept->path, &item, out);
 }
 
-static bool map(struct machine *machine, const struct call *call, struct value *out) {
+static bool map(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return make_lazy(machine, call, next_mapped, out);
 }
 
-static bool prepare_select(struct machine *machine, struct kept *kept, bool by_attribute) {
+static bool prepare_select(struct jinja_machine *machine, struct kept *kept, bool by_attribute) {
     if (by_attribute) {
         if (kept->call.rest_count == 0)
             return machine_fail(machine, "Missing parameter for attribute name");
@@ -512,7 +514,7 @@ static bool prepare_select(struct machine *machine, struct kept *kept, bool by_a
 }
 
 /* select, reject, selectattr, rejectattr */
-static bool next_selected(struct machine *machine, struct value_generator *generator,
+static bool next_selected(struct jinja_machine *machine, struct value_generator *generator,
                           struct value *out, bool *more) {
     struct kept *kept = generator->state;
     const char *name = kept->call.routine->name;
@@ -532,7 +534,7 @@ static bool next_selected(struct machine *machine, struct value_generator *gener
     }
 }
 
-static bool select(struct machine *machine, const struct call *call, struct value *out) {
+static bool select(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return make_lazy(machine, call, next_selected, out);
 }
 

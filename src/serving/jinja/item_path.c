@@ -8,7 +8,7 @@ static const struct value_text dot = {.data = ".", .count = 1, .length = 1};
 static const struct value_text comma = {.data = ",", .count = 1, .length = 1};
 
 /* "0" and its like are numbers. */
-static bool part_of(struct machine *machine, struct value *part) {
+static bool part_of(struct jinja_machine *machine, struct value *part) {
     int64_t number = 0;
     const struct value_text *text = part->text;
     if (text->count == 0) return true;
@@ -23,7 +23,8 @@ static bool part_of(struct machine *machine, struct value *part) {
     return true;
 }
 
-bool item_path_open(struct machine *machine, const struct value *attribute, struct item_path *out) {
+bool item_path_open(struct jinja_machine *machine, const struct value *attribute,
+                    struct item_path *out) {
     struct value parts;
     *out = (struct item_path){0};
     if (attribute->kind == VALUE_NONE || attribute->kind == VALUE_MISSING) return true;
@@ -42,7 +43,7 @@ bool item_path_open(struct machine *machine, const struct value *attribute, stru
     return true;
 }
 
-bool item_path_open_several(struct machine *machine, const struct value *attribute,
+bool item_path_open_several(struct jinja_machine *machine, const struct value *attribute,
                             struct item_path **out, uint32_t *count_out) {
     struct value names;
     uint32_t count = 1;
@@ -61,7 +62,7 @@ bool item_path_open_several(struct machine *machine, const struct value *attribu
     return true;
 }
 
-bool item_path_follow(struct machine *machine, const struct item_path *path,
+bool item_path_follow(struct jinja_machine *machine, const struct item_path *path,
                       const struct value *item, struct value *out) {
     struct value here = *item, next;
     for (uint32_t i = 0; i < path->part_count; i++) {
@@ -74,7 +75,7 @@ bool item_path_follow(struct machine *machine, const struct item_path *path,
     return letters_change(machine, here.text, LETTERS_LOWER, out);
 }
 
-bool item_path_keyed(struct machine *machine, const struct value *value,
+bool item_path_keyed(struct jinja_machine *machine, const struct value *value,
                      const struct item_path *paths, uint32_t path_count, struct item_keyed **out,
                      uint32_t *count_out) {
     struct value_list *list;
@@ -94,8 +95,8 @@ bool item_path_keyed(struct machine *machine, const struct value *value,
     return true;
 }
 
-static bool is_less(struct machine *machine, const struct item_keyed *a, const struct item_keyed *b,
-                    struct item_order order, bool *out) {
+static bool is_less(struct jinja_machine *machine, const struct item_keyed *a,
+                    const struct item_keyed *b, struct item_order order, bool *out) {
     *out = false;
     if (!machine_spend(machine, 1)) return false;
     for (uint32_t i = 0; i < order.key_count; i++) {
@@ -106,7 +107,7 @@ static bool is_less(struct machine *machine, const struct item_keyed *a, const s
     return true;
 }
 
-static bool merge(struct machine *machine, struct item_keyed *from, struct item_keyed *to,
+static bool merge(struct jinja_machine *machine, struct item_keyed *from, struct item_keyed *to,
                   uint32_t start, uint32_t middle, uint32_t end, struct item_order order) {
     uint32_t left = start, right = middle;
     for (uint32_t at = start; at < end; at++) {
@@ -120,7 +121,7 @@ static bool merge(struct machine *machine, struct item_keyed *from, struct item_
     return true;
 }
 
-bool item_path_sort(struct machine *machine, struct item_keyed *items, uint32_t count,
+bool item_path_sort(struct jinja_machine *machine, struct item_keyed *items, uint32_t count,
                     struct item_order order) {
     struct item_keyed *other = machine_take(machine, count * sizeof *other + 1);
     struct item_keyed *from = items, *to = other;

@@ -5,7 +5,7 @@
 #ifndef SERVING_JINJA_ITEM_PATH_H
 #define SERVING_JINJA_ITEM_PATH_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 struct item_path {
     struct value *parts;
@@ -15,14 +15,14 @@ struct item_path {
 };
 
 /* None and a missing value lead to the item itself. */
-bool item_path_open(struct machine *machine, const struct value *attribute,
+bool item_path_open(struct jinja_machine *machine, const struct value *attribute,
                     struct item_path *out) MUST_USE;
 
 /* The paths of "a,b": as many as *count_out. */
-bool item_path_open_several(struct machine *machine, const struct value *attribute,
+bool item_path_open_several(struct jinja_machine *machine, const struct value *attribute,
                             struct item_path **out, uint32_t *count_out) MUST_USE;
 
-bool item_path_follow(struct machine *machine, const struct item_path *path,
+bool item_path_follow(struct jinja_machine *machine, const struct item_path *path,
                       const struct value *item, struct value *out) MUST_USE;
 
 /* An item and the keys that it is sorted by. */
@@ -32,7 +32,7 @@ struct item_keyed {
 };
 
 /* The items of any iterable with their keys. */
-bool item_path_keyed(struct machine *machine, const struct value *value,
+bool item_path_keyed(struct jinja_machine *machine, const struct value *value,
                      const struct item_path *paths, uint32_t path_count, struct item_keyed **out,
                      uint32_t *count_out) MUST_USE;
 
@@ -42,7 +42,7 @@ struct item_order {
     uint32_t key_count;
     bool listed, reverse;
 };
-bool item_path_sort(struct machine *machine, struct item_keyed *items, uint32_t count,
+bool item_path_sort(struct jinja_machine *machine, struct item_keyed *items, uint32_t count,
                     struct item_order order) MUST_USE;
 
 #endif

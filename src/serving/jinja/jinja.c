@@ -14,9 +14,9 @@ const struct jinja_limits jinja_limits_usual = {
     .output_bytes = (size_t)64 << 20,
 };
 
-/* --- compiling --------------------------------------------------------------------------------------- */
+/* ---- compiling ---- */
 
-static enum status compile(struct machine *machine, struct bytes source,
+static enum status compile(struct jinja_machine *machine, struct bytes source,
                            struct jinja_program *program) {
     struct lexeme *lexemes;
     size_t count;
@@ -32,7 +32,7 @@ static enum status compile(struct machine *machine, struct bytes source,
 
 enum status jinja_compile(struct arena *arena, struct bytes source, const char *name,
                           const struct jinja_program **out, struct error *error) {
-    struct machine machine = {
+    struct jinja_machine machine = {
         .arena = arena,
         .memory_left = COMPILE_BYTES_MAX,
         .steps_left = UINT64_MAX,
@@ -83,10 +83,10 @@ bool jinja_mentions(const struct jinja_program *program, struct bytes text) {
     return false;
 }
 
-/* --- rendering --------------------------------------------------------------------------------------- */
+/* ---- rendering ---- */
 
 /* What the render was given, by number of the name; functions first, which variables may hide. */
-static struct value *make_context(struct machine *machine) {
+static struct value *make_context(struct jinja_machine *machine) {
     static const char *const functions[] = {"range",           "dict",        "cycler",
                                             "joiner",          "lipsum",      "namespace",
                                             "raise_exception", "strftime_now"};
@@ -107,7 +107,7 @@ static struct value *make_context(struct machine *machine) {
     return context;
 }
 
-static bool run(struct machine *machine) {
+static bool run(struct jinja_machine *machine) {
     const struct jinja_program *program = machine->program;
     struct value *context = make_context(machine);
     struct scope *scope = context ? eval_scope(machine, program->function, NULL, context) : NULL;
@@ -119,7 +119,7 @@ static bool run(struct machine *machine) {
 }
 
 /* The runs of bytes that are data. */
-static bool find_data(struct machine *machine, const struct text_builder *text,
+static bool find_data(struct jinja_machine *machine, const struct text_builder *text,
                       struct jinja_rendering *out) {
     size_t count = 0, at = 0;
     bool all = !text->marks && text->count && text->origin == VALUE_DATA;
@@ -143,7 +143,7 @@ enum status jinja_render(const struct jinja_program *program,
                          const struct jinja_limits *limits, int64_t unix_time, struct arena *arena,
                          struct jinja_rendering *out, struct error *error) {
     struct text_builder output;
-    struct machine machine = {
+    struct jinja_machine machine = {
         .arena = arena,
         .memory_left = limits->memory_bytes,
         .steps_left = limits->steps,

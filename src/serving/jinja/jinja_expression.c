@@ -23,7 +23,7 @@ static bool constant(struct jinja_parser *parser, uint32_t line, struct value va
     return true;
 }
 
-/* --- primaries ------------------------------------------------------------------------------------ */
+/* ---- primaries ---- */
 
 static bool name_constant(struct bytes name, struct value *out) {
     static const struct {
@@ -155,7 +155,7 @@ static bool parse_primary(struct jinja_parser *parser, unsigned rules, struct no
     }
 }
 
-/* --- behind primaries ----------------------------------------------------------------------------- */
+/* ---- behind primaries ---- */
 
 /* One bound of a slice, if there is one before a colon or the end. */
 static bool parse_bound(struct jinja_parser *parser, struct node **out) {
@@ -209,6 +209,8 @@ static bool parse_attribute(struct jinja_parser *parser, struct node *object, st
     node->text_method = method_find(VALUE_TEXT, token->text);
     node->list_method = method_find(VALUE_LIST, token->text);
     node->dict_method = method_find(VALUE_DICT, token->text);
+    node->flag = node->dict_method || node->value.text->data[0] == '_' ||
+                 value_is_changed_by(VALUE_DICT, node->value.text);
     *out = node;
     return true;
 }
@@ -416,7 +418,7 @@ static bool parse_filtered(struct jinja_parser *parser, struct node **node) {
     }
 }
 
-/* --- operators, from the tightest to the loosest ---------------------------------------------------- */
+/* ---- operators, from the tightest to the loosest ---- */
 
 static bool parse_signed(struct jinja_parser *parser, bool filters, struct node **out) {
     const struct lexeme *token = parser->at;
@@ -615,14 +617,11 @@ bool jinja_expression_parse(struct jinja_parser *parser, bool conditions, struct
     return done;
 }
 
-/* --- tuples and targets --------------------------------------------------------------------------- */
+/* ---- tuples and targets ---- */
 
-static bool tuple_ends(const struct jinja_parser *parser, unsigned rules) {
+static bool tuple_ends(const struct jinja_parser *parser) {
     enum lexeme_kind kind = parser->at->kind;
-    if (kind == LEXEME_PRINT_END || kind == LEXEME_BLOCK_END || kind == LEXEME_PARENTHESIS_RIGHT)
-        return true;
-    return (rules & TUPLE_ENDS_IN && jinja_parser_is_name(parser, "in")) ||
-           (rules & TUPLE_ENDS_RECURSIVE && jinja_parser_is_name(parser, "recursive"));
+    return kind == LEXEME_PRINT_END || kind == LEXEME_BLOCK_END || kind == LEXEME_PARENTHESIS_RIGHT;
 }
 
 bool jinja_expression_tuple(struct jinja_parser *parser, unsigned rules, struct node **out) {
@@ -632,7 +631,7 @@ bool jinja_expression_tuple(struct jinja_parser *parser, unsigned rules, struct 
     bool is_tuple = false;
     for (;;) {
         if (items.count && !jinja_parser_expect(parser, LEXEME_COMMA, ",")) return false;
-        if (tuple_ends(parser, rules)) break;
+        if (tuple_ends(parser)) break;
         if (!(rules & TUPLE_SIMPLE
                   ? parse_primary(parser, rules & TUPLE_NAMESPACE, &item)
                   : jinja_expression_parse(parser, !(rules & TUPLE_NO_CONDITION), &item)))

@@ -5,7 +5,7 @@
 #include "serving/jinja/unicode.h"
 
 struct lexer {
-    struct machine *machine;
+    struct jinja_machine *machine;
     const char *data; /* newlines are \n; a zero byte behind */
     size_t count, at;
     struct lexeme *lexemes;
@@ -147,7 +147,7 @@ static bool lex_comment(struct lexer *lexer) {
     return machine_fail(lexer->machine, "Missing end of comment tag");
 }
 
-/* --- literals ------------------------------------------------------------------------------------ */
+/* ---- literals ---- */
 
 static int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -332,7 +332,7 @@ static bool lex_string(struct lexer *lexer) {
     return true;
 }
 
-/* --- inside of tags ------------------------------------------------------------------------------ */
+/* ---- inside of tags ---- */
 
 static bool lex_name(struct lexer *lexer) {
     size_t start = lexer->at, end = start;
@@ -390,12 +390,12 @@ static const struct {
     {";", LEXEME_SEMICOLON},
 };
 
-struct braces {
+struct open_braces {
     char open[BRACES_MAX]; /* which closing ones are awaited */
     unsigned count;
 };
 
-static bool balance(struct lexer *lexer, struct braces *braces, char c) {
+static bool balance(struct lexer *lexer, struct open_braces *braces, char c) {
     char closing = c == '{' ? '}' : c == '(' ? ')' : c == '[' ? ']' : 0;
     if (closing) {
         if (braces->count == BRACES_MAX) return machine_exceed(lexer->machine, "levels of nesting");
@@ -409,7 +409,7 @@ static bool balance(struct lexer *lexer, struct braces *braces, char c) {
     return machine_fail(lexer->machine, "unexpected '%c', expected '%c'", c, expected);
 }
 
-static bool lex_operator(struct lexer *lexer, struct braces *braces, bool *found) {
+static bool lex_operator(struct lexer *lexer, struct open_braces *braces, bool *found) {
     *found = true;
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         if (!starts(lexer, lexer->at, operators[i].text)) continue;
@@ -422,7 +422,7 @@ static bool lex_operator(struct lexer *lexer, struct braces *braces, bool *found
     return true;
 }
 
-static bool lex_one(struct lexer *lexer, struct braces *braces) {
+static bool lex_one(struct lexer *lexer, struct open_braces *braces) {
     char c = lexer->data[lexer->at];
     bool found;
     if (digit_of(c, 10)) {
@@ -435,7 +435,7 @@ static bool lex_one(struct lexer *lexer, struct braces *braces) {
 }
 
 static bool lex_tag(struct lexer *lexer, bool print) {
-    struct braces braces = {.count = 0};
+    struct open_braces braces = {.count = 0};
     while (lexer->at < lexer->count) {
         size_t end = braces.count ? 0 : tag_end(lexer, lexer->at, print ? "}}" : "%}", !print);
         if (end) {
@@ -452,7 +452,7 @@ static bool lex_tag(struct lexer *lexer, bool print) {
     return true;
 }
 
-/* --- outside of tags ----------------------------------------------------------------------------- */
+/* ---- outside of tags ---- */
 
 /* Where the next tag begins; the end if there is none. */
 static size_t next_tag(const struct lexer *lexer) {
@@ -486,7 +486,7 @@ static bool lex_data(struct lexer *lexer) {
 }
 
 /* Newlines become \n, and one at the very end goes. */
-static bool normalize(struct machine *machine, struct bytes source, struct lexer *lexer) {
+static bool normalize(struct jinja_machine *machine, struct bytes source, struct lexer *lexer) {
     char *data = machine_take(machine, source.count + 4);
     size_t count = 0;
     if (!data) return false;
@@ -505,7 +505,7 @@ static bool normalize(struct machine *machine, struct bytes source, struct lexer
     return true;
 }
 
-bool jinja_lexer_run(struct machine *machine, struct bytes source, struct lexeme **out,
+bool jinja_lexer_run(struct jinja_machine *machine, struct bytes source, struct lexeme **out,
                      size_t *count_out) {
     struct lexer lexer = {.machine = machine, .line_starts = true};
     machine->line = 1;

@@ -5,7 +5,7 @@
 #ifndef SERVING_JINJA_JINJA_LEXER_H
 #define SERVING_JINJA_JINJA_LEXER_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 enum lexeme_kind {
     LEXEME_END,
@@ -57,7 +57,7 @@ struct lexeme {
 };
 
 /* The last one is LEXEME_END. Fails through the machine, whose `line` it sets. */
-bool jinja_lexer_run(struct machine *machine, struct bytes source, struct lexeme **out,
+bool jinja_lexer_run(struct jinja_machine *machine, struct bytes source, struct lexeme **out,
                      size_t *count_out) MUST_USE;
 
 #endif

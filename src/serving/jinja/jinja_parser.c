@@ -5,7 +5,7 @@
 
 static bool parse_until(struct jinja_parser *parser, const char *const *ends, struct node **out);
 
-/* --- tools ---------------------------------------------------------------------------------------- */
+/* ---- tools ---- */
 
 struct node *jinja_parser_node(struct jinja_parser *parser, enum node_kind kind, uint32_t line) {
     struct node *node = machine_take(parser->machine, sizeof *node);
@@ -159,7 +159,7 @@ static struct node *statement(struct jinja_parser *parser, enum node_kind kind) 
     return node;
 }
 
-/* --- bodies --------------------------------------------------------------------------------------- */
+/* ---- bodies ---- */
 
 static bool is_any(const struct jinja_parser *parser, const char *const *names) {
     for (; names && *names; names++)
@@ -194,7 +194,7 @@ static bool parse_whole_body(struct jinja_parser *parser, const char *end, struc
     return true;
 }
 
-/* --- statements ----------------------------------------------------------------------------------- */
+/* ---- statements ---- */
 
 static bool parse_set(struct jinja_parser *parser, struct node **out) {
     struct node *node = statement(parser, NODE_SET);
@@ -236,10 +236,9 @@ static bool parse_for(struct jinja_parser *parser, struct node **out) {
     struct node *node = statement(parser, NODE_FOR);
     if (!node) return false;
     parser->at++;
-    if (!jinja_expression_target(parser, TUPLE_ENDS_IN, &node->a)) return false;
+    if (!jinja_expression_target(parser, 0, &node->a)) return false;
     if (!jinja_parser_skip_name(parser, "in")) return jinja_parser_unexpected(parser, "'in'");
-    if (!jinja_expression_tuple(parser, TUPLE_NO_CONDITION | TUPLE_ENDS_RECURSIVE, &node->b))
-        return false;
+    if (!jinja_expression_tuple(parser, TUPLE_NO_CONDITION, &node->b)) return false;
     if (jinja_parser_skip_name(parser, "if") &&
         (!jinja_expression_parse(parser, true, &node->c) ||
          !copy_target(parser, node->a, &node->body->targets)))
@@ -545,7 +544,7 @@ static bool parse_until(struct jinja_parser *parser, const char *const *ends, st
     return done;
 }
 
-bool jinja_parser_run(struct machine *machine, const struct lexeme *lexemes,
+bool jinja_parser_run(struct jinja_machine *machine, const struct lexeme *lexemes,
                       struct jinja_program *program) {
     struct jinja_parser parser = {.machine = machine, .program = program, .at = lexemes};
     bool done = words_grow(&parser) && parse_until(&parser, NULL, &program->statements);

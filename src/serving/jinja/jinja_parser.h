@@ -9,7 +9,7 @@
 #include "serving/jinja/jinja_tree.h"
 
 struct jinja_parser {
-    struct machine *machine;
+    struct jinja_machine *machine;
     struct jinja_program *program;
     const struct lexeme *at;
     uint32_t depth;
@@ -17,7 +17,7 @@ struct jinja_parser {
 };
 
 /* Fills the program's statements, words, texts and blocks. */
-bool jinja_parser_run(struct machine *machine, const struct lexeme *lexemes,
+bool jinja_parser_run(struct jinja_machine *machine, const struct lexeme *lexemes,
                       struct jinja_program *program) MUST_USE;
 
 /* A list of nodes that grows at its end. */
@@ -45,15 +45,13 @@ bool jinja_parser_expect(struct jinja_parser *parser, enum lexeme_kind kind,
     (jinja_parser_note_unexpected((parser), (expected)), false)
 void jinja_parser_note_unexpected(struct jinja_parser *parser, const char *expected);
 
-/* --- expressions (jinja_expression.c) ------------------------------------------------------------- */
+/* ---- expressions (jinja_expression.c) ---- */
 
 enum tuple_rules {
     TUPLE_SIMPLE = 1,       /* names and literals alone */
     TUPLE_NO_CONDITION = 2, /* no `a if b` */
     TUPLE_PARENTHESES = 4,  /* () may be empty */
-    TUPLE_NAMESPACE = 8,    /* ns.name is a target */
-    TUPLE_ENDS_IN = 16,     /* `in` ends it */
-    TUPLE_ENDS_RECURSIVE = 32
+    TUPLE_NAMESPACE = 8     /* ns.name is a target */
 };
 
 bool jinja_expression_tuple(struct jinja_parser *parser, unsigned rules,

@@ -4,7 +4,7 @@
 #define SYMBOLS_MAX 4096
 
 struct resolver {
-    struct machine *machine;
+    struct jinja_machine *machine;
     struct jinja_program *program;
     uint32_t caller, named, rest, loop, self, super; /* words; NUMBER_NONE: not in the template */
     uint32_t loops;                                  /* how many loops are around */
@@ -23,7 +23,7 @@ struct place_of_code {
 
 static bool place(struct resolver *resolver, struct place_of_code at, struct node *node);
 
-/* --- symbols of a frame ----------------------------------------------------------------------------- */
+/* ---- symbols of a frame ---- */
 
 static struct frame *frame_new(struct resolver *resolver, struct frame *parent,
                                struct frame_function *owner) {
@@ -130,7 +130,7 @@ static bool symbol_declare(struct resolver *resolver, struct frame *frame, uint3
     return true;
 }
 
-/* --- the names that a frame sees in its statements -------------------------------------------------- */
+/* ---- the names that a frame sees in its statements ---- */
 
 static bool see(struct resolver *resolver, struct frame *frame, const struct node *node);
 
@@ -210,7 +210,7 @@ static bool see(struct resolver *resolver, struct frame *frame, const struct nod
     }
 }
 
-/* --- names that only a look at the whole body finds --------------------------------------------------- */
+/* ---- names that only a look at the whole body finds ---- */
 
 #define WANTED_MAX 3
 
@@ -317,7 +317,7 @@ static bool mentions(const struct node *body, uint32_t name) {
     return search.found[0];
 }
 
-/* --- places ------------------------------------------------------------------------------------------ */
+/* ---- places ---- */
 
 static bool place_all(struct resolver *resolver, struct place_of_code at, struct node *list) {
     for (; list; list = list->next)
@@ -558,7 +558,7 @@ static uint32_t word_number(const struct jinja_program *program, const char *tex
     return NUMBER_NONE;
 }
 
-bool jinja_scopes_resolve(struct machine *machine, struct jinja_program *program) {
+bool jinja_scopes_resolve(struct jinja_machine *machine, struct jinja_program *program) {
     struct resolver resolver = {
         .machine = machine,
         .program = program,

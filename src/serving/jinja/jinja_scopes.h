@@ -8,6 +8,6 @@
 
 #include "serving/jinja/jinja_tree.h"
 
-bool jinja_scopes_resolve(struct machine *machine, struct jinja_program *program) MUST_USE;
+bool jinja_scopes_resolve(struct jinja_machine *machine, struct jinja_program *program) MUST_USE;
 
 #endif

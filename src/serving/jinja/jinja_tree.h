@@ -10,7 +10,7 @@
 #ifndef SERVING_JINJA_JINJA_TREE_H
 #define SERVING_JINJA_JINJA_TREE_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 #define NODE_DEPTH_MAX 200 /* of nodes in nodes */
 
@@ -18,7 +18,7 @@ enum node_kind {
     /* expressions */
     NODE_CONSTANT,    /* value */
     NODE_NAME,        /* value: its text; place */
-    NODE_ATTRIBUTE,   /* a . value */
+    NODE_ATTRIBUTE,   /* a . value; flag: dicts have a method of that name */
     NODE_ITEM,        /* a [b] */
     NODE_SLICE,       /* a [b : c : list] */
     NODE_NOT,         /* a */
@@ -185,22 +185,24 @@ struct value_macro {
     struct scope *scope;     /* around its definition; of a block: the one that names it */
 };
 
+/* Whether it is a method of a list or a dict that changes it, which the sandbox forbids. */
+bool value_is_changed_by(enum value_kind kind, const struct value_text *name);
 /* Attributes of what only the evaluator knows. *found false: there is none. */
-bool value_loop_attribute(struct machine *machine, const struct value *loop,
+bool value_loop_attribute(struct jinja_machine *machine, const struct value *loop,
                           const struct value_text *name, struct value *out, bool *found) MUST_USE;
-bool value_macro_attribute(struct machine *machine, const struct value_macro *macro,
+bool value_macro_attribute(struct jinja_machine *machine, const struct value_macro *macro,
                            const struct value_text *name, struct value *out, bool *found) MUST_USE;
-bool value_block_reference(struct machine *machine, const struct value *blocks,
+bool value_block_reference(struct jinja_machine *machine, const struct value *blocks,
                            const struct value_text *name, struct value *out, bool *found) MUST_USE;
 bool value_macro_print(struct text_builder *builder, const struct value_macro *macro) MUST_USE;
 
 /* a + b and the like. */
-bool value_operate(struct machine *machine, enum node_operation operation, const struct value *a,
-                   const struct value *b, struct value *out) MUST_USE;
+bool value_operate(struct jinja_machine *machine, enum node_operation operation,
+                   const struct value *a, const struct value *b, struct value *out) MUST_USE;
 
-/* --- the evaluator (eval*.c) ---------- */
+/* ---- the evaluator (eval*.c) ---- */
 
-bool eval_expression(struct machine *machine, struct scope *scope, const struct node *node,
+bool eval_expression(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                      struct value *out) MUST_USE;
 /* Arguments of a call, a filter, a test, in the machine's memory. */
 struct eval_arguments {
@@ -209,35 +211,37 @@ struct eval_arguments {
     struct named_value *named;
     uint32_t count, named_count;
 };
-bool eval_arguments(struct machine *machine, struct scope *scope, const struct node *node,
+bool eval_arguments(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                     struct eval_arguments *out) MUST_USE;
 /* A NODE_CALL, with `caller` as one more named argument (NULL: none). */
-bool eval_call(struct machine *machine, struct scope *scope, const struct node *node,
+bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                const struct value *caller, struct value *out) MUST_USE;
 /* A NODE_FILTER whose subject is known. */
-bool eval_filter(struct machine *machine, struct scope *scope, const struct node *node,
+bool eval_filter(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                  const struct value *subject, struct value *out) MUST_USE;
 /* Sets the target's names. */
-bool eval_assign(struct machine *machine, struct scope *scope, const struct node *target,
+bool eval_assign(struct jinja_machine *machine, struct scope *scope, const struct node *target,
                  const struct value *value) MUST_USE;
 
 enum eval_flow { EVAL_FAILED, EVAL_ON, EVAL_BREAK, EVAL_CONTINUE };
 
-enum eval_flow eval_statements(struct machine *machine, struct scope *scope,
+enum eval_flow eval_statements(struct jinja_machine *machine, struct scope *scope,
                                const struct node *list);
-enum eval_flow eval_loop(struct machine *machine, struct scope *scope, const struct node *node);
+enum eval_flow eval_loop(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *node);
 /* What the statements write, as a text. */
-bool eval_capture(struct machine *machine, struct scope *scope, const struct node *list,
+bool eval_capture(struct jinja_machine *machine, struct scope *scope, const struct node *list,
                   enum eval_flow *flow, struct value *out) MUST_USE;
-struct scope *eval_scope(struct machine *machine, const struct frame_function *function,
+struct scope *eval_scope(struct jinja_machine *machine, const struct frame_function *function,
                          struct scope *parent, struct value *context);
 /* Sets the frame's names to what they are at its beginning, or to nothing at its end. */
 void eval_enter(struct scope *scope, const struct frame *frame);
 void eval_leave(struct scope *scope, const struct frame *frame);
 /* A recursive loop's own function over `subject`. */
-bool eval_loop_again(struct machine *machine, const struct value_loop *loop,
+bool eval_loop_again(struct jinja_machine *machine, const struct value_loop *loop,
                      const struct value *subject, struct value *out) MUST_USE;
-bool eval_block(struct machine *machine, struct scope *scope, const struct node *node) MUST_USE;
+bool eval_block(struct jinja_machine *machine, struct scope *scope,
+                const struct node *node) MUST_USE;
 
 static inline struct value *eval_slot(struct scope *scope, struct node_place place) {
     for (uint32_t i = 0; i < place.hops; i++)

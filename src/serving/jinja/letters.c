@@ -106,7 +106,7 @@ bool letters_add(struct text_builder *builder, const struct value_text *text, si
     return flush(&change);
 }
 
-bool letters_change(struct machine *machine, const struct value_text *text,
+bool letters_change(struct jinja_machine *machine, const struct value_text *text,
                     enum letters_change change, struct value *out) {
     struct text_builder builder;
     text_builder_open(&builder, machine);

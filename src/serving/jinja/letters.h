@@ -5,7 +5,7 @@
 #ifndef SERVING_JINJA_LETTERS_H
 #define SERVING_JINJA_LETTERS_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 enum letters_change {
     LETTERS_UPPER,
@@ -21,7 +21,7 @@ bool letters_add(struct text_builder *builder, const struct value_text *text, si
                  size_t end, enum letters_change change) MUST_USE;
 
 /* The whole text changed; markup stays so. */
-bool letters_change(struct machine *machine, const struct value_text *text,
+bool letters_change(struct jinja_machine *machine, const struct value_text *text,
                     enum letters_change change, struct value *out) MUST_USE;
 
 enum letters_kind {

@@ -49,13 +49,13 @@ bool markup_add(struct text_builder *builder, const struct value *value) {
                : markup_add_escaped(builder, text.text);
 }
 
-bool value_escape(struct machine *machine, const struct value *value, struct value *out) {
+bool value_escape(struct jinja_machine *machine, const struct value *value, struct value *out) {
     struct text_builder builder;
     text_builder_open(&builder, machine);
     return markup_add(&builder, value) && text_builder_finish(&builder, true, out);
 }
 
-bool markup_fit(struct machine *machine, const struct value_text *whole,
+bool markup_fit(struct jinja_machine *machine, const struct value_text *whole,
                 const struct value_text *text, const struct value_text **out) {
     struct text_builder builder;
     struct value escaped;
@@ -119,7 +119,8 @@ static bool add_entity(struct text_builder *builder, const struct value_text *te
     return text_builder_add(builder, found, strlen(found), origin_at(text, at));
 }
 
-bool markup_unescape(struct machine *machine, const struct value_text *text, struct value *out) {
+bool markup_unescape(struct jinja_machine *machine, const struct value_text *text,
+                     struct value *out) {
     struct text_builder builder;
     text_builder_open(&builder, machine);
     for (size_t at = 0; at < text->count;) {
@@ -146,8 +147,8 @@ struct shrinking {
 
 /* Takes out what lies between marks, again and again. Removing may bring a mark together: the
  * search goes on a little before. */
-static bool remove_between(struct machine *machine, struct shrinking *text, struct bytes opening,
-                           struct bytes closing) {
+static bool remove_between(struct jinja_machine *machine, struct shrinking *text,
+                           struct bytes opening, struct bytes closing) {
     size_t from = 0;
     for (;;) {
         const char *first =
@@ -166,7 +167,8 @@ static bool remove_between(struct machine *machine, struct shrinking *text, stru
     }
 }
 
-bool markup_strip_tags(struct machine *machine, const struct value_text *text, struct value *out) {
+bool markup_strip_tags(struct jinja_machine *machine, const struct value_text *text,
+                       struct value *out) {
     struct shrinking shrinking = {.count = text->count};
     struct value words;
     struct text_builder builder;

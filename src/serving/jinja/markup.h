@@ -5,7 +5,7 @@
 #ifndef SERVING_JINJA_MARKUP_H
 #define SERVING_JINJA_MARKUP_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 /* Adds a text with & < > ' " escaped, whether it is markup or not. */
 bool markup_add_escaped(struct text_builder *builder, const struct value_text *text) MUST_USE;
@@ -14,16 +14,16 @@ bool markup_add_escaped(struct text_builder *builder, const struct value_text *t
 bool markup_add(struct text_builder *builder, const struct value *value) MUST_USE;
 
 /* A text for a place in `whole`: escaped when that is markup and the text is not. */
-bool markup_fit(struct machine *machine, const struct value_text *whole,
+bool markup_fit(struct jinja_machine *machine, const struct value_text *whole,
                 const struct value_text *text, const struct value_text **out) MUST_USE;
 
 /* Markup.striptags, of any text: without comments and tags, white space made one space each, and
  * entities replaced by their characters. The result is plain. */
-bool markup_strip_tags(struct machine *machine, const struct value_text *text,
+bool markup_strip_tags(struct jinja_machine *machine, const struct value_text *text,
                        struct value *out) MUST_USE;
 
 /* html.unescape; the result is plain. */
-bool markup_unescape(struct machine *machine, const struct value_text *text,
+bool markup_unescape(struct jinja_machine *machine, const struct value_text *text,
                      struct value *out) MUST_USE;
 
 #endif

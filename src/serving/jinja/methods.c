@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The methods of values other than texts, and which kind has which. Those that would change a list
- * or a dict are none: the sandbox forbids them.
+ * The methods of values other than texts, and which kind has which. What would change a list or a
+ * dict is named here to be refused as the sandbox refuses it.
  */
 #include "serving/jinja/routine.h"
 #include "serving/jinja/text_methods.h"
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
+#define UNSAFE(type, method)                                                                       \
+    {                                                                                              \
+        .name = method,                                                                            \
+        .refused = "access to attribute '" method "' of '" type "' object is unsafe."              \
+    }
 
 /* ---- lists, tuples, ranges ---- */
 
 /* index: of a list or a tuple in [start, stop), as slices have it */
-static bool list_index(struct machine *machine, const struct call *call, struct value *out) {
+static bool list_index(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_list *list = call->subject.list;
     int64_t start, stop, count = list->count;
     if (!routine_integer(machine, call, 1, 0, &start) ||
@@ -30,7 +35,7 @@ static bool list_index(struct machine *machine, const struct call *call, struct 
                         value_type_name(&call->subject));
 }
 
-static bool list_count(struct machine *machine, const struct call *call, struct value *out) {
+static bool list_count(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_list *list = call->subject.list;
     int64_t found = 0;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -44,12 +49,12 @@ static bool list_count(struct machine *machine, const struct call *call, struct 
     return true;
 }
 
-static bool list_copy(struct machine *machine, const struct call *call, struct value *out) {
+static bool list_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
     *out = (struct value){.kind = VALUE_LIST};
     return value_items(machine, &call->subject, false, &out->list);
 }
 
-static bool range_index(struct machine *machine, const struct call *call, struct value *out) {
+static bool range_index(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_range *range = call->subject.range;
     const struct value *item = &call->arguments[0];
     bool has;
@@ -60,7 +65,7 @@ static bool range_index(struct machine *machine, const struct call *call, struct
     return true;
 }
 
-static bool range_count(struct machine *machine, const struct call *call, struct value *out) {
+static bool range_count(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool has;
     if (!value_contains(machine, &call->subject, &call->arguments[0], &has)) return false;
     *out = value_integer(has);
@@ -69,7 +74,7 @@ static bool range_count(struct machine *machine, const struct call *call, struct
 
 /* ---- dicts ---- */
 
-static bool dict_get(struct machine *machine, const struct call *call, struct value *out) {
+static bool dict_get(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value *found = NULL;
     if (!dict_find(machine, call->subject.dict, &call->arguments[0], &found)) return false;
     *out = found ? *found : routine_given(call, 1) ? call->arguments[1] : value_none();
@@ -77,7 +82,7 @@ static bool dict_get(struct machine *machine, const struct call *call, struct va
 }
 
 /* keys, values, items */
-static bool dict_view(struct machine *machine, const struct call *call, struct value *out) {
+static bool dict_view(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     char name = call->routine->name[0];
     *out = (struct value){.kind = VALUE_VIEW,
@@ -88,7 +93,7 @@ static bool dict_view(struct machine *machine, const struct call *call, struct v
     return true;
 }
 
-static bool dict_copy(struct machine *machine, const struct call *call, struct value *out) {
+static bool dict_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_dict *dict = call->subject.dict;
     if (!make_dict(machine, out)) return false;
     for (uint32_t i = 0; i < dict->count; i++)
@@ -105,7 +110,7 @@ static uint64_t magnitude(const struct value *number) {
     return whole < 0 ? 0 - (uint64_t)whole : (uint64_t)whole;
 }
 
-static bool bit_length(struct machine *machine, const struct call *call, struct value *out) {
+static bool bit_length(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     int64_t bits = 0;
     for (uint64_t left = magnitude(&call->subject); left > 0; left >>= 1)
@@ -114,7 +119,7 @@ static bool bit_length(struct machine *machine, const struct call *call, struct 
     return true;
 }
 
-static bool bit_count(struct machine *machine, const struct call *call, struct value *out) {
+static bool bit_count(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     int64_t bits = 0;
     for (uint64_t left = magnitude(&call->subject); left > 0; left &= left - 1)
@@ -123,13 +128,14 @@ static bool bit_count(struct machine *machine, const struct call *call, struct v
     return true;
 }
 
-static bool conjugate(struct machine *machine, const struct call *call, struct value *out) {
+static bool conjugate(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     *out = call->subject.kind == VALUE_BOOL ? value_integer(call->subject.truth) : call->subject;
     return true;
 }
 
-static bool as_integer_ratio(struct machine *machine, const struct call *call, struct value *out) {
+static bool as_integer_ratio(struct jinja_machine *machine, const struct call *call,
+                             struct value *out) {
     if (!make_list(machine, VALUE_TUPLE, 2, out)) return false;
     out->list->items[0] = value_integer(value_whole(&call->subject));
     out->list->items[1] = value_integer(1);
@@ -137,7 +143,7 @@ static bool as_integer_ratio(struct machine *machine, const struct call *call, s
     return true;
 }
 
-static bool is_integer(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_integer(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     double real = call->subject.real;
     /* A real number of 2^53 or more has no fraction. */
@@ -148,7 +154,7 @@ static bool is_integer(struct machine *machine, const struct call *call, struct 
 
 /* ---- cyclers ---- */
 
-static bool cycler_next(struct machine *machine, const struct call *call, struct value *out) {
+static bool cycler_next(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     struct value_cycler *cycler = call->subject.cycler;
     *out = cycler->items[cycler->place];
@@ -156,7 +162,8 @@ static bool cycler_next(struct machine *machine, const struct call *call, struct
     return true;
 }
 
-static bool cycler_reset(struct machine *machine, const struct call *call, struct value *out) {
+static bool cycler_reset(struct jinja_machine *machine, const struct call *call,
+                         struct value *out) {
     (void)machine;
     call->subject.cycler->place = 0;
     *out = value_none();
@@ -171,6 +178,14 @@ static const struct routine list_rows[] = {
      .nameless = true},
     {.name = "count", .run = list_count, .parameters = {"value"}, .required = 1, .nameless = true},
     {.name = "copy", .run = list_copy},
+    UNSAFE("list", "append"),
+    UNSAFE("list", "clear"),
+    UNSAFE("list", "extend"),
+    UNSAFE("list", "insert"),
+    UNSAFE("list", "pop"),
+    UNSAFE("list", "remove"),
+    UNSAFE("list", "reverse"),
+    UNSAFE("list", "sort"),
 };
 
 #define TUPLE_ROWS 2 /* the first ones of a list's */
@@ -191,6 +206,11 @@ static const struct routine dict_rows[] = {
     {.name = "values", .run = dict_view},
     {.name = "copy", .run = dict_copy},
     {.name = "fromkeys", .refused = "dict.fromkeys() is not supported"},
+    UNSAFE("dict", "clear"),
+    UNSAFE("dict", "pop"),
+    UNSAFE("dict", "popitem"),
+    UNSAFE("dict", "setdefault"),
+    UNSAFE("dict", "update"),
 };
 
 static const struct routine integer_rows[] = {

@@ -12,7 +12,7 @@
 
 /* A format under way. */
 struct percent {
-    struct machine *machine;
+    struct jinja_machine *machine;
     const struct value_text *format;
     size_t at;
     struct text_builder builder;
@@ -43,7 +43,7 @@ static char current(const struct percent *percent) {
 /* "(key)": the directive is for a dict's value. */
 static bool read_key(struct percent *percent, const struct value **out) {
     size_t start = percent->at + 1, at = start;
-    struct machine *machine = percent->machine;
+    struct jinja_machine *machine = percent->machine;
     struct value key, *found = NULL;
     if (percent->values->kind == VALUE_UNDEFINED) return value_complain(machine, percent->values);
     if (!percent->is_mapping) return machine_fail(machine, "format requires a mapping");
@@ -221,7 +221,7 @@ static const char *write_number(const struct directive *directive, const struct 
 }
 
 /* What markup formats, markupsafe wraps: a text that is a number is one then. */
-static bool unwrap_text(struct machine *machine, const struct directive *directive,
+static bool unwrap_text(struct jinja_machine *machine, const struct directive *directive,
                         const struct value_text *text, struct value *out) {
     struct bytes digits = {text->data, text->count};
     int64_t whole;
@@ -238,7 +238,7 @@ static bool unwrap_text(struct machine *machine, const struct directive *directi
 
 static bool read_value(struct percent *percent, const struct directive *directive,
                        const struct value *value, struct value *out) {
-    struct machine *machine = percent->machine;
+    struct jinja_machine *machine = percent->machine;
     bool wrapped = percent->format->markup;
     if (value->kind == VALUE_UNDEFINED) return value_complain(machine, value);
     if (directive->precision > FIGURES_PRECISION_MAX)
@@ -300,7 +300,7 @@ static bool add_directive(struct percent *percent) {
     return good;
 }
 
-bool percent_format(struct machine *machine, const struct value_text *format,
+bool percent_format(struct jinja_machine *machine, const struct value_text *format,
                     const struct value *values, struct value *out) {
     enum value_kind kind = values->kind;
     struct percent percent = {.machine = machine,

@@ -42,7 +42,7 @@ size_t pieces_find(const struct value_text *text, size_t start, size_t end,
 }
 
 /* There is no memmem from the right, so that each try is paid for. */
-size_t pieces_find_last(struct machine *machine, const struct value_text *text, size_t start,
+size_t pieces_find_last(struct jinja_machine *machine, const struct value_text *text, size_t start,
                         size_t end, const struct value_text *needle) {
     if (needle->count == 0) return end;
     if (needle->count > end - start) return PIECES_NONE;
@@ -98,13 +98,13 @@ void pieces_strip(const struct value_text *text, const struct value_text *set, b
 
 /* A list that grows. */
 struct pieces {
-    struct machine *machine;
+    struct jinja_machine *machine;
     const struct value_text *whole;
     struct value_list *list;
     uint32_t capacity;
 };
 
-static bool pieces_open(struct pieces *pieces, struct machine *machine,
+static bool pieces_open(struct pieces *pieces, struct jinja_machine *machine,
                         const struct value_text *whole, struct value *out) {
     *pieces = (struct pieces){machine, whole, NULL, 8};
     if (!make_list(machine, VALUE_LIST, pieces->capacity, out)) return false;
@@ -175,7 +175,7 @@ static bool split_right_at_space(struct pieces *pieces, int64_t most) {
     }
 }
 
-bool pieces_split(struct machine *machine, const struct value_text *text,
+bool pieces_split(struct jinja_machine *machine, const struct value_text *text,
                   const struct value_text *mark, int64_t most, bool from_right, struct value *out) {
     struct pieces pieces;
     if (mark && mark->count == 0) return machine_fail(machine, "empty separator");
@@ -204,7 +204,7 @@ static unsigned line_end(const struct value_text *text, size_t at) {
     return data[0] == 0xE2 && data[1] == 0x80 && (data[2] == 0xA8 || data[2] == 0xA9) ? 3 : 0;
 }
 
-bool pieces_lines(struct machine *machine, const struct value_text *text, bool keep_ends,
+bool pieces_lines(struct jinja_machine *machine, const struct value_text *text, bool keep_ends,
                   struct value *out) {
     struct pieces pieces;
     if (!machine_spend(machine, text->count / 64) || !pieces_open(&pieces, machine, text, out))
@@ -235,7 +235,7 @@ static bool spread(struct text_builder *builder, const struct value_text *text,
     return text_builder_add_part(builder, text, at, text->count - at);
 }
 
-bool pieces_replace(struct machine *machine, const struct value_text *text,
+bool pieces_replace(struct jinja_machine *machine, const struct value_text *text,
                     const struct value_text *old, const struct value_text *fresh, int64_t most,
                     bool markup, struct value *out) {
     struct text_builder builder;
@@ -272,7 +272,8 @@ static size_t escape_character(uint32_t character, char out[12]) {
     return format_text(out, 12, "\\U%08x", (unsigned)character);
 }
 
-bool pieces_to_ascii(struct machine *machine, const struct value_text *text, struct value *out) {
+bool pieces_to_ascii(struct jinja_machine *machine, const struct value_text *text,
+                     struct value *out) {
     struct text_builder builder;
     text_builder_open(&builder, machine);
     if (!machine_spend(machine, text->count / 4)) return false;

@@ -6,7 +6,7 @@
 #ifndef SERVING_JINJA_PIECES_H
 #define SERVING_JINJA_PIECES_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 /* The byte where a character begins; the text's end for one beyond. */
 size_t pieces_offset(const struct value_text *text, size_t character);
@@ -24,7 +24,7 @@ bool pieces_range(const struct value_text *text, int64_t start, int64_t end, siz
 /* The first or the last place in [start, end) of the text where the needle lies, wholly inside. */
 size_t pieces_find(const struct value_text *text, size_t start, size_t end,
                    const struct value_text *needle);
-size_t pieces_find_last(struct machine *machine, const struct value_text *text, size_t start,
+size_t pieces_find_last(struct jinja_machine *machine, const struct value_text *text, size_t start,
                         size_t end, const struct value_text *needle);
 
 /* The character that ends before a byte; *at moves to its beginning. */
@@ -39,21 +39,21 @@ void pieces_strip(const struct value_text *text, const struct value_text *set, b
 
 /* str.split, str.rsplit: `mark` NULL: at white space; at most `most` cuts, any number if negative.
  */
-bool pieces_split(struct machine *machine, const struct value_text *text,
+bool pieces_split(struct jinja_machine *machine, const struct value_text *text,
                   const struct value_text *mark, int64_t most, bool from_right,
                   struct value *out) MUST_USE;
 
 /* str.splitlines */
-bool pieces_lines(struct machine *machine, const struct value_text *text, bool keep_ends,
+bool pieces_lines(struct jinja_machine *machine, const struct value_text *text, bool keep_ends,
                   struct value *out) MUST_USE;
 
 /* str.replace; `most` negative: all. */
-bool pieces_replace(struct machine *machine, const struct value_text *text,
+bool pieces_replace(struct jinja_machine *machine, const struct value_text *text,
                     const struct value_text *old, const struct value_text *fresh, int64_t most,
                     bool markup, struct value *out) MUST_USE;
 
 /* ascii() of a text that repr() made: other characters as "\\xe9" or "\\u2028". */
-bool pieces_to_ascii(struct machine *machine, const struct value_text *text,
+bool pieces_to_ascii(struct jinja_machine *machine, const struct value_text *text,
                      struct value *out) MUST_USE;
 
 /* Adds a text so often as it takes to fill `count` characters with one of one character. */

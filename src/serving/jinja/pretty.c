@@ -19,7 +19,7 @@ static bool is_plain_list(const struct value *value) {
 }
 
 /* Keys of different types, which Python does not compare, lie in the order of the types' names. */
-static bool key_is_less(struct machine *machine, const struct value *a, const struct value *b,
+static bool key_is_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
                         bool *out) {
     bool comparable = (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) ||
                       (value_is_number(a) && value_is_number(b)) ||
@@ -29,7 +29,7 @@ static bool key_is_less(struct machine *machine, const struct value *a, const st
     return true;
 }
 
-static bool sort_pairs(struct machine *machine, const struct value_dict *dict,
+static bool sort_pairs(struct jinja_machine *machine, const struct value_dict *dict,
                        const struct value_pair ***out) {
     const struct value_pair **pairs = machine_take(machine, dict->count * sizeof *pairs + 1);
     const struct value_pair **other = machine_take(machine, dict->count * sizeof *other + 1);
@@ -92,7 +92,7 @@ static bool add_line(struct text_builder *out, const struct value *value) {
     return good;
 }
 
-static bool line_of(struct machine *machine, const struct value *value,
+static bool line_of(struct jinja_machine *machine, const struct value *value,
                     const struct value_text **out) {
     struct text_builder builder;
     struct value line;
@@ -148,7 +148,7 @@ struct chunks {
     bool enclosed;
 };
 
-static bool repr_of(struct machine *machine, const struct value_text *text, size_t start,
+static bool repr_of(struct jinja_machine *machine, const struct value_text *text, size_t start,
                     size_t end, const struct value_text **out) {
     struct value part;
     return make_part(machine, text, start, end - start, &part) && line_of(machine, &part, out);
@@ -174,7 +174,7 @@ static size_t word_end(const struct value_text *text, size_t at) {
 /* One line of a text, which is too long, in several chunks. */
 static bool split_line(struct chunks *chunks, const struct value_text *line, int64_t width,
                        int64_t last_width) {
-    struct machine *machine = chunks->out->machine;
+    struct jinja_machine *machine = chunks->out->machine;
     const struct value_text *repr;
     size_t start = 0, kept = 0;
     for (size_t at = 0, next; at < line->count; at = next) {
@@ -194,7 +194,7 @@ static bool split_line(struct chunks *chunks, const struct value_text *line, int
 }
 
 static bool add_chunks(struct chunks *chunks, const struct value_list *lines, int64_t allowance) {
-    struct machine *machine = chunks->out->machine;
+    struct jinja_machine *machine = chunks->out->machine;
     const struct value_text *repr;
     int64_t width = WIDTH - chunks->indent;
     for (uint32_t i = 0; i < lines->count; i++) {
@@ -209,7 +209,7 @@ static bool add_chunks(struct chunks *chunks, const struct value_list *lines, in
 }
 
 static bool add_text(struct text_builder *out, const struct value *value, struct place place) {
-    struct machine *machine = out->machine;
+    struct jinja_machine *machine = out->machine;
     struct value lines, inside;
     bool top = place.level == 1;
     struct text_builder builder;

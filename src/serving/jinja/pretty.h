@@ -5,7 +5,7 @@
 #ifndef SERVING_JINJA_PRETTY_H
 #define SERVING_JINJA_PRETTY_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 bool pretty_add(struct text_builder *builder, const struct value *value) MUST_USE;
 

@@ -8,7 +8,7 @@ static unsigned parameter_count(const struct routine *routine) {
     return count;
 }
 
-static bool bind_positional(struct machine *machine, unsigned parameters,
+static bool bind_positional(struct jinja_machine *machine, unsigned parameters,
                             const struct value *arguments, uint32_t count, struct call *call) {
     for (uint32_t i = 0; i < count && i < parameters; i++)
         call->arguments[i] = arguments[i];
@@ -26,7 +26,7 @@ static bool name_is(const struct value *name, const char *expected) {
     return name->text->count == count && memcmp(name->text->data, expected, count) == 0;
 }
 
-static bool bind_named(struct machine *machine, unsigned parameters,
+static bool bind_named(struct jinja_machine *machine, unsigned parameters,
                        const struct named_value *named, uint32_t count, struct call *call) {
     const struct routine *routine = call->routine;
     struct named_value *kept = NULL;
@@ -53,7 +53,7 @@ static bool bind_named(struct machine *machine, unsigned parameters,
     return true;
 }
 
-bool routine_call(struct machine *machine, const struct routine *routine,
+bool routine_call(struct jinja_machine *machine, const struct routine *routine,
                   const struct value *subject, const struct value *arguments,
                   uint32_t argument_count, const struct named_value *named, uint32_t named_count,
                   struct value *out) {
@@ -70,12 +70,12 @@ bool routine_call(struct machine *machine, const struct routine *routine,
     return machine_spend(machine, 1) && routine->run(machine, &call, out);
 }
 
-bool routine_refuse(struct machine *machine, const struct value *value, const char *what) {
+bool routine_refuse(struct jinja_machine *machine, const struct value *value, const char *what) {
     if (value->kind == VALUE_UNDEFINED) return value_complain(machine, value);
     return machine_fail(machine, "'%s' object %s", value_type_name(value), what);
 }
 
-bool routine_text(struct machine *machine, const struct call *call, unsigned which,
+bool routine_text(struct jinja_machine *machine, const struct call *call, unsigned which,
                   const struct value_text *otherwise, const struct value_text **out) {
     const struct value *given = &call->arguments[which];
     if (given->kind == VALUE_TEXT)
@@ -88,7 +88,7 @@ bool routine_text(struct machine *machine, const struct call *call, unsigned whi
     return true;
 }
 
-bool routine_integer(struct machine *machine, const struct call *call, unsigned which,
+bool routine_integer(struct jinja_machine *machine, const struct call *call, unsigned which,
                      int64_t otherwise, int64_t *out) {
     const struct value *given = &call->arguments[which];
     if (value_is_whole(given))
@@ -101,7 +101,7 @@ bool routine_integer(struct machine *machine, const struct call *call, unsigned 
     return true;
 }
 
-bool routine_end(struct machine *machine, const struct call *call, unsigned which,
+bool routine_end(struct jinja_machine *machine, const struct call *call, unsigned which,
                  int64_t otherwise, int64_t *out) {
     if (call->arguments[which].kind != VALUE_NONE)
         return routine_integer(machine, call, which, otherwise, out);
@@ -117,7 +117,7 @@ const struct routine *routine_find(const struct routine *rows, size_t count, str
     return NULL;
 }
 
-bool routine_subject(struct machine *machine, const struct value *value,
+bool routine_subject(struct jinja_machine *machine, const struct value *value,
                      const struct value_text **out) {
     struct value text = *value;
     if (value->kind != VALUE_TEXT && !value_string(machine, value, &text)) return false;
@@ -125,7 +125,7 @@ bool routine_subject(struct machine *machine, const struct value *value,
     return true;
 }
 
-bool routine_plain(struct machine *machine, const struct value *value,
+bool routine_plain(struct jinja_machine *machine, const struct value *value,
                    const struct value_text **out) {
     if (!routine_subject(machine, value, out)) return false;
     if (!(*out)->markup) return true;

@@ -5,7 +5,7 @@
 #ifndef SERVING_JINJA_ROUTINE_H
 #define SERVING_JINJA_ROUTINE_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 /* Whether an argument was given; None counts as given. */
 static inline bool routine_given(const struct call *call, unsigned which) {
@@ -23,15 +23,15 @@ static inline bool routine_flag(const struct call *call, unsigned which, bool ot
 }
 
 /* A text; `otherwise` (NULL: none) where it is missing. */
-bool routine_text(struct machine *machine, const struct call *call, unsigned which,
+bool routine_text(struct jinja_machine *machine, const struct call *call, unsigned which,
                   const struct value_text *otherwise, const struct value_text **out) MUST_USE;
 
 /* A whole number; `otherwise` where it is missing. */
-bool routine_integer(struct machine *machine, const struct call *call, unsigned which,
+bool routine_integer(struct jinja_machine *machine, const struct call *call, unsigned which,
                      int64_t otherwise, int64_t *out) MUST_USE;
 
 /* A whole number, None, or missing, as the ends of slices are. */
-bool routine_end(struct machine *machine, const struct call *call, unsigned which,
+bool routine_end(struct jinja_machine *machine, const struct call *call, unsigned which,
                  int64_t otherwise, int64_t *out) MUST_USE;
 
 /* The row of a table, by its name. */
@@ -39,14 +39,14 @@ const struct routine *routine_find(const struct routine *rows, size_t count, str
 
 /* Complains that a value cannot be used so: an undefined one in its own words, another as
  * "'int' object <what>". Always false. */
-bool routine_refuse(struct machine *machine, const struct value *value, const char *what);
+bool routine_refuse(struct jinja_machine *machine, const struct value *value, const char *what);
 
 /* soft_str(value): a text with its markup, or str(value). */
-bool routine_subject(struct machine *machine, const struct value *value,
+bool routine_subject(struct jinja_machine *machine, const struct value *value,
                      const struct value_text **out) MUST_USE;
 
 /* str(value): without markup. */
-bool routine_plain(struct machine *machine, const struct value *value,
+bool routine_plain(struct jinja_machine *machine, const struct value *value,
                    const struct value_text **out) MUST_USE;
 
 static inline bool routine_answer(struct value *out, bool truth) {

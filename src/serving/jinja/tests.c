@@ -6,7 +6,7 @@
 
 #define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
-static bool remainder_is(struct machine *machine, const struct value *value,
+static bool remainder_is(struct jinja_machine *machine, const struct value *value,
                          const struct value *divisor, int64_t wanted, struct value *out) {
     struct value rest, expected = value_integer(wanted);
     bool equal;
@@ -14,22 +14,23 @@ static bool remainder_is(struct machine *machine, const struct value *value,
            value_equal(machine, &rest, &expected, &equal) && routine_answer(out, equal);
 }
 
-static bool is_odd(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_odd(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value two = value_integer(2);
     return remainder_is(machine, &call->subject, &two, 1, out);
 }
 
-static bool is_even(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_even(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value two = value_integer(2);
     return remainder_is(machine, &call->subject, &two, 0, out);
 }
 
-static bool is_divisibleby(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_divisibleby(struct jinja_machine *machine, const struct call *call,
+                           struct value *out) {
     return remainder_is(machine, &call->subject, &call->arguments[0], 0, out);
 }
 
 /* filter, test: whether there is one of this name */
-static bool is_known(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_known(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject;
     uint64_t hash;
     if (!value_hash(machine, subject, &hash)) return false;
@@ -40,7 +41,7 @@ static bool is_known(struct machine *machine, const struct call *call, struct va
 }
 
 /* Tests that look at the kind of value alone. */
-static bool is_of_kind(struct machine *machine, const struct call *call, struct value *out);
+static bool is_of_kind(struct jinja_machine *machine, const struct call *call, struct value *out);
 
 enum kind_test {
     IS_DEFINED,
@@ -119,14 +120,14 @@ static bool kind_holds(const struct value *value, enum kind_test test) {
     }
 }
 
-static bool is_of_kind(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_of_kind(struct jinja_machine *machine, const struct call *call, struct value *out) {
     (void)machine;
     return routine_answer(out,
                           kind_holds(&call->subject, (enum kind_test)(call->routine - kind_rows)));
 }
 
 /* lower, upper */
-static bool is_in_case(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_in_case(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text;
     if (!routine_subject(machine, &call->subject, &text)) return false;
     return routine_answer(
@@ -136,7 +137,7 @@ static bool is_in_case(struct machine *machine, const struct call *call, struct 
 
 /* Python's `is`. Which of two equal texts are one object is Python's secret; here those are that lie
  * at one place, and those that the template itself wrote. */
-static bool is_same(struct machine *machine, const struct value *a, const struct value *b,
+static bool is_same(struct jinja_machine *machine, const struct value *a, const struct value *b,
                     bool *out) {
     *out = false;
     if (a->kind != b->kind) return true;
@@ -166,45 +167,45 @@ static bool is_same(struct machine *machine, const struct value *a, const struct
     }
 }
 
-static bool is_sameas(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_sameas(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool same;
     return is_same(machine, &call->subject, &call->arguments[0], &same) &&
            routine_answer(out, same);
 }
 
-static bool is_in(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_in(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool has;
     return value_contains(machine, &call->arguments[0], &call->subject, &has) &&
            routine_answer(out, has);
 }
 
 /* ==, != and their other names */
-static bool is_equal(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_equal(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool equal, negated = call->routine->name[0] == '!' || call->routine->name[0] == 'n';
     return value_equal(machine, &call->subject, &call->arguments[0], &equal) &&
            routine_answer(out, equal != negated);
 }
 
-static bool is_ordered(struct machine *machine, const struct call *call, const char *operator,
+static bool is_ordered(struct jinja_machine *machine, const struct call *call, const char *operator,
                        struct value * out) {
     bool truth;
     return value_compare(machine, operator, & call->subject, &call->arguments[0], &truth) &&
            routine_answer(out, truth);
 }
 
-static bool is_less(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_less(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return is_ordered(machine, call, "<", out);
 }
 
-static bool is_at_most(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_at_most(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return is_ordered(machine, call, "<=", out);
 }
 
-static bool is_greater(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_greater(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return is_ordered(machine, call, ">", out);
 }
 
-static bool is_at_least(struct machine *machine, const struct call *call, struct value *out) {
+static bool is_at_least(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return is_ordered(machine, call, ">=", out);
 }
 

@@ -18,7 +18,7 @@
 /* ---- as the methods of the same name, of anything's text ---- */
 
 /* capitalize, center, lower, trim, upper: the method of str(value). */
-static bool as_method(struct machine *machine, const struct call *call, struct value *out) {
+static bool as_method(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const char *name = call->routine->name;
     struct value subject = call->subject, width = value_integer(80);
     struct bytes method = bytes_of(name[0] == 't' ? "strip" : name);
@@ -34,7 +34,7 @@ static bool as_method(struct machine *machine, const struct call *call, struct v
                         0, out);
 }
 
-static bool as_text(struct machine *machine, const struct value_text *text, bool markup,
+static bool as_text(struct jinja_machine *machine, const struct value_text *text, bool markup,
                     struct value *out) {
     struct value_text *copy = machine_take(machine, sizeof *copy);
     if (!copy) return false;
@@ -44,33 +44,33 @@ static bool as_text(struct machine *machine, const struct value_text *text, bool
     return true;
 }
 
-static bool string(struct machine *machine, const struct call *call, struct value *out) {
+static bool string(struct jinja_machine *machine, const struct call *call, struct value *out) {
     *out = call->subject;
     return call->subject.kind == VALUE_TEXT || value_string(machine, &call->subject, out);
 }
 
-static bool safe(struct machine *machine, const struct call *call, struct value *out) {
+static bool safe(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text;
     return routine_subject(machine, &call->subject, &text) && as_text(machine, text, true, out);
 }
 
-static bool escape(struct machine *machine, const struct call *call, struct value *out) {
+static bool escape(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return value_escape(machine, &call->subject, out);
 }
 
-static bool forceescape(struct machine *machine, const struct call *call, struct value *out) {
+static bool forceescape(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value plain = {.kind = VALUE_TEXT};
     const struct value_text *text;
     return routine_plain(machine, &call->subject, &text) && as_text(machine, text, false, &plain) &&
            value_escape(machine, &plain, out);
 }
 
-static bool striptags(struct machine *machine, const struct call *call, struct value *out) {
+static bool striptags(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text;
     return routine_subject(machine, &call->subject, &text) && markup_strip_tags(machine, text, out);
 }
 
-static bool replace(struct machine *machine, const struct call *call, struct value *out) {
+static bool replace(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text, *old, *fresh;
     int64_t most;
     return routine_plain(machine, &call->subject, &text) &&
@@ -80,7 +80,7 @@ static bool replace(struct machine *machine, const struct call *call, struct val
            pieces_replace(machine, text, old, fresh, most, false, out);
 }
 
-static bool format(struct machine *machine, const struct call *call, struct value *out) {
+static bool format(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value text, values;
     if (call->rest_count && call->named_count)
         return machine_fail(machine,
@@ -107,7 +107,7 @@ static bool begins_word(uint32_t c) {
            (unicode_properties(c) & UNICODE_SPACE);
 }
 
-static bool title(struct machine *machine, const struct call *call, struct value *out) {
+static bool title(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text;
     struct text_builder builder;
     unsigned bytes;
@@ -127,7 +127,7 @@ static bool title(struct machine *machine, const struct call *call, struct value
     return text_builder_finish(&builder, false, out);
 }
 
-static bool wordcount(struct machine *machine, const struct call *call, struct value *out) {
+static bool wordcount(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text;
     int64_t words = 0;
     bool within = false;
@@ -146,7 +146,7 @@ static bool wordcount(struct machine *machine, const struct call *call, struct v
 }
 
 /* What a line is indented by: a text, or so many spaces. */
-static bool read_indent(struct machine *machine, const struct call *call,
+static bool read_indent(struct jinja_machine *machine, const struct call *call,
                         const struct value_text **out) {
     static const struct value_text space = {.data = " ", .count = 1, .length = 1};
     struct text_builder builder;
@@ -161,11 +161,11 @@ static bool read_indent(struct machine *machine, const struct call *call,
     return true;
 }
 
-static bool check_text(struct machine *machine, const struct value *value) {
+static bool check_text(struct jinja_machine *machine, const struct value *value) {
     return value->kind == VALUE_TEXT || routine_refuse(machine, value, "is no str");
 }
 
-static bool indent(struct machine *machine, const struct call *call, struct value *out) {
+static bool indent(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *by;
     bool first = routine_flag(call, 1, false), blank = routine_flag(call, 2, false);
     struct text_builder builder;
@@ -189,7 +189,7 @@ static bool indent(struct machine *machine, const struct call *call, struct valu
     return text_builder_finish(&builder, text->markup, out);
 }
 
-static bool truncate(struct machine *machine, const struct call *call, struct value *out) {
+static bool truncate(struct jinja_machine *machine, const struct call *call, struct value *out) {
     static const struct value_text dots = {.data = "...", .count = 3, .length = 3};
     const struct value_text *text = call->subject.text, *end;
     int64_t length, leeway, has;
@@ -214,7 +214,7 @@ static bool truncate(struct machine *machine, const struct call *call, struct va
            text_builder_add_text(&builder, end) && text_builder_finish(&builder, text->markup, out);
 }
 
-static bool wordwrap(struct machine *machine, const struct call *call, struct value *out) {
+static bool wordwrap(struct jinja_machine *machine, const struct call *call, struct value *out) {
     static const struct value_text newline = {.data = "\n", .count = 1, .length = 1};
     const struct value *subject = &call->subject, *hyphens = &call->arguments[3];
     struct wrap_style style = {.break_long_words = routine_flag(call, 1, true),
@@ -264,7 +264,7 @@ static bool add_quoted(struct text_builder *builder, const struct value *value, 
     return true;
 }
 
-static bool urlencode(struct machine *machine, const struct call *call, struct value *out) {
+static bool urlencode(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value pairs = call->subject, pair;
     struct text_builder builder;
     struct iteration iteration;
@@ -294,7 +294,7 @@ static bool urlencode(struct machine *machine, const struct call *call, struct v
     return text_builder_finish(&builder, false, out);
 }
 
-static bool check_attribute_name(struct machine *machine, const struct value *name) {
+static bool check_attribute_name(struct jinja_machine *machine, const struct value *name) {
     if (name->kind != VALUE_TEXT)
         return machine_fail(machine, "expected string or bytes-like object, got '%s'",
                             value_type_name(name));
@@ -304,7 +304,7 @@ static bool check_attribute_name(struct machine *machine, const struct value *na
     return true;
 }
 
-static bool xmlattr(struct machine *machine, const struct call *call, struct value *out) {
+static bool xmlattr(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_dict *dict = call->subject.dict;
     struct text_builder builder;
     bool spaced = routine_flag(call, 0, true);
@@ -326,7 +326,7 @@ static bool xmlattr(struct machine *machine, const struct call *call, struct val
 
 /* ---- numbers ---- */
 
-static bool read_bytes(struct machine *machine, const struct value *value, double *out) {
+static bool read_bytes(struct jinja_machine *machine, const struct value *value, double *out) {
     if (value_is_number(value)) {
         *out = value_number(value);
         return true;
@@ -339,7 +339,8 @@ static bool read_bytes(struct machine *machine, const struct value *value, doubl
     return routine_refuse(machine, value, "is neither a string nor a number");
 }
 
-static bool filesizeformat(struct machine *machine, const struct call *call, struct value *out) {
+static bool filesizeformat(struct jinja_machine *machine, const struct call *call,
+                           struct value *out) {
     static const char prefixes[] = "kMGTPEZY";
     bool binary = routine_flag(call, 0, false);
     double bytes, base = binary ? 1024 : 1000;

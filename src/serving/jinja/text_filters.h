@@ -4,7 +4,7 @@
 #ifndef SERVING_JINJA_TEXT_FILTERS_H
 #define SERVING_JINJA_TEXT_FILTERS_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 /* NULL: there is none. */
 const struct routine *text_filters_find(struct bytes name);

@@ -15,8 +15,8 @@ static const struct value_text space = {
 
 /* ---- case and kinds of characters ---- */
 
-static bool change(struct machine *machine, const struct call *call, struct value *out);
-static bool ask(struct machine *machine, const struct call *call, struct value *out);
+static bool change(struct jinja_machine *machine, const struct call *call, struct value *out);
+static bool ask(struct jinja_machine *machine, const struct call *call, struct value *out);
 
 static const struct routine change_rows[] = {
     [LETTERS_UPPER] = {.name = "upper", .run = change},
@@ -42,12 +42,12 @@ static const struct routine ask_rows[] = {
     [LETTERS_ARE_UPPER] = {.name = "isupper", .run = ask},
 };
 
-static bool change(struct machine *machine, const struct call *call, struct value *out) {
+static bool change(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return letters_change(machine, call->subject.text,
                           (enum letters_change)(call->routine - change_rows), out);
 }
 
-static bool ask(struct machine *machine, const struct call *call, struct value *out) {
+static bool ask(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text;
     return machine_spend(machine, text->count / 16) &&
            routine_answer(out, letters_are(text, (enum letters_kind)(call->routine - ask_rows)));
@@ -56,8 +56,8 @@ static bool ask(struct machine *machine, const struct call *call, struct value *
 /* ---- searching ---- */
 
 /* The part that the two last arguments choose, in bytes. */
-static bool read_range(struct machine *machine, const struct call *call, size_t *start, size_t *end,
-                       bool *exists) {
+static bool read_range(struct jinja_machine *machine, const struct call *call, size_t *start,
+                       size_t *end, bool *exists) {
     int64_t from, to;
     if (!routine_end(machine, call, 1, 0, &from) || !routine_end(machine, call, 2, INT64_MAX, &to))
         return false;
@@ -66,7 +66,7 @@ static bool read_range(struct machine *machine, const struct call *call, size_t 
 }
 
 /* find, rfind, index, rindex */
-static bool find(struct machine *machine, const struct call *call, struct value *out) {
+static bool find(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *needle;
     bool exists, last = call->routine->name[0] == 'r';
     size_t start, end, found = PIECES_NONE;
@@ -83,7 +83,7 @@ static bool find(struct machine *machine, const struct call *call, struct value 
     return true;
 }
 
-static bool count(struct machine *machine, const struct call *call, struct value *out) {
+static bool count(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *needle;
     bool exists;
     size_t start, end;
@@ -111,7 +111,7 @@ static bool has_at_end(const struct value_text *text, size_t start, size_t end,
 }
 
 /* startswith, endswith */
-static bool has_end(struct machine *machine, const struct call *call, struct value *out) {
+static bool has_end(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *part = &call->arguments[0];
     bool exists, first = call->routine->name[0] == 's', found = false;
     size_t start, end;
@@ -131,7 +131,7 @@ static bool has_end(struct machine *machine, const struct call *call, struct val
 /* ---- cutting ---- */
 
 /* strip, lstrip, rstrip */
-static bool strip(struct machine *machine, const struct call *call, struct value *out) {
+static bool strip(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *set = NULL;
     size_t start = 0, end = text->count;
     char side = call->routine->name[0];
@@ -142,7 +142,7 @@ static bool strip(struct machine *machine, const struct call *call, struct value
 }
 
 /* split, rsplit */
-static bool split(struct machine *machine, const struct call *call, struct value *out) {
+static bool split(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *mark = NULL;
     int64_t most;
     if (routine_told(call, 0) && !routine_text(machine, call, 0, NULL, &mark)) return false;
@@ -151,12 +151,12 @@ static bool split(struct machine *machine, const struct call *call, struct value
                         out);
 }
 
-static bool splitlines(struct machine *machine, const struct call *call, struct value *out) {
+static bool splitlines(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return pieces_lines(machine, call->subject.text, routine_flag(call, 0, false), out);
 }
 
 /* partition, rpartition */
-static bool partition(struct machine *machine, const struct call *call, struct value *out) {
+static bool partition(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *mark;
     bool last = call->routine->name[0] == 'r';
     if (!routine_text(machine, call, 0, NULL, &mark)) return false;
@@ -176,7 +176,7 @@ static bool partition(struct machine *machine, const struct call *call, struct v
 }
 
 /* removeprefix, removesuffix */
-static bool remove_end(struct machine *machine, const struct call *call, struct value *out) {
+static bool remove_end(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *part;
     bool first = call->routine->name[6] == 'p';
     if (!routine_text(machine, call, 0, NULL, &part)) return false;
@@ -186,7 +186,7 @@ static bool remove_end(struct machine *machine, const struct call *call, struct 
 
 /* ---- joining, filling ---- */
 
-static bool join(struct machine *machine, const struct call *call, struct value *out) {
+static bool join(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *mark = call->subject.text;
     struct text_builder builder;
     struct iteration iteration;
@@ -211,7 +211,7 @@ static bool join(struct machine *machine, const struct call *call, struct value 
     return text_builder_finish(&builder, mark->markup, out);
 }
 
-static bool replace(struct machine *machine, const struct call *call, struct value *out) {
+static bool replace(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *old, *fresh;
     int64_t most;
     return routine_text(machine, call, 0, NULL, &old) &&
@@ -222,7 +222,7 @@ static bool replace(struct machine *machine, const struct call *call, struct val
 }
 
 /* center, ljust, rjust */
-static bool justify(struct machine *machine, const struct call *call, struct value *out) {
+static bool justify(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text, *fill;
     struct text_builder builder;
     int64_t width, left;
@@ -240,7 +240,7 @@ static bool justify(struct machine *machine, const struct call *call, struct val
            text_builder_finish(&builder, text->markup, out);
 }
 
-static bool zfill(struct machine *machine, const struct call *call, struct value *out) {
+static bool zfill(struct jinja_machine *machine, const struct call *call, struct value *out) {
     static const struct value_text zero = {.data = "0", .count = 1, .length = 1};
     const struct value_text *text = call->subject.text;
     struct text_builder builder;
@@ -254,7 +254,7 @@ static bool zfill(struct machine *machine, const struct call *call, struct value
            text_builder_finish(&builder, text->markup, out);
 }
 
-static bool expandtabs(struct machine *machine, const struct call *call, struct value *out) {
+static bool expandtabs(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_text *text = call->subject.text;
     struct text_builder builder;
     int64_t stop, column = 0;
@@ -281,7 +281,7 @@ static bool expandtabs(struct machine *machine, const struct call *call, struct 
            text_builder_finish(&builder, text->markup, out);
 }
 
-static bool format(struct machine *machine, const struct call *call, struct value *out) {
+static bool format(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return braces_format(machine, call->subject.text,
                          &(struct braces_values){.values = call->rest,
                                                  .value_count = call->rest_count,
@@ -290,27 +290,27 @@ static bool format(struct machine *machine, const struct call *call, struct valu
                          out);
 }
 
-static bool format_map(struct machine *machine, const struct call *call, struct value *out) {
+static bool format_map(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return braces_format(machine, call->subject.text,
                          &(struct braces_values){.mapping = &call->arguments[0]}, out);
 }
 
 /* ---- of Markup alone ---- */
 
-static bool check_markup(struct machine *machine, const struct call *call) {
+static bool check_markup(struct jinja_machine *machine, const struct call *call) {
     if (call->subject.text->markup) return true;
     return machine_fail(machine, "'str object' has no attribute '%s'", call->routine->name);
 }
 
-static bool escape(struct machine *machine, const struct call *call, struct value *out) {
+static bool escape(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return check_markup(machine, call) && value_escape(machine, &call->arguments[0], out);
 }
 
-static bool striptags(struct machine *machine, const struct call *call, struct value *out) {
+static bool striptags(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return check_markup(machine, call) && markup_strip_tags(machine, call->subject.text, out);
 }
 
-static bool unescape(struct machine *machine, const struct call *call, struct value *out) {
+static bool unescape(struct jinja_machine *machine, const struct call *call, struct value *out) {
     return check_markup(machine, call) && markup_unescape(machine, call->subject.text, out);
 }
 

@@ -2,10 +2,10 @@
 #include "serving/jinja/value.h"
 
 #include "base/format.h"
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 #include "serving/jinja/unicode.h"
 
-/* --- built outside of a rendering ------------------------------------------------------------------ */
+/* ---- built outside of a rendering ---- */
 
 bool value_of_text(struct arena *arena, struct bytes text, enum value_origin origin,
                    struct value *out) {
@@ -113,22 +113,22 @@ bool value_of_tree(struct arena *arena, const struct tree *tree, struct value *o
     return of_tree(arena, tree, 0, out);
 }
 
-/* --- built in a rendering ---------------------------------------------------------------------------- */
+/* ---- built in a rendering ---- */
 
-bool make_text(struct machine *machine, const char *data, size_t count, enum value_origin origin,
-               struct value *out) {
+bool make_text(struct jinja_machine *machine, const char *data, size_t count,
+               enum value_origin origin, struct value *out) {
     struct text_builder builder;
     text_builder_open(&builder, machine);
     return text_builder_add(&builder, data, count, origin) &&
            text_builder_finish(&builder, false, out);
 }
 
-bool make_literal(struct machine *machine, const char *text, struct value *out) {
+bool make_literal(struct jinja_machine *machine, const char *text, struct value *out) {
     return make_text(machine, text, strlen(text), VALUE_TRUSTED, out);
 }
 
-bool make_part(struct machine *machine, const struct value_text *text, size_t start, size_t count,
-               struct value *out) {
+bool make_part(struct jinja_machine *machine, const struct value_text *text, size_t start,
+               size_t count, struct value *out) {
     struct value_text *part = machine_take(machine, sizeof *part);
     if (!part || !machine_spend(machine, count / 64)) return false;
     *part = (struct value_text){
@@ -144,7 +144,8 @@ bool make_part(struct machine *machine, const struct value_text *text, size_t st
     return true;
 }
 
-bool make_list(struct machine *machine, enum value_kind kind, size_t capacity, struct value *out) {
+bool make_list(struct jinja_machine *machine, enum value_kind kind, size_t capacity,
+               struct value *out) {
     if (!machine_spend(machine, capacity)) return false;
     if (capacity > UINT32_MAX / sizeof(struct value))
         return machine_exceed(machine, "items in a list");
@@ -155,7 +156,7 @@ bool make_list(struct machine *machine, enum value_kind kind, size_t capacity, s
     return true;
 }
 
-bool list_push(struct machine *machine, struct value_list *list, uint32_t *capacity,
+bool list_push(struct jinja_machine *machine, struct value_list *list, uint32_t *capacity,
                struct value item) {
     if (list->count >= *capacity) {
         uint32_t wanted = *capacity < 4 ? 8 : *capacity;
@@ -171,7 +172,7 @@ bool list_push(struct machine *machine, struct value_list *list, uint32_t *capac
     return true;
 }
 
-bool make_undefined(struct machine *machine, const char *message, struct value *out) {
+bool make_undefined(struct jinja_machine *machine, const char *message, struct value *out) {
     size_t count = strlen(message);
     struct value_undefined *undefined = machine_take(machine, sizeof *undefined + count + 1);
     if (!undefined) return false;
@@ -182,7 +183,7 @@ bool make_undefined(struct machine *machine, const char *message, struct value *
     return true;
 }
 
-bool make_undefined_part(struct machine *machine, const struct value *object,
+bool make_undefined_part(struct jinja_machine *machine, const struct value *object,
                          const struct value *name, struct value *out) {
     struct value_undefined *undefined = machine_take(machine, sizeof *undefined);
     if (!undefined) return false;
@@ -191,7 +192,7 @@ bool make_undefined_part(struct machine *machine, const struct value *object,
     return true;
 }
 
-bool make_generator(struct machine *machine, const struct value_generator *generator,
+bool make_generator(struct jinja_machine *machine, const struct value_generator *generator,
                     struct value *out) {
     struct value_generator *made = machine_take(machine, sizeof *made);
     if (!made) return false;
@@ -200,11 +201,11 @@ bool make_generator(struct machine *machine, const struct value_generator *gener
     return true;
 }
 
-/* --- dicts --------------------------------------------------------------------------------------------- */
+/* ---- dicts ---- */
 
 #define LINEAR_MAX 8 /* pairs that are searched one by one */
 
-bool make_dict(struct machine *machine, struct value *out) {
+bool make_dict(struct jinja_machine *machine, struct value *out) {
     struct value_dict *dict = machine_take(machine, sizeof *dict);
     if (!dict) return false;
     *dict = (struct value_dict){.pairs = NULL};
@@ -216,7 +217,7 @@ static bool same_text(const struct value_text *a, const struct value_text *b) {
     return a == b || (a->count == b->count && memcmp(a->data, b->data, a->count) == 0);
 }
 
-static bool dict_index(struct machine *machine, struct value_dict *dict) {
+static bool dict_index(struct jinja_machine *machine, struct value_dict *dict) {
     uint32_t count = 16;
     while (count < 2 * dict->capacity || count < 2 * dict->count)
         count *= 2;
@@ -236,7 +237,7 @@ static bool dict_index(struct machine *machine, struct value_dict *dict) {
     return true;
 }
 
-static bool key_equal(struct machine *machine, const struct value *a, const struct value *b,
+static bool key_equal(struct jinja_machine *machine, const struct value *a, const struct value *b,
                       bool *out) {
     if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) {
         *out = same_text(a->text, b->text);
@@ -245,8 +246,8 @@ static bool key_equal(struct machine *machine, const struct value *a, const stru
     return value_equal(machine, a, b, out);
 }
 
-bool dict_find(struct machine *machine, const struct value_dict *dict, const struct value *key,
-               struct value **found) {
+bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
+               const struct value *key, struct value **found) {
     uint64_t hash;
     bool equal;
     *found = NULL;
@@ -284,7 +285,7 @@ struct value *dict_find_name(const struct value_dict *dict, const char *name) {
     return NULL;
 }
 
-bool dict_set(struct machine *machine, struct value_dict *dict, struct value key,
+bool dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
               struct value value) {
     struct value *found;
     if (!dict_find(machine, dict, &key, &found)) return false;
@@ -315,7 +316,7 @@ bool dict_set(struct machine *machine, struct value_dict *dict, struct value key
     return true;
 }
 
-/* --- what a value is ------------------------------------------------------------------------------------- */
+/* ---- what a value is ---- */
 
 const char *value_type_name(const struct value *value) {
     static const char *const names[VALUE_KIND_COUNT] = {
@@ -375,7 +376,7 @@ bool value_truth(const struct value *value) {
     }
 }
 
-bool value_length(struct machine *machine, const struct value *value, int64_t *out) {
+bool value_length(struct jinja_machine *machine, const struct value *value, int64_t *out) {
     switch (value->kind) {
     case VALUE_MISSING:
     case VALUE_UNDEFINED:
@@ -417,7 +418,7 @@ static void describe(const struct value *object, char *out, size_t out_bytes) {
         format_text(out, out_bytes, "%s%s object", module, name);
 }
 
-void value_note_complaint(struct machine *machine, const struct value *value) {
+void value_note_complaint(struct jinja_machine *machine, const struct value *value) {
     const struct value_undefined *undefined = value->undefined;
     char object[64];
     struct text_builder name;

@@ -51,7 +51,7 @@ struct value {
         struct value_range *range;
         struct value_undefined *undefined;
         struct value_generator *generator;
-        const struct routine *function; /* machine.h */
+        const struct routine *function; /* jinja_machine.h */
         struct value_method *method;
         struct value_macro *macro;
         struct value_loop *loop;

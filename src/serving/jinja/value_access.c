@@ -3,7 +3,7 @@
 #include "serving/jinja/jinja_tree.h"
 #include "serving/jinja/unicode.h"
 
-/* --- attributes -------------------------------------------------------------------------------------- */
+/* ---- attributes ---- */
 
 static bool is_word(const struct value_text *text, const char *word) {
     return text->count == strlen(word) && memcmp(text->data, word, text->count) == 0;
@@ -15,13 +15,12 @@ static bool is_one_of(const struct value_text *text, const char *const *words) {
     return false;
 }
 
-/* Methods that change what they belong to, which the sandbox forbids. */
-static bool changes(const struct value *object, const struct value_text *name) {
+bool value_is_changed_by(enum value_kind kind, const struct value_text *name) {
     static const char *const of_lists[] = {"append", "clear",  "pop",    "reverse", "insert",
                                            "sort",   "extend", "remove", NULL};
     static const char *const of_dicts[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
-    if (object->kind == VALUE_LIST) return is_one_of(name, of_lists);
-    return object->kind == VALUE_DICT && is_one_of(name, of_dicts);
+    if (kind == VALUE_LIST) return is_one_of(name, of_lists);
+    return kind == VALUE_DICT && is_one_of(name, of_dicts);
 }
 
 /* Attributes that every object of Python has, none of which the sandbox shows. */
@@ -36,7 +35,7 @@ static bool is_internal(const struct value_text *name) {
            is_one_of(name, names);
 }
 
-static bool unsafe(struct machine *machine, const struct value *object,
+static bool unsafe(struct jinja_machine *machine, const struct value *object,
                    const struct value_text *name, struct value *out) {
     char message[160];
     format_text(message, sizeof message, "access to attribute '%.*s' of '%s' object is unsafe.",
@@ -45,7 +44,7 @@ static bool unsafe(struct machine *machine, const struct value *object,
 }
 
 /* Attributes that are neither methods nor Python's internals. *found false: there is none. */
-static bool plain_attribute(struct machine *machine, const struct value *object,
+static bool plain_attribute(struct jinja_machine *machine, const struct value *object,
                             const struct value *name, struct value *out, bool *found) {
     struct value *member;
     const struct value_text *text = name->text;
@@ -92,12 +91,13 @@ static bool plain_attribute(struct machine *machine, const struct value *object,
 }
 
 /* Python's getattr() in the sandbox. */
-static bool find_attribute(struct machine *machine, const struct value *object,
+static bool find_attribute(struct jinja_machine *machine, const struct value *object,
                            const struct value *name, struct value *out, bool *found) {
     const struct value_text *text = name->text;
     *found = true;
+    if (is_internal(text) || value_is_changed_by(object->kind, text))
+        return unsafe(machine, object, text, out);
     if (object->kind == VALUE_UNDEFINED) return value_complain(machine, object);
-    if (is_internal(text) || changes(object, text)) return unsafe(machine, object, text, out);
     const struct routine *routine =
         method_find(object->kind, (struct bytes){text->data, text->count});
     if (routine) {
@@ -112,7 +112,7 @@ static bool find_attribute(struct machine *machine, const struct value *object,
     return true;
 }
 
-/* --- items ------------------------------------------------------------------------------------------- */
+/* ---- items ---- */
 
 /* Bytes before the character of an index. */
 static size_t offset_of(const struct value_text *text, size_t index) {
@@ -126,7 +126,7 @@ static size_t offset_of(const struct value_text *text, size_t index) {
     return at;
 }
 
-static bool text_item(struct machine *machine, const struct value_text *text, int64_t index,
+static bool text_item(struct jinja_machine *machine, const struct value_text *text, int64_t index,
                       struct value *out) {
     if (!machine_spend(machine, text->length == text->count ? 1 : (uint64_t)index / 8 + 1))
         return false;
@@ -137,8 +137,8 @@ static bool text_item(struct machine *machine, const struct value_text *text, in
 }
 
 /* Python's object[key]. *found false: it raises TypeError or LookupError. */
-static bool find_item(struct machine *machine, const struct value *object, const struct value *key,
-                      struct value *out, bool *found) {
+static bool find_item(struct jinja_machine *machine, const struct value *object,
+                      const struct value *key, struct value *out, bool *found) {
     struct value *member;
     int64_t count, index;
     *found = false;
@@ -181,8 +181,8 @@ static bool find_item(struct machine *machine, const struct value *object, const
     return true;
 }
 
-bool value_get_item(struct machine *machine, const struct value *object, const struct value *key,
-                    struct value *out) {
+bool value_get_item(struct jinja_machine *machine, const struct value *object,
+                    const struct value *key, struct value *out) {
     bool found;
     if (!find_item(machine, object, key, out, &found)) return false;
     if (found) return true;
@@ -190,7 +190,7 @@ bool value_get_item(struct machine *machine, const struct value *object, const s
     return found || make_undefined_part(machine, object, key, out);
 }
 
-bool value_get_attribute(struct machine *machine, const struct value *object,
+bool value_get_attribute(struct jinja_machine *machine, const struct value *object,
                          const struct value *name, struct value *out) {
     bool found;
     if (!find_attribute(machine, object, name, out, &found)) return false;
@@ -199,14 +199,14 @@ bool value_get_attribute(struct machine *machine, const struct value *object,
     return found || make_undefined_part(machine, object, name, out);
 }
 
-/* --- slices ------------------------------------------------------------------------------------------ */
+/* ---- slices ---- */
 
 struct slice {
     int64_t start, step, count;
 };
 
-static bool bound(struct machine *machine, const struct value *value, int64_t length, int64_t low,
-                  int64_t high, int64_t usual, int64_t *out) {
+static bool bound(struct jinja_machine *machine, const struct value *value, int64_t length,
+                  int64_t low, int64_t high, int64_t usual, int64_t *out) {
     *out = usual;
     if (value->kind == VALUE_NONE) return true;
     if (!value_is_whole(value))
@@ -218,7 +218,7 @@ static bool bound(struct machine *machine, const struct value *value, int64_t le
     return true;
 }
 
-static bool slice_of(struct machine *machine, int64_t length, const struct value *start,
+static bool slice_of(struct jinja_machine *machine, int64_t length, const struct value *start,
                      const struct value *stop, const struct value *step, struct slice *out) {
     int64_t from, to, by = 1;
     if (step->kind != VALUE_NONE) {
@@ -238,8 +238,8 @@ static bool slice_of(struct machine *machine, int64_t length, const struct value
     return true;
 }
 
-static bool slice_text(struct machine *machine, const struct value_text *text, struct slice slice,
-                       struct value *out) {
+static bool slice_text(struct jinja_machine *machine, const struct value_text *text,
+                       struct slice slice, struct value *out) {
     if (slice.count == 0) return make_part(machine, text, 0, 0, out);
     if (!machine_spend(machine, text->length == text->count ? 1 : 1 + text->count / 8))
         return false;
@@ -262,20 +262,23 @@ static bool slice_text(struct machine *machine, const struct value_text *text, s
     return text_builder_finish(&builder, text->markup, out);
 }
 
-static bool slice_range(struct machine *machine, const struct value_range *range,
+static bool slice_range(struct jinja_machine *machine, const struct value_range *range,
                         struct slice slice, struct value *out) {
     struct value_range *part = machine_take(machine, sizeof *part);
     if (!part) return false;
     part->start = range->start + slice.start * range->step;
-    part->step = range->step * slice.step;
     part->count = slice.count;
-    part->stop = part->start + part->count * part->step;
+    if (__builtin_mul_overflow(range->step, slice.step, &part->step) ||
+        __builtin_mul_overflow(part->step, slice.count, &part->stop) ||
+        __builtin_add_overflow(part->start, part->stop, &part->stop))
+        return machine_fail(machine, "integers beyond 64 bits are not supported");
     *out = (struct value){.kind = VALUE_RANGE, .range = part};
     return true;
 }
 
-bool value_slice(struct machine *machine, const struct value *object, const struct value *start,
-                 const struct value *stop, const struct value *step, struct value *out) {
+bool value_slice(struct jinja_machine *machine, const struct value *object,
+                 const struct value *start, const struct value *stop, const struct value *step,
+                 struct value *out) {
     struct slice slice;
     int64_t length;
     if (object->kind == VALUE_UNDEFINED) return value_complain(machine, object);
@@ -295,16 +298,17 @@ bool value_slice(struct machine *machine, const struct value *object, const stru
     return true;
 }
 
-/* --- iteration --------------------------------------------------------------------------------------- */
+/* ---- iteration ---- */
 
-bool iteration_open(struct machine *machine, const struct value *subject, struct iteration *out) {
+bool iteration_open(struct jinja_machine *machine, const struct value *subject,
+                    struct iteration *out) {
     if (!value_is_iterable(subject) || subject->kind == VALUE_LOOP)
         return machine_fail(machine, "'%s' object is not iterable", value_type_name(subject));
     *out = (struct iteration){.subject = *subject};
     return true;
 }
 
-static bool next_character(struct machine *machine, struct iteration *iteration,
+static bool next_character(struct jinja_machine *machine, struct iteration *iteration,
                            struct value *out) {
     const struct value_text *text = iteration->subject.text;
     unsigned bytes;
@@ -315,7 +319,7 @@ static bool next_character(struct machine *machine, struct iteration *iteration,
     return true;
 }
 
-static bool next_of_view(struct machine *machine, const struct value *view, uint64_t place,
+static bool next_of_view(struct jinja_machine *machine, const struct value *view, uint64_t place,
                          struct value *out) {
     const struct value_pair *pair = &view->dict->pairs[place];
     *out = view->detail == VALUE_VIEW_VALUES ? pair->value : pair->key;
@@ -327,7 +331,7 @@ static bool next_of_view(struct machine *machine, const struct value *view, uint
     return true;
 }
 
-bool iteration_next(struct machine *machine, struct iteration *iteration, struct value *out,
+bool iteration_next(struct jinja_machine *machine, struct iteration *iteration, struct value *out,
                     bool *more) {
     const struct value *subject = &iteration->subject;
     uint64_t place = iteration->place;
@@ -369,7 +373,7 @@ bool iteration_next(struct machine *machine, struct iteration *iteration, struct
     return true;
 }
 
-bool value_items(struct machine *machine, const struct value *value, bool may_share,
+bool value_items(struct jinja_machine *machine, const struct value *value, bool may_share,
                  struct value_list **out) {
     struct iteration iteration;
     struct value list, item;

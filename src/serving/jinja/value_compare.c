@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
-/* --- hashes: equal values have equal ones ------------------------------------------------------------ */
+/* ---- hashes: equal values have equal ones ---- */
 
 uint64_t text_hash(const char *data, size_t count) {
     uint64_t hash = 0x9E3779B97F4A7C15u ^ count, word;
@@ -29,7 +29,7 @@ static uint64_t real_hash(double real) {
     return text_hash((const char *)&real, sizeof real);
 }
 
-static bool list_hash(struct machine *machine, const struct value_list *list, uint64_t *out) {
+static bool list_hash(struct jinja_machine *machine, const struct value_list *list, uint64_t *out) {
     uint64_t hash = 7, item;
     if (!machine_enter(machine) || !machine_spend(machine, list->count)) return false;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -41,7 +41,7 @@ static bool list_hash(struct machine *machine, const struct value_list *list, ui
     return true;
 }
 
-bool value_hash(struct machine *machine, const struct value *value, uint64_t *out) {
+bool value_hash(struct jinja_machine *machine, const struct value *value, uint64_t *out) {
     switch (value->kind) {
     case VALUE_TEXT:
         if (value->text->hash) {
@@ -80,9 +80,9 @@ bool value_hash(struct machine *machine, const struct value *value, uint64_t *ou
     }
 }
 
-/* --- equality ---------------------------------------------------------------------------------------- */
+/* ---- equality ---- */
 
-static bool lists_equal(struct machine *machine, const struct value_list *a,
+static bool lists_equal(struct jinja_machine *machine, const struct value_list *a,
                         const struct value_list *b, bool *out) {
     *out = false;
     if (a->count != b->count) return true;
@@ -95,7 +95,7 @@ static bool lists_equal(struct machine *machine, const struct value_list *a,
     return true;
 }
 
-static bool dicts_equal(struct machine *machine, const struct value_dict *a,
+static bool dicts_equal(struct jinja_machine *machine, const struct value_dict *a,
                         const struct value_dict *b, bool *out) {
     struct value *other;
     *out = false;
@@ -140,7 +140,8 @@ static int compare_numbers(const struct value *a, const struct value *b) {
     return a->real < b->real ? -1 : a->real > b->real;
 }
 
-bool value_equal(struct machine *machine, const struct value *a, const struct value *b, bool *out) {
+bool value_equal(struct jinja_machine *machine, const struct value *a, const struct value *b,
+                 bool *out) {
     if (value_is_number(a) && value_is_number(b)) {
         *out = compare_numbers(a, b) == 0;
         return true;
@@ -166,7 +167,9 @@ bool value_equal(struct machine *machine, const struct value *a, const struct va
         *out = ranges_equal(a->range, b->range);
         return true;
     case VALUE_METHOD:
-        *out = a->method == b->method;
+        *out = a->method->routine == b->method->routine &&
+               a->method->subject.kind == b->method->subject.kind &&
+               a->method->subject.list == b->method->subject.list;
         return true;
     default:
         *out = a->list == b->list && a->detail == b->detail;
@@ -174,7 +177,7 @@ bool value_equal(struct machine *machine, const struct value *a, const struct va
     }
 }
 
-/* --- order ------------------------------------------------------------------------------------------- */
+/* ---- order ---- */
 
 static bool holds(const char *operator, int order) {
     if (order == 2) return false;
@@ -190,7 +193,7 @@ static int compare_texts(const struct value_text *a, const struct value_text *b)
     return order < 0 ? -1 : 1;
 }
 
-static bool compare_lists(struct machine *machine, const char *operator,
+static bool compare_lists(struct jinja_machine *machine, const char *operator,
                           const struct value_list * a, const struct value_list *b, bool *out) {
     uint32_t i = 0;
     bool equal = true;
@@ -208,7 +211,7 @@ static bool compare_lists(struct machine *machine, const char *operator,
     return true;
 }
 
-bool value_compare(struct machine *machine, const char *operator, const struct value * a,
+bool value_compare(struct jinja_machine *machine, const char *operator, const struct value * a,
                    const struct value *b, bool *out) {
     if (value_is_number(a) && value_is_number(b)) {
         *out = holds(operator, compare_numbers(a, b));
@@ -226,11 +229,12 @@ bool value_compare(struct machine *machine, const char *operator, const struct v
                         value_type_name(a), value_type_name(b));
 }
 
-bool value_less(struct machine *machine, const struct value *a, const struct value *b, bool *out) {
+bool value_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
+                bool *out) {
     return value_compare(machine, "<", a, b, out);
 }
 
-/* --- in ---------------------------------------------------------------------------------------------- */
+/* ---- in ---- */
 
 /* Where `part` first is in the bytes; NULL: nowhere. */
 const char *text_search(const char *data, size_t count, const char *part, size_t part_count) {
@@ -245,7 +249,7 @@ const char *text_search(const char *data, size_t count, const char *part, size_t
     return NULL;
 }
 
-static bool text_contains(struct machine *machine, const struct value_text *text,
+static bool text_contains(struct jinja_machine *machine, const struct value_text *text,
                           const struct value *item, bool *out) {
     if (item->kind == VALUE_UNDEFINED || item->kind != VALUE_TEXT)
         return machine_fail(machine, "'in <string>' requires string as left operand, not %s",
@@ -255,7 +259,7 @@ static bool text_contains(struct machine *machine, const struct value_text *text
     return true;
 }
 
-static bool range_contains(struct machine *machine, const struct value_range *range,
+static bool range_contains(struct jinja_machine *machine, const struct value_range *range,
                            const struct value *item, bool *out) {
     struct value number = *item;
     *out = false;
@@ -270,7 +274,7 @@ static bool range_contains(struct machine *machine, const struct value_range *ra
     return true;
 }
 
-bool value_contains(struct machine *machine, const struct value *container,
+bool value_contains(struct jinja_machine *machine, const struct value *container,
                     const struct value *item, bool *out) {
     struct value *found, candidate;
     struct iteration iteration;

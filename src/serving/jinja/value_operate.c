@@ -4,7 +4,7 @@
 #include "serving/jinja/jinja_tree.h"
 #include "serving/jinja/percent.h"
 
-/* --- texts ------------------------------------------------------------------------------------------- */
+/* ---- texts ---- */
 
 /* Memory that has room behind the text that lies in it, so that text which grows by a piece at a
  * time is not copied each time. */
@@ -16,7 +16,7 @@ struct text_room {
 
 #define ROOM_BYTES_MIN 128 /* shorter texts are copied */
 
-static bool room_open(struct machine *machine, const struct value_text *a, size_t count,
+static bool room_open(struct jinja_machine *machine, const struct value_text *a, size_t count,
                       struct text_room **out) {
     struct text_room *room = machine_take(machine, sizeof *room);
     size_t capacity = count < ROOM_BYTES_MIN ? count : 2 * count;
@@ -33,7 +33,7 @@ static bool room_open(struct machine *machine, const struct value_text *a, size_
     return true;
 }
 
-static bool room_append(struct machine *machine, struct text_room *room, uint8_t origin,
+static bool room_append(struct jinja_machine *machine, struct text_room *room, uint8_t origin,
                         const struct value_text *b) {
     if (!room->marks && (b->marks || (b->origin != origin && room->count))) {
         room->marks = machine_take(machine, room->capacity);
@@ -49,7 +49,7 @@ static bool room_append(struct machine *machine, struct text_room *room, uint8_t
     return machine_spend(machine, b->count / 64);
 }
 
-static bool join(struct machine *machine, const struct value *left, const struct value *right,
+static bool join(struct jinja_machine *machine, const struct value *left, const struct value *right,
                  struct value *out) {
     const struct value_text *a = left->text, *b = right->text;
     size_t count = (size_t)a->count + b->count;
@@ -78,7 +78,7 @@ static bool join(struct machine *machine, const struct value *left, const struct
     return true;
 }
 
-static bool add_texts(struct machine *machine, const struct value *a, const struct value *b,
+static bool add_texts(struct jinja_machine *machine, const struct value *a, const struct value *b,
                       struct value *out) {
     struct value escaped;
     if (a->text->markup == b->text->markup) return join(machine, a, b, out);
@@ -87,7 +87,7 @@ static bool add_texts(struct machine *machine, const struct value *a, const stru
     return value_escape(machine, a, &escaped) && join(machine, &escaped, b, out);
 }
 
-static bool repeat_text(struct machine *machine, const struct value_text *text, int64_t times,
+static bool repeat_text(struct jinja_machine *machine, const struct value_text *text, int64_t times,
                         struct value *out) {
     struct text_builder builder;
     text_builder_open(&builder, machine);
@@ -98,9 +98,9 @@ static bool repeat_text(struct machine *machine, const struct value_text *text, 
     return text_builder_finish(&builder, text->markup, out);
 }
 
-/* --- lists ------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
-static bool add_lists(struct machine *machine, const struct value *a, const struct value *b,
+static bool add_lists(struct jinja_machine *machine, const struct value *a, const struct value *b,
                       struct value *out) {
     const struct value_list *x = a->list, *y = b->list;
     if (!make_list(machine, a->kind, (size_t)x->count + y->count, out)) return false;
@@ -110,7 +110,7 @@ static bool add_lists(struct machine *machine, const struct value *a, const stru
     return true;
 }
 
-static bool repeat_list(struct machine *machine, const struct value *list, int64_t times,
+static bool repeat_list(struct jinja_machine *machine, const struct value *list, int64_t times,
                         struct value *out) {
     uint32_t count = list->list->count;
     if (times < 0 || count == 0) times = 0;
@@ -123,9 +123,9 @@ static bool repeat_list(struct machine *machine, const struct value *list, int64
     return true;
 }
 
-/* --- numbers ----------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
-static bool too_large(struct machine *machine) {
+static bool too_large(struct jinja_machine *machine) {
     return machine_fail(machine, "integers beyond 64 bits are not supported");
 }
 
@@ -134,7 +134,7 @@ static int64_t floor_divide(int64_t a, int64_t b) {
     return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
-static bool power_of_integers(struct machine *machine, int64_t base, int64_t exponent,
+static bool power_of_integers(struct jinja_machine *machine, int64_t base, int64_t exponent,
                               struct value *out) {
     int64_t result = 1;
     if (exponent < 0) {
@@ -152,8 +152,8 @@ static bool power_of_integers(struct machine *machine, int64_t base, int64_t exp
     return true;
 }
 
-static bool operate_integers(struct machine *machine, enum node_operation operation, int64_t a,
-                             int64_t b, struct value *out) {
+static bool operate_integers(struct jinja_machine *machine, enum node_operation operation,
+                             int64_t a, int64_t b, struct value *out) {
     int64_t result = 0;
     bool over = false;
     switch (operation) {
@@ -208,7 +208,7 @@ static void divide_reals(double a, double b, double *quotient, double *rest) {
     *rest = mod;
 }
 
-static bool power_of_reals(struct machine *machine, double a, double b, struct value *out) {
+static bool power_of_reals(struct jinja_machine *machine, double a, double b, struct value *out) {
     if (a == 0 && b < 0) return machine_fail(machine, "0.0 cannot be raised to a negative power");
     if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b))
         return machine_fail(machine, "complex numbers are not supported");
@@ -219,7 +219,7 @@ static bool power_of_reals(struct machine *machine, double a, double b, struct v
     return true;
 }
 
-static bool operate_reals(struct machine *machine, enum node_operation operation, double a,
+static bool operate_reals(struct jinja_machine *machine, enum node_operation operation, double a,
                           double b, struct value *out) {
     double quotient, rest;
     switch (operation) {
@@ -249,7 +249,7 @@ static bool operate_reals(struct machine *machine, enum node_operation operation
     return true;
 }
 
-/* --- all --------------------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 static const char *const operators[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
 
@@ -257,7 +257,7 @@ static bool is_list(const struct value *value) {
     return value->kind == VALUE_LIST || value->kind == VALUE_TUPLE;
 }
 
-static bool cannot_operate(struct machine *machine, enum node_operation operation,
+static bool cannot_operate(struct jinja_machine *machine, enum node_operation operation,
                            const struct value *a, const struct value *b) {
     if (a->kind == VALUE_UNDEFINED) return value_complain(machine, a);
     if (b->kind == VALUE_UNDEFINED) return value_complain(machine, b);
@@ -271,8 +271,8 @@ static bool cannot_operate(struct machine *machine, enum node_operation operatio
                         operators[operation], value_type_name(a), value_type_name(b));
 }
 
-bool value_operate(struct machine *machine, enum node_operation operation, const struct value *a,
-                   const struct value *b, struct value *out) {
+bool value_operate(struct jinja_machine *machine, enum node_operation operation,
+                   const struct value *a, const struct value *b, struct value *out) {
     if (value_is_whole(a) && value_is_whole(b))
         return operate_integers(machine, operation, value_whole(a), value_whole(b), out);
     if (value_is_number(a) && value_is_number(b))
@@ -293,7 +293,7 @@ bool value_operate(struct machine *machine, enum node_operation operation, const
     return cannot_operate(machine, operation, a, b);
 }
 
-bool value_arithmetic(struct machine *machine, const char *operator, const struct value * a,
+bool value_arithmetic(struct jinja_machine *machine, const char *operator, const struct value * a,
                       const struct value *b, struct value *out) {
     for (int i = OPERATION_ADD; i <= OPERATION_MODULO; i++)
         if (strcmp(operators[i], operator) == 0)

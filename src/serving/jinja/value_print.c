@@ -33,7 +33,7 @@ static bool add_real(struct text_builder *builder, double real) {
            text_builder_add(builder, text, real_write(real, text), VALUE_TRUSTED);
 }
 
-/* --- repr() ------------------------------------------------------------------------------------------ */
+/* ---- repr() ---- */
 
 static enum value_origin origin_at(const struct value_text *text, size_t at) {
     return text->marks ? text->marks[at] : text->origin;
@@ -193,7 +193,7 @@ bool text_builder_add_value(struct text_builder *builder, const struct value *va
     return text_builder_add_repr(builder, value);
 }
 
-bool value_string(struct machine *machine, const struct value *value, struct value *out) {
+bool value_string(struct jinja_machine *machine, const struct value *value, struct value *out) {
     struct text_builder builder;
     if (value->kind == VALUE_TEXT) {
         *out = *value;
@@ -203,10 +203,10 @@ bool value_string(struct machine *machine, const struct value *value, struct val
     return text_builder_add_value(&builder, value) && text_builder_finish(&builder, false, out);
 }
 
-/* --- JSON -------------------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 struct json_printer {
-    struct machine *machine;
+    struct jinja_machine *machine;
     struct text_builder *out;
     const struct json_style *style;
     uint32_t level;
@@ -321,7 +321,7 @@ static bool json_key(struct json_printer *printer, const struct value *key) {
 }
 
 /* The pairs in the order of their keys. */
-static bool sort_pairs(struct machine *machine, const struct value_dict *dict,
+static bool sort_pairs(struct jinja_machine *machine, const struct value_dict *dict,
                        struct value_pair **out) {
     struct value_pair *pairs = machine_take(machine, (dict->count + 1) * sizeof *pairs);
     if (!pairs) return false;
@@ -384,7 +384,7 @@ static bool json_value(struct json_printer *printer, const struct value *value) 
     }
 }
 
-bool value_to_json(struct machine *machine, const struct value *value,
+bool value_to_json(struct jinja_machine *machine, const struct value *value,
                    const struct json_style *style, struct text_builder *out) {
     struct json_printer printer = {.machine = machine, .out = out, .style = style};
     return json_value(&printer, value);

@@ -5,7 +5,7 @@
 
 /* A line's characters and where they begin; what is cut off a chunk stays in it. */
 struct wrap {
-    struct machine *machine;
+    struct jinja_machine *machine;
     const struct wrap_style *style;
     const struct value_text *text;
     uint32_t *characters; /* [count] */
@@ -78,7 +78,7 @@ static size_t chunk_end(const struct wrap *wrap, size_t at) {
 }
 
 static bool wrap_open(struct wrap *wrap, size_t start, size_t end) {
-    struct machine *machine = wrap->machine;
+    struct jinja_machine *machine = wrap->machine;
     const char *data = wrap->text->data;
     size_t room = end - start + 1;
     if (!machine_spend(machine, room / 4) ||

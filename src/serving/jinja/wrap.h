@@ -5,7 +5,7 @@
 #ifndef SERVING_JINJA_WRAP_H
 #define SERVING_JINJA_WRAP_H
 
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 struct wrap_style {
     int64_t width; /* > 0 */

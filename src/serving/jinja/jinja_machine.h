@@ -5,8 +5,8 @@
  * Functions that can fail return false once machine_fail or a limit has said why; callers pass that
  * up at once. What is charged: machine_spend before work in proportion to a text or a list.
  */
-#ifndef SERVING_JINJA_MACHINE_H
-#define SERVING_JINJA_MACHINE_H
+#ifndef SERVING_JINJA_JINJA_MACHINE_H
+#define SERVING_JINJA_JINJA_MACHINE_H
 
 #include "serving/jinja/jinja.h"
 
@@ -15,7 +15,7 @@ struct scope;
 
 #define MACHINE_DEPTH_MAX 1500 /* of expressions, statements, calls and values within one another */
 
-struct machine {
+struct jinja_machine {
     struct arena *arena;
     char *at, *end;     /* the block of the arena that is being cut up */
     size_t block_bytes; /* the next block's */
@@ -38,27 +38,27 @@ struct machine {
         captures; /* output goes to a text of its own, so that a {% generation %} has no place */
 };
 
-/* --- failing and paying ------------------------------------------------------------------------ */
+/* ---- failing and paying ---- */
 
 /* The reason in one line, as Python's exception words it, e.g. "'x' is undefined". Always false; a
  * macro, so that the compiler sees that. */
 #define machine_fail(machine, ...) (machine_note_failure((machine), __VA_ARGS__), false)
-void machine_note_failure(struct machine *machine, const char *format, ...)
+void machine_note_failure(struct jinja_machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* As machine_fail, but the fault is a limit. */
 #define machine_exceed(machine, what) (machine_note_excess((machine), (what)), false)
-void machine_note_excess(struct machine *machine, const char *what);
+void machine_note_excess(struct jinja_machine *machine, const char *what);
 
-static inline bool machine_spend(struct machine *machine, uint64_t steps) {
+static inline bool machine_spend(struct jinja_machine *machine, uint64_t steps) {
     if (steps > machine->steps_left) return machine_exceed(machine, "steps");
     machine->steps_left -= steps;
     return true;
 }
 
 /* Aligned to 8, uninitialised; NULL when machine_fail's work is done. */
-void *machine_take_slowly(struct machine *machine, size_t bytes);
+void *machine_take_slowly(struct jinja_machine *machine, size_t bytes);
 
-static inline void *machine_take(struct machine *machine, size_t bytes) {
+static inline void *machine_take(struct jinja_machine *machine, size_t bytes) {
     size_t wanted = (bytes + 7) & ~(size_t)7;
     if (wanted < bytes || wanted > (size_t)(machine->end - machine->at))
         return machine_take_slowly(machine, bytes);
@@ -69,17 +69,17 @@ static inline void *machine_take(struct machine *machine, size_t bytes) {
 
 /* As the machine's depth bounds the stack of C, every function that may call itself enters first.
  * Deeper by one, until machine_leave; false beyond MACHINE_DEPTH_MAX. */
-bool machine_enter(struct machine *machine) MUST_USE;
+bool machine_enter(struct jinja_machine *machine) MUST_USE;
 
-static inline void machine_leave(struct machine *machine) {
+static inline void machine_leave(struct jinja_machine *machine) {
     machine->depth--;
 }
 
-/* --- building text ------------------------------------------------------------------------------ */
+/* ---- building text ---- */
 
 /* Starts empty (text_builder_open), never needs closing. Its origin is that of what came in. */
 struct text_builder {
-    struct machine *machine;
+    struct jinja_machine *machine;
     char *data;
     uint8_t *marks; /* [capacity] enum value_origin; NULL: all of `origin` */
     size_t count, capacity;
@@ -88,7 +88,7 @@ struct text_builder {
     bool is_output;
 };
 
-void text_builder_open(struct text_builder *builder, struct machine *machine);
+void text_builder_open(struct text_builder *builder, struct jinja_machine *machine);
 bool text_builder_add(struct text_builder *builder, const char *data, size_t count,
                       enum value_origin origin) MUST_USE;
 /* A piece of a text with the origins that its bytes have. */
@@ -105,35 +105,35 @@ bool text_builder_add_repr(struct text_builder *builder, const struct value *val
 /* The builder's text as a value; the builder must not be used afterwards. */
 bool text_builder_finish(struct text_builder *builder, bool markup, struct value *out) MUST_USE;
 
-/* --- making values ------------------------------------------------------------------------------- */
+/* ---- making values ---- */
 
 /* A new text: a copy of the bytes; a C string, written by us (trusted). */
-bool make_text(struct machine *machine, const char *data, size_t count, enum value_origin origin,
-               struct value *out) MUST_USE;
-bool make_literal(struct machine *machine, const char *text, struct value *out) MUST_USE;
+bool make_text(struct jinja_machine *machine, const char *data, size_t count,
+               enum value_origin origin, struct value *out) MUST_USE;
+bool make_literal(struct jinja_machine *machine, const char *text, struct value *out) MUST_USE;
 /* A part of a text, in bytes; shares them. Markup stays so. */
-bool make_part(struct machine *machine, const struct value_text *text, size_t start, size_t count,
-               struct value *out) MUST_USE;
+bool make_part(struct jinja_machine *machine, const struct value_text *text, size_t start,
+               size_t count, struct value *out) MUST_USE;
 /* Room for `capacity` items, none in it; the caller fills items and count (VALUE_LIST or TUPLE). */
-bool make_list(struct machine *machine, enum value_kind kind, size_t capacity,
+bool make_list(struct jinja_machine *machine, enum value_kind kind, size_t capacity,
                struct value *out) MUST_USE;
 /* Makes room twice as large when it is full; for a list that nobody else has seen. */
-bool list_push(struct machine *machine, struct value_list *list, uint32_t *capacity,
+bool list_push(struct jinja_machine *machine, struct value_list *list, uint32_t *capacity,
                struct value item) MUST_USE;
 /* An empty dict, and a pair of it set; fails on keys that have no hash. */
-bool make_dict(struct machine *machine, struct value *out) MUST_USE;
-bool dict_set(struct machine *machine, struct value_dict *dict, struct value key,
+bool make_dict(struct jinja_machine *machine, struct value *out) MUST_USE;
+bool dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
               struct value value) MUST_USE;
 /* NULL in *found: no such key. Fails on keys that have no hash. */
-bool dict_find(struct machine *machine, const struct value_dict *dict, const struct value *key,
-               struct value **found) MUST_USE;
+bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
+               const struct value *key, struct value **found) MUST_USE;
 /* The same for a key of ASCII text. Cannot fail. */
 struct value *dict_find_name(const struct value_dict *dict, const char *name);
 /* An undefined value that will complain: "'name' is undefined", or in words of the caller's. */
-bool make_undefined(struct machine *machine, const char *message, struct value *out) MUST_USE;
+bool make_undefined(struct jinja_machine *machine, const char *message, struct value *out) MUST_USE;
 
 /* What a part named `name` of an object is when there is none. */
-bool make_undefined_part(struct machine *machine, const struct value *object,
+bool make_undefined_part(struct jinja_machine *machine, const struct value *object,
                          const struct value *name, struct value *out) MUST_USE;
 /* Of a text's bytes; never 0. */
 uint64_t text_hash(const char *data, size_t count);
@@ -141,33 +141,34 @@ uint64_t text_hash(const char *data, size_t count);
 /* Where `part` first is in the bytes; NULL: nowhere. */
 const char *text_search(const char *data, size_t count, const char *part, size_t part_count);
 
-/* --- looking at values --------------------------------------------------------------------------- */
+/* ---- looking at values ---- */
 
 /* Python's name of its type: "str", "int", "NoneType", "Undefined". */
 const char *value_type_name(const struct value *value);
 bool value_truth(const struct value *value);
 /* Texts, lists, tuples, dicts, views, ranges; fails for others ("object of type 'int' has no
  * len()"). Undefined has 0. */
-bool value_length(struct machine *machine, const struct value *value, int64_t *out) MUST_USE;
+bool value_length(struct jinja_machine *machine, const struct value *value, int64_t *out) MUST_USE;
 /* Fails on lists, dicts and what else has no hash. Values that are equal have the same. */
-bool value_hash(struct machine *machine, const struct value *value, uint64_t *out) MUST_USE;
+bool value_hash(struct jinja_machine *machine, const struct value *value, uint64_t *out) MUST_USE;
 /* a == b; never fails but at a depth or when steps end. */
-bool value_equal(struct machine *machine, const struct value *a, const struct value *b,
+bool value_equal(struct jinja_machine *machine, const struct value *a, const struct value *b,
                  bool *out) MUST_USE;
 /* a < b; fails where Python does. */
-bool value_less(struct machine *machine, const struct value *a, const struct value *b,
+bool value_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
                 bool *out) MUST_USE;
 /* <, <=, >, >=: `operator` is one of "<", "<=", ">", ">=". */
-bool value_compare(struct machine *machine, const char *operator, const struct value * a,
+bool value_compare(struct jinja_machine *machine, const char *operator, const struct value * a,
                    const struct value *b, bool *out) MUST_USE;
 /* item in container */
-bool value_contains(struct machine *machine, const struct value *container,
+bool value_contains(struct jinja_machine *machine, const struct value *container,
                     const struct value *item, bool *out) MUST_USE;
 /* str(value); a text is itself. */
-bool value_string(struct machine *machine, const struct value *value, struct value *out) MUST_USE;
+bool value_string(struct jinja_machine *machine, const struct value *value,
+                  struct value *out) MUST_USE;
 /* Fails with what using an undefined value raises. Always false. */
 #define value_complain(machine, undefined) (value_note_complaint((machine), (undefined)), false)
-void value_note_complaint(struct machine *machine, const struct value *undefined);
+void value_note_complaint(struct jinja_machine *machine, const struct value *undefined);
 /* Whether it has a `__call__`: functions, methods, macros, joiners. */
 bool value_is_callable(const struct value *value);
 /* Whether iter() takes it. */
@@ -186,19 +187,20 @@ static inline double value_number(const struct value *value) {
     return value->kind == VALUE_REAL ? value->real : (double)value_whole(value);
 }
 
-/* --- doing things with values -------------------------------------------------------------------- */
+/* ---- doing things with values ---- */
 
 /* environment.getitem and environment.getattr, as Jinja does them in the sandbox: what is not there
  * gives an undefined value; an undefined object fails. */
-bool value_get_item(struct machine *machine, const struct value *object, const struct value *key,
-                    struct value *out) MUST_USE;
-bool value_get_attribute(struct machine *machine, const struct value *object,
+bool value_get_item(struct jinja_machine *machine, const struct value *object,
+                    const struct value *key, struct value *out) MUST_USE;
+bool value_get_attribute(struct jinja_machine *machine, const struct value *object,
                          const struct value *name, struct value *out) MUST_USE;
 /* object[start:stop:step]; VALUE_NONE: not given. */
-bool value_slice(struct machine *machine, const struct value *object, const struct value *start,
-                 const struct value *stop, const struct value *step, struct value *out) MUST_USE;
+bool value_slice(struct jinja_machine *machine, const struct value *object,
+                 const struct value *start, const struct value *stop, const struct value *step,
+                 struct value *out) MUST_USE;
 /* a + b, a * b, ... with the operators of expressions: + - * / // % ** */
-bool value_arithmetic(struct machine *machine, const char *operator, const struct value * a,
+bool value_arithmetic(struct jinja_machine *machine, const char *operator, const struct value * a,
                       const struct value *b, struct value *out) MUST_USE;
 
 struct named_value {
@@ -208,36 +210,37 @@ struct named_value {
 
 /* markupsafe.escape: Markup stays, other values become str() with & < > ' " escaped; the result is
  * Markup. */
-bool value_escape(struct machine *machine, const struct value *value, struct value *out) MUST_USE;
+bool value_escape(struct jinja_machine *machine, const struct value *value,
+                  struct value *out) MUST_USE;
 
 /* Calls a function, a method, a macro, a loop, a joiner; fails on others. */
-bool value_call(struct machine *machine, const struct value *callee, const struct value *arguments,
-                uint32_t argument_count, const struct named_value *named, uint32_t named_count,
-                struct value *out) MUST_USE;
+bool value_call(struct jinja_machine *machine, const struct value *callee,
+                const struct value *arguments, uint32_t argument_count,
+                const struct named_value *named, uint32_t named_count, struct value *out) MUST_USE;
 
 /* Walking over any iterable. *more false: the end, *out untouched. */
 struct iteration {
     struct value subject;
     uint64_t place; /* bytes of a text, items of others */
 };
-bool iteration_open(struct machine *machine, const struct value *subject,
+bool iteration_open(struct jinja_machine *machine, const struct value *subject,
                     struct iteration *out) MUST_USE;
-bool iteration_next(struct machine *machine, struct iteration *iteration, struct value *out,
+bool iteration_next(struct jinja_machine *machine, struct iteration *iteration, struct value *out,
                     bool *more) MUST_USE;
 /* list(value): items of any iterable in a new list (or the list itself, when it is LIST or TUPLE and
  * `may_share`). */
-bool value_items(struct machine *machine, const struct value *value, bool may_share,
+bool value_items(struct jinja_machine *machine, const struct value *value, bool may_share,
                  struct value_list **out) MUST_USE;
 
 /* What filters such as map make: each item is made when somebody asks for it, once. */
 struct value_generator {
     struct iteration source;
-    bool (*next)(struct machine *machine, struct value_generator *generator, struct value *out,
-                 bool *more);
+    bool (*next)(struct jinja_machine *machine, struct value_generator *generator,
+                 struct value *out, bool *more);
     void *state; /* next's */
     bool ended;
 };
-bool make_generator(struct machine *machine, const struct value_generator *generator,
+bool make_generator(struct jinja_machine *machine, const struct value_generator *generator,
                     struct value *out) MUST_USE;
 
 /* json.dumps(value, ensure_ascii=ascii, indent=, separators=, sort_keys=). The text is data where
@@ -249,10 +252,10 @@ struct json_style {
     bool sorted;
     bool ascii;
 };
-bool value_to_json(struct machine *machine, const struct value *value,
+bool value_to_json(struct jinja_machine *machine, const struct value *value,
                    const struct json_style *style, struct text_builder *out) MUST_USE;
 
-/* --- the library's tables ------------------------------------------------------------------------ */
+/* ---- the library's tables ---- */
 
 #define ROUTINE_PARAMETERS_MAX 8
 
@@ -261,7 +264,7 @@ struct call;
 /* A filter, a test, a method or a global function. */
 struct routine {
     const char *name;
-    bool (*run)(struct machine *machine, const struct call *call, struct value *out);
+    bool (*run)(struct jinja_machine *machine, const struct call *call, struct value *out);
     const char *parameters[ROUTINE_PARAMETERS_MAX]; /* behind the subject; NULL behind the last */
     uint8_t required;                               /* of them must be given, from the left */
     bool rest;                                      /* further positional ones: Python's *args */
@@ -281,7 +284,7 @@ struct call {
 };
 
 /* Binds (too many, unknown or twice given arguments fail as in Python) and runs. */
-bool routine_call(struct machine *machine, const struct routine *routine,
+bool routine_call(struct jinja_machine *machine, const struct routine *routine,
                   const struct value *subject, const struct value *arguments,
                   uint32_t argument_count, const struct named_value *named, uint32_t named_count,
                   struct value *out) MUST_USE;
@@ -323,7 +326,8 @@ struct value_loop {
     const struct node *statement;        /* a recursive loop's; NULL */
     struct scope *scope;                 /* around that one */
 };
-bool value_loop_length(struct machine *machine, struct value_loop *loop, int64_t *out) MUST_USE;
+bool value_loop_length(struct jinja_machine *machine, struct value_loop *loop,
+                       int64_t *out) MUST_USE;
 
 struct value_undefined {
     const char *message; /* what using it raises; NULL: made of what follows when it is wanted */

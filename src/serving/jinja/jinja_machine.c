@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/jinja/machine.h"
+#include "serving/jinja/jinja_machine.h"
 
 #include "base/format.h"
 #include "serving/jinja/unicode.h"
@@ -7,7 +7,7 @@
 #define BLOCK_BYTES_MIN ((size_t)16 << 10)
 #define BLOCK_BYTES_MAX ((size_t)4 << 20)
 
-void machine_note_failure(struct machine *machine, const char *format, ...) {
+void machine_note_failure(struct jinja_machine *machine, const char *format, ...) {
     char text[400];
     va_list arguments;
     if (machine->status != STATUS_OK) return;
@@ -20,14 +20,14 @@ void machine_note_failure(struct machine *machine, const char *format, ...) {
         error_set(machine->error, STATUS_INVALID, "%s:%u: %s", machine->name, machine->line, text);
 }
 
-void machine_note_excess(struct machine *machine, const char *what) {
+void machine_note_excess(struct jinja_machine *machine, const char *what) {
     if (machine->status != STATUS_OK) return;
     machine->status = error_set(machine->error, STATUS_TOO_LARGE,
                                 "%s:%u: the template needs more %s than are allowed", machine->name,
                                 machine->line, what);
 }
 
-void *machine_take_slowly(struct machine *machine, size_t bytes) {
+void *machine_take_slowly(struct jinja_machine *machine, size_t bytes) {
     size_t wanted = (bytes + 7) & ~(size_t)7;
     if (wanted < bytes || wanted > machine->memory_left) {
         machine_note_excess(machine, "bytes of memory");
@@ -57,26 +57,28 @@ void *machine_take_slowly(struct machine *machine, size_t bytes) {
     return memory;
 }
 
-bool machine_enter(struct machine *machine) {
+bool machine_enter(struct jinja_machine *machine) {
     if (machine->depth >= MACHINE_DEPTH_MAX) return machine_exceed(machine, "levels of nesting");
     machine->depth++;
     return true;
 }
 
-/* --- building text ------------------------------------------------------------------------------ */
+/* ---- building text ---- */
 
-void text_builder_open(struct text_builder *builder, struct machine *machine) {
+void text_builder_open(struct text_builder *builder, struct jinja_machine *machine) {
     *builder = (struct text_builder){.machine = machine, .ascii = true};
 }
 
 static bool grow(struct text_builder *builder, size_t more) {
-    struct machine *machine = builder->machine;
+    struct jinja_machine *machine = builder->machine;
     size_t count = builder->count + more;
     if (builder->is_output && count > machine->output_bytes_max)
         return machine_exceed(machine, "bytes of output");
     if (count > UINT32_MAX / 4) return machine_exceed(machine, "bytes in a text");
     size_t capacity = builder->capacity ? 2 * builder->capacity : 64;
     if (capacity < count) capacity = count + count / 4;
+    if (builder->is_output && capacity > machine->output_bytes_max)
+        capacity = machine->output_bytes_max;
     if (!machine_spend(machine, capacity / 64)) return false;
     char *data = machine_take(machine, capacity);
     if (!data) return false;
@@ -156,14 +158,14 @@ bool text_builder_add_character(struct text_builder *builder, uint32_t character
 
 /* Gives back what a builder has left, if it took the last of the machine's memory. */
 static void give_back(struct text_builder *builder) {
-    struct machine *machine = builder->machine;
+    struct jinja_machine *machine = builder->machine;
     char *memory = builder->marks ? (char *)builder->marks : builder->data;
     if (!memory || memory + round_up_8(builder->capacity) != machine->at) return;
     machine->at = memory + round_up_8(builder->count);
 }
 
 bool text_builder_finish(struct text_builder *builder, bool markup, struct value *out) {
-    struct machine *machine = builder->machine;
+    struct jinja_machine *machine = builder->machine;
     give_back(builder);
     struct value_text *text = machine_take(machine, sizeof *text);
     if (!text) return false;
