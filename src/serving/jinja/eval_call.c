@@ -224,7 +224,7 @@ static bool call_macro(struct jinja_machine *machine, const struct value_macro *
     text_builder_open(&builder, machine);
     machine->output = &builder;
     machine->captures++;
-    bool done = eval_block(machine, macro->scope, macro->node);
+    bool done = eval_block(machine, macro->scope, macro->node, false);
     machine->captures--;
     machine->output = output;
     return done && text_builder_finish(&builder, false, out);

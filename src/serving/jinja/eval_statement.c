@@ -228,10 +228,11 @@ static bool run_block_in(struct jinja_machine *machine, struct value *context,
     return eval_statements(machine, inner, body->body) != EVAL_FAILED;
 }
 
-bool eval_block(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
+bool eval_block(struct jinja_machine *machine, struct scope *scope, const struct node *node,
+                bool scoped) {
     const struct node_body *body = node->body;
     struct value *context = scope->context;
-    if (node->flag) {
+    if (scoped) {
         uint32_t count = machine->program->word_count;
         context = machine_take(machine, count * sizeof *context);
         if (!context || !machine_spend(machine, count)) return false;
@@ -315,7 +316,7 @@ static enum eval_flow run_one(struct jinja_machine *machine, struct scope *scope
     case NODE_SCOPE:
         return run_framed(machine, scope, node);
     case NODE_BLOCK:
-        done = eval_block(machine, scope, node);
+        done = eval_block(machine, scope, node, node->flag);
         break;
     case NODE_BREAK:
         return EVAL_BREAK;

@@ -154,8 +154,8 @@ const char *figures_of_integer(int64_t value, const struct figures_format *forma
 }
 
 /* A precision without a type: as "%g", but what looks whole gets ".0", and an exponent comes one
- * digit earlier. */
-static size_t write_general(double value, int precision, char out[DIGITS_MAX]) {
+ * digit earlier. `zeros` at the end stay if they are wanted. */
+static size_t write_general(double value, int precision, bool zeros, char out[DIGITS_MAX]) {
     char text[DIGITS_MAX];
     if (precision == 0) precision = 1;
     size_t count = format_text(text, sizeof text, "%.*e", precision - 1, value);
@@ -165,7 +165,7 @@ static size_t write_general(double value, int precision, char out[DIGITS_MAX]) {
         exponent = exponent * 10 + (*c - '0');
     if (mark[1] == '-') exponent = -exponent;
     size_t digits = (size_t)(mark - text); /* with the point, if there is one */
-    while (digits > 1 && memchr(text, '.', digits) &&
+    while (!zeros && digits > 1 && memchr(text, '.', digits) &&
            (text[digits - 1] == '0' || text[digits - 1] == '.'))
         digits--;
     if (exponent < -4 || exponent >= precision - 1)
@@ -178,7 +178,7 @@ static size_t write_real(double value, const struct figures_format *format, char
     int precision = format->precision < 0 ? 6 : format->precision;
     char type = format->type == 'n' ? 'g' : format->type;
     if (type == 0 && format->precision < 0) return real_write(value, out);
-    if (type == 0) return write_general(value, precision, out);
+    if (type == 0) return write_general(value, precision, format->alternate, out);
     if (type == '%') type = 'f';
     switch (format->alternate ? type + 256 : type) {
     case 'e' + 256:

@@ -33,10 +33,15 @@ static bool absolute(struct jinja_machine *machine, const struct call *call, str
 /* The attribute alone: what a dict holds under the name does not count. */
 static bool attribute(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject, *name = &call->arguments[0];
-    if (subject->kind == VALUE_UNDEFINED) return value_complain(machine, subject);
     if (name->kind != VALUE_TEXT) return machine_fail(machine, "attribute name must be string");
-    if (subject->kind == VALUE_DICT &&
-        !method_find(VALUE_DICT, (struct bytes){name->text->data, name->text->count}))
+    struct bytes text = {name->text->data, name->text->count};
+    bool special = text.count > 4 && bytes_start_with(text, BYTES_LITERAL("__")) &&
+                   memcmp(text.data + text.count - 2, "__", 2) == 0;
+    /* An undefined value complains of no name that Python itself asks for. */
+    if (subject->kind == VALUE_UNDEFINED)
+        return special ? make_undefined(machine, "access to the attribute is unsafe", out)
+                       : value_complain(machine, subject);
+    if (subject->kind == VALUE_DICT && !special && !method_find(VALUE_DICT, text))
         return make_undefined(machine, "'dict object' has no such attribute", out);
     return value_get_attribute(machine, subject, name, out);
 }
@@ -194,11 +199,12 @@ static bool tojson(struct jinja_machine *machine, const struct call *call, struc
     if (routine_told(call, 1) && !read_indent(machine, call, &style.indent)) return false;
     if (routine_told(call, 2)) {
         if (!value_items(machine, &call->arguments[2], true, &marks)) return false;
-        if (marks->count != 2 || marks->items[0].kind != VALUE_TEXT ||
-            marks->items[1].kind != VALUE_TEXT)
+        bool texts = marks->count == 2 && marks->items[0].kind == VALUE_TEXT &&
+                     marks->items[1].kind == VALUE_TEXT;
+        if (!texts && (marks->count != 2 || call->subject.kind != VALUE_TEXT))
             return machine_fail(machine, "the separators of tojson() must be two strings");
-        style.item_mark = marks->items[0].text;
-        style.key_mark = marks->items[1].text;
+        if (texts) style.item_mark = marks->items[0].text;
+        if (texts) style.key_mark = marks->items[1].text;
     }
     text_builder_open(&builder, machine);
     return value_to_json(machine, &call->subject, &style, &builder) &&

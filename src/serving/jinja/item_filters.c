@@ -121,12 +121,14 @@ static bool sort(struct jinja_machine *machine, const struct call *call, struct 
     struct item_path *paths;
     struct item_keyed *items;
     uint32_t path_count, count;
-    if (!item_path_open_several(machine, &call->arguments[2], &paths, &path_count)) return false;
+    bool reversed;
+    if (!routine_switch(machine, call, 0, &reversed) ||
+        !item_path_open_several(machine, &call->arguments[2], &paths, &path_count))
+        return false;
     for (uint32_t i = 0; i < path_count; i++)
         paths[i].folded = !routine_flag(call, 1, false);
     return item_path_keyed(machine, &call->subject, paths, path_count, &items, &count) &&
-           item_path_sort(machine, items, count,
-                          (struct item_order){path_count, true, routine_flag(call, 0, false)}) &&
+           item_path_sort(machine, items, count, (struct item_order){path_count, true, reversed}) &&
            to_list(machine, items, count, out);
 }
 
@@ -141,6 +143,8 @@ static bool dictsort(struct jinja_machine *machine, const struct call *call, str
     struct item_path path;
     struct item_keyed *items;
     uint32_t count;
+    bool reversed;
+    if (!routine_switch(machine, call, 2, &reversed)) return false;
     if (is_word(by, "value"))
         which = value_integer(1);
     else if (by->kind != VALUE_MISSING && !is_word(by, "key"))
@@ -152,8 +156,7 @@ static bool dictsort(struct jinja_machine *machine, const struct call *call, str
     if (!item_path_open(machine, &which, &path)) return false;
     path.folded = !routine_flag(call, 0, false);
     return item_path_keyed(machine, &pairs, &path, 1, &items, &count) &&
-           item_path_sort(machine, items, count,
-                          (struct item_order){1, false, routine_flag(call, 2, false)}) &&
+           item_path_sort(machine, items, count, (struct item_order){1, false, reversed}) &&
            to_list(machine, items, count, out);
 }
 

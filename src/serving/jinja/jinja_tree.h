@@ -240,8 +240,9 @@ void eval_leave(struct scope *scope, const struct frame *frame);
 /* A recursive loop's own function over `subject`. */
 bool eval_loop_again(struct jinja_machine *machine, const struct value_loop *loop,
                      const struct value *subject, struct value *out) MUST_USE;
-bool eval_block(struct jinja_machine *machine, struct scope *scope,
-                const struct node *node) MUST_USE;
+/* `scoped`: it sees what is set around the place where it stands, which `scope` is. */
+bool eval_block(struct jinja_machine *machine, struct scope *scope, const struct node *node,
+                bool scoped) MUST_USE;
 
 static inline struct value *eval_slot(struct scope *scope, struct node_place place) {
     for (uint32_t i = 0; i < place.hops; i++)

@@ -109,6 +109,14 @@ bool routine_end(struct jinja_machine *machine, const struct call *call, unsigne
     return true;
 }
 
+bool routine_switch(struct jinja_machine *machine, const struct call *call, unsigned which,
+                    bool *out) {
+    int64_t number;
+    if (!routine_integer(machine, call, which, 0, &number)) return false;
+    *out = number != 0;
+    return true;
+}
+
 const struct routine *routine_find(const struct routine *rows, size_t count, struct bytes name) {
     for (size_t i = 0; i < count; i++)
         if (rows[i].name[0] == (name.count ? name.data[0] : '\0') &&

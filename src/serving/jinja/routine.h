@@ -34,6 +34,10 @@ bool routine_integer(struct jinja_machine *machine, const struct call *call, uns
 bool routine_end(struct jinja_machine *machine, const struct call *call, unsigned which,
                  int64_t otherwise, int64_t *out) MUST_USE;
 
+/* A flag that Python takes for a number: not every value has a truth there. */
+bool routine_switch(struct jinja_machine *machine, const struct call *call, unsigned which,
+                    bool *out) MUST_USE;
+
 /* The row of a table, by its name. */
 const struct routine *routine_find(const struct routine *rows, size_t count, struct bytes name);
 

@@ -237,7 +237,7 @@ static bool wordwrap(struct jinja_machine *machine, const struct call *call, str
             !wrap_add(&builder, line, 0, line->count, &style))
             return false;
     }
-    return text_builder_finish(&builder, false, out);
+    return text_builder_finish(&builder, style.mark->markup, out);
 }
 
 /* ---- for other languages ---- */

@@ -152,7 +152,9 @@ static bool split(struct jinja_machine *machine, const struct call *call, struct
 }
 
 static bool splitlines(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return pieces_lines(machine, call->subject.text, routine_flag(call, 0, false), out);
+    bool keep;
+    return routine_switch(machine, call, 0, &keep) &&
+           pieces_lines(machine, call->subject.text, keep, out);
 }
 
 /* partition, rpartition */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/wrap.h"
 
+#include "serving/jinja/markup.h"
 #include "serving/jinja/unicode.h"
 
 /* A line's characters and where they begin; what is cut off a chunk stays in it. */
@@ -139,6 +140,16 @@ static void fill_line(struct wrap *wrap, size_t *chunk, size_t start, size_t *en
     }
 }
 
+/* Markup between the lines has them escaped. */
+static bool add_part(const struct wrap *wrap, struct text_builder *builder, size_t start,
+                     size_t end) {
+    struct value part;
+    if (!wrap->style->mark->markup)
+        return text_builder_add_part(builder, wrap->text, start, end - start);
+    return make_part(wrap->machine, wrap->text, start, end - start, &part) &&
+           markup_add_escaped(builder, part.text);
+}
+
 bool wrap_add(struct text_builder *builder, const struct value_text *text, size_t start, size_t end,
               const struct wrap_style *style) {
     struct wrap wrap = {.machine = builder->machine, .style = style, .text = text};
@@ -156,8 +167,7 @@ bool wrap_add(struct text_builder *builder, const struct value_text *text, size_
         if (shown == line_start) continue;
         if (!machine_spend(builder->machine, 1) ||
             (lines && !text_builder_add_text(builder, style->mark)) ||
-            !text_builder_add_part(builder, text, wrap.offsets[line_start],
-                                   wrap.offsets[shown] - wrap.offsets[line_start]))
+            !add_part(&wrap, builder, wrap.offsets[line_start], wrap.offsets[shown]))
             return false;
         lines = true;
     }
