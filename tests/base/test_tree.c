@@ -101,8 +101,6 @@ static void what_is_not_json_is_refused(void **state) {
 static void zero_bytes_are_refused(void **state) {
     (void)state;
     static const struct bytes texts[] = {{"0\0", 2}, {"\0", 1}, {"[1\0]", 4}, {"\"a\0\"", 4}};
-    struct arena arena;
-    struct error error;
     const struct tree *root;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         arena_over(&arena, memory, sizeof memory);
