@@ -12,6 +12,7 @@ static bool read_message(struct api_reader *reader, struct api_request *out) {
 static bool read_count(struct api_reader *reader, struct api_request *out) {
     out->tokens_only = true;
     out->stream = false;
+    out->new_tokens_max = 0;
     return anthropic_reader_read(reader, out);
 }
 

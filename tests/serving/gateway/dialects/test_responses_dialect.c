@@ -74,6 +74,34 @@ static void a_stream_repeats_what_it_said(void **state) {
     close_empty(world);
 }
 
+/* An answer that cannot be repeated any more is cut before it cannot be told. */
+static void an_answer_that_outgrows_its_memory_fails(void **state) {
+    (void)state;
+    static char body[1 << 18], words[4001];
+    struct world *world =
+        speech_open((struct gateway_options){.outbox_bytes = 1 << 20, .body_bytes_max = 1 << 18});
+    strcpy(body, "{" HI ",\"stream\":true,\"instructions\":\"");
+    size_t count = strlen(body);
+    memset(body + count, 'i', 150000);
+    strcpy(body + count + 150000, "\"}");
+    for (size_t i = 0; i < sizeof words - 1; i++)
+        words[i] = "a \n\"b"[i % 5];
+    uint32_t client = speech_ask(world, RESPONSES, body), cancels = world->cancels;
+    if (world->clients[client].ended) fail_msg("%s", world->clients[client].data);
+    speech_say(world, "Hm</think>", true);
+    for (int i = 0; i < 100 && world->cancels == cancels; i++)
+        speech_say(world, words, true);
+    assert_int_equal(world->cancels, cancels + 1);
+    speech_end(world, FINISH_CANCELLED);
+    const char *stream = world->clients[client].data, *last = NULL;
+    for (const char *at = stream; (at = strstr(at, "event: ")); at++)
+        last = at;
+    assert_true(strncmp(last, "event: response.failed\n", 23) == 0);
+    assert_non_null(strstr(last, "\"output\":[{\"id\":\"rs_"));
+    assert_true(world->clients[client].ended);
+    close_empty(world);
+}
+
 static void errors_come_in_openais_words(void **state) {
     (void)state;
     struct world *world = speech_open((struct gateway_options){0});
@@ -86,6 +114,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_a_response_of_items),
         cmocka_unit_test(a_stream_repeats_what_it_said),
+        cmocka_unit_test(an_answer_that_outgrows_its_memory_fails),
         cmocka_unit_test(errors_come_in_openais_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
