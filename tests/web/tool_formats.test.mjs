@@ -48,6 +48,7 @@ for (const family of families) {
     assert.equal(message.content, null);
     const ids = message.tool_calls.map(({ id }) => id);
     if (family.id) assert.deepEqual(ids, made.map(([name], i) => family.id(name, i)));
+    for (const id of ids) assert.match(id, family.ids ?? /^\S+$/);
     assert.equal(new Set(ids).size, 2);
 
     const seen = await streamed(await ask({ messages, stream: true }));

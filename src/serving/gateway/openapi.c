@@ -59,14 +59,8 @@ static void write_fields(struct json_writer *writer, const struct dialect *diale
     json_writer_text(writer, "}}}}},");
 }
 
-/* It is asked and answered in the dialect's words, and not only by its errors. */
-static bool speaks(const struct endpoint *endpoint) {
-    return endpoint->dialect && endpoint->number != ENDPOINT_TOKENIZE &&
-           endpoint->number != ENDPOINT_DETOKENIZE;
-}
-
 static bool streams(const struct endpoint *endpoint) {
-    return speaks(endpoint) && endpoint->number != ENDPOINT_COUNT_TOKENS;
+    return endpoint->dialect && endpoint->number != ENDPOINT_COUNT_TOKENS;
 }
 
 static void write_reference(struct json_writer *writer, const char *name, const char *what) {
@@ -77,7 +71,7 @@ static void write_reference(struct json_writer *writer, const char *name, const 
 }
 
 static void write_request(struct json_writer *writer, const struct endpoint *endpoint) {
-    if (speaks(endpoint)) {
+    if (endpoint->dialect) {
         write_fields(writer, endpoint->dialect);
         return;
     }
