@@ -96,7 +96,7 @@ static bool add_character(struct text_builder *builder, int64_t character,
 static bool add_formatted(struct text_builder *builder, const struct value *value,
                           struct bytes specification) {
     struct jinja_machine *machine = builder->machine;
-    struct figures_format format;
+    struct figures_format format = {0};
     char number[FIGURES_BYTES];
     size_t count = 0, prefix = 0;
     if (specification.count == 0) return text_builder_add_value(builder, value);
