@@ -96,7 +96,7 @@ static bool add_character(struct text_builder *builder, int64_t character,
 static bool add_formatted(struct text_builder *builder, const struct value *value,
                           struct bytes specification) {
     struct jinja_machine *machine = builder->machine;
-    struct figures_format format = {0};
+    struct figures_format format;
     char number[FIGURES_BYTES];
     size_t count = 0, prefix = 0;
     if (specification.count == 0) return text_builder_add_value(builder, value);
@@ -258,7 +258,7 @@ static bool convert(struct formatting *braces, char conversion, struct value *va
 
 static bool add_field(struct formatting *braces, const struct value_text *text,
                       const struct replacement *field, int nesting, struct text_builder *out) {
-    struct value value, specification;
+    struct value value = value_none(), specification;
     struct text_builder builder;
     if (!find_value(braces, text, field, &value) || !convert(braces, field->conversion, &value))
         return false;
