@@ -9,7 +9,7 @@
 #define NAME_BYTES_MAX 200
 
 const struct jinja_limits jinja_limits_usual = {
-    .steps = (uint64_t)200 << 20,
+    .steps = (uint64_t)64 << 20,
     .memory_bytes = (size_t)256 << 20,
     .output_bytes = (size_t)64 << 20,
 };
