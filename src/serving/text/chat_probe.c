@@ -47,8 +47,8 @@ static bool has(struct bytes text, const char *word) {
 
 #define TOOLS                                                                                      \
     "[{\"type\":\"function\",\"function\":{\"name\":\"fathom_tool\",\"description\":\"Looks\","    \
-    "\"parameters\":{\"type\":\"object\",\"properties\":{\"fathom_key\":{\"type\":\"string\","     \
-    "\"description\":\"What\"}},\"required\":[\"fathom_key\"]}}}]"
+    "\"parameters\":{\"type\":\"object\",\"properties\":{\"fathom_place\":{\"type\":\"string\","   \
+    "\"description\":\"What\"}},\"required\":[\"fathom_place\"]}}}]"
 
 #define ASSISTANT_CALLS                                                                            \
     "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"call00001\","              \
@@ -63,11 +63,16 @@ static bool has(struct bytes text, const char *word) {
     "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS                                              \
     "," TOOL_SAYS(result) "," ASSISTANT_SPEAKS "," USER_SPEAKS "],\"tools\":" TOOLS "}"
 
+/* What Python prints for null, if it is no word of the template's. */
+static bool shows_null(const struct probing *probe, struct bytes text) {
+    return has(text, "None") && !jinja_mentions(probe->source->with_tools, BYTES_LITERAL("None"));
+}
+
 /* The call came out, its arguments as JSON or in a form of the template's own: neither a text of
- * JSON inside JSON nor what Python prints for an object or for null. */
-static bool shows_call(struct bytes text) {
-    return has(text, "fathom_call") && has(text, "fathom_value") && !has(text, "\\\"fathom_key") &&
-           !has(text, "'fathom_key'") && !has(text, "None");
+ * JSON inside JSON nor what Python prints for an object. (Kimi's shows its id and no name.) */
+static bool shows_call(const struct probing *probe, struct bytes text) {
+    return has(text, "fathom_value") && !has(text, "\\\"fathom_key") &&
+           !has(text, "'fathom_key'") && !shows_null(probe, text);
 }
 
 /* Arguments stay texts where the template takes them so: these are the model's own words. A template
@@ -87,7 +92,8 @@ static void probe_calls(struct probing *probe, struct chat_facts *facts) {
         tried.silence = ways[i].silence;
         arena_clear(probe->scratch);
         struct bytes text = rendered(probe, CALLS("\"Fine\""), &tried, CHAT_THINKING_DEFAULT);
-        if (ways[i].shows ? !shows_call(text) : !text.data || has(text, "None")) continue;
+        if (ways[i].shows ? !shows_call(probe, text) : !text.data || shows_null(probe, text))
+            continue;
         *facts = tried;
         return;
     }
