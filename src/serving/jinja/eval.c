@@ -4,9 +4,11 @@
 
 static bool eval_name(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                       struct value *out) {
-    const struct value missing = {.kind = VALUE_MISSING};
-    *out = *eval_slot(scope, node->place);
-    return out->kind != VALUE_MISSING || make_undefined_part(machine, &missing, &node->value, out);
+    const struct value nothing = {.kind = VALUE_MISSING}, *slot = eval_slot(scope, node->place);
+    if (slot->kind == VALUE_MISSING)
+        return make_undefined_part(machine, &nothing, &node->value, out);
+    *out = *slot;
+    return true;
 }
 
 /* The common case by hand: a part of a dict that is no method's name. */

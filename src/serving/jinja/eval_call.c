@@ -92,8 +92,7 @@ struct macro_call {
     const struct value *arguments;
     const struct named_value *named;
     uint32_t count, named_count;
-    uint64_t used; /* of the named ones, a bit each; further ones by hand */
-    bool *taken;   /* [named_count] */
+    bool *taken; /* [named_count] */
 };
 
 /* The named argument of a name, marked as taken; NULL: it is not given. */

@@ -127,8 +127,6 @@ bool dict_set(struct jinja_machine *machine, struct value_dict *dict, struct val
 /* NULL in *found: no such key. Fails on keys that have no hash. */
 bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
                const struct value *key, struct value **found) MUST_USE;
-/* The same for a key of ASCII text. Cannot fail. */
-struct value *dict_find_name(const struct value_dict *dict, const char *name);
 /* An undefined value that will complain: "'name' is undefined", or in words of the caller's. */
 bool make_undefined(struct jinja_machine *machine, const char *message, struct value *out) MUST_USE;
 
@@ -168,7 +166,7 @@ bool value_string(struct jinja_machine *machine, const struct value *value,
                   struct value *out) MUST_USE;
 /* Fails with what using an undefined value raises. Always false. */
 #define value_complain(machine, undefined) (value_note_complaint((machine), (undefined)), false)
-void value_note_complaint(struct jinja_machine *machine, const struct value *undefined);
+void value_note_complaint(struct jinja_machine *machine, const struct value *value);
 /* Whether it has a `__call__`: functions, methods, macros, joiners. */
 bool value_is_callable(const struct value *value);
 /* Whether iter() takes it. */

@@ -142,7 +142,10 @@ struct node {
     struct node *list; /* a call's: first the positional arguments, then NODE_KEYWORD */
     struct value value;
     union {
-        struct node_place place;
+        struct { /* of a name; behind it its number, and 1, if the top level exports what is set */
+            struct node_place place;
+            uint32_t exported_name;
+        };
         struct {
             const struct routine *routine; /* of a filter, a test */
             struct node *rest, *named;     /* *arguments, **arguments of calls, filters, tests */
@@ -151,10 +154,6 @@ struct node {
             const struct routine *text_method, *list_method, *dict_method;
         };
         struct node_body *body;
-        struct { /* of a name that is set: its number if the top level exports it */
-            struct node_place place_again;
-            uint32_t exported_name; /* 1 + number; 0: not exported */
-        };
     };
 };
 

@@ -328,17 +328,6 @@ bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
     return true;
 }
 
-struct value *dict_find_name(const struct value_dict *dict, const char *name) {
-    size_t count = strlen(name);
-    for (uint32_t i = 0; i < dict->count; i++) {
-        const struct value *key = &dict->pairs[i].key;
-        if (key->kind == VALUE_TEXT && key->text->count == count &&
-            memcmp(key->text->data, name, count) == 0)
-            return &dict->pairs[i].value;
-    }
-    return NULL;
-}
-
 bool dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
               struct value value) {
     struct value *found;

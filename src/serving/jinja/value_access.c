@@ -136,18 +136,29 @@ static bool text_item(struct jinja_machine *machine, const struct value_text *te
     return make_part(machine, text, start, bytes, out);
 }
 
+static bool is_hashable(struct jinja_machine *machine, const struct value *key, bool *out) {
+    *out = key->kind != VALUE_LIST && key->kind != VALUE_DICT && key->kind != VALUE_VIEW;
+    if (key->kind != VALUE_TUPLE) return true;
+    if (!machine_enter(machine) || !machine_spend(machine, key->list->count)) return false;
+    for (uint32_t i = 0; i < key->list->count && *out; i++)
+        if (!is_hashable(machine, &key->list->items[i], out)) return false;
+    machine_leave(machine);
+    return true;
+}
+
 /* Python's object[key]. *found false: it raises TypeError or LookupError. */
 static bool find_item(struct jinja_machine *machine, const struct value *object,
                       const struct value *key, struct value *out, bool *found) {
     struct value *member;
     int64_t count, index;
+    bool hashable;
     *found = false;
     switch (object->kind) {
     case VALUE_UNDEFINED:
         return value_complain(machine, object);
     case VALUE_DICT:
-        if (key->kind == VALUE_LIST || key->kind == VALUE_DICT || key->kind == VALUE_VIEW)
-            return true;
+        if (!is_hashable(machine, key, &hashable)) return false;
+        if (!hashable) return true;
         if (!dict_find(machine, object->dict, key, &member)) return false;
         *found = member != NULL;
         if (member) *out = *member;

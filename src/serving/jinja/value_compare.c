@@ -251,7 +251,7 @@ const char *text_search(const char *data, size_t count, const char *part, size_t
 
 static bool text_contains(struct jinja_machine *machine, const struct value_text *text,
                           const struct value *item, bool *out) {
-    if (item->kind == VALUE_UNDEFINED || item->kind != VALUE_TEXT)
+    if (item->kind != VALUE_TEXT)
         return machine_fail(machine, "'in <string>' requires string as left operand, not %s",
                             value_type_name(item));
     if (!machine_spend(machine, text->count / 16)) return false;

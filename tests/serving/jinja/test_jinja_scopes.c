@@ -63,6 +63,7 @@ static const struct agreement rows[] = {
     {"{% macro m() %}{% set caller = 1 %}{{ caller }}{% endmacro %}{{ m() }}", "1"},
     {"{% macro m(caller) %}{{ caller }}{% endmacro %}{{ m(1) }}", NULL},
     {"{% macro m(caller=1) %}{{ caller }}{% endmacro %}{{ m() }}", "1"},
+    {"{% block a %}{{ self.b() }}{% endblock %}{% for i in [1] %}{% block b scoped %}[{{ i }}]{% endblock %}{% endfor %}", "[][1]"},
 };
 
 /* clang-format on */

@@ -29,6 +29,7 @@ static const struct agreement rows[] = {
     {"{{ d['a.b'] }}{{ d.a }}{{ d['A'] }}", "[1, 2]"},
     {"{{ l.0 }}{{ l.1.2 }}", "3"},
     {"{{ m.0.role }}{{ m[0].role }}{{ m[0]['role'] }}{{ m.0['role'] }}", "useruseruseruser"},
+    {"{{ {}[(1, [])] }}|{{ {(1, 2): 3}[(1, 2)] }}|{{ d[((1, d),)] }}", "|3|"},
 };
 
 /* clang-format on */
