@@ -77,7 +77,8 @@ bool api_tools_give(struct api_reader *reader, const struct tree *tools, struct 
     if (tree_count(tools) == 0) return true;
     if (!reader->defaults->prints_tools)
         return api_reader_unsupported(reader, "tools",
-                                      "this model's chat template has no place for tools.");
+                                      "this model's chat template has no place for tools; the "
+                                      "server can be given one that has (--chat-template).");
     out->tools = tools;
     return true;
 }
