@@ -11,12 +11,15 @@
 #include "base/tree.h"
 #include "base/tree_extent.h"
 #include "serving/gateway/api/api_request.h"
+#include "serving/gateway/dialects/anthropic_dialect.h"
 #include "serving/gateway/dialects/chat_dialect.h"
 #include "serving/gateway/dialects/completion_dialect.h"
+#include "serving/gateway/dialects/responses_dialect.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct dialect *const dialects[] = {&completion_dialect, &chat_dialect};
+static const struct dialect *const dialects[] = {&completion_dialect, &chat_dialect,
+                                                 &anthropic_dialect, &responses_dialect};
 
 static uint64_t sum;
 
@@ -38,9 +41,21 @@ static void walk_messages(const struct tree *messages) {
     }
 }
 
+static void walk_tools(const struct tree *tools) {
+    check(tree_count(tools) > 0);
+    for (size_t i = 0; i < tree_count(tools); i++) {
+        const struct tree *function = tree_member(tree_at(tools, i), "function");
+        struct bytes name;
+        check(tree_get_string(tree_member(function, "name"), &name));
+        walk(name);
+    }
+}
+
 static void walk_request(const struct dialect *dialect, const struct api_request *request) {
     check((request->messages != NULL) == dialect->chats);
     if (request->messages) walk_messages(request->messages);
+    if (request->tools) walk_tools(request->tools);
+    walk(request->told);
     check(request->warning.count <= API_WARNING_BYTES_MAX);
     for (size_t i = 0; i < request->warning.count; i++)
         check(request->warning.data[i] >= ' ' && request->warning.data[i] < 0x7F);

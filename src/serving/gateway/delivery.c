@@ -70,8 +70,10 @@ static void write_event(struct json_writer *writer, const void *context) {
 
 static void say(struct gateway *gateway, struct request *request, const struct api_event *event) {
     struct dialect_place after = request->owed.place;
+    struct api_choice whole = delivery_choice(request, event->finish, event->stop);
     struct delivery_event told = {request, *event, &after};
     told.event.choice = request->index;
+    if (request->asked.answer.dialect->repeats) told.event.whole = &whole;
     enum status status = reply_data(gateway, request, write_event, &told);
     check(status == STATUS_OK);
     request->owed.place = after;
@@ -146,14 +148,17 @@ void delivery_start(struct gateway *gateway, struct request *request) {
 }
 
 size_t delivery_frame_bytes(const struct request *request) {
+    return sizeof(struct record_stream_data) + 16 + request->asked.answer.dialect->frame_bytes;
+}
+
+size_t delivery_told_bytes(const struct request *request) {
     const struct api_answer *answer = &request->asked.answer;
-    return sizeof(struct record_stream_data) + 16 + answer->dialect->frame_bytes +
-           answer->dialect->tells * answer->told.count;
+    return answer->dialect->tells * answer->told.count;
 }
 
 size_t delivery_start_bytes_max(const struct request *request) {
     if (request->owed.spoken) return 0;
-    return REPLY_BEGIN_BYTES + 2 * delivery_frame_bytes(request) +
+    return REPLY_BEGIN_BYTES + 2 * delivery_frame_bytes(request) + delivery_told_bytes(request) +
            request->answered.text.escaped_count;
 }
 
@@ -166,15 +171,16 @@ static bool keeps_text(const struct request *request) {
 bool delivery_has_room(const struct gateway *gateway, const struct request *request, size_t more) {
     const struct request_answered *answered = &request->answered;
     const struct api_answer *answer = &request->asked.answer;
-    uint32_t times = request->asked.stream ? answer->dialect->repeats : 1;
+    /* A stream may have to repeat all of it and more, together with what is new. */
+    uint32_t times = request->asked.stream ? 2 * answer->dialect->repeats : 1;
     uint32_t choices = request->leader->choice_count;
     size_t bytes = answered->text.escaped_count + answered->calls.escaped_count +
                    answered->calls.count * DIALECT_CALL_BYTES + answered->tokens_json_bytes + more;
-    size_t frame = answer->dialect->tells * answer->told.count;
-    return times * bytes + frame <= reply_text_bytes_max(gateway, choices) / choices;
+    return times * bytes + delivery_told_bytes(request) <=
+           reply_text_bytes_max(gateway, choices) / choices;
 }
 
-size_t delivery_repeat_bytes_max(const struct request *request) {
+static size_t repeat_bytes_max(const struct request *request) {
     const struct request_answered *answered = &request->answered;
     return request->asked.answer.dialect->repeats *
            (answered->text.escaped_count + answered->calls.escaped_count +
@@ -276,9 +282,11 @@ bool delivery_tell(struct gateway *gateway, struct request *request,
 }
 
 size_t delivery_bytes_max(const struct request *request, const struct delivery_text *text) {
-    /* Tokens may be told in two events without text. */
-    return (text->run_count + 2) * delivery_frame_bytes(request) +
-           DELIVERY_ESCAPED_PER_BYTE * text->count;
+    /* Tokens may be told in two events without text. What is repeated may be new. */
+    uint32_t repeats = request->asked.answer.dialect->repeats;
+    return (text->run_count + 2) * delivery_frame_bytes(request) + repeat_bytes_max(request) +
+           (1 + repeats) * (DELIVERY_ESCAPED_PER_BYTE * text->count) +
+           repeats * text->run_count * DIALECT_CALL_BYTES;
 }
 
 void delivery_say_echo(struct gateway *gateway, struct request *request,
@@ -303,9 +311,6 @@ struct api_choice delivery_choice(const struct request *request, enum api_finish
 
 void delivery_say_finish(struct gateway *gateway, struct request *request, enum api_finish finish,
                          struct bytes stop) {
-    struct api_choice whole = delivery_choice(request, finish, stop);
-    bool repeats = request->asked.answer.dialect->repeats > 0;
-    struct api_event event = {
-        .kind = API_EVENT_FINISH, .finish = finish, .stop = stop, .whole = repeats ? &whole : NULL};
-    say(gateway, request, &event);
+    say(gateway, request,
+        &(struct api_event){.kind = API_EVENT_FINISH, .finish = finish, .stop = stop});
 }

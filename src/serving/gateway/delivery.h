@@ -49,7 +49,7 @@ bool delivery_tell(struct gateway *gateway, struct request *request,
 void delivery_start(struct gateway *gateway, struct request *request);
 size_t delivery_start_bytes_max(const struct request *request);
 
-/* Beside its tokens. */
+/* Beside its tokens; with what its events repeat. */
 size_t delivery_bytes_max(const struct request *request, const struct delivery_text *text);
 
 /* An event with tokens of the prompt and their log probabilities. */
@@ -63,6 +63,9 @@ void delivery_say_finish(struct gateway *gateway, struct request *request, enum 
 /* Room for one event, or the frame of a whole answer, beside what it is about. */
 size_t delivery_frame_bytes(const struct request *request);
 
+/* What one event repeats of the request, if it does. */
+size_t delivery_told_bytes(const struct request *request);
+
 /* Tells a client that waits for its first token, or for a whole answer, that we are still here; the
  * latter only from when an answer can be expected. */
 enum status delivery_keep_alive(struct gateway *gateway, struct request *leader) MUST_USE;
@@ -71,9 +74,6 @@ enum status delivery_keep_alive(struct gateway *gateway, struct request *leader)
 
 /* False when so many more bytes of JSON would be more than may be said. */
 bool delivery_has_room(const struct gateway *gateway, const struct request *request, size_t more);
-
-/* Bytes that repeating the answer takes, at the end of a stream. */
-size_t delivery_repeat_bytes_max(const struct request *request);
 
 /* The choice as it is. */
 struct api_choice delivery_choice(const struct request *request, enum api_finish finish,

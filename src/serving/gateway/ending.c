@@ -222,8 +222,8 @@ static size_t end_bytes_max(const struct request *request, const struct delivery
     size_t choices = request->leader->choice_count, bytes = choices * REQUEST_CANCEL_BYTES;
     if (request->asked.stream) /* FINISH, DONE (the usage and a receipt), or FAILED; an end */
         bytes += delivery_start_bytes_max(request) + delivery_bytes_max(request, rest) +
-                 4 * delivery_frame_bytes(request) + choices * RECEIPT_BYTES_MAX +
-                 delivery_repeat_bytes_max(request);
+                 4 * delivery_frame_bytes(request) + delivery_told_bytes(request) +
+                 choices * RECEIPT_BYTES_MAX;
     return bytes;
 }
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/endpoint.h"
 
+#include <string.h>
+
 #include "base/check.h"
+#include "serving/gateway/dialects/anthropic_dialect.h"
 #include "serving/gateway/dialects/chat_dialect.h"
 #include "serving/gateway/dialects/completion_dialect.h"
+#include "serving/gateway/dialects/responses_dialect.h"
 
 static const struct endpoint endpoints[] = {
 #define ENDPOINT_ROW(number, path, method, listeners, askers, name, function, dialect)             \
@@ -12,22 +16,32 @@ static const struct endpoint endpoints[] = {
 #undef ENDPOINT_ROW
 };
 
-const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) {
-    *rest_out = BYTES_LITERAL("");
-    static const struct bytes prefixes[] = {{"/v1", 3}, {"/beta", 5}};
-    for (size_t i = 0; i < ARRAY_COUNT(prefixes); i++) {
-        size_t count = prefixes[i].count;
-        if (!bytes_start_with(path, prefixes[i]) || path.count == count || path.data[count] != '/')
-            continue;
-        path = (struct bytes){path.data + count, path.count - count};
-        break;
-    }
+/* Takes away a path's first part, if it is that one and more follows. */
+static bool strip(struct bytes *path, const char *part) {
+    size_t count = strlen(part);
+    if (!bytes_start_with(*path, bytes_of(part)) || path->count == count ||
+        path->data[count] != '/')
+        return false;
+    *path = (struct bytes){path->data + count, path->count - count};
+    return true;
+}
+
+static const struct endpoint *find(struct bytes path, struct bytes *rest_out) {
     for (size_t i = 0; i < ARRAY_COUNT(endpoints); i++)
         if (bytes_equal(path, endpoints[i].path)) return &endpoints[i];
     struct bytes models = BYTES_LITERAL("/models/");
     if (!bytes_start_with(path, models) || path.count == models.count) return NULL;
     *rest_out = (struct bytes){path.data + models.count, path.count - models.count};
     return &endpoints[ENDPOINT_MODELS];
+}
+
+const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) {
+    *rest_out = BYTES_LITERAL("");
+    bool anthropic = strip(&path, "/anthropic");
+    if (!strip(&path, "/v1") && !anthropic) (void)strip(&path, "/beta");
+    const struct endpoint *found = find(path, rest_out);
+    bool speaks = found && found->dialect && found->dialect->number == DIALECT_ANTHROPIC;
+    return anthropic && !speaks ? NULL : found;
 }
 
 const struct endpoint *endpoint_at(uint32_t index) {

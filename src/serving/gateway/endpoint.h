@@ -19,13 +19,20 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
 #define ENDPOINT_ADMIN (1u << HTTP_ADMIN)
 
 /* X(number, path, method, listeners, askers, name in /metrics, function, dialect). A path may also
- * begin with /v1 or /beta. Behind that of MODELS a model's name may follow. Without a dialect
+ * begin with /v1 or /beta; those where Anthropic's dialect is spoken with /anthropic or
+ * /anthropic/v1. Behind that of MODELS a model's name may follow. Without a dialect
  * errors are told as in OpenAI's API. */
 #define ENDPOINTS(X)                                                                               \
     X(CHAT, "/chat/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "chat_completions",  \
       intake_ask, &chat_dialect)                                                                   \
     X(COMPLETIONS, "/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "completions",     \
       intake_ask, &completion_dialect)                                                             \
+    X(MESSAGES, "/messages", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "messages", intake_ask,  \
+      &anthropic_dialect)                                                                          \
+    X(COUNT_TOKENS, "/messages/count_tokens", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY,         \
+      "count_tokens", intake_ask, &anthropic_count_dialect)                                        \
+    X(RESPONSES, "/responses", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "responses",           \
+      intake_ask, &responses_dialect)                                                              \
     X(TOKENIZE, "/tokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "tokenize",              \
       prompt_tokens_ask, NULL)                                                                     \
     X(DETOKENIZE, "/detokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "detokenize",        \

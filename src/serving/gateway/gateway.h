@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The gateway: owns a request's life from its HTTP body to the last byte of its answer. It speaks
- * the OpenAI/DeepSeek API, renders chats, tokenizes short texts (long ones go out as TOKENIZE),
- * hands it to one of the units, turns tokens into text, and answers whole or as a stream. A request
- * whose unit is lost goes on at another from the tokens that it has: its client sees a pause. It
- * never touches a socket.
+ * several APIs (serving/gateway/dialects), renders chats, tokenizes short texts (long ones go out as
+ * TOKENIZE), hands it to one of the units, turns tokens into text, and answers whole or as a stream.
+ * A request whose unit is lost goes on at another from the tokens that it has: its client sees a
+ * pause. It never touches a socket.
  *
  * Takes and puts out the records whose ways lead to and from a gateway (contract/record_forms.c):
  * those of its clients' host, of the tokenizer and of units.
  *
  * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
- * STREAM_END (streams, and whole answers that are waited for long), unless its client has gone; after CLIENT_GONE nothing more is said to that
- * connection. receive() answers STATUS_FULL only while the outbox holds records, and then has done
- * nothing.
+ * STREAM_END (streams, and whole answers that are waited for long), unless its client has gone;
+ * after CLIENT_GONE nothing more is said to that connection. receive() answers STATUS_FULL only
+ * while the outbox holds records, and then has done nothing.
  *
- * Serves POST /v1/chat/completions, /v1/completions, GET /v1/models, /v1/models/<id> (each also
- * without /v1) and GET /health to the public listener; GET /health, GET /metrics, GET /debug/fleet,
- * POST /debug/fleet/drain, POST /debug/fleet/role to the operator's. Any other path is answered
- * with 404.
+ * What may be asked for, on which listener and by whom, stands in serving/gateway/endpoint.h; any
+ * other path is answered with 404.
  */
 #ifndef SERVING_GATEWAY_GATEWAY_H
 #define SERVING_GATEWAY_GATEWAY_H

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * /openapi.json: what clients may ask for, as an OpenAPI 3.1 document. It is made of the table of
  * endpoints (endpoint.h) and the table of fields (serving/gateway/api/api_field.h), so that it says
- * what they do.
+ * what they do. What comes back stands in openapi_schemas.json, under the endpoint's name: NAME_answer
+ * and, of streams, NAME_event.
  */
 #include "base/format.h"
 #include "serving/gateway/api/api_field.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
+
+extern const char openapi_schemas_start[], openapi_schemas_end[]; /* openapi_schemas.json */
 
 static void write_text(struct json_writer *writer, const char *name, const char *text) {
     json_writer_text(writer, name);
@@ -56,15 +59,51 @@ static void write_fields(struct json_writer *writer, const struct dialect *diale
     json_writer_text(writer, "}}}}},");
 }
 
-static void write_answers(struct json_writer *writer, const struct endpoint *endpoint) {
+static bool streams(const struct endpoint *endpoint) {
+    return endpoint->dialect && endpoint->number != ENDPOINT_COUNT_TOKENS;
+}
+
+static void write_reference(struct json_writer *writer, const char *name, const char *what) {
+    json_writer_text(writer, "{\"$ref\":\"#/components/schemas/");
+    json_writer_text(writer, name);
+    json_writer_text(writer, what);
+    json_writer_text(writer, "\"}");
+}
+
+static void write_request(struct json_writer *writer, const struct endpoint *endpoint) {
+    if (endpoint->dialect) {
+        write_fields(writer, endpoint->dialect);
+        return;
+    }
+    json_writer_text(writer, "\"requestBody\":{\"required\":true,\"content\":"
+                             "{\"application/json\":{\"schema\":");
+    write_reference(writer, endpoint_name(endpoint->number), "_request");
+    json_writer_text(writer, "}}},");
+}
+
+/* OpenAPI 3.1 has no words for the events of a stream: they stand beside its text. */
+static void write_answers(struct json_writer *writer, const struct endpoint *endpoint, bool model) {
+    static const char *const errors[DIALECT_COUNT] = {[DIALECT_ANTHROPIC] = "messages"};
+    const char *name = endpoint_name(endpoint->number);
+    const char *failed = endpoint->dialect ? errors[endpoint->dialect->number] : NULL;
     json_writer_text(writer, "\"responses\":{\"200\":{\"description\":\"the answer\",\"content\":"
-                             "{\"application/json\":{\"schema\":{\"type\":\"object\"}}");
-    if (endpoint->dialect)
-        json_writer_text(writer, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}");
+                             "{\"application/json\":{\"schema\":");
+    write_reference(writer, name, model ? "_one_answer" : "_answer");
+    json_writer_text(writer, "}");
+    if (streams(endpoint)) {
+        json_writer_text(writer, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"},"
+                                 "\"x-event-schema\":");
+        write_reference(writer, name, "_event");
+        json_writer_text(writer, "}");
+    }
     json_writer_text(writer,
                      "}},\"default\":{\"description\":\"a refusal, or a failure\",\"content\":"
-                     "{\"application/json\":{\"schema\":{\"type\":\"object\",\"properties\":"
-                     "{\"error\":{\"type\":\"object\"}}}}}}}");
+                     "{\"application/json\":{\"schema\":");
+    if (endpoint->number == ENDPOINT_HEALTH)
+        write_reference(writer, name, "_answer");
+    else
+        write_reference(writer, failed ? failed : "", failed ? "_error" : "error");
+    json_writer_text(writer, "}}}}");
 }
 
 /* The API's own paths are told with /v1 in front; all exist without. */
@@ -80,12 +119,8 @@ static void write_path(struct json_writer *writer, const struct endpoint *endpoi
     if (model)
         json_writer_text(writer, "\"parameters\":[{\"name\":\"model\",\"in\":\"path\",\"required\":"
                                  "true,\"schema\":{\"type\":\"string\"}}],");
-    if (endpoint->dialect)
-        write_fields(writer, endpoint->dialect);
-    else if (endpoint->method == HTTP_POST)
-        json_writer_text(writer, "\"requestBody\":{\"required\":true,\"content\":"
-                                 "{\"application/json\":{\"schema\":{\"type\":\"object\"}}}},");
-    write_answers(writer, endpoint);
+    if (endpoint->method == HTTP_POST) write_request(writer, endpoint);
+    write_answers(writer, endpoint, model);
     json_writer_text(writer, "}}");
 }
 
@@ -105,6 +140,10 @@ static void write_document(struct json_writer *writer, const void *context) {
         json_writer_text(writer, ",");
         write_path(writer, endpoint, true);
     }
+    json_writer_text(writer, "},\"components\":{\"schemas\":");
+    json_writer_bytes(writer,
+                      (struct bytes){openapi_schemas_start,
+                                     (size_t)(openapi_schemas_end - openapi_schemas_start)});
     json_writer_text(writer, "}}");
 }
 

@@ -76,6 +76,11 @@ static void write_tokens(struct json_writer *writer, const void *context) {
     json_writer_text(writer, "]}");
 }
 
+static void write_count(struct json_writer *writer, const void *context) {
+    const struct request_asked *asked = context;
+    asked->answer.dialect->write_count(writer, asked->prompt_tokens);
+}
+
 static enum status refuse_size(struct api_error *error, const char *param) {
     api_error_set(error, 413, param, "request_too_large",
                   "The answer is longer than this server may say at once. Send a shorter '%s'.",
@@ -86,9 +91,12 @@ static enum status refuse_size(struct api_error *error, const char *param) {
 enum status prompt_tokens_tell(struct gateway *gateway, struct request *leader,
                                struct api_error *error) {
     const struct request_asked *asked = &leader->asked;
-    if ((size_t)asked->prompt_tokens * TOKEN_JSON_BYTES > reply_text_bytes_max(gateway, 1))
+    bool counts = asked->answer.dialect->write_count != NULL;
+    if (!counts &&
+        (size_t)asked->prompt_tokens * TOKEN_JSON_BYTES > reply_text_bytes_max(gateway, 1))
         return refuse_size(error, "prompt");
-    enum status status = reply_answer(gateway, leader, BYTES_LITERAL(""), write_tokens, asked);
+    enum status status = reply_answer(gateway, leader, BYTES_LITERAL(""),
+                                      counts ? write_count : write_tokens, asked);
     if (!status) request_release(gateway, leader);
     return status;
 }

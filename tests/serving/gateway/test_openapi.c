@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what is told about the API itself: the document is JSON, has every public path, and of
- * each dialect's fields those that do something or nothing, and none that is refused.
+ * each dialect's fields those that do something or nothing, and none that is refused; and what it
+ * refers to is there.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,6 +82,36 @@ static void the_document_has_the_fields_that_are_taken(void **state) {
     close_empty(world);
 }
 
+/* Every "$ref" in the value is a schema of the document; *count grows by their number. */
+static void check_references(const struct tree *value, const struct tree *schemas, size_t *count) {
+    static const char head[] = "#/components/schemas/";
+    struct tree_cursor cursor = {0};
+    struct bytes key, text;
+    const struct tree *member;
+    for (size_t i = 0; tree_kind(value) == TREE_ARRAY && i < tree_count(value); i++)
+        check_references(tree_at(value, i), schemas, count);
+    while (tree_kind(value) == TREE_OBJECT && tree_next_member(value, &cursor, &key, &member)) {
+        check_references(member, schemas, count);
+        if (!bytes_equal(key, BYTES_LITERAL("$ref")) || !tree_get_string(member, &text)) continue;
+        char name[128] = {0};
+        assert_true(text.count > strlen(head) && text.count < sizeof name);
+        assert_memory_equal(text.data, head, strlen(head));
+        memcpy(name, text.data + strlen(head), text.count - strlen(head));
+        if (!tree_member(schemas, name)) fail_msg("%s", name);
+        (*count)++;
+    }
+}
+
+static void what_the_document_refers_to_is_there(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    const struct tree *root = read_document(world);
+    size_t count = 0;
+    check_references(root, tree_member(tree_member(root, "components"), "schemas"), &count);
+    assert_true(count > 100);
+    close_empty(world);
+}
+
 static void the_version_is_told(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
@@ -96,6 +127,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_document_has_what_clients_may_ask_for),
         cmocka_unit_test(the_document_has_the_fields_that_are_taken),
+        cmocka_unit_test(what_the_document_refers_to_is_there),
         cmocka_unit_test(the_version_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

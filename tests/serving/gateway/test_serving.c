@@ -23,12 +23,14 @@
 #include "world.h"
 
 enum { ANSWERS_MAX = 3, PROMPTS_MAX = 3, CHOICES_MAX = ANSWERS_MAX * PROMPTS_MAX };
+enum { ROOMY_BODY_BYTES = 900 }; /* the smallest unit has room for more tokens than these are */
 
 struct asked { /* what the test knows of each client's request */
     bool good, chat, stream, usage, leaves, ignore_eos, logprobs, ids;
     bool echo, prompt_only;    /* the prompt is told of, and perhaps nothing else */
     uint32_t prompts, choices; /* of all prompts */
     uint32_t max_tokens;
+    size_t body_bytes; /* a long prompt may leave less room than max_tokens */
     uint64_t seed;
     const char *stop; /* NULL: none */
 };
@@ -109,6 +111,7 @@ static void ask_good(struct world *world) {
         at += format_text(body + at, sizeof body - at, "\"stop\":\"%s\",", request.stop);
     at += write_prompt(body + at, sizeof body - at - 2, &request);
     format_text(body + at, sizeof body - at, "}");
+    request.body_bytes = strlen(body);
     uint32_t client =
         world_post(world, request.chat ? "/chat/completions" : "/v1/completions", body);
     asked[client] = request;
@@ -305,7 +308,15 @@ static void drop_echo(const struct asked *request) {
     got->content.count = expected.content.count;
 }
 
-/* False: it was cut. */
+/* The prompt left room for fewer tokens than were asked for. */
+static bool is_shortened(const struct asked *request) {
+    size_t count = got->reasoning.count + got->content.count;
+    return request->body_bytes >= ROOMY_BODY_BYTES && strcmp(got->finish, "length") == 0 &&
+           (strcmp(expected.finish, "length") != 0 ||
+            count < expected.reasoning.count + expected.content.count);
+}
+
+/* False: it was cut, or has another length than was asked for. */
 static bool judge_choice(const struct world *world, const struct asked *request, uint32_t choice) {
     expect(world, request, choice);
     got = &gots[choice];
@@ -315,6 +326,7 @@ static bool judge_choice(const struct world *world, const struct asked *request,
         if (!request->echo) assert_true(got->content.count <= expected.content.count + 3);
         return false;
     }
+    if (is_shortened(request)) return false;
     assert_string_equal(got->finish, expected.finish);
     finishes[strcmp(got->finish, "length") == 0]++;
     assert_same(&got->reasoning, &expected.reasoning);

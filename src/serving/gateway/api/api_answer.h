@@ -90,9 +90,9 @@ struct api_event {
     enum api_finish finish; /* FINISH, DONE (the first choice's) */
     struct bytes stop;      /* as finish: with STOP_STRING, which one */
     const struct api_choice
-        *whole;             /* FINISH, DONE (the first): for a dialect that repeats; else NULL */
-    struct api_usage usage; /* DONE; BEGIN: of the prompt alone */
-    struct bytes receipt;   /* DONE: JSON; empty: none */
+        *whole; /* PIECE, FINISH, DONE (the first): for a dialect that repeats; else NULL */
+    struct api_usage usage;        /* DONE; BEGIN: of the prompt alone */
+    struct bytes receipt;          /* DONE: JSON; empty: none */
     const struct api_error *error; /* FAILED */
 };
 
@@ -102,6 +102,7 @@ struct dialect_place {
     uint32_t blocks; /* opened: content blocks, output items */
     uint32_t open;   /* what the open one is, in the dialect's own numbers; 0: none */
     uint32_t calls;
+    size_t told, from; /* bytes of content told, and told before the open one */
 };
 
 #endif

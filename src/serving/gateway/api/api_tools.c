@@ -73,6 +73,15 @@ bool api_tools_check(struct api_reader *reader, const struct tree *tools) {
     return true;
 }
 
+bool api_tools_give(struct api_reader *reader, const struct tree *tools, struct api_request *out) {
+    if (tree_count(tools) == 0) return true;
+    if (!reader->defaults->prints_tools)
+        return api_reader_unsupported(reader, "tools",
+                                      "this model's chat template has no place for tools.");
+    out->tools = tools;
+    return true;
+}
+
 /* *out: the model is to know of the tools. */
 static bool read_choice(struct api_reader *reader, bool *out) {
     const struct tree *value = api_reader_given(reader->root, "tool_choice");
@@ -92,10 +101,5 @@ bool api_tools_read(struct api_reader *reader, struct api_request *out) {
         !api_reader_flag(reader, reader->root, "parallel_tool_calls", &parallel))
         return false;
     out->one_call = !parallel;
-    if (!wanted || tree_count(tools) == 0) return true;
-    if (!reader->defaults->prints_tools)
-        return api_reader_unsupported(reader, "tools",
-                                      "this model's chat template has no place for tools.");
-    out->tools = tools;
-    return true;
+    return !wanted || api_tools_give(reader, tools, out);
 }

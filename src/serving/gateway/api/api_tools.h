@@ -15,4 +15,7 @@ bool api_tools_check(struct api_reader *reader, const struct tree *tools);
  * as if they were not given. */
 bool api_tools_read(struct api_reader *reader, struct api_request *out);
 
+/* The model is to know of these, which have been checked. */
+bool api_tools_give(struct api_reader *reader, const struct tree *tools, struct api_request *out);
+
 #endif

@@ -18,7 +18,13 @@
 
 #define DIALECT_CALL_BYTES ((size_t)512)
 
-enum dialect_number { DIALECT_CHAT, DIALECT_COMPLETION, DIALECT_COUNT };
+enum dialect_number {
+    DIALECT_CHAT,
+    DIALECT_COMPLETION,
+    DIALECT_ANTHROPIC,
+    DIALECT_RESPONSES,
+    DIALECT_COUNT
+};
 
 struct dialect {
     const char *name;           /* for people, and in /openapi.json */
@@ -31,9 +37,9 @@ struct dialect {
      * apart: text, names, ids and arguments of calls, tokens, receipts, and api_answer.told. A call
      * in a whole answer takes at most DIALECT_CALL_BYTES beside its texts. */
     size_t frame_bytes;
-    uint32_t tells; /* api_answer.told stands in an event or an answer so often at most */
-    /* A stream's FINISH, and its DONE, repeats the whole answer so often at most; 0: never, and it
-     * is not kept. */
+    uint32_t
+        tells; /* api_answer.told stands in BEGIN, DONE, FAILED or an answer so often at most */
+    /* Events after a text repeat it so often at most; 0: never, and it is not kept. */
     uint32_t repeats;
 
     /* Reads what the table's rows leave to it, after them, and checks fields against each other. */
@@ -43,6 +49,8 @@ struct dialect {
                         const struct api_usage *usage);
     void (*write_event)(struct json_writer *writer, const struct api_answer *answer,
                         struct dialect_place *place, const struct api_event *event);
+    /* Of a request for its prompt's tokens; NULL: they are told as a list. */
+    void (*write_count)(struct json_writer *writer, uint32_t prompt_tokens);
     void (*write_error)(struct json_writer *writer, const struct api_error *error);
 };
 

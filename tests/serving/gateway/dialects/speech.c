@@ -4,15 +4,29 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
+
+enum { CONTEXT = 1 << 18 };
 
 static uint32_t said; /* tokens told so far, of the request at hand */
 
 struct world *speech_open(struct gateway_options gateway) {
     said = 0;
     struct world *world = world_open(&(struct world_options){.no_unit = true, .gateway = gateway});
-    join(world, 1);
+    world_join(world, 1);
+    struct record_unit_hello *hello =
+        make(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
+    hello->vocab_count = VOCAB;
+    hello->context_tokens_max = CONTEXT;
+    hello->page_count = CONTEXT / KV_BLOCK_TOKENS;
+    hello->page_tokens = KV_BLOCK_TOKENS;
+    hello->requests_max = 40;
+    *hello_ranks(hello) =
+        (struct unit_rank){.pid = 7, .page_count = CONTEXT / KV_BLOCK_TOKENS, .requests_max = 40};
+    strcpy(hello->numerics_id, "test.v1");
+    tell(world, 1, hello);
     return world;
 }
 
