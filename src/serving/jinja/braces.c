@@ -258,7 +258,7 @@ static bool convert(struct formatting *braces, char conversion, struct value *va
 
 static bool add_field(struct formatting *braces, const struct value_text *text,
                       const struct replacement *field, int nesting, struct text_builder *out) {
-    struct value value, specification;
+    struct value value = value_none(), specification;
     struct text_builder builder;
     if (!find_value(braces, text, field, &value) || !convert(braces, field->conversion, &value))
         return false;

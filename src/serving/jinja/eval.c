@@ -14,7 +14,7 @@ static bool eval_name(struct jinja_machine *machine, struct scope *scope, const 
 /* The common case by hand: a part of a dict that is no method's name. */
 static bool eval_attribute(struct jinja_machine *machine, struct scope *scope,
                            const struct node *node, struct value *out) {
-    struct value object, *found;
+    struct value object = value_none(), *found;
     if (!eval_expression(machine, scope, node->a, &object)) return false;
     if (object.kind != VALUE_DICT || node->flag)
         return value_get_attribute(machine, &object, &node->value, out);

@@ -331,15 +331,29 @@ static const struct routine *direct_method(const struct node *node, const struct
     }
 }
 
-static bool add_caller(struct jinja_machine *machine, struct eval_arguments *arguments,
-                       const struct value *caller) {
+/* `caller` stands behind the keywords and before what ** brings, as `kwargs` shows. */
+static void place_caller(const struct node *node, struct eval_arguments *arguments) {
+    uint32_t last = arguments->named_count - 1, place = 0;
+    struct named_value caller = arguments->named[last];
+    for (const struct node *item = node->list; item; item = item->next)
+        place += item->kind == NODE_KEYWORD;
+    memmove(&arguments->named[place + 1], &arguments->named[place],
+            (last - place) * sizeof *arguments->named);
+    arguments->named[place] = caller;
+}
+
+static bool add_caller(struct jinja_machine *machine, const struct node *node,
+                       struct eval_arguments *arguments, const struct value *caller) {
     struct value name;
     if (!caller) return true;
     if (!arguments->named) {
         arguments->named = machine_take(machine, sizeof *arguments->named);
         if (!arguments->named) return false;
     }
-    return make_literal(machine, "caller", &name) && add_named(machine, arguments, name, *caller);
+    if (!make_literal(machine, "caller", &name) || !add_named(machine, arguments, name, *caller))
+        return false;
+    place_caller(node, arguments);
+    return true;
 }
 
 bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct node *node,
@@ -357,7 +371,7 @@ bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct 
         return false;
     }
     if (!eval_arguments(machine, scope, node, &arguments) ||
-        !add_caller(machine, &arguments, caller))
+        !add_caller(machine, node, &arguments, caller))
         return false;
     if (routine)
         return routine_call(machine, routine, &object, arguments.positional, arguments.count,

@@ -158,7 +158,8 @@ const char *figures_of_integer(int64_t value, const struct figures_format *forma
 static size_t write_general(double value, int precision, bool zeros, char out[DIGITS_MAX]) {
     char text[DIGITS_MAX];
     if (precision == 0) precision = 1;
-    size_t count = format_text(text, sizeof text, "%.*e", precision - 1, value);
+    size_t count = zeros ? format_text(text, sizeof text, "%#.*e", precision - 1, value)
+                         : format_text(text, sizeof text, "%.*e", precision - 1, value);
     const char *mark = memchr(text, 'e', count);
     int exponent = 0;
     for (const char *c = mark + 2; *c; c++)

@@ -102,7 +102,7 @@ enum numerals_result numerals_read_real(struct bytes text, double *out) {
                    : is_word(word, count - sign, "nan") ? (double)NAN
                                                         : 0;
     if (whole != 0) {
-        *out = digits[0] == '-' ? -whole : whole;
+        *out = sign && digits[0] == '-' ? -whole : whole;
         return NUMERALS_READ;
     }
     for (size_t i = 0; i < count; i++) {

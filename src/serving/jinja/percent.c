@@ -224,8 +224,8 @@ static const char *write_number(const struct directive *directive, const struct 
 static bool unwrap_text(struct jinja_machine *machine, const struct directive *directive,
                         const struct value_text *text, struct value *out) {
     struct bytes digits = {text->data, text->count};
-    int64_t whole;
-    double real;
+    int64_t whole = 0;
+    double real = 0;
     enum numerals_result result = is_real(directive) ? numerals_read_real(digits, &real)
                                                      : numerals_read_integer(digits, 10, &whole);
     if (result == NUMERALS_TOO_LARGE)

@@ -343,7 +343,7 @@ static bool filesizeformat(struct jinja_machine *machine, const struct call *cal
                            struct value *out) {
     static const char prefixes[] = "kMGTPEZY";
     bool binary = routine_flag(call, 0, false);
-    double bytes, base = binary ? 1024 : 1000;
+    double bytes = 0, base = binary ? 1024 : 1000;
     char text[400];
     size_t which = 0;
     if (!read_bytes(machine, &call->subject, &bytes)) return false;

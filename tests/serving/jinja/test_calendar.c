@@ -99,7 +99,8 @@ static const struct {
 
 static void days_of_all_centuries_have_their_weeks(void **state) {
     for (size_t i = 0; i < sizeof days / sizeof days[0]; i++)
-        writes(days[i].unix_time, "%Y-%m-%d %H:%M:%S %j %a %u%w %U %W %V %G %g %C %y %I %p", days[i].text);
+        writes(days[i].unix_time, "%Y-%m-%d %H:%M:%S %j %a %u%w %U %W %V %G %g %C %y %I %p",
+               days[i].text);
 }
 
 static void directives_are_written_as_glibc_writes_them(void **state) {
@@ -117,7 +118,8 @@ static void a_field_too_wide_is_cut(void **state) {
     char out[CALENDAR_BYTES];
     size_t at = 0;
     calendar_open(&calendar, 0);
-    assert_in_range(calendar_expand(&calendar, bytes_of("%99999999999A"), &at, out), 1, CALENDAR_BYTES);
+    assert_in_range(calendar_expand(&calendar, bytes_of("%99999999999A"), &at, out), 1,
+                    CALENDAR_BYTES);
     assert_int_equal(at, 13);
 }
 

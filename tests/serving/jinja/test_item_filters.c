@@ -398,10 +398,8 @@ static void chance_is_refused_by_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_are_chosen),
-        cmocka_unit_test(items_are_joined_and_counted),
-        cmocka_unit_test(items_are_grouped),
-        cmocka_unit_test(generators_run_once_and_late),
+        cmocka_unit_test(items_are_chosen),          cmocka_unit_test(items_are_joined_and_counted),
+        cmocka_unit_test(items_are_grouped),         cmocka_unit_test(generators_run_once_and_late),
         cmocka_unit_test(chance_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
