@@ -550,6 +550,7 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     if (gateway->options.chat_template) {
         defaults.thought = gateway->options.chat_template->thought;
         defaults.prints_tools = gateway->options.chat_template->prints_tools;
+        defaults.reads_documents = gateway->options.chat_template->reads_documents;
     }
     struct reply_notes notes = {.account = call->account};
     struct api_request parsed;

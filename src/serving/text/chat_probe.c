@@ -163,6 +163,7 @@ void chat_probe(const struct chat_source *source, struct arena *scratch,
     *out = (struct chat_findings){0};
     struct chat_facts *facts = &out->facts;
     facts->knows_developer = jinja_uses(source->usual, "developer");
+    out->reads_documents = jinja_uses(source->usual, "documents");
     probe_parts(&probe, CHAT_SPEAKER_USER, facts);
     probe_parts(&probe, CHAT_SPEAKER_ASSISTANT, facts);
     probe_calls(&probe, facts);

@@ -19,6 +19,7 @@ struct chat_findings {
     enum chat_thought thought;
     bool thinks_by_default;
     bool prints_tools;
+    bool reads_documents;
 };
 
 /* `source` has a template. `scratch` is cleared by every probe. */

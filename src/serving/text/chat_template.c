@@ -15,6 +15,7 @@ enum status chat_template_open(struct arena *arena, struct arena *scratch, struc
                                   .thought = findings.thought,
                                   .thinks_by_default = findings.thinks_by_default,
                                   .prints_tools = findings.prints_tools,
+                                  .reads_documents = findings.reads_documents,
                                   .calls = source.calls,
                                   .adds_bos = source.adds_bos,
                                   .bos = source.bos,

@@ -19,6 +19,7 @@ struct chat_template {
     enum chat_thought thought;
     bool thinks_by_default; /* CHAT_THOUGHT_SWITCHED: when nobody says */
     bool prints_tools;
+    bool reads_documents;
     enum tool_format calls; /* how the model writes calls */
     bool adds_bos;          /* add_bos_token: plain prompts (never chats) get bos in front */
     struct bytes bos, eos;  /* the tokens' texts, empty if there are none */

@@ -95,8 +95,15 @@ static void roles_thoughts_and_tools_are_found(void **state) {
     }
 }
 
+static void a_place_for_documents_is_found(void **state) {
+    (void)state;
+    assert_false(opened(MESSAGES "{{ m.content }}" END).reads_documents);
+    assert_true(opened("{% for d in documents %}{{ d.text }}{% endfor %}").reads_documents);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_place_for_documents_is_found),
         cmocka_unit_test(arguments_stay_texts_where_the_template_takes_them),
         cmocka_unit_test(silence_is_null_unless_the_template_wants_a_text),
         cmocka_unit_test(parts_are_found_for_each_speaker),

@@ -81,6 +81,7 @@ struct api_defaults {
     uint64_t tokens_max;       /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
     enum chat_thought thought; /* what the model's chat template can do */
     bool prints_tools;         /* it has a place for tools */
+    bool reads_documents;      /* and one for documents */
 };
 
 /* The body becomes the reader's root. The reader has all else. */

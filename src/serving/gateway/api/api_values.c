@@ -58,6 +58,19 @@ bool api_values_modalities(struct api_reader *reader, const struct tree *value,
            api_reader_unsupported(reader, "modalities", "answers are text.");
 }
 
+bool api_values_documents(struct api_reader *reader, const struct tree *value,
+                          struct api_request *out) {
+    if (tree_kind(value) != TREE_ARRAY)
+        return api_reader_wrong_type(reader, "documents", "an array", value);
+    if (tree_count(value) == 0) return true;
+    if (!reader->defaults->reads_documents)
+        return api_reader_unsupported(reader, "documents",
+                                      "this model's chat template has no place for documents; the "
+                                      "server can be given one that has (--chat-template).");
+    out->documents = value;
+    return true;
+}
+
 bool api_values_seed(struct api_reader *reader, const struct tree *value, struct api_request *out) {
     int64_t seed;
     if (!tree_get_integer(value, &seed))

@@ -19,7 +19,8 @@ void bodies_open(struct bodies *bodies) {
                                            .models = models,
                                            .model_count = ARRAY_COUNT(models),
                                            .thought = CHAT_THOUGHT_SWITCHED,
-                                           .prints_tools = true}};
+                                           .prints_tools = true,
+                                           .reads_documents = true}};
 }
 
 bool bodies_read(struct bodies *bodies, const struct dialect *dialect, const char *body) {

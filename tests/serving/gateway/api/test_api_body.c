@@ -48,7 +48,7 @@ static void values_that_ask_for_nothing_are_no_reason(void **state) {
         "\"function_call\":\"none\"",
         "\"store\":false",
         "\"verbosity\":\"medium\"",
-        "\"guided_json\":{}",
+        "\"guided_json\":null",
         "\"length_penalty\":1.0",
         "\"skip_special_tokens\":true",
         "\"n_predict\":-1",
@@ -57,9 +57,13 @@ static void values_that_ask_for_nothing_are_no_reason(void **state) {
         "\"top_n_sigma\":-1.0",
     };
     static const char *const not_fine[] = {
-        "\"skip_special_tokens\":false", "\"length_penalty\":0",
-        "\"prompt_logprobs\":0",         "\"store\":true",
-        "\"modalities\":[\"audio\"]",    "\"include_reasoning\":false",
+        "\"skip_special_tokens\":false",
+        "\"length_penalty\":0",
+        "\"prompt_logprobs\":0",
+        "\"store\":true",
+        "\"modalities\":[\"audio\"]",
+        "\"include_reasoning\":false",
+        "\"guided_json\":{}", /* any JSON, but JSON */
     };
     bodies_open(&bodies);
     for (size_t i = 0; i < ARRAY_COUNT(fine); i++)

@@ -27,6 +27,7 @@ static struct api_defaults defaults = {
     .model_count = ARRAY_COUNT(models),
     .thought = CHAT_THOUGHT_SWITCHED,
     .prints_tools = true,
+    .reads_documents = true,
 };
 
 static bool parse_in(size_t bytes, const struct dialect *dialect, const char *body) {

@@ -109,8 +109,20 @@ static void a_template_without_a_place_for_tools_takes_none(void **state) {
     assert_true(bodies_chat(&bodies, "\"tools\":[" TOOL "],\"tool_choice\":\"none\""));
 }
 
+static void a_template_without_a_place_for_documents_takes_none(void **state) {
+    (void)state;
+    bodies_open(&bodies);
+    assert_true(bodies_chat(&bodies, "\"documents\":[{\"text\":\"a\"}]"));
+    assert_int_equal(tree_count(bodies.request.documents), 1);
+    bodies.defaults.reads_documents = false;
+    assert_true(bodies_chat(&bodies, "\"documents\":[]"));
+    assert_false(bodies_chat(&bodies, "\"documents\":[{\"text\":\"a\"}]"));
+    bodies_refused(&bodies, 400, "documents", "unsupported_parameter");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_template_without_a_place_for_documents_takes_none),
         cmocka_unit_test(tools_are_passed_on_as_they_stand),
         cmocka_unit_test(tools_that_are_not_to_be_called_are_none),
         cmocka_unit_test(each_mistake_about_tools_is_named),
