@@ -6,21 +6,26 @@
 #include "base/random.h"
 #include "base/tree.h"
 #include "contract/record_client.h"
+#include "simulate/fleet_chats.h"
 #include "simulate/fleet_engine.h"
+#include "simulate/fleet_tongue.h"
 
 #define BODY_BYTES ((size_t)16 << 10)
 #define SCRATCH_BYTES ((size_t)8 << 20)
 
 size_t fleet_clients_bytes(void) {
-    return FLEET_CLIENTS_MAX * sizeof(struct fleet_client) + BODY_BYTES + SCRATCH_BYTES + 64;
+    return FLEET_CLIENTS_MAX * sizeof(struct fleet_client) + BODY_BYTES + SCRATCH_BYTES +
+           fleet_chats_bytes() + 64;
 }
 
-bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena, uint64_t seed) {
-    *clients = (struct fleet_clients){.seed = seed};
+bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
+                        const struct fleet_tongue *tongue, uint64_t seed) {
+    *clients = (struct fleet_clients){.seed = seed, .tongue = tongue};
     clients->clients = arena_take_zeroed(arena, FLEET_CLIENTS_MAX * sizeof *clients->clients);
     clients->body = arena_take(arena, BODY_BYTES);
     void *scratch = arena_take(arena, SCRATCH_BYTES);
-    if (!clients->clients || !clients->body || !scratch) return false;
+    if (!clients->clients || !clients->body || !scratch || !fleet_chats_open(clients, arena))
+        return false;
     arena_over(&clients->scratch, scratch, SCRATCH_BYTES);
     return true;
 }
@@ -34,22 +39,17 @@ void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_clie
 
 /* ---- asking ---- */
 
-/* The draw-th number of the client, below the bound. */
-static uint32_t below(const struct fleet_clients *clients, uint32_t draw, uint32_t bound) {
-    return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
-}
-
-/* The next turn of an earlier client's conversation: its first prompt, its answer, and a little
- * more. False: there is none that fits. */
+/* The next turn of an earlier client's prompt: it, its answer, and a little more. False: there is none that fits. */
 static bool go_on(const struct fleet_clients *clients, struct fleet_client *client) {
-    if (clients->count == 0 || below(clients, 13, 3)) return false;
-    const struct fleet_client *before = &clients->clients[below(clients, 14, clients->count)];
+    if (clients->count == 0 || fleet_clients_below(clients, 13, 3)) return false;
+    const struct fleet_client *before =
+        &clients->clients[fleet_clients_below(clients, 14, clients->count)];
     const struct fleet_prompt *asked = &before->prompts[0];
     const struct fleet_choice *answer = &before->choices[0];
     struct fleet_prompt *prompt = &client->prompts[0];
     uint32_t known = asked->count + answer->expected_count;
-    uint32_t more = 1 + below(clients, 15, 20);
-    if (known + more > FLEET_PROMPT_MAX) return false;
+    uint32_t more = 1 + fleet_clients_below(clients, 15, 20);
+    if (known + more > FLEET_PROMPT_MAX || before->chats) return false;
     memcpy(prompt->tokens, asked->tokens, asked->count * sizeof *prompt->tokens);
     memcpy(prompt->tokens + asked->count, answer->expected,
            answer->expected_count * sizeof *prompt->tokens);
@@ -70,19 +70,20 @@ static void make_prompt(const struct fleet_clients *clients, struct fleet_prompt
 
 /* One prompt, or several, short and long, of which some are equal. */
 static void make_prompts(const struct fleet_clients *clients, struct fleet_client *client) {
-    client->prompt_count =
-        below(clients, 18, 5) ? 1 : 2 + below(clients, 19, FLEET_PROMPTS_MAX - 1);
+    client->prompt_count = fleet_clients_below(clients, 18, 5)
+                               ? 1
+                               : 2 + fleet_clients_below(clients, 19, FLEET_PROMPTS_MAX - 1);
     if (!go_on(clients, client)) {
-        client->tenant = 1 + below(clients, 12, 2);
-        make_prompt(clients, &client->prompts[0], below(clients, 1, 4),
-                    80 + below(clients, 11, FLEET_PROMPT_MAX),
-                    1 + below(clients, 0, FLEET_PROMPT_MAX - 1));
+        client->tenant = 1 + fleet_clients_below(clients, 12, 2);
+        make_prompt(clients, &client->prompts[0], fleet_clients_below(clients, 1, 4),
+                    80 + fleet_clients_below(clients, 11, FLEET_PROMPT_MAX),
+                    1 + fleet_clients_below(clients, 0, FLEET_PROMPT_MAX - 1));
     }
     for (uint32_t p = 1; p < client->prompt_count; p++) {
-        uint32_t longest = below(clients, 20 + 4 * p, 2) ? FLEET_PROMPT_MAX : 20;
-        make_prompt(clients, &client->prompts[p], below(clients, 21 + 4 * p, 2),
-                    below(clients, 22 + 4 * p, 2) * FLEET_PROMPT_MAX,
-                    1 + below(clients, 23 + 4 * p, longest));
+        uint32_t longest = fleet_clients_below(clients, 20 + 4 * p, 2) ? FLEET_PROMPT_MAX : 20;
+        make_prompt(clients, &client->prompts[p], fleet_clients_below(clients, 21 + 4 * p, 2),
+                    fleet_clients_below(clients, 22 + 4 * p, 2) * FLEET_PROMPT_MAX,
+                    1 + fleet_clients_below(clients, 23 + 4 * p, longest));
     }
 }
 
@@ -120,25 +121,28 @@ static void expect(struct fleet_client *client, struct sampling sampling, uint32
 }
 
 /* Writes the body, and what is expected of the answer. */
-static size_t make_body(struct fleet_clients *clients, struct fleet_client *client) {
+static size_t make_completion(struct fleet_clients *clients, struct fleet_client *client) {
     make_prompts(clients, client);
-    uint32_t answer_max = 1 + below(clients, 2, FLEET_ANSWER_MAX - 1);
-    struct sampling sampling = {.top_p = 1, .seed = below(clients, 3, 1000000)};
-    if (below(clients, 4, 3) == 0) sampling.frequency_penalty = 0.5f;
-    if (below(clients, 5, 3) == 0) sampling.min_tokens = below(clients, 6, answer_max + 1);
-    bool logprobs = below(clients, 7, 5) == 0;
-    client->echo = logprobs && below(clients, 16, 2);
-    bool prompt_only = client->echo && !sampling.min_tokens && below(clients, 17, 3) == 0;
-    client->stream = below(clients, 8, 2);
+    uint32_t answer_max = 1 + fleet_clients_below(clients, 2, FLEET_ANSWER_MAX - 1);
+    struct sampling sampling = {.top_p = 1, .seed = fleet_clients_below(clients, 3, 1000000)};
+    if (fleet_clients_below(clients, 4, 3) == 0) sampling.frequency_penalty = 0.5f;
+    if (fleet_clients_below(clients, 5, 3) == 0)
+        sampling.min_tokens = fleet_clients_below(clients, 6, answer_max + 1);
+    bool logprobs = fleet_clients_below(clients, 7, 5) == 0;
+    client->echo = logprobs && fleet_clients_below(clients, 16, 2);
+    bool prompt_only =
+        client->echo && !sampling.min_tokens && fleet_clients_below(clients, 17, 3) == 0;
+    client->stream = fleet_clients_below(clients, 8, 2);
     uint32_t most = client->prompt_count > 1 ? FLEET_CHOICES_MAX - 1 : FLEET_CHOICES_MAX;
-    uint32_t each = below(clients, 9, 4) ? 1 : 1 + below(clients, 10, most);
+    uint32_t each =
+        fleet_clients_below(clients, 9, 4) ? 1 : 1 + fleet_clients_below(clients, 10, most);
     client->choice_count = client->prompt_count * each;
     if (prompt_only) answer_max = 0;
     char *out = clients->body;
     size_t used = format_text(
         out, BODY_BYTES,
         "{\"max_tokens\":%u,\"seed\":%u,\"n\":%u,\"stream\":%s,\"frequency_penalty\":%s,"
-        "\"min_tokens\":%u%s%s%s,\"prompt\":",
+        "\"min_tokens\":%u,\"return_token_ids\":true%s%s%s,\"prompt\":",
         answer_max, (unsigned)sampling.seed, each, client->stream ? "true" : "false",
         sampling.frequency_penalty != 0 ? "0.5" : "0", sampling.min_tokens,
         logprobs ? ",\"logprobs\":2" : "", client->echo ? ",\"echo\":true" : "",
@@ -149,12 +153,24 @@ static size_t make_body(struct fleet_clients *clients, struct fleet_client *clie
     return used;
 }
 
+static size_t make_chat(struct fleet_clients *clients, struct fleet_client *client) {
+    struct sampling sampling;
+    uint32_t answer_max;
+    size_t used =
+        fleet_chats_ask(clients, client, &sampling, &answer_max, clients->body, BODY_BYTES);
+    expect(client, sampling, answer_max);
+    fleet_chats_expect(clients, client);
+    return used;
+}
+
 const struct record *fleet_clients_ask(struct fleet_clients *clients) {
-    static const char path[] = "/v1/completions";
     check(clients->count < FLEET_CLIENTS_MAX);
     struct fleet_client *client = &clients->clients[clients->count];
     client->number = clients->count;
-    size_t body_bytes = make_body(clients, client);
+    bool chats = clients->tongue->tokenizer && fleet_clients_below(clients, 50, 2);
+    const char *path = chats ? "/v1/chat/completions" : "/v1/completions";
+    size_t body_bytes = chats ? make_chat(clients, client) : make_completion(clients, client);
+    uint32_t path_bytes = (uint32_t)strlen(path);
     char *text = arena_take(&clients->scratch, body_bytes);
     check(text);
     memcpy(text, clients->body, body_bytes);
@@ -165,11 +181,11 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients) {
                        .connection = {clients->count++},
                        .random = {clients->seed, (uint64_t)client->number * 64},
                        .method = HTTP_POST,
-                       .path_bytes = sizeof path - 1,
+                       .path_bytes = path_bytes,
                        .body_bytes = (uint32_t)body_bytes,
                    });
     check(record);
-    memcpy(client_request_path(record), path, sizeof path - 1);
+    memcpy(client_request_path(record), path, path_bytes);
     memcpy(client_request_body(record), text, body_bytes);
     arena_clear(&clients->scratch);
     return &record->record;
@@ -225,6 +241,9 @@ static void take_finish(struct fleet_clients *clients, struct fleet_client *clie
                         struct fleet_choice *choice, struct bytes reason) {
     uint32_t count = choice->expected_count;
     bool stops = count && choice->expected[count - 1] == FLEET_STOP_TOKEN;
+    const char *expected = client->chats ? fleet_chats_finish(choice, stops)
+                           : stops       ? "stop"
+                                         : "length";
     if (choice->finished) fleet_clients_breach(clients, client, "ended twice");
     choice->finished = true;
     if (bytes_equal(reason, BYTES_LITERAL("insufficient_system_resource"))) {
@@ -232,8 +251,9 @@ static void take_finish(struct fleet_clients *clients, struct fleet_client *clie
         if (!clients->scarce) fleet_clients_breach(clients, client, "given up");
         return;
     }
-    if (!bytes_equal(reason, bytes_of(stops ? "stop" : "length")))
+    if (!bytes_equal(reason, bytes_of(expected)))
         fleet_clients_breach(clients, client, "another finish reason than undisturbed");
+    if (client->chats) fleet_chats_end(clients, client, choice);
     if (client->echo && choice->echoed != prompt_of(client, choice)->count)
         fleet_clients_breach(clients, client, "some of its prompt is missing");
     if (choice->count != count) fleet_clients_breach(clients, client, "ended too early");
@@ -255,6 +275,9 @@ static void take_choices(struct fleet_clients *clients, struct fleet_client *cli
         take_scores(clients, client, choice,
                     tree_member(tree_member(from, "logprobs"), "token_logprobs"));
         take_tokens(clients, client, choice, tree_member(from, "token_ids"));
+        if (client->chats)
+            fleet_chats_take(clients, client, choice,
+                             tree_member(from, client->stream ? "delta" : "message"));
         if (tree_get_string(tree_member(from, "finish_reason"), &reason))
             take_finish(clients, client, choice, reason);
     }

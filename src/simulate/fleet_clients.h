@@ -7,7 +7,11 @@
 #define SIMULATE_FLEET_CLIENTS_H
 
 #include "base/arena.h"
+#include "base/random.h"
 #include "contract/machine.h"
+
+struct fleet_speech; /* simulate/fleet_tongue.h */
+struct fleet_tongue;
 
 enum {
     FLEET_CHOICES_MAX = 3, /* to a prompt that comes alone; else one less */
@@ -30,6 +34,12 @@ struct fleet_choice {
     uint32_t expected_count, count; /* the first `count` have been told */
     uint32_t echoed;                /* the first so many of the prompt's have been told */
     bool finished;
+    /* of a chat: */
+    const struct fleet_speech *speech; /* that is expected */
+    uint32_t content_told, calls_told; /* bytes of it */
+    uint32_t calls_begun;
+    char last_id[64];   /* of a call */
+    const char *strays; /* how what is told differs, unless it is given up; NULL */
 };
 
 struct fleet_client {
@@ -39,7 +49,9 @@ struct fleet_client {
     uint64_t tenant;
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
-    bool echo; /* the prompts are to come back, with their scores */
+    bool chats, with_tools, one_call;
+    bool tells_ids; /* it asks for the tokens, besides what they say */
+    bool echo;      /* the prompts are to come back, with their scores */
     uint32_t http_status;
     char code[32];         /* of the error */
     uint32_t choice_count; /* of all prompts, prompt by prompt */
@@ -48,16 +60,26 @@ struct fleet_client {
 
 struct fleet_clients {
     uint64_t seed;
-    bool scarce;                  /* the gateway may lack memory to let answers go on elsewhere */
-    struct fleet_client *clients; /* [FLEET_CLIENTS_MAX] */
+    bool scarce; /* the gateway may lack memory to let answers go on elsewhere */
+    const struct fleet_tongue *tongue; /* without a tokenizer nobody chats */
+    struct fleet_client *clients;      /* [FLEET_CLIENTS_MAX] */
     uint32_t count;
+    struct fleet_speech *speeches; /* of those who chat */
+    uint32_t speech_count;
     char *body;           /* scratch of one request */
     struct arena scratch; /* of one answer's JSON */
     char breach[200];     /* empty: none so far */
 };
 
 size_t fleet_clients_bytes(void);
-bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena, uint64_t seed);
+bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
+                        const struct fleet_tongue *tongue, uint64_t seed);
+
+/* The draw-th number of the client that is to come, below the bound. */
+static inline uint32_t fleet_clients_below(const struct fleet_clients *clients, uint32_t draw,
+                                           uint32_t bound) {
+    return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
+}
 
 /* The next client's CLIENT_REQUEST, in memory that the next one takes over. */
 const struct record *fleet_clients_ask(struct fleet_clients *clients);

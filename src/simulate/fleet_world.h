@@ -41,6 +41,8 @@ enum fleet_refusal {
 struct fleet_world_report {
     char breach[256];                             /* empty: all that must hold did */
     uint32_t asked, answered, refused, cut, left; /* clients; cut: some tokens, and a reason */
+    uint32_t chats;                               /* of those answered */
+    uint64_t calls;                               /* of tools, that they were told */
     uint32_t refused_by[FLEET_REFUSALS];
     uint32_t abandoned; /* clients, by a gateway that died */
     uint32_t deaths, freezes, cuts, failed_steps, drains, roles, rank_deaths, gateway_deaths;

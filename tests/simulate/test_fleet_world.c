@@ -71,9 +71,10 @@ static void tell_sum(const struct fleet_world_report *sum) {
                   (unsigned)sum->handed_over, (unsigned)sum->arrived, (unsigned)sum->not_arrived,
                   (unsigned)sum->late_slices, (unsigned)sum->kept, (unsigned)sum->dropped,
                   (unsigned)sum->loaded, (unsigned)sum->refused_blocks);
-    print_message(
-        "# loads in steps: %u rows waited for theirs, %u more in vain; %u beside others\n",
-        (unsigned)sum->in_step, (unsigned)sum->in_step_lost, (unsigned)sum->in_step_beside);
+    print_message("# %u chats answered, %u calls of tools; loads in steps: %u rows waited for "
+                  "theirs, %u more in vain; %u beside others\n",
+                  sum->chats, (unsigned)sum->calls, (unsigned)sum->in_step,
+                  (unsigned)sum->in_step_lost, (unsigned)sum->in_step_beside);
     print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
                   sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
                   sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED]);
@@ -94,6 +95,8 @@ static void every_answer_survives(void **state) {
         struct fleet_world_report report = live(seed, true);
         sum.asked += report.asked;
         sum.answered += report.answered;
+        sum.chats += report.chats;
+        sum.calls += report.calls;
         sum.refused += report.refused;
         sum.cut += report.cut;
         for (uint32_t i = 0; i < FLEET_REFUSALS; i++)

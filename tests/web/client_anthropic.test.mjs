@@ -173,6 +173,7 @@ test('anthropic: refusals are errors of the kind that the client knows, and name
   await refused(clientOf('sk-wrong').messages.create(body('x')), AuthenticationError, 'authentication_error', /key/);
   await refused(ask('x', { model: 'claude-opus-4' }), NotFoundError, 'not_found_error', /claude-opus-4/);
   await refused(client.messages.create(without), BadRequestError, 'invalid_request_error', /max_tokens/);
+  await refused(ask('x', { temperature: 1.5 }), BadRequestError, 'invalid_request_error', /temperature/);
   await refused(ask('x', { tools, tool_choice: { type: 'any' } }), BadRequestError, 'invalid_request_error', /tool_choice/);
   await refused(ask('x', { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }),
     BadRequestError, 'invalid_request_error', /web_search/);

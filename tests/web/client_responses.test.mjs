@@ -156,6 +156,7 @@ test('responses: what needs a memory or constrained output is refused by name', 
   await refused({ store: true }, /store/);
   await refused({ previous_response_id: 'resp_1' }, /previous_response_id/);
   await refused({ background: true }, /background/);
+  await refused({ temperature: 2.5 }, /temperature/);
   await refused({ tools: [{ type: 'web_search' }] }, /web_search|tools/);
   await refused({ tools, tool_choice: 'required' }, /tool_choice/);
   await refused({ text: { format: { type: 'json_object' } } }, /text/);

@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "contract/record_client.h"
 #include "host/http/http_message.h"
+#include "host/http/http_reply.h"
 #include "host/http/listen_socket.h"
 #include "host/http/own_time.h"
 #include "host/http/request_name.h"
@@ -229,51 +230,20 @@ static void finish_flush(struct server_connection *connection) {
 
 /* ---- writing ---- */
 
-static struct evbuffer *begin_answer(struct server_connection *connection, uint32_t status) {
-    struct evbuffer *out = bufferevent_get_output(connection->stream);
-    struct http_server *server = connection->server;
-    char date[64];
-    time_t now = time(NULL);
-    struct tm calendar;
-    gmtime_r(&now, &calendar);
-    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
-    evbuffer_add_printf(out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
-                        http_message_phrase(status), date);
-    evbuffer_add_printf(out, "X-Request-Id: %s\r\n", connection->name.text);
-    if (!connection->keep_alive || server->draining)
-        evbuffer_add_printf(out, "Connection: close\r\n");
-    else if (connection->head.minor_version == 0)
-        evbuffer_add_printf(out, "Connection: keep-alive\r\n");
-    if (server->options.allow_origin)
-        evbuffer_add_printf(out,
-                            "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
-                            "Access-Control-Expose-Headers: Retry-After, X-Request-Id, "
-                            "X-Fathom-Receipt, X-Fathom-Warning, X-RateLimit-Limit-Requests, "
-                            "X-RateLimit-Remaining-Requests\r\n",
-                            server->options.allow_origin);
-    return out;
-}
-
-static void end_answer_with(struct server_connection *connection, struct evbuffer *out,
-                            const char *content_type, struct bytes body) {
-    evbuffer_add_printf(out,
-                        "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n"
-                        "Content-Length: %zu\r\n\r\n",
-                        content_type, body.count);
-    if (connection->head.verb != HTTP_VERB_HEAD) evbuffer_add(out, body.data, body.count);
+static struct http_reply reply_of(const struct server_connection *connection) {
+    const struct http_server *server = connection->server;
+    return (struct http_reply){.out = bufferevent_get_output(connection->stream),
+                               .request_name = connection->name.text,
+                               .allow_origin = server->options.allow_origin,
+                               .closes = !connection->keep_alive || server->draining,
+                               .speaks_1_0 = connection->head.minor_version == 0,
+                               .without_body = connection->head.verb == HTTP_VERB_HEAD};
 }
 
 static void write_error(struct server_connection *connection, uint32_t status,
                         const char *message) {
-    char body[512];
-    int count =
-        snprintf(body, sizeof body,
-                 "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
-                 message, status >= 500 ? "server_error" : "invalid_request_error");
-    struct evbuffer *out = begin_answer(connection, status);
-    if (status == 503) evbuffer_add_printf(out, "Retry-After: 1\r\n");
-    if (status == 405) evbuffer_add_printf(out, "Allow: GET, HEAD\r\n"); /* of a page */
-    end_answer_with(connection, out, "application/json", (struct bytes){body, (size_t)count});
+    struct http_reply reply = reply_of(connection);
+    http_reply_error(&reply, status, message);
 }
 
 /* Answers a request that will not be read to its end. */
@@ -293,58 +263,20 @@ static const struct http_asset *find_asset(const struct http_server *server, str
     return NULL;
 }
 
-static uint64_t
-content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing more */
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < content.count; i++)
-        hash = (hash ^ (unsigned char)content.data[i]) * 0x100000001b3u;
-    return hash;
-}
-
-static void answer_with_asset(struct server_connection *connection,
-                              const struct http_asset *asset) {
-    char tag[32];
-    snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", content_hash(asset->content));
-    bool known = bytes_equal(connection->head.if_none_match, bytes_of(tag));
-    struct evbuffer *out = begin_answer(connection, known ? 304 : 200);
-    evbuffer_add_printf(
-        out,
-        "ETag: %s\r\nCache-Control: no-cache\r\nReferrer-Policy: no-referrer\r\n"
-        "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
-        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'\r\n",
-        tag);
-    if (known)
-        evbuffer_add_printf(out, "\r\n");
-    else
-        end_answer_with(connection, out, asset->type, asset->content);
-    flush_answer(connection);
-}
-
-/* What a browser asks before a page of another site may ask. */
-static void answer_options(struct server_connection *connection) {
-    struct evbuffer *out = begin_answer(connection, 204);
-    evbuffer_add_printf(out, "Allow: GET, HEAD, POST, OPTIONS\r\n"
-                             "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
-                             "Access-Control-Allow-Headers: *, Authorization\r\n"
-                             "Access-Control-Max-Age: 86400\r\n\r\n");
-    flush_answer(connection);
-}
-
 /* True if the gateway need not know of the request. */
 static bool answer_alone(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     const struct http_asset *asset = find_asset(connection->server, head->path);
-    if (head->verb == HTTP_VERB_OPTIONS && connection->server->options.allow_origin) {
-        answer_options(connection);
-    } else if (asset && (head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD)) {
-        answer_with_asset(connection, asset);
-    } else if (asset) {
-        write_error(connection, 405, "this is a page: it takes GET only");
-        flush_answer(connection);
-    } else {
-        return false;
-    }
+    bool options = head->verb == HTTP_VERB_OPTIONS && connection->server->options.allow_origin;
+    if (!options && !asset) return false;
+    struct http_reply reply = reply_of(connection);
+    if (options)
+        http_reply_options(&reply);
+    else if (head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD)
+        http_reply_asset(&reply, asset, head->if_none_match);
+    else
+        http_reply_error(&reply, 405, "this is a page: it takes GET only");
+    flush_answer(connection);
     return true;
 }
 
@@ -414,8 +346,7 @@ static void handle_request(struct server_connection *connection) {
     bool is_head = head->verb == HTTP_VERB_HEAD;
     uint32_t minor_version = head->minor_version;
     forget_request(connection);
-    connection->head.verb =
-        is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER; /* begin_answer needs both */
+    connection->head.verb = is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER; /* reply_of needs both */
     connection->head.minor_version = minor_version;
 }
 
@@ -792,29 +723,12 @@ static struct server_connection *find_exchange(struct http_server *server,
     return server->slots[slot]->exchange == id.value ? server->slots[slot] : NULL;
 }
 
-static const char *const content_types[CONTENT_TYPE_COUNT] = {
-    [CONTENT_JSON] = "application/json",
-    [CONTENT_TEXT] = "text/plain; charset=utf-8",
-    [CONTENT_METRICS] = "text/plain; version=0.0.4; charset=utf-8",
-    [CONTENT_EVENTS] = "text/event-stream; charset=utf-8",
-};
-
 static void respond(struct http_server *server, const struct record_respond *answer) {
     struct server_connection *connection = find_exchange(server, answer->connection);
     if (!connection) return;
     check(answer->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
-    struct evbuffer *out = begin_answer(connection, answer->http_status);
-    evbuffer_add_printf(out, "Cache-Control: no-store\r\n");
-    if (answer->retry_after_seconds)
-        evbuffer_add_printf(out, "Retry-After: %" PRIu32 "\r\n", answer->retry_after_seconds);
-    if (answer->allow)
-        evbuffer_add_printf(out, "Allow: %s%s\r\n",
-                            answer->allow & 1u << HTTP_GET ? "GET, HEAD" : "POST",
-                            server->options.allow_origin ? ", OPTIONS" : "");
-    if (answer->http_status == 401) evbuffer_add_printf(out, "WWW-Authenticate: Bearer\r\n");
-    evbuffer_add(out, respond_headers(answer), answer->header_bytes);
-    end_answer_with(connection, out, content_types[answer->content_type],
-                    (struct bytes){respond_body(answer), answer->body_bytes});
+    struct http_reply reply = reply_of(connection);
+    http_reply_respond(&reply, answer);
     flush_answer(connection);
 }
 
@@ -827,14 +741,8 @@ static void begin_stream(struct http_server *server, const struct record_stream_
     connection->chunked_answer = connection->head.minor_version >= 1;
     if (!connection->chunked_answer)
         connection->keep_alive = false; /* its end is the answer's end */
-    struct evbuffer *out = begin_answer(connection, 200);
-    evbuffer_add(out, stream_headers(begin), begin->header_bytes);
-    evbuffer_add_printf(out,
-                        "Content-Type: %s\r\n"
-                        "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
-                        "X-Content-Type-Options: nosniff\r\n%s\r\n",
-                        content_types[begin->content_type],
-                        connection->chunked_answer ? "Transfer-Encoding: chunked\r\n" : "");
+    struct http_reply reply = reply_of(connection);
+    http_reply_stream(&reply, begin, connection->chunked_answer);
 }
 
 /* Much may come at once: a reader is slow when what waited for it already stays long for a while in

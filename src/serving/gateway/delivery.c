@@ -47,7 +47,9 @@ void delivery_add(void *context, enum token_stream_part part, struct bytes more)
 
 struct delivery_text delivery_flush(struct gateway *gateway, struct request *request) {
     struct delivery_text text = delivery_open(gateway, request, TOKEN_STREAM_HELD_MAX);
-    if (gateway->options.tokenizer && !request->answered.flushed)
+    /* What is held back where a second call ended the answer is that call's. */
+    bool whole = request->answered.flushed || request->owed.cause == CAUSE_ONE_CALL;
+    if (gateway->options.tokenizer && !whole)
         token_stream_finish(&request->answered.words, delivery_add, &text);
     return text;
 }

@@ -130,6 +130,29 @@ static struct api_usage usage_of(const struct request *leader) {
     return usage;
 }
 
+/* Of the prompt's answers one has begun to run; its client may be told of a prompt that waited in
+ * vain, but that was no work. */
+static bool was_computed(const struct request *prompt) {
+    const struct request *leader = prompt->leader;
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request *choice = leader->choices[i];
+        struct unit_work work = receipt_total(&choice->answered.receipt, 0);
+        if (choice->head == prompt && work.queue_ns >= 0) return true;
+    }
+    return false;
+}
+
+/* What the account is charged: the usage, but for prompts that were never computed. */
+static struct api_usage booked_of(const struct request *leader) {
+    struct api_usage usage = usage_of(leader);
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request *choice = leader->choices[i];
+        if (choice->head == choice && !was_computed(choice))
+            usage.prompt_tokens -= choice->asked.prompt_tokens;
+    }
+    return usage;
+}
+
 /* The receipts of all choices as one line of JSON: an object, or for several an array of them. In
  * the scratch memory, which is cleared; empty if nobody asked for it. */
 static struct bytes receipts_of(struct gateway *gateway, const struct request *leader) {
@@ -276,7 +299,7 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
         &gateway->metrics, &request->times, &last,
         request->owed.cause == CAUSE_STOP_STRING || request->owed.cause == CAUSE_ONE_CALL, now_ns);
     if (!others_are_done(request)) return STATUS_OK;
-    struct api_usage usage = usage_of(leader);
+    struct api_usage usage = booked_of(leader);
     if (!leader->owed.failed) accounts_charge(&gateway->accounts, leader->asked.account, &usage);
     request_release(gateway, leader);
     return STATUS_OK;

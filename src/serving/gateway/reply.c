@@ -99,17 +99,23 @@ static void write_error(struct json_writer *writer, const void *context) {
         api_error_write(writer, told->error);
 }
 
+static uint32_t told_status(const struct dialect *dialect, const struct api_error *error) {
+    bool folded = error->http_status == 422 && dialect && dialect->knows_no_422;
+    return folded ? 400 : error->http_status;
+}
+
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
                         enum endpoint_number endpoint, const struct reply_notes *notes,
                         const struct api_error *error) {
+    const struct dialect *dialect = endpoint_dialect(endpoint);
     struct reply reply = {.connection = connection,
                           .notes = notes,
                           .endpoint = endpoint,
-                          .http_status = error->http_status,
+                          .http_status = told_status(dialect, error),
                           .content_type = CONTENT_JSON,
                           .retry_after_seconds = error->retry_after_seconds,
                           .allow = error->allow};
-    struct told_error told = {.dialect = endpoint_dialect(endpoint), .error = error};
+    struct told_error told = {.dialect = dialect, .error = error};
     return reply_whole(gateway, &reply, write_error, &told);
 }
 

@@ -133,6 +133,7 @@ static void an_answer_may_end_with_its_first_call(void **state) {
         assert_int_equal(world->cancels, cancels + 1);
         speech_end(world, FINISH_CANCELLED);
         struct heard heard = hear(world, client);
+        assert_string_equal(heard.content, "So:"); /* and nothing of the second one */
         assert_int_equal(heard.calls, 1);
         assert_string_equal(heard.arguments[0], "{\"at\": \"\u00e9\"}");
         assert_string_equal(heard.finish, "tool_calls");

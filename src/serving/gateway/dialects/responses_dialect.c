@@ -10,6 +10,7 @@ const struct dialect responses_dialect = {
     .chats = true,
     .prompt_field = "input",
     .call_prefix = "call_",
+    .knows_no_422 = true,
     .keep_alive = {RESPONSES_WORDS_KEEP_ALIVE, sizeof RESPONSES_WORDS_KEEP_ALIVE - 1},
     .frame_bytes = RESPONSES_WORDS_FRAME_BYTES,
     .tells = RESPONSES_WORDS_TELLS,
