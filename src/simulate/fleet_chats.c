@@ -177,5 +177,5 @@ void fleet_chats_end(struct fleet_clients *clients, struct fleet_client *client,
     if (choice->content_told != speech->content_bytes)
         fleet_clients_breach(clients, client, "some of its content is missing");
     if (choice->calls_told != speech->calls_bytes || choice->calls_begun != speech->call_count)
-        fleet_clients_breach(clients, client, "some of its calls is missing");
+        fleet_clients_breach(clients, client, "some of its calls are missing");
 }

@@ -32,14 +32,14 @@ enum word {
 
 enum { WORD_COUNT = WORDS_END - WORDS_FIRST };
 
-struct words {
+struct tongue_words {
     const char *text[WORD_COUNT];
 };
 
 #define COMMON "lo", "ok", "seek"
 #define ARGUMENTS(part_of_mark) "{\"at\": \"", "{}", "ab", "\\n", part_of_mark, "\"}"
 
-static const struct words words_of[FLEET_TONGUES] = {
+static const struct tongue_words words_of[FLEET_TONGUES] = {
     {{"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", COMMON, "<｜tool▁sep｜>",
       ARGUMENTS("<｜tool▁call"), "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", " so"}},
     {{"\n\n", "<tool_call>\n{\"name\": \"", COMMON, "\", \"arguments\": ", ARGUMENTS("}\n</tool"),
@@ -126,7 +126,7 @@ static void write_added(struct json_writer *writer, uint32_t id, const char *tex
     json_writer_text(writer, "}");
 }
 
-static void write_tokenizer(struct json_writer *writer, const struct words *words) {
+static void write_tokenizer(struct json_writer *writer, const struct tongue_words *words) {
     json_writer_text(writer,
                      "{\"decoder\":{\"type\":\"ByteLevel\"},\"pre_tokenizer\":{\"type\":"
                      "\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},"

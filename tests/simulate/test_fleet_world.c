@@ -135,6 +135,7 @@ static void every_answer_survives(void **state) {
     assert_true(sum.arrived > 1000 && sum.not_arrived > 200 && sum.late_slices > 100);
     assert_true(sum.kept > 1000 && sum.loaded > 200 && sum.refused_blocks > 5);
     assert_true(sum.in_step > 300 && sum.in_step_lost > 50 && sum.in_step_beside > 100);
+    assert_true(sum.chats > 1000 && sum.calls > 2000);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
     assert_true(sum.answered > sum.asked * 6 / 10); /* most units are small, and often gone */
 }

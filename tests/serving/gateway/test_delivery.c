@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects calls on their way to the client: however the answer comes in tokens, whole answers and
- * streams say the same content and calls, an answer may end with its first call, and where tools
- * are not asked for calls are text.
+ * streams say the same content and calls, even if their unit is lost in mid-call; an answer may end
+ * with its first call; and where tools are not asked for, calls are text.
  */
 #include "serving/gateway/delivery.h"
 
@@ -115,6 +115,37 @@ static void calls_are_told_however_they_come(void **state) {
         assert_string_equal(heard.arguments[1], "{\"at\": \"b\"}");
         assert_int_equal(strlen(heard.ids[0]), strlen("call_") + 24);
         assert_string_not_equal(heard.ids[0], heard.ids[1]);
+        assert_string_equal(heard.finish, "tool_calls");
+    }
+    close_empty(world);
+}
+
+/* A call that goes on at another unit is the same call: wherever the first one is lost. */
+static void calls_survive_their_unit(void **state) {
+    (void)state;
+    static const char text[] = TWO_CALLS;
+    struct world *world = open_with_tools((struct gateway_options){0});
+    for (size_t at = 1; at < sizeof text - 1; at++) {
+        char first[sizeof text];
+        if ((text[at] & 0xC0) == 0x80) continue; /* within a letter */
+        memcpy(first, text, at);
+        first[at] = 0;
+        uint32_t client = speech_ask(
+            world, CHAT, at % 2 ? "{" HI "," TOOLS ",\"stream\":true}" : "{" HI "," TOOLS "}");
+        speech_say(world, first, false);
+        speech_move(world);
+        speech_say(world, text + at, false);
+        speech_end(world, FINISH_STOP_TOKEN);
+        struct heard heard = hear(world, client);
+        assert_string_equal(heard.content, "So:");
+        assert_int_equal(heard.calls, 2);
+        for (uint32_t call = 0; call < 2; call++) {
+            assert_string_equal(heard.names[call], "look");
+            assert_int_equal(strlen(heard.ids[call]), strlen("call_") + 24);
+        }
+        assert_string_not_equal(heard.ids[0], heard.ids[1]);
+        assert_string_equal(heard.arguments[0], "{\"at\": \"\u00e9\"}");
+        assert_string_equal(heard.arguments[1], "{\"at\": \"b\"}");
         assert_string_equal(heard.finish, "tool_calls");
     }
     close_empty(world);
@@ -287,6 +318,7 @@ static void unknown_fields_are_told_in_a_header(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_told_however_they_come),
+        cmocka_unit_test(calls_survive_their_unit),
         cmocka_unit_test(an_answer_may_end_with_its_first_call),
         cmocka_unit_test(an_answer_cut_in_a_call_has_what_came),
         cmocka_unit_test(calls_that_nobody_asked_for_are_text),

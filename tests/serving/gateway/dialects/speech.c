@@ -10,12 +10,11 @@
 
 enum { CONTEXT = 1 << 18 };
 
-static uint32_t said; /* tokens told so far, of the request at hand */
+static uint32_t said;    /* tokens told so far, of the request at hand */
+static uint32_t speaker; /* the unit */
 
-struct world *speech_open(struct gateway_options gateway) {
-    said = 0;
-    struct world *world = world_open(&(struct world_options){.no_unit = true, .gateway = gateway});
-    world_join(world, 1);
+static void join_speaker(struct world *world) {
+    world_join(world, ++speaker);
     struct record_unit_hello *hello =
         make(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
     hello->vocab_count = VOCAB;
@@ -26,8 +25,21 @@ struct world *speech_open(struct gateway_options gateway) {
     *hello_ranks(hello) =
         (struct unit_rank){.pid = 7, .page_count = CONTEXT / KV_BLOCK_TOKENS, .requests_max = 40};
     strcpy(hello->numerics_id, "test.v1");
-    tell(world, 1, hello);
+    tell(world, speaker, hello);
+}
+
+struct world *speech_open(struct gateway_options gateway) {
+    said = speaker = 0;
+    struct world *world = world_open(&(struct world_options){.no_unit = true, .gateway = gateway});
+    join_speaker(world);
     return world;
+}
+
+void speech_move(struct world *world) {
+    join_speaker(world);
+    lose(world, speaker - 1);
+    assert_int_equal(world->last_unit.value, speaker);
+    assert_int_equal(world->last_submit->resumed_count, said);
 }
 
 uint32_t speech_ask(struct world *world, const char *path, const char *body) {
@@ -55,13 +67,13 @@ void speech_say(struct world *world, const char *text, bool at_once) {
         record->work.prompt_miss_tokens = world->last_submit->prompt_count;
         memcpy(tokens_chosen(record), &ids_of_text[i], more * sizeof *ids_of_text);
         said += more;
-        tell(world, 1, record);
+        tell(world, speaker, record);
     }
 }
 
 void speech_end(struct world *world, enum finish_reason reason) {
     struct record_finished *record = make_finished(world->last_submit->request, reason, said);
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
-    tell(world, 1, record);
+    tell(world, speaker, record);
     said = 0;
 }
