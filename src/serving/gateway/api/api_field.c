@@ -28,7 +28,6 @@
 #define OWN_INTEGER(least, most) OWN(INTEGER), .low = (least), .high = (most)
 #define NEUTRAL .use = API_FIELD_NEUTRAL
 #define REFUSED .use = API_FIELD_REFUSED
-#define CONSTRAINED "this needs constrained output, which this server does not have yet."
 #define NO_CHOICE                                                                                  \
     "tokens are chosen in another way here: see 'temperature', 'top_p', 'min_p', 'top_k'."
 #define NO_ROUTE "a request is placed by this server alone."
@@ -141,21 +140,21 @@ static const struct api_field fields[] = {
      .words = "the same seed gives the same answers"},
     {"response_format", BOTH, BY(api_values_response_format, OBJECT),
      .words = "{\"type\":\"text\"} alone"},
-    {"structured_outputs", BOTH, REFUSED, .only = "", .words = CONSTRAINED},
-    {"guided_json", BOTH, REFUSED, .only = "", .words = CONSTRAINED},
-    {"guided_regex", BOTH, REFUSED, .words = CONSTRAINED},
-    {"guided_choice", BOTH, REFUSED, .words = CONSTRAINED},
-    {"guided_grammar", BOTH, REFUSED, .words = CONSTRAINED},
-    {"guided_decoding_backend", BOTH, REFUSED, .words = CONSTRAINED},
-    {"guided_whitespace_pattern", BOTH, REFUSED, .words = CONSTRAINED},
-    {"structural_tag", BOTH, REFUSED, .words = CONSTRAINED},
-    {"json_schema", BOTH, REFUSED, .only = "", .words = CONSTRAINED},
-    {"regex", BOTH, REFUSED, .words = CONSTRAINED},
-    {"ebnf", BOTH, REFUSED, .words = CONSTRAINED},
-    {"grammar", BOTH, REFUSED, .words = CONSTRAINED},
-    {"grammar_lazy", BOTH, REFUSED, .words = CONSTRAINED},
-    {"grammar_triggers", BOTH, REFUSED, .words = CONSTRAINED},
-    {"preserved_tokens", BOTH, REFUSED, .words = CONSTRAINED},
+    {"structured_outputs", BOTH, REFUSED, .only = "", .words = API_CONSTRAINED},
+    {"guided_json", BOTH, REFUSED, .only = "", .words = API_CONSTRAINED},
+    {"guided_regex", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"guided_choice", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"guided_grammar", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"guided_decoding_backend", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"guided_whitespace_pattern", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"structural_tag", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"json_schema", BOTH, REFUSED, .only = "", .words = API_CONSTRAINED},
+    {"regex", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"ebnf", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"grammar", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"grammar_lazy", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"grammar_triggers", BOTH, REFUSED, .words = API_CONSTRAINED},
+    {"preserved_tokens", BOTH, REFUSED, .words = API_CONSTRAINED},
     {"allowed_token_ids", BOTH, REFUSED, .words = "use 'logit_bias'."},
     {"bad_words", BOTH, REFUSED, .words = "use 'logit_bias'."},
     {"use_beam_search", BOTH, REFUSED, .words = NO_CHOICE},
@@ -299,7 +298,7 @@ static const struct api_field fields[] = {
     {"container", ANTHROPIC, REFUSED, .words = "there are no containers here."},
     {"mcp_servers", ANTHROPIC, REFUSED,
      .words = "this server calls no others; call them yourself."},
-    {"output_format", ANTHROPIC, REFUSED, .words = CONSTRAINED},
+    {"output_format", ANTHROPIC, REFUSED, .words = API_CONSTRAINED},
     {"cache_control", ANTHROPIC, NEUTRAL, .words = "all prompts are cached"},
     {"betas", ANTHROPIC, NEUTRAL, .words = "what is asked for counts"},
     {"diagnostics", ANTHROPIC, NEUTRAL, .words = "of the client's own prompts"},

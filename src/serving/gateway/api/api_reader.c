@@ -32,11 +32,33 @@ bool api_reader_no_memory(struct api_reader *reader) {
                          "The request has too many parts to be read. Send a smaller one.");
 }
 
+bool api_reader_needs(struct api_reader *reader, const char *place, const char *what) {
+    return api_error_set(reader->error, 400, place, "invalid_type", "'%s' needs %s.", place, what);
+}
+
+bool api_reader_refuse_type(struct api_reader *reader, const char *place,
+                            const struct tree *object) {
+    struct bytes type = {"", 0};
+    if (tree_kind(object) != TREE_OBJECT)
+        return api_reader_wrong_type(reader, place, "an object", object);
+    if (!tree_get_string(tree_member(object, "type"), &type))
+        return api_reader_needs(reader, place, "a 'type'");
+    return api_error_set(reader->error, 400, place, "unsupported_parameter",
+                         "'%s': the type '%.*s' is not supported here.", place,
+                         type.count < 50 ? (int)type.count : 50, type.data);
+}
+
 /* ---- values ---- */
 
 const struct tree *api_reader_given(const struct tree *object, const char *name) {
     const struct tree *value = tree_member(object, name);
     return value && !tree_is_null(value) ? value : NULL;
+}
+
+const struct tree *api_reader_string(const struct tree *object, const char *name) {
+    struct bytes text;
+    const struct tree *value = tree_member(object, name);
+    return tree_get_string(value, &text) ? value : NULL;
 }
 
 bool api_reader_flag(struct api_reader *reader, const struct tree *object, const char *name,
@@ -85,6 +107,10 @@ bool api_reader_integer(struct api_reader *reader, const struct tree *object, co
 bool api_reader_is(const struct tree *value, const char *expected) {
     struct bytes text;
     return value && tree_get_string(value, &text) && bytes_equal(text, bytes_of(expected));
+}
+
+bool api_reader_is_type(const struct tree *object, const char *type) {
+    return api_reader_is(tree_member(object, "type"), type);
 }
 
 static bool has_word(const char *words, struct bytes word) {

@@ -34,10 +34,23 @@ bool api_reader_missing(struct api_reader *reader, const char *param);
 bool api_reader_unsupported(struct api_reader *reader, const char *param, const char *why);
 bool api_reader_no_memory(struct api_reader *reader);
 
+/* "'place' needs `what`." */
+bool api_reader_needs(struct api_reader *reader, const char *place, const char *what);
+
+/* Of an object whose "type" will not do. */
+bool api_reader_refuse_type(struct api_reader *reader, const char *place,
+                            const struct tree *object);
+
+/* A reason why something is not supported. */
+#define API_CONSTRAINED "this needs constrained output, which this server does not have yet."
+
 /* ---- values ---- */
 
 /* A member that is there and not null; else NULL. */
 const struct tree *api_reader_given(const struct tree *object, const char *name);
+
+/* A member that is a string; else NULL. */
+const struct tree *api_reader_string(const struct tree *object, const char *name);
 
 /* Of `object`, under `name`, which the error names too. */
 bool api_reader_flag(struct api_reader *reader, const struct tree *object, const char *name,
@@ -51,6 +64,9 @@ bool api_reader_integer(struct api_reader *reader, const struct tree *object, co
 
 /* True for that string. */
 bool api_reader_is(const struct tree *value, const char *expected);
+
+/* True for an object with that string as its "type". */
+bool api_reader_is_type(const struct tree *object, const char *type);
 
 /* One of the words, which are split by spaces (NULL: none): a string, a number or a boolean that is
  * written so. */

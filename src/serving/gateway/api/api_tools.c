@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/api/api_tools.h"
 
-#define CONSTRAINED "this needs constrained output, which this server does not have yet."
-
-static bool is_name(struct bytes name) {
-    if (name.count == 0 || name.count > LIMIT_TOOL_NAME) return false;
-    for (size_t i = 0; i < name.count; i++) {
-        char c = name.data[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && !(c >= '0' && c <= '9') && c != '_' && c != '-') return false;
-    }
-    return true;
-}
+#include "serving/gateway/api/api_values.h"
 
 static struct bytes name_of(const struct tree *tool) {
     struct bytes name = {"", 0};
@@ -26,7 +16,8 @@ static bool check_function(struct api_reader *reader, const struct tree *functio
         return api_reader_wrong_type(reader, place.text, "an object", function);
     struct bytes text;
     place = api_place_of("tools", index, ".function.name");
-    if (!tree_get_string(tree_member(function, "name"), &text) || !is_name(text))
+    if (!tree_get_string(tree_member(function, "name"), &text) ||
+        !api_values_is_name(text, LIMIT_TOOL_NAME))
         return api_error_set(reader->error, 400, place.text, "invalid_value",
                              "'%s' must be a name of letters, digits, '_' and '-', at most %d.",
                              place.text, LIMIT_TOOL_NAME);
@@ -41,7 +32,7 @@ static bool check_function(struct api_reader *reader, const struct tree *functio
     place = api_place_of("tools", index, ".function.strict");
     value = api_reader_given(function, "strict");
     return !value || api_reader_is_neutral(value, NULL) ||
-           api_reader_unsupported(reader, place.text, CONSTRAINED);
+           api_reader_unsupported(reader, place.text, API_CONSTRAINED);
 }
 
 static bool check_tool(struct api_reader *reader, const struct tree *tools, size_t index) {
@@ -89,7 +80,7 @@ static bool read_choice(struct api_reader *reader, bool *out) {
     *out = !api_reader_is(value, "none");
     if (!value || !*out || api_reader_is(value, "auto")) return true;
     if (api_reader_is(value, "required") || tree_kind(value) == TREE_OBJECT)
-        return api_reader_unsupported(reader, "tool_choice", CONSTRAINED);
+        return api_reader_unsupported(reader, "tool_choice", API_CONSTRAINED);
     return api_error_set(reader->error, 422, "tool_choice", "invalid_value",
                          "'tool_choice' must be none or auto.");
 }

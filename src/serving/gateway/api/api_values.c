@@ -26,29 +26,27 @@ bool api_values_user_id(struct api_reader *reader, const struct tree *value,
                         struct api_request *out) {
     if (!tree_get_string(value, &out->user_id))
         return api_reader_wrong_type(reader, "user_id", "a string", value);
-    return out->user_id.count == 0 || api_values_is_user_id(out->user_id) ||
+    return out->user_id.count == 0 || api_values_is_name(out->user_id, LIMIT_USER_ID) ||
            api_error_set(reader->error, 400, "user_id", "invalid_value",
                          "'user_id' must be of letters, digits, '_' and '-', at most %d.",
                          LIMIT_USER_ID);
 }
 
-bool api_values_is_user_id(struct bytes text) {
+bool api_values_is_name(struct bytes text, size_t count_max) {
     for (size_t i = 0; i < text.count; i++) {
         char c = text.data[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
         if (!letter && !(c >= '0' && c <= '9') && c != '_' && c != '-') return false;
     }
-    return text.count > 0 && text.count <= LIMIT_USER_ID;
+    return text.count > 0 && text.count <= count_max;
 }
 
 bool api_values_top_k(struct api_reader *reader, const struct tree *value,
                       struct api_request *out) {
-    int64_t count;
-    if (tree_get_integer(value, &count) && count == -1) {
-        out->sampling.top_k = 0;
-        return true;
-    }
-    return api_reader_integer(reader, reader->root, "top_k", 0, INT32_MAX, &out->sampling.top_k);
+    uint32_t count = 0;
+    if (!api_reader_integer(reader, reader->root, "top_k", -1, INT32_MAX, &count)) return false;
+    out->sampling.top_k = count == (uint32_t)-1 ? 0 : count;
+    return true;
 }
 
 bool api_values_modalities(struct api_reader *reader, const struct tree *value,

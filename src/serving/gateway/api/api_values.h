@@ -15,8 +15,8 @@ api_values_reader api_values_model, api_values_user_id, api_values_seed, api_val
     api_values_biases, api_values_stop_tokens, api_values_stops, api_values_stream_options,
     api_values_response_format, api_values_modalities, api_values_documents;
 
-/* [a-zA-Z0-9_-]{1,512} */
-bool api_values_is_user_id(struct bytes text);
+/* [a-zA-Z0-9_-], at least one and at most count_max. */
+bool api_values_is_name(struct bytes text, size_t count_max);
 
 /* Stop strings under another name. */
 bool api_values_stops_named(struct api_reader *reader, const char *name, const struct tree *value,

@@ -8,48 +8,17 @@
 #include "serving/gateway/api/api_values.h"
 #include "serving/gateway/dialects/chat_builder.h"
 
-#define CONSTRAINED "this needs constrained output, which this server does not have yet."
-
 struct conversation {
     struct api_reader *reader;
     struct chat_builder builder;
     size_t message; /* its index: for errors */
 };
 
-/* ---- errors ---- */
-
 /* "messages[2].content[5]" */
 static struct api_place place_of_block(const struct conversation *talk, size_t block) {
     struct api_place place;
     format_text(place.text, sizeof place.text, "messages[%zu].content[%zu]", talk->message, block);
     return place;
-}
-
-static bool refuse_type(struct api_reader *reader, const char *place, const struct tree *block) {
-    struct bytes type = {"", 0};
-    if (tree_kind(block) != TREE_OBJECT)
-        return api_reader_wrong_type(reader, place, "an object", block);
-    if (!tree_get_string(tree_member(block, "type"), &type))
-        return api_error_set(reader->error, 400, place, "invalid_type", "'%s' needs a 'type'.",
-                             place);
-    return api_error_set(reader->error, 400, place, "unsupported_parameter",
-                         "'%s': the type '%.*s' is not supported here.", place,
-                         type.count < 50 ? (int)type.count : 50, type.data);
-}
-
-static bool needs(struct api_reader *reader, const char *place, const char *what) {
-    return api_error_set(reader->error, 400, place, "invalid_type", "'%s' needs %s.", place, what);
-}
-
-static bool is_type(const struct tree *block, const char *type) {
-    return api_reader_is(tree_member(block, "type"), type);
-}
-
-/* A string under that name; NULL: none. */
-static const struct tree *string_of(const struct tree *object, const char *name) {
-    struct bytes text;
-    const struct tree *value = tree_member(object, name);
-    return tree_get_string(value, &text) ? value : NULL;
 }
 
 /* ---- text ---- */
@@ -66,10 +35,11 @@ static bool read_texts(struct conversation *talk, const char *place, const struc
     struct tree *parts = tree_make_array(reader->arena);
     for (size_t i = 0; i < tree_count(value); i++) {
         const struct tree *block = tree_at(value, i);
-        if (!is_type(block, "text")) return refuse_type(reader, place, block);
-        if (!string_of(block, "text")) return needs(reader, place, "blocks with a string 'text'");
+        if (!api_reader_is_type(block, "text")) return api_reader_refuse_type(reader, place, block);
+        if (!api_reader_string(block, "text"))
+            return api_reader_needs(reader, place, "blocks with a string 'text'");
         if (!tree_append(reader->arena, parts,
-                         chat_builder_part(&talk->builder, string_of(block, "text"))))
+                         chat_builder_part(&talk->builder, api_reader_string(block, "text"))))
             return api_reader_no_memory(reader);
     }
     *out = parts;
@@ -80,9 +50,9 @@ static bool read_texts(struct conversation *talk, const char *place, const struc
 
 static bool read_result(struct conversation *talk, const struct tree *block, const char *place) {
     struct api_reader *reader = talk->reader;
-    const struct tree *id = string_of(block, "tool_use_id");
+    const struct tree *id = api_reader_string(block, "tool_use_id");
     const struct tree *value = api_reader_given(block, "content"), *content;
-    if (!id) return needs(reader, place, "a string 'tool_use_id'");
+    if (!id) return api_reader_needs(reader, place, "a string 'tool_use_id'");
     if (!value) value = tree_make_string(reader->arena, BYTES_LITERAL(""));
     if (!value) return api_reader_no_memory(reader);
     if (!read_texts(talk, place, value, &content)) return false;
@@ -98,13 +68,14 @@ static bool read_user_blocks(struct conversation *talk, const struct tree *block
     for (size_t i = 0; i < tree_count(blocks); i++) {
         const struct tree *block = tree_at(blocks, i);
         struct api_place place = place_of_block(talk, i);
-        if (is_type(block, "tool_result")) {
+        if (api_reader_is_type(block, "tool_result")) {
             if (!read_result(talk, block, place.text)) return false;
             continue;
         }
-        if (!is_type(block, "text")) return refuse_type(reader, place.text, block);
-        const struct tree *text = string_of(block, "text");
-        if (!text) return needs(reader, place.text, "a string 'text'");
+        if (!api_reader_is_type(block, "text"))
+            return api_reader_refuse_type(reader, place.text, block);
+        const struct tree *text = api_reader_string(block, "text");
+        if (!text) return api_reader_needs(reader, place.text, "a string 'text'");
         if (!tree_append(reader->arena, parts, chat_builder_part(&talk->builder, text)))
             return api_reader_no_memory(reader);
     }
@@ -116,10 +87,12 @@ static bool read_user_blocks(struct conversation *talk, const struct tree *block
 
 static bool read_call(struct conversation *talk, const struct tree *block, const char *place) {
     struct api_reader *reader = talk->reader;
-    const struct tree *id = string_of(block, "id"), *name = string_of(block, "name");
+    const struct tree *id = api_reader_string(block, "id"),
+                      *name = api_reader_string(block, "name");
     const struct tree *input = api_reader_given(block, "input");
-    if (!id || !name) return needs(reader, place, "strings 'id' and 'name'");
-    if (!input || tree_kind(input) != TREE_OBJECT) return needs(reader, place, "an object 'input'");
+    if (!id || !name) return api_reader_needs(reader, place, "strings 'id' and 'name'");
+    if (!input || tree_kind(input) != TREE_OBJECT)
+        return api_reader_needs(reader, place, "an object 'input'");
     struct bytes text = tree_text(reader->arena, input);
     if (!text.data) return api_reader_no_memory(reader);
     chat_builder_call(&talk->builder, id, name, tree_make_string(reader->arena, text));
@@ -129,21 +102,21 @@ static bool read_call(struct conversation *talk, const struct tree *block, const
 static bool read_assistant_block(struct conversation *talk, const struct tree *block,
                                  const char *place) {
     struct api_reader *reader = talk->reader;
-    if (is_type(block, "text")) {
-        const struct tree *text = string_of(block, "text");
-        if (!text) return needs(reader, place, "a string 'text'");
+    if (api_reader_is_type(block, "text")) {
+        const struct tree *text = api_reader_string(block, "text");
+        if (!text) return api_reader_needs(reader, place, "a string 'text'");
         chat_builder_say(&talk->builder, text);
         return true;
     }
-    if (is_type(block, "thinking")) {
-        const struct tree *thinking = string_of(block, "thinking");
-        if (!thinking) return needs(reader, place, "a string 'thinking'");
+    if (api_reader_is_type(block, "thinking")) {
+        const struct tree *thinking = api_reader_string(block, "thinking");
+        if (!thinking) return api_reader_needs(reader, place, "a string 'thinking'");
         chat_builder_reason(&talk->builder, thinking);
         return true;
     }
-    if (is_type(block, "redacted_thinking")) return true;
-    if (is_type(block, "tool_use")) return read_call(talk, block, place);
-    return refuse_type(reader, place, block);
+    if (api_reader_is_type(block, "redacted_thinking")) return true;
+    if (api_reader_is_type(block, "tool_use")) return read_call(talk, block, place);
+    return api_reader_refuse_type(reader, place, block);
 }
 
 static bool read_assistant(struct conversation *talk, const struct tree *content) {
@@ -233,29 +206,27 @@ static bool read_messages(struct conversation *talk, struct api_request *out) {
 
 static bool read_tool(struct conversation *talk, const struct tree *tool, size_t index) {
     static const struct {
-        const char *name, *fine, *why;
+        const char *name, *why;
     } refused[] = {
-        {"strict", NULL,
-         "strict tools need constrained output, which this server does not have "
-         "yet."},
-        {"defer_loading", NULL, "all tools are told to the model; leave it out."},
-        {"input_examples", NULL, "put them into the description."},
+        {"strict", "strict tools need constrained output, which this server does not have yet."},
+        {"defer_loading", "all tools are told to the model; leave it out."},
+        {"input_examples", "put them into the description."},
     };
     struct api_reader *reader = talk->reader;
     struct api_place place = api_place_of("tools", index, "");
     if (tree_kind(tool) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", tool);
-    if (api_reader_given(tool, "type") && !is_type(tool, "custom"))
-        return refuse_type(reader, place.text, tool);
+    if (api_reader_given(tool, "type") && !api_reader_is_type(tool, "custom"))
+        return api_reader_refuse_type(reader, place.text, tool);
     for (size_t i = 0; i < ARRAY_COUNT(refused); i++) {
         const struct tree *value = api_reader_given(tool, refused[i].name);
         struct api_place member;
-        if (!value || api_reader_is_neutral(value, refused[i].fine)) continue;
+        if (!value || api_reader_is_neutral(value, NULL)) continue;
         format_text(member.text, sizeof member.text, "tools[%zu].%s", index, refused[i].name);
         return api_reader_unsupported(reader, member.text, refused[i].why);
     }
     const struct tree *schema = api_reader_given(tool, "input_schema");
-    if (!schema) return needs(reader, place.text, "an object 'input_schema'");
+    if (!schema) return api_reader_needs(reader, place.text, "an object 'input_schema'");
     chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
                       api_reader_given(tool, "description"), schema);
     return true;
@@ -280,11 +251,11 @@ static bool read_tool_choice(struct conversation *talk, struct api_request *out)
     if (tree_kind(choice) != TREE_OBJECT)
         return api_reader_wrong_type(reader, "tool_choice", "an object", choice);
     if (!api_reader_flag(reader, choice, "disable_parallel_tool_use", &out->one_call)) return false;
-    if (is_type(choice, "none")) return true;
-    if (is_type(choice, "auto")) return api_tools_give(reader, talk->builder.tools, out);
-    if (is_type(choice, "any") || is_type(choice, "tool"))
-        return api_reader_unsupported(reader, "tool_choice", CONSTRAINED);
-    return needs(reader, "tool_choice", "a 'type': 'auto' or 'none'");
+    if (api_reader_is_type(choice, "none")) return true;
+    if (api_reader_is_type(choice, "auto")) return api_tools_give(reader, talk->builder.tools, out);
+    if (api_reader_is_type(choice, "any") || api_reader_is_type(choice, "tool"))
+        return api_reader_unsupported(reader, "tool_choice", API_CONSTRAINED);
+    return api_reader_needs(reader, "tool_choice", "a 'type': 'auto' or 'none'");
 }
 
 /* ---- objects ---- */
@@ -298,12 +269,12 @@ static bool read_thinking(struct api_reader *reader, struct api_request *out) {
     if (tree_kind(thinking) != TREE_OBJECT)
         return api_reader_wrong_type(reader, "thinking", "an object", thinking);
     if (!api_reader_integer(reader, thinking, "budget_tokens", 1, INT32_MAX, &budget)) return false;
-    if (is_type(thinking, "enabled"))
+    if (api_reader_is_type(thinking, "enabled"))
         return api_thinking_ask(reader, "thinking", CHAT_THINKING_ON, out);
-    if (is_type(thinking, "disabled"))
+    if (api_reader_is_type(thinking, "disabled"))
         return api_thinking_ask(reader, "thinking", CHAT_THINKING_OFF, out);
-    return is_type(thinking, "adaptive") ||
-           needs(reader, "thinking", "a 'type': 'enabled', 'disabled' or 'adaptive'");
+    return api_reader_is_type(thinking, "adaptive") ||
+           api_reader_needs(reader, "thinking", "a 'type': 'enabled', 'disabled' or 'adaptive'");
 }
 
 static bool read_output_config(struct api_reader *reader, struct api_request *out) {
@@ -313,7 +284,7 @@ static bool read_output_config(struct api_reader *reader, struct api_request *ou
         return api_reader_wrong_type(reader, "output_config", "an object", config);
     const struct tree *format = api_reader_given(config, "format");
     if (format && !api_reader_is_neutral(format, NULL))
-        return api_reader_unsupported(reader, "output_config.format", CONSTRAINED);
+        return api_reader_unsupported(reader, "output_config.format", API_CONSTRAINED);
     struct bytes effort = {"", 0};
     return api_reader_text(reader, config, "effort", &effort) &&
            (effort.count == 0 ||
@@ -340,7 +311,7 @@ static bool read_metadata(struct api_reader *reader, struct api_request *out) {
     if (tree_kind(metadata) != TREE_OBJECT)
         return api_reader_wrong_type(reader, "metadata", "an object", metadata);
     if (!api_reader_text(reader, metadata, "user_id", &id)) return false;
-    if (api_values_is_user_id(id)) out->user_id = id;
+    if (api_values_is_name(id, LIMIT_USER_ID)) out->user_id = id;
     return true;
 }
 

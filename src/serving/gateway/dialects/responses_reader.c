@@ -8,56 +8,31 @@
 #include "serving/gateway/api/api_tools.h"
 #include "serving/gateway/dialects/chat_builder.h"
 
-#define CONSTRAINED "this needs constrained output, which this server does not have yet."
-
 struct items {
     struct api_reader *reader;
     struct chat_builder builder;
 };
 
-static bool is_type(const struct tree *item, const char *type) {
-    return api_reader_is(tree_member(item, "type"), type);
-}
-
-static bool refuse_type(struct api_reader *reader, const char *place, const struct tree *item) {
-    struct bytes type = {"", 0};
-    if (tree_kind(item) != TREE_OBJECT)
-        return api_reader_wrong_type(reader, place, "an object", item);
-    if (!tree_get_string(tree_member(item, "type"), &type))
-        return api_error_set(reader->error, 400, place, "invalid_type", "'%s' needs a 'type'.",
-                             place);
-    return api_error_set(reader->error, 400, place, "unsupported_parameter",
-                         "'%s': the type '%.*s' is not supported here.", place,
-                         type.count < 50 ? (int)type.count : 50, type.data);
-}
-
-static bool needs(struct api_reader *reader, const char *place, const char *what) {
-    return api_error_set(reader->error, 400, place, "invalid_type", "'%s' needs %s.", place, what);
-}
-
-/* A string under that name; NULL: none. */
-static const struct tree *string_of(const struct tree *object, const char *name) {
-    struct bytes text;
-    const struct tree *value = tree_member(object, name);
-    return tree_get_string(value, &text) ? value : NULL;
-}
-
 /* ---- content ---- */
 
-/* The text of a part; NULL: it has none, or is of another type. */
-static const struct tree *text_of_part(const struct tree *part) {
+/* Where a part of that type has its text; NULL: it has none. */
+static const char *text_member(const struct tree *part) {
     static const char *const types[] = {"input_text", "output_text", "text"};
     for (size_t i = 0; i < ARRAY_COUNT(types); i++)
-        if (is_type(part, types[i])) return string_of(part, "text");
-    return is_type(part, "refusal") ? string_of(part, "refusal") : NULL;
+        if (api_reader_is_type(part, types[i])) return "text";
+    return api_reader_is_type(part, "refusal") ? "refusal" : NULL;
 }
 
-/* A string, or parts with text: each goes to `take`. */
+/* Appends the text of each part of `value`, which is an array, to `parts`. */
 static bool read_parts(struct items *talk, const char *place, const struct tree *value,
                        struct tree *parts) {
     for (size_t i = 0; i < tree_count(value); i++) {
-        const struct tree *text = text_of_part(tree_at(value, i));
-        if (!text) return refuse_type(talk->reader, place, tree_at(value, i));
+        const struct tree *part = tree_at(value, i);
+        const char *member = text_member(part);
+        if (!member) return api_reader_refuse_type(talk->reader, place, part);
+        const struct tree *text = api_reader_string(part, member);
+        if (!text)
+            return api_reader_needs(talk->reader, place, "parts with a string 'text' or 'refusal'");
         if (!tree_append(talk->reader->arena, parts, chat_builder_part(&talk->builder, text)))
             return api_reader_no_memory(talk->reader);
     }
@@ -114,10 +89,11 @@ static bool read_reasoning(struct items *talk, const struct tree *item, size_t i
     for (size_t n = 0; n < ARRAY_COUNT(names); n++) {
         const struct tree *parts = api_reader_given(item, names[n]);
         if (parts && tree_kind(parts) != TREE_ARRAY)
-            return needs(talk->reader, place.text, "arrays 'content' and 'summary'");
+            return api_reader_needs(talk->reader, place.text, "arrays 'content' and 'summary'");
         for (size_t i = 0; parts && i < tree_count(parts); i++) {
-            const struct tree *text = string_of(tree_at(parts, i), "text");
-            if (!text) return needs(talk->reader, place.text, "parts with a string 'text'");
+            const struct tree *text = api_reader_string(tree_at(parts, i), "text");
+            if (!text)
+                return api_reader_needs(talk->reader, place.text, "parts with a string 'text'");
             chat_builder_reason(&talk->builder, text);
         }
         if (parts && tree_count(parts)) break;
@@ -127,18 +103,20 @@ static bool read_reasoning(struct items *talk, const struct tree *item, size_t i
 
 static bool read_call(struct items *talk, const struct tree *item, size_t index) {
     struct api_place place = api_place_of("input", index, "");
-    const struct tree *id = string_of(item, "call_id"), *name = string_of(item, "name");
-    const struct tree *arguments = string_of(item, "arguments");
+    const struct tree *id = api_reader_string(item, "call_id"),
+                      *name = api_reader_string(item, "name");
+    const struct tree *arguments = api_reader_string(item, "arguments");
     if (!id || !name || !arguments)
-        return needs(talk->reader, place.text, "strings 'call_id', 'name' and 'arguments'");
+        return api_reader_needs(talk->reader, place.text,
+                                "strings 'call_id', 'name' and 'arguments'");
     chat_builder_call(&talk->builder, id, name, arguments);
     return true;
 }
 
 static bool read_result(struct items *talk, const struct tree *item, size_t index) {
     struct api_place place = api_place_of("input", index, "");
-    const struct tree *id = string_of(item, "call_id"), *content;
-    if (!id) return needs(talk->reader, place.text, "a string 'call_id'");
+    const struct tree *id = api_reader_string(item, "call_id"), *content;
+    if (!id) return api_reader_needs(talk->reader, place.text, "a string 'call_id'");
     place = api_place_of("input", index, ".output");
     if (!read_content(talk, place.text, api_reader_given(item, "output"), &content)) return false;
     chat_builder_result(&talk->builder, id, content);
@@ -157,11 +135,11 @@ static bool read_item(struct items *talk, const struct tree *item, size_t index)
     if (tree_kind(item) == TREE_OBJECT && !api_reader_given(item, "type"))
         return read_message(talk, item, index); /* the short form */
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
-        if (is_type(item, kinds[i].type)) return kinds[i].read(talk, item, index);
-    if (is_type(item, "item_reference"))
+        if (api_reader_is_type(item, kinds[i].type)) return kinds[i].read(talk, item, index);
+    if (api_reader_is_type(item, "item_reference"))
         return api_reader_unsupported(talk->reader, place.text,
                                       "nothing is stored here; send the item itself.");
-    return refuse_type(talk->reader, place.text, item);
+    return api_reader_refuse_type(talk->reader, place.text, item);
 }
 
 static bool read_input(struct items *talk, struct api_request *out) {
@@ -193,11 +171,12 @@ static bool read_input(struct items *talk, struct api_request *out) {
 static bool read_tool(struct items *talk, const struct tree *tool, size_t index) {
     struct api_reader *reader = talk->reader;
     struct api_place place = api_place_of("tools", index, "");
-    if (!is_type(tool, "function")) return refuse_type(reader, place.text, tool);
+    if (!api_reader_is_type(tool, "function"))
+        return api_reader_refuse_type(reader, place.text, tool);
     const struct tree *strict = api_reader_given(tool, "strict");
     place = api_place_of("tools", index, ".strict");
     if (strict && !api_reader_is_neutral(strict, NULL))
-        return api_reader_unsupported(reader, place.text, CONSTRAINED);
+        return api_reader_unsupported(reader, place.text, API_CONSTRAINED);
     chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
                       api_reader_given(tool, "description"), api_reader_given(tool, "parameters"));
     return true;
@@ -219,7 +198,7 @@ static bool read_tools(struct items *talk, struct api_request *out) {
     out->one_call = !parallel;
     if (api_reader_is(choice, "none")) return true;
     if (choice && !api_reader_is(choice, "auto"))
-        return api_reader_unsupported(reader, "tool_choice", CONSTRAINED);
+        return api_reader_unsupported(reader, "tool_choice", API_CONSTRAINED);
     return api_tools_give(reader, talk->builder.tools, out);
 }
 
@@ -246,8 +225,8 @@ static bool read_text_field(struct api_reader *reader) {
     if (!read_object(reader, "text", &text)) return false;
     format = api_reader_given(text, "format");
     verbosity = api_reader_given(text, "verbosity");
-    if (format && !is_type(format, "text"))
-        return api_reader_unsupported(reader, "text.format", CONSTRAINED);
+    if (format && !api_reader_is_type(format, "text"))
+        return api_reader_unsupported(reader, "text.format", API_CONSTRAINED);
     return !verbosity || api_reader_is(verbosity, "medium") ||
            api_reader_unsupported(reader, "text.verbosity",
                                   "ask for short or long answers in the instructions.");

@@ -61,6 +61,8 @@ static void top_k_is_off_with_0_and_with_minus_1(void **state) {
     assert_int_equal(bodies.request.sampling.top_k, 40);
     assert_true(bodies_chat(&bodies, ""));
     assert_int_equal(bodies.request.sampling.top_k, 9);
+    assert_false(bodies_chat(&bodies, "\"top_k\":-2"));
+    assert_non_null(strstr(bodies.error.message, "between -1 and "));
 }
 
 static void a_suffix_goes_with_texts_alone(void **state) {

@@ -215,6 +215,15 @@ static void what_cannot_be_done_is_refused_by_name(void **state) {
     }
 }
 
+static void a_part_without_its_text_is_not_taken_for_another_type(void **state) {
+    assert_false(parse(ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_text\"}]}")));
+    assert_string_equal(error.message,
+                        "'input[0].content' needs parts with a string 'text' or 'refusal'.");
+    assert_false(parse(ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]}")));
+    assert_string_equal(error.message,
+                        "'input[0].content': the type 'input_image' is not supported here.");
+}
+
 static void a_small_arena_refuses(void **state) {
     static const char text[] =
         ITEMS("{\"type\":\"reasoning\",\"content\":[{\"text\":\"hm\"}]},"
@@ -239,6 +248,7 @@ int main(void) {
         cmocka_unit_test(log_probabilities_are_asked_for_in_two_ways),
         cmocka_unit_test(unknown_fields_are_told),
         cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
+        cmocka_unit_test(a_part_without_its_text_is_not_taken_for_another_type),
         cmocka_unit_test(a_small_arena_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
