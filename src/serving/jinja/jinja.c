@@ -72,7 +72,7 @@ bool jinja_uses(const struct jinja_program *program, const char *word) {
 }
 
 static bool contains(const struct value_text *text, struct bytes part) {
-    return text_search(text->data, text->count, part.data, part.count) != NULL;
+    return bytes_contain((struct bytes){text->data, text->count}, part);
 }
 
 bool jinja_mentions(const struct jinja_program *program, struct bytes text) {

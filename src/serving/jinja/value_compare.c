@@ -236,26 +236,14 @@ bool value_less(struct jinja_machine *machine, const struct value *a, const stru
 
 /* ---- in ---- */
 
-/* Where `part` first is in the bytes; NULL: nowhere. */
-const char *text_search(const char *data, size_t count, const char *part, size_t part_count) {
-    if (part_count == 0) return data;
-    if (part_count > count) return NULL;
-    const char *last = data + (count - part_count);
-    while (data <= last) {
-        data = memchr(data, part[0], (size_t)(last - data) + 1);
-        if (!data || memcmp(data, part, part_count) == 0) return data;
-        data++;
-    }
-    return NULL;
-}
-
 static bool text_contains(struct jinja_machine *machine, const struct value_text *text,
                           const struct value *item, bool *out) {
     if (item->kind != VALUE_TEXT)
         return machine_fail(machine, "'in <string>' requires string as left operand, not %s",
                             value_type_name(item));
     if (!machine_spend(machine, text->count / 16)) return false;
-    *out = text_search(text->data, text->count, item->text->data, item->text->count) != NULL;
+    *out = bytes_contain((struct bytes){text->data, text->count},
+                         (struct bytes){item->text->data, item->text->count});
     return true;
 }
 

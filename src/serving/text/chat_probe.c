@@ -33,10 +33,7 @@ static struct bytes rendered(struct probing *probe, const char *request,
 }
 
 static bool has(struct bytes text, const char *word) {
-    size_t count = strlen(word);
-    for (size_t at = 0; text.data && at + count <= text.count; at++)
-        if (!memcmp(text.data + at, word, count)) return true;
-    return false;
+    return bytes_contain(text, bytes_of(word));
 }
 
 #define USER_SAYS(content) "{\"role\":\"user\",\"content\":" content "}"
