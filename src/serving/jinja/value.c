@@ -267,10 +267,6 @@ bool make_dict(struct jinja_machine *machine, struct value *out) {
     return true;
 }
 
-static bool same_text(const struct value_text *a, const struct value_text *b) {
-    return a == b || (a->count == b->count && memcmp(a->data, b->data, a->count) == 0);
-}
-
 /* Moves on in an index. It is paid for: whoever chose the keys may have chosen such as collide. */
 static bool next_place(struct jinja_machine *machine, const struct value_dict *dict, uint32_t *at) {
     *at = (*at + 1) & (dict->index_count - 1);
@@ -305,7 +301,7 @@ static bool dict_index(struct jinja_machine *machine, struct value_dict *dict) {
 static bool key_equal(struct jinja_machine *machine, const struct value *a, const struct value *b,
                       bool *out) {
     if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) {
-        *out = same_text(a->text, b->text);
+        *out = value_text_equal(a->text, b->text);
         return true;
     }
     return value_equal(machine, a, b, out);

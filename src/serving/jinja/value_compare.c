@@ -155,9 +155,8 @@ bool value_equal(struct jinja_machine *machine, const struct value *a, const str
         *out = true;
         return true;
     case VALUE_TEXT:
-        if (a->text->count != b->text->count) return true;
-        *out = memcmp(a->text->data, b->text->data, a->text->count) == 0;
-        return machine_spend(machine, a->text->count / 64);
+        *out = value_text_equal(a->text, b->text);
+        return a->text->count != b->text->count || machine_spend(machine, a->text->count / 64);
     case VALUE_LIST:
     case VALUE_TUPLE:
         return lists_equal(machine, a->list, b->list, out);
@@ -242,8 +241,7 @@ static bool text_contains(struct jinja_machine *machine, const struct value_text
         return machine_fail(machine, "'in <string>' requires string as left operand, not %s",
                             value_type_name(item));
     if (!machine_spend(machine, text->count / 16)) return false;
-    *out = bytes_contain((struct bytes){text->data, text->count},
-                         (struct bytes){item->text->data, item->text->count});
+    *out = bytes_contain(value_text_bytes(text), value_text_bytes(item->text));
     return true;
 }
 

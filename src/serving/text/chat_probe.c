@@ -3,6 +3,8 @@
  */
 #include "serving/text/chat_probe.h"
 
+#include "base/check.h"
+
 struct probing {
     const struct chat_source *source;
     struct arena *scratch;
@@ -83,7 +85,7 @@ static void probe_calls(struct probing *probe, struct chat_facts *facts) {
         {true, true, CHAT_SILENCE_NULL},   {true, true, CHAT_SILENCE_EMPTY},
         {false, false, CHAT_SILENCE_NULL}, {false, false, CHAT_SILENCE_EMPTY},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
         struct chat_facts tried = *facts;
         tried.wants_objects = ways[i].objects;
         tried.silence = ways[i].silence;
