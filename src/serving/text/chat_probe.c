@@ -27,7 +27,7 @@ static struct bytes rendered(struct probing *probe, const char *request,
                            .prompts = true};
     const struct jinja_program *program =
         ask.tools ? probe->source->with_tools : probe->source->usual;
-    if (!chat_values_take(probe->source, facts, &ask, probe->scratch, &variables, &count) ||
+    if (chat_values_take(probe->source, facts, &ask, probe->scratch, &variables, &count) ||
         jinja_render(program, variables, count, &jinja_limits_usual, 0, probe->scratch, &out,
                      &ignored))
         return nothing;
