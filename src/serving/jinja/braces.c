@@ -165,7 +165,7 @@ static bool first_value(struct formatting *braces, const struct value_text *text
     }
     for (uint32_t i = 0; !values->mapping && i < values->named_count; i++) {
         const struct value_text *other = values->named[i].name.text;
-        if (!bytes_equal((struct bytes){other->data, other->count}, name)) continue;
+        if (!bytes_equal(value_text_bytes(other), name)) continue;
         *out = values->named[i].value;
         return true;
     }
@@ -267,7 +267,7 @@ static bool add_field(struct formatting *braces, const struct value_text *text,
     if (!expand(braces, text, field->format_start, field->format_end, nesting - 1, &builder) ||
         !text_builder_finish(&builder, false, &specification))
         return false;
-    struct bytes format = {specification.text->data, specification.text->count};
+    struct bytes format = value_text_bytes(specification.text);
     return braces->markup ? add_escaped(out, &value, format) : add_formatted(out, &value, format);
 }
 

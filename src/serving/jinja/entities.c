@@ -4,6 +4,7 @@
  */
 #include "serving/jinja/entities.h"
 
+#include "base/check.h"
 #include "serving/jinja/unicode.h"
 
 static const struct entity {
@@ -793,7 +794,7 @@ static const struct entity {
     /* clang-format on */
 };
 
-#define ENTITIES (sizeof entities / sizeof entities[0])
+#define ENTITIES ARRAY_COUNT(entities)
 
 static const char *find(struct bytes name) {
     size_t low = 0, high = ENTITIES;

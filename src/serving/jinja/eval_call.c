@@ -20,15 +20,10 @@ static bool add_rest(struct jinja_machine *machine, struct scope *scope, const s
     return true;
 }
 
-static bool same_name(const struct value *a, const struct value *b) {
-    return a->text == b->text || (a->text->count == b->text->count &&
-                                  memcmp(a->text->data, b->text->data, a->text->count) == 0);
-}
-
 static bool add_named(struct jinja_machine *machine, struct eval_arguments *out, struct value name,
                       struct value value) {
     for (uint32_t i = 0; i < out->named_count; i++)
-        if (same_name(&out->named[i].name, &name))
+        if (value_text_equal(out->named[i].name.text, name.text))
             return machine_fail(machine, "got multiple values for keyword argument '%.*s'",
                                 (int)(name.text->count > 60 ? 60 : name.text->count),
                                 name.text->data);
@@ -98,10 +93,7 @@ struct macro_call {
 /* The named argument of a name, marked as taken; NULL: it is not given. */
 static const struct value *take_named(struct macro_call *call, const struct value_text *name) {
     for (uint32_t i = 0; i < call->named_count; i++) {
-        const struct value_text *other = call->named[i].name.text;
-        if (call->taken[i] || other->count != name->count ||
-            memcmp(other->data, name->data, name->count) != 0)
-            continue;
+        if (call->taken[i] || !value_text_equal(call->named[i].name.text, name)) continue;
         call->taken[i] = true;
         return &call->named[i].value;
     }
@@ -235,7 +227,7 @@ bool value_macro_attribute(struct jinja_machine *machine, const struct value_mac
     const struct node_body *body = macro->node->body;
     const bool values[] = {body->named_slot != SLOT_NONE, body->rest_slot != SLOT_NONE,
                            body->caller_slot != SLOT_NONE};
-    struct bytes text = {name->data, name->count};
+    struct bytes text = value_text_bytes(name);
     *found = true;
     for (int i = 0; i < 3; i++) {
         if (!bytes_equal(text, bytes_of(flags[i]))) continue;

@@ -82,7 +82,7 @@ bool value_loop_attribute(struct jinja_machine *machine, const struct value *val
                                         "revindex", "revindex0", "depth",   "depth0", "previtem",
                                         "nextitem", "cycle",     "changed", NULL};
     struct value_loop *loop = value->loop;
-    struct bytes text = {name->data, name->count};
+    struct bytes text = value_text_bytes(name);
     int which = 0;
     int64_t length = 0;
     while (names[which] && !bytes_equal(text, bytes_of(names[which])))

@@ -105,22 +105,29 @@ bool eval_capture(struct jinja_machine *machine, struct scope *scope, const stru
     return *flow != EVAL_FAILED && text_builder_finish(&builder, false, out);
 }
 
+/* The filters of a block in turn; the tree holds the last one first. */
+static bool run_filters(struct jinja_machine *machine, struct scope *scope, const struct node *last,
+                        struct value *text) {
+    const struct node *filters[NODE_DEPTH_MAX];
+    uint32_t count = 0;
+    for (const struct node *filter = last; filter; filter = filter->a)
+        filters[count++] = filter;
+    while (count) {
+        struct value subject = *text;
+        if (!eval_filter(machine, scope, filters[--count], &subject, text)) return false;
+    }
+    return true;
+}
+
 static enum eval_flow run_set_block(struct jinja_machine *machine, struct scope *scope,
                                     const struct node *node) {
-    struct value text, filtered;
+    struct value text;
     enum eval_flow flow;
     eval_enter(scope, node->body->frame);
     if (!eval_capture(machine, scope, node->body->body, &flow, &text)) return EVAL_FAILED;
     if (flow != EVAL_ON) return flow;
-    const struct node *filters[NODE_DEPTH_MAX];
-    uint32_t count = 0;
-    for (const struct node *filter = node->b; filter; filter = filter->a)
-        filters[count++] = filter;
-    while (count) {
-        if (!eval_filter(machine, scope, filters[--count], &text, &filtered)) return EVAL_FAILED;
-        text = filtered;
-    }
-    if (!check_target(machine, scope, node->a) || !eval_assign(machine, scope, node->a, &text))
+    if (!run_filters(machine, scope, node->b, &text) || !check_target(machine, scope, node->a) ||
+        !eval_assign(machine, scope, node->a, &text))
         return EVAL_FAILED;
     eval_leave(scope, node->body->frame);
     return EVAL_ON;
@@ -136,20 +143,13 @@ static bool write_text(struct jinja_machine *machine, const struct value *value)
 
 static enum eval_flow run_filter_block(struct jinja_machine *machine, struct scope *scope,
                                        const struct node *node) {
-    struct value text, filtered;
+    struct value text;
     enum eval_flow flow;
-    const struct node *filters[NODE_DEPTH_MAX];
-    uint32_t count = 0;
     eval_enter(scope, node->body->frame);
     if (!eval_capture(machine, scope, node->body->body, &flow, &text)) return EVAL_FAILED;
     if (flow != EVAL_ON) return flow;
-    for (const struct node *filter = node->a; filter; filter = filter->a)
-        filters[count++] = filter;
-    while (count) {
-        if (!eval_filter(machine, scope, filters[--count], &text, &filtered)) return EVAL_FAILED;
-        text = filtered;
-    }
-    if (!write_text(machine, &text)) return EVAL_FAILED;
+    if (!run_filters(machine, scope, node->a, &text) || !write_text(machine, &text))
+        return EVAL_FAILED;
     eval_leave(scope, node->body->frame);
     return EVAL_ON;
 }
@@ -252,9 +252,7 @@ bool value_block_reference(struct jinja_machine *machine, const struct value *bl
     const struct jinja_program *program = machine->program;
     *found = false;
     for (uint32_t i = 0; i < program->block_count && !*found; i++) {
-        const struct value_text *other = program->blocks[i]->value.text;
-        if (other->count != name->count || memcmp(other->data, name->data, name->count) != 0)
-            continue;
+        if (!value_text_equal(program->blocks[i]->value.text, name)) continue;
         *found = true;
         struct scope *scope =
             eval_scope(machine, program->blocks[i]->body->function, NULL, blocks->scope->context);

@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "base/check.h"
 #include "serving/jinja/item_filters.h"
 #include "serving/jinja/numerals.h"
 #include "serving/jinja/pieces.h"
@@ -10,7 +11,6 @@
 #include "serving/jinja/routine.h"
 #include "serving/jinja/text_filters.h"
 
-#define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 #define INDENT_MAX 1000
 
 static bool too_large(struct jinja_machine *machine) {
@@ -34,7 +34,7 @@ static bool absolute(struct jinja_machine *machine, const struct call *call, str
 static bool attribute(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value *subject = &call->subject, *name = &call->arguments[0];
     if (name->kind != VALUE_TEXT) return machine_fail(machine, "attribute name must be string");
-    struct bytes text = {name->text->data, name->text->count};
+    struct bytes text = value_text_bytes(name->text);
     bool special = text.count > 4 && bytes_start_with(text, BYTES_LITERAL("__")) &&
                    memcmp(text.data + text.count - 2, "__", 2) == 0;
     /* An undefined value complains of no name that Python itself asks for. */
@@ -62,8 +62,7 @@ static bool read_real(struct jinja_machine *machine, const struct value *value, 
     if (value->kind == VALUE_UNDEFINED) return value_complain(machine, value);
     if (*number) *out = value_number(value);
     if (value->kind != VALUE_TEXT) return true;
-    enum numerals_result result =
-        numerals_read_real((struct bytes){value->text->data, value->text->count}, out);
+    enum numerals_result result = numerals_read_real(value_text_bytes(value->text), out);
     *number = result == NUMERALS_READ;
     return result != NUMERALS_TOO_LARGE ||
            machine_fail(machine, "a number longer than 1,000 characters is not supported");
@@ -95,7 +94,7 @@ static bool to_integer(struct jinja_machine *machine, const struct call *call, s
         return machine_fail(machine, "cannot convert float infinity to integer");
     if (subject->kind == VALUE_TEXT && (base->kind == VALUE_MISSING || value_is_whole(base))) {
         int64_t whole;
-        struct bytes text = {subject->text->data, subject->text->count};
+        struct bytes text = value_text_bytes(subject->text);
         enum numerals_result result = numerals_read_integer(
             text, base->kind == VALUE_MISSING ? 10 : value_whole(base), &whole);
         if (result == NUMERALS_TOO_LARGE) return too_large(machine);
@@ -155,7 +154,7 @@ static bool round_number(struct jinja_machine *machine, const struct call *call,
     const struct value *method = &call->arguments[1];
     struct bytes name = {"common", 6};
     int64_t precision;
-    if (method->kind == VALUE_TEXT) name = (struct bytes){method->text->data, method->text->count};
+    if (method->kind == VALUE_TEXT) name = value_text_bytes(method->text);
     bool up = bytes_equal(name, BYTES_LITERAL("ceil"));
     bool common = bytes_equal(name, BYTES_LITERAL("common"));
     if ((method->kind != VALUE_TEXT && method->kind != VALUE_MISSING) ||
@@ -228,5 +227,5 @@ static const struct routine rows[] = {
 const struct routine *filter_find(struct bytes name) {
     const struct routine *row = text_filters_find(name);
     if (!row) row = item_filters_find(name);
-    return row ? row : routine_find(ROWS(rows), name);
+    return row ? row : routine_find(rows, ARRAY_COUNT(rows), name);
 }

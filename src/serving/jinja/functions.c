@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The functions that every template has: Jinja's globals, and the two that `transformers` adds.
  */
+#include "base/check.h"
 #include "serving/jinja/calendar.h"
 #include "serving/jinja/routine.h"
 
-#define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 #define RANGE_ITEMS_MAX 100000 /* the sandbox's */
 #define SHOWN_BYTES 400        /* of a template's own message */
 
@@ -124,10 +124,8 @@ static bool strftime_now(struct jinja_machine *machine, const struct call *call,
         if (!machine_spend(machine, 4) || !text_builder_add_part(&builder, format, at, next - at))
             return false;
         if (!mark) break;
-        enum value_origin origin =
-            (enum value_origin)(format->marks ? format->marks[next] : format->origin);
-        size_t count =
-            calendar_expand(&now, (struct bytes){format->data, format->count}, &next, expanded);
+        enum value_origin origin = value_text_origin(format, next);
+        size_t count = calendar_expand(&now, value_text_bytes(format), &next, expanded);
         if (!text_builder_add(&builder, expanded, count, origin)) return false;
         at = next;
     }
@@ -154,5 +152,5 @@ static const struct routine rows[] = {
 };
 
 const struct routine *function_find(struct bytes name) {
-    return routine_find(ROWS(rows), name);
+    return routine_find(rows, ARRAY_COUNT(rows), name);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/item_filters.h"
 
+#include "base/check.h"
 #include "serving/jinja/item_path.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
-
-#define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
 /* ---- the ends, the length, the sum ---- */
 
@@ -133,8 +132,7 @@ static bool sort(struct jinja_machine *machine, const struct call *call, struct 
 }
 
 static bool is_word(const struct value *value, const char *word) {
-    return value->kind == VALUE_TEXT &&
-           bytes_equal((struct bytes){value->text->data, value->text->count}, bytes_of(word));
+    return value->kind == VALUE_TEXT && bytes_equal(value_text_bytes(value->text), bytes_of(word));
 }
 
 static bool dictsort(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -449,7 +447,7 @@ static bool find_named(struct jinja_machine *machine, struct kept *kept, uint32_
                        bool test) {
     const struct value *name = &kept->call.rest[which];
     struct bytes text = {NULL, 0};
-    if (name->kind == VALUE_TEXT) text = (struct bytes){name->text->data, name->text->count};
+    if (name->kind == VALUE_TEXT) text = value_text_bytes(name->text);
     kept->routine = text.count == 0 ? NULL : test ? test_find(text) : filter_find(text);
     if (!kept->routine)
         return machine_fail(machine, "No %s named '%.*s'.", test ? "test" : "filter",
@@ -572,5 +570,5 @@ static const struct routine rows[] = {
 };
 
 const struct routine *item_filters_find(struct bytes name) {
-    return routine_find(ROWS(rows), name);
+    return routine_find(rows, ARRAY_COUNT(rows), name);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/jinja.h"
 
+#include "base/check.h"
 #include "serving/jinja/jinja_lexer.h"
 #include "serving/jinja/jinja_parser.h"
 #include "serving/jinja/jinja_scopes.h"
@@ -61,8 +62,7 @@ static uint32_t word_number(const struct jinja_program *program, struct bytes te
     uint32_t at = (uint32_t)text_hash(text.data, text.count) & mask;
     for (; program->word_index[at]; at = (at + 1) & mask) {
         const struct value_text *word = program->words[program->word_index[at] - 1].text;
-        if (bytes_equal((struct bytes){word->data, word->count}, text))
-            return program->word_index[at] - 1;
+        if (bytes_equal(value_text_bytes(word), text)) return program->word_index[at] - 1;
     }
     return program->word_count;
 }
@@ -72,7 +72,7 @@ bool jinja_uses(const struct jinja_program *program, const char *word) {
 }
 
 static bool contains(const struct value_text *text, struct bytes part) {
-    return text_search(text->data, text->count, part.data, part.count) != NULL;
+    return bytes_contain(value_text_bytes(text), part);
 }
 
 bool jinja_mentions(const struct jinja_program *program, struct bytes text) {
@@ -95,7 +95,7 @@ static struct value *make_context(struct jinja_machine *machine) {
     if (!context) return NULL;
     for (uint32_t i = 0; i <= program->word_count; i++)
         context[i] = (struct value){.kind = VALUE_MISSING};
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(functions); i++) {
         struct bytes name = bytes_of(functions[i]);
         const struct routine *function = function_find(name);
         if (function)

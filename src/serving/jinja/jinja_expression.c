@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/check.h"
 #include "serving/jinja/jinja_parser.h"
 
 static bool parse_or(struct jinja_parser *parser, struct node **out);
@@ -37,7 +38,7 @@ static bool name_constant(struct bytes name, struct value *out) {
         {"none", {.kind = VALUE_NONE}},
         {"None", {.kind = VALUE_NONE}},
     };
-    for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(constants); i++) {
         if (!bytes_equal(name, bytes_of(constants[i].name))) continue;
         *out = constants[i].value;
         return true;
@@ -353,7 +354,7 @@ static bool parse_dotted(struct jinja_parser *parser, struct value *out) {
 }
 
 static struct bytes text_of(const struct node *node) {
-    return (struct bytes){node->value.text->data, node->value.text->count};
+    return value_text_bytes(node->value.text);
 }
 
 bool jinja_expression_filters(struct jinja_parser *parser, struct node *node, bool inline_start,
@@ -465,7 +466,7 @@ static bool operation_of(enum lexeme_kind kind, unsigned level, enum node_operat
         {LEXEME_GREATER, 4, OPERATION_GREATER},
         {LEXEME_GREATER_EQUAL, 4, OPERATION_GREATER_EQUAL},
     };
-    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(operations); i++) {
         if (operations[i].kind != kind || operations[i].level != level) continue;
         *out = operations[i].operation;
         return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/jinja_lexer.h"
 
+#include "base/check.h"
 #include "base/real.h"
 #include "serving/jinja/unicode.h"
 
@@ -411,7 +412,7 @@ static bool balance(struct lexer *lexer, struct open_braces *braces, char c) {
 
 static bool lex_operator(struct lexer *lexer, struct open_braces *braces, bool *found) {
     *found = true;
-    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(operators); i++) {
         if (!starts(lexer, lexer->at, operators[i].text)) continue;
         if (!balance(lexer, braces, operators[i].text[0])) return false;
         if (!push_kind(lexer, operators[i].kind)) return false;

@@ -136,9 +136,6 @@ bool make_undefined_part(struct jinja_machine *machine, const struct value *obje
 /* Of a text's bytes; never 0. */
 uint64_t text_hash(const char *data, size_t count);
 
-/* Where `part` first is in the bytes; NULL: nowhere. */
-const char *text_search(const char *data, size_t count, const char *part, size_t part_count);
-
 /* ---- looking at values ---- */
 
 /* Python's name of its type: "str", "int", "NoneType", "Undefined". */

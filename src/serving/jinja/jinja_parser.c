@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/jinja_parser.h"
 
+#include "base/check.h"
 #include "serving/jinja/unicode.h"
 
 static bool parse_until(struct jinja_parser *parser, const char *const *ends, struct node **out);
@@ -64,8 +65,7 @@ bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t 
     uint32_t at = (uint32_t)hash & (program->word_index_count - 1);
     for (; program->word_index[at]; at = (at + 1) & (program->word_index_count - 1)) {
         struct value *word = &program->words[program->word_index[at] - 1];
-        if (word->text->count != text.count || memcmp(word->text->data, text.data, text.count) != 0)
-            continue;
+        if (!bytes_equal(value_text_bytes(word->text), text)) continue;
         *number_out = program->word_index[at] - 1;
         *out = *word;
         return true;
@@ -317,7 +317,7 @@ static bool parse_single_name(struct jinja_parser *parser, struct node **out) {
     if (!*out || !jinja_parser_word(parser, token->text, &(*out)->count, &(*out)->value))
         return false;
     static const char *const constants[] = {"true", "True", "false", "False", "none", "None"};
-    for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++)
+    for (size_t i = 0; i < ARRAY_COUNT(constants); i++)
         if (bytes_equal(token->text, bytes_of(constants[i])))
             return machine_fail(parser->machine, "can't assign to '%s'", constants[i]);
     return true;
@@ -427,8 +427,7 @@ static bool parse_block(struct jinja_parser *parser, struct node **out) {
     parser->program->blocks[parser->program->block_count++] = node;
     if (!parse_whole_body(parser, "endblock", node)) return false;
     if (jinja_parser_is(parser, LEXEME_NAME) &&
-        bytes_equal(parser->at->text,
-                    (struct bytes){node->value.text->data, node->value.text->count}))
+        bytes_equal(parser->at->text, value_text_bytes(node->value.text)))
         parser->at++;
     return true;
 }
@@ -482,7 +481,7 @@ static bool parse_statement(struct jinja_parser *parser, struct node **out) {
     if (!jinja_parser_is(parser, LEXEME_NAME))
         return jinja_parser_unexpected(parser, "the name of a tag");
     parser->machine->line = parser->at->line;
-    for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++)
+    for (size_t i = 0; i < ARRAY_COUNT(statements); i++)
         if (jinja_parser_is_name(parser, statements[i].name))
             return statements[i].parse(parser, out);
     int count = (int)(parser->at->text.count > 60 ? 60 : parser->at->text.count);

@@ -86,7 +86,7 @@ bool letters_add(struct text_builder *builder, const struct value_text *text, si
     for (size_t at = start; at < end;) {
         unsigned bytes;
         uint32_t character = unicode_read(text->data + at, &bytes), mapped[3];
-        uint8_t origin = text->marks ? text->marks[at] : text->origin;
+        uint8_t origin = (uint8_t)value_text_origin(text, at);
         if ((origin != change.origin || change.pending + 12 > PENDING_BYTES) && !flush(&change))
             return false;
         change.origin = origin;

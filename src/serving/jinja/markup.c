@@ -6,10 +6,6 @@
 
 #define NAME_CHARACTERS_MAX 32
 
-static enum value_origin origin_at(const struct value_text *text, size_t at) {
-    return (enum value_origin)(text->marks ? text->marks[at] : text->origin);
-}
-
 static const char *escape_of(char c) {
     switch (c) {
     case '&':
@@ -34,7 +30,7 @@ bool markup_add_escaped(struct text_builder *builder, const struct value_text *t
         if (!escape) continue;
         if (!machine_spend(builder->machine, 1) ||
             !text_builder_add_part(builder, text, start, at - start) ||
-            !text_builder_add(builder, escape, strlen(escape), origin_at(text, at)))
+            !text_builder_add(builder, escape, strlen(escape), value_text_origin(text, at)))
             return false;
         start = at + 1;
     }
@@ -108,7 +104,7 @@ static bool add_entity(struct text_builder *builder, const struct value_text *te
     *used = read_code(rest, &code);
     if (*used)
         return text_builder_add(builder, characters, entities_of_code(code, characters),
-                                origin_at(text, at));
+                                value_text_origin(text, at));
     struct bytes name = read_name(rest);
     const char *found = name.count ? entities_find(name, used) : NULL;
     if (!found) {
@@ -116,7 +112,7 @@ static bool add_entity(struct text_builder *builder, const struct value_text *te
         return true;
     }
     ++*used;
-    return text_builder_add(builder, found, strlen(found), origin_at(text, at));
+    return text_builder_add(builder, found, strlen(found), value_text_origin(text, at));
 }
 
 bool markup_unescape(struct jinja_machine *machine, const struct value_text *text,
@@ -177,7 +173,7 @@ bool markup_strip_tags(struct jinja_machine *machine, const struct value_text *t
         return false;
     memcpy(shrinking.data, text->data, text->count);
     for (size_t i = 0; i < text->count; i++)
-        shrinking.marks[i] = (uint8_t)origin_at(text, i);
+        shrinking.marks[i] = (uint8_t)value_text_origin(text, i);
     if (!remove_between(machine, &shrinking, BYTES_LITERAL("<!--"), BYTES_LITERAL("-->")) ||
         !remove_between(machine, &shrinking, BYTES_LITERAL("<"), BYTES_LITERAL(">")))
         return false;

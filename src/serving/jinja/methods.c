@@ -2,10 +2,10 @@
  * The methods of values other than texts, and which kind has which. What would change a list or a
  * dict is named here to be refused as the sandbox refuses it.
  */
+#include "base/check.h"
 #include "serving/jinja/routine.h"
 #include "serving/jinja/text_methods.h"
 
-#define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 #define UNSAFE(type, method)                                                                       \
     {                                                                                              \
         .name = method,                                                                            \
@@ -240,20 +240,20 @@ const struct routine *method_find(enum value_kind kind, struct bytes name) {
     case VALUE_TEXT:
         return text_methods_find(name);
     case VALUE_LIST:
-        return routine_find(ROWS(list_rows), name);
+        return routine_find(list_rows, ARRAY_COUNT(list_rows), name);
     case VALUE_TUPLE:
         return routine_find(list_rows, TUPLE_ROWS, name);
     case VALUE_RANGE:
-        return routine_find(ROWS(range_rows), name);
+        return routine_find(range_rows, ARRAY_COUNT(range_rows), name);
     case VALUE_DICT:
-        return routine_find(ROWS(dict_rows), name);
+        return routine_find(dict_rows, ARRAY_COUNT(dict_rows), name);
     case VALUE_BOOL:
     case VALUE_INTEGER:
-        return routine_find(ROWS(integer_rows), name);
+        return routine_find(integer_rows, ARRAY_COUNT(integer_rows), name);
     case VALUE_REAL:
-        return routine_find(ROWS(real_rows), name);
+        return routine_find(real_rows, ARRAY_COUNT(real_rows), name);
     case VALUE_CYCLER:
-        return routine_find(ROWS(cycler_rows), name);
+        return routine_find(cycler_rows, ARRAY_COUNT(cycler_rows), name);
     default:
         return NULL;
     }

@@ -223,7 +223,7 @@ static const char *write_number(const struct directive *directive, const struct 
 /* What markup formats, markupsafe wraps: a text that is a number is one then. */
 static bool unwrap_text(struct jinja_machine *machine, const struct directive *directive,
                         const struct value_text *text, struct value *out) {
-    struct bytes digits = {text->data, text->count};
+    struct bytes digits = value_text_bytes(text);
     int64_t whole = 0;
     double real = 0;
     enum numerals_result result = is_real(directive) ? numerals_read_real(digits, &real)

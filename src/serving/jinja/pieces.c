@@ -282,8 +282,7 @@ bool pieces_to_ascii(struct jinja_machine *machine, const struct value_text *tex
         uint32_t character = unicode_read(text->data + at, &bytes);
         char escape[12];
         size_t count = escape_character(character, escape);
-        enum value_origin origin =
-            (enum value_origin)(text->marks ? text->marks[at] : text->origin);
+        enum value_origin origin = value_text_origin(text, at);
         if (!(bytes == 1 ? text_builder_add_part(&builder, text, at, 1)
                          : text_builder_add(&builder, escape, count, origin)))
             return false;

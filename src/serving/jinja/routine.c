@@ -22,8 +22,7 @@ static bool bind_positional(struct jinja_machine *machine, unsigned parameters,
 }
 
 static bool name_is(const struct value *name, const char *expected) {
-    size_t count = strlen(expected);
-    return name->text->count == count && memcmp(name->text->data, expected, count) == 0;
+    return bytes_equal(value_text_bytes(name->text), bytes_of(expected));
 }
 
 static bool bind_named(struct jinja_machine *machine, unsigned parameters,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Jinja's tests: what stands behind `is`.
  */
+#include "base/check.h"
 #include "serving/jinja/letters.h"
 #include "serving/jinja/routine.h"
-
-#define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
 static bool remainder_is(struct jinja_machine *machine, const struct value *value,
                          const struct value *divisor, int64_t wanted, struct value *out) {
@@ -35,7 +34,7 @@ static bool is_known(struct jinja_machine *machine, const struct call *call, str
     uint64_t hash;
     if (!value_hash(machine, subject, &hash)) return false;
     if (subject->kind != VALUE_TEXT) return routine_answer(out, false);
-    struct bytes name = {subject->text->data, subject->text->count};
+    struct bytes name = value_text_bytes(subject->text);
     return routine_answer(
         out, (call->routine->name[0] == 'f' ? filter_find(name) : test_find(name)) != NULL);
 }
@@ -240,6 +239,6 @@ static const struct routine rows[] = {
 };
 
 const struct routine *test_find(struct bytes name) {
-    const struct routine *row = routine_find(ROWS(kind_rows), name);
-    return row ? row : routine_find(ROWS(rows), name);
+    const struct routine *row = routine_find(kind_rows, ARRAY_COUNT(kind_rows), name);
+    return row ? row : routine_find(rows, ARRAY_COUNT(rows), name);
 }

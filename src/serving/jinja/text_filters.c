@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "serving/jinja/letters.h"
 #include "serving/jinja/markup.h"
@@ -12,8 +13,6 @@
 #include "serving/jinja/routine.h"
 #include "serving/jinja/unicode.h"
 #include "serving/jinja/wrap.h"
-
-#define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
 /* ---- as the methods of the same name, of anything's text ---- */
 
@@ -255,8 +254,7 @@ static bool add_quoted(struct text_builder *builder, const struct value *value, 
                     c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !query);
         char coded[3] = {'%', hex[c >> 4], hex[c & 15]};
         if (query && c == ' ') coded[0] = '+';
-        enum value_origin origin =
-            (enum value_origin)(text->marks ? text->marks[at] : text->origin);
+        enum value_origin origin = value_text_origin(text, at);
         if (!(kept ? text_builder_add_part(builder, text, at, 1)
                    : text_builder_add(builder, coded, coded[0] == '+' ? 1 : 3, origin)))
             return false;
@@ -332,7 +330,7 @@ static bool read_bytes(struct jinja_machine *machine, const struct value *value,
         return true;
     }
     if (value->kind == VALUE_TEXT) {
-        struct bytes text = {value->text->data, value->text->count};
+        struct bytes text = value_text_bytes(value->text);
         if (numerals_read_real(text, out) == NUMERALS_READ) return true;
         return machine_fail(machine, "could not convert string to float");
     }
@@ -395,5 +393,5 @@ static const struct routine rows[] = {
 };
 
 const struct routine *text_filters_find(struct bytes name) {
-    return routine_find(ROWS(rows), name);
+    return routine_find(rows, ARRAY_COUNT(rows), name);
 }

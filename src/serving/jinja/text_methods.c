@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/text_methods.h"
 
+#include "base/check.h"
 #include "serving/jinja/braces.h"
 #include "serving/jinja/letters.h"
 #include "serving/jinja/markup.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
 #include "serving/jinja/unicode.h"
-
-#define ROWS(rows) (rows), sizeof(rows) / sizeof(rows)[0]
 
 static const struct value_text space = {
     .data = " ", .count = 1, .length = 1, .origin = VALUE_TRUSTED};
@@ -387,7 +386,7 @@ static const struct routine rows[] = {
 };
 
 const struct routine *text_methods_find(struct bytes name) {
-    const struct routine *row = routine_find(ROWS(rows), name);
-    if (!row) row = routine_find(ROWS(change_rows), name);
-    return row ? row : routine_find(ROWS(ask_rows), name);
+    const struct routine *row = routine_find(rows, ARRAY_COUNT(rows), name);
+    if (!row) row = routine_find(change_rows, ARRAY_COUNT(change_rows), name);
+    return row ? row : routine_find(ask_rows, ARRAY_COUNT(ask_rows), name);
 }

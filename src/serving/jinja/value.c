@@ -267,8 +267,21 @@ bool make_dict(struct jinja_machine *machine, struct value *out) {
     return true;
 }
 
-static bool same_text(const struct value_text *a, const struct value_text *b) {
-    return a == b || (a->count == b->count && memcmp(a->data, b->data, a->count) == 0);
+/* Moves on in an index. It is paid for: whoever chose the keys may have chosen such as collide. */
+static bool next_place(struct jinja_machine *machine, const struct value_dict *dict, uint32_t *at) {
+    *at = (*at + 1) & (dict->index_count - 1);
+    return machine_spend(machine, 1);
+}
+
+/* Enters the pair that lies at `place` into the dict's index. */
+static bool index_pair(struct jinja_machine *machine, struct value_dict *dict, uint32_t place) {
+    uint64_t hash;
+    if (!value_hash(machine, &dict->pairs[place].key, &hash)) return false;
+    uint32_t at = (uint32_t)hash & (dict->index_count - 1);
+    while (dict->index[at])
+        if (!next_place(machine, dict, &at)) return false;
+    dict->index[at] = place + 1;
+    return true;
 }
 
 static bool dict_index(struct jinja_machine *machine, struct value_dict *dict) {
@@ -278,23 +291,17 @@ static bool dict_index(struct jinja_machine *machine, struct value_dict *dict) {
     uint32_t *index = machine_take(machine, count * sizeof *index);
     if (!index || !machine_spend(machine, count / 8 + dict->count)) return false;
     memset(index, 0, count * sizeof *index);
-    for (uint32_t i = 0; i < dict->count; i++) {
-        uint64_t hash;
-        if (!value_hash(machine, &dict->pairs[i].key, &hash)) return false;
-        uint32_t at = (uint32_t)hash & (count - 1);
-        while (index[at])
-            at = (at + 1) & (count - 1);
-        index[at] = i + 1;
-    }
     dict->index = index;
     dict->index_count = count;
+    for (uint32_t i = 0; i < dict->count; i++)
+        if (!index_pair(machine, dict, i)) return false;
     return true;
 }
 
 static bool key_equal(struct jinja_machine *machine, const struct value *a, const struct value *b,
                       bool *out) {
     if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) {
-        *out = same_text(a->text, b->text);
+        *out = value_text_equal(a->text, b->text);
         return true;
     }
     return value_equal(machine, a, b, out);
@@ -317,13 +324,15 @@ bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
     }
     if (!value_hash(machine, key, &hash)) return false;
     if (!dict->index && !dict_index(machine, (struct value_dict *)dict)) return false;
-    uint32_t mask = dict->index_count - 1;
-    for (uint32_t at = (uint32_t)hash & mask; dict->index[at]; at = (at + 1) & mask) {
+    uint32_t at = (uint32_t)hash & (dict->index_count - 1);
+    while (dict->index[at]) {
         struct value_pair *pair = &dict->pairs[dict->index[at] - 1];
         if (!key_equal(machine, &pair->key, key, &equal)) return false;
-        if (!equal) continue;
-        *found = &pair->value;
-        return true;
+        if (equal) {
+            *found = &pair->value;
+            return true;
+        }
+        if (!next_place(machine, dict, &at)) return false;
     }
     return true;
 }
@@ -348,15 +357,7 @@ bool dict_set(struct jinja_machine *machine, struct value_dict *dict, struct val
         dict->index = NULL;
     }
     dict->pairs[dict->count++] = (struct value_pair){key, value};
-    if (dict->index) {
-        uint64_t hash;
-        if (!value_hash(machine, &key, &hash)) return false;
-        uint32_t at = (uint32_t)hash & (dict->index_count - 1);
-        while (dict->index[at])
-            at = (at + 1) & (dict->index_count - 1);
-        dict->index[at] = dict->count;
-    }
-    return true;
+    return !dict->index || index_pair(machine, dict, dict->count - 1);
 }
 
 /* ---- what a value is ---- */

@@ -76,6 +76,18 @@ struct value_text {
     bool markup; /* Markup of Python's markupsafe */
 };
 
+static inline struct bytes value_text_bytes(const struct value_text *text) {
+    return (struct bytes){text->data, text->count};
+}
+
+static inline enum value_origin value_text_origin(const struct value_text *text, size_t at) {
+    return (enum value_origin)(text->marks ? text->marks[at] : text->origin);
+}
+
+static inline bool value_text_equal(const struct value_text *a, const struct value_text *b) {
+    return a == b || bytes_equal(value_text_bytes(a), value_text_bytes(b));
+}
+
 struct value_list {
     struct value *items;
     uint32_t count;

@@ -6,7 +6,7 @@
 /* ---- attributes ---- */
 
 static bool is_word(const struct value_text *text, const char *word) {
-    return text->count == strlen(word) && memcmp(text->data, word, text->count) == 0;
+    return bytes_equal(value_text_bytes(text), bytes_of(word));
 }
 
 static bool is_one_of(const struct value_text *text, const char *const *words) {
@@ -98,8 +98,7 @@ static bool find_attribute(struct jinja_machine *machine, const struct value *ob
     if (is_internal(text) || value_is_changed_by(object->kind, text))
         return unsafe(machine, object, text, out);
     if (object->kind == VALUE_UNDEFINED) return value_complain(machine, object);
-    const struct routine *routine =
-        method_find(object->kind, (struct bytes){text->data, text->count});
+    const struct routine *routine = method_find(object->kind, value_text_bytes(text));
     if (routine) {
         struct value_method *method = machine_take(machine, sizeof *method);
         if (!method) return false;

@@ -155,9 +155,8 @@ bool value_equal(struct jinja_machine *machine, const struct value *a, const str
         *out = true;
         return true;
     case VALUE_TEXT:
-        if (a->text->count != b->text->count) return true;
-        *out = memcmp(a->text->data, b->text->data, a->text->count) == 0;
-        return machine_spend(machine, a->text->count / 64);
+        *out = value_text_equal(a->text, b->text);
+        return a->text->count != b->text->count || machine_spend(machine, a->text->count / 64);
     case VALUE_LIST:
     case VALUE_TUPLE:
         return lists_equal(machine, a->list, b->list, out);
@@ -236,26 +235,13 @@ bool value_less(struct jinja_machine *machine, const struct value *a, const stru
 
 /* ---- in ---- */
 
-/* Where `part` first is in the bytes; NULL: nowhere. */
-const char *text_search(const char *data, size_t count, const char *part, size_t part_count) {
-    if (part_count == 0) return data;
-    if (part_count > count) return NULL;
-    const char *last = data + (count - part_count);
-    while (data <= last) {
-        data = memchr(data, part[0], (size_t)(last - data) + 1);
-        if (!data || memcmp(data, part, part_count) == 0) return data;
-        data++;
-    }
-    return NULL;
-}
-
 static bool text_contains(struct jinja_machine *machine, const struct value_text *text,
                           const struct value *item, bool *out) {
     if (item->kind != VALUE_TEXT)
         return machine_fail(machine, "'in <string>' requires string as left operand, not %s",
                             value_type_name(item));
     if (!machine_spend(machine, text->count / 16)) return false;
-    *out = text_search(text->data, text->count, item->text->data, item->text->count) != NULL;
+    *out = bytes_contain(value_text_bytes(text), value_text_bytes(item->text));
     return true;
 }
 

@@ -35,10 +35,6 @@ static bool add_real(struct text_builder *builder, double real) {
 
 /* ---- repr() ---- */
 
-static enum value_origin origin_at(const struct value_text *text, size_t at) {
-    return text->marks ? text->marks[at] : text->origin;
-}
-
 /* The escape of a character that is not printed as it is. */
 static bool add_escape(struct text_builder *builder, uint32_t character, enum value_origin origin) {
     char text[16];
@@ -78,7 +74,7 @@ static bool repr_text(struct text_builder *builder, const struct value_text *tex
         if (character == '\\' || (character == '\'' && both)) plain = false;
         if (!plain) {
             if (!text_builder_add_part(builder, text, start, at - start) ||
-                !add_escape(builder, character, origin_at(text, at)))
+                !add_escape(builder, character, value_text_origin(text, at)))
                 return false;
             start = at + bytes;
         }
@@ -244,7 +240,7 @@ static bool json_text(struct json_printer *printer, const struct value_text *tex
         }
         uint32_t character = unicode_read(text->data + at, &bytes);
         if (!text_builder_add_part(printer->out, text, start, at - start) ||
-            !json_escape(printer, character, origin_at(text, at)))
+            !json_escape(printer, character, value_text_origin(text, at)))
             return false;
         at += bytes;
         start = at;

@@ -3,6 +3,8 @@
  */
 #include "serving/text/chat_probe.h"
 
+#include "base/check.h"
+
 struct probing {
     const struct chat_source *source;
     struct arena *scratch;
@@ -25,7 +27,7 @@ static struct bytes rendered(struct probing *probe, const char *request,
                            .prompts = true};
     const struct jinja_program *program =
         ask.tools ? probe->source->with_tools : probe->source->usual;
-    if (!chat_values_take(probe->source, facts, &ask, probe->scratch, &variables, &count) ||
+    if (chat_values_take(probe->source, facts, &ask, probe->scratch, &variables, &count) ||
         jinja_render(program, variables, count, &jinja_limits_usual, 0, probe->scratch, &out,
                      &ignored))
         return nothing;
@@ -33,10 +35,7 @@ static struct bytes rendered(struct probing *probe, const char *request,
 }
 
 static bool has(struct bytes text, const char *word) {
-    size_t count = strlen(word);
-    for (size_t at = 0; text.data && at + count <= text.count; at++)
-        if (!memcmp(text.data + at, word, count)) return true;
-    return false;
+    return bytes_contain(text, bytes_of(word));
 }
 
 #define USER_SAYS(content) "{\"role\":\"user\",\"content\":" content "}"
@@ -86,7 +85,7 @@ static void probe_calls(struct probing *probe, struct chat_facts *facts) {
         {true, true, CHAT_SILENCE_NULL},   {true, true, CHAT_SILENCE_EMPTY},
         {false, false, CHAT_SILENCE_NULL}, {false, false, CHAT_SILENCE_EMPTY},
     };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
         struct chat_facts tried = *facts;
         tried.wants_objects = ways[i].objects;
         tried.silence = ways[i].silence;

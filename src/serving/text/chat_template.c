@@ -145,11 +145,14 @@ enum status chat_template_render(const struct chat_template *chat_template,
         return error_set(error, STATUS_UNSUPPORTED,
                          "this model has no chat template; use /v1/completions");
     check(!ask->continues || tree_count(ask->messages) > 0);
-    if (!chat_values_take(source, &chat_template->facts, ask, arena, &variables, &count))
-        return no_memory(error);
     enum status status =
-        jinja_render(tree_count(ask->tools) ? source->with_tools : source->usual, variables, count,
-                     &jinja_limits_usual, ask->unix_time, arena, &rendering, error);
+        chat_values_take(source, &chat_template->facts, ask, arena, &variables, &count);
+    if (status == STATUS_NO_MEMORY) return no_memory(error);
+    if (status)
+        return error_set(error, status,
+                         "the arguments of the calls have more parts than a request may have");
+    status = jinja_render(tree_count(ask->tools) ? source->with_tools : source->usual, variables,
+                          count, &jinja_limits_usual, ask->unix_time, arena, &rendering, error);
     if (status) return status;
     struct chat_rendering found = {
         .text = rendering.text, .contents = rendering.data, .content_count = rendering.data_count};

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/text/chat_values.h"
 
+#include "base/limits.h"
+#include "base/tree_extent.h"
+
+/* Each step of building returns false when it cannot go on, for the reason in `status`. */
 struct build {
     const struct chat_facts *facts;
     struct arena *arena;
+    struct tree_extent left; /* parts that arguments may have, in the calls to come */
+    enum status status;
 };
 
-/* Members of an object that is made; each step returns false when memory is out. */
+/* Members of an object that is made. */
 struct members {
     struct value_pair *pairs;
     size_t count;
@@ -55,18 +61,31 @@ static bool is_key(struct bytes key, const char *name) {
 
 /* ---- calls ---- */
 
+/* NULL in *out: the text is no object. */
+static bool parse_arguments(struct build *build, struct bytes text, const struct tree **out) {
+    struct tree_extent extent;
+    struct error ignored;
+    if (tree_extent_measure(text, &build->left, &extent) != TREE_PART_COUNT) {
+        build->status = STATUS_TOO_LARGE;
+        return false;
+    }
+    for (enum tree_part part = 0; part < TREE_PART_COUNT; part++)
+        if (part != TREE_PART_DEPTH) build->left.counts[part] -= extent.counts[part];
+    enum status status = tree_parse(build->arena, text, "arguments", out, &ignored);
+    if (status || tree_kind(*out) != TREE_OBJECT) *out = NULL;
+    return status != STATUS_NO_MEMORY;
+}
+
 static bool take_arguments(struct build *build, const struct tree *arguments, struct value *out) {
     struct bytes text = BYTES_LITERAL("{}");
-    struct error ignored;
-    const struct tree *object;
+    const struct tree *object = NULL;
     if (!tree_get_string(arguments, &text) && !tree_is_null(arguments))
         return value_of_tree(build->arena, arguments, out);
     if (build->facts->wants_objects &&
-        !tree_parse(build->arena, text.count ? text : BYTES_LITERAL("{}"), "arguments", &object,
-                    &ignored) &&
-        tree_kind(object) == TREE_OBJECT)
-        return value_of_tree(build->arena, object, out);
-    return value_of_text(build->arena, text, VALUE_DATA, out);
+        !parse_arguments(build, text.count ? text : BYTES_LITERAL("{}"), &object))
+        return false;
+    return object ? value_of_tree(build->arena, object, out)
+                  : value_of_text(build->arena, text, VALUE_DATA, out);
 }
 
 static bool take_function(struct build *build, const struct tree *function, struct value *out) {
@@ -277,10 +296,39 @@ static bool add_given(struct build *build, struct variables *variables, const st
     return true;
 }
 
-bool chat_values_take(const struct chat_source *source, const struct chat_facts *facts,
-                      const struct chat_ask *ask, struct arena *arena,
-                      const struct jinja_variable **out, size_t *count_out) {
-    struct build build = {facts, arena};
+static bool add_all(struct build *build, const struct chat_source *source,
+                    const struct chat_ask *ask, struct variables *variables) {
+    struct value messages, effort;
+    if (!take_messages(build, ask, &messages)) return false;
+    for (size_t i = 0; i < source->token_count; i++)
+        variables->list[variables->count++] = source->tokens[i];
+    add_variable(variables, "messages", messages);
+    if (!add_list(build, variables, "tools", ask->tools) ||
+        !add_list(build, variables, "documents", ask->documents))
+        return false;
+    add_variable(variables, "add_generation_prompt", value_bool(ask->prompts && !ask->continues));
+    if (ask->thinking != CHAT_THINKING_DEFAULT) {
+        struct value thinking = value_bool(ask->thinking == CHAT_THINKING_ON);
+        add_variable(variables, "thinking", thinking);
+        add_variable(variables, "enable_thinking", thinking);
+    }
+    if (ask->effort.count) {
+        if (!value_of_text(build->arena, ask->effort, VALUE_DATA, &effort)) return false;
+        add_variable(variables, "reasoning_effort", effort);
+    }
+    return add_given(build, variables, ask->variables);
+}
+
+enum status chat_values_take(const struct chat_source *source, const struct chat_facts *facts,
+                             const struct chat_ask *ask, struct arena *arena,
+                             const struct jinja_variable **out, size_t *count_out) {
+    struct build build = {.facts = facts,
+                          .arena = arena,
+                          .left = {{[TREE_PART_DEPTH] = LIMIT_BODY_DEPTH,
+                                    [TREE_PART_KEYS] = LIMIT_BODY_KEYS,
+                                    [TREE_PART_INTEGERS] = LIMIT_BODY_INTEGERS,
+                                    [TREE_PART_VALUES] = LIMIT_BODY_VALUES}},
+                          .status = STATUS_NO_MEMORY};
     struct tree_cursor cursor = {NULL};
     struct bytes key;
     const struct tree *member;
@@ -288,26 +336,8 @@ bool chat_values_take(const struct chat_source *source, const struct chat_facts 
     while (tree_next_member(ask->variables, &cursor, &key, &member))
         count++;
     struct variables variables = {arena_take(arena, (count + 1) * sizeof *variables.list), 0};
-    struct value messages, effort;
-    if (!variables.list || !take_messages(&build, ask, &messages)) return false;
-    for (size_t i = 0; i < source->token_count; i++)
-        variables.list[variables.count++] = source->tokens[i];
-    add_variable(&variables, "messages", messages);
-    if (!add_list(&build, &variables, "tools", ask->tools) ||
-        !add_list(&build, &variables, "documents", ask->documents))
-        return false;
-    add_variable(&variables, "add_generation_prompt", value_bool(ask->prompts && !ask->continues));
-    if (ask->thinking != CHAT_THINKING_DEFAULT) {
-        struct value thinking = value_bool(ask->thinking == CHAT_THINKING_ON);
-        add_variable(&variables, "thinking", thinking);
-        add_variable(&variables, "enable_thinking", thinking);
-    }
-    if (ask->effort.count) {
-        if (!value_of_text(arena, ask->effort, VALUE_DATA, &effort)) return false;
-        add_variable(&variables, "reasoning_effort", effort);
-    }
-    if (!add_given(&build, &variables, ask->variables)) return false;
+    if (!variables.list || !add_all(&build, source, ask, &variables)) return build.status;
     *out = variables.list;
     *count_out = variables.count;
-    return true;
+    return STATUS_OK;
 }

@@ -7,7 +7,8 @@
  *   content      parts are joined where the template does not take parts, texts become parts
  *                where it takes nothing else; beside calls, an empty one and null are each other's
  *                stand-in where the template takes only one of them; absent is null
- *   arguments    a call's arguments, JSON text, become an object where the template wants one
+ *   arguments    a call's arguments, JSON text, become an object where the template wants one; all
+ *                of a request together have no more parts than a body may have (LIMIT_BODY_KEYS)
  *   null         any other member that is null is left out, as is an empty list of calls
  *   type         of a call: "function" where it is missing
  */
@@ -64,9 +65,10 @@ struct chat_facts {
 
 #define CHAT_VARIABLES_OWN (CHAT_SOURCE_TOKENS_MAX + 8)
 
-/* The template's variables; those of `ask` and `source` must last as long. False: no memory. */
-bool chat_values_take(const struct chat_source *source, const struct chat_facts *facts,
-                      const struct chat_ask *ask, struct arena *arena,
-                      const struct jinja_variable **out, size_t *count_out) MUST_USE;
+/* The template's variables; those of `ask` and `source` must last as long. STATUS_NO_MEMORY;
+ * STATUS_TOO_LARGE: arguments of calls that become objects have too many parts. */
+enum status chat_values_take(const struct chat_source *source, const struct chat_facts *facts,
+                             const struct chat_ask *ask, struct arena *arena,
+                             const struct jinja_variable **out, size_t *count_out) MUST_USE;
 
 #endif

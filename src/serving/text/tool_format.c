@@ -25,12 +25,6 @@ static const char *const marks[TOOL_FORMAT_COUNT][MARKS_MAX] = {
     [TOOL_FORMAT_MISTRAL] = {"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"},
 };
 
-static bool holds(struct bytes text, struct bytes part) {
-    for (size_t at = 0; at + part.count <= text.count; at++)
-        if (memcmp(text.data + at, part.data, part.count) == 0) return true;
-    return false;
-}
-
 enum tool_format tool_format_of(struct bytes template_source) {
     static const struct {
         const char *mark;
@@ -46,18 +40,18 @@ enum tool_format tool_format_of(struct bytes template_source) {
         {"<|start_header_id|>", TOOL_FORMAT_LLAMA},
     };
     size_t i = 0;
-    while (i < ARRAY_COUNT(signs) && !holds(template_source, bytes_of(signs[i].mark)))
+    while (i < ARRAY_COUNT(signs) && !bytes_contain(template_source, bytes_of(signs[i].mark)))
         i++;
     enum tool_format format = i < ARRAY_COUNT(signs) ? signs[i].format : TOOL_FORMAT_DEEPSEEK_V31;
     bool fenced = format == TOOL_FORMAT_DEEPSEEK_V31 && i < ARRAY_COUNT(signs) &&
-                  holds(template_source, BYTES_LITERAL("```json"));
+                  bytes_contain(template_source, BYTES_LITERAL("```json"));
     return fenced ? TOOL_FORMAT_DEEPSEEK_V3 : format;
 }
 
 bool tool_format_has_mark(enum tool_format format, struct bytes token_text) {
     if (token_text.count == 0) return false;
     for (size_t i = 0; i < MARKS_MAX && marks[format][i]; i++)
-        if (holds(bytes_of(marks[format][i]), token_text)) return true;
+        if (bytes_contain(bytes_of(marks[format][i]), token_text)) return true;
     return false;
 }
 

@@ -2,6 +2,7 @@
  * Protects the door of the interpreter: variables, what is data in a rendering, limits, questions
  * about a program, and messages. */
 #include "agreement.h"
+#include "serving/jinja/jinja_machine.h"
 
 static struct error error;
 static char memory[16 << 20];
@@ -91,6 +92,30 @@ static void each_limit_is_kept(void **state) {
     assert_int_equal(render("{{ ('a' * 1000000) | length }}", &limits, NULL, 0, &got),
                      STATUS_TOO_LARGE);
     assert_non_null(strstr(error.text, "memory"));
+}
+
+/* Keys that fall on one place of an index of 2,048 places cost as many steps as it takes to tell
+ * them apart. */
+static void keys_chosen_to_collide_reach_the_limit_of_steps(void **state) {
+    static char names[1000][16];
+    static struct value_pair pairs[1000];
+    struct jinja_limits limits = jinja_limits_usual;
+    struct jinja_variable variable = {.name = BYTES_LITERAL("d")};
+    struct jinja_rendering got;
+    unsigned number = 0;
+    for (size_t i = 0; i < 1000; i++) {
+        struct bytes name = {names[i], 0};
+        do
+            name.count = (size_t)snprintf(names[i], sizeof names[i], "k%u", number++);
+        while (text_hash(name.data, name.count) & 2047);
+        assert_true(value_of_text(&arena, name, VALUE_DATA, &pairs[i].key));
+        pairs[i].value = value_none();
+    }
+    assert_true(value_of_pairs(&arena, pairs, 1000, &variable.value));
+    limits.steps = 20000;
+    assert_int_equal(render("{{ d.x }}", &limits, &variable, 1, &got), STATUS_TOO_LARGE);
+    assert_true(value_of_pairs(&arena, pairs, 1000, &variable.value));
+    assert_int_equal(render("{{ d.x }}", &jinja_limits_usual, &variable, 1, &got), STATUS_OK);
 }
 
 static void nesting_has_its_limits(void **state) {
@@ -187,6 +212,7 @@ int main(void) {
         cmocka_unit_test_setup(nothing_renders_to_nothing, arena_ready),
         cmocka_unit_test_setup(generations_have_their_places, arena_ready),
         cmocka_unit_test_setup(each_limit_is_kept, arena_ready),
+        cmocka_unit_test_setup(keys_chosen_to_collide_reach_the_limit_of_steps, arena_ready),
         cmocka_unit_test_setup(nesting_has_its_limits, arena_ready),
         cmocka_unit_test_setup(growing_text_takes_little_memory, arena_ready),
         cmocka_unit_test_setup(memory_may_be_out_anywhere, arena_ready),

@@ -12,7 +12,8 @@ static void expect_messages(const struct chat_facts *facts, const struct chat_as
     size_t count;
     struct jinja_rendering out;
     struct arena *arena = chat_scratch();
-    assert_true(chat_values_take(&found.source, facts, ask, arena, &variables, &count));
+    assert_int_equal(chat_values_take(&found.source, facts, ask, arena, &variables, &count),
+                     STATUS_OK);
     if (jinja_render(found.source.usual, variables, count, &jinja_limits_usual, 0, arena, &out,
                      &error))
         fail_msg("%s", error.text);
@@ -102,6 +103,33 @@ static void arguments_become_objects_where_they_must(void **state) {
                    "\"function\"}]}]");
 }
 
+/* Bodies are refused before they are parsed when they have too many parts; what lies in a text of
+ * theirs is held to the same, all calls together. */
+static void arguments_have_no_more_parts_than_a_body(void **state) {
+    static char request[400000];
+    const struct chat_facts takes_texts = {0}, takes_objects = {.wants_objects = true};
+    const struct chat_source source = {0};
+    const struct jinja_variable *variables;
+    size_t at = 0, count;
+#define PUT(...) at += (size_t)snprintf(request + at, sizeof request - at, __VA_ARGS__)
+    PUT("{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[");
+    for (int call = 0; call < 2; call++) {
+        PUT("%s{\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":[1", call ? "," : "");
+        for (int i = 0; i < LIMIT_BODY_INTEGERS / 2; i++)
+            PUT(",1");
+        PUT("]}\"}}");
+    }
+    PUT("]}]}");
+#undef PUT
+    const struct chat_ask ask = asked(request);
+    assert_int_equal(
+        chat_values_take(&source, &takes_texts, &ask, chat_scratch(), &variables, &count),
+        STATUS_OK);
+    assert_int_equal(
+        chat_values_take(&source, &takes_objects, &ask, chat_scratch(), &variables, &count),
+        STATUS_TOO_LARGE);
+}
+
 static void silence_beside_calls_is_what_the_template_bears(void **state) {
     static const char empty[] = "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[1]}]",
                       null[] = "[{\"role\":\"assistant\",\"tool_calls\":[1],\"content\":null}]";
@@ -137,6 +165,7 @@ int main(void) {
         cmocka_unit_test(a_developer_is_a_system_where_the_template_knows_none),
         cmocka_unit_test(parts_are_joined_or_made),
         cmocka_unit_test(arguments_become_objects_where_they_must),
+        cmocka_unit_test(arguments_have_no_more_parts_than_a_body),
         cmocka_unit_test(silence_beside_calls_is_what_the_template_bears),
         cmocka_unit_test(the_other_variables_are_those_of_transformers),
     };
