@@ -100,7 +100,7 @@ static void write_error(struct json_writer *writer, const void *context) {
 }
 
 static uint32_t told_status(const struct dialect *dialect, const struct api_error *error) {
-    bool folded = error->http_status == 422 && dialect && dialect->knows_no_422;
+    bool folded = error->http_status == 422 && dialect && dialect->has_400_for_422;
     return folded ? 400 : error->http_status;
 }
 

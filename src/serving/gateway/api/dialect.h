@@ -32,7 +32,7 @@ struct dialect {
     bool chats;                 /* it has messages; else a prompt */
     const char *prompt_field;   /* the field to shorten when the request is too long */
     const char *call_prefix;    /* of the ids that we make for calls */
-    bool knows_no_422;          /* where api_error.h has 422, its clients are told 400 */
+    bool has_400_for_422;       /* as the API that it is of does */
     struct bytes keep_alive;    /* in a stream, while there is nothing to say */
     /* One event, or the frame of a whole answer, takes at most so many bytes, but for what counts
      * apart: text, names, ids and arguments of calls, tokens, receipts, and api_answer.told. A call

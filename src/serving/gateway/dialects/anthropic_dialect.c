@@ -18,7 +18,7 @@ static bool read_count(struct api_reader *reader, struct api_request *out) {
 
 #define ANTHROPIC_DIALECT(reader)                                                                  \
     .number = DIALECT_ANTHROPIC, .chats = true, .prompt_field = "messages",                        \
-    .call_prefix = "toolu_", .knows_no_422 = true,                                                 \
+    .call_prefix = "toolu_", .has_400_for_422 = true,                                              \
     .keep_alive = {ANTHROPIC_WORDS_KEEP_ALIVE, sizeof ANTHROPIC_WORDS_KEEP_ALIVE - 1},             \
     .frame_bytes = ANTHROPIC_WORDS_FRAME_BYTES, .read = reader,                                    \
     .write_whole = anthropic_words_whole, .write_count = anthropic_words_count,                    \
