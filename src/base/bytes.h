@@ -33,6 +33,11 @@ static inline bool bytes_start_with(struct bytes text, struct bytes prefix) {
     return text.count >= prefix.count && memcmp(text.data, prefix.data, prefix.count) == 0;
 }
 
+static inline bool bytes_contain(struct bytes text, struct bytes part) {
+    return part.count == 0 ||
+           (text.count >= part.count && memmem(text.data, text.count, part.data, part.count));
+}
+
 static inline size_t round_up(size_t value, size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }

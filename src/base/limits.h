@@ -25,21 +25,27 @@
 #define LIMIT_STOP_TOKENS 16   /* of the model; a request may bring as many of its own */
 #define LIMIT_LOGIT_BIASES 300 /* tokens in a request's logit_bias */
 #define LIMIT_ROW_BIASES (LIMIT_LOGIT_BIASES + 2 * LIMIT_STOP_TOKENS) /* and masked stop tokens */
-#define LIMIT_TOP_LOGPROBS 20      /* alternatives told with each token */
-#define LIMIT_CHOICES 16           /* answers to one request (n) */
-#define LIMIT_HISTORY_TOKENS 16384 /* penalties look at so many last tokens of a sequence */
-#define LIMIT_ACCOUNTS 1024        /* that a gateway knows */
-#define LIMIT_ACCOUNT_KEYS 4096    /* of all of them */
-#define LIMIT_ACCOUNT_NAME 63      /* bytes */
-#define LIMIT_BODY_DEPTH 64        /* levels of a request's JSON */
-#define LIMIT_BODY_KEYS 16384      /* keys in a request's JSON */
-#define LIMIT_BODY_VALUES 16384    /* values in it, integers aside */
-#define LIMIT_BODY_INTEGERS 16384  /* integers in it, besides a prompt of token ids */
-#define LIMIT_ORDER_BYTES 4096     /* body of an operator's order */
+#define LIMIT_TOP_LOGPROBS 20       /* alternatives told with each token */
+#define LIMIT_CHOICES 16            /* answers to one prompt (n) */
+#define LIMIT_ANSWERS 128           /* to one request: prompts times n */
+#define LIMIT_TOOLS 128             /* tools of a request */
+#define LIMIT_TOOL_NAME 64          /* bytes */
+#define LIMIT_USER_ID 512           /* bytes */
+#define LIMIT_HISTORY_TOKENS 16384  /* penalties look at so many last tokens of a sequence */
+#define LIMIT_ACCOUNTS 1024         /* that a gateway knows */
+#define LIMIT_ACCOUNT_KEYS 4096     /* of all of them */
+#define LIMIT_ACCOUNT_NAME 63       /* bytes */
+#define LIMIT_BODY_DEPTH 64         /* levels of a request's JSON */
+#define LIMIT_BODY_KEYS 16384       /* keys in a request's JSON */
+#define LIMIT_BODY_VALUES 16384     /* values in it, integers aside */
+#define LIMIT_BODY_INTEGERS 16384   /* integers in it, besides prompts of token ids */
+#define LIMIT_PROMPTS_IDS (1 << 18) /* token ids of several prompts, where a context has fewer */
+#define LIMIT_ORDER_BYTES 4096      /* body of an operator's order */
 #define LIMIT_VOCAB (1 << 20)
 #define LIMIT_CONTEXT (1 << 20) /* tokens in a sequence */
 #define LIMIT_TRANSFERS 2048    /* KV transfers of a rank, in and out, that have not ended */
 
+_Static_assert(LIMIT_ANSWERS >= LIMIT_CHOICES, "one prompt may have as many answers as n says");
 _Static_assert(LIMIT_UNIT_REQUESTS >= LIMIT_STEP_ROWS, "a unit holds at least what one step runs");
 _Static_assert(QUANT_GROUP % MATMUL_PANEL == 0, "a panel lies within one row of weight blocks");
 

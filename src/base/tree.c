@@ -11,6 +11,10 @@
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/json_writer.h"
+#include "base/real.h"
 
 static _Thread_local struct arena *parse_arena;
 static _Thread_local jmp_buf out_of_memory;
@@ -41,6 +45,9 @@ static const struct tree *tree_of(const json_t *value) {
 enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
                        const struct tree **root_out, struct error *error) {
     json_error_t reason;
+    if (text.count &&
+        memchr(text.data, 0, text.count)) /* jansson passes over one behind a number */
+        return error_set(error, STATUS_INVALID, "%s: not valid JSON: it has a zero byte", name);
     parse_arena = arena;
     if (setjmp(out_of_memory)) {
         parse_arena = NULL;
@@ -126,4 +133,112 @@ bool tree_get_bool(const struct tree *value, bool *out) {
 
 bool tree_is_null(const struct tree *value) {
     return json_is_null(json_of(value));
+}
+
+/* ---- building ---- */
+
+/* `statement` with jansson allocating from the arena; `result` stays as it is when that is full. */
+#define IN_ARENA(arena, statement)                                                                 \
+    do {                                                                                           \
+        parse_arena = (arena);                                                                     \
+        if (!setjmp(out_of_memory)) statement;                                                     \
+        parse_arena = NULL;                                                                        \
+    } while (0)
+
+struct tree *tree_make_object(struct arena *arena) {
+    json_t *volatile made = NULL;
+    IN_ARENA(arena, made = json_object());
+    return (struct tree *)made;
+}
+
+struct tree *tree_make_array(struct arena *arena) {
+    json_t *volatile made = NULL;
+    IN_ARENA(arena, made = json_array());
+    return (struct tree *)made;
+}
+
+struct tree *tree_make_string(struct arena *arena, struct bytes text) {
+    json_t *volatile made = NULL;
+    IN_ARENA(arena, made = json_stringn(text.count ? text.data : "", text.count));
+    return (struct tree *)made;
+}
+
+struct tree *tree_make_bool(bool value) {
+    return (struct tree *)json_boolean(value);
+}
+
+struct tree *tree_make_null(void) {
+    return (struct tree *)json_null();
+}
+
+bool tree_set(struct arena *arena, struct tree *object, const char *key, const struct tree *value) {
+    volatile bool done = false;
+    if (!object || !value) return false;
+    json_t *member = (json_t *)(uintptr_t)value;
+    IN_ARENA(arena, done = json_object_set_new((json_t *)object, key, member) == 0);
+    return done;
+}
+
+bool tree_append(struct arena *arena, struct tree *array, const struct tree *value) {
+    volatile bool done = false;
+    if (!array || !value) return false;
+    json_t *member = (json_t *)(uintptr_t)value;
+    IN_ARENA(arena, done = json_array_append_new((json_t *)array, member) == 0);
+    return done;
+}
+
+/* ---- as text ---- */
+
+static void write_object(struct json_writer *writer, const struct tree *object) {
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    const struct tree *value;
+    const char *before = "{";
+    while (tree_next_member(object, &cursor, &key, &value)) {
+        json_writer_text(writer, before);
+        json_writer_string(writer, key);
+        json_writer_text(writer, ":");
+        tree_write(writer, value);
+        before = ",";
+    }
+    json_writer_text(writer, *before == '{' ? "{}" : "}");
+}
+
+static void write_array(struct json_writer *writer, const struct tree *array) {
+    json_writer_text(writer, "[");
+    for (size_t i = 0; i < tree_count(array); i++) {
+        if (i) json_writer_text(writer, ",");
+        tree_write(writer, tree_at(array, i));
+    }
+    json_writer_text(writer, "]");
+}
+
+void tree_write(struct json_writer *writer, const struct tree *value) {
+    char digits[REAL_TEXT_BYTES];
+    struct bytes text;
+    double number;
+    int64_t integer;
+    if (tree_kind(value) == TREE_OBJECT) {
+        write_object(writer, value);
+    } else if (tree_kind(value) == TREE_ARRAY) {
+        write_array(writer, value);
+    } else if (tree_get_string(value, &text)) {
+        json_writer_string(writer, text);
+    } else if (tree_get_integer(value, &integer)) {
+        json_writer_integer(writer, integer);
+    } else if (tree_get_number(value, &number)) {
+        json_writer_bytes(writer, (struct bytes){digits, real_write(number, digits)});
+    } else {
+        json_writer_text(writer, tree_is_null(value) ? "null" : tree_kind_name(tree_kind(value)));
+    }
+}
+
+struct bytes tree_text(struct arena *arena, const struct tree *value) {
+    struct json_writer counter = {0};
+    tree_write(&counter, value);
+    struct json_writer writer = {.out = arena_take(arena, counter.count + 1),
+                                 .room = counter.count};
+    if (!writer.out) return (struct bytes){NULL, 0};
+    tree_write(&writer, value);
+    return (struct bytes){writer.out, writer.count};
 }

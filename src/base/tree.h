@@ -52,4 +52,28 @@ bool tree_get_number(const struct tree *value, double *out);
 bool tree_get_bool(const struct tree *value, bool *out);
 bool tree_is_null(const struct tree *value); /* true only for a JSON null, not for NULL */
 
+/* ---- building ---- */
+
+/* New values in the arena; NULL when it is full. Text that is not UTF-8 makes none, either. */
+struct tree *tree_make_object(struct arena *arena);
+struct tree *tree_make_array(struct arena *arena);
+struct tree *tree_make_string(struct arena *arena, struct bytes text);
+struct tree *tree_make_bool(bool value);
+struct tree *tree_make_null(void);
+
+/* Gives an object a member, or an array one more value, which is shared and not copied: one of this
+ * arena, or one that lives longer. False when the arena is full, or `value` is NULL. */
+bool tree_set(struct arena *arena, struct tree *object, const char *key, const struct tree *value);
+bool tree_append(struct arena *arena, struct tree *array, const struct tree *value);
+
+/* ---- as text ---- */
+
+struct json_writer;
+
+/* JSON without spaces, members in their order; a real number as few digits as mean it. */
+void tree_write(struct json_writer *writer, const struct tree *value);
+
+/* The same as a text in the arena; data is NULL when that is full. */
+struct bytes tree_text(struct arena *arena, const struct tree *value);
+
 #endif

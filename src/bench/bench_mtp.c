@@ -18,14 +18,13 @@
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
 #include "host/engine/engine.h"
-#include "host/process/model_text.h"
+#include "host/process/model_prompt.h"
 #include "serving/policy/speculate.h"
 #include "serving/unit/unit.h"
 
 #define RUNS_MAX 99
 #define QUESTION_BYTES 4096
 #define QUESTION_TOKENS 1024
-#define MESSAGES_MAX 16
 #define FILE_BYTES_MAX ((size_t)64 << 20)
 
 struct mtp_values {
@@ -100,6 +99,7 @@ struct mtp_bench {
     struct model_run_sizes streams;
     struct engine *engine;
     struct model_text text;
+    struct model_prompt prompt;
     struct step_result *result;
     struct question *questions;
     uint32_t question_count, context_max;
@@ -121,72 +121,40 @@ static enum status take_tokens(struct question *question, const uint32_t *tokens
     return STATUS_OK;
 }
 
-static enum status tokenize(struct mtp_bench *bench, const struct chat_message *messages,
-                            size_t count, struct question *question, struct error *error) {
-    static char text[4 * QUESTION_BYTES];
-    static uint32_t tokens[QUESTION_TOKENS];
-    struct text_span contents[MESSAGES_MAX];
-    struct chat_rendering rendering = {.text = text,
-                                       .capacity = sizeof text,
-                                       .contents = contents,
-                                       .content_capacity = ARRAY_COUNT(contents)};
-    size_t token_count = 0;
-    enum status status = STATUS_OK;
-    if (bench->text.chat_template.present) {
-        status = chat_template_render(&bench->text.chat_template, messages, count, true, &rendering,
-                                      error);
-    } else {
-        rendering.count = messages[0].content.count;
-        memcpy(text, messages[0].content.data, rendering.count);
-    }
-    if (status) return status;
-    size_t bytes = tokenizer_scratch_bytes(sizeof text);
-    void *memory = malloc(bytes);
-    if (!memory) return error_set(error, STATUS_NO_MEMORY, "no memory for the tokenizer");
-    struct arena arena;
-    arena_over(&arena, memory, bytes);
-    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, sizeof text);
-    status = tokenizer_encode(bench->text.tokenizer, scratch, (struct bytes){text, rendering.count},
-                              (struct plain_text){contents, rendering.content_count}, tokens,
-                              ARRAY_COUNT(tokens), &token_count);
-    free(memory);
-    if (status == STATUS_INVALID)
-        return error_set(error, STATUS_INVALID, "a question is no valid UTF-8");
-    if (status || token_count == 0)
+/* The prompt that the work area holds. */
+static enum status take_prompt(struct mtp_bench *bench, enum status status,
+                               struct question *question, struct error *error) {
+    const struct model_prompt *prompt = &bench->prompt;
+    if (status == STATUS_TOO_LARGE || (!status && prompt->token_count == 0) ||
+        (!status && prompt->token_count > QUESTION_TOKENS))
         return error_set(error, STATUS_INVALID, "a question has no tokens, or more than %d",
                          QUESTION_TOKENS);
-    return take_tokens(question, tokens, token_count, error);
+    return status ? status : take_tokens(question, prompt->tokens, prompt->token_count, error);
 }
 
 static enum status ask_text(struct mtp_bench *bench, struct bytes text, struct question *question,
                             struct error *error) {
-    struct chat_message message = {.role = CHAT_USER, .has_content = true, .content = text};
+    struct chat_turn turn = {"user", text};
     if (text.count > QUESTION_BYTES)
         return error_set(error, STATUS_INVALID, "a question of %zu bytes, at most %d are taken",
                          text.count, QUESTION_BYTES);
-    return tokenize(bench, &message, 1, question, error);
+    enum status status =
+        bench->text.chat_template.present
+            ? model_prompt_turns(&bench->prompt, &turn, 1, false, error)
+            : model_prompt_text(&bench->prompt, text, plain_text_everywhere, error);
+    return take_prompt(bench, status, question, error);
 }
 
 static enum status ask_json(struct mtp_bench *bench, const struct tree *root,
                             struct question *question, struct error *error) {
     const struct tree *list = tree_member(root, "messages");
-    struct chat_message messages[MESSAGES_MAX];
-    size_t count = tree_count(list), bytes = 0;
-    for (size_t i = 0; i < count && count <= MESSAGES_MAX; i++) {
-        struct bytes role = {0};
-        messages[i] = (struct chat_message){.has_content = true};
-        if (!tree_get_string(tree_member(tree_at(list, i), "role"), &role) ||
-            !chat_role_from_text(role, &messages[i].role) ||
-            !tree_get_string(tree_member(tree_at(list, i), "content"), &messages[i].content))
-            count = 0;
-        bytes += messages[i].content.count;
-    }
-    if (count == 0 || count > MESSAGES_MAX || bytes > QUESTION_BYTES)
+    if (tree_count(list) == 0)
         return error_set(error, STATUS_INVALID,
-                         "--from: expected \"messages\" with role and content, up to %d of them, "
-                         "in every line that is JSON",
-                         MESSAGES_MAX);
-    return tokenize(bench, messages, count, question, error);
+                         "--from: expected \"messages\" in every line that is JSON");
+    if (!bench->text.chat_template.present)
+        return error_set(error, STATUS_INVALID, "--from: this checkpoint has no chat template");
+    return take_prompt(bench, model_prompt_messages(&bench->prompt, list, false, error), question,
+                       error);
 }
 
 static enum status ask_line(struct mtp_bench *bench, struct bytes line, struct question *question,
@@ -448,7 +416,10 @@ static enum status open_bench(struct mtp_bench *bench, struct error *error) {
     bench->result =
         calloc(1, step_result_bytes_max(options.step_rows_max, options.step_tokens_max));
     if (!bench->result) return error_set(error, STATUS_NO_MEMORY, "no memory for step results");
-    status = model_text_open(options.directory, model_shape(model_of(bench)), &bench->text, error);
+    status =
+        model_text_open(options.directory, model_shape(model_of(bench)), NULL, &bench->text, error);
+    if (!status && bench->text.tokenizer)
+        status = model_prompt_open(&bench->prompt, &bench->text, 4 * QUESTION_BYTES, error);
     return status ? status : make_questions(bench, error);
 }
 
@@ -498,6 +469,7 @@ int bench_mtp(int argc, char **argv) {
         free(bench.questions[i].tokens);
     free(bench.questions);
     free(bench.result);
+    model_prompt_close(&bench.prompt);
     model_text_close(&bench.text);
     engine_close(bench.engine);
     return status ? command_failed(&bench_mtp_options, status, &error)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef FATHOM_SERVING
@@ -12,6 +13,8 @@
 #else
 #define CONFIG_READER NULL
 #endif
+
+#define INPUT_BYTES_MAX ((size_t)1 << 30)
 
 bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
                    struct option_result *result_out, int *exit_code_out) {
@@ -86,4 +89,26 @@ int command_dispatch(const char *command, const struct command_subject *subjects
     char tool[64];
     snprintf(tool, sizeof tool, "fathom %s", command);
     return command_unknown(tool, "subject", &nearest);
+}
+
+enum status command_take_input(struct bytes *out, struct error *error) {
+    char *memory = NULL;
+    size_t capacity = 0, count = 0, got = 1;
+    while (got > 0) {
+        if (count == capacity) {
+            capacity = capacity ? 2 * capacity : (size_t)64 << 10;
+            char *larger = capacity <= INPUT_BYTES_MAX ? realloc(memory, capacity) : NULL;
+            if (!larger) {
+                free(memory);
+                return error_set(error, STATUS_NO_MEMORY, "no memory for standard input");
+            }
+            memory = larger;
+        }
+        got = fread(memory + count, 1, capacity - count, stdin);
+        count += got;
+    }
+    *out = (struct bytes){memory, count};
+    if (!ferror(stdin)) return STATUS_OK;
+    free(memory);
+    return error_set(error, STATUS_IO, "cannot read standard input: %s", strerror(errno));
 }

@@ -56,12 +56,23 @@ int command_unknown(const char *tool, const char *kind, const struct nearest *ne
  * not be written (a full disk, a closed pipe). Every program that prints results ends with it. */
 int command_end(const struct option_table *table);
 
+/* All of standard input, as memory that the caller frees (free(out->data)). */
+enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
+
 /* A row of commands that take messages; `member` of TYPE is a text, "on" or "off". */
 #define CONTENT_SPECIALS_OPTION(TYPE, member)                                                      \
     {                                                                                              \
         .name = "content-specials", .type = OPTION_CHOICE, .fallback = "off", .choices = "on|off", \
         .help = "recognize special tokens in what messages say, too; off: there they are text, "   \
                 "so that nobody can write a turn of somebody else",                                \
+        .offset = offsetof(TYPE, member)                                                           \
+    }
+
+/* Another; `member` of TYPE is a path, or NULL. */
+#define CHAT_TEMPLATE_OPTION(TYPE, member)                                                         \
+    {                                                                                              \
+        .name = "chat-template", .type = OPTION_TEXT,                                              \
+        .help = "a file with a chat template (Jinja) instead of the model's own",                  \
         .offset = offsetof(TYPE, member)                                                           \
     }
 

@@ -8,10 +8,24 @@ bool client_request_valid(const void *record) {
            request->reserved == 0;
 }
 
-/* What may stand in a header's value. */
-static bool visible(const char *bytes, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (bytes[i] < ' ' || bytes[i] > '~') return false;
+static bool is_name_character(char c) {
+    return c == '-' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Bytes of the header at the start of the text, its end included; 0: there is none. */
+static uint32_t measure_header(const char *text, uint32_t count) {
+    uint32_t at = 0;
+    while (at < count && is_name_character(text[at]))
+        at++;
+    if (at == 0 || count - at < 2 || text[at++] != ':' || text[at++] != ' ') return 0;
+    while (at < count && text[at] >= ' ' && text[at] <= '~')
+        at++;
+    return count - at >= 2 && text[at] == '\r' && text[at + 1] == '\n' ? at + 2 : 0;
+}
+
+static bool headers_valid(const char *text, uint32_t count) {
+    for (uint32_t taken; count; text += taken, count -= taken)
+        if ((taken = measure_header(text, count)) == 0) return false;
     return true;
 }
 
@@ -19,7 +33,13 @@ bool respond_valid(const void *record) {
     const struct record_respond *respond = record;
     return respond->http_status >= 200 && respond->http_status <= 599 &&
            respond->content_type < CONTENT_TYPE_COUNT && respond->allow < 1u << HTTP_OTHER &&
-           visible(respond_receipt(respond), respond->receipt_bytes);
+           headers_valid(respond_headers(respond), respond->header_bytes);
+}
+
+bool stream_begin_valid(const void *record) {
+    const struct record_stream_begin *begin = record;
+    return begin->content_type < CONTENT_TYPE_COUNT &&
+           headers_valid(stream_headers(begin), begin->header_bytes);
 }
 
 bool stream_data_valid(const void *record) {

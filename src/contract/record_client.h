@@ -85,21 +85,24 @@ struct record_respond {
     uint32_t content_type;        /* enum content_type */
     uint32_t retry_after_seconds; /* 0: no such header */
     uint32_t body_bytes;
-    uint32_t receipt_bytes;
+    uint32_t header_bytes;
     uint32_t allow; /* with 405: 1 << each method that the path takes, for the header Allow */
 };
 RECORD_TAIL(record_respond, 0, char, respond_body) /* [body_bytes] */
-/* [receipt_bytes], the value of the header X-Fathom-Receipt: one line of visible ASCII; 0 bytes: no
- * such header */
-RECORD_TAIL(record_respond, 1, char, respond_receipt)
+/* [header_bytes], more headers, as HTTP writes them: "Name: value" and "\r\n" for each, the value
+ * in visible ASCII and blanks */
+RECORD_TAIL(record_respond, 1, char, respond_headers)
 
-/* Head of a streamed answer (text/event-stream, status 200). */
+/* Head of an answer that comes in pieces, with status 200. */
 struct record_stream_begin {
     struct record record;
     struct connection_id connection;
+    uint32_t content_type; /* enum content_type */
+    uint32_t header_bytes;
 };
+RECORD_TAIL(record_stream_begin, 0, char, stream_headers) /* [header_bytes], as respond_headers */
 
-/* More of a streamed answer. */
+/* More of that answer. */
 struct record_stream_data {
     struct record record;
     struct connection_id connection;
@@ -142,6 +145,7 @@ RECORD_TAIL(record_tokenized, 0, uint32_t, tokenized_tokens) /* [token_count] */
 bool client_request_valid(const void *record);
 bool accounts_valid(const void *record);
 bool respond_valid(const void *record);
+bool stream_begin_valid(const void *record);
 bool stream_data_valid(const void *record);
 bool tokenize_valid(const void *record);
 bool tokenized_valid(const void *record);

@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "command/model_run.h"
-#include "host/process/model_text.h"
+#include "host/process/model_prompt.h"
 #include "programs/programs.h"
 #include "programs/sampler.h"
 #include "serving/text/utf8.h"
@@ -27,7 +27,7 @@
 struct chat_values {
     struct model_run_values run;
     const char *system;
-    const char *content_specials;
+    const char *content_specials, *chat_template;
     double temperature, top_p;
     struct sampler_values sampler;
     uint64_t max_context, seed, top_k;
@@ -39,6 +39,7 @@ static const struct option chat_rows[] = {
     MODEL_RUN_OPTIONS,
     {.name = "system", .type = OPTION_TEXT, .help = "a system message to begin with", AT(system)},
     CONTENT_SPECIALS_OPTION(struct chat_values, content_specials),
+    CHAT_TEMPLATE_OPTION(struct chat_values, chat_template),
     {.name = "temperature",
      .type = OPTION_NUMBER,
      .fallback = "-1",
@@ -90,13 +91,8 @@ struct chat {
     struct sampler sampler;
     uint32_t vocab, context_max;
     float *logits; /* [vocab] */
-    struct tokenizer_scratch *scratch;
-    void *scratch_memory;
-    char *prompt;     /* [prompt_capacity] */
-    uint32_t *tokens; /* [prompt_capacity] */
-    size_t prompt_capacity;
-    struct chat_message messages[MESSAGES_MAX]; /* each content on the heap, valid UTF-8 */
-    struct text_span contents[MESSAGES_MAX];    /* of the prompt */
+    struct model_prompt prompt;
+    struct chat_turn messages[MESSAGES_MAX]; /* each content on the heap, valid UTF-8 */
     size_t message_count;
     /* The answer that is being written. */
     char *answer;
@@ -123,7 +119,7 @@ static enum status no_memory(struct error *error) {
 
 /* ---- messages ---- */
 
-static enum status add_message(struct chat *chat, enum chat_role role, struct bytes content,
+static enum status add_message(struct chat *chat, const char *role, struct bytes content,
                                struct error *error) {
     size_t capacity = 3 * content.count + 1, count = 0; /* an invalid byte may become three */
     char *copy = malloc(capacity);
@@ -134,8 +130,7 @@ static enum status add_message(struct chat *chat, enum chat_role role, struct by
                          MESSAGES_MAX);
     }
     check(!utf8_repair(content, copy, capacity, &count));
-    chat->messages[chat->message_count++] =
-        (struct chat_message){.role = role, .has_content = true, .content = {copy, count}};
+    chat->messages[chat->message_count++] = (struct chat_turn){role, {copy, count}};
     return STATUS_OK;
 }
 
@@ -147,7 +142,7 @@ static enum status reset(struct chat *chat, struct error *error) {
     while (chat->message_count)
         drop_message(chat);
     if (!chat->values.system) return STATUS_OK;
-    return add_message(chat, CHAT_SYSTEM, bytes_of(chat->values.system), error);
+    return add_message(chat, "system", bytes_of(chat->values.system), error);
 }
 
 /* ---- writing an answer ---- */
@@ -177,22 +172,10 @@ static void show(void *context, enum token_stream_part part, struct bytes text) 
     chat->answer_bytes = bytes;
 }
 
-static enum status encode_conversation(struct chat *chat, struct chat_rendering *rendering_out,
-                                       size_t *count_out, struct error *error) {
-    bool specials = !strcmp(chat->values.content_specials, "on");
-    *rendering_out = (struct chat_rendering){.text = chat->prompt,
-                                             .capacity = chat->prompt_capacity,
-                                             .contents = specials ? NULL : chat->contents,
-                                             .content_capacity = ARRAY_COUNT(chat->contents)};
-    enum status status = chat_template_render(&chat->text.chat_template, chat->messages,
-                                              chat->message_count, true, rendering_out, error);
-    struct plain_text plain = {chat->contents, specials ? 0 : rendering_out->content_count};
-    if (!status)
-        status = tokenizer_encode(chat->text.tokenizer, chat->scratch,
-                                  (struct bytes){chat->prompt, rendering_out->count}, plain,
-                                  chat->tokens, chat->prompt_capacity, count_out);
-    if (status == STATUS_FULL || status == STATUS_TOO_LARGE ||
-        (!status && *count_out >= chat->context_max))
+static enum status encode_conversation(struct chat *chat, struct error *error) {
+    enum status status = model_prompt_turns(&chat->prompt, chat->messages, chat->message_count,
+                                            !strcmp(chat->values.content_specials, "on"), error);
+    if (status == STATUS_TOO_LARGE || (!status && chat->prompt.token_count >= chat->context_max))
         return error_set(error, STATUS_TOO_LARGE,
                          "the conversation is longer than %u tokens: /reset it, or start with a "
                          "larger --max-context",
@@ -210,7 +193,7 @@ static bool is_stop(const struct chat *chat, uint32_t token) {
 static enum status write_answer(struct chat *chat, struct token_stream *stream,
                                 uint32_t prompt_tokens, struct error *error) {
     chat->sampler.sampling.seed++;
-    sampler_begin(&chat->sampler, chat->tokens, prompt_tokens);
+    sampler_begin(&chat->sampler, chat->prompt.tokens, prompt_tokens);
     for (uint32_t position = 0; prompt_tokens + position < chat->context_max; position++) {
         uint32_t token = sampler_choose(&chat->sampler, chat->logits);
         if (is_stop(chat, token) || interrupted) return STATUS_OK;
@@ -225,17 +208,16 @@ static enum status write_answer(struct chat *chat, struct token_stream *stream,
 }
 
 static enum status compute_answer(struct chat *chat, struct error *error) {
-    struct chat_rendering rendering;
     struct token_stream stream;
-    size_t count = 0;
-    enum status status = encode_conversation(chat, &rendering, &count, error);
+    enum status status = encode_conversation(chat, error);
     if (status) return status;
+    uint32_t count = (uint32_t)chat->prompt.token_count;
     solo_reset(chat->solo, 0);
     chat->answer_bytes = 0;
     chat->anything_shown = false;
-    token_stream_open(&stream, chat->text.tokenizer, NULL, rendering.stream);
-    status = solo_prefill(chat->solo, 0, chat->tokens, (uint32_t)count, 0, chat->logits, error);
-    if (!status) status = write_answer(chat, &stream, (uint32_t)count, error);
+    token_stream_open(&stream, chat->text.tokenizer, NULL, chat->prompt.stream, NULL);
+    status = solo_prefill(chat->solo, 0, chat->prompt.tokens, count, 0, chat->logits, error);
+    if (!status) status = write_answer(chat, &stream, count, error);
     token_stream_finish(&stream, show, chat);
     set_dim(chat, false);
     if (chat->anything_shown) fputs("\n\n", stdout);
@@ -245,12 +227,12 @@ static enum status compute_answer(struct chat *chat, struct error *error) {
 
 /* A question that is too much is forgotten, so that the conversation goes on. */
 static enum status answer(struct chat *chat, struct bytes question, struct error *error) {
-    enum status status = add_message(chat, CHAT_USER, question, error);
+    enum status status = add_message(chat, "user", question, error);
     bool asked = !status;
     if (!status) status = compute_answer(chat, error);
     if (!status)
-        status = add_message(chat, CHAT_ASSISTANT, (struct bytes){chat->answer, chat->answer_bytes},
-                             error);
+        status =
+            add_message(chat, "assistant", (struct bytes){chat->answer, chat->answer_bytes}, error);
     if (status != STATUS_FULL && status != STATUS_TOO_LARGE) return status;
     fprintf(stderr, "%s\n", error->text);
     if (asked) drop_message(chat);
@@ -260,19 +242,12 @@ static enum status answer(struct chat *chat, struct bytes question, struct error
 /* ---- opening ---- */
 
 static enum status take_room(struct chat *chat, struct error *error) {
-    struct arena arena;
-    chat->prompt_capacity = (size_t)chat->context_max * 64; /* few tokens are longer on average */
-    size_t bytes = tokenizer_scratch_bytes(chat->prompt_capacity);
     chat->logits = malloc(chat->vocab * sizeof(float));
-    chat->prompt = malloc(chat->prompt_capacity);
-    chat->tokens = malloc(chat->prompt_capacity * sizeof(uint32_t));
-    chat->scratch_memory = malloc(bytes);
-    if (!chat->logits || !chat->prompt || !chat->tokens || !chat->scratch_memory)
-        return no_memory(error);
-    arena_over(&arena, chat->scratch_memory, bytes);
-    chat->scratch = tokenizer_scratch_create(&arena, chat->prompt_capacity);
-    if (!chat->scratch) return no_memory(error);
-    return sampler_open(&chat->sampler, chat->vocab, chat->context_max, error);
+    if (!chat->logits) return no_memory(error);
+    /* few tokens are longer on average */
+    enum status status =
+        model_prompt_open(&chat->prompt, &chat->text, (size_t)chat->context_max * 64, error);
+    return status ? status : sampler_open(&chat->sampler, chat->vocab, chat->context_max, error);
 }
 
 static enum status choose_sampling(struct chat *chat, struct error *error) {
@@ -301,12 +276,13 @@ static enum status chat_open(struct chat *chat, struct error *error) {
     const struct shape *shape = model_shape(solo_model(chat->solo));
     chat->vocab = shape->vocab;
     chat->context_max = wanted < shape->context_max ? (uint32_t)wanted : shape->context_max;
-    status = model_text_open(options.model.directory, shape, &chat->text, error);
+    status = model_text_open(options.model.directory, shape, chat->values.chat_template,
+                             &chat->text, error);
     if (status) return status;
     if (!chat->text.tokenizer || !chat->text.chat_template.present)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "%.300s has no tokenizer.json, or no chat template in "
-                         "tokenizer_config.json: `fathom generate --tokens` needs neither",
+                         "%.300s has no tokenizer.json, or no chat template: `fathom generate "
+                         "--tokens` needs neither",
                          options.model.directory);
     status = take_room(chat, error);
     if (!status) status = choose_sampling(chat, error);
@@ -317,12 +293,10 @@ static void chat_close(struct chat *chat) {
     while (chat->message_count)
         drop_message(chat);
     if (chat->solo) solo_close(chat->solo);
+    model_prompt_close(&chat->prompt);
     model_text_close(&chat->text);
     free(chat->logits);
     sampler_close(&chat->sampler);
-    free(chat->prompt);
-    free(chat->tokens);
-    free(chat->scratch_memory);
     free(chat->answer);
 }
 

@@ -104,7 +104,8 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, str
 
 static enum status open_text(struct gateway_side *side, const char *directory,
                              const struct shape *shape, struct error *error) {
-    enum status status = model_text_open(directory, shape, &side->text, error);
+    enum status status =
+        model_text_open(directory, shape, side->values->chat_template, &side->text, error);
     if (status || !side->text.tokenizer) return status;
     struct arena arena;
     size_t bytes = tokenizer_scratch_bytes(LONG_TEXT_BYTES_MAX);
@@ -132,7 +133,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
         .tokenizer = text->tokenizer,
         .chat_template = text->chat_template.present ? &text->chat_template : NULL,
         .content_specials = strcmp(side->values->content_specials, "on") == 0,
-        .model_name = side->name,
+        .model_names = side->values->served_name ? side->values->served_name : side->name,
         .model_created = (int64_t)time(NULL),
         .version = FATHOM_VERSION,
         .sampling = text->sampling,
@@ -241,7 +242,7 @@ void gateway_side_say(const struct gateway_side *side, const char *const *urls) 
     if (!side->text.tokenizer)
         fprintf(stderr, "no tokenizer.json: prompts and answers are token ids\n");
     else if (!side->text.chat_template.present)
-        fprintf(stderr, "no chat template in tokenizer_config.json: /v1/completions only\n");
+        fprintf(stderr, "no chat template in the model's directory: /v1/completions only\n");
     fprintf(stderr, "admin: %s\n", urls[HTTP_ADMIN]);
     printf("listening on %s\n", urls[HTTP_PUBLIC]);
     fflush(stdout);

@@ -16,7 +16,7 @@ struct gateway_side_values {
     const char *host, *admin_host, *admin_port;
     const char *served_name, *allow_host, *allow_origin, *accounts;
     uint64_t prefix_blocks;
-    const char *roles, *content_specials;
+    const char *roles, *content_specials, *chat_template;
     double role_seconds;
 };
 
@@ -45,7 +45,8 @@ struct gateway_side_values {
          .offset = offsetof(owner, gateway.admin_port)},                                           \
         {.name = "served-name",                                                                    \
          .type = OPTION_TEXT,                                                                      \
-         .help = "the model's name in the API; the directory's name if not given",                 \
+         .help = "the model's names in the API, with commas between; answers tell the first; the " \
+                 "directory's name if not given",                                                  \
          .offset = offsetof(owner, gateway.served_name)},                                          \
         {.name = "accounts",                                                                       \
          .type = OPTION_TEXT,                                                                      \
@@ -64,6 +65,7 @@ struct gateway_side_values {
          .help = "let pages of this origin use the API (CORS); * for any; none if not given",      \
          .offset = offsetof(owner, gateway.allow_origin)},                                         \
         CONTENT_SPECIALS_OPTION(owner, gateway.content_specials),                                  \
+        CHAT_TEMPLATE_OPTION(owner, gateway.chat_template),                                        \
         {.name = "roles",                                                                          \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "fixed",                                                                      \

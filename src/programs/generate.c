@@ -20,7 +20,7 @@
 struct generate_values {
     struct model_run_values run;
     struct rank_job_values job;
-    const char *tokens, *content_specials;
+    const char *tokens, *content_specials, *chat_template;
     uint64_t max_new, top_k, seed, logprobs;
     double temperature, top_p;
     struct sampler_values sampler;
@@ -35,6 +35,7 @@ static const struct option generate_rows[] = {
      .help = "the prompt as token ids, with commas between; several prompts: with ; between",
      .offset = offsetof(struct generate_values, tokens)},
     CONTENT_SPECIALS_OPTION(struct generate_values, content_specials),
+    CHAT_TEMPLATE_OPTION(struct generate_values, chat_template),
     {.name = "max-new",
      .type = OPTION_COUNT,
      .fallback = "1024",
@@ -121,7 +122,8 @@ struct generation {
 static enum status read_prompt(struct generation *generation, const char *directory,
                                const char *prompt, const uint32_t **tokens_out, uint32_t *count_out,
                                struct error *error) {
-    enum status status = generate_text_open(directory, &generation->text, error);
+    enum status status =
+        generate_text_open(directory, generation->values.chat_template, &generation->text, error);
     if (status != STATUS_OK) return status;
     return generate_text_prompt(generation->text, prompt,
                                 !strcmp(generation->values.content_specials, "on"), tokens_out,

@@ -12,9 +12,10 @@
 
 struct generate_text;
 
-/* Reads what a model directory has of text. STATUS_NOT_FOUND: it has no tokenizer.json. */
-enum status generate_text_open(const char *directory, struct generate_text **text_out,
-                               struct error *error) MUST_USE;
+/* Reads what a model directory has of text, and the template of the path `chat_template` (NULL: the
+ * checkpoint's own). STATUS_NOT_FOUND: it has no tokenizer.json. */
+enum status generate_text_open(const char *directory, const char *chat_template,
+                               struct generate_text **text_out, struct error *error) MUST_USE;
 void generate_text_close(struct generate_text *text);
 
 /* The prompt as a user's message, in which special tokens are recognized if `content_specials` (as

@@ -32,6 +32,8 @@ const struct program programs[] = {
      OPTIONS(make_checkpoint_options)},
 #ifdef FATHOM_SERVING
     {"serve", "an API server and a chat page", program_serve, OPTIONS(serve_options)},
+    {"template", "the prompt that a chat template makes of a request", program_template,
+     OPTIONS(template_options)},
     {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},
 #endif
     {"trace", "what a trace says about overlap", program_trace, OPTIONS(trace_options)},

@@ -14,8 +14,6 @@
 #include "host/process/model_text.h"
 #include "programs/programs.h"
 
-#define INPUT_BYTES_MAX ((size_t)1 << 30)
-
 struct tokenize_values {
     const char *model;
     bool jsonl;
@@ -259,30 +257,6 @@ static enum status run_lines(struct session *session, bool encode) {
 
 /* ---- without JSON ---- */
 
-/* The argument, or all of standard input. */
-static enum status input_take(struct session *session, const struct option_result *result,
-                              char **memory, struct bytes *out) {
-    if (result->positional_count > 0) {
-        *out = bytes_of(result->positional[0]);
-        return STATUS_OK;
-    }
-    size_t capacity = 0;
-    for (;;) {
-        if (out->count == capacity) {
-            capacity = capacity ? 2 * capacity : (size_t)64 << 10;
-            char *larger = capacity <= INPUT_BYTES_MAX ? realloc(*memory, capacity) : NULL;
-            if (!larger) return no_memory(session);
-            *memory = larger;
-        }
-        size_t got = fread(*memory + out->count, 1, capacity - out->count, stdin);
-        out->count += got;
-        out->data = *memory;
-        if (got == 0) break;
-    }
-    if (!ferror(stdin)) return STATUS_OK;
-    return error_set(&session->error, STATUS_IO, "cannot read standard input: %s", strerror(errno));
-}
-
 /* Ids, separated by commas or white space. */
 static enum status print_text_of(struct session *session, struct bytes list) {
     enum status status = grow(session, &session->tree_memory, &session->tree_bytes,
@@ -311,13 +285,14 @@ static enum status print_text_of(struct session *session, struct bytes list) {
 
 static enum status run_one(struct session *session, const struct option_result *result,
                            bool encode) {
-    char *memory = NULL;
-    struct bytes input = {"", 0};
-    enum status status = input_take(session, result, &memory, &input);
+    struct bytes taken = {NULL, 0}, input;
+    enum status status = STATUS_OK;
+    if (result->positional_count == 0) status = command_take_input(&taken, &session->error);
+    input = taken.data ? taken : bytes_of(result->positional_count ? result->positional[0] : "");
     if (!status)
         status = encode ? print_ids(session, input, session->values.special)
                         : print_text_of(session, input);
-    free(memory);
+    free((void *)(uintptr_t)taken.data);
     return status;
 }
 

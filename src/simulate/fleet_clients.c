@@ -6,21 +6,26 @@
 #include "base/random.h"
 #include "base/tree.h"
 #include "contract/record_client.h"
+#include "simulate/fleet_chats.h"
 #include "simulate/fleet_engine.h"
+#include "simulate/fleet_tongue.h"
 
 #define BODY_BYTES ((size_t)16 << 10)
-#define SCRATCH_BYTES ((size_t)1 << 20)
+#define SCRATCH_BYTES ((size_t)8 << 20)
 
 size_t fleet_clients_bytes(void) {
-    return FLEET_CLIENTS_MAX * sizeof(struct fleet_client) + BODY_BYTES + SCRATCH_BYTES + 64;
+    return FLEET_CLIENTS_MAX * sizeof(struct fleet_client) + BODY_BYTES + SCRATCH_BYTES +
+           fleet_chats_bytes() + 64;
 }
 
-bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena, uint64_t seed) {
-    *clients = (struct fleet_clients){.seed = seed};
+bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
+                        const struct fleet_tongue *tongue, uint64_t seed) {
+    *clients = (struct fleet_clients){.seed = seed, .tongue = tongue};
     clients->clients = arena_take_zeroed(arena, FLEET_CLIENTS_MAX * sizeof *clients->clients);
     clients->body = arena_take(arena, BODY_BYTES);
     void *scratch = arena_take(arena, SCRATCH_BYTES);
-    if (!clients->clients || !clients->body || !scratch) return false;
+    if (!clients->clients || !clients->body || !scratch || !fleet_chats_open(clients, arena))
+        return false;
     arena_over(&clients->scratch, scratch, SCRATCH_BYTES);
     return true;
 }
@@ -34,84 +39,138 @@ void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_clie
 
 /* ---- asking ---- */
 
-/* The draw-th number of the client, below the bound. */
-static uint32_t below(const struct fleet_clients *clients, uint32_t draw, uint32_t bound) {
-    return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
-}
-
-/* The next turn of an earlier client's conversation: its prompt, its answer, and a little more.
- * False: there is none that fits. */
+/* The next turn of an earlier client's prompt: it, its answer, and a little more. False: there is none that fits. */
 static bool go_on(const struct fleet_clients *clients, struct fleet_client *client) {
-    if (clients->count == 0 || below(clients, 13, 3)) return false;
-    const struct fleet_client *before = &clients->clients[below(clients, 14, clients->count)];
+    if (clients->count == 0 || fleet_clients_below(clients, 13, 3)) return false;
+    const struct fleet_client *before =
+        &clients->clients[fleet_clients_below(clients, 14, clients->count)];
+    const struct fleet_prompt *asked = &before->prompts[0];
     const struct fleet_choice *answer = &before->choices[0];
-    uint32_t known = before->prompt_count + answer->expected_count;
-    uint32_t more = 1 + below(clients, 15, 20);
-    if (known + more > FLEET_PROMPT_MAX) return false;
-    memcpy(client->prompt, before->prompt, before->prompt_count * sizeof *client->prompt);
-    memcpy(client->prompt + before->prompt_count, answer->expected,
-           answer->expected_count * sizeof *client->prompt);
+    struct fleet_prompt *prompt = &client->prompts[0];
+    uint32_t known = asked->count + answer->expected_count;
+    uint32_t more = 1 + fleet_clients_below(clients, 15, 20);
+    if (known + more > FLEET_PROMPT_MAX || before->chats) return false;
+    memcpy(prompt->tokens, asked->tokens, asked->count * sizeof *prompt->tokens);
+    memcpy(prompt->tokens + asked->count, answer->expected,
+           answer->expected_count * sizeof *prompt->tokens);
     for (uint32_t i = 0; i < more; i++)
-        client->prompt[known + i] = 2 + (clients->count * 17 + i) % 990;
-    client->prompt_count = known + more;
+        prompt->tokens[known + i] = 2 + (clients->count * 17 + i) % 990;
+    prompt->count = known + more;
     client->tenant = before->tenant;
     return true;
 }
 
 /* Prompts of four families begin alike, for all tenants. */
-static void make_prompt(const struct fleet_clients *clients, struct fleet_client *client) {
-    if (go_on(clients, client)) return;
-    uint32_t family = below(clients, 1, 4);
-    uint32_t alike = 80 + below(clients, 11, FLEET_PROMPT_MAX);
-    client->tenant = 1 + below(clients, 12, 2);
-    client->prompt_count = 1 + below(clients, 0, FLEET_PROMPT_MAX - 1);
-    for (uint32_t i = 0; i < client->prompt_count; i++)
-        client->prompt[i] = 2 + (i < alike ? family * 31 + i * 7 : clients->count * 17 + i) % 990;
+static void make_prompt(const struct fleet_clients *clients, struct fleet_prompt *prompt,
+                        uint32_t family, uint32_t alike, uint32_t count) {
+    prompt->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        prompt->tokens[i] = 2 + (i < alike ? family * 31 + i * 7 : clients->count * 17 + i) % 990;
+}
+
+/* One prompt, or several, short and long, of which some are equal. */
+static void make_prompts(const struct fleet_clients *clients, struct fleet_client *client) {
+    client->prompt_count = fleet_clients_below(clients, 18, 5)
+                               ? 1
+                               : 2 + fleet_clients_below(clients, 19, FLEET_PROMPTS_MAX - 1);
+    if (!go_on(clients, client)) {
+        client->tenant = 1 + fleet_clients_below(clients, 12, 2);
+        make_prompt(clients, &client->prompts[0], fleet_clients_below(clients, 1, 4),
+                    80 + fleet_clients_below(clients, 11, FLEET_PROMPT_MAX),
+                    1 + fleet_clients_below(clients, 0, FLEET_PROMPT_MAX - 1));
+    }
+    for (uint32_t p = 1; p < client->prompt_count; p++) {
+        uint32_t longest = fleet_clients_below(clients, 20 + 4 * p, 2) ? FLEET_PROMPT_MAX : 20;
+        make_prompt(clients, &client->prompts[p], fleet_clients_below(clients, 21 + 4 * p, 2),
+                    fleet_clients_below(clients, 22 + 4 * p, 2) * FLEET_PROMPT_MAX,
+                    1 + fleet_clients_below(clients, 23 + 4 * p, longest));
+    }
+}
+
+/* The array of all prompts, or of the only one's tokens. */
+static size_t write_prompts(const struct fleet_client *client, char *out, size_t room) {
+    bool several = client->prompt_count > 1;
+    size_t used = format_text(out, room, several ? "[" : "");
+    for (uint32_t p = 0; p < client->prompt_count; p++) {
+        const struct fleet_prompt *prompt = &client->prompts[p];
+        for (uint32_t i = 0; i < prompt->count; i++)
+            used += format_text(out + used, room - used,
+                                i   ? ",%u"
+                                : p ? ",[%u"
+                                    : "[%u",
+                                prompt->tokens[i]);
+        used += format_text(out + used, room - used, "]");
+    }
+    return used + format_text(out + used, room - used, several ? "]" : "");
+}
+
+/* What the engine would say undisturbed; no answer where only the prompts are asked about. */
+static void expect(struct fleet_client *client, struct sampling sampling, uint32_t answer_max) {
+    uint32_t each = client->choice_count / client->prompt_count;
+    for (uint32_t i = 0; i < client->choice_count; i++) {
+        struct fleet_choice *choice = &client->choices[i];
+        const struct fleet_prompt *prompt = &client->prompts[i / each];
+        sampling.choice = i % each;
+        if (answer_max)
+            choice->expected_count = fleet_engine_answer(prompt->tokens, prompt->count, &sampling,
+                                                         answer_max, choice->expected);
+    }
+    for (uint32_t p = 0; p < client->prompt_count; p++)
+        fleet_engine_scores(client->prompts[p].tokens, client->prompts[p].count,
+                            client->prompts[p].scores);
 }
 
 /* Writes the body, and what is expected of the answer. */
-static size_t make_body(struct fleet_clients *clients, struct fleet_client *client) {
-    make_prompt(clients, client);
-    const uint32_t *prompt = client->prompt, count = client->prompt_count;
-    uint32_t answer_max = 1 + below(clients, 2, FLEET_ANSWER_MAX - 1);
-    struct sampling sampling = {.top_p = 1, .seed = below(clients, 3, 1000000)};
-    if (below(clients, 4, 3) == 0) sampling.frequency_penalty = 0.5f;
-    if (below(clients, 5, 3) == 0) sampling.min_tokens = below(clients, 6, answer_max + 1);
-    bool logprobs = below(clients, 7, 5) == 0;
-    client->echo = logprobs && below(clients, 16, 2);
-    bool prompt_only = client->echo && !sampling.min_tokens && below(clients, 17, 3) == 0;
-    client->stream = below(clients, 8, 2);
-    client->choice_count = below(clients, 9, 4) ? 1 : 1 + below(clients, 10, FLEET_CHOICES_MAX);
+static size_t make_completion(struct fleet_clients *clients, struct fleet_client *client) {
+    make_prompts(clients, client);
+    uint32_t answer_max = 1 + fleet_clients_below(clients, 2, FLEET_ANSWER_MAX - 1);
+    struct sampling sampling = {.top_p = 1, .seed = fleet_clients_below(clients, 3, 1000000)};
+    if (fleet_clients_below(clients, 4, 3) == 0) sampling.frequency_penalty = 0.5f;
+    if (fleet_clients_below(clients, 5, 3) == 0)
+        sampling.min_tokens = fleet_clients_below(clients, 6, answer_max + 1);
+    bool logprobs = fleet_clients_below(clients, 7, 5) == 0;
+    client->echo = logprobs && fleet_clients_below(clients, 16, 2);
+    bool prompt_only =
+        client->echo && !sampling.min_tokens && fleet_clients_below(clients, 17, 3) == 0;
+    client->stream = fleet_clients_below(clients, 8, 2);
+    uint32_t most = client->prompt_count > 1 ? FLEET_CHOICES_MAX - 1 : FLEET_CHOICES_MAX;
+    uint32_t each =
+        fleet_clients_below(clients, 9, 4) ? 1 : 1 + fleet_clients_below(clients, 10, most);
+    client->choice_count = client->prompt_count * each;
+    if (prompt_only) answer_max = 0;
     char *out = clients->body;
     size_t used = format_text(
         out, BODY_BYTES,
         "{\"max_tokens\":%u,\"seed\":%u,\"n\":%u,\"stream\":%s,\"frequency_penalty\":%s,"
-        "\"min_tokens\":%u%s%s%s,\"prompt\":[",
-        prompt_only ? 0 : answer_max, (unsigned)sampling.seed, client->choice_count,
-        client->stream ? "true" : "false", sampling.frequency_penalty != 0 ? "0.5" : "0",
-        sampling.min_tokens, logprobs ? ",\"logprobs\":2" : "",
-        client->echo ? ",\"echo\":true" : "",
+        "\"min_tokens\":%u,\"return_token_ids\":true%s%s%s,\"prompt\":",
+        answer_max, (unsigned)sampling.seed, each, client->stream ? "true" : "false",
+        sampling.frequency_penalty != 0 ? "0.5" : "0", sampling.min_tokens,
+        logprobs ? ",\"logprobs\":2" : "", client->echo ? ",\"echo\":true" : "",
         client->stream ? ",\"stream_options\":{\"include_usage\":true}" : "");
-    for (uint32_t i = 0; i < count; i++)
-        used += format_text(out + used, BODY_BYTES - used, i ? ",%u" : "%u", prompt[i]);
-    used += format_text(out + used, BODY_BYTES - used, "]}");
-    for (uint32_t i = 0; i < client->choice_count; i++) {
-        struct fleet_choice *choice = &client->choices[i];
-        sampling.choice = i;
-        if (!prompt_only)
-            choice->expected_count =
-                fleet_engine_answer(prompt, count, &sampling, answer_max, choice->expected);
-    }
-    fleet_engine_scores(prompt, count, client->scores);
+    used += write_prompts(client, out + used, BODY_BYTES - used);
+    used += format_text(out + used, BODY_BYTES - used, "}");
+    expect(client, sampling, answer_max);
+    return used;
+}
+
+static size_t make_chat(struct fleet_clients *clients, struct fleet_client *client) {
+    struct sampling sampling;
+    uint32_t answer_max;
+    size_t used =
+        fleet_chats_ask(clients, client, &sampling, &answer_max, clients->body, BODY_BYTES);
+    expect(client, sampling, answer_max);
+    fleet_chats_expect(clients, client);
     return used;
 }
 
 const struct record *fleet_clients_ask(struct fleet_clients *clients) {
-    static const char path[] = "/v1/completions";
     check(clients->count < FLEET_CLIENTS_MAX);
     struct fleet_client *client = &clients->clients[clients->count];
     client->number = clients->count;
-    size_t body_bytes = make_body(clients, client);
+    bool chats = clients->tongue->tokenizer && fleet_clients_below(clients, 50, 2);
+    const char *path = chats ? "/v1/chat/completions" : "/v1/completions";
+    size_t body_bytes = chats ? make_chat(clients, client) : make_completion(clients, client);
+    uint32_t path_bytes = (uint32_t)strlen(path);
     char *text = arena_take(&clients->scratch, body_bytes);
     check(text);
     memcpy(text, clients->body, body_bytes);
@@ -122,11 +181,11 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients) {
                        .connection = {clients->count++},
                        .random = {clients->seed, (uint64_t)client->number * 64},
                        .method = HTTP_POST,
-                       .path_bytes = sizeof path - 1,
+                       .path_bytes = path_bytes,
                        .body_bytes = (uint32_t)body_bytes,
                    });
     check(record);
-    memcpy(client_request_path(record), path, sizeof path - 1);
+    memcpy(client_request_path(record), path, path_bytes);
     memcpy(client_request_body(record), text, body_bytes);
     arena_clear(&clients->scratch);
     return &record->record;
@@ -139,16 +198,24 @@ uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t numb
 
 /* ---- answers ---- */
 
+/* Of one of its answers. */
+static const struct fleet_prompt *prompt_of(const struct fleet_client *client,
+                                            const struct fleet_choice *choice) {
+    uint32_t each = client->choice_count / client->prompt_count;
+    return &client->prompts[(uint32_t)(choice - client->choices) / each];
+}
+
 /* The prompt's tokens come first. */
 static void take_scores(struct fleet_clients *clients, struct fleet_client *client,
                         struct fleet_choice *choice, const struct tree *logprobs) {
+    const struct fleet_prompt *prompt = prompt_of(client, choice);
     for (size_t i = 0; client->echo && i < tree_count(logprobs); i++) {
         double logprob = 1;
         bool known = tree_get_number(tree_at(logprobs, i), &logprob);
-        if (choice->echoed == client->prompt_count) return;
+        if (choice->echoed == prompt->count) return;
         if (choice->count) fleet_clients_breach(clients, client, "its prompt comes too late");
         if (known != (choice->echoed > 0) ||
-            (known && logprob != -(double)client->scores[choice->echoed]))
+            (known && logprob != -(double)prompt->scores[choice->echoed]))
             fleet_clients_breach(clients, client, "its prompt is scored otherwise");
         choice->echoed++;
     }
@@ -174,6 +241,9 @@ static void take_finish(struct fleet_clients *clients, struct fleet_client *clie
                         struct fleet_choice *choice, struct bytes reason) {
     uint32_t count = choice->expected_count;
     bool stops = count && choice->expected[count - 1] == FLEET_STOP_TOKEN;
+    const char *expected = client->chats ? fleet_chats_finish(choice, stops)
+                           : stops       ? "stop"
+                                         : "length";
     if (choice->finished) fleet_clients_breach(clients, client, "ended twice");
     choice->finished = true;
     if (bytes_equal(reason, BYTES_LITERAL("insufficient_system_resource"))) {
@@ -181,9 +251,10 @@ static void take_finish(struct fleet_clients *clients, struct fleet_client *clie
         if (!clients->scarce) fleet_clients_breach(clients, client, "given up");
         return;
     }
-    if (!bytes_equal(reason, bytes_of(stops ? "stop" : "length")))
+    if (!bytes_equal(reason, bytes_of(expected)))
         fleet_clients_breach(clients, client, "another finish reason than undisturbed");
-    if (client->echo && choice->echoed != client->prompt_count)
+    if (client->chats) fleet_chats_end(clients, client, choice);
+    if (client->echo && choice->echoed != prompt_of(client, choice)->count)
         fleet_clients_breach(clients, client, "some of its prompt is missing");
     if (choice->count != count) fleet_clients_breach(clients, client, "ended too early");
 }
@@ -204,6 +275,9 @@ static void take_choices(struct fleet_clients *clients, struct fleet_client *cli
         take_scores(clients, client, choice,
                     tree_member(tree_member(from, "logprobs"), "token_logprobs"));
         take_tokens(clients, client, choice, tree_member(from, "token_ids"));
+        if (client->chats)
+            fleet_chats_take(clients, client, choice,
+                             tree_member(from, client->stream ? "delta" : "message"));
         if (tree_get_string(tree_member(from, "finish_reason"), &reason))
             take_finish(clients, client, choice, reason);
     }
@@ -218,12 +292,14 @@ static int64_t number_in(const struct tree *object, const char *name) {
 /* Of a whole answer. */
 static void take_usage(struct fleet_clients *clients, struct fleet_client *client,
                        const struct tree *usage) {
-    int64_t prompt = number_in(usage, "prompt_tokens"), told = 0;
+    int64_t prompt = number_in(usage, "prompt_tokens"), told = 0, asked = 0;
     int64_t hits = number_in(usage, "prompt_cache_hit_tokens");
     if (prompt < 0) return; /* null */
     for (uint32_t i = 0; i < client->choice_count; i++)
         told += client->choices[i].count;
-    if (prompt != client->prompt_count || hits < 0 || hits > prompt ||
+    for (uint32_t p = 0; p < client->prompt_count; p++)
+        asked += client->prompts[p].count;
+    if (prompt != asked || hits < 0 || hits > prompt ||
         hits + number_in(usage, "prompt_cache_miss_tokens") != prompt)
         fleet_clients_breach(clients, client, "its account of the prompt is wrong");
     if (!client->cut && number_in(usage, "completion_tokens") != told)
@@ -266,6 +342,15 @@ static void take_events(struct fleet_clients *clients, struct fleet_client *clie
     }
 }
 
+/* Blank lines come in front of a whole answer that is waited for. */
+static void take_data(struct fleet_clients *clients, struct fleet_client *client,
+                      struct bytes text) {
+    if (client->stream)
+        take_events(clients, client, text);
+    else if (!bytes_equal(text, BYTES_LITERAL("\n")))
+        take_json(clients, client, text);
+}
+
 static void take_end(struct fleet_clients *clients, struct fleet_client *client) {
     client->ended = true;
     for (uint32_t i = 0; i < client->choice_count && !client->refused; i++)
@@ -293,7 +378,7 @@ void fleet_clients_hear(struct fleet_clients *clients, const struct record *reco
     } else if (record->kind == RECORD_STREAM_DATA) {
         const struct record_stream_data *data = (const void *)record;
         if (!client->begun) fleet_clients_breach(clients, client, "data before the beginning");
-        take_events(clients, client, (struct bytes){stream_data(data), data->data_bytes});
+        take_data(clients, client, (struct bytes){stream_data(data), data->data_bytes});
     } else {
         take_end(clients, client);
     }

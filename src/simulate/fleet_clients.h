@@ -7,13 +7,26 @@
 #define SIMULATE_FLEET_CLIENTS_H
 
 #include "base/arena.h"
+#include "base/random.h"
 #include "contract/machine.h"
 
+struct fleet_speech; /* simulate/fleet_tongue.h */
+struct fleet_tongue;
+
 enum {
-    FLEET_CHOICES_MAX = 3,
+    FLEET_CHOICES_MAX = 3, /* to a prompt that comes alone; else one less */
+    FLEET_PROMPTS_MAX = 3,
+    FLEET_ANSWERS_MAX =
+        (FLEET_CHOICES_MAX - 1) * FLEET_PROMPTS_MAX, /* no gateway has fewer places */
     FLEET_PROMPT_MAX = 300,
     FLEET_ANSWER_MAX = 150,
     FLEET_CLIENTS_MAX = 400
+};
+
+struct fleet_prompt {
+    uint32_t tokens[FLEET_PROMPT_MAX];
+    uint32_t scores[FLEET_PROMPT_MAX]; /* that are to come back with it, if it is echoed */
+    uint32_t count;
 };
 
 struct fleet_choice {
@@ -21,6 +34,12 @@ struct fleet_choice {
     uint32_t expected_count, count; /* the first `count` have been told */
     uint32_t echoed;                /* the first so many of the prompt's have been told */
     bool finished;
+    /* of a chat: */
+    const struct fleet_speech *speech; /* that is expected */
+    uint32_t content_told, calls_told; /* bytes of it */
+    uint32_t calls_begun;
+    char last_id[64];   /* of a call */
+    const char *strays; /* how what is told differs, unless it is given up; NULL */
 };
 
 struct fleet_client {
@@ -28,28 +47,39 @@ struct fleet_client {
     bool stream, begun, ended, refused, cut;
     bool gone, abandoned; /* abandoned: by a gateway that died */
     uint64_t tenant;
+    struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
-    uint32_t prompt[FLEET_PROMPT_MAX];
-    bool echo; /* the prompt is to come back, with `scores` */
-    uint32_t scores[FLEET_PROMPT_MAX];
+    bool chats, with_tools, one_call;
+    bool tells_ids; /* it asks for the tokens, besides what they say */
+    bool echo;      /* the prompts are to come back, with their scores */
     uint32_t http_status;
-    char code[32]; /* of the error */
-    uint32_t choice_count;
-    struct fleet_choice choices[FLEET_CHOICES_MAX];
+    char code[32];         /* of the error */
+    uint32_t choice_count; /* of all prompts, prompt by prompt */
+    struct fleet_choice choices[FLEET_ANSWERS_MAX];
 };
 
 struct fleet_clients {
     uint64_t seed;
-    bool scarce;                  /* the gateway may lack memory to let answers go on elsewhere */
-    struct fleet_client *clients; /* [FLEET_CLIENTS_MAX] */
+    bool scarce; /* the gateway may lack memory to let answers go on elsewhere */
+    const struct fleet_tongue *tongue; /* without a tokenizer nobody chats */
+    struct fleet_client *clients;      /* [FLEET_CLIENTS_MAX] */
     uint32_t count;
+    struct fleet_speech *speeches; /* of those who chat */
+    uint32_t speech_count;
     char *body;           /* scratch of one request */
     struct arena scratch; /* of one answer's JSON */
     char breach[200];     /* empty: none so far */
 };
 
 size_t fleet_clients_bytes(void);
-bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena, uint64_t seed);
+bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
+                        const struct fleet_tongue *tongue, uint64_t seed);
+
+/* The draw-th number of the client that is to come, below the bound. */
+static inline uint32_t fleet_clients_below(const struct fleet_clients *clients, uint32_t draw,
+                                           uint32_t bound) {
+    return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
+}
 
 /* The next client's CLIENT_REQUEST, in memory that the next one takes over. */
 const struct record *fleet_clients_ask(struct fleet_clients *clients);

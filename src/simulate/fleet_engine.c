@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "simulate/fleet_tongue.h"
 
 #define STOP_ODDS 90 /* one token in so many is the stop token */
 #define SPOILT_SALT 0xEEEEEEEEEEEEEEEEu
@@ -73,9 +74,11 @@ static uint64_t sum_history(const uint32_t *tokens, uint32_t count, uint32_t pro
 }
 
 static uint32_t choose(uint64_t sum, const struct sampling *sampling, uint32_t position,
-                       uint64_t history, bool may_stop) {
+                       uint32_t last, uint64_t history, bool may_stop) {
     uint64_t number = mix(sum ^ mix(sampling->seed + 7) ^ mix(sampling->choice * 13 + 5) ^
                           mix(position + 3) ^ history);
+    if (sampling->seed >= FLEET_SPEAKS)
+        return fleet_tongue_follow(number >> 20, last, FLEET_STOP_TOKEN, may_stop);
     if (may_stop && number % STOP_ODDS == 0) return FLEET_STOP_TOKEN;
     return 2 + (uint32_t)((number >> 20) % (FLEET_VOCAB - 2));
 }
@@ -103,7 +106,8 @@ uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
     }
     for (uint32_t i = 0; i < new_tokens_max; i++) {
         uint64_t seen = sampling_needs_history(sampling) ? history : 0;
-        tokens_out[i] = choose(sum, sampling, i, seen, i >= sampling->min_tokens);
+        uint32_t last = i ? tokens_out[i - 1] : prompt[prompt_count - 1];
+        tokens_out[i] = choose(sum, sampling, i, last, seen, i >= sampling->min_tokens);
         if (tokens_out[i] == FLEET_STOP_TOKEN) return i + 1;
         sum = sum_with(sum, row_behind(sum, tokens_out[i], TOKEN_GENERATED), prompt_count + i);
         history = mix(history + tokens_out[i] + 1);
@@ -174,12 +178,14 @@ static void tell_logprobs(const struct step_row *row, struct step_result *result
 /* The token behind those that come to `sum`, and perhaps one more behind a guess. */
 static void sample(struct fleet_engine *engine, const struct step_plan *plan,
                    const struct step_row *row, uint64_t sum, struct step_result_row *out) {
-    const uint32_t *tokens = step_plan_history(plan) + row->history_index;
+    const uint32_t *past = step_plan_history(plan) + row->history_index;
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     uint64_t history =
-        row->history_count ? sum_history(tokens, row->history_count, row->history_prompt_count) : 0;
+        row->history_count ? sum_history(past, row->history_count, row->history_prompt_count) : 0;
     bool stops = may_stop(plan, row);
     out->token_count = 1;
-    out->tokens[0] = choose(sum, &row->sampling, row->output_position, history, stops);
+    out->tokens[0] = choose(sum, &row->sampling, row->output_position, tokens[row->token_count - 1],
+                            history, stops);
     if (row->draft_count == 0) return;
     uint32_t draft = mix(sum) % DRAFTS_RIGHT_OF ? out->tokens[0] : 2;
     uint32_t position = row->first_position + 1;
@@ -189,7 +195,7 @@ static void sample(struct fleet_engine *engine, const struct step_plan *plan,
     if (draft != out->tokens[0]) return;
     if (row->history_count) history = mix(history + draft + 1);
     out->tokens[out->token_count++] = choose(sum_with(sum, next, position), &row->sampling,
-                                             row->output_position + 1, history, stops);
+                                             row->output_position + 1, draft, history, stops);
 }
 
 void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan,

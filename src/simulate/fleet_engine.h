@@ -6,6 +6,7 @@
  * missing, doubled or computed in the wrong form is another answer, and so is one that reads a page
  * into which somebody else wrote. What the right one is can be told without any engine
  * (fleet_engine_answer).
+ * To who chats it speaks a grammar (fleet_tongue), by the same numbers.
  *
  * Tokens do not tell whose pages they were computed from where two tenants ask the same; so a page
  * also says for which salt it was written, and who reads another's is counted.

@@ -12,6 +12,7 @@
 #include "simulate/fleet_clients.h"
 #include "simulate/fleet_post.h"
 #include "simulate/fleet_storage.h"
+#include "simulate/fleet_tongue.h"
 #include "simulate/fleet_world.h"
 
 #define HEALED_NS (20 * FLEET_SECOND) /* no fault behind it */
@@ -92,6 +93,7 @@ struct world {
     struct gateway *gateway; /* NULL: it is dead */
     struct machine gateway_machine;
     struct fleet_post inbox; /* of the gateway */
+    struct fleet_tongue tongue;
     struct fleet_clients clients;
     struct fleet_fault faults[FLEET_FAULTS];
     int64_t ask_ns, leave_ns;     /* the next ones */

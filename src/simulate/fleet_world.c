@@ -92,12 +92,17 @@ static void choose_unit_options(struct world *world) {
     };
 }
 
+#define TEXT_BYTES ((size_t)4 << 10) /* of a chat */
+
 static void choose_gateway_options(struct world *world) {
     struct fleet_dice *dice = &world->dice;
     world->report->scarce = fleet_dice_below(dice, 3) == 0;
     *world->gateway_options = (struct gateway_options){
+        .tokenizer = world->tongue.tokenizer,
+        .chat_template = world->tongue.tokenizer ? &world->tongue.chat_template : NULL,
+        .inline_text_bytes = TEXT_BYTES,
         .prefix_blocks = 1 << 10,
-        .model_name = "fleet",
+        .model_names = "fleet",
         .version = "0",
         .sampling = {.temperature = 1, .top_p = 1},
         .stop_tokens = {FLEET_STOP_TOKEN},
@@ -154,7 +159,8 @@ static struct unit_options largest_unit(void) {
 }
 
 static struct gateway_options largest_gateway(void) {
-    return (struct gateway_options){.prefix_blocks = 1 << 10,
+    return (struct gateway_options){.inline_text_bytes = TEXT_BYTES,
+                                    .prefix_blocks = 1 << 10,
                                     .requests_max = 66,
                                     .body_bytes_max = 16 << 10,
                                     .request_bytes = 400 * POOL_CHUNK_BYTES,
@@ -165,7 +171,8 @@ size_t fleet_world_bytes(void) {
     struct unit_options unit = largest_unit();
     struct gateway_options gateway = largest_gateway();
     return sizeof(struct world) + sizeof gateway + gateway_memory_bytes(&gateway) +
-           fleet_clients_bytes() + fleet_carriers_bytes() + fleet_storage_bytes() +
+           tokenizer_scratch_bytes(TEXT_BYTES) + fleet_tongue_bytes() + fleet_clients_bytes() +
+           fleet_carriers_bytes() + fleet_storage_bytes() +
            FLEET_UNITS_MAX * unit_bytes_max(FLEET_RANKS_MAX, &unit) +
            (2 * FLEET_UNITS_MAX + 1) * FLEET_POST_BYTES + 2 * RESULT_BYTES + 4096;
 }
@@ -183,6 +190,14 @@ static void open_units(struct world *world, struct arena *arena) {
     choose_roles(world);
 }
 
+/* In every other life. */
+static void choose_tongue(struct world *world, struct arena *arena) {
+    struct fleet_dice dice = {.seed = world->options.seed, .stream = 3};
+    if (fleet_dice_below(&dice, 2)) return;
+    bool opened = fleet_tongue_open(&world->tongue, arena, fleet_dice_below(&dice, FLEET_TONGUES));
+    check(opened);
+}
+
 static struct world *open_world(const struct fleet_world_options *options, struct arena *arena,
                                 struct fleet_world_report *report) {
     arena_clear(arena);
@@ -194,13 +209,14 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     world->log->count = 0;
     world->dice = (struct fleet_dice){.seed = options->seed};
     choose_unit_options(world);
+    choose_tongue(world, arena);
     world->gateway_options = arena_take(arena, sizeof *world->gateway_options);
     check(world->gateway_options);
     choose_gateway_options(world);
     world->gateway_memory = arena_take(arena, gateway_memory_bytes(world->gateway_options));
     world->result = arena_take(arena, RESULT_BYTES);
     world->envelope = arena_take(arena, RESULT_BYTES);
-    bool opened = fleet_clients_open(&world->clients, arena, options->seed) &&
+    bool opened = fleet_clients_open(&world->clients, arena, &world->tongue, options->seed) &&
                   fleet_carriers_open(&world->carriers, arena, options->seed) &&
                   fleet_storage_open(&world->storage, arena, options->seed) &&
                   fleet_post_open(&world->inbox, arena);
@@ -246,6 +262,9 @@ static void judge(struct world *world) {
         report->refused += client->refused;
         report->cut += client->cut && !client->refused;
         report->answered += !client->refused && !client->cut;
+        report->chats += client->chats && !client->refused && !client->cut;
+        for (uint32_t c = 0; c < client->choice_count; c++)
+            report->calls += client->choices[c].calls_begun;
     }
     if (clients->breach[0]) world_breach(world, clients->breach);
 }
@@ -302,4 +321,5 @@ void fleet_world_run(const struct fleet_world_options *options, struct arena *ar
     judge(world);
     if (!report_out->breach[0]) judge_rest(world);
     report_out->rest_ns = world->now_ns;
+    fleet_tongue_close(&world->tongue);
 }

@@ -12,7 +12,7 @@
  * everything must come to rest.
  *
  * What must hold, whatever the seed: every client is answered once and whole, by the tokens of an
- * undisturbed run, or is told why not; hits and misses are the prompt; nobody reads another
+ * undisturbed run and the calls of tools in them, or is told why not; hits and misses are the prompt; nobody reads another
  * tenant's pages; at all times each page has one owner or is free, and no queue is longer than it
  * may be; all tables and pages are free or cached at the end, and no transfer is open; and the end
  * comes. The same seed gives the same life.
@@ -41,6 +41,8 @@ enum fleet_refusal {
 struct fleet_world_report {
     char breach[256];                             /* empty: all that must hold did */
     uint32_t asked, answered, refused, cut, left; /* clients; cut: some tokens, and a reason */
+    uint32_t chats;                               /* of those answered */
+    uint64_t calls;                               /* of tools, that they were told */
     uint32_t refused_by[FLEET_REFUSALS];
     uint32_t abandoned; /* clients, by a gateway that died */
     uint32_t deaths, freezes, cuts, failed_steps, drains, roles, rank_deaths, gateway_deaths;

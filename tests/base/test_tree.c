@@ -98,6 +98,16 @@ static void what_is_not_json_is_refused(void **state) {
     }
 }
 
+static void zero_bytes_are_refused(void **state) {
+    (void)state;
+    static const struct bytes texts[] = {{"0\0", 2}, {"\0", 1}, {"[1\0]", 4}, {"\"a\0\"", 4}};
+    const struct tree *root;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        arena_over(&arena, memory, sizeof memory);
+        assert_int_equal(tree_parse(&arena, texts[i], "text", &root, &error), STATUS_INVALID);
+    }
+}
+
 static void depth_is_bounded(void **state) {
     char deep[8001];
     memset(deep, '[', 4000);
@@ -142,15 +152,65 @@ static void a_long_text_in_a_small_arena_refuses(void **state) {
     }
 }
 
+static void text_is_what_the_tree_says(void **state) {
+    static const char *const texts[] = {"{}",
+                                        "[]",
+                                        "null",
+                                        "true",
+                                        "-7",
+                                        "0.1",
+                                        "1.0",
+                                        "1e+30",
+                                        "\"a\\n\\u0000\\\"\"",
+                                        "{\"b\":[1,{\"c\":false}],\"a\":{\"x\":null}}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct bytes text = tree_text(&arena, parse(texts[i]));
+        assert_true(bytes_equal(text, bytes_of(texts[i])));
+    }
+    const struct tree *root = parse("[1,2,3]");
+    arena.end = arena.at;
+    assert_null(tree_text(&arena, root).data);
+}
+
+static void trees_are_built_of_new_values_and_of_old_ones(void **state) {
+    const struct tree *old = parse("{\"x\":[1]}");
+    struct tree *object = tree_make_object(&arena), *array = tree_make_array(&arena);
+    assert_true(tree_append(&arena, array, tree_make_string(&arena, BYTES_LITERAL("a\0b"))));
+    assert_true(tree_append(&arena, array, tree_make_bool(true)));
+    assert_true(tree_set(&arena, object, "list", array));
+    assert_true(tree_append(&arena, array, tree_make_null()));
+    assert_true(tree_set(&arena, object, "old", old));
+    struct bytes text = tree_text(&arena, object);
+    assert_true(bytes_equal(
+        text, BYTES_LITERAL("{\"list\":[\"a\\u0000b\",true,null],\"old\":{\"x\":[1]}}")));
+    assert_null(tree_make_string(&arena, BYTES_LITERAL("\xff")));
+    assert_false(tree_set(&arena, object, "none", NULL));
+}
+
+static void a_full_arena_builds_nothing(void **state) {
+    struct tree *array = (parse("1"), tree_make_array(&arena));
+    arena.end = arena.at;
+    assert_null(tree_make_object(&arena));
+    assert_null(tree_make_string(&arena, BYTES_LITERAL("a")));
+    bool added = true;
+    for (int i = 0; i < 1000 && added; i++)
+        added = tree_append(&arena, array, tree_make_bool(true));
+    assert_false(added);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_is_read),
         cmocka_unit_test(absent_values_are_no_values),
         cmocka_unit_test(members_come_in_the_texts_order),
         cmocka_unit_test(what_is_not_json_is_refused),
+        cmocka_unit_test(zero_bytes_are_refused),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(a_small_arena_refuses),
         cmocka_unit_test(a_long_text_in_a_small_arena_refuses),
+        cmocka_unit_test(text_is_what_the_tree_says),
+        cmocka_unit_test(trees_are_built_of_new_values_and_of_old_ones),
+        cmocka_unit_test(a_full_arena_builds_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,11 +32,11 @@ void *good_accounts(void) {
 
 void *good_respond(void) {
     struct record_respond *r =
-        records_make(RECORD_RESPOND, &(struct record_respond){.body_bytes = 2, .receipt_bytes = 3});
+        records_make(RECORD_RESPOND, &(struct record_respond){.body_bytes = 2, .header_bytes = 8});
     r->http_status = 200;
     r->body_bytes = 2;
-    r->receipt_bytes = 3;
-    memcpy(respond_receipt(r), "{ }", 3);
+    r->header_bytes = 8;
+    memcpy(respond_headers(r), "X-Y: z\r\n", 8);
     return r;
 }
 
@@ -169,7 +169,11 @@ void *good_role(void) {
     return r;
 }
 void *good_begin(void) {
-    return records_make(RECORD_STREAM_BEGIN, NULL);
+    struct record_stream_begin *r =
+        records_make(RECORD_STREAM_BEGIN, &(struct record_stream_begin){.header_bytes = 8});
+    r->header_bytes = 8;
+    memcpy(stream_headers(r), "X-Y: z\r\n", 8);
+    return r;
 }
 void *good_end(void) {
     return records_make(RECORD_STREAM_END, NULL);

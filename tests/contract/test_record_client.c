@@ -25,8 +25,22 @@ static void fields_out_of_range_are_refused(void **state) {
     request->body_left = 2;
     assert_invalid(request);
     struct record_respond *respond = good_respond();
-    respond_receipt(respond)[1] = '\n'; /* a header has one line */
-    assert_invalid(respond);
+    memcpy(respond_headers(respond), "X:  {~\r\n", 8);
+    assert_true(record_valid(respond, respond->record.bytes));
+    static const char *const wrong[] = {"X-Y: \n\r\n",  "X-Y: z\n\n",  "X-Y: zzz",
+                                        "X-Y:zz\r\n",   ": zzzz\r\n",  "X Y: z\r\n",
+                                        "X: \x80z\r\n", "X: z\r\n\r\n"};
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        respond = good_respond();
+        memcpy(respond_headers(respond), wrong[i], 8);
+        assert_invalid(respond);
+    }
+    struct record_stream_begin *begin = good_begin();
+    begin->content_type = CONTENT_TYPE_COUNT;
+    assert_invalid(begin);
+    begin = good_begin();
+    stream_headers(begin)[0] = ' ';
+    assert_invalid(begin);
     respond = good_respond();
     respond->http_status = 0;
     assert_invalid(respond);

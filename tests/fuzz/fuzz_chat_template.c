@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tokenizer_config.json with any template: it is one of the known family, or refused in one line
- * that names the file; what is known renders a conversation within its room. Behind a byte 0xFF
- * (which no JSON has) come messages, 0xFF between them: a digit for the role (4: an assistant's
- * call), and what it says. Whatever that is, it makes no added token: there are as many as when
- * nobody says anything; and if it holds none, the ids are those of the text.
+ * tokenizer_config.json with any template: it opens, or is refused in one line that names the file.
+ * Behind a byte 0xFF (which no JSON has) comes a request: {"messages", "tools", "documents",
+ * "variables"}, and "thinking" and "continues" for the rest. Whatever is said makes no added token:
+ * there are as many as where all that is said is blotted out.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,13 +16,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define ARENA_BYTES ((size_t)20 << 20)
+#define ARENA_BYTES ((size_t)64 << 20)
 #define TEXT_BYTES ((size_t)1 << 16)
-#define MESSAGES_MAX 16
-#define SAID_BYTES_MAX 1024
 #define FIRST_ADDED 300
 
-static const char *const added[] = {
+static const char *const added_texts[] = {
     "<｜begin▁of▁sentence｜>",
     "<｜end▁of▁sentence｜>",
     "<｜User｜>",
@@ -63,9 +60,9 @@ static void prepare(void) {
 #define PUT(...) count += (size_t)snprintf(json + count, sizeof json - count, __VA_ARGS__)
     PUT("{\"decoder\":{\"type\":\"ByteLevel\"},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
         "\"add_prefix_space\":false},\"added_tokens\":[");
-    for (unsigned i = 0; i < ARRAY_COUNT(added); i++)
+    for (unsigned i = 0; i < ARRAY_COUNT(added_texts); i++)
         PUT("%s{\"id\":%u,\"content\":\"%s\",\"normalized\":%s}", i ? "," : "", FIRST_ADDED + i,
-            added[i], i % 2 ? "true" : "false");
+            added_texts[i], i % 2 ? "true" : "false");
     PUT("],\"model\":{\"type\":\"BPE\",\"merges\":[\"< |\",\"a b\"],\"vocab\":{");
     for (unsigned byte = 0, next = 256; byte < 256; byte++) {
         bool itself = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
@@ -82,106 +79,85 @@ static void prepare(void) {
     check(encode_scratch != NULL);
 }
 
-struct conversation {
-    struct chat_message messages[MESSAGES_MAX];
-    struct chat_tool_call calls[MESSAGES_MAX];
-    char said[MESSAGES_MAX][3 * SAID_BYTES_MAX];
-    size_t count;
-};
-
-static void read_conversation(struct bytes rest, struct conversation *out) {
-    for (out->count = 0; rest.count > 0 && out->count < MESSAGES_MAX; out->count++) {
-        struct bytes part = next_part(&rest), said = {"", 0};
-        char *room = out->said[out->count];
-        unsigned role = part.count ? (unsigned)(uint8_t)part.data[0] % 8 : 0;
-        if (part.count > SAID_BYTES_MAX) part.count = SAID_BYTES_MAX;
-        if (part.count > 1) said = (struct bytes){part.data + 1, part.count - 1};
-        check(!utf8_repair(said, room, 3 * SAID_BYTES_MAX, &said.count));
-        said.data = room;
-        out->calls[out->count] = (struct chat_tool_call){said, said, said};
-        out->messages[out->count] = (struct chat_message){
-            .role = role < CHAT_ROLE_COUNT ? (enum chat_role)role : CHAT_ASSISTANT,
-            .has_content = role < 5,
-            .content = said,
-            .tool_calls = &out->calls[out->count],
-            .tool_call_count = role >= CHAT_ROLE_COUNT};
-        if (!out->messages[out->count].has_content)
-            out->messages[out->count].content = (struct bytes){"", 0};
-    }
+/* The added tokens of a rendering; SIZE_MAX: a pattern gave up. */
+static size_t count_added(struct bytes text, struct plain_text plain) {
+    static uint32_t ids[TEXT_BYTES];
+    size_t id_count, count = 0;
+    if (tokenizer_encode(tokenizer, encode_scratch, text, plain, ids, TEXT_BYTES, &id_count))
+        return SIZE_MAX;
+    for (size_t i = 0; i < id_count; i++)
+        count += tokenizer_token_is_added(tokenizer, ids[i]);
+    return count;
 }
 
-static void silence(struct conversation *conversation) {
-    for (size_t i = 0; i < conversation->count; i++) {
-        conversation->messages[i].content.count = 0;
-        conversation->calls[i] = (struct chat_tool_call){{"", 0}, {"", 0}, {"", 0}};
+static void check_contents(const struct chat_rendering *rendering) {
+    static char blotted[TEXT_BYTES];
+    struct bytes text = rendering->text;
+    size_t at = 0;
+    for (size_t i = 0; i < rendering->content_count; i++) {
+        struct text_span span = rendering->contents[i];
+        check(span.start >= at && span.end > span.start && span.end <= text.count);
+        at = span.end;
     }
+    check(utf8_valid_prefix(text) == text.count);
+    if (text.count > TEXT_BYTES) return;
+    if (text.count) memcpy(blotted, text.data, text.count);
+    for (size_t i = 0; i < rendering->content_count; i++)
+        for (size_t k = rendering->contents[i].start; k < rendering->contents[i].end; k++)
+            blotted[k] = 1;
+    size_t made =
+        count_added(text, (struct plain_text){rendering->contents, rendering->content_count});
+    size_t own = count_added((struct bytes){blotted, text.count}, plain_text_nowhere);
+    check(made == SIZE_MAX || own == SIZE_MAX || made == own);
 }
 
-/* The added tokens among the ids of a rendering. False: a pattern gave up. */
-static bool count_added(const struct chat_rendering *rendering, bool specials, uint32_t *ids,
-                        size_t *id_count, size_t *added_count) {
-    struct plain_text plain = {rendering->contents, specials ? 0 : rendering->content_count};
-    *added_count = *id_count = 0;
-    enum status status = tokenizer_encode(tokenizer, encode_scratch,
-                                          (struct bytes){rendering->text, rendering->count}, plain,
-                                          ids, TEXT_BYTES, id_count);
-    if (status) return false;
-    for (size_t i = 0; i < *id_count; i++)
-        *added_count += tokenizer_token_is_added(tokenizer, ids[i]);
+static bool read_ask(struct arena *arena, struct bytes json, struct chat_ask *out) {
+    const struct tree *root;
+    struct error error;
+    int64_t thinking = 0;
+    if (tree_parse(arena, json, "request", &root, &error)) return false;
+    const struct tree *messages = tree_member(root, "messages");
+    const struct tree *tools = tree_member(root, "tools");
+    if (!messages || tree_kind(messages) != TREE_ARRAY) return false;
+    *out = (struct chat_ask){.messages = messages,
+                             .tools = tools,
+                             .documents = tree_member(root, "documents"),
+                             .variables = tree_member(root, "variables"),
+                             .effort = {"", 0},
+                             .unix_time = 1753531200,
+                             .prompts = true};
+    (void)tree_get_integer(tree_member(root, "thinking"), &thinking);
+    out->thinking = (enum chat_thinking)((uint64_t)thinking % 3);
+    (void)tree_get_string(tree_member(root, "effort"), &out->effort);
+    (void)tree_get_bool(tree_member(root, "continues"), &out->continues);
+    out->continues = out->continues && tree_count(messages) > 0;
     return true;
 }
 
-static void check_contents(const struct chat_template *chat_template,
-                           struct conversation *conversation, struct chat_rendering *rendering) {
-    static uint32_t plain_ids[TEXT_BYTES], ids[TEXT_BYTES];
-    size_t plain_count = 0, count = 0, plain_added = 0, all_added = 0;
-    struct error error;
-    if (utf8_valid_prefix((struct bytes){rendering->text, rendering->count}) < rendering->count)
-        return; /* bos or eos is none */
-    if (!count_added(rendering, false, plain_ids, &plain_count, &plain_added) ||
-        !count_added(rendering, true, ids, &count, &all_added))
-        return;
-    check(plain_added <= all_added);
-    bool straddles = false; /* a longer token that a message completes */
-    for (size_t i = 0; i < count; i++)
-        straddles |= ids[i] == FIRST_ADDED + ARRAY_COUNT(added) - 1;
-    if (plain_added == all_added && !straddles)
-        check(plain_count == count && !memcmp(plain_ids, ids, count * sizeof *ids));
-    silence(conversation);
-    check(!chat_template_render(chat_template, conversation->messages, conversation->count, true,
-                                rendering, &error));
-    check(rendering->content_count == 0);
-    check(count_added(rendering, true, ids, &count, &all_added));
-    check(plain_added == all_added);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static char text[TEXT_BYTES];
-    static struct text_span contents[4 * MESSAGES_MAX];
-    static struct conversation conversation;
     struct arena arena, scratch;
     struct error error = {""};
     struct chat_template found = {0};
+    struct chat_rendering rendering;
+    struct chat_ask ask;
     struct bytes rest = {(const char *)data, size};
     if (!arena_memory) prepare();
     arena_over(&arena, arena_memory, ARENA_BYTES);
     arena_over(&scratch, scratch_memory, ARENA_BYTES);
-    if (chat_template_open(&arena, &scratch, next_part(&rest), "f.json", &found, &error)) {
-        check(!strncmp(error.text, "f.json: ", 8) && !found.present);
+    struct chat_file config = {next_part(&rest), "f.json"}, none = {{NULL, 0}, NULL};
+    if (!config.text.data) config.text = (struct bytes){"", 0};
+    if (chat_template_open(&arena, &scratch, config, none, &found, &error)) {
+        check(!strncmp(error.text, "f.json:", 7) && !found.present && !strchr(error.text, '\n'));
         return 0;
     }
-    read_conversation(rest, &conversation);
-    struct chat_rendering rendering = {.text = text,
-                                       .capacity = sizeof text,
-                                       .contents = contents,
-                                       .content_capacity = ARRAY_COUNT(contents)};
-    enum status status = chat_template_render(&found, conversation.messages, conversation.count,
-                                              true, &rendering, &error);
-    check(rendering.content_count <= ARRAY_COUNT(contents));
-    if (status == STATUS_INVALID) return 0; /* a message without content */
-    check(status == (!found.present                  ? STATUS_UNSUPPORTED
-                     : rendering.count > sizeof text ? STATUS_FULL
-                                                     : STATUS_OK));
-    if (!status) check_contents(&found, &conversation, &rendering);
+    arena_clear(&scratch);
+    if (!read_ask(&scratch, rest, &ask)) return 0;
+    enum status status = chat_template_render(&found, &ask, &scratch, &rendering, &error);
+    check((status == STATUS_UNSUPPORTED) == !found.present);
+    if (status) {
+        check(error.text[0] && !strchr(error.text, '\n'));
+        return 0;
+    }
+    check_contents(&rendering);
     return 0;
 }

@@ -41,7 +41,7 @@ static const char body[] = "{\"model\":\"m\",\"prompt\":[5,6,7],\"max_tokens\":5
                            "\"logprobs\":2,\"seed\":1}";
 
 static void open_gateway(struct host *host) {
-    struct gateway_options options = {.model_name = "m",
+    struct gateway_options options = {.model_names = "m",
                                       .version = "0",
                                       .sampling = {.temperature = 1, .top_p = 1},
                                       .requests_max = 4,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * HTTP bodies into the API parser: the first byte chooses the endpoint, the rest is the body. What
+ * HTTP bodies into the API parser: the first byte chooses the dialect, the rest is the body. What
  * is accepted is then walked, so that a slice that points outside is read; what is refused must
  * come with a status and an error body that is JSON again.
  */
@@ -11,8 +11,15 @@
 #include "base/tree.h"
 #include "base/tree_extent.h"
 #include "serving/gateway/api/api_request.h"
+#include "serving/gateway/dialects/anthropic_dialect.h"
+#include "serving/gateway/dialects/chat_dialect.h"
+#include "serving/gateway/dialects/completion_dialect.h"
+#include "serving/gateway/dialects/responses_dialect.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct dialect *const dialects[] = {&completion_dialect, &chat_dialect,
+                                                 &anthropic_dialect, &responses_dialect};
 
 static uint64_t sum;
 
@@ -21,21 +28,46 @@ static void walk(struct bytes text) {
         sum += (uint8_t)text.data[i];
 }
 
-static void walk_request(const struct api_request *request) {
-    for (size_t i = 0; i < request->message_count; i++) {
-        const struct chat_message *message = &request->messages[i];
-        check(message->role < CHAT_ROLE_COUNT);
-        check(message->has_content || message->role == CHAT_ASSISTANT);
-        walk(message->content);
-        for (size_t c = 0; c < message->tool_call_count; c++) {
-            walk(message->tool_calls[c].type);
-            walk(message->tool_calls[c].name);
-            walk(message->tool_calls[c].arguments);
-        }
+/* What renderers rely on. */
+static void walk_messages(const struct tree *messages) {
+    check(tree_count(messages) > 0);
+    for (size_t i = 0; i < tree_count(messages); i++) {
+        const struct tree *message = tree_at(messages, i);
+        const struct tree *content = tree_member(message, "content");
+        struct bytes role, text;
+        check(tree_get_string(tree_member(message, "role"), &role));
+        if (!content || tree_is_null(content)) check(bytes_equal(role, BYTES_LITERAL("assistant")));
+        if (content && tree_get_string(content, &text)) walk(text);
     }
-    walk(request->prompt_text);
-    for (size_t i = 0; i < request->prompt_token_count; i++)
-        check(request->prompt_tokens[i] < LIMIT_VOCAB);
+}
+
+static void walk_tools(const struct tree *tools) {
+    check(tree_count(tools) > 0);
+    for (size_t i = 0; i < tree_count(tools); i++) {
+        const struct tree *function = tree_member(tree_at(tools, i), "function");
+        struct bytes name;
+        check(tree_get_string(tree_member(function, "name"), &name));
+        walk(name);
+    }
+}
+
+static void walk_request(const struct dialect *dialect, const struct api_request *request) {
+    check((request->messages != NULL) == dialect->chats);
+    if (request->messages) walk_messages(request->messages);
+    if (request->tools) walk_tools(request->tools);
+    walk(request->told);
+    check(request->warning.count <= API_WARNING_BYTES_MAX);
+    for (size_t i = 0; i < request->warning.count; i++)
+        check(request->warning.data[i] >= ' ' && request->warning.data[i] < 0x7F);
+    check(request->prompt_count >= 1 && request->choice_count >= 1);
+    check(request->prompt_count * request->choice_count <= LIMIT_ANSWERS);
+    for (uint32_t i = 0; request->prompts && i < request->prompt_count; i++) {
+        const struct api_prompt *prompt = &request->prompts[i];
+        check(!prompt->tokens == !request->prompts[0].tokens);
+        walk(prompt->text);
+        for (size_t t = 0; t < prompt->token_count; t++)
+            check(prompt->tokens[t] < LIMIT_VOCAB);
+    }
     check(request->sampling.temperature >= 0 && request->sampling.temperature <= 2);
     check(request->sampling.top_p >= 0 && request->sampling.top_p <= 1);
     const struct sampling *sampling = &request->sampling;
@@ -45,6 +77,12 @@ static void walk_request(const struct api_request *request) {
     check(sampling->repetition_penalty >= 0 && sampling->repetition_penalty <= 10);
     check(sampling->top_logprobs <= LIMIT_TOP_LOGPROBS && (sampling->flags & ~SAMPLING_FLAGS) == 0);
     check(request->choice_count >= 1 && request->choice_count <= LIMIT_CHOICES);
+    check(!request->tools || (request->messages && tree_count(request->tools) > 0 &&
+                              tree_count(request->tools) <= LIMIT_TOOLS));
+    check(request->thinking <= CHAT_THINKING_ON && !(request->continues && request->opens_turn));
+    check(request->user_id.count <= LIMIT_USER_ID);
+    walk(request->effort);
+    walk(request->suffix);
     check(request->bias_count <= LIMIT_LOGIT_BIASES &&
           request->stop_token_count <= LIMIT_STOP_TOKENS);
     for (uint32_t i = 0; i < request->bias_count; i++)
@@ -53,16 +91,15 @@ static void walk_request(const struct api_request *request) {
     for (uint32_t i = 0; i < request->stop_token_count; i++)
         check(request->stop_tokens[i] < LIMIT_VOCAB);
     check(!request->stops || request->stops->count <= LIMIT_STOP_STRINGS);
-    check(request->endpoint == API_CHAT ? request->message_count > 0 : request->message_count == 0);
 }
 
-static void check_error(const struct api_error *error) {
+static void check_error(const struct dialect *dialect, const struct api_error *error) {
     static char memory[1 << 16], text[8192];
     struct json_writer writer = {.out = text, .room = sizeof text};
     struct arena arena;
     const struct tree *root;
     struct error reason;
-    api_error_write(&writer, error);
+    dialect->write_error(&writer, error);
     check(json_writer_fits(&writer));
     arena_over(&arena, memory, sizeof memory);
     check(tree_parse(&arena, (struct bytes){text, writer.count}, "error", &root, &reason) ==
@@ -105,8 +142,12 @@ static void check_extent(struct bytes body) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char memory[1 << 20];
+    static const struct api_model models[] = {{{"m", 1}, CHAT_THINKING_DEFAULT}};
     static const struct api_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1},
-                                                 .model_name = {"m", 1}};
+                                                 .models = models,
+                                                 .model_count = ARRAY_COUNT(models),
+                                                 .thought = CHAT_THOUGHT_SWITCHED,
+                                                 .prints_tools = true, .reads_documents = true};
     if (size == 0) return 0;
     /* A copy of its own size, so that a read past its end is seen. */
     char *copy = malloc(size);
@@ -116,13 +157,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct api_request request = {0};
     struct api_error error = {0};
     arena_over(&arena, memory, sizeof memory);
-    enum api_endpoint endpoint = copy[0] & 1 ? API_CHAT : API_COMPLETIONS;
+    const struct dialect *dialect = dialects[(uint8_t)copy[0] % ARRAY_COUNT(dialects)];
     check_extent((struct bytes){copy + 1, size - 1});
-    if (api_request_parse(&arena, endpoint, (struct bytes){copy + 1, size - 1}, &defaults, &request,
+    if (api_request_parse(&arena, dialect, (struct bytes){copy + 1, size - 1}, &defaults, &request,
                           &error))
-        walk_request(&request);
+        walk_request(dialect, &request);
     else
-        check_error(&error);
+        check_error(dialect, &error);
     free(copy);
     return 0;
 }

@@ -96,7 +96,7 @@ static void round_trip(const struct tokenizer *tokenizer, struct bytes text, boo
     if (tokenizer_decode(tokenizer, ids, count, true, decoded, sizeof decoded, &bytes)) return;
     struct token_stream stream;
     struct gathered gathered = {0};
-    token_stream_open(&stream, tokenizer, NULL, TOKEN_STREAM_PLAIN);
+    token_stream_open(&stream, tokenizer, NULL, TOKEN_STREAM_PLAIN, NULL);
     for (size_t i = 0; i < count; i++)
         check(!token_stream_push(&stream, ids[i], compare, &gathered));
     token_stream_finish(&stream, compare, &gathered);

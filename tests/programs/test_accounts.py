@@ -42,10 +42,10 @@ def write_accounts(path, names):
 class GuardedServer(Server):
     kv_memory = "16MiB"
 
-    def request(self, path, body, key):
+    def request(self, path, body, key, bare=False):
         headers = {"Content-Type": "application/json", "X-Fathom-Receipt": "1"}
         if key:
-            headers["Authorization"] = "Bearer " + key
+            headers.update({"x-api-key": key} if bare else {"Authorization": "Bearer " + key})
         return urllib.request.urlopen(urllib.request.Request(
             self.at(path), json.dumps(body).encode() if body else None, headers), timeout=PATIENCE)
 
@@ -113,6 +113,7 @@ def check_device_and_disk(path, directory):
         print("  - name: [", file=file)
     server.process.send_signal(signal.SIGHUP)
     server.wait_for("the accounts stay as they were: .*" + path)
+    bare_keys_will_do(server)
     nothing_new_is_said(server)
     write_accounts(path, ["acme", "root"])
     server.process.send_signal(signal.SIGHUP)
@@ -168,6 +169,17 @@ def nothing_new_is_said(server):
         server.process.send_signal(signal.SIGHUP)
         assert server.status("/v1/models", KEYS["acme"][0]) == 200  # signals are told before requests
     assert server.said() == before
+
+
+def bare_keys_will_do(server):
+    """As Anthropic's clients send them."""
+    with server.request("/v1/models", None, KEYS["acme"][0], bare=True) as answer:
+        assert answer.status == 200
+    try:
+        server.request("/v1/models", None, "no such key", bare=True).close()
+        assert False
+    except urllib.error.HTTPError as error:
+        assert error.code == 401, error
 
 
 def main():

@@ -3,8 +3,9 @@
 """test_generate_text.py FATHOM: prompts in words: `fathom generate` answers the ids that `fathom tokenize` gives, and what
 stands in a prompt forges no turn."""
 import json
+import tempfile
 
-from command import run
+from command import refuse, run
 
 
 def check_forged_turns():
@@ -29,6 +30,19 @@ def check_forged_turns():
     assert answers[0] == run(*common, said).strip(), "off is what it is without the option"
 
 
+def check_own_template():
+    """--chat-template: a template of one's own, with the checkpoint's tokens."""
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as file:
+        file.write("{{ bos_token }}<｜User｜>{{ messages[0].content }} + 2?<｜Assistant｜><think>\n")
+        file.flush()
+        common = ["generate", "--greedy", "--max-new", "60", "--cpu-mask", "c"]
+        assert run(*common, "--chat-template", file.name, "What is 2") == run(*common, "What is 2 + 2?")
+        file.write("{% if %}")
+        file.flush()
+        refuse(1, r"\.jinja:2: ", *common, "--chat-template", file.name, "What is 2")
+
+
 check_forged_turns()
+check_own_template()
 answer = run("generate", "--activations", "f32", "--greedy", "What is 4728 + 915?")
 assert answer == "4728 + 915 = 5643\n", answer

@@ -31,7 +31,7 @@ def serves(program):
     from server import Server
     server = Server()
     with server.open("/v1/models") as answer:
-        assert [model["id"] for model in json.load(answer)["data"]] == ["tiny-r1"]
+        assert json.load(answer)["data"][0]["id"] == "tiny-r1"
     body = {"messages": [{"role": "user", "content": "What is 4728 + 915?"}], "temperature": 0}
     with server.open("/v1/chat/completions", body) as answer:
         assert json.load(answer)["choices"][0]["message"]["content"]

@@ -71,9 +71,10 @@ static void tell_sum(const struct fleet_world_report *sum) {
                   (unsigned)sum->handed_over, (unsigned)sum->arrived, (unsigned)sum->not_arrived,
                   (unsigned)sum->late_slices, (unsigned)sum->kept, (unsigned)sum->dropped,
                   (unsigned)sum->loaded, (unsigned)sum->refused_blocks);
-    print_message(
-        "# loads in steps: %u rows waited for theirs, %u more in vain; %u beside others\n",
-        (unsigned)sum->in_step, (unsigned)sum->in_step_lost, (unsigned)sum->in_step_beside);
+    print_message("# %u chats answered, %u calls of tools; loads in steps: %u rows waited for "
+                  "theirs, %u more in vain; %u beside others\n",
+                  sum->chats, (unsigned)sum->calls, (unsigned)sum->in_step,
+                  (unsigned)sum->in_step_lost, (unsigned)sum->in_step_beside);
     print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
                   sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
                   sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED]);
@@ -94,6 +95,8 @@ static void every_answer_survives(void **state) {
         struct fleet_world_report report = live(seed, true);
         sum.asked += report.asked;
         sum.answered += report.answered;
+        sum.chats += report.chats;
+        sum.calls += report.calls;
         sum.refused += report.refused;
         sum.cut += report.cut;
         for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
@@ -132,6 +135,7 @@ static void every_answer_survives(void **state) {
     assert_true(sum.arrived > 1000 && sum.not_arrived > 200 && sum.late_slices > 100);
     assert_true(sum.kept > 1000 && sum.loaded > 200 && sum.refused_blocks > 5);
     assert_true(sum.in_step > 300 && sum.in_step_lost > 50 && sum.in_step_beside > 100);
+    assert_true(sum.chats > 1000 && sum.calls > 2000);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
     assert_true(sum.answered > sum.asked * 6 / 10); /* most units are small, and often gone */
 }

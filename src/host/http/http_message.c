@@ -137,6 +137,8 @@ static struct http_refusal read_header(struct bytes name, struct bytes value,
     } else if (is_named(name, "authorization")) {
         return read_only_one(value, &head->authorization,
                              "a request has at most one Authorization header");
+    } else if (is_named(name, "x-api-key")) {
+        return read_only_one(value, &head->api_key, "a request has at most one x-api-key header");
     } else if (is_named(name, "content-type")) {
         return read_only_one(value, &head->content_type,
                              "a request has at most one Content-Type header");
@@ -146,6 +148,8 @@ static struct http_refusal read_header(struct bytes name, struct bytes value,
         head->if_none_match = value;
     } else if (is_named(name, "x-fathom-receipt")) {
         head->wants_receipt = value.count && !is_named(value, "0") && !is_named(value, "false");
+    } else if (is_named(name, "x-request-id")) {
+        head->request_id = value;
     }
     return accepted;
 }

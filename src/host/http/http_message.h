@@ -30,7 +30,8 @@ struct http_head {
     uint64_t body_bytes;
     bool wants_receipt; /* X-Fathom-Receipt is there and not 0 or false */
     /* data NULL: absent. `host` is the target's where that is absolute (RFC 9112, 3.2.2) */
-    struct bytes host, authorization, origin, content_type, if_none_match;
+    struct bytes host, authorization, api_key, origin, content_type, if_none_match;
+    struct bytes request_id; /* X-Request-Id's */
 };
 
 /* Why a request is refused: an HTTP status and a sentence for its sender; status 0: it is not. */

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,8 +29,10 @@
 #include "base/clock.h"
 #include "contract/record_client.h"
 #include "host/http/http_message.h"
+#include "host/http/http_reply.h"
 #include "host/http/listen_socket.h"
 #include "host/http/own_time.h"
+#include "host/http/request_name.h"
 #include "host/process/file_limit.h"
 #include "serving/policy/allow_hosts.h"
 #include "serving/policy/evict_clients.h"
@@ -44,6 +45,7 @@
 #define SLOT_BITS 20
 #define LISTENER_BITS 1
 #define NS_PER_MS ((int64_t)1000000)
+#define KEY_SCHEME "Bearer "
 #define OUTPUT_STRETCH 16 /* output_bytes_max for a moment; so many times as much at no time */
 
 enum server_place {
@@ -64,10 +66,11 @@ struct server_connection {
     int64_t stall_ns;  /* the server's lost time when the reader's patience was last renewed */
     enum server_place place;
     uint32_t slot;
-    uint64_t exchange; /* names the current request to the gateway; 0: it knows of none */
-    size_t searched;   /* bytes of the head already searched for its end */
-    bool head_started; /* the deadline is the head's, not the idle one */
-    char *head_text;   /* `head` points into it */
+    struct request_name name; /* of the current request */
+    uint64_t exchange;        /* names the current request to the gateway; 0: it knows of none */
+    size_t searched;          /* bytes of the head already searched for its end */
+    bool head_started;        /* the deadline is the head's, not the idle one */
+    char *head_text;          /* `head` points into it */
     struct http_head head;
     struct http_chunks chunks;
     char *body;
@@ -198,6 +201,7 @@ static void close_connection(struct server_connection *connection) {
 static void start_next_request(struct server_connection *connection) {
     connection->admission = ADMISSION_NO_BODY;
     connection->body_left = false;
+    request_name_draw(&connection->name);
     enter(connection, PLACE_HEAD);
     connection->head = (struct http_head){0};
     connection->searched = 0;
@@ -226,48 +230,20 @@ static void finish_flush(struct server_connection *connection) {
 
 /* ---- writing ---- */
 
-static struct evbuffer *begin_answer(struct server_connection *connection, uint32_t status) {
-    struct evbuffer *out = bufferevent_get_output(connection->stream);
-    struct http_server *server = connection->server;
-    char date[64];
-    time_t now = time(NULL);
-    struct tm calendar;
-    gmtime_r(&now, &calendar);
-    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
-    evbuffer_add_printf(out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
-                        http_message_phrase(status), date);
-    if (!connection->keep_alive || server->draining)
-        evbuffer_add_printf(out, "Connection: close\r\n");
-    else if (connection->head.minor_version == 0)
-        evbuffer_add_printf(out, "Connection: keep-alive\r\n");
-    if (server->options.allow_origin)
-        evbuffer_add_printf(out,
-                            "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
-                            "Access-Control-Expose-Headers: X-Fathom-Receipt\r\n",
-                            server->options.allow_origin);
-    return out;
-}
-
-static void end_answer_with(struct server_connection *connection, struct evbuffer *out,
-                            const char *content_type, struct bytes body) {
-    evbuffer_add_printf(out,
-                        "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n"
-                        "Content-Length: %zu\r\n\r\n",
-                        content_type, body.count);
-    if (connection->head.verb != HTTP_VERB_HEAD) evbuffer_add(out, body.data, body.count);
+static struct http_reply reply_of(const struct server_connection *connection) {
+    const struct http_server *server = connection->server;
+    return (struct http_reply){.out = bufferevent_get_output(connection->stream),
+                               .request_name = connection->name.text,
+                               .allow_origin = server->options.allow_origin,
+                               .closes = !connection->keep_alive || server->draining,
+                               .speaks_1_0 = connection->head.minor_version == 0,
+                               .without_body = connection->head.verb == HTTP_VERB_HEAD};
 }
 
 static void write_error(struct server_connection *connection, uint32_t status,
                         const char *message) {
-    char body[512];
-    int count =
-        snprintf(body, sizeof body,
-                 "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
-                 message, status >= 500 ? "server_error" : "invalid_request_error");
-    struct evbuffer *out = begin_answer(connection, status);
-    if (status == 503) evbuffer_add_printf(out, "Retry-After: 1\r\n");
-    if (status == 405) evbuffer_add_printf(out, "Allow: GET, HEAD\r\n"); /* of a page */
-    end_answer_with(connection, out, "application/json", (struct bytes){body, (size_t)count});
+    struct http_reply reply = reply_of(connection);
+    http_reply_error(&reply, status, message);
 }
 
 /* Answers a request that will not be read to its end. */
@@ -287,58 +263,20 @@ static const struct http_asset *find_asset(const struct http_server *server, str
     return NULL;
 }
 
-static uint64_t
-content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing more */
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < content.count; i++)
-        hash = (hash ^ (unsigned char)content.data[i]) * 0x100000001b3u;
-    return hash;
-}
-
-static void answer_with_asset(struct server_connection *connection,
-                              const struct http_asset *asset) {
-    char tag[32];
-    snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", content_hash(asset->content));
-    bool known = bytes_equal(connection->head.if_none_match, bytes_of(tag));
-    struct evbuffer *out = begin_answer(connection, known ? 304 : 200);
-    evbuffer_add_printf(
-        out,
-        "ETag: %s\r\nCache-Control: no-cache\r\nReferrer-Policy: no-referrer\r\n"
-        "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
-        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'\r\n",
-        tag);
-    if (known)
-        evbuffer_add_printf(out, "\r\n");
-    else
-        end_answer_with(connection, out, asset->type, asset->content);
-    flush_answer(connection);
-}
-
-/* What a browser asks before a page of another site may ask. */
-static void answer_options(struct server_connection *connection) {
-    struct evbuffer *out = begin_answer(connection, 204);
-    evbuffer_add_printf(out, "Allow: GET, HEAD, POST, OPTIONS\r\n"
-                             "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
-                             "Access-Control-Allow-Headers: *, Authorization\r\n"
-                             "Access-Control-Max-Age: 86400\r\n\r\n");
-    flush_answer(connection);
-}
-
 /* True if the gateway need not know of the request. */
 static bool answer_alone(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     const struct http_asset *asset = find_asset(connection->server, head->path);
-    if (head->verb == HTTP_VERB_OPTIONS && connection->server->options.allow_origin) {
-        answer_options(connection);
-    } else if (asset && (head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD)) {
-        answer_with_asset(connection, asset);
-    } else if (asset) {
-        write_error(connection, 405, "this is a page: it takes GET only");
-        flush_answer(connection);
-    } else {
-        return false;
-    }
+    bool options = head->verb == HTTP_VERB_OPTIONS && connection->server->options.allow_origin;
+    if (!options && !asset) return false;
+    struct http_reply reply = reply_of(connection);
+    if (options)
+        http_reply_options(&reply);
+    else if (head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD)
+        http_reply_asset(&reply, asset, head->if_none_match);
+    else
+        http_reply_error(&reply, 405, "this is a page: it takes GET only");
+    flush_answer(connection);
     return true;
 }
 
@@ -352,6 +290,9 @@ static uint64_t name_exchange(struct server_connection *connection) {
 
 static struct record_client_request *make_request(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
+    bool bare_key = !head->authorization.data && head->api_key.data; /* as Anthropic's clients do */
+    struct bytes key = bare_key ? head->api_key : head->authorization;
+    size_t scheme_bytes = bare_key ? sizeof KEY_SCHEME - 1 : 0;
     struct record_client_request fixed = {
         .connection = {name_exchange(connection)},
         .unix_time = (int64_t)time(NULL),
@@ -359,22 +300,22 @@ static struct record_client_request *make_request(struct server_connection *conn
                   : head->verb == HTTP_VERB_POST                              ? HTTP_POST
                                                                               : HTTP_OTHER,
         .path_bytes = (uint32_t)head->path.count,
-        .authorization_bytes = (uint32_t)head->authorization.count,
+        .random = {connection->name.random[0], connection->name.random[1]},
+        .authorization_bytes = (uint32_t)(scheme_bytes + key.count),
         .body_bytes = (uint32_t)connection->body_bytes,
         .wants_receipt = head->wants_receipt,
         .listener = connection->server->options.listener,
         .body_left = connection->body_left,
     };
-    check(getrandom(fixed.random, sizeof fixed.random, 0) == sizeof fixed.random);
     size_t bytes = record_bytes(RECORD_CLIENT_REQUEST, &fixed);
     struct record_client_request *request = calloc(1, bytes);
     if (!request) return NULL;
     *request = fixed;
     record_set_head(request, RECORD_CLIENT_REQUEST);
     memcpy(client_request_path(request), head->path.data, head->path.count);
-    if (head->authorization.count)
-        memcpy(client_request_authorization(request), head->authorization.data,
-               head->authorization.count);
+    memcpy(client_request_authorization(request), KEY_SCHEME, scheme_bytes);
+    if (key.count)
+        memcpy(client_request_authorization(request) + scheme_bytes, key.data, key.count);
     if (connection->body_bytes)
         memcpy(client_request_body(request), connection->body, connection->body_bytes);
     return request;
@@ -405,8 +346,7 @@ static void handle_request(struct server_connection *connection) {
     bool is_head = head->verb == HTTP_VERB_HEAD;
     uint32_t minor_version = head->minor_version;
     forget_request(connection);
-    connection->head.verb =
-        is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER; /* begin_answer needs both */
+    connection->head.verb = is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER; /* reply_of needs both */
     connection->head.minor_version = minor_version;
 }
 
@@ -553,6 +493,7 @@ static bool read_head(struct server_connection *connection) {
     evbuffer_remove(in, connection->head_text, bytes);
     struct http_refusal refusal =
         http_message_read_head((struct bytes){connection->head_text, bytes}, &connection->head);
+    if (!refusal.status) request_name_take(&connection->name, connection->head.request_id);
     if (!refusal.status) refusal = judge_head(server, &connection->head);
     if (refusal.status) {
         refuse(connection, refusal.status, refusal.message);
@@ -783,47 +724,25 @@ static struct server_connection *find_exchange(struct http_server *server,
 }
 
 static void respond(struct http_server *server, const struct record_respond *answer) {
-    static const char *const types[CONTENT_TYPE_COUNT] = {
-        [CONTENT_JSON] = "application/json",
-        [CONTENT_TEXT] = "text/plain; charset=utf-8",
-        [CONTENT_METRICS] = "text/plain; version=0.0.4; charset=utf-8",
-        [CONTENT_EVENTS] = "text/event-stream; charset=utf-8",
-    };
     struct server_connection *connection = find_exchange(server, answer->connection);
     if (!connection) return;
     check(answer->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
-    struct evbuffer *out = begin_answer(connection, answer->http_status);
-    evbuffer_add_printf(out, "Cache-Control: no-store\r\n");
-    if (answer->retry_after_seconds)
-        evbuffer_add_printf(out, "Retry-After: %" PRIu32 "\r\n", answer->retry_after_seconds);
-    if (answer->allow)
-        evbuffer_add_printf(out, "Allow: %s%s\r\n",
-                            answer->allow & 1u << HTTP_GET ? "GET, HEAD" : "POST",
-                            server->options.allow_origin ? ", OPTIONS" : "");
-    if (answer->http_status == 401) evbuffer_add_printf(out, "WWW-Authenticate: Bearer\r\n");
-    if (answer->receipt_bytes)
-        evbuffer_add_printf(out, "X-Fathom-Receipt: %.*s\r\n", (int)answer->receipt_bytes,
-                            respond_receipt(answer));
-    end_answer_with(connection, out, types[answer->content_type],
-                    (struct bytes){respond_body(answer), answer->body_bytes});
+    struct http_reply reply = reply_of(connection);
+    http_reply_respond(&reply, answer);
     flush_answer(connection);
 }
 
 static void begin_stream(struct http_server *server, const struct record_stream_begin *begin) {
     struct server_connection *connection = find_exchange(server, begin->connection);
     if (!connection) return;
-    check(connection->place == PLACE_WAITING);
+    check(begin->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
     enter(connection, PLACE_STREAMING);
     connection->behind_ns = 0;
     connection->chunked_answer = connection->head.minor_version >= 1;
     if (!connection->chunked_answer)
         connection->keep_alive = false; /* its end is the answer's end */
-    struct evbuffer *out = begin_answer(connection, 200);
-    evbuffer_add_printf(out,
-                        "Content-Type: text/event-stream; charset=utf-8\r\n"
-                        "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
-                        "X-Content-Type-Options: nosniff\r\n%s\r\n",
-                        connection->chunked_answer ? "Transfer-Encoding: chunked\r\n" : "");
+    struct http_reply reply = reply_of(connection);
+    http_reply_stream(&reply, begin, connection->chunked_answer);
 }
 
 /* Much may come at once: a reader is slow when what waited for it already stays long for a while in

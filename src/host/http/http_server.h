@@ -21,15 +21,10 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "contract/record_client.h"
+#include "host/http/http_reply.h"
 
 struct event_base;
 struct http_server;
-
-/* A file of the embedded pages. */
-struct http_asset {
-    const char *path, *type;
-    struct bytes content;
-};
 
 struct http_server_options {
     enum http_listener listener;

@@ -10,7 +10,9 @@
 #define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
 #define CONFIG_BYTES_MAX ((size_t)4 << 20)
 #define PATH_BYTES 4096
-#define TEMPLATE_BYTES 65536 /* bos and eos, copied */
+#define TEMPLATE_BYTES ((size_t)8 << 20)          /* a compiled template, at least */
+#define TEMPLATE_BYTES_PER_BYTE 512               /* of its source */
+#define TEMPLATE_SCRATCH_BYTES ((size_t)32 << 20) /* for probing it */
 
 /* Reads directory/name. A file that is not there leaves out->data NULL. */
 static enum status take_file(const char *directory, const char *name, size_t bytes_max, char *path,
@@ -32,39 +34,62 @@ static enum status take_arena(size_t bytes, void **memory_out, struct arena *are
 }
 
 static enum status open_tokenizer(const char *directory, struct model_text *text,
-                                  struct arena *arena, struct error *error) {
+                                  struct error *error) {
     char path[PATH_BYTES];
     struct bytes json;
     enum status status =
         take_file(directory, "tokenizer.json", TOKENIZER_BYTES_MAX, path, &json, error);
-    if (status) return status;
-    size_t kept = TEMPLATE_BYTES + (json.data ? tokenizer_arena_bytes(json.count) : 0);
-    status = take_arena(kept, &text->memory, arena, error);
-    if (!status && json.data) {
-        struct arena scratch;
-        void *memory = NULL;
+    if (status || !json.data) return status;
+    struct arena arena, scratch;
+    void *memory = NULL;
+    status = take_arena(tokenizer_arena_bytes(json.count), &text->memory, &arena, error);
+    if (!status)
         status = take_arena(tokenizer_open_scratch_bytes(json.count), &memory, &scratch, error);
-        if (!status) status = tokenizer_open(arena, &scratch, json, path, &text->tokenizer, error);
-        free(memory);
-    }
+    if (!status) status = tokenizer_open(&arena, &scratch, json, path, &text->tokenizer, error);
+    free(memory);
     free((void *)(uintptr_t)json.data);
     return status;
 }
 
-static enum status open_template(const char *directory, struct model_text *text,
-                                 struct arena *arena, struct error *error) {
-    char path[PATH_BYTES];
-    struct bytes json;
-    enum status status =
-        take_file(directory, "tokenizer_config.json", CONFIG_BYTES_MAX, path, &json, error);
-    if (status || !json.data) return status;
-    struct arena scratch;
-    void *memory;
-    status = take_arena(64 * json.count + ((size_t)1 << 20), &memory, &scratch, error);
-    if (!status)
-        status = chat_template_open(arena, &scratch, json, path, &text->chat_template, error);
-    free(memory);
-    free((void *)(uintptr_t)json.data);
+static enum status compile_template(struct chat_file config, struct chat_file own,
+                                    struct model_text *text, struct error *error) {
+    size_t source = config.text.count + own.text.count;
+    struct lazy_memory work = lazy_memory_take(TEMPLATE_SCRATCH_BYTES + 64 * source);
+    text->template_memory = lazy_memory_take(TEMPLATE_BYTES + TEMPLATE_BYTES_PER_BYTE * source);
+    enum status status = STATUS_OK;
+    struct arena arena, scratch;
+    if (!work.start || !text->template_memory.start) {
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the chat template");
+    } else {
+        arena_over(&arena, text->template_memory.start, text->template_memory.bytes);
+        arena_over(&scratch, work.start, work.bytes);
+        status = chat_template_open(&arena, &scratch, config, own, &text->chat_template, error);
+    }
+    lazy_memory_free(&work);
+    return status;
+}
+
+/* The template that `own` names, else the directory's chat_template.jinja, else the one in its
+ * tokenizer_config.json. */
+static enum status open_template(const char *directory, const char *own, struct model_text *text,
+                                 struct error *error) {
+    char config_path[PATH_BYTES] = "", beside[PATH_BYTES];
+    struct chat_file config = {{NULL, 0}, config_path}, template = {{NULL, 0}, own};
+    enum status status = STATUS_OK;
+    if (directory)
+        status = take_file(directory, "tokenizer_config.json", CONFIG_BYTES_MAX, config_path,
+                           &config.text, error);
+    if (!status && own) {
+        status = file_take(own, CONFIG_BYTES_MAX, &template.text, error);
+    } else if (!status && directory) {
+        template.name = beside;
+        status = take_file(directory, "chat_template.jinja", CONFIG_BYTES_MAX, beside,
+                           &template.text, error);
+    }
+    if (!status && (config.text.data || template.text.data))
+        status = compile_template(config, template, text, error);
+    free((void *)(uintptr_t)config.text.data);
+    free((void *)(uintptr_t) template.text.data);
     return status;
 }
 
@@ -178,44 +203,54 @@ static enum status find_bos(const char *directory, uint32_t vocab, struct model_
                      directory, vocab);
 }
 
-enum status model_text_open_tokenizer(const char *directory, struct model_text *out,
-                                      struct error *error) {
-    struct model_text text = {.sampling = {.temperature = 1, .top_p = 1}};
-    struct arena arena;
-    enum status status = open_tokenizer(directory, &text, &arena, error);
-    if (!status && !text.tokenizer)
-        status = error_set(error, STATUS_NOT_FOUND,
-                           "%.300s/tokenizer.json: cannot open it: it is not there", directory);
+static const struct model_text nothing = {.sampling = {.temperature = 1, .top_p = 1}};
+
+/* Hands out what was opened, or gives it back. */
+static enum status end(struct model_text *text, enum status status, struct model_text *out) {
     if (status)
-        model_text_close(&text);
+        model_text_close(text);
     else
-        *out = text;
+        *out = *text;
     return status;
 }
 
+enum status model_text_open_tokenizer(const char *directory, struct model_text *out,
+                                      struct error *error) {
+    struct model_text text = nothing;
+    enum status status = open_tokenizer(directory, &text, error);
+    if (!status && !text.tokenizer)
+        status = error_set(error, STATUS_NOT_FOUND,
+                           "%.300s/tokenizer.json: cannot open it: it is not there", directory);
+    return end(&text, status, out);
+}
+
+enum status model_text_open_template(const char *directory, const char *chat_template,
+                                     struct model_text *out, struct error *error) {
+    struct model_text text = nothing;
+    enum status status = open_template(directory, chat_template, &text, error);
+    return end(&text, status, out);
+}
+
 enum status model_text_open(const char *directory, const struct shape *shape,
-                            struct model_text *out, struct error *error) {
+                            const char *chat_template, struct model_text *out,
+                            struct error *error) {
     static const struct shape none;
-    struct model_text text = {.sampling = {.temperature = 1, .top_p = 1}};
-    struct arena arena;
+    struct model_text text = nothing;
     if (!shape) shape = &none;
     uint32_t vocab = shape->vocab ? shape->vocab : LIMIT_VOCAB;
     text.stop_token_count = shape->eos_token_count;
     text.bos_token = shape->bos_token;
     memcpy(text.stop_tokens, shape->eos_tokens, sizeof text.stop_tokens);
-    enum status status = open_tokenizer(directory, &text, &arena, error);
-    if (!status) status = open_template(directory, &text, &arena, error);
+    enum status status = open_tokenizer(directory, &text, error);
+    if (!status) status = open_template(directory, chat_template, &text, error);
     if (!status) status = open_generation(directory, vocab, &text, error);
     if (!status) status = find_bos(directory, vocab, &text, error);
-    if (status)
-        model_text_close(&text);
-    else
-        *out = text;
-    return status;
+    return end(&text, status, out);
 }
 
 void model_text_close(struct model_text *text) {
     if (text->tokenizer) tokenizer_close(text->tokenizer);
     free(text->memory);
+    lazy_memory_free(&text->template_memory);
     *text = (struct model_text){0};
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The text side of a checkpoint directory: tokenizer.json, tokenizer_config.json (chat template,
- * bos) and generation_config.json (sampling defaults, stop tokens). Each may be missing: without a
- * tokenizer a model takes and gives token ids.
+ * bos), chat_template.jinja, which wins over the template in that file, and generation_config.json
+ * (sampling defaults, stop tokens). Each may be missing: without a tokenizer a model takes and gives
+ * token ids.
  */
 #ifndef HOST_PROCESS_MODEL_TEXT_H
 #define HOST_PROCESS_MODEL_TEXT_H
 
 #include "compute/weights/shape.h"
 #include "contract/sampling.h"
+#include "host/process/lazy_memory.h"
 #include "serving/text/chat_template.h"
 #include "serving/text/tokenizer.h"
 
@@ -19,13 +21,20 @@ struct model_text {
     uint32_t stop_token_count;
     bool prepend_bos; /* plain prompts start with bos_token */
     uint32_t bos_token;
-    void *memory; /* what the above lies in */
+    void *memory; /* what the tokenizer lies in */
+    struct lazy_memory template_memory;
 };
 
-/* `shape` gives the end-of-sentence tokens when generation_config.json does not; NULL: none. A file
- * that is there must be right: errors name it. */
+/* `shape` gives the end-of-sentence tokens when generation_config.json does not; NULL: none.
+ * `chat_template` is the path of a template that wins over the checkpoint's; NULL: none. A file that
+ * is there must be right: errors name it. */
 enum status model_text_open(const char *directory, const struct shape *shape,
-                            struct model_text *out, struct error *error) MUST_USE;
+                            const char *chat_template, struct model_text *out,
+                            struct error *error) MUST_USE;
+
+/* The template alone, with the tokens of tokenizer_config.json. `directory` may be NULL. */
+enum status model_text_open_template(const char *directory, const char *chat_template,
+                                     struct model_text *out, struct error *error) MUST_USE;
 
 /* The tokenizer alone. STATUS_NOT_FOUND: there is no tokenizer.json. */
 enum status model_text_open_tokenizer(const char *directory, struct model_text *out,

@@ -99,22 +99,38 @@ uint32_t accounts_find(const struct accounts *accounts, struct bytes authorizati
     return key.count ? found : ACCOUNT_NONE;
 }
 
-struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t account,
-                                   struct bytes cache_salt) {
-    static const char domain[] = "fathom cache salt";
-    struct tenant_salt tenant = {{0}};
+/* `what` empty: not at all. */
+static void narrow(struct tenant_salt *tenant, struct bytes domain, struct bytes what) {
     struct sha256 hash;
-    if (account != ACCOUNT_NONE) tenant = accounts->slots[account].is.tenant;
-    if (cache_salt.count == 0) return tenant;
+    if (what.count == 0) return;
     sha256_init(&hash);
-    sha256_update(&hash, domain, sizeof domain);
-    sha256_update(&hash, tenant.bytes, sizeof tenant.bytes);
-    sha256_update(&hash, cache_salt.data, cache_salt.count);
-    sha256_final(&hash, tenant.bytes);
+    sha256_update(&hash, domain.data, domain.count);
+    sha256_update(&hash, tenant->bytes, sizeof tenant->bytes);
+    sha256_update(&hash, what.data, what.count);
+    sha256_final(&hash, tenant->bytes);
+}
+
+struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t account,
+                                   struct bytes user_id, struct bytes cache_salt) {
+    static const char user_domain[] = "fathom user id", salt_domain[] = "fathom cache salt";
+    struct tenant_salt tenant = {{0}};
+    if (account != ACCOUNT_NONE) tenant = accounts->slots[account].is.tenant;
+    narrow(&tenant, (struct bytes){user_domain, sizeof user_domain}, user_id);
+    narrow(&tenant, (struct bytes){salt_domain, sizeof salt_domain}, cache_salt);
     return tenant;
 }
 
 /* ---- what they use ---- */
+
+uint32_t accounts_most(const struct accounts *accounts, uint32_t account) {
+    return account == ACCOUNT_NONE ? 0 : accounts->slots[account].is.requests_max;
+}
+
+uint32_t accounts_left(const struct accounts *accounts, uint32_t account) {
+    uint32_t most = accounts_most(accounts, account);
+    uint32_t held = most ? accounts->slots[account].held : 0;
+    return held < most ? most - held : 0; /* the file may have been read again */
+}
 
 bool accounts_hold(struct accounts *accounts, uint32_t account, uint32_t count) {
     if (account == ACCOUNT_NONE) return true;

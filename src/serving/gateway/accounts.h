@@ -14,7 +14,7 @@
 #include "base/json_writer.h"
 #include "base/status.h"
 #include "contract/record_client.h"
-#include "serving/gateway/api/api_response.h"
+#include "serving/gateway/api/api_answer.h"
 
 #define ACCOUNT_NONE UINT32_MAX
 
@@ -48,7 +48,11 @@ uint32_t accounts_find(const struct accounts *accounts, struct bytes authorizati
 
 /* Of that account (or ACCOUNT_NONE), narrowed by what the client chose (empty: not). */
 struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t account,
-                                   struct bytes cache_salt);
+                                   struct bytes user_id, struct bytes cache_salt);
+
+/* Answers that it may have under way; 0: any number. And how many more than it has now. */
+uint32_t accounts_most(const struct accounts *accounts, uint32_t account);
+uint32_t accounts_left(const struct accounts *accounts, uint32_t account);
 
 /* Room for so many answers more; false: it has as many as it may. */
 bool accounts_hold(struct accounts *accounts, uint32_t account, uint32_t count);

@@ -66,7 +66,7 @@ static enum status take_scores(struct gateway *gateway, struct request *request,
     struct request_answered *answered = &request->answered;
     struct token_list list = list_scores(gateway, request, scores, count);
     size_t json_bytes = scores_json_bytes(request, &list), room = REQUEST_CANCEL_BYTES;
-    size_t said = REPLY_FRAME_BYTES + delivery_start_bytes_max(request) + json_bytes;
+    size_t said = delivery_frame_bytes(request) + delivery_start_bytes_max(request) + json_bytes;
     bool stream = request->asked.stream;
     bool fits = stream ? room + said <= gateway->outbox.capacity
                        : delivery_has_room(gateway, request, json_bytes);
@@ -80,7 +80,6 @@ static enum status take_scores(struct gateway *gateway, struct request *request,
     }
     if (stream) {
         delivery_start(gateway, request);
-        list = list_scores(gateway, request, scores, count); /* that took its memory */
         delivery_say_echo(gateway, request, &list);
     }
     struct characters characters = {gateway->options.tokenizer, &list, 0};
@@ -139,8 +138,8 @@ static size_t text_bytes_max(const struct gateway *gateway, const struct news *n
     size_t bytes = TOKEN_STREAM_HELD_MAX;
     if (!gateway->options.tokenizer) return bytes;
     for (size_t i = 0; i < news->count; i++)
-        bytes += 3 * tokenizer_token_bytes(gateway->options.tokenizer, news->tokens[i]).count +
-                 TOKEN_STREAM_HELD_MAX;
+        bytes += TOKEN_STREAM_GROWTH_MAX *
+                 tokenizer_token_bytes(gateway->options.tokenizer, news->tokens[i]).count;
     return bytes;
 }
 
@@ -194,52 +193,66 @@ static bool keep_token(struct request *request, const struct news *news, size_t 
     return token_list_add(&answered->tokens, &request->arena, &bare, 1);
 }
 
-/* True if the token completes a stop string. */
-static bool push_token(const struct gateway *gateway, struct request *request, uint32_t token,
-                       struct delivery_text *text) {
-    return gateway->options.tokenizer &&
-           token_stream_push(&request->answered.words, token, delivery_add, text);
+/* What these tokens say. */
+struct spoken {
+    struct delivery_text text;
+    struct token_stream before; /* the request's stream as it was */
+    uint32_t count;             /* tokens, up to the one that ends the answer */
+    enum request_cause ends;    /* CAUSE_NONE: it goes on */
+};
+
+static enum request_cause push_token(const struct gateway *gateway, struct request *request,
+                                     uint32_t token, struct delivery_text *text) {
+    if (!gateway->options.tokenizer) return CAUSE_NONE;
+    bool stopped = token_stream_push(&request->answered.words, token, delivery_add, text);
+    return text->calls_ended ? CAUSE_ONE_CALL : stopped ? CAUSE_STOP_STRING : CAUSE_NONE;
 }
 
-static void take_streamed(struct gateway *gateway, struct request *request,
-                          const struct news *news) {
+static void speak(struct gateway *gateway, struct request *request, const struct news *news,
+                  struct spoken *out) {
+    out->text = delivery_open(gateway, request, text_bytes_max(gateway, news));
+    out->before = request->answered.words;
+    out->ends = CAUSE_NONE;
+    for (out->count = 0; out->count < news->count && !out->ends; out->count++)
+        out->ends = push_token(gateway, request, news->tokens[out->count], &out->text);
+}
+
+static void take_streamed(struct gateway *gateway, struct request *request, const struct news *news,
+                          const struct spoken *spoken) {
     struct request_answered *answered = &request->answered;
-    struct delivery_text text = delivery_open(gateway, text_bytes_max(gateway, news));
     struct token_list list = {.text_offset = answered->tokens.text_offset};
-    uint32_t reasoning = answered->words.reasoning_tokens;
-    bool stopped = false;
-    for (size_t i = 0; i < news->count && !stopped; i++) {
-        stopped = push_token(gateway, request, news->tokens[i], &text);
+    for (uint32_t i = 0; i < spoken->count; i++) {
         bool told = !tells_tokens(request) || add_token(request, news, i, &list, &gateway->scratch);
         check(told); /* the outbox, which is smaller, has room for their names */
         answered->tokens.text_offset +=
-            api_tokens_characters(gateway->options.tokenizer, &list, (uint32_t)i, news->tokens[i]);
+            api_tokens_characters(gateway->options.tokenizer, &list, i, news->tokens[i]);
         (void)keep_token(request, news, i);
     }
-    list.reasoning_count = min_u32(answered->words.reasoning_tokens - reasoning, list.count);
-    delivery_say(gateway, request, &text, tells_tokens(request) ? &list : NULL);
-    if (stopped) request_cancel(gateway, request, CAUSE_STOP_STRING);
+    list.reasoning_count =
+        min_u32(answered->words.reasoning_tokens - spoken->before.reasoning_tokens, list.count);
+    bool fits =
+        delivery_tell(gateway, request, &spoken->text, tells_tokens(request) ? &list : NULL);
+    if (!fits || spoken->ends)
+        request_cancel(gateway, request, fits ? spoken->ends : CAUSE_TOO_LONG);
 }
 
-static void take_whole(struct gateway *gateway, struct request *request, const struct news *news) {
+static void take_whole(struct gateway *gateway, struct request *request, const struct news *news,
+                       const struct spoken *spoken) {
     struct request_answered *answered = &request->answered;
-    struct delivery_text text = delivery_open(gateway, text_bytes_max(gateway, news));
-    bool stopped = false, fits = true;
+    bool fits = true;
     size_t json_bytes = tokens_json_bytes_max(request, news);
     if (!delivery_has_room(gateway, request, json_bytes)) {
         request_cancel(gateway, request, CAUSE_TOO_LONG);
         return;
     }
     answered->tokens_json_bytes += json_bytes;
-    for (size_t i = 0; i < news->count && !stopped; i++) {
-        stopped = push_token(gateway, request, news->tokens[i], &text);
+    for (uint32_t i = 0; i < spoken->count; i++)
         fits &= keep_token(request, news, i) || !tells_tokens(request);
-    }
     answered->tokens.reasoning_count =
         min_u32(answered->words.reasoning_tokens, answered->tokens.count);
-    fits = delivery_gather(gateway, request, &text) && fits;
-    if (stopped || !fits)
-        request_cancel(gateway, request, fits ? CAUSE_STOP_STRING : CAUSE_TOO_LONG);
+    fits = delivery_tell(gateway, request, &spoken->text, NULL) && fits;
+    if (!fits || spoken->ends)
+        request_cancel(gateway, request, fits ? spoken->ends : CAUSE_TOO_LONG);
 }
 
 static void take_untold(struct request *request, const struct news *news) {
@@ -247,15 +260,25 @@ static void take_untold(struct request *request, const struct news *news) {
     request->answered.last_token = news->tokens[news->count - 1];
 }
 
-static void take(struct gateway *gateway, struct request *request, const struct news *news) {
+static void take(struct gateway *gateway, struct request *request, const struct news *news,
+                 const struct spoken *spoken) {
     if (request->asked.prompt_only) {
         take_untold(request, news);
     } else if (request->asked.stream) {
         delivery_start(gateway, request);
-        take_streamed(gateway, request, news);
+        take_streamed(gateway, request, news, spoken);
     } else {
-        take_whole(gateway, request, news);
+        take_whole(gateway, request, news, spoken);
     }
+}
+
+/* Of what telling the news puts; the tokens have been pushed. */
+static size_t take_bytes_max(const struct request *request, const struct news *news,
+                             const struct spoken *spoken) {
+    size_t bytes = REQUEST_CANCEL_BYTES + HANDOVER_CONTINUE_BYTES;
+    if (!request->asked.stream || request->asked.prompt_only) return bytes;
+    return bytes + delivery_start_bytes_max(request) + delivery_bytes_max(request, &spoken->text) +
+           tokens_json_bytes_max(request, news);
 }
 
 /* False if no unit that runs this request as it was asked for would say so. */
@@ -293,19 +316,21 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
         .logprobs = tokens_logprobs(record) + (size_t)known * record->logprobs_each,
         .each = record->logprobs_each,
     };
-    size_t said = DELIVERY_ESCAPED_PER_BYTE * text_bytes_max(gateway, &news) +
-                  tokens_json_bytes_max(request, &news);
-    size_t room = REQUEST_CANCEL_BYTES + HANDOVER_CONTINUE_BYTES;
-    if (request->asked.stream) room += REPLY_FRAME_BYTES + delivery_start_bytes_max(request) + said;
+    struct spoken spoken = {0};
+    if (!request->asked.prompt_only) speak(gateway, request, &news, &spoken);
+    size_t room = take_bytes_max(request, &news, &spoken);
     check(room <= gateway->outbox.capacity);
-    if (!gateway_can_put(gateway, room)) return STATUS_FULL;
+    if (!gateway_can_put(gateway, room)) {
+        if (!request->asked.prompt_only) request->answered.words = spoken.before;
+        return STATUS_FULL;
+    }
     bool computes = request->life.state == REQUEST_PREFILLING;
     enum request_part part = computes ? PART_PROMPT : PART_ANSWER;
     receipt_note(&request->answered.receipt, part, &record->work);
     receipt_settle(&request->answered.receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     request_progress(gateway, request);
-    take(gateway, request, &news);
+    take(gateway, request, &news, &spoken);
     enum finish_reason reason;
     if (request->life.state == REQUEST_PREFILLING && !request_is_whole(request, &reason))
         handover_continue(gateway, request, news.tokens, (uint32_t)news.count);

@@ -6,75 +6,85 @@
 
 /* ---- runs of text ---- */
 
-struct delivery_text delivery_open(struct gateway *gateway, size_t room) {
+struct delivery_text delivery_open(struct gateway *gateway, const struct request *request,
+                                   size_t room) {
     arena_clear(&gateway->scratch);
-    struct delivery_text text = {.text = arena_take(&gateway->scratch, room), .room = room};
-    check(text.text); /* the outbox, which is smaller, has room for it six times */
+    struct delivery_text text = {.arena = &gateway->scratch,
+                                 .text = arena_take(&gateway->scratch, room),
+                                 .room = room,
+                                 .calls_left = UINT32_MAX};
+    check(text.text); /* the outbox, which is smaller, has room for it several times */
+    if (request->asked.one_call) text.calls_left = request->answered.calls.count ? 0 : 1;
     return text;
+}
+
+static struct delivery_run *add_run(struct delivery_text *text, enum token_stream_part part) {
+    struct delivery_run *run = arena_take(text->arena, sizeof *run);
+    check(run); /* each takes at least a byte of text */
+    *run = (struct delivery_run){.part = part, .text = {text->text + text->count, 0}};
+    if (text->last)
+        text->last->next = run;
+    else
+        text->first = run;
+    text->last = run;
+    text->run_count++;
+    return run;
 }
 
 void delivery_add(void *context, enum token_stream_part part, struct bytes more) {
     struct delivery_text *text = context;
+    bool call = part == TOKEN_STREAM_CALL || part == TOKEN_STREAM_CALL_ID;
+    if (call && text->calls_left == 0) text->calls_ended = true;
+    if (text->calls_ended) return;
+    if (part == TOKEN_STREAM_CALL) text->calls_left--;
     check(more.count <= text->room - text->count);
+    struct delivery_run *run = text->last;
+    if (!run || run->part != part || call) run = add_run(text, part);
     memcpy(text->text + text->count, more.data, more.count);
     text->count += more.count;
-    if (part == TOKEN_STREAM_REASONING) text->reasoning_count = text->count;
-}
-
-static struct bytes part_of(const struct delivery_text *text, enum token_stream_part part) {
-    size_t split = text->reasoning_count;
-    return part == TOKEN_STREAM_REASONING ? (struct bytes){text->text, split}
-                                          : (struct bytes){text->text + split, text->count - split};
+    run->text.count += more.count;
 }
 
 struct delivery_text delivery_flush(struct gateway *gateway, struct request *request) {
-    struct delivery_text text = delivery_open(gateway, 3 * TOKEN_STREAM_HELD_MAX);
-    if (gateway->options.tokenizer && !request->answered.flushed)
+    struct delivery_text text = delivery_open(gateway, request, TOKEN_STREAM_HELD_MAX);
+    /* What is held back where a second call ended the answer is that call's. */
+    bool whole = request->answered.flushed || request->owed.cause == CAUSE_ONE_CALL;
+    if (gateway->options.tokenizer && !whole)
         token_stream_finish(&request->answered.words, delivery_add, &text);
-    request->answered.flushed = true;
     return text;
 }
 
-/* ---- in a stream ---- */
+/* ---- events ---- */
 
-struct delivery_event { /* arguments of the reply_writers below */
+struct delivery_event { /* argument of the reply_writer */
     const struct request *request;
-    const struct api_piece *piece;
-    const char *finish;
+    struct api_event event;
+    struct dialect_place *after; /* the place as it is then */
 };
 
-static void write_role(struct json_writer *writer, const void *context) {
-    const struct request *request = ((const struct delivery_event *)context)->request;
-    api_response_role(writer, &request->asked.answer, request->index,
-                      request->asked.mode == TOKEN_STREAM_IN_REASONING);
+static void write_event(struct json_writer *writer, const void *context) {
+    const struct delivery_event *told = context;
+    const struct api_answer *answer = &told->request->asked.answer;
+    struct dialect_place place = told->request->owed.place;
+    answer->dialect->write_event(writer, answer, &place, &told->event);
+    *told->after = place;
 }
 
-static void write_delta(struct json_writer *writer, const void *context) {
-    const struct delivery_event *event = context;
-    api_response_delta(writer, &event->request->asked.answer, event->request->index, event->piece);
-}
-
-static void write_finish(struct json_writer *writer, const void *context) {
-    const struct delivery_event *event = context;
-    api_response_finish(writer, &event->request->asked.answer, event->request->index,
-                        event->finish);
-}
-
-static void write_keep_alive(struct json_writer *writer, const void *context) {
-    (void)context;
-    json_writer_text(writer, API_RESPONSE_KEEP_ALIVE);
-}
-
-static void say(struct gateway *gateway, reply_writer *write, const struct delivery_event *event) {
-    enum status status = reply_data(gateway, event->request, write, event);
+static void say(struct gateway *gateway, struct request *request, const struct api_event *event) {
+    struct dialect_place after = request->owed.place;
+    struct api_choice whole = delivery_choice(request, event->finish, event->stop);
+    struct delivery_event told = {request, *event, &after};
+    told.event.choice = request->index;
+    if (request->asked.answer.dialect->repeats) told.event.whole = &whole;
+    enum status status = reply_data(gateway, request, write_event, &told);
     check(status == STATUS_OK);
+    request->owed.place = after;
 }
 
-static void say_piece(struct gateway *gateway, const struct request *request,
-                      const struct api_piece *piece) {
-    struct delivery_event event = {.request = request, .piece = piece};
-    bool tokens = piece->tokens && piece->to > piece->from;
-    if (piece->text.count || tokens) say(gateway, write_delta, &event);
+static void say_piece(struct gateway *gateway, struct request *request, struct api_piece piece) {
+    if (piece.from == piece.to) piece.tokens = NULL;
+    if (piece.text.count == 0 && !piece.tokens && !piece.echoed) return;
+    say(gateway, request, &(struct api_event){.kind = API_EVENT_PIECE, .piece = piece});
 }
 
 static void begin(struct gateway *gateway, struct request *leader) {
@@ -83,84 +93,226 @@ static void begin(struct gateway *gateway, struct request *leader) {
     check(status == STATUS_OK);
 }
 
+static void write_keep_alive(struct json_writer *writer, const void *context) {
+    const struct request *request = context;
+    bool stream = request->asked.stream;
+    json_writer_bytes(writer,
+                      stream ? request->asked.answer.dialect->keep_alive : BYTES_LITERAL("\n"));
+}
+
+/* Once its head has gone out, an error has no status any more, and a receipt no header. */
+static bool may_begin(const struct gateway *gateway, const struct request *leader) {
+    if (leader->asked.stream) return true;
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request_placing *placing = &leader->choices[i]->placing;
+        if (placing->losses || placing->retries || placing->refusals) return false;
+    }
+    return fleet_serves(&gateway->fleet) && !gateway->draining && !leader->owed.failed &&
+           !leader->asked.wants_receipt;
+}
+
+enum status delivery_keep_alive(struct gateway *gateway, struct request *leader) {
+    size_t room = REPLY_BEGIN_BYTES + sizeof(struct record_stream_data) + 64 +
+                  leader->asked.answer.dialect->keep_alive.count;
+    if (!leader->owed.begun && !may_begin(gateway, leader)) return STATUS_OK;
+    if (!gateway_can_put(gateway, room)) return STATUS_FULL;
+    begin(gateway, leader);
+    enum status status = reply_data(gateway, leader, write_keep_alive, leader);
+    check(status == STATUS_OK);
+    return STATUS_OK;
+}
+
+/* ---- the start of a stream ---- */
+
+static void say_begin(struct gateway *gateway, struct request *request) {
+    struct unit_work work = receipt_total(&request->answered.receipt, request->asked.prompt_tokens);
+    struct api_event event = {.kind = API_EVENT_BEGIN,
+                              .in_reasoning = request->asked.mode == TOKEN_STREAM_IN_REASONING,
+                              .usage = {.prompt_tokens = request->asked.prompt_tokens,
+                                        .prompt_hit_tokens = work.prompt_hit_tokens}};
+    say(gateway, request, &event);
+}
+
 void delivery_start(struct gateway *gateway, struct request *request) {
     const struct answer_text *prompt = &request->answered.text;
-    struct delivery_event event = {.request = request};
     begin(gateway, request->leader);
     request_keep_alive(gateway, request->leader, MACHINE_NEVER);
     if (request->owed.spoken) return;
     request->owed.spoken = true;
-    if (request->asked.answer.endpoint == API_CHAT) say(gateway, write_role, &event);
+    say_begin(gateway, request);
     if (prompt->count == 0) return;
-    arena_clear(&gateway->scratch);
     struct json_writer writer = {.out = arena_take(&gateway->scratch, prompt->count),
                                  .room = prompt->count};
     check(writer.out); /* bounded when the request came */
     answer_text_write(prompt, 0, prompt->count, false, &writer);
-    struct api_piece echo = {.part = TOKEN_STREAM_CONTENT, .text = {writer.out, writer.count}};
-    say_piece(gateway, request, &echo);
+    say_piece(gateway, request,
+              (struct api_piece){.part = TOKEN_STREAM_CONTENT, .text = {writer.out, writer.count}});
+}
+
+size_t delivery_frame_bytes(const struct request *request) {
+    return sizeof(struct record_stream_data) + 16 + request->asked.answer.dialect->frame_bytes;
+}
+
+size_t delivery_told_bytes(const struct request *request) {
+    const struct api_answer *answer = &request->asked.answer;
+    return answer->dialect->tells * answer->told.count;
 }
 
 size_t delivery_start_bytes_max(const struct request *request) {
-    return request->owed.spoken ? 0 : REPLY_FRAME_BYTES + request->answered.text.escaped_count;
+    if (request->owed.spoken) return 0;
+    return REPLY_BEGIN_BYTES + 2 * delivery_frame_bytes(request) + delivery_told_bytes(request) +
+           request->answered.text.escaped_count;
 }
 
-void delivery_say(struct gateway *gateway, const struct request *request,
-                  const struct delivery_text *text, const struct token_list *tokens) {
-    uint32_t split = tokens ? tokens->reasoning_count : 0, count = tokens ? tokens->count : 0;
-    struct api_piece reasoning = {.part = TOKEN_STREAM_REASONING,
-                                  .text = part_of(text, TOKEN_STREAM_REASONING),
-                                  .tokens = tokens,
-                                  .to = split};
-    struct api_piece content = {.part = TOKEN_STREAM_CONTENT,
-                                .text = part_of(text, TOKEN_STREAM_CONTENT),
-                                .tokens = tokens,
-                                .from = split,
-                                .to = count};
-    say_piece(gateway, request, &reasoning);
-    say_piece(gateway, request, &content);
-}
+/* ---- what the tokens say ---- */
 
-void delivery_say_echo(struct gateway *gateway, const struct request *request,
-                       const struct token_list *echoed) {
-    struct api_piece piece = {.part = TOKEN_STREAM_CONTENT, .echoed = echoed};
-    struct delivery_event event = {.request = request, .piece = &piece};
-    say(gateway, write_delta, &event);
+static bool keeps_text(const struct request *request) {
+    return !request->asked.stream || request->asked.answer.dialect->repeats > 0;
 }
-
-void delivery_say_finish(struct gateway *gateway, const struct request *request,
-                         const char *finish) {
-    struct delivery_event event = {.request = request, .finish = finish};
-    say(gateway, write_finish, &event);
-}
-
-enum status delivery_keep_alive(struct gateway *gateway, struct request *leader) {
-    struct delivery_event event = {.request = leader};
-    size_t room = sizeof(struct record_stream_begin) + sizeof(struct record_stream_data) + 64;
-    if (!gateway_can_put(gateway, room)) return STATUS_FULL;
-    begin(gateway, leader);
-    say(gateway, write_keep_alive, &event);
-    return STATUS_OK;
-}
-
-/* ---- in a whole answer ---- */
 
 bool delivery_has_room(const struct gateway *gateway, const struct request *request, size_t more) {
     const struct request_answered *answered = &request->answered;
-    size_t bytes = answered->text.escaped_count + answered->tokens_json_bytes + more;
-    return bytes <= reply_text_bytes_max(gateway) / request->leader->choice_count;
+    const struct api_answer *answer = &request->asked.answer;
+    /* A stream may have to repeat all of it and more, together with what is new. */
+    uint32_t times = request->asked.stream ? 2 * answer->dialect->repeats : 1;
+    uint32_t choices = request->leader->choice_count;
+    size_t bytes = answered->text.escaped_count + answered->calls.escaped_count +
+                   answered->calls.count * DIALECT_CALL_BYTES + answered->tokens_json_bytes + more;
+    return times * bytes + delivery_told_bytes(request) <=
+           reply_text_bytes_max(gateway, choices) / choices;
 }
 
-static bool gather(struct gateway *gateway, struct request *request, struct bytes text) {
-    return delivery_has_room(gateway, request, json_writer_escaped_count(text)) &&
-           answer_text_add(&request->answered.text, &request->arena, text);
+static size_t repeat_bytes_max(const struct request *request) {
+    const struct request_answered *answered = &request->answered;
+    return request->asked.answer.dialect->repeats *
+           (answered->text.escaped_count + answered->calls.escaped_count +
+            answered->calls.count * DIALECT_CALL_BYTES);
 }
 
-bool delivery_gather(struct gateway *gateway, struct request *request,
-                     const struct delivery_text *text) {
-    struct answer_text *whole = &request->answered.text;
-    struct bytes reasoning = part_of(text, TOKEN_STREAM_REASONING);
-    bool fits = gather(gateway, request, reasoning);
-    if (reasoning.count) whole->reasoning_count = whole->count;
-    return fits && gather(gateway, request, part_of(text, TOKEN_STREAM_CONTENT));
+static bool keep_text(struct gateway *gateway, struct request *request,
+                      const struct delivery_run *run) {
+    struct request_answered *answered = &request->answered;
+    if (!keeps_text(request)) return true;
+    if (!delivery_has_room(gateway, request, json_writer_escaped_count(run->text))) return false;
+    if (run->part == TOKEN_STREAM_ARGUMENTS)
+        return answer_calls_add_arguments(&answered->calls, &request->arena, run->text);
+    bool fits = answer_text_add(&answered->text, &request->arena, run->text);
+    if (run->part == TOKEN_STREAM_REASONING) answered->text.reasoning_count = answered->text.count;
+    return fits;
+}
+
+/* Mistral's templates take ids of nine letters and digits alone. */
+static struct bytes make_id(const struct request *request, char out[ANSWER_CALLS_ID_BYTES]) {
+    const struct api_answer *answer = &request->asked.answer;
+    bool nine = request->answered.words.calls.set->format == TOOL_FORMAT_MISTRAL;
+    answer_calls_make_id(nine ? "" : answer->dialect->call_prefix, nine ? 9 : 24, answer->id,
+                         request->index, request->answered.calls.count, out);
+    return bytes_of(out);
+}
+
+/* Each call is kept in any case: an event says whose arguments it has. `id` empty: the model wrote
+ * none. */
+static bool keep_call(struct gateway *gateway, struct request *request, struct bytes id,
+                      struct bytes name) {
+    struct request_answered *answered = &request->answered;
+    char made[ANSWER_CALLS_ID_BYTES];
+    if (id.count == 0) id = make_id(request, made);
+    size_t more =
+        DIALECT_CALL_BYTES + json_writer_escaped_count(id) + json_writer_escaped_count(name);
+    size_t content_at = answered->text.count - answered->text.reasoning_count;
+    return delivery_has_room(gateway, request, more) &&
+           answer_calls_add(&answered->calls, &request->arena, id, name, content_at);
+}
+
+static void say_run(struct gateway *gateway, struct request *request,
+                    const struct delivery_run *run, struct api_piece piece) {
+    piece.part = run->part;
+    piece.text = run->text;
+    if (run->part == TOKEN_STREAM_CALL || run->part == TOKEN_STREAM_ARGUMENTS)
+        piece.call = request->answered.calls.count - 1;
+    if (run->part == TOKEN_STREAM_CALL) piece.call_id = request->answered.calls.last->id;
+    say_piece(gateway, request, piece);
+}
+
+/* Tokens of which no run tells: they have made no text of their part yet. */
+static void say_tokens(struct gateway *gateway, struct request *request,
+                       enum token_stream_part part, struct api_piece piece) {
+    piece.part = part;
+    piece.text = BYTES_LITERAL("");
+    say_piece(gateway, request, piece);
+}
+
+struct telling {
+    struct api_piece reasoning, rest; /* the tokens that are still to be told, of each part */
+    struct bytes call_id;             /* of the next call; empty: none */
+};
+
+/* All reasoning comes first, so that its tokens are told before the rest's. */
+static bool tell_run(struct gateway *gateway, struct request *request,
+                     const struct delivery_run *run, struct telling *telling) {
+    bool reasons = run->part == TOKEN_STREAM_REASONING, fits = true;
+    struct api_piece none = {0}, *tokens = reasons ? &telling->reasoning : &telling->rest;
+    if (run->part == TOKEN_STREAM_CALL_ID) {
+        telling->call_id = run->text;
+        return true;
+    }
+    if (run->part == TOKEN_STREAM_CALL) {
+        fits = keep_call(gateway, request, telling->call_id, run->text);
+        telling->call_id = BYTES_LITERAL("");
+    } else {
+        fits = keep_text(gateway, request, run);
+    }
+    if (!fits || !request->asked.stream) return fits;
+    if (!reasons) say_tokens(gateway, request, TOKEN_STREAM_REASONING, telling->reasoning);
+    if (!reasons) telling->reasoning = none;
+    say_run(gateway, request, run, *tokens);
+    *tokens = none;
+    return true;
+}
+
+bool delivery_tell(struct gateway *gateway, struct request *request,
+                   const struct delivery_text *text, const struct token_list *tokens) {
+    uint32_t split = tokens ? tokens->reasoning_count : 0, count = tokens ? tokens->count : 0;
+    struct telling telling = {.reasoning = {.tokens = tokens, .to = split},
+                              .rest = {.tokens = tokens, .from = split, .to = count}};
+    for (const struct delivery_run *run = text->first; run; run = run->next)
+        if (!tell_run(gateway, request, run, &telling)) return false;
+    if (!request->asked.stream) return true;
+    say_tokens(gateway, request, TOKEN_STREAM_REASONING, telling.reasoning);
+    say_tokens(gateway, request, TOKEN_STREAM_CONTENT, telling.rest);
+    return true;
+}
+
+size_t delivery_bytes_max(const struct request *request, const struct delivery_text *text) {
+    /* Tokens may be told in two events without text. What is repeated may be new. */
+    uint32_t repeats = request->asked.answer.dialect->repeats;
+    return (text->run_count + 2) * delivery_frame_bytes(request) + repeat_bytes_max(request) +
+           (1 + repeats) * (DELIVERY_ESCAPED_PER_BYTE * text->count) +
+           repeats * text->run_count * DIALECT_CALL_BYTES;
+}
+
+void delivery_say_echo(struct gateway *gateway, struct request *request,
+                       const struct token_list *echoed) {
+    say_piece(gateway, request, (struct api_piece){.part = TOKEN_STREAM_CONTENT, .echoed = echoed});
+}
+
+/* ---- the end ---- */
+
+struct api_choice delivery_choice(const struct request *request, enum api_finish finish,
+                                  struct bytes stop) {
+    const struct request_answered *answered = &request->answered;
+    return (struct api_choice){
+        .text = &answered->text,
+        .calls = &answered->calls,
+        .echoed = answered->scored_count ? &answered->echoed : NULL,
+        .tokens = &answered->tokens,
+        .finish = finish,
+        .stop = stop,
+    };
+}
+
+void delivery_say_finish(struct gateway *gateway, struct request *request, enum api_finish finish,
+                         struct bytes stop) {
+    say(gateway, request,
+        &(struct api_event){.kind = API_EVENT_FINISH, .finish = finish, .stop = stop});
 }

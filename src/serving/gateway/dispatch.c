@@ -71,7 +71,7 @@ static struct balance_units_need need_of(const struct request *request) {
         .tokens = (uint64_t)asked->prompt_tokens + asked->new_tokens_max,
         .page_count = admit_pages(need),
         .start_pages = admit_start_pages(need, known),
-        .partner = request->leader->life.at[PART_ANSWER].unit,
+        .partner = request->head->life.at[PART_ANSWER].unit,
         .avoided_unit = request->placing.avoided_unit,
         .roles =
             BALANCE_ROLE(UNIT_BOTH) | BALANCE_ROLE(asked->prompt_only ? UNIT_PREFILL : UNIT_DECODE),
@@ -79,27 +79,27 @@ static struct balance_units_need need_of(const struct request *request) {
 }
 
 /* Of the tenant. The keys are the gateway's own: nothing but a choice of units hangs on them. */
-static void make_prefix_keys(struct gateway *gateway, struct request *leader) {
-    const struct request_asked *asked = &leader->asked;
+static void make_prefix_keys(struct gateway *gateway, struct request *head) {
+    const struct request_asked *asked = &head->asked;
     uint32_t count = (asked->prompt_tokens - 1) / KV_BLOCK_TOKENS;
-    if (!gateway->options.prefix_blocks || leader->placing.prefix_keys || count == 0) return;
-    uint64_t *keys = arena_take(&leader->arena, count * sizeof *keys);
+    if (!gateway->options.prefix_blocks || head->placing.prefix_keys || count == 0) return;
+    uint64_t *keys = arena_take(&head->arena, count * sizeof *keys);
     if (!keys) return; /* then without */
     prefix_affinity_keys(checksum_of(&asked->tenant, sizeof asked->tenant), asked->prompt, count,
                          keys);
-    leader->placing.prefix_keys = keys;
-    leader->placing.prefix_key_count = count;
+    head->placing.prefix_keys = keys;
+    head->placing.prefix_key_count = count;
 }
 
 /* hits_out[LIMIT_FLEET_UNITS]: what each unit need not compute of the prompt, as far as is known
  * here; what another one computed counts a little less where units share a storage. */
 static void find_hits(struct gateway *gateway, struct request *request,
                       struct balance_units_need *need, uint32_t *hits_out) {
-    const struct request_placing *leaders = &request->leader->placing;
-    make_prefix_keys(gateway, request->leader);
-    if (!leaders->prefix_keys || request_scores(request)) return;
-    uint32_t known = prefix_affinity_find(&gateway->affinity, leaders->prefix_keys,
-                                          leaders->prefix_key_count, hits_out);
+    const struct request_placing *heads = &request->head->placing;
+    make_prefix_keys(gateway, request->head);
+    if (!heads->prefix_keys || request_scores(request)) return;
+    uint32_t known = prefix_affinity_find(&gateway->affinity, heads->prefix_keys,
+                                          heads->prefix_key_count, hits_out);
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         bool loads = gateway->fleet.units[i].load.kv_storage != KV_STORAGE_NONE;
         double more = loads ? BALANCE_UNITS_LOADED * (known - hits_out[i]) : 0;
@@ -112,13 +112,13 @@ static void find_hits(struct gateway *gateway, struct request *request,
 /* Notes the reason, and what the unit will have of the prompt. */
 static void note_choice(struct gateway *gateway, struct request *request,
                         const struct units_choice *choice) {
-    const struct request_placing *leaders = &request->leader->placing;
+    const struct request_placing *heads = &request->head->placing;
     if (request->placing.choice_reason != 1 + choice->reason || choice->unit != BALANCE_NO_RANK)
         gateway->unit_choices[choice->reason]++;
     request->placing.choice_reason = (uint8_t)(1 + choice->reason);
-    if (choice->unit != BALANCE_NO_RANK && leaders->prefix_keys)
-        prefix_affinity_note(&gateway->affinity, choice->unit, leaders->prefix_keys,
-                             leaders->prefix_key_count);
+    if (choice->unit != BALANCE_NO_RANK && heads->prefix_keys)
+        prefix_affinity_note(&gateway->affinity, choice->unit, heads->prefix_keys,
+                             heads->prefix_key_count);
 }
 
 /* ---- two units for one request ---- */
@@ -151,7 +151,7 @@ static enum outcome place_at_two(struct gateway *gateway, struct request *reques
     struct balance_units_need need = need_of(request), prefill = need;
     need.roles = BALANCE_ROLE(UNIT_DECODE);
     prefill.roles = BALANCE_ROLE(UNIT_PREFILL);
-    prefill.partner = request->leader->life.at[PART_PROMPT].unit;
+    prefill.partner = request->head->life.at[PART_PROMPT].unit;
     prefill.tokens = (uint64_t)prompt_tokens + 1;
     prefill.page_count = prefill.start_pages = admit_pages((struct admit_need){prompt_tokens, 1});
     struct units_choice second = balance_units(&need, units, LIMIT_FLEET_UNITS);
@@ -221,8 +221,24 @@ static bool has_room(const struct balance_unit *units) {
     return false;
 }
 
+/* When the request that waits has waited too long to begin; MACHINE_NEVER: it has begun before. */
+static int64_t queue_ends_ns(const struct gateway *gateway, const struct request *request) {
+    bool begun = request->answered.output_tokens || request->answered.scored_count;
+    return begun ? MACHINE_NEVER : request->times.arrived_ns + gateway->options.queue_ns;
+}
+
+static void end_late(struct gateway *gateway, int64_t now_ns) {
+    for (struct request *request = gateway->requests.waiting.first, *next; request;
+         request = next) {
+        next = request->life.behind;
+        if (now_ns >= queue_ends_ns(gateway, request))
+            request_cancel(gateway, request, CAUSE_QUEUED_LONG);
+    }
+}
+
 bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
     struct balance_unit units[LIMIT_FLEET_UNITS];
+    end_late(gateway, now_ns);
     fleet_view(&gateway->fleet, units);
     gateway->retry_ns = MACHINE_NEVER;
     for (struct request *request = gateway->requests.waiting.first, *next; request;
@@ -239,6 +255,8 @@ bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
 int64_t dispatch_wake_ns(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
     int64_t wake_ns = requests->waiting.first ? gateway->retry_ns : MACHINE_NEVER;
+    for (const struct request *r = requests->waiting.first; r; r = r->life.behind)
+        wake_ns = min_i64(wake_ns, queue_ends_ns(gateway, r));
     if (fleet_serves(&gateway->fleet)) return wake_ns;
     for (const struct request *r = requests->unsettled.first; r; r = r->life.behind)
         wake_ns = min_i64(wake_ns, dispatch_gives_up_ns(gateway, r, false));

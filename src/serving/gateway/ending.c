@@ -6,88 +6,149 @@
 
 #include "base/check.h"
 #include "serving/gateway/delivery.h"
+#include "serving/gateway/dialects/openai_words.h"
 #include "serving/gateway/reply.h"
 #include "serving/gateway/resume.h"
 
 /* ---- what the client is told ---- */
 
-#define FINISH_CUT "insufficient_system_resource"
-
-/* The finish reason to tell; NULL: there is no answer to speak of, *error says why. */
-static const char *finish_of(const struct request *request, struct api_error *error) {
-    /* The unit may have ended it for a reason of its own before our CANCEL reached it. */
-    switch ((enum request_cause)request->owed.cause) {
-    case CAUSE_STOP_STRING:
-        return "stop";
-    case CAUSE_TOO_LONG:
-        return FINISH_CUT;
-    case CAUSE_ECHO_TOO_LONG:
-        api_error_set(
-            error, 413, NULL, "request_too_large",
-            "The log probabilities of this prompt are more than one answer may hold. Send "
-            "a shorter one, ask for fewer, or stream them.");
-        return NULL;
-    case CAUSE_NO_MEMORY:
-        api_error_no_memory(error);
-        return NULL;
-    case CAUSE_NO_UNIT:
-        api_error_no_unit(error);
-        return NULL;
-    case CAUSE_DRAINING:
-        api_error_draining(error);
-        return NULL;
-    case CAUSE_NONE:
-    case CAUSE_CLIENT_GONE:
-    case CAUSE_OTHER_FAILED:
-        break;
-    }
+/* How it ends by its unit's word; NONE: without an answer. */
+static enum api_finish finish_by_reason(const struct request *request) {
+    const struct request_answered *answered = &request->answered;
     switch ((enum finish_reason)request->owed.reason) {
     case FINISH_STOP_TOKEN: /* who asked for no token has all of them */
-        return request->asked.prompt_only ? "length" : "stop";
+        if (request->asked.prompt_only) return API_FINISH_LENGTH;
+        return answered->calls.count ? API_FINISH_CALLS : API_FINISH_STOP;
     case FINISH_LENGTH:
-        return "length";
+        return API_FINISH_LENGTH;
     case FINISH_REFUSED_QUEUE:
-        api_error_set(error, 429, NULL, "queue_full",
-                      "The queue of the model is full. Try again later.");
-        error->retry_after_seconds = 1;
-        return NULL;
     case FINISH_REFUSED_TOO_LARGE:
-        api_error_set(error, 400, NULL, "context_length_exceeded",
-                      "The request is larger than the model's context or memory.");
-        return NULL;
     case FINISH_REFUSED_DRAINING:
-        api_error_draining(error);
-        return NULL;
+        return API_FINISH_NONE;
     case FINISH_CANCELLED:
     case FINISH_FAILED:
     case FINISH_HANDED_OVER: /* nobody was asked to */
     case FINISH_REASON_COUNT:
         break;
     }
-    if (request->answered.output_tokens) return FINISH_CUT;
-    api_error_set(error, 503, NULL, "engine_failed",
-                  "The model could not compute an answer. Try again.");
+    return answered->output_tokens ? API_FINISH_CUT : API_FINISH_NONE;
+}
+
+/* How it ended; NONE: there is no answer to speak of. */
+static enum api_finish finish_of(const struct request *request) {
+    /* The unit may have ended it for a reason of its own before our CANCEL reached it. */
+    switch ((enum request_cause)request->owed.cause) {
+    case CAUSE_STOP_STRING:
+        return API_FINISH_STOP_STRING;
+    case CAUSE_ONE_CALL:
+        return API_FINISH_CALLS;
+    case CAUSE_TOO_LONG:
+    case CAUSE_QUEUED_LONG:
+        return API_FINISH_CUT;
+    case CAUSE_ECHO_TOO_LONG:
+    case CAUSE_NO_MEMORY:
+    case CAUSE_NO_UNIT:
+    case CAUSE_DRAINING:
+        return API_FINISH_NONE;
+    case CAUSE_NONE:
+    case CAUSE_CLIENT_GONE:
+    case CAUSE_OTHER_FAILED:
+        break;
+    }
+    return finish_by_reason(request);
+}
+
+/* The stop string that ended it; empty: none did. */
+static struct bytes stop_of(const struct request *request) {
+    const struct token_stream *words = &request->answered.words;
+    if (request->owed.cause != CAUSE_STOP_STRING) return BYTES_LITERAL("");
+    const struct stop_string *stop = &words->stops->strings[words->stopped_by];
+    return (struct bytes){stop->text, stop->bytes};
+}
+
+static void explain_reason(enum finish_reason reason, struct api_error *error) {
+    switch (reason) {
+    case FINISH_REFUSED_QUEUE:
+        api_error_set(error, 429, NULL, "queue_full",
+                      "The queue of the model is full. Try again later.");
+        break;
+    case FINISH_REFUSED_TOO_LARGE:
+        api_error_set(error, 400, NULL, "context_length_exceeded",
+                      "The request is larger than the model's context or memory.");
+        return;
+    case FINISH_REFUSED_DRAINING:
+        api_error_draining(error);
+        return;
+    default:
+        api_error_set(error, 503, NULL, "engine_failed",
+                      "The model could not compute an answer. Try again.");
+    }
     error->retry_after_seconds = 1;
-    return NULL;
 }
 
-static const char *finish_name(const struct request *request) {
-    struct api_error none;
-    return finish_of(request, &none);
+/* Why there is no answer. */
+static void explain(const struct request *request, struct api_error *error) {
+    switch ((enum request_cause)request->owed.cause) {
+    case CAUSE_ECHO_TOO_LONG:
+        api_error_set(
+            error, 413, NULL, "request_too_large",
+            "The log probabilities of this prompt are more than one answer may hold. Send "
+            "a shorter one, ask for fewer, or stream them.");
+        return;
+    case CAUSE_NO_MEMORY:
+        api_error_no_memory(error);
+        return;
+    case CAUSE_NO_UNIT:
+        api_error_no_unit(error);
+        return;
+    case CAUSE_DRAINING:
+        api_error_draining(error);
+        return;
+    default:
+        explain_reason((enum finish_reason)request->owed.reason, error);
+    }
 }
 
-/* The usage of all choices together, when the last one has ended. */
+/* The usage of all choices together, when the last one has ended. Each prompt counts once, with the
+ * hits of its first answer. */
 static struct api_usage usage_of(const struct request *leader) {
     /* Tokens beyond a stop string, computed before the unit knew of it, are not the client's. */
-    struct api_usage usage = {.prompt_tokens = leader->asked.prompt_tokens};
+    struct api_usage usage = {0};
     for (uint32_t i = 0; i < leader->choice_count; i++) {
-        const struct request_answered *choice = &leader->choices[i]->answered;
-        struct unit_work work = receipt_total(&choice->receipt, usage.prompt_tokens);
-        if (i == 0) usage.prompt_hit_tokens = work.prompt_hit_tokens;
-        usage.completion_tokens += request_told_tokens(leader->choices[i]);
-        usage.reasoning_tokens += choice->words.reasoning_tokens;
+        const struct request *choice = leader->choices[i];
+        uint32_t prompt_tokens = choice->asked.prompt_tokens;
+        struct unit_work work = receipt_total(&choice->answered.receipt, prompt_tokens);
+        if (choice->head == choice) {
+            usage.prompt_tokens += prompt_tokens;
+            usage.prompt_hit_tokens += work.prompt_hit_tokens;
+        }
+        usage.completion_tokens += request_told_tokens(choice);
+        usage.reasoning_tokens += choice->answered.words.reasoning_tokens;
         usage.drafts_made += work.drafts_made;
         usage.drafts_right += work.drafts_right;
+    }
+    return usage;
+}
+
+/* Of the prompt's answers one has begun to run; its client may be told of a prompt that waited in
+ * vain, but that was no work. */
+static bool was_computed(const struct request *prompt) {
+    const struct request *leader = prompt->leader;
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request *choice = leader->choices[i];
+        struct unit_work work = receipt_total(&choice->answered.receipt, 0);
+        if (choice->head == prompt && work.queue_ns >= 0) return true;
+    }
+    return false;
+}
+
+/* What the account is charged: the usage, but for prompts that were never computed. */
+static struct api_usage booked_of(const struct request *leader) {
+    struct api_usage usage = usage_of(leader);
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request *choice = leader->choices[i];
+        if (choice->head == choice && !was_computed(choice))
+            usage.prompt_tokens -= choice->asked.prompt_tokens;
     }
     return usage;
 }
@@ -106,7 +167,7 @@ static struct bytes receipts_of(struct gateway *gateway, const struct request *l
         struct receipt receipt = request_receipt(gateway, choice);
         struct receipt_head head = {.request = choice->id,
                                     .index = i,
-                                    .finish = finish_name(choice),
+                                    .finish = openai_words_finish(finish_of(choice)),
                                     .prompt_tokens = choice->asked.prompt_tokens,
                                     .output_tokens = request_told_tokens(choice),
                                     .times = &choice->times};
@@ -129,23 +190,28 @@ struct closing { /* arguments of the reply_writers below */
 static void write_whole(struct json_writer *writer, const void *context) {
     const struct closing *closing = context;
     const struct request *leader = closing->leader;
-    struct api_choice choices[LIMIT_CHOICES];
+    struct api_choice choices[LIMIT_ANSWERS];
     for (uint32_t i = 0; i < leader->choice_count; i++) {
-        const struct request_answered *answered = &leader->choices[i]->answered;
-        choices[i] = (struct api_choice){
-            .text = &answered->text,
-            .echoed = answered->scored_count ? &answered->echoed : NULL,
-            .tokens = &answered->tokens,
-            .finish = finish_name(leader->choices[i]),
-        };
+        const struct request *choice = leader->choices[i];
+        choices[i] = delivery_choice(choice, finish_of(choice), stop_of(choice));
     }
-    api_response_whole(writer, &leader->asked.answer, choices, leader->choice_count,
-                       &closing->usage);
+    const struct api_answer *answer = &leader->asked.answer;
+    answer->dialect->write_whole(writer, answer, choices, leader->choice_count, &closing->usage);
 }
 
 static void write_done(struct json_writer *writer, const void *context) {
     const struct closing *closing = context;
-    api_response_done(writer, &closing->leader->asked.answer, &closing->usage, closing->receipt);
+    const struct request *leader = closing->leader;
+    const struct api_answer *answer = &leader->asked.answer;
+    struct api_choice whole = delivery_choice(leader, finish_of(leader), stop_of(leader));
+    struct dialect_place place = leader->owed.place;
+    struct api_event event = {.kind = API_EVENT_DONE,
+                              .usage = closing->usage,
+                              .receipt = closing->receipt,
+                              .finish = whole.finish,
+                              .stop = whole.stop,
+                              .whole = answer->dialect->repeats ? &whole : NULL};
+    answer->dialect->write_event(writer, answer, &place, &event);
 }
 
 static enum status tell_all(struct gateway *gateway, struct request *leader) {
@@ -155,17 +221,12 @@ static enum status tell_all(struct gateway *gateway, struct request *leader) {
         check(status == STATUS_OK); /* end_bytes_max */
         return reply_end(gateway, leader);
     }
-    struct reply reply = {.connection = leader->owed.connection,
-                          .endpoint = request_endpoint(leader),
-                          .http_status = 200,
-                          .content_type = CONTENT_JSON,
-                          .receipt = closing.receipt};
-    return reply_whole(gateway, &reply, write_whole, &closing);
+    return reply_answer(gateway, leader, closing.receipt, write_whole, &closing);
 }
 
 static enum status tell_failed(struct gateway *gateway, const struct request *leader) {
     struct api_error error = {0};
-    (void)finish_of(leader->owed.failed, &error);
+    explain(leader->owed.failed, &error);
     return reply_no_answer(gateway, leader, &error);
 }
 
@@ -179,12 +240,12 @@ static bool others_are_done(const struct request *request) {
     return true;
 }
 
-/* Room that the end of a choice takes; but for a whole answer. */
-static size_t end_bytes_max(const struct request *request) {
+/* Room that the end of a choice takes, which still says `rest`; but for a whole answer. */
+static size_t end_bytes_max(const struct request *request, const struct delivery_text *rest) {
     size_t choices = request->leader->choice_count, bytes = choices * REQUEST_CANCEL_BYTES;
-    if (request->asked.stream)
-        bytes += 2 * REPLY_FRAME_BYTES + delivery_start_bytes_max(request) +
-                 DELIVERY_ESCAPED_PER_BYTE * 3 * TOKEN_STREAM_HELD_MAX +
+    if (request->asked.stream) /* FINISH, DONE (the usage and a receipt), or FAILED; an end */
+        bytes += delivery_start_bytes_max(request) + delivery_bytes_max(request, rest) +
+                 4 * delivery_frame_bytes(request) + delivery_told_bytes(request) +
                  choices * RECEIPT_BYTES_MAX;
     return bytes;
 }
@@ -199,23 +260,24 @@ static void cancel_choices(struct gateway *gateway, struct request *leader,
 
 static enum status tell_end(struct gateway *gateway, struct request *request) {
     struct request *leader = request->leader;
-    struct api_error error = {0};
-    if (!gateway_can_put(gateway, end_bytes_max(request))) return STATUS_FULL;
-    const char *finish = finish_of(request, &error);
-    if (!finish && !leader->owed.failed) { /* then no other choice has an answer, either */
+    struct token_stream before = request->answered.words;
+    struct delivery_text rest = delivery_flush(gateway, request);
+    if (!gateway_can_put(gateway, end_bytes_max(request, &rest))) {
+        request->answered.words = before;
+        return STATUS_FULL;
+    }
+    request->answered.flushed = true;
+    if (!finish_of(request) &&
+        !leader->owed.failed) { /* then no other choice has an answer, either */
         leader->owed.failed = request;
         cancel_choices(gateway, leader, request, CAUSE_OTHER_FAILED);
     }
     if (leader->owed.failed)
         return others_are_done(request) ? tell_failed(gateway, leader) : STATUS_OK;
     if (request->asked.stream) delivery_start(gateway, request);
-    struct delivery_text rest = delivery_flush(gateway, request);
-    if (request->asked.stream) {
-        delivery_say(gateway, request, &rest, NULL);
-        delivery_say_finish(gateway, request, finish);
-    } else if (rest.count && !delivery_gather(gateway, request, &rest)) {
-        request->owed.cause = CAUSE_TOO_LONG;
-    }
+    if (!delivery_tell(gateway, request, &rest, NULL)) request->owed.cause = CAUSE_TOO_LONG;
+    if (request->asked.stream)
+        delivery_say_finish(gateway, request, finish_of(request), stop_of(request));
     return others_are_done(request) ? tell_all(gateway, leader) : STATUS_OK;
 }
 
@@ -233,10 +295,11 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     enum status status = leader->owed.gone ? STATUS_OK : tell_end(gateway, request);
     if (status) return status;
     request_done(gateway, request);
-    metrics_count_end(&gateway->metrics, &request->times, &last,
-                      request->owed.cause == CAUSE_STOP_STRING, now_ns);
+    metrics_count_end(
+        &gateway->metrics, &request->times, &last,
+        request->owed.cause == CAUSE_STOP_STRING || request->owed.cause == CAUSE_ONE_CALL, now_ns);
     if (!others_are_done(request)) return STATUS_OK;
-    struct api_usage usage = usage_of(leader);
+    struct api_usage usage = booked_of(leader);
     if (!leader->owed.failed) accounts_charge(&gateway->accounts, leader->asked.account, &usage);
     request_release(gateway, leader);
     return STATUS_OK;

@@ -1,19 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/endpoint.h"
 
+#include <string.h>
+
 #include "base/check.h"
+#include "serving/gateway/dialects/anthropic_dialect.h"
+#include "serving/gateway/dialects/chat_dialect.h"
+#include "serving/gateway/dialects/completion_dialect.h"
+#include "serving/gateway/dialects/responses_dialect.h"
 
 static const struct endpoint endpoints[] = {
-#define ENDPOINT_ROW(number, path, method, listeners, askers, name, function)                      \
-    {ENDPOINT_##number, {path, sizeof(path) - 1}, method, listeners, askers},
+#define ENDPOINT_ROW(number, path, method, listeners, askers, name, function, dialect)             \
+    {ENDPOINT_##number, {path, sizeof(path) - 1}, method, listeners, askers, dialect},
     ENDPOINTS(ENDPOINT_ROW)
 #undef ENDPOINT_ROW
 };
 
-const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) {
-    *rest_out = BYTES_LITERAL("");
-    if (bytes_start_with(path, BYTES_LITERAL("/v1/")))
-        path = (struct bytes){path.data + 3, path.count - 3};
+/* Takes away a path's first part, if it is that one and more follows. */
+static bool strip(struct bytes *path, const char *part) {
+    size_t count = strlen(part);
+    if (!bytes_start_with(*path, bytes_of(part)) || path->count == count ||
+        path->data[count] != '/')
+        return false;
+    *path = (struct bytes){path->data + count, path->count - count};
+    return true;
+}
+
+static const struct endpoint *find(struct bytes path, struct bytes *rest_out) {
     for (size_t i = 0; i < ARRAY_COUNT(endpoints); i++)
         if (bytes_equal(path, endpoints[i].path)) return &endpoints[i];
     struct bytes models = BYTES_LITERAL("/models/");
@@ -22,9 +35,22 @@ const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) 
     return &endpoints[ENDPOINT_MODELS];
 }
 
+const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) {
+    *rest_out = BYTES_LITERAL("");
+    bool anthropic = strip(&path, "/anthropic");
+    if (!strip(&path, "/v1") && !anthropic) (void)strip(&path, "/beta");
+    const struct endpoint *found = find(path, rest_out);
+    bool speaks = found && found->dialect && found->dialect->number == DIALECT_ANTHROPIC;
+    return anthropic && !speaks ? NULL : found;
+}
+
+const struct endpoint *endpoint_at(uint32_t index) {
+    return index < ARRAY_COUNT(endpoints) ? &endpoints[index] : NULL;
+}
+
 const char *endpoint_name(enum endpoint_number number) {
     static const char *const names[ENDPOINT_COUNT] = {
-#define ENDPOINT_NAME(number, path, method, listeners, askers, name, function)                     \
+#define ENDPOINT_NAME(number, path, method, listeners, askers, name, function, dialect)            \
     [ENDPOINT_##number] = name,
         ENDPOINTS(ENDPOINT_NAME)
 #undef ENDPOINT_NAME
@@ -32,4 +58,8 @@ const char *endpoint_name(enum endpoint_number number) {
     };
     check(number < ENDPOINT_COUNT);
     return names[number];
+}
+
+const struct dialect *endpoint_dialect(enum endpoint_number number) {
+    return number < ENDPOINT_OTHER ? endpoints[number].dialect : NULL;
 }

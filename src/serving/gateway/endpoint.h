@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What clients and operators may ask for. One line here and a function that answers make an
- * endpoint: the path, who may ask for it where, its name in /metrics and its number follow.
+ * endpoint: the path, who may ask for it where, its name in /metrics, the dialect that is spoken
+ * there and its number follow.
  */
 #ifndef SERVING_GATEWAY_ENDPOINT_H
 #define SERVING_GATEWAY_ENDPOINT_H
@@ -8,6 +9,7 @@
 #include "base/status.h"
 #include "contract/record_client.h"
 
+struct dialect;
 struct gateway;
 
 /* Who may ask where accounts are asked for. */
@@ -16,25 +18,45 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
 #define ENDPOINT_PUBLIC (1u << HTTP_PUBLIC) /* listeners */
 #define ENDPOINT_ADMIN (1u << HTTP_ADMIN)
 
-/* X(number, path, method, listeners, askers, name in /metrics, function). A path may also begin
- * with /v1. Behind that of MODELS a model's name may follow. */
+/* X(number, path, method, listeners, askers, name in /metrics, function, dialect). A path may also
+ * begin with /v1 or /beta; those where Anthropic's dialect is spoken with /anthropic or
+ * /anthropic/v1. Behind that of MODELS a model's name may follow. Without a dialect
+ * errors are told as in OpenAI's API. */
 #define ENDPOINTS(X)                                                                               \
     X(CHAT, "/chat/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "chat_completions",  \
-      intake_chat)                                                                                 \
+      intake_ask, &chat_dialect)                                                                   \
     X(COMPLETIONS, "/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "completions",     \
-      intake_completion)                                                                           \
-    X(MODELS, "/models", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "models", service_models)     \
+      intake_ask, &completion_dialect)                                                             \
+    X(MESSAGES, "/messages", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "messages", intake_ask,  \
+      &anthropic_dialect)                                                                          \
+    X(COUNT_TOKENS, "/messages/count_tokens", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY,         \
+      "count_tokens", intake_ask, &anthropic_count_dialect)                                        \
+    X(RESPONSES, "/responses", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "responses",           \
+      intake_ask, &responses_dialect)                                                              \
+    X(TOKENIZE, "/tokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "tokenize",              \
+      prompt_tokens_ask, NULL)                                                                     \
+    X(DETOKENIZE, "/detokenize", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "detokenize",        \
+      prompt_tokens_text, NULL)                                                                    \
+    X(MODELS, "/models", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "models", service_models,     \
+      NULL)                                                                                        \
+    X(VERSION, "/version", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "version", service_version, \
+      NULL)                                                                                        \
+    X(OPENAPI, "/openapi.json", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "openapi",             \
+      openapi_document, NULL)                                                                      \
     X(HEALTH, "/health", HTTP_GET, ENDPOINT_PUBLIC | ENDPOINT_ADMIN, ASKERS_ALL, "health",         \
-      service_health)                                                                              \
-    X(METRICS, "/metrics", HTTP_GET, ENDPOINT_ADMIN, ASKERS_OPERATORS, "metrics", service_metrics) \
-    X(FLEET, "/debug/fleet", HTTP_GET, ENDPOINT_ADMIN, ASKERS_OPERATORS, "fleet", fleet_report)    \
+      service_health, NULL)                                                                        \
+    X(METRICS, "/metrics", HTTP_GET, ENDPOINT_ADMIN, ASKERS_OPERATORS, "metrics", service_metrics, \
+      NULL)                                                                                        \
+    X(FLEET, "/debug/fleet", HTTP_GET, ENDPOINT_ADMIN, ASKERS_OPERATORS, "fleet", fleet_report,    \
+      NULL)                                                                                        \
     X(FLEET_DRAIN, "/debug/fleet/drain", HTTP_POST, ENDPOINT_ADMIN, ASKERS_OPERATORS,              \
-      "fleet_drain", fleet_report_drain)                                                           \
+      "fleet_drain", fleet_report_drain, NULL)                                                     \
     X(FLEET_ROLE, "/debug/fleet/role", HTTP_POST, ENDPOINT_ADMIN, ASKERS_OPERATORS, "fleet_role",  \
-      fleet_report_role)
+      fleet_report_role, NULL)
 
 enum endpoint_number {
-#define ENDPOINT_NUMBER(number, path, method, listeners, askers, name, function) ENDPOINT_##number,
+#define ENDPOINT_NUMBER(number, path, method, listeners, askers, name, function, dialect)          \
+    ENDPOINT_##number,
     ENDPOINTS(ENDPOINT_NUMBER)
 #undef ENDPOINT_NUMBER
         ENDPOINT_OTHER, /* a path that there is not */
@@ -47,6 +69,7 @@ struct endpoint {
     enum http_method method;
     uint32_t listeners; /* 1 << each that has it */
     enum endpoint_askers askers;
+    const struct dialect *dialect; /* NULL: none */
 };
 
 /* What is asked for. */
@@ -60,7 +83,7 @@ struct endpoint_call {
 
 /* The functions that answer, each in the file that its name begins with. STATUS_FULL: the outbox
  * has no room, and nothing was done. */
-#define ENDPOINT_FUNCTION(number, path, method, listeners, askers, name, function)                 \
+#define ENDPOINT_FUNCTION(number, path, method, listeners, askers, name, function, dialect)        \
     enum status function(struct gateway *gateway, const struct endpoint_call *call) MUST_USE;
 ENDPOINTS(ENDPOINT_FUNCTION)
 #undef ENDPOINT_FUNCTION
@@ -68,7 +91,13 @@ ENDPOINTS(ENDPOINT_FUNCTION)
 /* NULL: no such path. */
 const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out);
 
+/* Endpoints in the table's order, from 0; NULL behind the last. */
+const struct endpoint *endpoint_at(uint32_t index);
+
 /* In /metrics. */
 const char *endpoint_name(enum endpoint_number number);
+
+/* NULL: none. */
+const struct dialect *endpoint_dialect(enum endpoint_number number);
 
 #endif

@@ -247,7 +247,7 @@ static enum status carry_out(struct gateway *gateway, const struct endpoint_call
     const struct tree *root = NULL;
     if (!read_unit(gateway, call->record, kind->more, &root, &order, &error) ||
         !check_members(root, kind->members, &error) || !kind->read(gateway, root, &order, &error))
-        return reply_error(gateway, call->record->connection, call->endpoint, &error);
+        return reply_error(gateway, call->record->connection, call->endpoint, NULL, &error);
     struct reply reply = reply_of(call);
     uint32_t mark = gateway->outbox.used;
     if (kind->give(gateway, &order)) return STATUS_FULL;

@@ -21,8 +21,8 @@
 #define OUTBOX_BYTES_MIN ((size_t)1 << 20)
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
+#define QUEUE_NS_DEFAULT ((int64_t)600000000000)
 #define DRAIN_NS_DEFAULT ((int64_t)30000000000)
-#define MODEL_NAME_BYTES_MAX 256
 
 static struct gateway_options with_defaults(const struct gateway_options *given) {
     struct gateway_options options = *given;
@@ -36,6 +36,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
         options.request_bytes = (2 * options.requests_max + (size_t)512) * POOL_CHUNK_BYTES;
     if (!options.texts_bytes) options.texts_bytes = 4 * options.body_bytes_max;
     if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
+    if (!options.queue_ns) options.queue_ns = QUEUE_NS_DEFAULT;
     if (!options.drain_ns) options.drain_ns = DRAIN_NS_DEFAULT;
     options.outbox_bytes = options.outbox_bytes / 16 * 16;
     options.request_bytes = round_up(options.request_bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
@@ -44,7 +45,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
 
 /* One call parses a body and renders its prompt, or spells out a few tokens. */
 static size_t scratch_bytes(const struct gateway_options *options) {
-    return 16 * options->body_bytes_max + options->outbox_bytes + ((size_t)1 << 20);
+    return 48 * options->body_bytes_max + options->outbox_bytes + ((size_t)16 << 20);
 }
 
 size_t gateway_memory_bytes(const struct gateway_options *options) {
@@ -78,16 +79,14 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"role_hold_ns", (uint64_t)o->role_hold_ns, 0, INT64_MAX / 16},
         {"unit_silence_ns", (uint64_t)o->unit_silence_ns, 0, INT64_MAX / 2},
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
+        {"queue_ns", (uint64_t)o->queue_ns, 1, INT64_MAX / 2},
         {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
-        {"model_name's length", strlen(o->model_name), 1, MODEL_NAME_BYTES_MAX},
         {"version's length", strlen(o->version), 1, 32},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
             return out_of_range(error, ranges[i].name, ranges[i].value, ranges[i].low,
                                 ranges[i].high);
-    if (utf8_valid_prefix(bytes_of(o->model_name)) != strlen(o->model_name))
-        return error_set(error, STATUS_INVALID, "gateway: the model's name is not valid UTF-8");
     return STATUS_OK;
 }
 
@@ -113,17 +112,26 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     return status ? status : request_open_all(gateway, arena);
 }
 
+static enum chat_thought thought_of(const struct gateway_options *options) {
+    const struct chat_template *chat_template = options->chat_template;
+    return chat_template && chat_template->present ? chat_template->thought : CHAT_THOUGHT_NEVER;
+}
+
 enum status gateway_create(struct arena *arena, const struct gateway_options *options,
                            struct gateway **gateway_out, struct error *error) {
     struct gateway_options full = with_defaults(options);
+    struct models models;
     enum status status = options_check(&full, error);
+    if (!status)
+        status = models_open(&models, bytes_of(full.model_names), thought_of(&full), error);
     if (status) return status;
     struct gateway *gateway = arena_take_zeroed(arena, sizeof *gateway);
     if (gateway) gateway->options = full;
     if (!gateway || take_tables(gateway, arena))
         return error_set(error, STATUS_NO_MEMORY, "gateway: %zu bytes of memory are not enough",
                          gateway_memory_bytes(options));
-    gateway->model_name = bytes_of(full.model_name);
+    gateway->models = models;
+    gateway->model_name = models.names[0].name;
     gateway->version = bytes_of(full.version);
     if (full.accounts) accounts_take(&gateway->accounts, full.accounts);
     gateway->options.accounts = NULL;
@@ -162,7 +170,7 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
         api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
     }
     return reply_error(gateway, record->connection,
-                       endpoint && !is_elsewhere ? endpoint->number : ENDPOINT_OTHER, &error);
+                       endpoint && !is_elsewhere ? endpoint->number : ENDPOINT_OTHER, NULL, &error);
 }
 
 /* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. A
@@ -205,7 +213,7 @@ static enum status receive_client_request(struct gateway *gateway,
                                           const struct record_client_request *record,
                                           int64_t now_ns) {
     static enum status (*const functions[])(struct gateway *, const struct endpoint_call *) = {
-#define ENDPOINT_ENTRY(number, path, method, listeners, askers, name, function) function,
+#define ENDPOINT_ENTRY(number, path, method, listeners, askers, name, function, dialect) function,
         ENDPOINTS(ENDPOINT_ENTRY)
 #undef ENDPOINT_ENTRY
     };
@@ -216,7 +224,7 @@ static enum status receive_client_request(struct gateway *gateway,
         return refuse_path(gateway, record, endpoint);
     call.endpoint = endpoint->number;
     if (!may_ask(gateway, record, endpoint, &call.account, &error))
-        return reply_error(gateway, record->connection, endpoint->number, &error);
+        return reply_error(gateway, record->connection, endpoint->number, NULL, &error);
     return functions[endpoint->number](gateway, &call);
 }
 

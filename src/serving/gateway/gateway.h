@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The gateway: owns a request's life from its HTTP body to the last byte of its answer. It speaks
- * the OpenAI/DeepSeek API, renders chats, tokenizes short texts (long ones go out as TOKENIZE),
- * hands it to one of the units, turns tokens into text, and answers whole or as a stream. A request
- * whose unit is lost goes on at another from the tokens that it has: its client sees a pause. It
- * never touches a socket.
+ * several APIs (serving/gateway/dialects), renders chats, tokenizes short texts (long ones go out as
+ * TOKENIZE), hands it to one of the units, turns tokens into text, and answers whole or as a stream.
+ * A request whose unit is lost goes on at another from the tokens that it has: its client sees a
+ * pause. It never touches a socket.
  *
  * Takes and puts out the records whose ways lead to and from a gateway (contract/record_forms.c):
  * those of its clients' host, of the tokenizer and of units.
  *
  * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
- * STREAM_END, unless its client has gone; after CLIENT_GONE nothing more is said to that
- * connection. receive() answers STATUS_FULL only while the outbox holds records, and then has done
- * nothing.
+ * STREAM_END (streams, and whole answers that are waited for long), unless its client has gone;
+ * after CLIENT_GONE nothing more is said to that connection. receive() answers STATUS_FULL only
+ * while the outbox holds records, and then has done nothing.
  *
- * Serves POST /v1/chat/completions, /v1/completions, GET /v1/models, /v1/models/<id> (each also
- * without /v1) and GET /health to the public listener; GET /health, GET /metrics, GET /debug/fleet,
- * POST /debug/fleet/drain, POST /debug/fleet/role to the operator's. Any other path is answered
- * with 404.
+ * What may be asked for, on which listener and by whom, stands in serving/gateway/endpoint.h; any
+ * other path is answered with 404.
  */
 #ifndef SERVING_GATEWAY_GATEWAY_H
 #define SERVING_GATEWAY_GATEWAY_H
@@ -32,10 +30,10 @@ struct gateway;
 struct gateway_options {
     const struct tokenizer *tokenizer;         /* NULL: token ids in, token ids out */
     const struct chat_template *chat_template; /* NULL or not present: chats are refused */
-    bool content_specials;  /* added tokens are recognized in the contents of messages, too */
-    const char *model_name; /* as served, e.g. "tiny-r1" */
-    int64_t model_created;  /* unix seconds, for the models list */
-    const char *version;    /* of Fathom, for system_fingerprint */
+    bool content_specials;   /* added tokens are recognized in the contents of messages, too */
+    const char *model_names; /* as served, e.g. "tiny-r1"; several are split by commas */
+    int64_t model_created;   /* unix seconds, for the models list */
+    const char *version;     /* of Fathom, for system_fingerprint */
 
     struct sampling sampling; /* defaults, from generation_config.json; seed and choice unused */
     uint32_t stop_tokens[LIMIT_STOP_TOKENS]; /* eos ids */
@@ -55,10 +53,11 @@ struct gateway_options {
                              * are remembered, a power of two; 0: none */
     int64_t role_hold_ns;   /* units change between prefill and decode when either kind has been
                              * pressed for so long (serving/policy/choose_roles); 0: never */
-    int64_t keep_alive_ns;  /* a waiting stream gets a comment this often; 0: 5 s */
+    int64_t keep_alive_ns;  /* who waits for an answer gets a sign this often; 0: 5 s */
     int64_t unit_silence_ns; /* a unit that sends nothing for so long is given up; 0: never,
                               * for units in the gateway's own process */
     int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
+    int64_t queue_ns;        /* a request that has not begun to run by then ends; 0: 600 s */
     int64_t drain_ns;        /* told to drain, it ends what is left after so long; 0: 30 s */
     const struct record_accounts *accounts; /* the first ones; NULL: nobody needs a key */
 };

@@ -11,12 +11,14 @@
 #include "serving/gateway/fleet.h"
 #include "serving/gateway/gateway.h"
 #include "serving/gateway/metrics.h"
+#include "serving/gateway/models.h"
 #include "serving/gateway/request.h"
 #include "serving/policy/choose_roles.h"
 
 struct gateway {
     struct gateway_options options;
-    struct bytes model_name, version;
+    struct models models;
+    struct bytes model_name, version; /* the first of the names */
     char fingerprint[96];
     struct outbox outbox;
     struct pool pool; /* requests' arenas */

@@ -5,8 +5,13 @@
 #include "serving/gateway/intake.h"
 
 #include "base/check.h"
+#include "base/format.h"
 #include "serving/gateway/dispatch.h"
+#include "serving/gateway/middle.h"
+#include "serving/gateway/prompt_tokens.h"
 #include "serving/gateway/reply.h"
+
+#define SEED_STRIDE UINT64_C(0x9E3779B97F4A7C15) /* odd, so that no two of 2^64 prompts share one */
 
 static enum status refuse(struct api_error *error, uint32_t http_status, const char *param,
                           const char *code, const char *message) {
@@ -27,92 +32,116 @@ static enum status refuse_size(struct api_error *error) {
 
 /* ---- into the queue ---- */
 
+struct prompt_name { /* how errors call a prompt: among several by its place */
+    char param[32], prefix[32];
+};
+
+static struct prompt_name name_prompt(const struct request *head) {
+    const struct request *leader = head->leader;
+    const char *field = head->asked.answer.dialect->prompt_field;
+    struct prompt_name name = {0};
+    format_text(name.param, sizeof name.param, "%s", field);
+    if (leader->prompt_count == 1) return name;
+    uint32_t place = head->index / (leader->choice_count / leader->prompt_count);
+    format_text(name.param, sizeof name.param, "%s[%u]", field, place);
+    format_text(name.prefix, sizeof name.prefix, "'%s[%u]': ", field, place);
+    return name;
+}
+
 /* `about`: "" or "at least ", of the prompt's tokens. */
-static enum status refuse_length(const struct gateway *gateway, const struct request *request,
+static enum status refuse_length(const struct gateway *gateway, const struct request *head,
                                  const char *about, uint64_t prompt_count,
                                  struct api_error *error) {
-    const struct request_asked *asked = &request->asked;
-    uint64_t most = fleet_tokens_max(&gateway->fleet), wanted = asked->new_tokens_max;
-    uint64_t least = wanted ? wanted : 1, total = prompt_count + least;
+    uint64_t most = fleet_tokens_max(&gateway->fleet), total = prompt_count + 1;
     const char *what = most < gateway->fleet.largest.context_tokens
                            ? "This server's KV memory holds"
                            : "This model's context has";
-    api_error_set(error, 400, asked->answer.endpoint == API_CHAT ? "messages" : "prompt",
-                  "context_length_exceeded",
-                  "%s at most %llu tokens. The request has %s%llu tokens: %s%llu in the prompt and "
-                  "%llu for the answer. Shorten the prompt or ask for fewer tokens.",
-                  what, (unsigned long long)most, about, (unsigned long long)total, about,
-                  (unsigned long long)prompt_count, (unsigned long long)least);
+    struct prompt_name name = name_prompt(head);
+    api_error_set(error, 400, name.param, "context_length_exceeded",
+                  "%s%s at most %llu tokens. The request has %s%llu tokens: %s%llu in the prompt "
+                  "and at least 1 for the answer. Shorten the prompt.",
+                  name.prefix, what, (unsigned long long)most, about, (unsigned long long)total,
+                  about, (unsigned long long)prompt_count);
     return STATUS_INVALID;
 }
 
-/* Settles the length of the answer, or refuses: nothing that can never run reaches the unit. */
-static enum status fit(const struct gateway *gateway, struct request *request,
-                       uint64_t prompt_count, struct api_error *error) {
-    struct request_asked *asked = &request->asked;
+/* Settles the length of the answer: what was asked for, as far as there is room behind the prompt.
+ * Or refuses: nothing that can never run reaches the unit. */
+static enum status fit(const struct gateway *gateway, struct request *head,
+                       struct api_error *error) {
+    struct request_asked *asked = &head->asked;
     uint64_t most = fleet_room_tokens(gateway->fleet.largest), wanted = asked->new_tokens_max;
-    uint64_t least = wanted ? wanted : 1, total = prompt_count + least;
-    if (prompt_count == 0)
-        return refuse(error, 400, "prompt", "invalid_value", "The prompt has no tokens.");
-    if (total <= most) {
-        uint64_t left = most - prompt_count, usual = gateway->options.new_tokens_default;
-        if (!wanted) wanted = usual && usual < left ? usual : left;
-        asked->new_tokens_max = (uint32_t)wanted;
-        if (asked->sampling.min_tokens <= wanted) return STATUS_OK;
-        api_error_set(error, 422, "min_tokens", "out_of_range",
-                      "'min_tokens' is %u, more than the %llu tokens that the answer may have.",
-                      asked->sampling.min_tokens, (unsigned long long)wanted);
+    uint64_t prompt_count = asked->prompt_tokens;
+    if (prompt_count == 0) {
+        struct prompt_name name = name_prompt(head);
+        api_error_set(error, 400, name.param, "invalid_value", "%sThe prompt has no tokens.",
+                      name.prefix);
         return STATUS_INVALID;
     }
-    return refuse_length(gateway, request, "", prompt_count, error);
+    if (prompt_count + 1 > most) return refuse_length(gateway, head, "", prompt_count, error);
+    uint64_t left = most - prompt_count, usual = gateway->options.new_tokens_default;
+    if (!wanted) wanted = usual;
+    if (!wanted || wanted > left) wanted = left;
+    asked->new_tokens_max = (uint32_t)wanted;
+    if (asked->sampling.min_tokens <= wanted) return STATUS_OK;
+    api_error_set(error, 422, "min_tokens", "out_of_range",
+                  "'min_tokens' is %u, more than the %llu tokens that the answer may have.",
+                  asked->sampling.min_tokens, (unsigned long long)wanted);
+    return STATUS_INVALID;
 }
 
 /* A text that can never run is refused before anybody tokenizes it. */
-static enum status fit_text(const struct gateway *gateway, const struct request *request,
+static enum status fit_text(const struct gateway *gateway, const struct request *head,
                             size_t tokens_min, struct api_error *error) {
-    const struct request_asked *asked = &request->asked;
-    uint64_t prompt_min = tokens_min + (asked->has_bos ? 1 : 0);
-    uint64_t least = asked->new_tokens_max ? asked->new_tokens_max : 1;
-    if (prompt_min + least <= fleet_tokens_max(&gateway->fleet)) return STATUS_OK;
-    return refuse_length(gateway, request, "at least ", prompt_min, error);
+    uint64_t prompt_min = tokens_min + (head->asked.has_bos ? 1 : 0);
+    if (prompt_min + 1 <= fleet_tokens_max(&gateway->fleet)) return STATUS_OK;
+    return refuse_length(gateway, head, "at least ", prompt_min, error);
 }
 
-/* Prompt, stop tokens and biases must be tokens of this model. */
-static enum status check_vocab(const struct gateway *gateway, const struct request *request,
+/* Stop tokens and biases must be tokens of this model. */
+static enum status check_vocab(const struct gateway *gateway, const struct request *leader,
                                struct api_error *error) {
-    const struct request_asked *asked = &request->asked;
+    const struct request_asked *asked = &leader->asked;
     uint32_t vocab = gateway->fleet.model.vocab_count, wrong = 0;
     const char *param = NULL;
     for (uint32_t i = asked->model_stops_count; i < asked->stop_token_count; i++)
         if (asked->stop_tokens[i] >= vocab) param = "stop_token_ids", wrong = asked->stop_tokens[i];
     for (uint32_t i = 0; i < asked->bias_count; i++)
         if (asked->biases[i].token >= vocab) param = "logit_bias", wrong = asked->biases[i].token;
-    if (param) {
-        api_error_set(error, 422, param, "out_of_range",
-                      "'%s' names token %u; the model's ids end at %u.", param, wrong, vocab - 1);
+    if (!param) return STATUS_OK;
+    api_error_set(error, 422, param, "out_of_range",
+                  "'%s' names token %u; the model's ids end at %u.", param, wrong, vocab - 1);
+    return STATUS_INVALID;
+}
+
+/* So must a prompt's. */
+static enum status check_prompt(const struct gateway *gateway, const struct request *head,
+                                struct api_error *error) {
+    const struct request_asked *asked = &head->asked;
+    uint32_t vocab = gateway->fleet.model.vocab_count;
+    for (uint32_t i = 0; i < asked->prompt_tokens; i++) {
+        if (asked->prompt[i] < vocab) continue;
+        struct prompt_name name = name_prompt(head);
+        api_error_set(error, 422, name.param, "out_of_range",
+                      "%sToken %u of the prompt is %u; the model's ids end at %u.", name.prefix,
+                      i - (asked->has_bos ? 1 : 0), asked->prompt[i], vocab - 1);
         return STATUS_INVALID;
     }
-    for (uint32_t i = 0; i < asked->prompt_tokens; i++)
-        if (asked->prompt[i] >= vocab) {
-            uint32_t place = i - (asked->has_bos ? 1 : 0);
-            api_error_set(error, 422, "prompt", "out_of_range",
-                          "Token %u of the prompt is %u; the model's ids end at %u.", place,
-                          asked->prompt[i], vocab - 1);
-            return STATUS_INVALID;
-        }
     return STATUS_OK;
 }
 
-/* Choices beyond the first are what the leader is. */
+/* Choices beyond the first of a prompt are what that is. */
 static bool share(struct request *leader) {
     for (uint32_t i = 1; i < leader->choice_count; i++) {
         struct request *choice = leader->choices[i];
-        choice->asked = leader->asked;
-        choice->asked.sampling.choice = i;
+        const struct request *head = choice->head;
         choice->times = leader->times;
-        choice->answered.words = leader->answered.words;
-        choice->answered.tokens = leader->answered.tokens;
-        if (!answer_text_copy(&choice->answered.text, &choice->arena, &leader->answered.text))
+        if (choice == head) continue;
+        choice->asked = head->asked;
+        choice->asked.sampling.choice = choice->index - head->index;
+        choice->answered.words = head->answered.words;
+        choice->answered.tokens = head->answered.tokens;
+        if (!answer_text_copy(&choice->answered.text, &choice->arena, &head->answered.text))
             return false;
     }
     return true;
@@ -122,31 +151,49 @@ static bool share(struct request *leader) {
 static enum status settle(struct gateway *gateway, struct request *leader, int64_t now_ns,
                           struct api_error *error) {
     enum status status = check_vocab(gateway, leader, error);
-    if (!status) status = fit(gateway, leader, leader->asked.prompt_tokens, error);
+    for (uint32_t i = 0; i < leader->prompt_count && !status; i++) {
+        struct request *head = request_head(leader, i);
+        head->asked.answer.fingerprint = bytes_of(gateway->fingerprint);
+        status = check_prompt(gateway, head, error);
+        if (!status) status = fit(gateway, head, error);
+    }
     if (status) return status;
-    leader->asked.answer.fingerprint = bytes_of(gateway->fingerprint);
     if (!share(leader)) return refuse_memory(error);
     request_wait(gateway, leader, now_ns);
     return STATUS_OK;
 }
 
-/* Keeps the prompt, which may have to be sent more than once. */
-static enum status submit(struct gateway *gateway, struct request *request, const uint32_t *ids,
-                          size_t count, int64_t now_ns, struct api_error *error) {
-    struct request_asked *asked = &request->asked;
+/* Keeps a prompt, which may have to be sent more than once. */
+static enum status keep_prompt(struct gateway *gateway, struct request *head, const uint32_t *ids,
+                               size_t count, struct api_error *error) {
+    struct request_asked *asked = &head->asked;
     uint32_t bos_count = asked->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
     struct record_submit counts = {.prompt_count = prompt_count,
                                    .stop_token_count = asked->stop_token_count,
                                    .bias_count = asked->bias_count};
     if (carried_bytes(RECORD_SUBMIT, &counts) > gateway->outbox.capacity) return refuse_size(error);
-    uint32_t *prompt = arena_take(&request->arena, (prompt_count + (size_t)1) * sizeof *prompt);
+    uint32_t *prompt = arena_take(&head->arena, (prompt_count + (size_t)1) * sizeof *prompt);
     if (!prompt) return refuse_memory(error);
     if (bos_count) prompt[0] = gateway->options.bos_token;
     if (count) memcpy(prompt + bos_count, ids, count * sizeof *ids);
     asked->prompt = prompt;
     asked->prompt_tokens = prompt_count;
-    if (fleet_knows_model(&gateway->fleet)) return settle(gateway, request, now_ns, error);
-    request_unsettle(gateway, request, now_ns);
+    return STATUS_OK;
+}
+
+/* As far as it can: while a prompt is not tokenized, all wait for it. Whose tokens were all that was
+ * asked for has ended then. */
+static enum status go_on(struct gateway *gateway, struct request *leader, int64_t now_ns,
+                         struct api_error *error) {
+    bool whole = true;
+    for (uint32_t i = 0; i < leader->prompt_count; i++)
+        whole &= request_head(leader, i)->asked.prompt != NULL;
+    if (whole && leader->asked.tokens_only) return prompt_tokens_tell(gateway, leader, error);
+    if (whole && fleet_knows_model(&gateway->fleet)) return settle(gateway, leader, now_ns, error);
+    if (whole)
+        request_unsettle(gateway, leader, now_ns);
+    else if (leader->life.state == REQUEST_READING)
+        request_tokenize(gateway, leader);
     return STATUS_OK;
 }
 
@@ -157,124 +204,189 @@ static enum status refuse_busy(struct api_error *error) {
                   "Too many long prompts wait to be tokenized. Try again later.");
 }
 
+static enum status refuse_text(const struct request *head, struct api_error *error) {
+    struct prompt_name name = name_prompt(head);
+    api_error_set(error, 400, name.param, "invalid_value", "%sThe prompt could not be tokenized.",
+                  name.prefix);
+    return STATUS_INVALID;
+}
+
+/* Whose turns at the tokenizer a text takes: its account's, or without one its request's, however
+ * many prompts that has. */
+static uint64_t client_of(const struct request *head) {
+    struct request_id id = head->leader->id;
+    if (head->asked.account != ACCOUNT_NONE) return head->asked.account;
+    return (uint64_t)1 << 63 | (id.high ^ id.low);
+}
+
 /* Too long to be tokenized here and now: the host does it. */
-static enum status send_to_tokenize(struct gateway *gateway, struct request *request,
+static enum status send_to_tokenize(struct gateway *gateway, struct request *head,
                                     struct bytes text, struct plain_text plain,
                                     struct api_error *error) {
     size_t tokens_min = tokenizer_count_min(gateway->options.tokenizer, text);
-    enum status status = fit_text(gateway, request, tokens_min, error);
-    struct texts_ask ask = {request->id, request->asked.account, text, plain,
+    enum status status = fit_text(gateway, head, tokens_min, error);
+    struct texts_ask ask = {head->id, client_of(head), text, plain,
                             (uint32_t)fleet_tokens_max(&gateway->fleet)};
-    if (!status) status = texts_take(&gateway->texts, &request->waiting_text, &ask);
-    if (!status) request_tokenize(gateway, request);
+    if (!status) status = texts_take(&gateway->texts, &head->waiting_text, &ask);
     if (status == STATUS_TOO_LARGE) return refuse_size(error);
     return status == STATUS_NO_MEMORY ? refuse_busy(error) : status;
 }
 
-static enum status take_text(struct gateway *gateway, struct request *request, struct bytes text,
-                             struct plain_text plain, int64_t now_ns, struct api_error *error) {
-    if (text.count > gateway->options.inline_text_bytes)
-        return send_to_tokenize(gateway, request, text, plain, error);
+/* `here`: it is short enough, with all that was tokenized here for this request before. */
+static enum status take_text(struct gateway *gateway, struct request *head, struct bytes text,
+                             struct plain_text plain, bool here, struct api_error *error) {
+    if (!here) return send_to_tokenize(gateway, head, text, plain, error);
     uint32_t *ids = arena_take(&gateway->scratch, (text.count + 1) * sizeof *ids);
     size_t count;
     if (!ids) return refuse_memory(error);
     if (tokenizer_encode(gateway->options.tokenizer, gateway->tokenizer_scratch, text, plain, ids,
                          text.count + 1, &count))
-        return refuse(error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
-    return submit(gateway, request, ids, count, now_ns, error);
+        return refuse_text(head, error);
+    return keep_prompt(gateway, head, ids, count, error);
 }
 
-/* Room for the rendering, once it is measured. */
-static bool take_rendering(struct gateway *gateway, struct chat_rendering *rendering) {
-    rendering->capacity = rendering->count;
-    rendering->text = arena_take(&gateway->scratch, rendering->capacity);
-    if (gateway->options.content_specials) return rendering->text != NULL;
-    rendering->content_capacity = rendering->content_count;
-    rendering->contents =
-        arena_take(&gateway->scratch, (rendering->content_capacity + 1) * sizeof(struct text_span));
-    return rendering->text && rendering->contents;
+/* ---- chats ---- */
+
+/* The tools whose calls are looked for in the answer; NULL: none. */
+static enum status open_tools(const struct gateway *gateway, struct request *request,
+                              const struct api_request *parsed, const struct tool_set **out,
+                              struct api_error *error) {
+    struct error reason;
+    *out = NULL;
+    if (!parsed->tools) return STATUS_OK;
+    enum status status = tool_set_open(&request->arena, gateway->options.chat_template->calls,
+                                       parsed->tools, out, &reason);
+    return status ? refuse_memory(error) : STATUS_OK;
+}
+
+static enum status render(struct gateway *gateway, const struct request *request,
+                          const struct api_request *parsed, struct chat_rendering *out,
+                          struct api_error *error) {
+    struct chat_ask ask = {
+        .messages = parsed->messages,
+        .tools = parsed->tools,
+        .documents = parsed->documents,
+        .variables = parsed->variables,
+        .thinking = parsed->thinking,
+        .effort = parsed->effort,
+        .prompts = parsed->opens_turn,
+        .continues = parsed->continues,
+        .unix_time = request->asked.answer.created,
+    };
+    struct error reason = {0};
+    enum status status =
+        chat_template_render(gateway->options.chat_template, &ask, &gateway->scratch, out, &reason);
+    if (status == STATUS_NO_MEMORY) return refuse_memory(error);
+    if (status == STATUS_TOO_LARGE) return refuse_size(error);
+    return status ? refuse(error, 400, "messages", "invalid_value", reason.text) : STATUS_OK;
 }
 
 static enum status take_chat(struct gateway *gateway, struct request *request,
-                             const struct api_request *parsed, int64_t now_ns,
-                             struct api_error *error) {
+                             const struct api_request *parsed, struct api_error *error) {
     const struct chat_template *chat_template = gateway->options.chat_template;
+    struct chat_rendering rendering;
+    const struct tool_set *tools;
     if (!gateway->options.tokenizer || !chat_template || !chat_template->present)
         return refuse(
             error, 400, NULL, "no_chat_template",
             "This checkpoint has no tokenizer or no chat template, so it cannot chat. Use "
             "/v1/completions.");
-    struct chat_rendering rendering = {0};
-    struct error reason = {0};
-    enum status status = chat_template_render(chat_template, parsed->messages,
-                                              parsed->message_count, true, &rendering, &reason);
-    if (status == STATUS_FULL) {
-        if (!take_rendering(gateway, &rendering)) return refuse_memory(error);
-        status = chat_template_render(chat_template, parsed->messages, parsed->message_count, true,
-                                      &rendering, &reason);
-    }
-    if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
+    enum status status = render(gateway, request, parsed, &rendering, error);
+    if (!status) status = open_tools(gateway, request, parsed, &tools, error);
+    if (status) return status;
     request->asked.mode = rendering.stream;
     token_stream_open(&request->answered.words, gateway->options.tokenizer, request->asked.stops,
-                      request->asked.mode);
+                      request->asked.mode, tools);
     struct plain_text plain = {rendering.contents,
-                               rendering.contents ? rendering.content_count : 0};
-    return take_text(gateway, request,
-                     (struct bytes){rendering.text ? rendering.text : "", rendering.count}, plain,
-                     now_ns, error);
+                               gateway->options.content_specials ? 0 : rendering.content_count};
+    return take_text(gateway, request, rendering.text, plain,
+                     rendering.text.count <= gateway->options.inline_text_bytes, error);
 }
 
 /* ---- plain prompts ---- */
 
 /* The prompt in front of the answer. */
-static enum status echo_prompt(struct gateway *gateway, struct request *request,
-                               const struct api_request *parsed, struct api_error *error) {
-    struct bytes text = parsed->prompt_text;
-    if (!gateway->options.tokenizer && request->asked.answer.logprobs)
-        return STATUS_OK; /* its ids */
+static enum status echo_prompt(struct gateway *gateway, struct request *head,
+                               const struct api_prompt *prompt, struct api_error *error) {
+    struct bytes text = prompt->text;
+    uint32_t choices = head->leader->choice_count;
+    size_t most = reply_text_bytes_max(gateway, choices) / 2;
+    if (!head->asked.stream) most /= choices; /* they come all at once */
+    if (!gateway->options.tokenizer && head->asked.answer.logprobs) return STATUS_OK; /* its ids */
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "echo", "unsupported_parameter",
                       "This checkpoint has no tokenizer, so it cannot echo.");
-    if (parsed->prompt_is_tokens) {
+    if (prompt->tokens) {
         size_t count = 0;
-        enum status status = tokenizer_decode(gateway->options.tokenizer, parsed->prompt_tokens,
-                                              parsed->prompt_token_count, false, NULL, 0, &count);
+        enum status status = tokenizer_decode(gateway->options.tokenizer, prompt->tokens,
+                                              prompt->token_count, false, NULL, 0, &count);
         char *out = arena_take(&gateway->scratch, count + 1);
         if (!out) return refuse_memory(error);
         if (status == STATUS_FULL)
-            status = tokenizer_decode(gateway->options.tokenizer, parsed->prompt_tokens,
-                                      parsed->prompt_token_count, false, out, count, &count);
+            status = tokenizer_decode(gateway->options.tokenizer, prompt->tokens,
+                                      prompt->token_count, false, out, count, &count);
         check(status == STATUS_OK);
         text = (struct bytes){out, count};
     }
-    if (!answer_text_add(&request->answered.text, &request->arena, text))
-        return refuse_memory(error);
-    if (request->answered.text.escaped_count > reply_text_bytes_max(gateway) / 2)
-        return refuse_size(error);
+    if (!answer_text_add(&head->answered.text, &head->arena, text)) return refuse_memory(error);
+    if (head->answered.text.escaped_count > most) return refuse_size(error);
     return STATUS_OK;
 }
 
-static enum status take_prompt(struct gateway *gateway, struct request *request,
-                               const struct api_request *parsed, int64_t now_ns,
-                               struct api_error *error) {
+/* What is tokenized of a prompt's text. */
+static enum status lay_out(struct gateway *gateway, struct bytes prompt, struct bytes suffix,
+                           struct middle *out, struct api_error *error) {
+    /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
+    *out = (struct middle){prompt, plain_text_nowhere};
+    if (suffix.count == 0) return STATUS_OK;
+    enum status status =
+        middle_write(gateway->options.tokenizer, prompt, suffix, &gateway->scratch, out);
+    if (status == STATUS_UNSUPPORTED)
+        return refuse(error, 400, "suffix", "unsupported_parameter",
+                      "'suffix': this model has no tokens for filling in a middle.");
+    return status ? refuse_memory(error) : STATUS_OK;
+}
+
+/* *here_bytes: of texts that are tokenized here and now, with this one if it is short enough. */
+static enum status take_prompt(struct gateway *gateway, struct request *head,
+                               const struct api_prompt *prompt, const struct api_request *parsed,
+                               size_t *here_bytes, struct api_error *error) {
     const struct gateway_options *options = &gateway->options;
+    enum status status = STATUS_OK;
+    struct middle laid_out;
     if (options->tokenizer)
-        token_stream_open(&request->answered.words, options->tokenizer, request->asked.stops,
-                          request->asked.mode);
-    if (parsed->echo) {
-        enum status status = echo_prompt(gateway, request, parsed, error);
-        if (status) return status;
-    }
-    if (parsed->prompt_is_tokens)
-        return submit(gateway, request, parsed->prompt_tokens, parsed->prompt_token_count, now_ns,
-                      error);
+        token_stream_open(&head->answered.words, options->tokenizer, head->asked.stops,
+                          head->asked.mode, NULL);
+    if (parsed->echo) status = echo_prompt(gateway, head, prompt, error);
+    if (status) return status;
+    if (prompt->tokens)
+        return keep_prompt(gateway, head, prompt->tokens, prompt->token_count, error);
     if (!options->tokenizer)
         return refuse(
             error, 400, "prompt", "no_tokenizer",
             "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
-    request->asked.has_bos = options->prepend_bos;
-    /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
-    return take_text(gateway, request, parsed->prompt_text, plain_text_nowhere, now_ns, error);
+    head->asked.has_bos = options->prepend_bos && !parsed->without_bos;
+    status = lay_out(gateway, prompt->text, parsed->suffix, &laid_out, error);
+    if (status) return status;
+    bool here = *here_bytes + laid_out.text.count <= options->inline_text_bytes;
+    if (here) *here_bytes += laid_out.text.count;
+    return take_text(gateway, head, laid_out.text, laid_out.plain, here, error);
+}
+
+/* Each prompt is asked about as if it came alone; only a seed that nobody gave differs. */
+static enum status take_prompts(struct gateway *gateway, struct request *leader,
+                                const struct api_request *parsed, struct api_error *error) {
+    enum status status = STATUS_OK;
+    size_t here_bytes = 0;
+    for (uint32_t i = 1; i < leader->prompt_count; i++) {
+        struct request_asked *asked = &request_head(leader, i)->asked;
+        *asked = leader->asked;
+        if (!parsed->has_seed) asked->sampling.seed += i * SEED_STRIDE;
+    }
+    for (uint32_t i = 0; i < leader->prompt_count && !status; i++)
+        status = take_prompt(gateway, request_head(leader, i), &parsed->prompts[i], parsed,
+                             &here_bytes, error);
+    return status;
 }
 
 /* ---- the doors ---- */
@@ -316,10 +428,15 @@ static enum status fill(struct gateway *gateway, struct request *request,
     if (status) return status;
     asked->stream = parsed->stream;
     asked->wants_receipt = parsed->return_receipt || record->wants_receipt;
+    if (asked->wants_receipt && !asked->stream && request->choice_count > LIMIT_CHOICES)
+        return refuse(error, 422, "return_receipt", "out_of_range",
+                      "The receipts of so many answers fit in no header: ask for a stream, or for "
+                      "fewer answers.");
+    asked->tokens_only = parsed->tokens_only;
     asked->prompt_only = parsed->prompt_only;
     asked->new_tokens_max = parsed->prompt_only ? 1 : parsed->new_tokens_max;
     asked->answer = (struct api_answer){
-        .endpoint = parsed->endpoint,
+        .dialect = parsed->dialect,
         .include_usage = parsed->include_usage,
         .token_ids = parsed->return_token_ids || gateway->options.tokenizer == NULL,
         .logprobs = (parsed->sampling.flags & SAMPLING_LOGPROBS) != 0,
@@ -327,8 +444,12 @@ static enum status fill(struct gateway *gateway, struct request *request,
         .id = request->id,
         .created = record->unix_time,
         .model = gateway->model_name,
+        .told = arena_copy(&request->arena, parsed->told),
     };
+    asked->one_call = parsed->one_call;
     asked->mode = TOKEN_STREAM_PLAIN;
+    asked->warning = arena_copy(&request->arena, parsed->warning);
+    if (!asked->warning.data || !asked->answer.told.data) return refuse_memory(error);
     if (!parsed->stops) return STATUS_OK;
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "stop", "unsupported_parameter",
@@ -340,86 +461,106 @@ static enum status fill(struct gateway *gateway, struct request *request,
     return STATUS_OK;
 }
 
-static enum status ready(const struct gateway *gateway, size_t body_bytes,
-                         struct api_error *error) {
+bool intake_ready(const struct gateway *gateway, size_t body_bytes, struct api_error *error) {
     if (gateway->draining)
-        return refuse(error, 503, NULL, "draining", "The server is shutting down.");
-    if (body_bytes > gateway->options.body_bytes_max) {
-        api_error_set(error, 413, NULL, "request_too_large",
-                      "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
-                      gateway->options.body_bytes_max);
-        return STATUS_INVALID;
-    }
-    return STATUS_OK;
+        return refuse(error, 503, NULL, "draining", "The server is shutting down.") == STATUS_OK;
+    return body_bytes <= gateway->options.body_bytes_max ||
+           api_error_set(error, 413, NULL, "request_too_large",
+                         "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
+                         gateway->options.body_bytes_max);
 }
 
 static enum status begin(struct gateway *gateway, const struct record_client_request *record,
-                         const struct api_request *parsed, struct request *request, int64_t now_ns,
+                         const struct api_request *parsed, struct request *leader, int64_t now_ns,
                          struct api_error *error) {
-    enum status status = fill(gateway, request, parsed, record, error);
-    if (status) return status;
-    return parsed->endpoint == API_CHAT ? take_chat(gateway, request, parsed, now_ns, error)
-                                        : take_prompt(gateway, request, parsed, now_ns, error);
+    enum status status = fill(gateway, leader, parsed, record, error);
+    if (!status)
+        status = leader->asked.answer.dialect->chats ? take_chat(gateway, leader, parsed, error)
+                                                     : take_prompts(gateway, leader, parsed, error);
+    return status ? status : go_on(gateway, leader, now_ns, error);
+}
+
+static bool refuse_count(struct api_error *error, uint32_t count, const char *who, uint32_t most) {
+    return api_error_set(error, 422, NULL, "out_of_range",
+                         "The request asks for %u answers at once; %s may have %u under way. Send "
+                         "fewer prompts, or a smaller 'n'.",
+                         count, who, most);
+}
+
+/* False: there is no room for so many answers now, or never will be. */
+static bool hold(struct gateway *gateway, uint32_t account, uint32_t count,
+                 struct api_error *error) {
+    uint32_t most = accounts_most(&gateway->accounts, account);
+    if (count > gateway->options.requests_max)
+        return refuse_count(error, count, "this server", gateway->options.requests_max);
+    if (accounts_hold(&gateway->accounts, account, count)) return true;
+    if (count > most) return refuse_count(error, count, "this account", most);
+    (void)refuse(error, 429, NULL, "rate_limit_exceeded",
+                 "This account has as many requests under way as it may. Try again later.");
+    return false;
 }
 
 /* NULL: *error says why. */
 static struct request *claim(struct gateway *gateway, const struct record_client_request *record,
-                             uint32_t account, uint32_t choice_count, struct api_error *error) {
-    if (!accounts_hold(&gateway->accounts, account, choice_count)) {
-        (void)refuse(error, 429, NULL, "rate_limit_exceeded",
-                     "This account has as many requests under way as it may. Try again later.");
-        return NULL;
+                             uint32_t account, const struct api_request *parsed,
+                             struct api_error *error) {
+    uint32_t count = parsed->prompt_count * parsed->choice_count;
+    if (!hold(gateway, account, count, error)) return NULL;
+    struct request *leader =
+        request_claim(gateway, record, parsed->prompt_count, parsed->choice_count);
+    if (leader) {
+        leader->asked.account = account;
+        return leader;
     }
-    struct request *request = request_claim(gateway, record, choice_count);
-    if (request) {
-        request->asked.account = account;
-        return request;
-    }
-    accounts_release(&gateway->accounts, account, choice_count);
+    accounts_release(&gateway->accounts, account, count);
     (void)refuse(error, 429, NULL, "queue_full",
                  "The server is serving as many requests as it can. Try again later.");
     return NULL;
 }
 
-static enum status intake(struct gateway *gateway, const struct endpoint_call *call,
-                          enum api_endpoint endpoint) {
+enum status intake_take(struct gateway *gateway, const struct endpoint_call *call,
+                        const struct api_request *parsed) {
     const struct record_client_request *record = call->record;
-    uint32_t account = call->account;
-    int64_t now_ns = call->now_ns;
+    struct reply_notes notes = {.account = call->account};
+    struct api_error error;
+    struct request *request = claim(gateway, record, call->account, parsed, &error);
+    if (!request) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    request->asked.endpoint = call->endpoint;
+    request->asked.tenant =
+        accounts_tenant(&gateway->accounts, call->account, parsed->user_id, parsed->cache_salt);
+    request->times.arrived_ns = call->now_ns;
+    request_keep_alive(gateway, request, call->now_ns + gateway->options.keep_alive_ns);
+    uint32_t mark = gateway->outbox.used;
+    enum status status = begin(gateway, record, parsed, request, call->now_ns, &error);
+    if (!status) return STATUS_OK;
+    if (gateway->outbox.used > mark) texts_answered(&gateway->texts); /* its TOKENIZE */
+    gateway->outbox.used = mark;
+    request_release(gateway, request);
+    if (status == STATUS_FULL) return status;
+    return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+}
+
+enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call) {
+    const struct record_client_request *record = call->record;
     struct bytes body = {client_request_body(record), record->body_bytes};
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
-                                    .model_name = gateway->model_name,
+                                    .models = gateway->models.names,
+                                    .model_count = gateway->models.count,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet)};
+    if (gateway->options.chat_template) {
+        defaults.thought = gateway->options.chat_template->thought;
+        defaults.prints_tools = gateway->options.chat_template->prints_tools;
+        defaults.reads_documents = gateway->options.chat_template->reads_documents;
+    }
+    struct reply_notes notes = {.account = call->account};
     struct api_request parsed;
     struct api_error error;
     arena_clear(&gateway->scratch);
-    enum status status = ready(gateway, body.count, &error);
-    if (!status &&
-        !api_request_parse(&gateway->scratch, endpoint, body, &defaults, &parsed, &error))
-        status = STATUS_INVALID;
-    if (status) return reply_error(gateway, record->connection, call->endpoint, &error);
-
-    struct request *request = claim(gateway, record, account, parsed.choice_count, &error);
-    if (!request) return reply_error(gateway, record->connection, call->endpoint, &error);
-    request->asked.tenant = accounts_tenant(&gateway->accounts, account, parsed.cache_salt);
-    request->times.arrived_ns = now_ns;
-    status = begin(gateway, record, &parsed, request, now_ns, &error);
-    if (status) {
-        request_release(gateway, request);
-        if (status == STATUS_FULL) return status;
-        return reply_error(gateway, record->connection, call->endpoint, &error);
-    }
-    if (request->asked.stream)
-        request_keep_alive(gateway, request, now_ns + gateway->options.keep_alive_ns);
-    return STATUS_OK;
-}
-
-enum status intake_chat(struct gateway *gateway, const struct endpoint_call *call) {
-    return intake(gateway, call, API_CHAT);
-}
-
-enum status intake_completion(struct gateway *gateway, const struct endpoint_call *call) {
-    return intake(gateway, call, API_COMPLETIONS);
+    if (!intake_ready(gateway, body.count, &error) ||
+        !api_request_parse(&gateway->scratch, endpoint_dialect(call->endpoint), body, &defaults,
+                           &parsed, &error))
+        return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    return intake_take(gateway, call, &parsed);
 }
 
 /* A keep-alive may have gone out: then the stream has begun. */
@@ -430,23 +571,30 @@ static enum status refuse_late(struct gateway *gateway, struct request *leader,
     return status;
 }
 
+/* The tokens of one of its prompts, or why there are none. */
+static enum status take_tokens(struct gateway *gateway, struct request *head,
+                               const struct record_tokenized *record, struct api_error *error) {
+    enum status status = STATUS_OK;
+    if (head->asked.prompt) return STATUS_OK; /* kept before the outbox was full */
+    if (record->too_many) status = fit_text(gateway, head, record->too_many, error);
+    if (status) return status;
+    if (record->too_many) return refuse_busy(error); /* a larger unit has come meanwhile */
+    if (record->token_count == 0) return refuse_text(head, error);
+    return keep_prompt(gateway, head, tokenized_tokens(record), record->token_count, error);
+}
+
 enum status intake_tokenized(struct gateway *gateway, const struct record_tokenized *record,
                              int64_t now_ns) {
-    struct request *request = request_find(gateway, record->request);
+    struct request *head = request_find(gateway, record->request);
     struct api_error error;
     enum status status = STATUS_OK;
-    texts_answered(&gateway->texts);
-    if (!request || request->life.state != REQUEST_TOKENIZING)
-        return STATUS_OK; /* its client has gone */
-    if (record->too_many) status = fit_text(gateway, request, record->too_many, &error);
-    if (!status && record->too_many) /* a larger unit has come meanwhile */
-        status = refuse_busy(&error);
-    else if (!status && record->token_count == 0)
-        status = refuse(&error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
-    if (!status)
-        status =
-            submit(gateway, request, tokenized_tokens(record), record->token_count, now_ns, &error);
-    return status == STATUS_INVALID ? refuse_late(gateway, request, &error) : status;
+    if (head && head->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
+        status = take_tokens(gateway, head, record, &error);
+        if (!status) status = go_on(gateway, head->leader, now_ns, &error);
+        if (status == STATUS_INVALID) status = refuse_late(gateway, head->leader, &error);
+    }
+    if (!status) texts_answered(&gateway->texts);
+    return status;
 }
 
 enum status intake_give_up(struct gateway *gateway, struct request *leader) {

@@ -8,6 +8,13 @@
 
 #include "serving/gateway/gateway_state.h"
 
+/* A request that can be taken at all. */
+bool intake_ready(const struct gateway *gateway, size_t body_bytes, struct api_error *error);
+
+/* The door for what has been read of a call's body: STATUS_FULL as of endpoints. */
+enum status intake_take(struct gateway *gateway, const struct endpoint_call *call,
+                        const struct api_request *parsed) MUST_USE;
+
 enum status intake_tokenized(struct gateway *gateway, const struct record_tokenized *record,
                              int64_t now_ns) MUST_USE;
 

@@ -29,11 +29,12 @@ void metrics_count_tokens(struct metrics *metrics, struct metrics_times *times, 
 void metrics_count_end(struct metrics *metrics, const struct metrics_times *times,
                        const struct record_finished *record, bool stopped, int64_t now_ns) {
     metrics->ended[record->reason]++;
-    metrics->prompt_hit_tokens += record->work.prompt_hit_tokens;
-    metrics->prompt_miss_tokens += record->work.prompt_miss_tokens;
     metrics->output_tokens += record->output_tokens;
-    if (record->work.queue_ns >= 0)
+    if (record->work.queue_ns >= 0) { /* else no unit has begun with its prompt */
+        metrics->prompt_hit_tokens += record->work.prompt_hit_tokens;
+        metrics->prompt_miss_tokens += record->work.prompt_miss_tokens;
         histogram_add(&metrics->queue_ns, &histogram_times, (uint64_t)record->work.queue_ns);
+    }
     if (!stopped && record->reason != FINISH_STOP_TOKEN && record->reason != FINISH_LENGTH) return;
     histogram_add(&metrics->whole_ns, &histogram_times, (uint64_t)(now_ns - times->arrived_ns));
     histogram_add(&metrics->prompt_lengths, &histogram_counts,

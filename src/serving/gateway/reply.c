@@ -3,8 +3,13 @@
 
 #include "base/check.h"
 
-size_t reply_text_bytes_max(const struct gateway *gateway) {
-    return gateway->outbox.capacity - 2 * REPLY_FRAME_BYTES - LIMIT_CHOICES * RECEIPT_BYTES_MAX;
+#define CHOICE_FRAME_BYTES 512 /* around the text of each choice of a whole answer */
+
+size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count) {
+    /* The frame is wide enough for the choices of one prompt. */
+    uint32_t more = choice_count > LIMIT_CHOICES ? choice_count - LIMIT_CHOICES : 0;
+    return gateway->outbox.capacity - 2 * REPLY_FRAME_BYTES - LIMIT_CHOICES * RECEIPT_BYTES_MAX -
+           more * CHOICE_FRAME_BYTES;
 }
 
 static size_t measure(reply_writer *write, const void *context) {
@@ -26,9 +31,43 @@ static void *put(struct gateway *gateway, enum record_kind kind, const void *fix
     return record;
 }
 
+/* A reply_writer for headers. */
+struct headers_view {
+    const struct gateway *gateway;
+    const struct reply_notes *notes;
+};
+
+static void write_header(struct json_writer *writer, const char *name, struct bytes value) {
+    json_writer_text(writer, name);
+    json_writer_bytes(writer, value);
+    json_writer_text(writer, "\r\n");
+}
+
+static void write_count(struct json_writer *writer, const char *name, uint32_t value) {
+    json_writer_text(writer, name);
+    json_writer_unsigned(writer, value);
+    json_writer_text(writer, "\r\n");
+}
+
+static void write_headers(struct json_writer *writer, const void *context) {
+    const struct headers_view *view = context;
+    const struct reply_notes *notes = view->notes;
+    const struct accounts *accounts = &view->gateway->accounts;
+    if (!notes) return;
+    if (accounts_most(accounts, notes->account)) {
+        write_count(writer,
+                    "X-RateLimit-Limit-Requests: ", accounts_most(accounts, notes->account));
+        write_count(writer,
+                    "X-RateLimit-Remaining-Requests: ", accounts_left(accounts, notes->account));
+    }
+    if (notes->warning.count) write_header(writer, "X-Fathom-Warning: ", notes->warning);
+    if (notes->receipt.count) write_header(writer, "X-Fathom-Receipt: ", notes->receipt);
+}
+
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
                         const void *context) {
-    size_t body_bytes = measure(write, context);
+    struct headers_view headers = {gateway, reply->notes};
+    size_t body_bytes = measure(write, context), header_bytes = measure(write_headers, &headers);
     struct record_respond *respond =
         put(gateway, RECORD_RESPOND,
             &(struct record_respond){.connection = reply->connection,
@@ -37,34 +76,62 @@ enum status reply_whole(struct gateway *gateway, const struct reply *reply, repl
                                      .retry_after_seconds = reply->retry_after_seconds,
                                      .allow = reply->allow,
                                      .body_bytes = (uint32_t)body_bytes,
-                                     .receipt_bytes = (uint32_t)reply->receipt.count});
+                                     .header_bytes = (uint32_t)header_bytes});
     if (!respond) return STATUS_FULL;
-    if (reply->receipt.count)
-        memcpy(respond_receipt(respond), reply->receipt.data, reply->receipt.count);
+    write_tail(write_headers, &headers, respond_headers(respond), header_bytes);
     write_tail(write, context, respond_body(respond), body_bytes);
     metrics_count_answer(&gateway->metrics, reply->endpoint, reply->http_status);
     return STATUS_OK;
 }
 
+struct told_error {                /* arguments of the reply_writers below */
+    const struct dialect *dialect; /* NULL: OpenAI's words */
+    const struct api_answer *answer;
+    const struct dialect_place *place;
+    const struct api_error *error;
+};
+
 static void write_error(struct json_writer *writer, const void *context) {
-    api_error_write(writer, context);
+    const struct told_error *told = context;
+    if (told->dialect)
+        told->dialect->write_error(writer, told->error);
+    else
+        api_error_write(writer, told->error);
+}
+
+static uint32_t told_status(const struct dialect *dialect, const struct api_error *error) {
+    bool folded = error->http_status == 422 && dialect && dialect->has_400_for_422;
+    return folded ? 400 : error->http_status;
 }
 
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
-                        enum endpoint_number endpoint, const struct api_error *error) {
+                        enum endpoint_number endpoint, const struct reply_notes *notes,
+                        const struct api_error *error) {
+    const struct dialect *dialect = endpoint_dialect(endpoint);
     struct reply reply = {.connection = connection,
+                          .notes = notes,
                           .endpoint = endpoint,
-                          .http_status = error->http_status,
+                          .http_status = told_status(dialect, error),
                           .content_type = CONTENT_JSON,
                           .retry_after_seconds = error->retry_after_seconds,
                           .allow = error->allow};
-    return reply_whole(gateway, &reply, write_error, error);
+    struct told_error told = {.dialect = dialect, .error = error};
+    return reply_whole(gateway, &reply, write_error, &told);
 }
 
 enum status reply_begin(struct gateway *gateway, struct request *leader) {
-    if (!put(gateway, RECORD_STREAM_BEGIN,
-             &(struct record_stream_begin){.connection = leader->owed.connection}))
-        return STATUS_FULL;
+    struct reply_notes notes = {leader->asked.account, leader->asked.warning, {0}};
+    struct headers_view headers = {gateway, &notes};
+    size_t header_bytes = measure(write_headers, &headers);
+    enum content_type type = leader->asked.stream ? CONTENT_EVENTS : CONTENT_JSON;
+    struct record_stream_begin *begin =
+        put(gateway, RECORD_STREAM_BEGIN,
+            &(struct record_stream_begin){.connection = leader->owed.connection,
+                                          .content_type = type,
+                                          .header_bytes = (uint32_t)header_bytes});
+    if (!begin) return STATUS_FULL;
+    check(begin->record.bytes <= REPLY_BEGIN_BYTES);
+    write_tail(write_headers, &headers, stream_headers(begin), header_bytes);
     leader->owed.begun = true;
     metrics_count_answer(&gateway->metrics, request_endpoint(leader), 200);
     return STATUS_OK;
@@ -73,6 +140,7 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) {
     size_t data_bytes = measure(write, context);
+    if (data_bytes == 0) return STATUS_OK; /* a dialect has nothing to say of it */
     struct record_stream_data *data =
         put(gateway, RECORD_STREAM_DATA,
             &(struct record_stream_data){.connection = request->owed.connection,
@@ -87,17 +155,42 @@ enum status reply_end(struct gateway *gateway, const struct request *request) {
     return put(gateway, RECORD_STREAM_END, &end) ? STATUS_OK : STATUS_FULL;
 }
 
+/* All that is still to come of it. */
+static enum status put_rest(struct gateway *gateway, const struct request *leader,
+                            reply_writer *write, const void *context) {
+    uint32_t mark = gateway->outbox.used;
+    enum status status = reply_data(gateway, leader, write, context);
+    if (!status) status = reply_end(gateway, leader);
+    if (status) gateway->outbox.used = mark;
+    return status;
+}
+
+enum status reply_answer(struct gateway *gateway, const struct request *leader,
+                         struct bytes receipt, reply_writer *write, const void *context) {
+    struct reply_notes notes = {leader->asked.account, leader->asked.warning, receipt};
+    struct reply reply = {.connection = leader->owed.connection,
+                          .endpoint = request_endpoint(leader),
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON,
+                          .notes = &notes};
+    if (leader->owed.begun) return put_rest(gateway, leader, write, context);
+    return reply_whole(gateway, &reply, write, context);
+}
+
 static void write_failed(struct json_writer *writer, const void *context) {
-    api_response_failed(writer, context);
+    const struct told_error *told = context;
+    struct dialect_place place = *told->place;
+    struct api_event event = {.kind = API_EVENT_FAILED, .error = told->error};
+    told->dialect->write_event(writer, told->answer, &place, &event);
 }
 
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
                             const struct api_error *error) {
-    uint32_t mark = gateway->outbox.used;
+    struct reply_notes notes = {.account = leader->asked.account};
     if (!leader->owed.begun)
-        return reply_error(gateway, leader->owed.connection, request_endpoint(leader), error);
-    enum status status = reply_data(gateway, leader, write_failed, error);
-    if (!status) status = reply_end(gateway, leader);
-    if (status) gateway->outbox.used = mark;
-    return status;
+        return reply_error(gateway, leader->owed.connection, request_endpoint(leader), &notes,
+                           error);
+    struct told_error told = {leader->asked.answer.dialect, &leader->asked.answer,
+                              &leader->owed.place, error};
+    return put_rest(gateway, leader, leader->asked.stream ? write_failed : write_error, &told);
 }

@@ -10,6 +10,12 @@
 /* Writes a body; called twice with the same result. */
 typedef void reply_writer(struct json_writer *writer, const void *context);
 
+struct reply_notes {      /* what an answer's headers tell of its request */
+    uint32_t account;     /* whose limits; ACCOUNT_NONE */
+    struct bytes warning; /* as the receipt */
+    struct bytes receipt; /* one line of visible ASCII; empty: none */
+};
+
 struct reply {
     struct connection_id connection;
     enum endpoint_number endpoint;
@@ -17,36 +23,45 @@ struct reply {
     enum content_type content_type;
     uint32_t retry_after_seconds;
     uint32_t allow;
-    struct bytes receipt; /* for its header; empty: none */
+    const struct reply_notes *notes; /* NULL: none */
 };
 
 /* RESPOND, and counts the answer. */
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
                         const void *context) MUST_USE;
 
-/* RESPOND with an API error. */
+/* RESPOND with an API error; `notes` may be NULL. */
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
-                        enum endpoint_number endpoint, const struct api_error *error) MUST_USE;
+                        enum endpoint_number endpoint, const struct reply_notes *notes,
+                        const struct api_error *error) MUST_USE;
 
-/* STREAM_BEGIN, and counts the answer. */
+/* STREAM_BEGIN, of a stream or of a whole answer that is still to come; counts the answer. */
 enum status reply_begin(struct gateway *gateway, struct request *leader) MUST_USE;
 
-/* STREAM_DATA. */
+/* STREAM_DATA; none where the writer writes nothing. */
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) MUST_USE;
 
 /* STREAM_END. */
 enum status reply_end(struct gateway *gateway, const struct request *request) MUST_USE;
 
-/* The request has no answer: RESPOND with the error, or where its stream has begun already, the
- * error as the last event and STREAM_END. */
+/* The whole answer: RESPOND, or where its head has gone out, STREAM_DATA and STREAM_END. */
+enum status reply_answer(struct gateway *gateway, const struct request *leader,
+                         struct bytes receipt, reply_writer *write, const void *context) MUST_USE;
+
+/* The request has no answer: RESPOND with the error, or where its answer has begun already, the
+ * error as the last event or as the body, and STREAM_END. */
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
                             const struct api_error *error) MUST_USE;
 
 /* Bytes of events around the text: enough for all but the text itself of four events. */
 #define REPLY_FRAME_BYTES ((size_t)16 << 10)
 
-/* The longest answer, written as JSON, that a RESPOND can carry beside its receipts. */
-size_t reply_text_bytes_max(const struct gateway *gateway);
+/* Bytes of a STREAM_BEGIN, which has all headers but a receipt. */
+#define REPLY_BEGIN_BYTES (sizeof(struct record_stream_begin) + 512 + API_WARNING_BYTES_MAX)
+
+/* What the texts of all choices, written as JSON, may take together in a RESPOND beside its
+ * receipts. */
+size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count);
 
 #endif

@@ -146,8 +146,9 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
 }
 
 struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
-                              uint32_t choice_count) {
-    check(choice_count >= 1 && choice_count <= LIMIT_CHOICES);
+                              uint32_t prompt_count, uint32_t answers_each) {
+    uint32_t choice_count = prompt_count * answers_each;
+    check(choice_count >= 1 && choice_count <= LIMIT_ANSWERS);
     if (gateway->requests.counts[REQUEST_FREE] < choice_count) return NULL;
     struct request *leader = NULL;
     for (uint32_t i = 0; i < choice_count; i++) {
@@ -155,11 +156,13 @@ struct request *request_claim(struct gateway *gateway, const struct record_clien
             gateway, (struct request_id){.high = record->random[0], .low = record->random[1]});
         if (i == 0) leader = request;
         request->leader = leader;
+        request->head = i % answers_each ? leader->choices[i - i % answers_each] : request;
         request->index = i;
         request->owed.connection = record->connection;
         leader->choices[i] = request;
     }
     leader->choice_count = choice_count;
+    leader->prompt_count = prompt_count;
     map_add(&gateway->requests.by_connection, key_of_connection(record->connection),
             slot_of(gateway, leader));
     return leader;
@@ -335,7 +338,7 @@ void request_answer(struct gateway *gateway, struct request *request, enum finis
 void request_cancel(struct gateway *gateway, struct request *request, enum request_cause cause) {
     check(request_is_under_way(request));
     request->owed.cause = (uint8_t)cause;
-    request_keep_alive(gateway, request, MACHINE_NEVER);
+    if (request->asked.stream) request_keep_alive(gateway, request, MACHINE_NEVER);
     if (request->life.state == REQUEST_WAITING) {
         request_end(gateway, request, FINISH_CANCELLED);
         return;
@@ -431,6 +434,10 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
         return;
     }
     check(request->leader->choices[request->index] == request);
+    check(request->head->head == request->head && request->head->leader == request->leader);
+    check(request->life.state == request->leader->life.state ||
+          !(1u << request->life.state & BEFORE_WAITING));
+    check(request->life.state < REQUEST_WAITING || request->asked.prompt);
     check(map_find(&requests->by_id, key_of_id(request->id)) == slot);
     check(!request->waiting_text.waits || request->life.state == REQUEST_TOKENIZING);
     audit_bindings(request);

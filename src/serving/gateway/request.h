@@ -8,7 +8,8 @@
  *   FREE        nobody's slot                                           READING
  *   READING     its body is read, within one call                       TOKENIZING, UNSETTLED,
  *                                                                       WAITING, FREE
- *   TOKENIZING  its text waits for the tokenizer, or is there           UNSETTLED, WAITING, FREE
+ *   TOKENIZING  a text of its client's waits for the tokenizer, or is   UNSETTLED, WAITING, FREE
+ *               there
  *   UNSETTLED   no unit has ever come, so nothing can be judged         WAITING, FREE
  *   WAITING     for a unit                                              ANSWERING, RESERVING, ENDING
  *   ANSWERING   one unit computes its prompt and makes the answer       WAITING, CANCELLED, ENDING,
@@ -26,18 +27,21 @@
  *
  * UNSETTLED, WAITING and ENDING have a list each, which gateway_step serves.
  *
- * Each of the n answers that a client asks for is a request of its own, with its own slot, id and
- * text, led by the first: the leader has the connection and lists them all. They are claimed and
- * released together, when their units' last FINISHED has come, even if the client has gone or a
- * stop string has ended them: only then is the account complete. All memory of a request is its
- * arena, cleared at the end. What it takes to go on at another unit is kept: the prompt, and the
- * tokens of the answer.
+ * Each of the answers that a client asks for, n to each of its prompts, is a request of its own,
+ * with its own slot, id and text, led by the first: the leader has the connection and lists them
+ * all, prompt by prompt. The first of each prompt (its head) has the prompt, which the others share.
+ * Until they wait for a unit all are in one state: they go on together, when every prompt has its
+ * tokens. They are claimed and released together, when their units' last FINISHED has come, even if
+ * the client has gone or a stop string has ended them: only then is the account complete. All memory
+ * of a request is its arena, cleared at the end. What it takes to go on at another unit is kept: the
+ * prompt, and the tokens of the answer.
  */
 #ifndef SERVING_GATEWAY_REQUEST_H
 #define SERVING_GATEWAY_REQUEST_H
 
 #include "base/map.h"
-#include "serving/gateway/api/api_response.h"
+#include "serving/gateway/api/api_tokens.h"
+#include "serving/gateway/api/dialect.h"
 #include "serving/gateway/fleet.h"
 #include "serving/gateway/metrics.h"
 #include "serving/gateway/receipt.h"
@@ -65,12 +69,14 @@ enum request_state {
 enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
                      CAUSE_NONE,
                      CAUSE_STOP_STRING,
+                     CAUSE_ONE_CALL, /* one call has been made, and no more are wanted */
                      CAUSE_CLIENT_GONE,
                      CAUSE_TOO_LONG,      /* the answer outgrew its memory */
                      CAUSE_ECHO_TOO_LONG, /* what is told of its prompt would outgrow it */
                      CAUSE_NO_MEMORY,     /* there is no room to keep what is told of its prompt */
                      CAUSE_OTHER_FAILED,  /* another choice has no answer, so there is none */
                      CAUSE_NO_UNIT,       /* none could take it for too long */
+                     CAUSE_QUEUED_LONG,   /* it has waited too long to begin */
                      CAUSE_DRAINING       /* the server ends */
 };
 
@@ -91,14 +97,20 @@ struct request_life {                      /* changed by serving/gateway/request
     int64_t waits_since_ns;
 };
 
-struct request_asked {        /* by the client; the same for all choices but for `sampling` */
+struct request_asked { /* by the client; the same for all but the prompt and its length, `sampling`
+                        * and new_tokens_max, which are the same for the choices of a prompt
+                        * (`sampling` but for `choice`) */
     struct api_answer answer; /* what the answer says of itself; its id is the leader's */
+    enum endpoint_number endpoint;
+    struct bytes warning; /* for its client, one line, in the leader's arena; empty: none */
     bool stream, wants_receipt;
+    bool one_call;    /* the answer ends with its first call */
     bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
+    bool tokens_only; /* its tokens are the answer: no unit is asked */
     bool has_bos;     /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct sampling sampling;
-    const uint32_t *prompt; /* [prompt_tokens] in the leader's arena */
+    const uint32_t *prompt; /* [prompt_tokens] in the head's arena; NULL: not tokenized yet */
     uint32_t prompt_tokens;
     uint32_t new_tokens_max; /* 0: the default */
     uint32_t stop_token_count;
@@ -116,7 +128,7 @@ struct request_placing {               /* how a unit is found for it */
     int64_t retry_ns;                  /* it may be tried there again */
     uint8_t losses, retries, refusals; /* since its last token */
     uint8_t choice_reason; /* 1 + enum units_reason, of the last choice of a unit; 0: none yet */
-    const uint64_t *prefix_keys; /* leader: [prefix_key_count] of its leading blocks, in arena */
+    const uint64_t *prefix_keys; /* head: [prefix_key_count] of its leading blocks, in arena */
     uint32_t prefix_key_count;
 };
 
@@ -125,11 +137,12 @@ struct request_answered { /* what has come of the answer */
     uint32_t last_token;
     uint32_t scored_count; /* leading tokens of the prompt whose log probabilities are told */
     struct token_stream words;
-    bool flushed;             /* token_stream_finish has been called */
-    struct answer_text text;  /* in a stream: only what is echoed */
-    struct token_list echoed; /* not in a stream: the prompt's, [scored_count] */
-    struct token_list tokens; /* all of the answer, unless memory ran out */
-    size_t tokens_json_bytes; /* they need at most so many in the answer */
+    bool flushed;              /* token_stream_finish has been called */
+    struct answer_text text;   /* in a stream: what is echoed, or all if its dialect repeats it */
+    struct answer_calls calls; /* in a stream: without arguments, unless its dialect repeats them */
+    struct token_list echoed;  /* not in a stream: the prompt's, [scored_count] */
+    struct token_list tokens;  /* all of the answer, unless memory ran out */
+    size_t tokens_json_bytes;  /* they need at most so many in the answer */
     struct receipt receipt;
 };
 
@@ -138,6 +151,7 @@ struct request_owed { /* what its client was told, and is still to be told */
     bool begun;  /* leader: STREAM_BEGIN has gone out */
     bool gone;   /* leader: the client has closed the connection and is told nothing more */
     bool spoken; /* the choice's first event (role, echo) has gone out */
+    struct dialect_place place;   /* what its events have told so far */
     const struct request *failed; /* leader: a choice without an answer, so there is none; NULL */
     uint8_t cause;                /* enum request_cause */
     uint8_t reason;               /* enum finish_reason, in ANSWERED, ENDING and DONE */
@@ -146,16 +160,18 @@ struct request_owed { /* what its client was told, and is still to be told */
 struct request {
     struct request_id id;   /* at the unit; its attempt counts the units that had it before */
     struct request *leader; /* of its choices; itself, if it is the first */
-    uint32_t index;         /* among the leader's choices */
-    struct request *choices[LIMIT_CHOICES]; /* leader: [choice_count], itself first */
-    uint32_t choice_count;                  /* leader */
+    struct request *head;   /* the first choice of its prompt; itself, if it is that */
+    uint32_t index;         /* among the leader's choices: prompt * n + which of its answers */
+    struct request *choices[LIMIT_ANSWERS]; /* leader: [choice_count], itself first */
+    uint32_t choice_count;                  /* leader: of all prompts */
+    uint32_t prompt_count;                  /* leader */
     struct request_life life;
     struct request_asked asked;
     struct request_placing placing;
     struct request_answered answered;
     struct request_owed owed;
     struct metrics_times times;
-    struct waiting_text waiting_text; /* leader */
+    struct waiting_text waiting_text; /* head */
     struct arena arena;
 };
 
@@ -198,10 +214,10 @@ void request_audit(const struct gateway *gateway);
 
 /* ---- transitions; to make one from any other state is a bug ---- */
 
-/* FREE -> READING: slots for a connection's choices, each with an id of its own. The leader, or
- * NULL when the table is too full. */
+/* FREE -> READING: slots for a connection's choices, so many of each prompt, each with an id of its
+ * own. The leader, or NULL when the table is too full. */
 struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
-                              uint32_t choice_count);
+                              uint32_t prompt_count, uint32_t answers_each);
 
 /* READING -> TOKENIZING, of all choices. */
 void request_tokenize(struct gateway *gateway, struct request *leader);
@@ -293,8 +309,13 @@ static inline bool request_is_under_way(const struct request *request) {
            request->owed.cause == CAUSE_NONE;
 }
 
+/* The first choice of each prompt. */
+static inline struct request *request_head(const struct request *leader, uint32_t prompt) {
+    return leader->choices[prompt * (leader->choice_count / leader->prompt_count)];
+}
+
 static inline enum endpoint_number request_endpoint(const struct request *request) {
-    return request->asked.answer.endpoint == API_CHAT ? ENDPOINT_CHAT : ENDPOINT_COMPLETIONS;
+    return request->asked.endpoint;
 }
 
 /* Log probabilities of its prompt are still missing. */

@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The answers that need no model: /models, /health, /metrics.
+ * The answers that need no model: /models, /version, /health, /metrics.
  */
+#include "serving/gateway/dialects/openai_words.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
 
-static void write_models(struct json_writer *writer, const void *context) {
-    const struct gateway *gateway = context;
-    api_response_models(writer, gateway->model_name, gateway->options.model_created);
+/* Tokens of prompt and answer together; 0: no unit has come yet. */
+static uint64_t tokens_max(const struct gateway *gateway) {
+    return fleet_knows_model(&gateway->fleet) ? fleet_tokens_max(&gateway->fleet) : 0;
 }
 
-static void write_model(struct json_writer *writer, const void *context) {
+static void write_models(struct json_writer *writer, const void *context) {
     const struct gateway *gateway = context;
-    api_response_model(writer, gateway->model_name, gateway->options.model_created);
+    openai_words_models(writer, gateway->models.names, gateway->models.count,
+                        gateway->options.model_created, tokens_max(gateway));
+}
+
+struct model_view {
+    const struct gateway *gateway;
+    const struct api_model *model;
+};
+
+static void write_model(struct json_writer *writer, const void *context) {
+    const struct model_view *view = context;
+    openai_words_model(writer, view->model->name, view->gateway->options.model_created,
+                       tokens_max(view->gateway));
 }
 
 enum status service_models(struct gateway *gateway, const struct endpoint_call *call) {
@@ -21,12 +34,12 @@ enum status service_models(struct gateway *gateway, const struct endpoint_call *
                           .http_status = 200,
                           .content_type = CONTENT_JSON};
     if (name.count == 0) return reply_whole(gateway, &reply, write_models, gateway);
-    if (bytes_equal(name, gateway->model_name) || bytes_equal(name, BYTES_LITERAL("default")))
-        return reply_whole(gateway, &reply, write_model, gateway);
+    struct model_view view = {gateway, models_find(&gateway->models, name)};
+    if (view.model) return reply_whole(gateway, &reply, write_model, &view);
     struct api_error error;
     api_error_set(&error, 404, "model", "model_not_found", "The model '%.*s' does not exist here.",
                   name.count < 100 ? (int)name.count : 100, name.data);
-    return reply_error(gateway, reply.connection, reply.endpoint, &error);
+    return reply_error(gateway, reply.connection, reply.endpoint, NULL, &error);
 }
 
 static void write_text(struct json_writer *writer, const void *context) {
@@ -44,6 +57,21 @@ enum status service_health(struct gateway *gateway, const struct endpoint_call *
                        gateway->draining ? "{\"status\":\"draining\"}"
                        : starting        ? "{\"status\":\"starting\"}"
                                          : "{\"status\":\"ok\"}");
+}
+
+static void write_version(struct json_writer *writer, const void *context) {
+    const struct gateway *gateway = context;
+    json_writer_text(writer, "{\"version\":");
+    json_writer_string(writer, gateway->version);
+    json_writer_text(writer, "}");
+}
+
+enum status service_version(struct gateway *gateway, const struct endpoint_call *call) {
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON};
+    return reply_whole(gateway, &reply, write_version, gateway);
 }
 
 struct metrics_view {

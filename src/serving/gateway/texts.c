@@ -2,7 +2,6 @@
 #include "serving/gateway/texts.h"
 
 #include "base/check.h"
-#include "serving/gateway/accounts.h"
 #include "serving/policy/share_tokenizer.h"
 
 size_t texts_memory_bytes(size_t bytes_max, uint32_t requests_max) {
@@ -29,22 +28,17 @@ static size_t waiting_bytes(const struct waiting_text *waiting) {
     return waiting->text.count + spans_bytes(waiting->plain);
 }
 
-/* False without an account: then each request is a client of its own. */
-static bool same_client(const struct waiting_text *waiting, uint32_t account) {
-    return account != ACCOUNT_NONE && waiting->account == account;
-}
-
 /* ---- the list of texts that wait ---- */
 
-static bool client_waits(const struct texts *texts, uint32_t account) {
+static bool client_waits(const struct texts *texts, uint64_t client) {
     const struct waiting_text *waiting = texts->first;
-    while (waiting && !same_client(waiting, account))
+    while (waiting && waiting->client != client)
         waiting = waiting->next;
     return waiting != NULL;
 }
 
 static void enlist(struct texts *texts, struct waiting_text *waiting) {
-    texts->client_count += !client_waits(texts, waiting->account);
+    texts->client_count += !client_waits(texts, waiting->client);
     texts->bytes += waiting_bytes(waiting);
     waiting->waits = true;
     waiting->next = texts->first;
@@ -57,20 +51,20 @@ void texts_forget(struct texts *texts, struct waiting_text *waiting) {
     while (*link != waiting)
         link = &(*link)->next;
     *link = waiting->next;
-    texts->client_count -= !client_waits(texts, waiting->account);
+    texts->client_count -= !client_waits(texts, waiting->client);
     texts->bytes -= waiting_bytes(waiting);
     arena_clear(&waiting->arena);
     *waiting = (struct waiting_text){.arena = waiting->arena};
 }
 
-/* The last turn of the account's texts that wait or are in work (0: none), and the bytes that
+/* The last turn of the client's texts that wait or are in work (0: none), and the bytes that
  * wait. */
-static uint64_t last_turn(const struct texts *texts, uint32_t account, size_t *bytes_out) {
-    bool in_work = texts->busy && account != ACCOUNT_NONE && texts->busy_account == account;
+static uint64_t last_turn(const struct texts *texts, uint64_t client, size_t *bytes_out) {
+    bool in_work = texts->busy && texts->busy_client == client;
     uint64_t last = in_work ? texts->busy_turn : 0;
     *bytes_out = 0;
     for (const struct waiting_text *waiting = texts->first; waiting; waiting = waiting->next) {
-        if (!same_client(waiting, account)) continue;
+        if (waiting->client != client) continue;
         if (waiting->turn > last) last = waiting->turn;
         *bytes_out += waiting_bytes(waiting);
     }
@@ -94,7 +88,7 @@ static enum status give(struct texts *texts, const struct texts_ask *ask, uint64
     memcpy(tokenize_text(record), ask->text.data, ask->text.count);
     if (ask->plain.count) memcpy(tokenize_plain(record), ask->plain.spans, spans_bytes(ask->plain));
     texts->busy = true;
-    texts->busy_account = ask->account;
+    texts->busy_client = ask->client;
     texts->busy_turn = turn;
     return STATUS_OK;
 }
@@ -114,7 +108,7 @@ static enum status keep(struct texts *texts, struct waiting_text *waiting,
     memcpy(copy, ask->text.data, ask->text.count);
     if (ask->plain.count) memcpy(spans, ask->plain.spans, spans_bytes(ask->plain));
     waiting->request = ask->request;
-    waiting->account = ask->account;
+    waiting->client = ask->client;
     waiting->text = (struct bytes){copy, ask->text.count};
     waiting->plain = (struct plain_text){spans, ask->plain.count};
     waiting->turn = turn;
@@ -127,7 +121,7 @@ enum status texts_take(struct texts *texts, struct waiting_text *waiting,
     size_t client_bytes;
     struct record_tokenize fixed = fixed_of(ask);
     if (record_bytes(RECORD_TOKENIZE, &fixed) > texts->outbox->capacity) return STATUS_TOO_LARGE;
-    uint64_t before = last_turn(texts, ask->account, &client_bytes);
+    uint64_t before = last_turn(texts, ask->client, &client_bytes);
     uint64_t turn = share_tokenizer_turn(texts->now, before, ask->text.count);
     if (!texts->busy && !texts->first) return give(texts, ask, turn);
     return keep(texts, waiting, ask, turn, client_bytes);
@@ -147,7 +141,7 @@ void texts_run(struct texts *texts, uint32_t tokens_max) {
     /* The smallest turn; among equals the last of the list, which came first. */
     for (struct waiting_text *waiting = next; waiting; waiting = waiting->next)
         if (waiting->turn <= next->turn) next = waiting;
-    struct texts_ask ask = {next->request, next->account, next->text, next->plain, tokens_max};
+    struct texts_ask ask = {next->request, next->client, next->text, next->plain, tokens_max};
     if (texts->client_count > texts->clients_max) texts->clients_max = texts->client_count;
     if (give(texts, &ask, next->turn)) return; /* the outbox is full */
     texts->now = share_tokenizer_after(texts->now, next->text.count, texts->clients_max);
@@ -160,7 +154,7 @@ void texts_audit(const struct texts *texts) {
     size_t bytes = 0;
     for (const struct waiting_text *waiting = texts->first; waiting; waiting = waiting->next) {
         const struct waiting_text *same = waiting->next;
-        while (same && !same_client(same, waiting->account))
+        while (same && same->client != waiting->client)
             same = same->next;
         clients += same == NULL; /* the last of its client's */
         bytes += waiting_bytes(waiting);

@@ -14,7 +14,7 @@
 struct waiting_text {   /* the place for one request's text; zeros but for arena if none waits */
     struct arena arena; /* of the pool: holds the copies of text and spans */
     struct request_id request;
-    uint32_t account; /* ACCOUNT_NONE: the request is a client of its own */
+    uint64_t client; /* whose turns it takes: all texts of one number are one client's */
     struct bytes text;
     struct plain_text plain; /* of text */
     uint64_t turn;           /* virtual time */
@@ -31,7 +31,7 @@ struct texts {
     uint32_t clients_max;       /* the largest client_count since the list was last empty */
     uint64_t now;               /* virtual time */
     bool busy;                  /* the tokenizer has a text */
-    uint32_t busy_account;      /* that text's */
+    uint64_t busy_client;       /* that text's */
     uint64_t busy_turn;         /* that text's */
 };
 
@@ -47,7 +47,7 @@ void texts_open_waiting(struct texts *texts, struct waiting_text *waiting);
 
 struct texts_ask { /* a text to be tokenized */
     struct request_id request;
-    uint32_t account;
+    uint64_t client;
     struct bytes text;
     struct plain_text plain;
     uint32_t tokens_max; /* the tokenizer only counts what is more */
@@ -59,7 +59,7 @@ struct texts_ask { /* a text to be tokenized */
 enum status texts_take(struct texts *texts, struct waiting_text *waiting,
                        const struct texts_ask *ask) MUST_USE;
 
-/* The tokenizer has answered: it is idle until texts_run. */
+/* The tokenizer has answered, or the TOKENIZE put last is taken back: it is idle until texts_run. */
 void texts_answered(struct texts *texts);
 
 /* The request ends: if its text waits, it is dropped. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/text/added_tokens.h"
 
+#include "base/check.h"
+
 #define NO_ID UINT32_MAX
 
 /* 0 if there is none. */
@@ -37,7 +39,7 @@ static bool flag_of(const struct tree *entry, const char *key) {
 static enum status check_entry(const struct tree *entry, struct bytes content, const char *name,
                                struct error *error) {
     static const char *const refused[] = {"lstrip", "rstrip", "single_word"};
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+    for (size_t i = 0; i < ARRAY_COUNT(refused); i++)
         if (flag_of(entry, refused[i]))
             return error_set(error, STATUS_UNSUPPORTED,
                              "%s: added token '%.*s' asks for %s, which is not supported", name,

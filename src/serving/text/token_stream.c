@@ -48,7 +48,8 @@ enum status stop_strings_add(struct stop_strings *stops, struct bytes text, stru
 }
 
 /* Moves every automaton on by one byte. Returns the length of the longest stop string that ends
- * here; *hold_out is the longest start of one that the text now ends with. */
+ * here, which stopped_by then names; *hold_out is the longest start of one that the text now ends
+ * with. */
 static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *hold_out) {
     uint32_t ended = 0, hold = 0;
     for (uint32_t i = 0; i < stream->stops->count; i++) {
@@ -58,7 +59,10 @@ static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *
             progress = stop->border[progress - 1];
         if (stop->text[progress] == byte) progress++;
         stream->stop_progress[i] = (uint16_t)progress;
-        if (progress == stop->bytes && progress > ended) ended = progress;
+        if (progress == stop->bytes && progress > ended) {
+            ended = progress;
+            stream->stopped_by = i;
+        }
         if (progress > hold) hold = progress;
     }
     *hold_out = hold;
@@ -68,8 +72,12 @@ static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *
 /* ---- the think stage ---- */
 
 static void put(struct output *output, struct bytes text) {
-    bool content = output->stream->place >= PLACE_CONTENT_HEAD;
-    if (text.count > 0)
+    struct token_stream *stream = output->stream;
+    bool content = stream->place >= PLACE_CONTENT_HEAD;
+    if (text.count == 0) return;
+    if (content && stream->calls.set)
+        tool_parser_push(&stream->calls, text, output->sink, output->context);
+    else
         output->sink(output->context, content ? TOKEN_STREAM_CONTENT : TOKEN_STREAM_REASONING,
                      text);
 }
@@ -162,6 +170,18 @@ static void think(struct output *output, struct bytes text) {
     }
 }
 
+/* The answer ends: what the stages from here on hold back is text. */
+static void think_to_the_end(struct output *output) {
+    struct token_stream *stream = output->stream;
+    if (stream->place == PLACE_START && stream->tag_progress > 0) {
+        stream->place = PLACE_CONTENT;
+        put_held_tag(output, OPENING_TAG);
+    } else if (stream->place == PLACE_REASONING && stream->tag_progress > 0) {
+        put_held_tag(output, CLOSING_TAG);
+    }
+    if (stream->calls.set) tool_parser_finish(&stream->calls, output->sink, output->context);
+}
+
 /* ---- the stop stage ---- */
 
 /* Passes on all of the held text but its last `keep` bytes. These are the start of a stop string,
@@ -194,6 +214,7 @@ static void watch(void *context, struct bytes text) {
             release(output, ended);
             stream->held_bytes = 0;
             stream->stopped = true;
+            think_to_the_end(output);
             return;
         }
     }
@@ -203,7 +224,8 @@ static void watch(void *context, struct bytes text) {
 /* ---- the doors ---- */
 
 void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
-                       const struct stop_strings *stops, enum token_stream_mode mode) {
+                       const struct stop_strings *stops, enum token_stream_mode mode,
+                       const struct tool_set *tools) {
     static const enum stream_place places[TOKEN_STREAM_MODE_COUNT] = {
         [TOKEN_STREAM_PLAIN] = PLACE_CONTENT,
         [TOKEN_STREAM_MAY_THINK] = PLACE_START,
@@ -211,6 +233,15 @@ void token_stream_open(struct token_stream *stream, const struct tokenizer *toke
     };
     *stream = (struct token_stream){
         .tokenizer = tokenizer, .stops = stops, .mode = mode, .place = (uint8_t)places[mode]};
+    if (tools) tool_parser_open(&stream->calls, tools);
+}
+
+/* What a token says to the reader; nothing for most special ones. */
+static struct bytes text_of(const struct token_stream *stream, uint32_t token) {
+    struct bytes text = tokenizer_token_bytes(stream->tokenizer, token);
+    bool hidden = tokenizer_token_is_special(stream->tokenizer, token) &&
+                  !(stream->calls.set && tool_format_has_mark(stream->calls.set->format, text));
+    return hidden ? (struct bytes){"", 0} : text;
 }
 
 static bool in_reasoning(const struct token_stream *stream) {
@@ -222,8 +253,7 @@ bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream
     if (stream->stopped) return true;
     struct output output = {stream, sink, context};
     bool reasoning = in_reasoning(stream);
-    if (!tokenizer_token_is_special(stream->tokenizer, token))
-        utf8_join(&stream->joiner, tokenizer_token_bytes(stream->tokenizer, token), watch, &output);
+    utf8_join(&stream->joiner, text_of(stream, token), watch, &output);
     if (reasoning || in_reasoning(stream)) stream->reasoning_tokens++;
     return stream->stopped;
 }
@@ -234,10 +264,5 @@ void token_stream_finish(struct token_stream *stream, token_stream_sink *sink, v
     utf8_join_end(&stream->joiner, watch, &output);
     if (stream->stopped) return;
     release(&output, 0);
-    if (stream->place == PLACE_START && stream->tag_progress > 0) {
-        stream->place = PLACE_CONTENT;
-        put_held_tag(&output, OPENING_TAG);
-    } else if (stream->place == PLACE_REASONING && stream->tag_progress > 0) {
-        put_held_tag(&output, CLOSING_TAG);
-    }
+    think_to_the_end(&output);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From one answer's tokens to what its reader sees, as it comes: whole UTF-8 characters only, cut
- * at the first stop string, split into reasoning and content. Bytes pass four stages, each of which
- * holds back no more than it must:
+ * at the first stop string, split into reasoning, content and tool calls. Bytes pass five stages,
+ * each of which holds back no more than it must:
  *
  *   token bytes -> whole characters (an invalid part becomes U+FFFD) -> stop strings -> think tags
+ *               -> tool calls (tool_parser.h; in the content alone)
  *
  * Whatever the pushes, the concatenated output is the same. Stop strings are looked for in the
- * whole generated text, reasoning and tags included. The tags themselves are not put out, nor the
+ * whole generated text, reasoning, tags and marks included. The tags themselves are not put out, nor the
  * newlines around the reasoning and those between "</think>" and the content; trailing newlines of
  * the content stay. A first "<think>" opens reasoning only at the very start of the answer.
  *
@@ -16,7 +17,9 @@
 #define SERVING_TEXT_TOKEN_STREAM_H
 
 #include "base/limits.h"
+#include "serving/text/token_stream_part.h"
 #include "serving/text/tokenizer.h"
+#include "serving/text/tool_parser.h"
 #include "serving/text/utf8.h"
 
 /* Stop strings of a request, prepared once, shared by its answers. Zero it first. */
@@ -41,12 +44,6 @@ enum token_stream_mode {
     TOKEN_STREAM_MODE_COUNT
 };
 
-enum token_stream_part { TOKEN_STREAM_REASONING, TOKEN_STREAM_CONTENT, TOKEN_STREAM_PART_COUNT };
-
-/* Takes a piece of output: valid UTF-8, never empty. All reasoning comes before all content. One
- * push may put out several pieces. */
-typedef void token_stream_sink(void *context, enum token_stream_part part, struct bytes text);
-
 #define TOKEN_STREAM_NEWLINES_MAX                                                                  \
     16 /* held back before "</think>"; more than these are put out                                 \
         */
@@ -56,6 +53,7 @@ struct token_stream {
     const struct stop_strings *stops; /* NULL: none */
     enum token_stream_mode mode;
     bool stopped;              /* a stop string was found; further tokens are ignored */
+    uint32_t stopped_by;       /* if stopped: its place among the stop strings */
     uint8_t place;             /* enum place, in token_stream.c */
     uint32_t reasoning_tokens; /* from the opening tag to the closing one */
     struct utf8_joiner joiner;
@@ -63,19 +61,27 @@ struct token_stream {
         stop_progress[LIMIT_STOP_STRINGS]; /* bytes of each stop string that the text ends with */
     char held[LIMIT_STOP_STRING_BYTES + UTF8_BYTES_MAX]; /* what may become a stop string */
     uint32_t held_bytes;
-    uint32_t tag_progress;  /* bytes of the awaited tag seen */
-    uint32_t newline_count; /* newlines that may turn out to be the last ones */
+    uint32_t tag_progress;    /* bytes of the awaited tag seen */
+    uint32_t newline_count;   /* newlines that may turn out to be the last ones */
+    struct tool_parser calls; /* calls.set NULL: calls are not looked for */
 };
 
-/* Bytes a push of one token can put out at most, beyond 3 for each of the token's bytes. */
+/* A run of pushes puts out at most TOKEN_STREAM_HELD_MAX bytes, and TOKEN_STREAM_GROWTH_MAX more for
+ * each byte of the run's tokens; token_stream_finish at most TOKEN_STREAM_HELD_MAX. The growth is a
+ * byte that is no UTF-8 (3), or a control byte in a string of a call's arguments (6). */
+#define TOKEN_STREAM_GROWTH_MAX TOOL_GROWTH_MAX
 #define TOKEN_STREAM_HELD_MAX                                                                      \
-    (2 * UTF8_BYTES_MAX + LIMIT_STOP_STRING_BYTES + 8 + TOKEN_STREAM_NEWLINES_MAX)
+    (TOKEN_STREAM_GROWTH_MAX * (2 * UTF8_BYTES_MAX + LIMIT_STOP_STRING_BYTES + 8 +                 \
+                                TOKEN_STREAM_NEWLINES_MAX + TOOL_HELD_MAX))
 
+/* `tools` NULL: calls are not looked for. It is kept, as are the others. */
 void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
-                       const struct stop_strings *stops, enum token_stream_mode mode);
+                       const struct stop_strings *stops, enum token_stream_mode mode,
+                       const struct tool_set *tools);
 
-/* Pushes one token (special ones make no text). Returns true when a stop string ends the answer
- * here; all output up to it has then been put out. */
+/* Pushes one token. Special ones make no text, but for those that the format of `tools` has in its
+ * marks. Returns true when a stop string ends the answer here; all output up to it has then been
+ * put out. */
 bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream_sink *sink,
                        void *context);
 

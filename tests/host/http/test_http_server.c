@@ -192,23 +192,27 @@ static struct connection_id take_request(void) {
     return id;
 }
 
-static const char *receipt = ""; /* of the next answers */
+static const char *headers = ""; /* of the next answers */
 static uint32_t allow;
+static enum content_type stream_type = CONTENT_EVENTS;
 
 static void perform(enum record_kind kind, struct connection_id id, uint32_t status,
                     const char *text) {
     static char memory[1 << 17];
     struct outbox outbox = {memory, sizeof memory, 0};
-    uint32_t count = (uint32_t)strlen(text), receipt_bytes = (uint32_t)strlen(receipt);
+    uint32_t count = (uint32_t)strlen(text), header_bytes = (uint32_t)strlen(headers);
     struct record_respond respond = {
-        .http_status = status, .allow = allow, .body_bytes = count, .receipt_bytes = receipt_bytes};
+        .http_status = status, .allow = allow, .body_bytes = count, .header_bytes = header_bytes};
+    struct record_stream_begin begin = {.content_type = stream_type, .header_bytes = header_bytes};
     struct record_stream_data data = {.data_bytes = count};
     struct record *record = outbox_put(&outbox, kind,
-                                       kind == RECORD_RESPOND       ? (const void *)&respond
-                                       : kind == RECORD_STREAM_DATA ? (const void *)&data
-                                                                    : NULL);
+                                       kind == RECORD_RESPOND        ? (const void *)&respond
+                                       : kind == RECORD_STREAM_BEGIN ? (const void *)&begin
+                                       : kind == RECORD_STREAM_DATA  ? (const void *)&data
+                                                                     : NULL);
     memcpy((char *)record + sizeof *record, &id, sizeof id);
-    if (kind == RECORD_RESPOND) memcpy(record_tail(record, 1), receipt, receipt_bytes);
+    if (kind == RECORD_RESPOND) memcpy(record_tail(record, 1), headers, header_bytes);
+    if (kind == RECORD_STREAM_BEGIN) memcpy(record_tail(record, 0), headers, header_bytes);
     if (kind == RECORD_RESPOND || kind == RECORD_STREAM_DATA)
         memcpy(record_tail(record, 0), text, count);
     http_server_perform(server, record);
@@ -252,19 +256,83 @@ static void a_request_becomes_a_record(void **state) {
     close(client);
 }
 
-static void a_receipt_is_a_header(void **state) {
+static void answers_have_the_headers_that_the_gateway_says(void **state) {
     int client = connect_client();
     say(client, POST "x-fathom-receipt: 1\r\nContent-Length: 2\r\n\r\n{}");
     assert_int_equal(first_request()->wants_receipt, 1);
-    receipt = "{\"request\":\"7\"}";
+    headers = "X-Fathom-Receipt: {\"request\":\"7\"}\r\nX-Y: z\r\n";
     perform(RECORD_RESPOND, take_request(), 200, "{ }");
-    receipt = "";
     assert_non_null(
-        strstr(receive(client, "{ }"), "\r\nX-Fathom-Receipt: {\"request\":\"7\"}\r\n"));
+        strstr(receive(client, "{ }"), "\r\nX-Fathom-Receipt: {\"request\":\"7\"}\r\nX-Y: z\r\n"));
+    say(client, POST "Content-Length: 2\r\n\r\n{}");
+    struct connection_id id = take_request();
+    perform(RECORD_STREAM_BEGIN, id, 0, "");
+    perform(RECORD_STREAM_END, id, 0, "");
+    headers = "";
+    assert_non_null(strstr(receive(client, "0\r\n\r\n"), "\r\nX-Y: z\r\n"));
     say(client, POST "Content-Length: 2\r\n\r\n{}");
     assert_int_equal(first_request()->wants_receipt, 0);
     perform(RECORD_RESPOND, take_request(), 200, "{\"\"}");
     assert_null(strstr(receive(client, "{\"\"}"), "\r\nX-Fathom-Receipt:"));
+    close(client);
+}
+
+static void each_answer_names_its_request(void **state) {
+    char made[64];
+    int client = connect_client();
+    say(client, POST "Content-Length: 2\r\n\r\n{}");
+    snprintf(made, sizeof made, "\r\nX-Request-Id: %016llx%016llx\r\n",
+             (unsigned long long)first_request()->random[0],
+             (unsigned long long)first_request()->random[1]);
+    perform(RECORD_RESPOND, take_request(), 200, "{1}");
+    assert_non_null(strstr(receive(client, "{1}"), made));
+    say(client, POST "x-request-id: job 7\r\nContent-Length: 2\r\n\r\n{}");
+    perform(RECORD_RESPOND, take_request(), 200, "{2}");
+    assert_null(strstr(receive(client, "{2}"), "job")); /* it has a blank */
+    assert_non_null(strstr(received, "\r\nX-Request-Id: "));
+    assert_null(strstr(received, made));
+    say(client, POST "x-request-id: job-7\r\nContent-Length: 2\r\n\r\n{}");
+    struct connection_id id = take_request();
+    perform(RECORD_STREAM_BEGIN, id, 0, "");
+    perform(RECORD_STREAM_END, id, 0, "");
+    assert_non_null(strstr(receive(client, "0\r\n\r\n"), "\r\nX-Request-Id: job-7\r\n"));
+    say(client, "GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: page\r\n\r\n");
+    assert_non_null(strstr(receive(client, "<p>page"), "\r\nX-Request-Id: page\r\n"));
+    say(client, "GET / HTTP/1.1\r\nHost: b\r\nX-Request-Id: r\r\n\r\n"); /* refused */
+    assert_non_null(strstr(receive(client, "}}"), "\r\nX-Request-Id: r\r\n"));
+    close(client);
+}
+
+static void a_bare_key_is_a_key(void **state) {
+    int client = connect_client();
+    say(client, POST "x-api-key: sk-1\r\nContent-Length: 2\r\n\r\n{}");
+    assert_int_equal(first_request()->authorization_bytes, 11);
+    assert_memory_equal(client_request_authorization(first_request()), "Bearer sk-1", 11);
+    perform(RECORD_RESPOND, take_request(), 200, "{1}");
+    receive(client, "{1}");
+    say(client, POST "x-api-key: a\r\nAuthorization: Bearer b\r\nContent-Length: 2\r\n\r\n{}");
+    assert_int_equal(first_request()->authorization_bytes, 8);
+    assert_memory_equal(client_request_authorization(first_request()), "Bearer b", 8);
+    perform(RECORD_RESPOND, take_request(), 200, "{2}");
+    receive(client, "{2}");
+    say(client, POST "x-api-key: a\r\nx-api-key: b\r\nContent-Length: 2\r\n\r\n{}");
+    assert_non_null(strstr(receive(client, "}}"), "HTTP/1.1 400 "));
+    close(client);
+}
+
+/* A whole answer whose head goes out before it is there. */
+static void json_may_come_in_pieces(void **state) {
+    int client = connect_client();
+    say(client, POST "Content-Length: 2\r\n\r\n{}");
+    struct connection_id id = take_request();
+    stream_type = CONTENT_JSON;
+    perform(RECORD_STREAM_BEGIN, id, 0, "");
+    stream_type = CONTENT_EVENTS;
+    perform(RECORD_STREAM_DATA, id, 0, "\n");
+    assert_non_null(strstr(receive(client, "1\r\n\n"), "Content-Type: application/json\r\n"));
+    perform(RECORD_STREAM_DATA, id, 0, "{}");
+    perform(RECORD_STREAM_END, id, 0, "");
+    assert_non_null(strstr(receive(client, "0\r\n\r\n"), "2\r\n{}\r\n"));
     close(client);
 }
 
@@ -830,7 +898,10 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_server, close_server)
     const struct CMUnitTest tests[] = {
         CASE(a_request_becomes_a_record),
-        CASE(a_receipt_is_a_header),
+        CASE(answers_have_the_headers_that_the_gateway_says),
+        CASE(each_answer_names_its_request),
+        CASE(a_bare_key_is_a_key),
+        CASE(json_may_come_in_pieces),
         CASE(streams_in_chunks_and_keeps_the_connection),
         CASE(streams_to_http_1_0_until_the_end),
         CASE(notices_a_client_that_leaves),

@@ -41,6 +41,7 @@ static void write_file(const char *name, const char *content) {
 
 static int remove_directory(void **state) {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "chat_template.jinja", "own.jinja",
                                         "generation_config.json"};
     char path[128];
     model_text_close(&text);
@@ -53,11 +54,11 @@ static int remove_directory(void **state) {
 
 static enum status open_with(const char *generation) {
     write_file("generation_config.json", generation);
-    return model_text_open(directory, &shape, &text, &error);
+    return model_text_open(directory, &shape, NULL, &text, &error);
 }
 
 static void an_empty_directory_leaves_token_ids(void **state) {
-    assert_int_equal(model_text_open(directory, &shape, &text, &error), STATUS_OK);
+    assert_int_equal(model_text_open(directory, &shape, NULL, &text, &error), STATUS_OK);
     assert_null(text.tokenizer);
     assert_false(text.chat_template.present);
     assert_int_equal(text.stop_token_count, 2);
@@ -65,7 +66,7 @@ static void an_empty_directory_leaves_token_ids(void **state) {
     assert_int_equal(text.bos_token, 5);
     assert_true(text.sampling.temperature == 1 && text.sampling.top_p == 1);
     model_text_close(&text);
-    assert_int_equal(model_text_open(directory, NULL, &text, &error), STATUS_OK);
+    assert_int_equal(model_text_open(directory, NULL, NULL, &text, &error), STATUS_OK);
     assert_int_equal(text.stop_token_count, 0);
     model_text_close(&text);
     assert_int_equal(model_text_open_tokenizer(directory, &text, &error), STATUS_NOT_FOUND);
@@ -90,7 +91,7 @@ static void a_tokenizer_opens_alone(void **state) {
     assert_int_equal(model_text_open_tokenizer(directory, &text, &error), STATUS_OK);
     assert_non_null(text.tokenizer);
     assert_false(text.chat_template.present);
-    assert_int_equal(model_text_open(directory, NULL, &(struct model_text){0}, &error),
+    assert_int_equal(model_text_open(directory, NULL, NULL, &(struct model_text){0}, &error),
                      STATUS_INVALID);
 }
 
@@ -136,19 +137,19 @@ static void wrong_values_are_named(void **state) {
 
 static void a_broken_tokenizer_is_not_passed_over(void **state) {
     write_file("tokenizer.json", "{\"model\": 1}");
-    assert_true(model_text_open(directory, &shape, &text, &error) != STATUS_OK);
+    assert_true(model_text_open(directory, &shape, NULL, &text, &error) != STATUS_OK);
     assert_non_null(strstr(error.text, "tokenizer.json"));
 }
 
 /* The files beside config.json; nobody writes to any FIFO here. */
 static void no_fifo_is_waited_for(void **state) {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
-                                        "generation_config.json"};
+                                        "chat_template.jinja", "generation_config.json"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
         assert_int_equal(mkfifo(path, 0600), 0);
-        assert_int_equal(model_text_open(directory, &shape, &text, &error), STATUS_INVALID);
+        assert_int_equal(model_text_open(directory, &shape, NULL, &text, &error), STATUS_INVALID);
         assert_non_null(strstr(error.text, names[i]));
         assert_non_null(strstr(error.text, "expected a regular file, found a FIFO"));
         unlink(path);
@@ -165,29 +166,59 @@ static void a_bos_that_is_no_token_is_refused(void **state) {
     assert_non_null(realpath(path, whole));
     assert_int_equal(symlink(whole, link), 0);
     write_file("tokenizer_config.json", "{\"add_bos_token\": true}");
-    assert_int_equal(model_text_open(directory, &none, &text, &error), STATUS_INVALID);
+    assert_int_equal(model_text_open(directory, &none, NULL, &text, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "tokenizer_config.json: add_bos_token"));
     none.bos_token = 7;
-    assert_int_equal(model_text_open(directory, &none, &text, &error), STATUS_OK);
+    assert_int_equal(model_text_open(directory, &none, NULL, &text, &error), STATUS_OK);
     assert_int_equal(text.bos_token, 7);
 }
 
-static void an_unknown_template_is_refused(void **state) {
-    write_file("tokenizer_config.json", "{\"chat_template\": \"{{ messages }}\"}");
-    assert_int_equal(model_text_open(directory, &shape, &text, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.text, "tokenizer_config.json"));
+static void expect_template(const char *own, const char *says) {
+    static char memory[1 << 20];
+    static const struct tree *nobody;
+    struct arena arena;
+    struct chat_rendering rendering;
+    arena_over(&arena, memory, sizeof memory);
+    assert_int_equal(tree_parse(&arena, bytes_of("[]"), "messages", &nobody, &error), STATUS_OK);
+    if (model_text_open(directory, &shape, own, &text, &error)) fail_msg("%s", error.text);
+    assert_true(text.chat_template.present);
+    struct chat_ask ask = {.messages = nobody};
+    assert_int_equal(chat_template_render(&text.chat_template, &ask, &arena, &rendering, &error),
+                     STATUS_OK);
+    assert_true(bytes_equal(rendering.text, bytes_of(says)));
+    model_text_close(&text);
+}
+
+static void the_nearest_template_wins(void **state) {
+    char own[128];
+    snprintf(own, sizeof own, "%s/own.jinja", directory);
+    write_file("tokenizer_config.json",
+               "{\"chat_template\": \"config {{ bos_token }}\", \"bos_token\": \"<s>\"}");
+    expect_template(NULL, "config <s>");
+    write_file("chat_template.jinja", "beside {{ bos_token }}\n");
+    expect_template(NULL, "beside <s>");
+    write_file("own.jinja", "own {{ bos_token }}");
+    expect_template(own, "own <s>");
+    assert_int_equal(model_text_open_template(NULL, own, &text, &error), STATUS_OK);
+    assert_true(text.chat_template.present && text.chat_template.bos.count == 0);
+}
+
+static void a_template_that_is_wrong_is_refused(void **state) {
+    write_file("tokenizer_config.json", "{\"chat_template\": \"a\\n{{ messages\"}");
+    assert_int_equal(model_text_open(directory, &shape, NULL, &text, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "tokenizer_config.json:2: "));
+    assert_int_equal(model_text_open(directory, &shape, "/nonexistent.jinja", &text, &error),
+                     STATUS_NOT_FOUND);
+    assert_non_null(strstr(error.text, "/nonexistent.jinja"));
 }
 
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_directory, remove_directory)
     const struct CMUnitTest tests[] = {
-        CASE(an_empty_directory_leaves_token_ids),
-        CASE(a_tokenizer_opens_alone),
-        CASE(generation_config_sets_the_defaults),
-        CASE(wrong_values_are_named),
-        CASE(a_broken_tokenizer_is_not_passed_over),
-        CASE(an_unknown_template_is_refused),
-        CASE(no_fifo_is_waited_for),
+        CASE(an_empty_directory_leaves_token_ids),   CASE(a_tokenizer_opens_alone),
+        CASE(generation_config_sets_the_defaults),   CASE(wrong_values_are_named),
+        CASE(a_broken_tokenizer_is_not_passed_over), CASE(the_nearest_template_wins),
+        CASE(a_template_that_is_wrong_is_refused),   CASE(no_fifo_is_waited_for),
         CASE(a_bos_that_is_no_token_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,19 +223,84 @@ static void each_has_a_ledger(void **state) {
     close_empty(world);
 }
 
+/* Who has begun is charged; who is let go, or leaves while it waits, is not. */
+static void a_prompt_that_waits_in_vain_costs_nothing(void **state) {
+    (void)state;
+    struct world *world = open_with(
+        1, (struct gateway_options){.accounts = make_accounts(usual, 4), .queue_ns = SECOND});
+    world->authorization = "Bearer key-a";
+    uint32_t begun = ask(world, "");
+    struct request_id id = world->last_submit->request;
+    tell_tokens(world, 1, id, 0, ids, 1);
+    tell_load(world, 1, 100, 1); /* no more, please */
+    uint32_t waits = ask(world, ""), leaves = ask(world, "");
+    assert_int_equal(world->submits, 1);
+    world_hang_up(world, leaves);
+    world->now_ns = SECOND;
+    world_settle(world);
+    assert_non_null(strstr(world->clients[waits].data, "insufficient_system_resource"));
+    assert_non_null(strstr(world->clients[waits].data, "\"prompt_tokens\":3,"));
+    tell_tokens(world, 1, id, 1, ids + 1, 5);
+    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_ids(world, begun, ids, 6);
+    assert_told(world, "fathom_account_requests_total{account=\"acme\"} 3\n");
+    assert_told(world, "fathom_account_prompt_cache_miss_tokens_total{account=\"acme\"} 3\n");
+    assert_told(world, "fathom_account_output_tokens_total{account=\"acme\"} 6\n");
+    assert_told(world, "\nfathom_prompt_cache_miss_tokens_total 3\n");
+    close_empty(world);
+}
+
+static void say_it_never_ran(struct world *world, struct request_id id) {
+    struct record_finished *finished = make_finished(id, FINISH_CANCELLED, 0);
+    finished->work.queue_ns = -1;
+    tell(world, 1, finished);
+}
+
+/* A prompt is paid for, once, if one of its answers has run. */
+static void a_prompt_that_never_ran_costs_nothing(void **state) {
+    (void)state;
+    struct world *world = open_with_accounts();
+    world->authorization = "Bearer key-a";
+    for (uint32_t runs = 0; runs < 2; runs++) {
+        uint32_t client = ask(world, ",\"n\":2");
+        struct request_id second = world->last_submit->request, first = second;
+        first.low--;
+        if (runs) tell_tokens(world, 1, second, 0, ids, 6);
+        if (runs) tell_finished(world, 1, second, FINISH_LENGTH, 6);
+        world_hang_up(world, client);
+        world_settle(world);
+        say_it_never_ran(world, first);
+        if (!runs) say_it_never_ran(world, second);
+        const char *told = runs ? "miss_tokens_total{account=\"acme\"} 3\n"
+                                : "miss_tokens_total{account=\"acme\"} 0\n";
+        assert_told(world, told);
+        assert_told(world, runs ? "\nfathom_prompt_cache_miss_tokens_total 3\n"
+                                : "\nfathom_prompt_cache_miss_tokens_total 0\n");
+        world->authorization = "Bearer key-a";
+    }
+    close_empty(world);
+}
+
+#define LIMIT "X-RateLimit-Limit-Requests: 2\r\nX-RateLimit-Remaining-Requests: "
+
 static void an_account_may_have_so_many(void **state) {
     (void)state;
     struct world *world = open_with_accounts();
     world->authorization = "Bearer key-b";
-    assert_refused(world, ask(world, ",\"n\":3"), 429, "rate_limit_exceeded");
+    assert_refused(world, ask(world, ",\"n\":3"), 422, "out_of_range"); /* it never may */
     uint32_t first = ask(world, "");
     struct request_id id = world->last_submit->request;
-    assert_refused(world, ask(world, ",\"n\":2"), 429, "rate_limit_exceeded");
+    uint32_t refused = ask(world, ",\"n\":2");
+    assert_refused(world, refused, 429, "rate_limit_exceeded");
+    assert_string_equal(world->clients[refused].headers, LIMIT "1\r\n"); /* of two */
     answer(world, "Bearer key-a", ""); /* others are not concerned */
     answer(world, "Bearer key-b", "");
     tell_tokens(world, 1, id, 0, ids, 6);
     tell_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_int_equal(world->clients[first].http_status, 200);
+    assert_string_equal(world->clients[first].headers, LIMIT "1\r\n"); /* it still counts */
+    world->authorization = "Bearer key-a";                             /* has no limit */
+    assert_string_equal(world->clients[ask(world, ",\"n\":0")].headers, "");
     assert_told(world, "fathom_account_refused_total{account=\"busy\"} 2\n");
     close_empty(world);
 }
@@ -288,6 +353,8 @@ int main(void) {
         cmocka_unit_test(the_account_makes_the_tenant),
         cmocka_unit_test(a_request_keeps_its_tenant),
         cmocka_unit_test(each_has_a_ledger),
+        cmocka_unit_test(a_prompt_that_waits_in_vain_costs_nothing),
+        cmocka_unit_test(a_prompt_that_never_ran_costs_nothing),
         cmocka_unit_test(an_account_may_have_so_many),
         cmocka_unit_test(new_accounts_take_effect_at_once),
         cmocka_unit_test(any_number_of_changes),

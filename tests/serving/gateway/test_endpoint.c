@@ -12,7 +12,7 @@
 
 #include "serving/gateway/endpoint.h"
 
-#define PATH(number, path, method, listeners, askers, name, function) path,
+#define PATH(number, path, method, listeners, askers, name, function, dialect) path,
 static const char *const paths[] = {ENDPOINTS(PATH)};
 
 static void a_path_leads_to_its_endpoint(void **state) {
@@ -33,6 +33,18 @@ static void a_path_leads_to_its_endpoint(void **state) {
     }
     assert_null(endpoint_find(BYTES_LITERAL(""), &rest));
     assert_null(endpoint_find(BYTES_LITERAL("/v1/"), &rest));
+}
+
+static void anthropics_clients_find_theirs_behind_a_name(void **state) {
+    (void)state;
+    struct bytes rest;
+    const struct endpoint *endpoint = endpoint_find(BYTES_LITERAL("/v1/messages"), &rest);
+    assert_int_equal(endpoint->number, ENDPOINT_MESSAGES);
+    assert_ptr_equal(endpoint_find(BYTES_LITERAL("/anthropic/v1/messages"), &rest), endpoint);
+    assert_ptr_equal(endpoint_find(BYTES_LITERAL("/anthropic/messages"), &rest), endpoint);
+    assert_null(endpoint_find(BYTES_LITERAL("/anthropic/v1/chat/completions"), &rest));
+    assert_null(endpoint_find(BYTES_LITERAL("/anthropic/health"), &rest));
+    assert_null(endpoint_find(BYTES_LITERAL("/anthropic"), &rest));
 }
 
 static void a_model_s_name_stands_behind_its_path(void **state) {
@@ -68,6 +80,7 @@ static void each_has_a_name_of_its_own_in_the_metrics(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_leads_to_its_endpoint),
+        cmocka_unit_test(anthropics_clients_find_theirs_behind_a_name),
         cmocka_unit_test(a_model_s_name_stands_behind_its_path),
         cmocka_unit_test(what_operators_alone_may_ask_is_not_public),
         cmocka_unit_test(each_has_a_name_of_its_own_in_the_metrics),

@@ -22,7 +22,10 @@ static void requests_wait_for_the_first_unit(void **state) {
     (void)state;
     struct world *world = open_empty((struct gateway_options){0});
     uint32_t good = ask(world, ",\"n\":2");
-    uint32_t long_one = world_post(world, COMPLETIONS, "{\"prompt\":[5],\"max_tokens\":3000}");
+    char body[8192] = "{\"prompt\":[5";
+    for (uint32_t i = 1; i < 2048; i++)
+        strcat(body, ",5");
+    uint32_t long_one = world_post(world, COMPLETIONS, strcat(body, "]}"));
     uint32_t foreign = ask(world, ",\"stop_token_ids\":[9999]"), gone = ask(world, "");
     assert_int_equal(world->submits, 0);
     world_hang_up(world, gone);

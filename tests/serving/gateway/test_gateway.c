@@ -265,8 +265,8 @@ static void a_chat_is_answered_whole(void **state) {
 static void a_model_may_open_its_thought_itself(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
-    world->chat_template.form = CHAT_FORM_V3_0324;
-    world->chat_template.opens_thought = false;
+    world_use_template(world, "{{ bos_token }}{% for m in messages %}<｜User｜>{{ m.content }}"
+                              "<｜Assistant｜>{{ '</think>' in m.content or '' }}{% endfor %}");
     uint32_t ids[64];
     uint32_t client = ask(world, CHAT, "{" HI "}");
     size_t count = encode(world, "<｜begin▁of▁sentence｜><｜User｜>hi<｜Assistant｜>", ids);
@@ -459,26 +459,49 @@ static void long_text_is_tokenized_elsewhere(void **state) {
 
 /* ---- refusals ---- */
 
+/* A prompt of so many token ids. */
+static uint32_t ask_ids(struct world *world, uint32_t count, const char *more) {
+    static char body[16384];
+    size_t at = (size_t)format_text(body, sizeof body, "{\"prompt\":[5");
+    for (uint32_t i = 1; i < count; i++)
+        at += (size_t)format_text(body + at, sizeof body - at, ",5");
+    format_text(body + at, sizeof body - at, "]%s}", more);
+    return ask(world, COMPLETIONS, body);
+}
+
 static void what_cannot_fit_is_refused_with_numbers(void **state) {
     (void)state;
     struct world_options options = {.unit = {.page_count = 10}}; /* 640 tokens */
     struct world *world = world_open(&options);
-    uint32_t client = ask(world, COMPLETIONS, "{\"prompt\":[5,6,7],\"max_tokens\":638}");
+    uint32_t client = ask_ids(world, 640, "");
     assert_error(world, client, 400, "context_length_exceeded");
     assert_non_null(strstr(world->clients[client].data,
-                           "KV memory holds at most 640 tokens. The request has 641 tokens: 3 in"));
-    client = ask(world, COMPLETIONS, "{\"prompt\":[5,6,7],\"max_tokens\":637}");
+                           "KV memory holds at most 640 tokens. The request has 641 tokens: 640 "));
+    client = ask_ids(world, 639, "");
     assert_int_equal(world->clients[client].http_status, 200);
     world_close(world);
 
     world = world_open(&(struct world_options){0});
-    client = ask(world, CHAT, "{" HI ",\"max_tokens\":2048}");
+    client = ask_ids(world, 2048, "");
     assert_error(world, client, 400, "context_length_exceeded");
     assert_non_null(strstr(world->clients[client].data, "context has at most 2048 tokens"));
     assert_error(world, ask(world, COMPLETIONS, "{\"prompt\":\"\"}"), 400, "invalid_value");
     assert_error(world, ask(world, COMPLETIONS, "{\"prompt\":[4096]}"), 422, "out_of_range");
     assert_error(world, ask(world, CHAT, "{" HI ",\"model\":\"x\"}"), 404, "model_not_found");
     assert_int_equal(world->submits, 0);
+    world_close(world);
+}
+
+/* More tokens than there is room for are as many as there is room for. */
+static void long_answers_are_as_long_as_fits(void **state) {
+    (void)state;
+    struct world *world = open_by_hand((struct world_options){0});
+    ask_ids(world, 2000, ",\"max_tokens\":49");
+    assert_int_equal(world->last_submit->new_tokens_max, 48);
+    ask_ids(world, 2000, ",\"max_tokens\":2000000000");
+    assert_int_equal(world->last_submit->new_tokens_max, 48);
+    uint32_t client = ask_ids(world, 2000, ",\"max_tokens\":60,\"min_tokens\":49");
+    assert_error(world, client, 422, "out_of_range");
     world_close(world);
 }
 
@@ -582,9 +605,6 @@ static void waiting_streams_are_kept_alive(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){.gateway = {.keep_alive_ns = 1000}});
     const struct machine *machine = &world->gateway_machine;
-    uint32_t whole = ask(world, CHAT, "{" HI "}");
-    assert_true(machine->next_wake_ns(machine->self) == MACHINE_NEVER);
-    tell_finished(world, FINISH_LENGTH);
     uint32_t client = ask(world, CHAT, "{" HI ",\"stream\":true}");
     assert_int_equal(machine->next_wake_ns(machine->self), 1000);
     for (world->now_ns = 999; world->now_ns < 2500; world->now_ns += 500)
@@ -594,7 +614,6 @@ static void waiting_streams_are_kept_alive(void **state) {
     tell_finished(world, FINISH_STOP_TOKEN);
     assert_int_equal(events_of(world, client), 3);
     assert_int_equal(keep_alives, 2);
-    assert_true(world->clients[whole].ended);
 
     client = ask(world, CHAT, "{" HI ",\"stream\":true}"); /* goes before its unit says anything */
     world_hang_up(world, client);
@@ -937,6 +956,7 @@ int main(void) {
         cmocka_unit_test(the_unit_gets_what_was_asked_for),
         cmocka_unit_test(long_text_is_tokenized_elsewhere),
         cmocka_unit_test(what_cannot_fit_is_refused_with_numbers),
+        cmocka_unit_test(long_answers_are_as_long_as_fits),
         cmocka_unit_test(too_large_bodies_are_refused),
         cmocka_unit_test(a_gateway_without_a_unit_says_so),
         cmocka_unit_test(full_tables_and_queues_say_try_again),

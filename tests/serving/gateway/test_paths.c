@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the gateway's paths: each answers its methods and says which they are, on the listener
- * that it belongs to and on no other.
+ * that it belongs to and on no other, and refuses with the statuses that its clients know.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "hands.h"
 
 #define CHAT "/v1/chat/completions"
@@ -90,10 +91,37 @@ static void each_listener_has_its_paths(void **state) {
     world_close(world);
 }
 
+static void a_value_out_of_range_has_the_status_that_clients_of_the_path_know(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *asked;
+        uint32_t http_status;
+    } cases[] = {
+        {CHAT, "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]", 422},
+        {COMPLETIONS, "\"prompt\":\"a\"", 422},
+        {"/v1/messages", "\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]",
+         400},
+        {"/v1/responses", "\"input\":\"a\"", 400},
+    };
+    struct world *world = world_open(&(struct world_options){0});
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        char body[256];
+        format_text(body, sizeof body, "{\"model\":\"default\",\"temperature\":2.5,%s}",
+                    cases[i].asked);
+        uint32_t client = world_post(world, cases[i].path, body);
+        world_settle(world);
+        if (world->clients[client].http_status != cases[i].http_status)
+            fail_msg("%s: %u", cases[i].path, world->clients[client].http_status);
+        assert_non_null(strstr(world->clients[client].data, "'temperature' is 2.5"));
+    }
+    world_close(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_answer_their_methods_only),
         cmocka_unit_test(each_listener_has_its_paths),
+        cmocka_unit_test(a_value_out_of_range_has_the_status_that_clients_of_the_path_know),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

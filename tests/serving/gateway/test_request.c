@@ -27,8 +27,12 @@ static struct world *open_two(void) {
 
 static struct request *claim(struct world *world, uint32_t choice_count) {
     static uint64_t connections;
+    static const uint32_t prompt[] = {5};
     struct record_client_request record = {.random = {7, 9}, .connection = {++connections}};
-    return request_claim(world->gateway, &record, choice_count);
+    struct request *leader = request_claim(world->gateway, &record, 1, choice_count);
+    for (uint32_t i = 0; leader && i < choice_count; i++)
+        leader->choices[i]->asked.prompt = prompt;
+    return leader;
 }
 
 /* ---- transitions ---- */

@@ -76,8 +76,8 @@ static struct bytes read_whole(struct world *world, const char *name) {
 static void open_text(struct world *world) {
     struct bytes json = read_whole(world, "tokenizer.json");
     struct bytes config = read_whole(world, "tokenizer_config.json");
-    struct arena arena = take_arena(world, tokenizer_arena_bytes(json.count) + (1 << 16));
-    size_t scratch_bytes = tokenizer_open_scratch_bytes(json.count) + (1 << 20);
+    struct arena arena = take_arena(world, tokenizer_arena_bytes(json.count) + (4 << 20));
+    size_t scratch_bytes = tokenizer_open_scratch_bytes(json.count) + (32 << 20);
     struct arena scratch;
     void *scratch_memory = malloc(scratch_bytes);
     struct error error;
@@ -85,17 +85,26 @@ static void open_text(struct world *world) {
     if (tokenizer_open(&arena, &scratch, json, "tokenizer.json", &world->tokenizer, &error))
         fail_msg("%s", error.text);
     arena_clear(&scratch);
-    if (chat_template_open(&arena, &scratch, config, "tokenizer_config.json", &world->chat_template,
-                           &error))
+    struct chat_file file = {config, "tokenizer_config.json"}, none = {{NULL, 0}, NULL};
+    if (chat_template_open(&arena, &scratch, file, none, &world->chat_template, &error))
         fail_msg("%s", error.text);
     free(scratch_memory);
+}
+
+void world_use_template(struct world *world, const char *source) {
+    struct arena arena = take_arena(world, 4 << 20), scratch = take_arena(world, 32 << 20);
+    struct bytes config = read_whole(world, "tokenizer_config.json");
+    struct chat_file file = {config, "config"}, own = {bytes_of(source), "template"};
+    struct error error;
+    if (chat_template_open(&arena, &scratch, file, own, &world->chat_template, &error))
+        fail_msg("%s", error.text);
 }
 
 static struct gateway_options gateway_defaults(const struct world *world,
                                                struct gateway_options options) {
     options.tokenizer = world->tokenizer;
     options.chat_template = world->tokenizer ? &world->chat_template : NULL;
-    options.model_name = "tiny-r1";
+    options.model_names = "tiny-r1";
     options.model_created = 1700000000;
     options.version = "0.1.0";
     options.sampling = (struct sampling){.temperature = 0.6f, .top_p = 0.95f};
@@ -148,7 +157,8 @@ void world_close(struct world *world) {
     while (world->to_tokenize)
         dequeue(&world->to_tokenize);
     for (uint32_t i = 0; i < world->client_count; i++)
-        free(world->clients[i].data), free(world->clients[i].receipt);
+        free(world->clients[i].data), free(world->clients[i].receipt),
+            free(world->clients[i].headers);
     if (world->tokenizer) tokenizer_close(world->tokenizer);
     while (world->memory_count)
         free(world->memories[--world->memory_count]);
@@ -211,6 +221,15 @@ static void receive(struct client *client, const char *data, size_t bytes) {
     client->data[client->count] = '\0';
 }
 
+static void take_headers(struct client *client, const char *text, uint32_t count) {
+    static const char name[] = "X-Fathom-Receipt: ";
+    client->headers = strndup(text, count);
+    const char *at = strstr(client->headers, name);
+    if (!at) return;
+    at += sizeof name - 1;
+    client->receipt = strndup(at, (size_t)(strchr(at, '\r') - at));
+}
+
 /* Whatever is said to a client must fit what was said before. */
 static void say_to_client(struct world *world, const struct record *record) {
     struct connection_id connection;
@@ -220,6 +239,7 @@ static void say_to_client(struct world *world, const struct record *record) {
     assert_false(client->ended);
     assert_false(client->gone);
     const struct record_respond *respond = (const void *)record;
+    const struct record_stream_begin *begin = (const void *)record;
     const struct record_stream_data *data = (const void *)record;
     switch (record->kind) {
     case RECORD_RESPOND:
@@ -230,14 +250,14 @@ static void say_to_client(struct world *world, const struct record *record) {
         client->retry_after_seconds = respond->retry_after_seconds;
         client->allow = respond->allow;
         receive(client, respond_body(respond), respond->body_bytes);
-        if (respond->receipt_bytes)
-            client->receipt = strndup(respond_receipt(respond), respond->receipt_bytes);
+        take_headers(client, respond_headers(respond), respond->header_bytes);
         break;
     case RECORD_STREAM_BEGIN:
         assert_false(client->begun);
         client->begun = true;
         client->http_status = 200;
-        client->content_type = CONTENT_EVENTS;
+        client->content_type = begin->content_type;
+        take_headers(client, stream_headers(begin), begin->header_bytes);
         break;
     case RECORD_STREAM_DATA:
         assert_true(client->begun && data->data_bytes > 0);

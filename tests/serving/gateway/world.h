@@ -17,6 +17,7 @@ struct client {
     uint64_t asked_at_ns;
     char *data; /* body, or the stream's bytes so far; terminated */
     size_t count;
+    char *headers; /* that the gateway gives it, as in HTTP, terminated */
     char *receipt; /* its header's value, terminated; NULL: none */
 };
 
@@ -50,7 +51,7 @@ struct world {
     bool body_left;                    /* requests have a body that was not read */
     bool swapped; /* operators' paths are asked for on the public listener, others on theirs */
     int64_t now_ns;
-    void *memories[8];
+    void *memories[12];
     uint32_t memory_count;
 };
 
@@ -62,6 +63,10 @@ struct world_options {
 
 /* Opens models/tiny-r1's tokenizer and template, gateway and unit. FATHOM_SOURCE names the tree. */
 struct world *world_open(const struct world_options *options);
+
+/* Another chat template for the requests to come. */
+void world_use_template(struct world *world, const char *source);
+
 void world_close(struct world *world);
 
 /* A new client sends a request; its index. */

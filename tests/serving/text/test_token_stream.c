@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what a reader sees of an answer: never half a character, the same text however the
- * tokens fall, stop strings found across tokens and cut off, and reasoning parted from content.
+ * tokens fall, stop strings found across tokens and cut off, reasoning parted from content, and
+ * tool calls read out of the content alone.
  */
 #include "serving/text/token_stream.h"
 #include "support.h"
+#include "tool_support.h"
 
 static struct tokenizer *tiny; /* its first 256 byte tokens let any bytes be pushed */
 static uint32_t byte_ids[256];
@@ -35,7 +37,7 @@ static bool run(struct bytes text, const struct stop_strings *stops, enum token_
                 struct gathered *all) {
     struct token_stream stream;
     *all = (struct gathered){.pieces = 0};
-    token_stream_open(&stream, tiny, stops, mode);
+    token_stream_open(&stream, tiny, stops, mode, NULL);
     for (size_t i = 0; i < text.count; i++)
         if (token_stream_push(&stream, byte_ids[(uint8_t)text.data[i]], gather, all)) break;
     token_stream_finish(&stream, gather, all);
@@ -82,7 +84,7 @@ static void it_counts_reasoning_tokens(void **state) {
     assert_true(tokenizer_find(tiny, BYTES_LITERAL("<think>"), &think));
     assert_true(tokenizer_find(tiny, BYTES_LITERAL("</think>"), &end));
     const uint32_t tokens[] = {think, byte_ids['a'], byte_ids['b'], end, byte_ids['c'], eos};
-    token_stream_open(&stream, tiny, NULL, TOKEN_STREAM_MAY_THINK);
+    token_stream_open(&stream, tiny, NULL, TOKEN_STREAM_MAY_THINK, NULL);
     for (size_t i = 0; i < ARRAY_COUNT(tokens); i++)
         assert_false(token_stream_push(&stream, tokens[i], gather, &all));
     token_stream_finish(&stream, gather, &all);
@@ -128,7 +130,7 @@ static void it_holds_back_no_more_than_it_must(void **state) {
     struct gathered all = {.pieces = 0};
     static const char text[] = "at twin";
     static const size_t seen[] = {1, 1, 3, 3, 3, 6, 7};
-    token_stream_open(&stream, tiny, &stops, TOKEN_STREAM_PLAIN);
+    token_stream_open(&stream, tiny, &stops, TOKEN_STREAM_PLAIN, NULL);
     for (size_t i = 0; i < sizeof text - 1; i++) {
         token_stream_push(&stream, byte_ids[(uint8_t)text[i]], gather, &all);
         assert_int_equal(all.content_bytes, seen[i]);
@@ -230,12 +232,13 @@ static void it_does_not_depend_on_the_tokens(void **state) {
                                           ids, ARRAY_COUNT(ids), &count),
                          STATUS_OK);
         struct token_stream stream;
-        token_stream_open(&stream, tiny, &stops, mode);
+        token_stream_open(&stream, tiny, &stops, mode, NULL);
         for (size_t i = 0; i < count; i++) {
             size_t before = got.reasoning_bytes + got.content_bytes;
             token_stream_push(&stream, ids[i], gather, &got);
             assert_true(got.reasoning_bytes + got.content_bytes - before <=
-                        TOKEN_STREAM_HELD_MAX + 3 * tokenizer_token_bytes(tiny, ids[i]).count);
+                        TOKEN_STREAM_HELD_MAX +
+                            TOKEN_STREAM_GROWTH_MAX * tokenizer_token_bytes(tiny, ids[i]).count);
         }
         token_stream_finish(&stream, gather, &got);
         assert_int_equal(stream.stopped, stopped);
@@ -243,6 +246,118 @@ static void it_does_not_depend_on_the_tokens(void **state) {
         assert_memory_equal(got.content, expected.content, got.content_bytes);
         assert_int_equal(got.reasoning_bytes, expected.reasoning_bytes);
         assert_memory_equal(got.reasoning, expected.reasoning, got.reasoning_bytes);
+    }
+}
+
+/* ---- with tools ---- */
+
+#define KIMI_ID(i) (300u + (i))
+
+static const char *const kimi_specials[] = {
+    "<|tool_calls_section_begin|>", "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+    "<|tool_calls_section_end|>",   "<|im_end|>",
+};
+
+/* The byte tokens, and Kimi's special ones. */
+static struct tokenizer *kimi_tokenizer(void) {
+    static char added[1024];
+    size_t count = 0;
+    for (unsigned i = 0; i < ARRAY_COUNT(kimi_specials); i++)
+        count += (size_t)snprintf(added + count, sizeof added - count,
+                                  "%s{\"id\":%u,\"content\":\"%s\",\"special\":true}", i ? "," : "",
+                                  KIMI_ID(i), kimi_specials[i]);
+    return test_tokenizer(test_json((struct test_parts){.added = added}), "tokenizer.json");
+}
+
+static const struct tool_set kimi_tools = {.format = TOOL_FORMAT_KIMI};
+
+/* Pushes text, whose bytes '0' to '5' stand for the special tokens. */
+static void push_kimi(struct token_stream *stream, const char *text, struct tool_seen *seen) {
+    for (; *text; text++) {
+        uint32_t token = *text >= '0' && *text <= '5' ? KIMI_ID((uint32_t)(*text - '0'))
+                                                      : (uint32_t)(uint8_t)*text;
+        if (token_stream_push(stream, token, seen_take, seen)) break;
+    }
+    token_stream_finish(stream, seen_take, seen);
+    seen_end_call(seen);
+}
+
+static void kimi_shows(const char *text, enum token_stream_mode mode, const char *stop,
+                       const struct tool_set *tools, const char *expected) {
+    static struct tokenizer *tokenizer;
+    static struct tool_seen seen;
+    struct token_stream stream;
+    if (!tokenizer) tokenizer = kimi_tokenizer();
+    struct stop_strings stops = {.count = 0};
+    if (stop) assert_int_equal(stop_strings_add(&stops, bytes_of(stop), NULL), STATUS_OK);
+    seen_open(&seen);
+    token_stream_open(&stream, tokenizer, stop ? &stops : NULL, mode, tools);
+    push_kimi(&stream, text, &seen);
+    assert_string_equal(seen.text, expected);
+}
+
+static void it_reads_calls_out_of_the_content_alone(void **state) {
+    const struct tool_set *tools = &kimi_tools;
+    kimi_shows("hm\n</think>\n\nSo.01functions.get:a2{\"a\":\"b\"}34\n5", TOKEN_STREAM_IN_REASONING,
+               NULL, tools, "hmSo.«functions.get:a#get:a({\"a\":\"b\"})»");
+    kimi_shows("01a2{}34</think>01b2{}34", TOKEN_STREAM_IN_REASONING, NULL, tools,
+               "<|tool_calls_section_begin|><|tool_call_begin|>a<|tool_call_argument_begin|>{}"
+               "<|tool_call_end|><|tool_calls_section_end|>«b#b({})»");
+    kimi_shows("01a2{}34", TOKEN_STREAM_PLAIN, NULL, NULL, "a{}");
+    kimi_shows("0 5no", TOKEN_STREAM_MAY_THINK, NULL, tools, "<|tool_calls_section_begin|> no");
+}
+
+static void it_puts_all_out_when_a_stop_string_ends_it(void **state) {
+    const struct tool_set *tools = &kimi_tools;
+    kimi_shows("x1a2{\"b\": STOP}3", TOKEN_STREAM_PLAIN, "STOP", tools, "x«a#a({\"b\":)»");
+    kimi_shows("x\n1abSTOP2{}3", TOKEN_STREAM_PLAIN, "STOP", tools, "x\n<|tool_call_begin|>ab");
+    kimi_shows("x\n</thSTOP", TOKEN_STREAM_IN_REASONING, "STOP", tools, "x\n</th");
+}
+
+struct counted {
+    size_t bytes;
+};
+
+static void count_bytes(void *context, enum token_stream_part part, struct bytes text) {
+    ((struct counted *)context)->bytes += text.count;
+}
+
+/* Marks, halves of them, control bytes and halves of characters, in every format. */
+static void it_puts_out_no_more_than_it_says(void **state) {
+    static const char *const texts[] = {
+        "\x01\x01\x01\x01", "\xE4", "中\xFF", "\n\n",    "<", "get", "{\"name\":\"get\",",
+        "\"arguments\":{",  "}",    "\"",     "</think>"};
+    uint64_t random = 29;
+    for (int round = 0; round < 4000; round++) {
+        enum tool_format format = (enum tool_format)(round % TOOL_FORMAT_COUNT);
+        struct tool_set set = {.format = format};
+        struct stop_strings stops = stops_of(STOPS("and then"));
+        struct token_stream stream;
+        struct counted counted = {0};
+        size_t in = 0, before = 0;
+        token_stream_open(&stream, tiny, &stops,
+                          (enum token_stream_mode)(test_random(&random) % TOKEN_STREAM_MODE_COUNT),
+                          &set);
+        for (size_t left = test_random(&random) % 60; left > 0; left--) {
+            const char *const *syntax = tool_syntax[format];
+            size_t count = 0;
+            while (syntax[count])
+                count++;
+            const char *text = test_random(&random) % 2
+                                   ? syntax[test_random(&random) % count]
+                                   : texts[test_random(&random) % ARRAY_COUNT(texts)];
+            for (; *text; text++) {
+                token_stream_push(&stream, byte_ids[(uint8_t)*text], count_bytes, &counted);
+                in++;
+                assert_true(counted.bytes <= TOKEN_STREAM_GROWTH_MAX * in);
+                assert_true(counted.bytes - before <=
+                            TOKEN_STREAM_HELD_MAX + TOKEN_STREAM_GROWTH_MAX);
+                before = counted.bytes;
+            }
+        }
+        token_stream_finish(&stream, count_bytes, &counted);
+        assert_true(counted.bytes - before <= TOKEN_STREAM_HELD_MAX);
     }
 }
 
@@ -262,6 +377,9 @@ int main(void) {
         cmocka_unit_test(it_refuses_bad_stop_strings),
         cmocka_unit_test(it_equals_decoding_at_once),
         cmocka_unit_test(it_does_not_depend_on_the_tokens),
+        cmocka_unit_test(it_reads_calls_out_of_the_content_alone),
+        cmocka_unit_test(it_puts_all_out_when_a_stop_string_ends_it),
+        cmocka_unit_test(it_puts_out_no_more_than_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

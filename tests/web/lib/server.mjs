@@ -6,7 +6,7 @@ import net from 'node:net';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../../../', import.meta.url));
-const binary = process.env.FATHOM_BINARY ?? `${root}build/fathom`;
+export const binary = process.env.FATHOM_BINARY ?? `${root}build/fathom`;
 
 // Whatever must happen is waited for with patience: a busy machine fails nothing.
 export const patience = 120000;
@@ -29,9 +29,11 @@ export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Server {
   // Resolves when the server has printed its addresses: `url` for clients, `admin` for /metrics and /debug.
-  static async start(...options) {
-    const server = new Server();
-    server.child = spawn(binary, ['serve', '--port', '0', ...options],
+  static start(...options) { return Server.launch('serve', ...options); }
+
+  static async launch(command, ...options) {
+    const server = new this();
+    server.child = spawn(binary, [command, '--port', '0', ...options],
       { stdio: ['ignore', 'pipe', 'pipe'] });
     server.log = '';
     server.child.stderr.on('data', (data) => { server.log += data; });
@@ -97,7 +99,7 @@ export class Server {
 
   // Every sample of /metrics by its name with labels.
   async metrics() {
-    const text = await (await fetch(`${this.admin}/metrics`)).text();
+    const text = await (await fetch(`${this.admin}/metrics`, { headers: this.operator ?? {} })).text();
     return parseMetrics(text);
   }
 

@@ -41,6 +41,13 @@ bool answer_text_add(struct answer_text *text, struct arena *arena, struct bytes
     return true;
 }
 
+bool answer_text_walk(const struct answer_text *text,
+                      bool (*visit)(void *context, struct bytes piece), void *context) {
+    for (const struct answer_block *block = text->first; block; block = block->next)
+        if (!visit(context, (struct bytes){block->bytes, block->count})) return false;
+    return true;
+}
+
 void answer_text_write(const struct answer_text *text, size_t from, size_t to, bool escaped,
                        struct json_writer *writer) {
     size_t start = 0; /* of the block */

@@ -24,6 +24,10 @@ bool answer_text_add(struct answer_text *text, struct arena *arena, struct bytes
 bool answer_text_copy(struct answer_text *text, struct arena *arena,
                       const struct answer_text *source);
 
+/* Calls `visit` with one piece of the text after the other; false as soon as that returns false. */
+bool answer_text_walk(const struct answer_text *text,
+                      bool (*visit)(void *context, struct bytes piece), void *context);
+
 /* Writes bytes [from, to) into the inside of a JSON string (escaped), or as they are. */
 void answer_text_write(const struct answer_text *text, size_t from, size_t to, bool escaped,
                        struct json_writer *writer);

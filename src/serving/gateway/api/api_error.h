@@ -8,6 +8,8 @@
  *   422  well-formed, but a value is out of range                    invalid_request_error
  *   429  the queue is full                                           rate_limit_error
  *   503  draining, no unit, out of memory, or a failed step         server_error
+ *
+ * A dialect has its own words for it, and may have 400 for 422 (api/dialect.h).
  */
 #ifndef SERVING_GATEWAY_API_API_ERROR_H
 #define SERVING_GATEWAY_API_API_ERROR_H

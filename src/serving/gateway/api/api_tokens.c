@@ -93,8 +93,8 @@ static void visit_chat(void *context, uint32_t index, const struct token_logprob
     json_writer_text(writer, "]}");
 }
 
-static void write_part(struct json_writer *writer, const struct tokenizer *tokenizer,
-                       const struct token_list *list, uint32_t from, uint32_t to) {
+void api_tokens_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
+                         const struct token_list *list, uint32_t from, uint32_t to) {
     struct spelling spelling = {
         .writer = writer, .tokenizer = tokenizer, .list = list, .from = from};
     json_writer_text(writer, "[");
@@ -108,10 +108,10 @@ void api_tokens_chat_logprobs(struct json_writer *writer, const struct tokenizer
                      : list->reasoning_count < to ? list->reasoning_count
                                                   : to;
     json_writer_text(writer, "{\"content\":");
-    write_part(writer, tokenizer, list, split, to);
+    api_tokens_logprobs(writer, tokenizer, list, split, to);
     if (split > from) {
         json_writer_text(writer, ",\"reasoning_content\":");
-        write_part(writer, tokenizer, list, from, split);
+        api_tokens_logprobs(writer, tokenizer, list, from, split);
     }
     json_writer_text(writer, ",\"refusal\":null}");
 }

@@ -24,6 +24,9 @@ void api_tokens_ids(struct json_writer *writer, const struct token_list *list, u
                     uint32_t to);
 void api_tokens_chat_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
                               const struct token_list *list, uint32_t from, uint32_t to);
+/* The array of a chat's "content" alone, of tokens [from, to). */
+void api_tokens_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
+                         const struct token_list *list, uint32_t from, uint32_t to);
 /* All of `echoed`, then [from, to) of `tokens`; either may be NULL. */
 void api_tokens_completion_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
                                     const struct token_list *echoed,

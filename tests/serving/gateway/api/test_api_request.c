@@ -11,163 +11,183 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "serving/gateway/dialects/chat_dialect.h"
+#include "serving/gateway/dialects/completion_dialect.h"
 
 static char memory[32 << 20];
 static struct api_request parsed;
 static struct api_error error;
 
+static const struct api_model models[] = {{{"tiny-r1", 7}, CHAT_THINKING_DEFAULT},
+                                          {{"tiny-chat", 9}, CHAT_THINKING_OFF}};
+
 static struct api_defaults defaults = {
     .sampling = {.temperature = 0.6f, .top_p = 0.95f, .top_k = 3},
-    .model_name = {"tiny-r1", 7},
+    .models = models,
+    .model_count = ARRAY_COUNT(models),
+    .thought = CHAT_THOUGHT_SWITCHED,
+    .prints_tools = true,
+    .reads_documents = true,
 };
 
-static bool parse_in(size_t bytes, enum api_endpoint endpoint, const char *body) {
+static bool parse_in(size_t bytes, const struct dialect *dialect, const char *body) {
     struct arena arena;
     arena_over(&arena, memory, bytes);
     error = (struct api_error){0};
-    return api_request_parse(&arena, endpoint, bytes_of(body), &defaults, &parsed, &error);
+    return api_request_parse(&arena, dialect, bytes_of(body), &defaults, &parsed, &error);
 }
 
-static bool parse(enum api_endpoint endpoint, const char *body) {
-    return parse_in(1 << 25, endpoint, body);
+static bool parse(const struct dialect *dialect, const char *body) {
+    return parse_in(1 << 25, dialect, body);
 }
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 
 static const struct refusal {
-    enum api_endpoint endpoint;
+    const struct dialect *dialect;
     const char *body;
     uint32_t http_status;
     const char *param, *code;
 } refusals[] = {
-    {API_CHAT, "", 400, "", "invalid_json"},
-    {API_CHAT, "{", 400, "", "invalid_json"},
-    {API_CHAT, "{} x", 400, "", "invalid_json"},
-    {API_CHAT, "{\"a\":1,\"a\":2}", 400, "", "invalid_json"},
-    {API_CHAT, "\"\xff\"", 400, "", "invalid_json"},
-    {API_CHAT, "[]", 400, "", "invalid_type"},
-    {API_CHAT, "{}", 400, "messages", "missing_required_parameter"},
-    {API_CHAT, "{\"messages\":null}", 400, "messages", "missing_required_parameter"},
-    {API_CHAT, "{\"messages\":\"hi\"}", 400, "messages", "invalid_type"},
-    {API_CHAT, "{\"messages\":[]}", 400, "messages", "invalid_value"},
-    {API_CHAT, "{\"messages\":[7]}", 400, "messages[0]", "invalid_type"},
-    {API_CHAT, "{\"messages\":[{\"content\":\"hi\"}]}", 400, "messages[0].role",
+    {&chat_dialect, "", 400, "", "invalid_json"},
+    {&chat_dialect, "{", 400, "", "invalid_json"},
+    {&chat_dialect, "{} x", 400, "", "invalid_json"},
+    {&chat_dialect, "{\"a\":1,\"a\":2}", 400, "", "invalid_json"},
+    {&chat_dialect, "\"\xff\"", 400, "", "invalid_json"},
+    {&chat_dialect, "[]", 400, "", "invalid_type"},
+    {&chat_dialect, "{}", 400, "messages", "missing_required_parameter"},
+    {&chat_dialect, "{\"messages\":null}", 400, "messages", "missing_required_parameter"},
+    {&chat_dialect, "{\"messages\":\"hi\"}", 400, "messages", "invalid_type"},
+    {&chat_dialect, "{\"messages\":[]}", 400, "messages", "invalid_value"},
+    {&chat_dialect, "{\"messages\":[7]}", 400, "messages[0]", "invalid_type"},
+    {&chat_dialect, "{\"messages\":[{\"content\":\"hi\"}]}", 400, "messages[0].role",
      "missing_required_parameter"},
-    {API_CHAT, "{\"messages\":[{\"role\":1,\"content\":\"hi\"}]}", 400, "messages[0].role",
+    {&chat_dialect, "{\"messages\":[{\"role\":1,\"content\":\"hi\"}]}", 400, "messages[0].role",
      "invalid_type"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"cat\",\"content\":\"hi\"}]}", 422, "messages[0].role",
-     "invalid_value"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content",
+    {&chat_dialect, "{\"messages\":[{\"role\":\"cat\",\"content\":\"hi\"}]}", 422,
+     "messages[0].role", "invalid_value"},
+    {&chat_dialect, "{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content",
      "missing_required_parameter"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":null}]}", 400, "messages[0].content",
-     "missing_required_parameter"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":{}}]}", 400, "messages[0].content",
-     "invalid_type"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[\"x\"]}]}", 400,
+    {&chat_dialect, "{\"messages\":[{\"role\":\"user\",\"content\":null}]}", 400,
+     "messages[0].content", "missing_required_parameter"},
+    {&chat_dialect, "{\"messages\":[{\"role\":\"user\",\"content\":{}}]}", 400,
      "messages[0].content", "invalid_type"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}", 400,
-     "messages[0].content", "unsupported_parameter"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", 400,
+    {&chat_dialect, "{\"messages\":[{\"role\":\"user\",\"content\":[\"x\"]}]}", 400,
      "messages[0].content", "invalid_type"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{}]}]}", 400,
+    {&chat_dialect, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
+     400, "messages[0].content", "unsupported_parameter"},
+    {&chat_dialect, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", 400,
+     "messages[0].content", "invalid_type"},
+    {&chat_dialect, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{}]}]}", 400,
      "messages[0].tool_calls", "invalid_type"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":4}]}", 400,
+    {&chat_dialect, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":4}]}", 400,
      "messages[0].tool_calls", "invalid_type"},
-    {API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\",\"prefix\":true}]}", 400,
-     "messages[0].prefix", "unsupported_parameter"},
-    {API_CHAT, "{" HI ",\"model\":\"gpt-4\"}", 404, "model", "model_not_found"},
-    {API_CHAT, "{" HI ",\"model\":4}", 400, "model", "invalid_type"},
-    {API_CHAT, "{" HI ",\"temperature\":\"hot\"}", 400, "temperature", "invalid_type"},
-    {API_CHAT, "{" HI ",\"temperature\":2.1}", 422, "temperature", "out_of_range"},
-    {API_CHAT, "{" HI ",\"temperature\":-1}", 422, "temperature", "out_of_range"},
-    {API_CHAT, "{" HI ",\"top_p\":1.5}", 422, "top_p", "out_of_range"},
-    {API_CHAT, "{" HI ",\"top_k\":-1}", 422, "top_k", "out_of_range"},
-    {API_CHAT, "{" HI ",\"seed\":1.5}", 400, "seed", "invalid_type"},
-    {API_CHAT, "{" HI ",\"max_tokens\":0}", 422, "max_tokens", "out_of_range"},
-    {API_CHAT, "{" HI ",\"max_tokens\":\"9\"}", 400, "max_tokens", "invalid_type"},
-    {API_CHAT, "{" HI ",\"max_tokens\":9000000000}", 422, "max_tokens", "out_of_range"},
-    {API_CHAT, "{" HI ",\"max_completion_tokens\":-4}", 422, "max_completion_tokens",
+    {&chat_dialect, "{" HI ",\"model\":\"gpt-4\"}", 404, "model", "model_not_found"},
+    {&chat_dialect, "{" HI ",\"model\":4}", 400, "model", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"temperature\":\"hot\"}", 400, "temperature", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"temperature\":2.1}", 422, "temperature", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"temperature\":-1}", 422, "temperature", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"top_p\":1.5}", 422, "top_p", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"top_k\":-2}", 422, "top_k", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"seed\":1.5}", 400, "seed", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"max_tokens\":0}", 422, "max_tokens", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"max_tokens\":\"9\"}", 400, "max_tokens", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"max_tokens\":9000000000}", 422, "max_tokens", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"max_completion_tokens\":-4}", 422, "max_completion_tokens",
      "out_of_range"},
-    {API_CHAT, "{" HI ",\"stop\":5}", 400, "stop", "invalid_type"},
-    {API_CHAT, "{" HI ",\"stop\":[\"a\",5]}", 400, "stop", "invalid_type"},
-    {API_CHAT, "{" HI ",\"stop\":\"\"}", 422, "stop", "out_of_range"},
-    {API_CHAT, "{" HI ",\"stop\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", 422, "stop",
+    {&chat_dialect, "{" HI ",\"stop\":5}", 400, "stop", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"stop\":[\"a\",5]}", 400, "stop", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"stop\":\"\"}", 422, "stop", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"stop\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", 422, "stop",
      "out_of_range"},
-    {API_CHAT, "{" HI ",\"stream\":1}", 400, "stream", "invalid_type"},
-    {API_CHAT, "{" HI ",\"stream_options\":true}", 400, "stream_options", "invalid_type"},
-    {API_CHAT, "{" HI ",\"stream_options\":{\"include_usage\":1}}", 400, "include_usage",
+    {&chat_dialect, "{" HI ",\"stream\":1}", 400, "stream", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"stream_options\":true}", 400, "stream_options", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"stream_options\":{\"include_usage\":1}}", 400, "include_usage",
      "invalid_type"},
-    {API_CHAT, "{" HI ",\"n\":0}", 422, "n", "out_of_range"},
-    {API_CHAT, "{" HI ",\"n\":17}", 422, "n", "out_of_range"},
-    {API_CHAT, "{" HI ",\"n\":\"2\"}", 400, "n", "invalid_type"},
-    {API_CHAT, "{" HI ",\"logprobs\":1}", 400, "logprobs", "invalid_type"},
-    {API_CHAT, "{" HI ",\"top_logprobs\":5}", 400, "top_logprobs", "invalid_value"},
-    {API_CHAT, "{" HI ",\"logprobs\":true,\"top_logprobs\":21}", 422, "top_logprobs",
+    {&chat_dialect, "{" HI ",\"n\":0}", 422, "n", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"n\":17}", 422, "n", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"n\":\"2\"}", 400, "n", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"logprobs\":1}", 400, "logprobs", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"top_logprobs\":5}", 400, "top_logprobs", "invalid_value"},
+    {&chat_dialect, "{" HI ",\"logprobs\":true,\"top_logprobs\":21}", 422, "top_logprobs",
      "out_of_range"},
-    {API_CHAT, "{" HI ",\"logprobs\":true,\"top_logprobs\":true}", 400, "top_logprobs",
+    {&chat_dialect, "{" HI ",\"logprobs\":true,\"top_logprobs\":true}", 400, "top_logprobs",
      "invalid_type"},
-    {API_CHAT, "{" HI ",\"min_p\":1.01}", 422, "min_p", "out_of_range"},
-    {API_CHAT, "{" HI ",\"min_p\":\"0\"}", 400, "min_p", "invalid_type"},
-    {API_CHAT, "{" HI ",\"repetition_penalty\":0}", 422, "repetition_penalty", "out_of_range"},
-    {API_CHAT, "{" HI ",\"repetition_penalty\":[]}", 400, "repetition_penalty", "invalid_type"},
-    {API_CHAT, "{" HI ",\"min_tokens\":-1}", 422, "min_tokens", "out_of_range"},
-    {API_CHAT, "{" HI ",\"min_tokens\":1.5}", 400, "min_tokens", "invalid_type"},
-    {API_CHAT, "{" HI ",\"min_tokens\":8,\"max_tokens\":7}", 422, "min_tokens", "out_of_range"},
-    {API_CHAT, "{" HI ",\"stop_token_ids\":7}", 400, "stop_token_ids", "invalid_type"},
-    {API_CHAT, "{" HI ",\"stop_token_ids\":[\"a\"]}", 400, "stop_token_ids", "invalid_type"},
-    {API_CHAT, "{" HI ",\"stop_token_ids\":[-1]}", 422, "stop_token_ids", "out_of_range"},
-    {API_CHAT, "{" HI ",\"stop_token_ids\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", 422,
+    {&chat_dialect, "{" HI ",\"min_p\":1.01}", 422, "min_p", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"min_p\":\"0\"}", 400, "min_p", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"repetition_penalty\":0}", 422, "repetition_penalty", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"repetition_penalty\":[]}", 400, "repetition_penalty",
+     "invalid_type"},
+    {&chat_dialect, "{" HI ",\"min_tokens\":-1}", 422, "min_tokens", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"min_tokens\":1.5}", 400, "min_tokens", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"min_tokens\":8,\"max_tokens\":7}", 422, "min_tokens",
+     "out_of_range"},
+    {&chat_dialect, "{" HI ",\"stop_token_ids\":7}", 400, "stop_token_ids", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"stop_token_ids\":[\"a\"]}", 400, "stop_token_ids", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"stop_token_ids\":[-1]}", 422, "stop_token_ids", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"stop_token_ids\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", 422,
      "stop_token_ids", "out_of_range"},
-    {API_CHAT, "{" HI ",\"return_token_ids\":1}", 400, "return_token_ids", "invalid_type"},
-    {API_CHAT, "{" HI ",\"tools\":[{}]}", 400, "tools", "unsupported_parameter"},
-    {API_CHAT, "{" HI ",\"functions\":[{}]}", 400, "functions", "unsupported_parameter"},
-    {API_CHAT, "{" HI ",\"logit_bias\":[1]}", 400, "logit_bias", "invalid_type"},
-    {API_CHAT, "{" HI ",\"logit_bias\":{\"1\":\"2\"}}", 400, "logit_bias", "invalid_type"},
-    {API_CHAT, "{" HI ",\"logit_bias\":{\"1\":101}}", 422, "logit_bias", "out_of_range"},
-    {API_CHAT, "{" HI ",\"logit_bias\":{\"-1\":1}}", 422, "logit_bias", "out_of_range"},
-    {API_CHAT, "{" HI ",\"logit_bias\":{\"01\":1}}", 422, "logit_bias", "out_of_range"},
-    {API_CHAT, "{" HI ",\"logit_bias\":{\"\":1}}", 422, "logit_bias", "out_of_range"},
-    {API_CHAT, "{" HI ",\"logit_bias\":{\"9999999\":1}}", 422, "logit_bias", "out_of_range"},
-    {API_CHAT, "{" HI ",\"presence_penalty\":2.5}", 422, "presence_penalty", "out_of_range"},
-    {API_CHAT, "{" HI ",\"presence_penalty\":true}", 400, "presence_penalty", "invalid_type"},
-    {API_CHAT, "{" HI ",\"frequency_penalty\":-2.5}", 422, "frequency_penalty", "out_of_range"},
-    {API_CHAT, "{" HI ",\"frequency_penalty\":\"1\"}", 400, "frequency_penalty", "invalid_type"},
-    {API_CHAT, "{" HI ",\"response_format\":{\"type\":\"json_object\"}}", 400, "response_format",
-     "unsupported_parameter"},
-    {API_CHAT, "{" HI ",\"response_format\":\"text\"}", 400, "response_format",
-     "unsupported_parameter"},
-    {API_COMPLETIONS, "{}", 400, "prompt", "missing_required_parameter"},
-    {API_COMPLETIONS, "{\"prompt\":7}", 400, "prompt", "invalid_type"},
-    {API_COMPLETIONS, "{\"prompt\":[]}", 400, "prompt", "invalid_value"},
-    {API_COMPLETIONS, "{\"prompt\":[\"a\",\"b\"]}", 400, "prompt", "unsupported_parameter"},
-    {API_COMPLETIONS, "{\"prompt\":[[1],[2]]}", 400, "prompt", "unsupported_parameter"},
-    {API_COMPLETIONS, "{\"prompt\":[1,\"a\"]}", 400, "prompt", "invalid_type"},
-    {API_COMPLETIONS, "{\"prompt\":[1,-2]}", 422, "prompt", "out_of_range"},
-    {API_COMPLETIONS, "{\"prompt\":[99999999]}", 422, "prompt", "out_of_range"},
-    {API_COMPLETIONS, "{\"prompt\":[1.5]}", 400, "prompt[0]", "invalid_type"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "suffix",
-     "unsupported_parameter"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"best_of\":2}", 400, "best_of", "unsupported_parameter"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":true}", 400, "logprobs", "invalid_type"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":21}", 422, "logprobs", "out_of_range"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"max_tokens\":0}", 422, "max_tokens", "out_of_range"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"max_tokens\":0,\"logprobs\":1}", 422, "max_tokens",
+    {&chat_dialect, "{" HI ",\"return_token_ids\":1}", 400, "return_token_ids", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"tools\":[{}]}", 400, "tools[0].type", "unsupported_parameter"},
+    {&chat_dialect, "{" HI ",\"functions\":[{}]}", 400, "functions", "unsupported_parameter"},
+    {&chat_dialect, "{" HI ",\"logit_bias\":[1]}", 400, "logit_bias", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"logit_bias\":{\"1\":\"2\"}}", 400, "logit_bias", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"logit_bias\":{\"1\":101}}", 422, "logit_bias", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"logit_bias\":{\"-1\":1}}", 422, "logit_bias", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"logit_bias\":{\"01\":1}}", 422, "logit_bias", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"logit_bias\":{\"\":1}}", 422, "logit_bias", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"logit_bias\":{\"9999999\":1}}", 422, "logit_bias", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"presence_penalty\":2.5}", 422, "presence_penalty", "out_of_range"},
+    {&chat_dialect, "{" HI ",\"presence_penalty\":true}", 400, "presence_penalty", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"frequency_penalty\":-2.5}", 422, "frequency_penalty",
      "out_of_range"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"max_tokens\":0,\"echo\":true}", 422, "max_tokens",
+    {&chat_dialect, "{" HI ",\"frequency_penalty\":\"1\"}", 400, "frequency_penalty",
+     "invalid_type"},
+    {&chat_dialect, "{" HI ",\"response_format\":{\"type\":\"json_object\"}}", 400,
+     "response_format", "unsupported_parameter"},
+    {&chat_dialect, "{" HI ",\"response_format\":\"text\"}", 400, "response_format",
+     "unsupported_parameter"},
+    {&completion_dialect, "{}", 400, "prompt", "missing_required_parameter"},
+    {&completion_dialect, "{\"prompt\":7}", 400, "prompt", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[]}", 400, "prompt", "invalid_value"},
+    {&completion_dialect, "{\"prompt\":[\"a\",\"b\",[1]]}", 400, "prompt[2]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[\"a\",1]}", 400, "prompt[1]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[[1],\"a\"]}", 400, "prompt[1]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[[1],2]}", 400, "prompt[1]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[null,\"a\"]}", 400, "prompt[0]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[[1],[2,\"a\"]]}", 400, "prompt[1]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[[1],[2,-1]]}", 422, "prompt[1]", "out_of_range"},
+    {&completion_dialect,
+     "{\"prompt\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\"],\"n\":16}", 422, "prompt",
      "out_of_range"},
-    {API_COMPLETIONS,
+    {&completion_dialect, "{\"prompt\":[1,\"a\"]}", 400, "prompt", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[1,-2]}", 422, "prompt", "out_of_range"},
+    {&completion_dialect, "{\"prompt\":[99999999]}", 422, "prompt", "out_of_range"},
+    {&completion_dialect, "{\"prompt\":[1.5]}", 400, "prompt[0]", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":[1],\"suffix\":\"b\"}", 400, "suffix",
+     "unsupported_parameter"},
+    {&completion_dialect, "{\"prompt\":\"a\",\"best_of\":2}", 400, "best_of",
+     "unsupported_parameter"},
+    {&completion_dialect, "{\"prompt\":\"a\",\"logprobs\":true}", 400, "logprobs", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":\"a\",\"logprobs\":21}", 422, "logprobs", "out_of_range"},
+    {&completion_dialect, "{\"prompt\":\"a\",\"max_tokens\":0}", 422, "max_tokens", "out_of_range"},
+    {&completion_dialect, "{\"prompt\":\"a\",\"max_tokens\":0,\"logprobs\":1}", 422, "max_tokens",
+     "out_of_range"},
+    {&completion_dialect, "{\"prompt\":\"a\",\"max_tokens\":0,\"echo\":true}", 422, "max_tokens",
+     "out_of_range"},
+    {&completion_dialect,
      "{\"prompt\":\"a\",\"max_tokens\":0,\"echo\":true,\"logprobs\":1,\"min_tokens\":1}", 422,
      "min_tokens", "out_of_range"},
-    {API_CHAT, "{" HI ",\"max_tokens\":0,\"echo\":true,\"logprobs\":true}", 422, "max_tokens",
+    {&chat_dialect, "{" HI ",\"max_tokens\":0,\"logprobs\":true}", 422, "max_tokens",
      "out_of_range"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":\"yes\"}", 400, "echo", "invalid_type"},
+    {&completion_dialect, "{\"prompt\":\"a\",\"echo\":\"yes\"}", 400, "echo", "invalid_type"},
 };
 
 static void each_mistake_is_named(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(refusals); i++) {
         const struct refusal *row = &refusals[i];
-        if (parse(row->endpoint, row->body)) fail_msg("accepted: %s", row->body);
+        if (parse(row->dialect, row->body)) fail_msg("accepted: %s", row->body);
         if (error.http_status != row->http_status || strcmp(error.param, row->param) != 0 ||
             strcmp(error.code, row->code) != 0)
             fail_msg("%s: %u %s %s (%s)", row->body, error.http_status, error.param, error.code,
@@ -179,7 +199,7 @@ static void each_mistake_is_named(void **state) {
 static void a_chat_is_read_whole(void **state) {
     (void)state;
     assert_true(parse(
-        API_CHAT,
+        &chat_dialect,
         "{\"model\":\"tiny-r1\",\"messages\":[{\"role\":\"system\",\"content\":\"be kind\"},"
         "{\"role\":\"developer\",\"content\":\"\"},"
         "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
@@ -194,37 +214,14 @@ static void a_chat_is_read_whole(void **state) {
         "\"metadata\":{\"a\":\"b\"},\"store\":false,\"tools\":[],\"logprobs\":false,"
         "\"presence_penalty\":0,\"logit_bias\":{},\"response_format\":{\"type\":\"text\"},"
         "\"who_knows\":[1,2,3]}"));
-    assert_int_equal(parsed.message_count, 5);
-    assert_int_equal(parsed.messages[1].role, CHAT_SYSTEM);
-    assert_true(parsed.messages[1].has_content);
-    assert_true(bytes_equal(parsed.messages[2].content, BYTES_LITERAL("abc")));
-    assert_false(parsed.messages[3].has_content);
-    assert_int_equal(parsed.messages[3].tool_call_count, 1);
-    assert_true(bytes_equal(parsed.messages[3].tool_calls[0].name, BYTES_LITERAL("f")));
-    assert_int_equal(parsed.messages[4].role, CHAT_TOOL);
+    assert_int_equal(tree_count(parsed.messages), 5);
     assert_true(parsed.sampling.temperature == 0.0f && parsed.sampling.top_p == 1.0f);
     assert_int_equal(parsed.sampling.top_k, 40);
     assert_true(parsed.has_seed && parsed.sampling.seed == UINT64_MAX);
     assert_int_equal(parsed.new_tokens_max, 7);
     assert_int_equal(parsed.stops->count, 2);
     assert_true(parsed.stream && parsed.include_usage && parsed.ignore_eos);
-}
-
-/* Clients send either beside tool calls; the templates render the calls only if it is null. */
-static void empty_content_beside_calls_is_null(void **state) {
-    (void)state;
-#define CALLS "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]"
-    assert_true(parse(API_CHAT, "{\"messages\":["
-                                "{\"role\":\"assistant\",\"content\":\"\"," CALLS "},"
-                                "{\"role\":\"assistant\",\"content\":[]," CALLS "},"
-                                "{\"role\":\"assistant\",\"content\":\"x\"," CALLS "},"
-                                "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[]},"
-                                "{\"role\":\"assistant\",\"content\":\"\"}]}"));
-    static const bool has_content[] = {false, false, true, true, true};
-    assert_int_equal(parsed.message_count, ARRAY_COUNT(has_content));
-    for (size_t i = 0; i < ARRAY_COUNT(has_content); i++)
-        assert_int_equal(parsed.messages[i].has_content, has_content[i]);
-    assert_int_equal(parsed.messages[0].tool_call_count, 1);
+    assert_true(bytes_equal(parsed.warning, BYTES_LITERAL("unknown fields: who_knows")));
 }
 
 /* What is left out, or null, is the server's default. */
@@ -239,7 +236,7 @@ static void absent_and_null_fields_mean_the_defaults(void **state) {
         "{" HI ",\"model\":\"default\",\"stop\":[]}",
     };
     for (size_t i = 0; i < ARRAY_COUNT(bodies); i++) {
-        assert_true(parse(API_CHAT, bodies[i]));
+        assert_true(parse(&chat_dialect, bodies[i]));
         assert_true(parsed.sampling.temperature == 0.6f && parsed.sampling.top_p == 0.95f);
         assert_int_equal(parsed.sampling.top_k, 3);
         assert_int_equal(parsed.new_tokens_max, 0);
@@ -250,7 +247,7 @@ static void absent_and_null_fields_mean_the_defaults(void **state) {
 
 static void the_choice_of_tokens_is_read_whole(void **state) {
     (void)state;
-    assert_true(parse(API_CHAT,
+    assert_true(parse(&chat_dialect,
                       "{" HI ",\"min_p\":0.25,\"frequency_penalty\":-2,\"presence_penalty\":2,"
                       "\"repetition_penalty\":1.5,\"min_tokens\":3,\"logprobs\":true,"
                       "\"top_logprobs\":20,\"n\":16,\"best_of\":16,\"return_token_ids\":true,"
@@ -267,46 +264,57 @@ static void the_choice_of_tokens_is_read_whole(void **state) {
     assert_true(parsed.biases[1].token == 77 && parsed.biases[1].bias == 1.5f);
     assert_int_equal(parsed.stop_token_count, 2);
     assert_int_equal(parsed.stop_tokens[0], 9);
-    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":0}"));
+    assert_true(parse(&completion_dialect, "{\"prompt\":\"a\",\"logprobs\":0}"));
     assert_int_equal(parsed.sampling.flags, SAMPLING_LOGPROBS);
-    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\"}"));
+    assert_true(parse(&completion_dialect, "{\"prompt\":\"a\"}"));
     assert_int_equal(parsed.sampling.flags, 0);
     assert_int_equal(parsed.choice_count, 1);
     assert_true(sampling->repetition_penalty == 0.0f && sampling->min_p == 0.0f);
 }
 
-static void prompts_come_in_four_forms(void **state) {
+static void prompts_come_in_many_forms(void **state) {
     (void)state;
-    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"hello\",\"echo\":true}"));
-    assert_false(parsed.prompt_is_tokens);
-    assert_true(parsed.echo && bytes_equal(parsed.prompt_text, BYTES_LITERAL("hello")));
-    assert_true(parse(API_COMPLETIONS, "{\"prompt\":[\"hello\"]}"));
-    assert_true(bytes_equal(parsed.prompt_text, BYTES_LITERAL("hello")));
+    assert_true(parse(&completion_dialect, "{\"prompt\":\"hello\",\"echo\":true}"));
+    assert_int_equal(parsed.prompt_count, 1);
+    assert_null(parsed.prompts->tokens);
+    assert_true(parsed.echo && bytes_equal(parsed.prompts->text, BYTES_LITERAL("hello")));
+    assert_true(parse(&completion_dialect, "{\"prompt\":[\"hello\"]}"));
+    assert_true(bytes_equal(parsed.prompts->text, BYTES_LITERAL("hello")));
     static const char *const tokens[] = {"{\"prompt\":[5,0,9]}", "{\"prompt\":[[5,0,9]]}"};
-    for (size_t i = 0; i < 2; i++) {
-        assert_true(parse(API_COMPLETIONS, tokens[i]));
-        assert_true(parsed.prompt_is_tokens);
-        assert_int_equal(parsed.prompt_token_count, 3);
-        assert_int_equal(parsed.prompt_tokens[2], 9);
+    for (size_t i = 0; i < ARRAY_COUNT(tokens); i++) {
+        assert_true(parse(&completion_dialect, tokens[i]));
+        assert_int_equal(parsed.prompt_count, 1);
+        assert_int_equal(parsed.prompts->token_count, 3);
+        assert_int_equal(parsed.prompts->tokens[2], 9);
     }
-    assert_true(parse(API_COMPLETIONS, "{\"prompt\":[[]]}")); /* refused later: it has no tokens */
-    assert_int_equal(parsed.prompt_token_count, 0);
+    assert_true(
+        parse(&completion_dialect, "{\"prompt\":[[]]}")); /* refused later: it has no tokens */
+    assert_int_equal(parsed.prompts->token_count, 0);
+    assert_true(parse(&completion_dialect, "{\"prompt\":[\"a\",\"bc\"],\"n\":3}"));
+    assert_int_equal(parsed.prompt_count, 2);
+    assert_int_equal(parsed.choice_count, 3);
+    assert_true(bytes_equal(parsed.prompts[1].text, BYTES_LITERAL("bc")));
+    assert_true(parse(&completion_dialect, "{\"prompt\":[[1,2],[],[7]]}"));
+    assert_int_equal(parsed.prompt_count, 3);
+    assert_int_equal(parsed.prompts[0].token_count, 2);
+    assert_true(parsed.prompts[1].tokens && parsed.prompts[1].token_count == 0);
+    assert_int_equal(parsed.prompts[2].tokens[0], 7);
 }
 
 /* Only there no token at all is an answer. */
 static void echo_with_logprobs_asks_about_the_prompt(void **state) {
     (void)state;
-    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":5}"));
+    assert_true(parse(&completion_dialect, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":5}"));
     assert_int_equal(parsed.sampling.flags, SAMPLING_LOGPROBS | SAMPLING_SCORES);
     assert_false(parsed.prompt_only);
     assert_int_equal(parsed.new_tokens_max, 0);
-    assert_true(
-        parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":0,\"max_tokens\":0}"));
+    assert_true(parse(&completion_dialect,
+                      "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":0,\"max_tokens\":0}"));
     assert_true(parsed.prompt_only && parsed.new_tokens_max == 0);
-    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":1,"
-                                       "\"max_tokens\":0,\"max_completion_tokens\":3}"));
+    assert_true(parse(&completion_dialect, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":1,"
+                                           "\"max_tokens\":0,\"max_completion_tokens\":3}"));
     assert_true(!parsed.prompt_only && parsed.new_tokens_max == 3);
-    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true}"));
+    assert_true(parse(&completion_dialect, "{\"prompt\":\"a\",\"echo\":true}"));
     assert_int_equal(parsed.sampling.flags, 0);
 }
 
@@ -322,9 +330,9 @@ static void make_body(const char *start, const char *item, size_t count, const c
     strcpy(large_body + at, end);
 }
 
-static void assert_refused(enum api_endpoint endpoint, uint32_t http_status, const char *code,
+static void assert_refused(const struct dialect *dialect, uint32_t http_status, const char *code,
                            const char *words) {
-    assert_false(parse(endpoint, large_body));
+    assert_false(parse(dialect, large_body));
     assert_int_equal(error.http_status, http_status);
     assert_string_equal(error.code, code);
     if (!strstr(error.message, words)) fail_msg("%s", error.message);
@@ -335,18 +343,18 @@ static void bodies_of_too_many_parts_are_not_parsed(void **state) {
     (void)state;
     make_body("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"x\":{", "\"a\":0,",
               LIMIT_BODY_KEYS, "\"b\":0}}");
-    assert_refused(API_CHAT, 413, "request_too_large", "more than 16384 keys");
+    assert_refused(&chat_dialect, 413, "request_too_large", "more than 16384 keys");
     make_body("{\"prompt\":\"a\",\"x\":[", "{},", LIMIT_BODY_VALUES, "[]]}");
-    assert_refused(API_COMPLETIONS, 413, "request_too_large", "more than 16384 values");
+    assert_refused(&completion_dialect, 413, "request_too_large", "more than 16384 values");
     make_body("{\"prompt\":\"a\",\"x\":[", "1.5,", LIMIT_BODY_VALUES, "1.5]}");
-    assert_refused(API_COMPLETIONS, 413, "request_too_large", "more than 16384 values");
+    assert_refused(&completion_dialect, 413, "request_too_large", "more than 16384 values");
     make_body("{\"prompt\":\"a\",\"x\":", "[", LIMIT_BODY_DEPTH, "");
-    assert_refused(API_COMPLETIONS, 413, "request_too_large", "more than 64 levels");
+    assert_refused(&completion_dialect, 413, "request_too_large", "more than 64 levels");
     make_body("{\"x\":[", "1,", LIMIT_BODY_INTEGERS, "1]}");
-    assert_refused(API_CHAT, 413, "request_too_large", "more than 16384 integers");
+    assert_refused(&chat_dialect, 413, "request_too_large", "more than 16384 integers");
     defaults.tokens_max = 1000;
-    make_body("{\"prompt\":[", "1,", LIMIT_BODY_INTEGERS + 1000, "1]}");
-    assert_refused(API_COMPLETIONS, 400, "context_length_exceeded",
+    make_body("{\"prompt\":[", "1,", LIMIT_BODY_INTEGERS + LIMIT_PROMPTS_IDS, "1]}");
+    assert_refused(&completion_dialect, 400, "context_length_exceeded",
                    "than this server's context, 1000");
     defaults.tokens_max = 0;
 }
@@ -355,21 +363,26 @@ static void bodies_of_too_many_parts_are_not_parsed(void **state) {
 static void large_requests_are_read(void **state) {
     (void)state;
     make_body("{\"logit_bias\":{\"7\":-1},\"prompt\":[", "4,", 163840, "5]}");
-    assert_true(parse(API_COMPLETIONS, large_body));
-    assert_int_equal(parsed.prompt_token_count, 163841);
-    assert_int_equal(parsed.prompt_tokens[163840], 5);
+    assert_true(parse(&completion_dialect, large_body));
+    assert_int_equal(parsed.prompts->token_count, 163841);
+    assert_int_equal(parsed.prompts->tokens[163840], 5);
+    make_body("{\"prompt\":[", "\"a\",", LIMIT_ANSWERS - 1, "\"b\"]}");
+    assert_true(parse(&completion_dialect, large_body));
+    assert_int_equal(parsed.prompt_count, LIMIT_ANSWERS);
+    make_body("{\"prompt\":[", "\"a\",", LIMIT_ANSWERS, "\"b\"]}");
+    assert_refused(&completion_dialect, 422, "out_of_range", "129 prompts");
     make_body("{\"messages\":[{\"role\":\"system\",\"content\":\"a\"}",
               ",{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"{[\\\"1,2]\"}]}",
               2000, "]}");
-    assert_true(parse(API_CHAT, large_body));
-    assert_int_equal(parsed.message_count, 2001);
+    assert_true(parse(&chat_dialect, large_body));
+    assert_int_equal(tree_count(parsed.messages), 2001);
 }
 
 /* Bodies made to eat memory meet the arena's end, and are told so. */
 static void memory_has_an_end(void **state) {
     (void)state;
     make_body("{\"messages\":[", "[],", 10000, "[]]}");
-    assert_false(parse_in(1 << 18, API_CHAT, large_body));
+    assert_false(parse_in(1 << 18, &chat_dialect, large_body));
     assert_int_equal(error.http_status, 413);
     assert_non_null(strstr(error.message, "too many parts"));
 }
@@ -378,10 +391,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_mistake_is_named),
         cmocka_unit_test(a_chat_is_read_whole),
-        cmocka_unit_test(empty_content_beside_calls_is_null),
         cmocka_unit_test(absent_and_null_fields_mean_the_defaults),
         cmocka_unit_test(the_choice_of_tokens_is_read_whole),
-        cmocka_unit_test(prompts_come_in_four_forms),
+        cmocka_unit_test(prompts_come_in_many_forms),
         cmocka_unit_test(echo_with_logprobs_asks_about_the_prompt),
         cmocka_unit_test(bodies_of_too_many_parts_are_not_parsed),
         cmocka_unit_test(large_requests_are_read),

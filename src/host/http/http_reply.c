@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/http/http_reply.h"
+
+#include <event2/buffer.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "host/http/http_message.h"
+
+/* ---- parts of all ---- */
+
+static void begin(const struct http_reply *reply, uint32_t status) {
+    char date[64];
+    time_t now = time(NULL);
+    struct tm calendar;
+    gmtime_r(&now, &calendar);
+    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
+    evbuffer_add_printf(reply->out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
+                        http_message_phrase(status), date);
+    evbuffer_add_printf(reply->out, "X-Request-Id: %s\r\n", reply->request_name);
+    if (reply->closes)
+        evbuffer_add_printf(reply->out, "Connection: close\r\n");
+    else if (reply->speaks_1_0)
+        evbuffer_add_printf(reply->out, "Connection: keep-alive\r\n");
+    if (reply->allow_origin)
+        evbuffer_add_printf(reply->out,
+                            "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
+                            "Access-Control-Expose-Headers: Retry-After, X-Request-Id, "
+                            "X-Fathom-Receipt, X-Fathom-Warning, X-RateLimit-Limit-Requests, "
+                            "X-RateLimit-Remaining-Requests\r\n",
+                            reply->allow_origin);
+}
+
+static void end(const struct http_reply *reply, const char *content_type, struct bytes body) {
+    evbuffer_add_printf(reply->out,
+                        "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n"
+                        "Content-Length: %zu\r\n\r\n",
+                        content_type, body.count);
+    if (!reply->without_body) evbuffer_add(reply->out, body.data, body.count);
+}
+
+/* ---- what the server itself says ---- */
+
+void http_reply_error(const struct http_reply *reply, uint32_t status, const char *message) {
+    char body[512];
+    int count =
+        snprintf(body, sizeof body,
+                 "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
+                 message, status >= 500 ? "server_error" : "invalid_request_error");
+    check(count > 0 && (size_t)count < sizeof body);
+    begin(reply, status);
+    if (status == 503) evbuffer_add_printf(reply->out, "Retry-After: 1\r\n");
+    if (status == 405) evbuffer_add_printf(reply->out, "Allow: GET, HEAD\r\n"); /* of a page */
+    end(reply, "application/json", (struct bytes){body, (size_t)count});
+}
+
+static uint64_t
+content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing more */
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < content.count; i++)
+        hash = (hash ^ (unsigned char)content.data[i]) * 0x100000001b3u;
+    return hash;
+}
+
+void http_reply_asset(const struct http_reply *reply, const struct http_asset *asset,
+                      struct bytes known) {
+    char tag[32];
+    snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", content_hash(asset->content));
+    bool same = bytes_equal(known, bytes_of(tag));
+    begin(reply, same ? 304 : 200);
+    evbuffer_add_printf(
+        reply->out,
+        "ETag: %s\r\nCache-Control: no-cache\r\nReferrer-Policy: no-referrer\r\n"
+        "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'\r\n",
+        tag);
+    if (same)
+        evbuffer_add_printf(reply->out, "\r\n");
+    else
+        end(reply, asset->type, asset->content);
+}
+
+void http_reply_options(const struct http_reply *reply) {
+    begin(reply, 204);
+    evbuffer_add_printf(reply->out, "Allow: GET, HEAD, POST, OPTIONS\r\n"
+                                    "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
+                                    "Access-Control-Allow-Headers: *, Authorization\r\n"
+                                    "Access-Control-Max-Age: 86400\r\n\r\n");
+}
+
+/* ---- what the gateway says ---- */
+
+static const char *type_name(enum content_type type) {
+    static const char *const names[CONTENT_TYPE_COUNT] = {
+        [CONTENT_JSON] = "application/json",
+        [CONTENT_TEXT] = "text/plain; charset=utf-8",
+        [CONTENT_METRICS] = "text/plain; version=0.0.4; charset=utf-8",
+        [CONTENT_EVENTS] = "text/event-stream; charset=utf-8",
+    };
+    check(type < CONTENT_TYPE_COUNT);
+    return names[type];
+}
+
+void http_reply_respond(const struct http_reply *reply, const struct record_respond *answer) {
+    begin(reply, answer->http_status);
+    evbuffer_add_printf(reply->out, "Cache-Control: no-store\r\n");
+    if (answer->retry_after_seconds)
+        evbuffer_add_printf(reply->out, "Retry-After: %" PRIu32 "\r\n",
+                            answer->retry_after_seconds);
+    if (answer->allow)
+        evbuffer_add_printf(reply->out, "Allow: %s%s\r\n",
+                            answer->allow & 1u << HTTP_GET ? "GET, HEAD" : "POST",
+                            reply->allow_origin ? ", OPTIONS" : "");
+    if (answer->http_status == 401) evbuffer_add_printf(reply->out, "WWW-Authenticate: Bearer\r\n");
+    evbuffer_add(reply->out, respond_headers(answer), answer->header_bytes);
+    end(reply, type_name(answer->content_type),
+        (struct bytes){respond_body(answer), answer->body_bytes});
+}
+
+void http_reply_stream(const struct http_reply *reply, const struct record_stream_begin *record,
+                       bool chunked) {
+    begin(reply, 200);
+    evbuffer_add(reply->out, stream_headers(record), record->header_bytes);
+    evbuffer_add_printf(reply->out,
+                        "Content-Type: %s\r\n"
+                        "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+                        "X-Content-Type-Options: nosniff\r\n%s\r\n",
+                        type_name(record->content_type),
+                        chunked ? "Transfer-Encoding: chunked\r\n" : "");
+}

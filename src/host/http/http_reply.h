@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The writing half of HTTP/1.1, of our server: heads of its answers, and the bodies that come with
+ * them, into the output buffer of a connection. Each function but http_reply_stream writes a whole
+ * answer. It knows no connection: whether one stays open, and what is read from it, is up to
+ * http_server.c.
+ */
+#ifndef HOST_HTTP_HTTP_REPLY_H
+#define HOST_HTTP_HTTP_REPLY_H
+
+#include "base/bytes.h"
+#include "contract/record_client.h"
+
+struct evbuffer;
+
+struct http_reply { /* what all answers to a request share */
+    struct evbuffer *out;
+    const char *request_name; /* X-Request-Id */
+    const char *allow_origin; /* NULL: other sites' pages are kept out */
+    bool closes;              /* its connection ends with it */
+    bool speaks_1_0;          /* whose connections close unless something else is said */
+    bool without_body;        /* the answer to a HEAD */
+};
+
+/* A file of the embedded pages. */
+struct http_asset {
+    const char *path, *type;
+    struct bytes content;
+};
+
+/* An API error of HTTP's own; the message is plain text that needs no escapes. */
+void http_reply_error(const struct http_reply *reply, uint32_t status, const char *message);
+
+/* `known`: the If-None-Match of the request; of the same file, 304. */
+void http_reply_asset(const struct http_reply *reply, const struct http_asset *asset,
+                      struct bytes known);
+
+/* What a browser asks before a page of another site may ask. */
+void http_reply_options(const struct http_reply *reply);
+
+void http_reply_respond(const struct http_reply *reply, const struct record_respond *answer);
+
+/* The head alone: what follows comes in chunks, or ends with the connection. */
+void http_reply_stream(const struct http_reply *reply, const struct record_stream_begin *record,
+                       bool chunked);
+
+#endif

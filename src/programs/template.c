@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom template: the prompt that a chat template makes of a request, byte for byte as
+ * `transformers` renders it, or its token ids. Nothing is brought into the template's shape here,
+ * as a server does (serving/text/chat_values.h): what the request holds reaches the template as it
+ * stands. With --jsonl one request and one answer a line, for comparing many (`./dev templates`).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "base/json_writer.h"
+#include "host/process/default_model.h"
+#include "host/process/model_prompt.h"
+#include "programs/programs.h"
+#include "serving/jinja/jinja.h"
+
+#define REQUEST_BYTES_MAX ((size_t)1 << 28)
+#define PATH_BYTES 4096
+#define ARENA_BYTES ((size_t)4 << 30) /* lazily taken */
+#define OWN_VARIABLES 6
+
+struct template_values {
+    const char *model, *template;
+    bool tokens, jsonl;
+    uint64_t time;
+};
+
+static const struct option template_rows[] = {
+    {.name = "model",
+     .type = OPTION_TEXT,
+     .help = "directory with chat_template.jinja or tokenizer_config.json (default: the model that "
+             "comes with Fathom)",
+     .offset = offsetof(struct template_values, model)},
+    {.name = "template",
+     .type = OPTION_TEXT,
+     .help = "a file with a template; special tokens are then the request's, or --model's if given",
+     .offset = offsetof(struct template_values, template)},
+    {.name = "tokens",
+     .type = OPTION_FLAG,
+     .help = "print the prompt's token ids instead; what the request says makes no special token",
+     .offset = offsetof(struct template_values, tokens)},
+    {.name = "jsonl",
+     .type = OPTION_FLAG,
+     .help = "read a request a line from standard input, which may hold a \"template\" of its own; "
+             "write lines {\"text\":\"...\"} or {\"error\":\"...\"}",
+     .offset = offsetof(struct template_values, jsonl)},
+    {.name = "time",
+     .type = OPTION_COUNT,
+     .help = "what strftime_now tells, in seconds since 1970; 0: the clock",
+     .offset = offsetof(struct template_values, time)},
+};
+
+const struct option_table template_options[1] = {
+    {.command = "template",
+     .arguments = "[REQUEST.json]",
+     .description =
+         "Prints the prompt that a chat template makes of a request: its text and nothing else.\n"
+         "REQUEST.json (- for standard input) holds \"messages\" and may hold \"tools\",\n"
+         "\"documents\", \"chat_template_kwargs\", \"add_generation_prompt\", \"bos_token\" and\n"
+         "\"eos_token\".",
+     .options = template_rows,
+     .option_count = ARRAY_COUNT(template_rows),
+     .positional_max = 1},
+};
+
+struct template_session {
+    struct template_values values;
+    struct model_text chat, words; /* the template; the tokenizer */
+    struct model_prompt prompt;
+    struct lazy_memory memory; /* of one request */
+    struct arena arena;
+    struct error error;
+};
+
+/* ---- variables ---- */
+
+struct template_request {
+    const struct tree *root;
+    struct jinja_variable *variables;
+    size_t variable_count;
+};
+
+static enum status no_memory(struct template_session *session) {
+    return error_set(&session->error, STATUS_NO_MEMORY, "no memory for this request");
+}
+
+static enum status wrong_type(struct template_session *session, const char *name,
+                              const char *expected, const struct tree *found) {
+    return error_set(&session->error, STATUS_INVALID, "\"%s\" is %s, expected %s", name,
+                     found ? tree_kind_name(tree_kind(found)) : "missing", expected);
+}
+
+static void add(struct template_request *request, const char *name, struct value value) {
+    request->variables[request->variable_count++] = (struct jinja_variable){bytes_of(name), value};
+}
+
+/* An array. One that is absent or null is none, and still defined. */
+static enum status add_list(struct template_session *session, struct template_request *request,
+                            const char *name) {
+    const struct tree *list = tree_member(request->root, name);
+    struct value value = value_none();
+    if (list && !tree_is_null(list)) {
+        if (tree_kind(list) != TREE_ARRAY) return wrong_type(session, name, "an array", list);
+        if (!value_of_tree(&session->arena, list, &value)) return no_memory(session);
+    }
+    add(request, name, value);
+    return STATUS_OK;
+}
+
+static enum status add_token(struct template_session *session, struct template_request *request,
+                             const char *name) {
+    const struct tree *token = tree_member(request->root, name);
+    struct bytes text;
+    struct value value;
+    if (!token || tree_is_null(token)) return STATUS_OK;
+    if (!tree_get_string(token, &text)) return wrong_type(session, name, "a string", token);
+    if (!value_of_text(&session->arena, text, VALUE_TRUSTED, &value)) return no_memory(session);
+    add(request, name, value);
+    return STATUS_OK;
+}
+
+static enum status add_prompts(struct template_session *session, struct template_request *request) {
+    static const char name[] = "add_generation_prompt";
+    const struct tree *member = tree_member(request->root, name);
+    bool prompts = false;
+    if (member && !tree_is_null(member) && !tree_get_bool(member, &prompts))
+        return wrong_type(session, name, "true or false", member);
+    add(request, name, value_bool(prompts));
+    return STATUS_OK;
+}
+
+static enum status add_given(struct template_session *session, struct template_request *request,
+                             const struct tree *given) {
+    struct tree_cursor cursor = {NULL};
+    const struct tree *member;
+    struct jinja_variable *variable = &request->variables[request->variable_count];
+    while (tree_next_member(given, &cursor, &variable->name, &member)) {
+        if (!value_of_tree(&session->arena, member, &variable->value)) return no_memory(session);
+        variable = &request->variables[++request->variable_count];
+    }
+    return STATUS_OK;
+}
+
+/* The variables that `transformers` gives a template. */
+static enum status read_variables(struct template_session *session,
+                                  struct template_request *request) {
+    const struct tree *given = tree_member(request->root, "chat_template_kwargs"), *member;
+    const struct tree *messages = tree_member(request->root, "messages");
+    const struct chat_source *source = &session->chat.chat_template.source;
+    size_t count = CHAT_SOURCE_TOKENS_MAX + OWN_VARIABLES;
+    struct tree_cursor cursor = {NULL};
+    struct bytes key;
+    if (tree_is_null(given)) given = NULL;
+    if (given && tree_kind(given) != TREE_OBJECT)
+        return wrong_type(session, "chat_template_kwargs", "an object", given);
+    if (tree_kind(request->root) != TREE_OBJECT)
+        return error_set(&session->error, STATUS_INVALID, "the request is %s, expected an object",
+                         tree_kind_name(tree_kind(request->root)));
+    if (!messages || tree_kind(messages) != TREE_ARRAY)
+        return wrong_type(session, "messages", "an array", messages);
+    while (tree_next_member(given, &cursor, &key, &member))
+        count++;
+    request->variables = arena_take(&session->arena, (count + 1) * sizeof *request->variables);
+    if (!request->variables) return no_memory(session);
+    for (size_t i = 0; i < source->token_count; i++)
+        request->variables[request->variable_count++] = source->tokens[i];
+    enum status status = add_list(session, request, "messages");
+    if (!status) status = add_list(session, request, "tools");
+    if (!status) status = add_list(session, request, "documents");
+    if (!status) status = add_prompts(session, request);
+    if (!status) status = add_token(session, request, "bos_token");
+    if (!status) status = add_token(session, request, "eos_token");
+    return status ? status : add_given(session, request, given);
+}
+
+/* ---- one request ---- */
+
+/* The request's own, in lines of JSON, or the model's; of two the one for requests with tools. */
+static enum status choose_program(struct template_session *session, const struct tree *root,
+                                  const struct jinja_program **out) {
+    const struct tree *own = tree_member(root, "template"), *tools = tree_member(root, "tools");
+    const struct chat_source *source = &session->chat.chat_template.source;
+    struct bytes text;
+    if (session->values.jsonl && tree_get_string(own, &text))
+        return jinja_compile(&session->arena, text, "template", out, &session->error);
+    *out = tools && !tree_is_null(tools) ? source->with_tools : source->usual;
+    if (*out) return STATUS_OK;
+    return error_set(&session->error, STATUS_UNSUPPORTED, "this model has no chat template");
+}
+
+static enum status render(struct template_session *session, struct bytes json,
+                          struct jinja_rendering *out) {
+    struct template_request request = {0};
+    const struct jinja_program *program = NULL;
+    int64_t now = session->values.time ? (int64_t)session->values.time : (int64_t)time(NULL);
+    arena_clear(&session->arena);
+    enum status status =
+        tree_parse(&session->arena, json, "the request", &request.root, &session->error);
+    if (!status) status = choose_program(session, request.root, &program);
+    if (!status) status = read_variables(session, &request);
+    if (!status)
+        status = jinja_render(program, request.variables, request.variable_count,
+                              &jinja_limits_usual, now, &session->arena, out, &session->error);
+    return status;
+}
+
+static enum status print_ids(struct template_session *session,
+                             const struct jinja_rendering *rendering) {
+    struct plain_text plain = {rendering->data, rendering->data_count};
+    const struct model_prompt *prompt = &session->prompt;
+    enum status status =
+        model_prompt_text(&session->prompt, rendering->text, plain, &session->error);
+    for (size_t i = 0; !status && i < prompt->token_count; i++)
+        printf("%s%" PRIu32, i ? " " : "", prompt->tokens[i]);
+    if (!status) putchar('\n');
+    return status;
+}
+
+static enum status run_one(struct template_session *session, const char *path) {
+    struct bytes json = {NULL, 0};
+    struct jinja_rendering rendering;
+    enum status status = strcmp(path, "-") == 0
+                             ? command_take_input(&json, &session->error)
+                             : file_take(path, REQUEST_BYTES_MAX, &json, &session->error);
+    if (!status) status = render(session, json, &rendering);
+    if (!status && session->values.tokens)
+        status = model_prompt_open(&session->prompt, &session->words, rendering.text.count + 1,
+                                   &session->error);
+    if (!status && session->values.tokens) status = print_ids(session, &rendering);
+    if (!status && !session->values.tokens)
+        fwrite(rendering.text.data, 1, rendering.text.count, stdout);
+    free((void *)(uintptr_t)json.data);
+    return status;
+}
+
+/* ---- lines of JSON ---- */
+
+static enum status print_member(struct template_session *session, const char *name,
+                                struct bytes text) {
+    struct json_writer writer = {0};
+    json_writer_string(&writer, text); /* measures */
+    writer = (struct json_writer){.out = arena_take(&session->arena, writer.count),
+                                  .room = writer.count};
+    if (!writer.out) return no_memory(session);
+    json_writer_string(&writer, text);
+    printf("{\"%s\":", name);
+    fwrite(writer.out, 1, writer.count, stdout);
+    puts("}");
+    return STATUS_OK;
+}
+
+static enum status run_lines(struct template_session *session) {
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length;
+    enum status status = STATUS_OK;
+    while (!status && (length = getline(&line, &capacity, stdin)) >= 0) {
+        struct jinja_rendering rendering;
+        if (strspn(line, " \t\r\n") == (size_t)length) continue;
+        if (render(session, (struct bytes){line, (size_t)length}, &rendering))
+            status = print_member(session, "error", bytes_of(session->error.text));
+        else
+            status = print_member(session, "text", rendering.text);
+        fflush(stdout);
+    }
+    if (!status && ferror(stdin))
+        status = error_set(&session->error, STATUS_IO, "cannot read standard input: %s",
+                           strerror(errno));
+    free(line);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static enum status session_open(struct template_session *session) {
+    const struct template_values *values = &session->values;
+    char folder[PATH_BYTES];
+    const char *model = values->model;
+    enum status status = STATUS_OK;
+    bool own = values->template || values->jsonl; /* needs no model */
+    if (!model && (!own || values->tokens)) {
+        status = default_model_find(folder, sizeof folder, &session->error);
+        model = folder;
+    }
+    if (!status)
+        status = model_text_open_template(own ? values->model : model, values->template,
+                                          &session->chat, &session->error);
+    if (!status && values->tokens)
+        status = model_text_open_tokenizer(model, &session->words, &session->error);
+    session->memory = lazy_memory_take(ARENA_BYTES);
+    if (!status && !session->memory.start) status = no_memory(session);
+    if (!status) arena_over(&session->arena, session->memory.start, session->memory.bytes);
+    return status;
+}
+
+static void session_close(struct template_session *session) {
+    model_prompt_close(&session->prompt);
+    model_text_close(&session->words);
+    model_text_close(&session->chat);
+    lazy_memory_free(&session->memory);
+}
+
+int program_template(int argc, char **argv) {
+    struct template_session session = {0};
+    struct option_result result;
+    int exit_code;
+    if (!command_begin(template_options, argc, argv, &session.values, &result, &exit_code))
+        return exit_code;
+    if (session.values.jsonl && (result.positional_count > 0 || session.values.tokens))
+        return command_misused(template_options,
+                               "--jsonl takes its requests from standard input, and gives texts");
+    if (!session.values.jsonl && result.positional_count == 0)
+        return command_misused(template_options, "REQUEST.json is missing");
+    enum status status = session_open(&session);
+    if (!status)
+        status =
+            session.values.jsonl ? run_lines(&session) : run_one(&session, result.positional[0]);
+    exit_code = status ? command_failed(template_options, status, &session.error)
+                       : command_end(template_options);
+    session_close(&session);
+    return exit_code;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/api/answer_calls.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/random.h"
+
+void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id request,
+                          uint32_t choice, uint32_t call, char out[ANSWER_CALLS_ID_BYTES]) {
+    uint64_t name = request.high ^ (request.low << 32 | request.low >> 32);
+    uint32_t key[2] = {(uint32_t)name, (uint32_t)(name >> 32)}, drawn[4];
+    uint32_t counter[4] = {choice, call, (uint32_t)request.low, (uint32_t)request.high};
+    char hex[25];
+    random_philox(counter, key, drawn);
+    format_text(hex, sizeof hex, "%08x%08x%08x", drawn[0], drawn[1], drawn[2]);
+    check(digits < sizeof hex);
+    hex[digits] = 0;
+    format_text(out, ANSWER_CALLS_ID_BYTES, "%s%s", prefix, hex);
+}
+
+bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct bytes id,
+                      struct bytes name, size_t content_at) {
+    struct answer_call *call = arena_take_zeroed(arena, sizeof *call);
+    struct bytes own_id = arena_copy(arena, id), own_name = arena_copy(arena, name);
+    if (!call || !own_id.data || !own_name.data) return false;
+    *call = (struct answer_call){.id = own_id, .name = own_name, .content_at = content_at};
+    if (calls->last)
+        calls->last->next = call;
+    else
+        calls->first = call;
+    calls->last = call;
+    calls->count++;
+    calls->escaped_count += json_writer_escaped_count(id) + json_writer_escaped_count(name);
+    return true;
+}
+
+bool answer_calls_add_arguments(struct answer_calls *calls, struct arena *arena,
+                                struct bytes piece) {
+    check(calls->last);
+    calls->escaped_count += json_writer_escaped_count(piece);
+    return answer_text_add(&calls->last->arguments, arena, piece);
+}

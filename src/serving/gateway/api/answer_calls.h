@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The calls of tools in an answer, as they come: a list in the request's arena.
+ */
+#ifndef SERVING_GATEWAY_API_ANSWER_CALLS_H
+#define SERVING_GATEWAY_API_ANSWER_CALLS_H
+
+#include "contract/ids.h"
+#include "serving/gateway/api/answer_text.h"
+
+struct answer_call {
+    struct answer_call *next;
+    struct bytes id, name;
+    struct answer_text arguments; /* JSON text, as the model wrote it */
+    size_t content_at;            /* bytes of the answer's content that come before it */
+};
+
+struct answer_calls {
+    struct answer_call *first, *last;
+    uint32_t count;
+    size_t escaped_count; /* bytes of ids, names and arguments, once written inside JSON strings */
+};
+
+/* Copies `id` and `name`. False when the arena is out of memory. */
+bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct bytes id,
+                      struct bytes name, size_t content_at);
+
+#define ANSWER_CALLS_ID_BYTES 64
+
+/* The id of a call to which the model gave none: the prefix and so many hexadecimal digits (at most
+ * 24), which follow from the request's id, the choice and the call's index. Terminated. */
+void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id request,
+                          uint32_t choice, uint32_t call, char out[ANSWER_CALLS_ID_BYTES]);
+
+/* Of the last call. False when the arena is out of memory; what fitted is kept. */
+bool answer_calls_add_arguments(struct answer_calls *calls, struct arena *arena,
+                                struct bytes piece);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/api/api_body.h"
+
+#include "base/check.h"
+#include "serving/gateway/api/api_field.h"
+#include "serving/gateway/api/dialect.h"
+
+/* ---- reading ---- */
+
+static bool read_tree(struct api_reader *reader, const struct api_field *field,
+                      const struct tree *value, const struct tree **out) {
+    bool array = field->kind == API_KIND_ARRAY;
+    if (tree_kind(value) != (array ? TREE_ARRAY : TREE_OBJECT))
+        return api_reader_wrong_type(reader, field->name, array ? "an array" : "an object", value);
+    *out = value;
+    return true;
+}
+
+static bool read_field(struct api_reader *reader, const struct api_field *field,
+                       const struct tree *value, struct api_request *out) {
+    void *member = (char *)out + field->offset;
+    if (field->read) return field->read(reader, value, out);
+    switch (field->kind) {
+    case API_KIND_FLAG:
+        return api_reader_flag(reader, reader->root, field->name, member);
+    case API_KIND_NUMBER:
+        return api_reader_number(reader, reader->root, field->name, field->low, field->high,
+                                 member);
+    case API_KIND_INTEGER:
+        return api_reader_integer(reader, reader->root, field->name, (int64_t)field->low,
+                                  (int64_t)field->high, member);
+    case API_KIND_TEXT:
+        return api_reader_text(reader, reader->root, field->name, member);
+    case API_KIND_ARRAY:
+    case API_KIND_OBJECT:
+        return read_tree(reader, field, value, member);
+    case API_KIND_ANY:
+        break;
+    }
+    check(!"a field that is read has a kind or a reader");
+    return false;
+}
+
+static bool read_all(struct api_reader *reader, struct api_request *out) {
+    const struct api_field *field;
+    for (size_t i = 0; (field = api_field_at(i)); i++) {
+        if (!(field->dialects >> reader->dialect->number & 1)) continue;
+        const struct tree *value = api_reader_given(reader->root, field->name);
+        if (!value) continue;
+        if (field->use == API_FIELD_READ && !read_field(reader, field, value, out)) return false;
+        bool fine = field->only ? api_reader_is_one_of(value, field->only)
+                                : api_reader_is_neutral(value, field->fine);
+        if (field->use == API_FIELD_REFUSED && !fine)
+            return api_reader_unsupported(reader, field->name, field->words);
+    }
+    return true;
+}
+
+/* ---- names without a row ---- */
+
+/* As many bytes of a name as a header may show; the rest is cut, and what is not plain is a '?'. */
+#define NAME_BYTES_MAX 40
+
+static void write_name(struct json_writer *writer, struct bytes name) {
+    for (size_t i = 0; i < name.count && i < NAME_BYTES_MAX; i++) {
+        bool plain = name.data[i] > ' ' && name.data[i] < 0x7F && name.data[i] != ',';
+        json_writer_bytes(writer, (struct bytes){plain ? &name.data[i] : "?", 1});
+    }
+    if (name.count == 0) json_writer_text(writer, "''");
+    if (name.count > NAME_BYTES_MAX) json_writer_text(writer, "...");
+}
+
+static bool warn(struct api_reader *reader, struct api_request *out) {
+    struct json_writer writer = {.room = API_WARNING_BYTES_MAX};
+    struct tree_cursor cursor = {0};
+    struct bytes name;
+    const struct tree *value;
+    while (tree_next_member(reader->root, &cursor, &name, &value)) {
+        if (api_field_find(reader->dialect, name)) continue;
+        if (!writer.out) writer.out = arena_take(reader->arena, API_WARNING_BYTES_MAX);
+        if (!writer.out) return api_reader_no_memory(reader);
+        if (writer.count + NAME_BYTES_MAX + 16 > writer.room) { /* and more, which we do not name */
+            json_writer_text(&writer, ", ...");
+            break;
+        }
+        json_writer_text(&writer, writer.count ? ", " : "unknown fields: ");
+        write_name(&writer, name);
+    }
+    check(json_writer_fits(&writer));
+    out->warning = (struct bytes){writer.out, writer.count};
+    return true;
+}
+
+bool api_body_read(struct api_reader *reader, struct api_request *out) {
+    return read_all(reader, out) && warn(reader, out);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reading single values of a request's body, and refusing them by name. An absent value and null
+ * are the same. Each function that reads leaves *out alone where the value is not given, and
+ * returns false with the error set where it will not do.
+ */
+#ifndef SERVING_GATEWAY_API_API_READER_H
+#define SERVING_GATEWAY_API_API_READER_H
+
+#include "base/arena.h"
+#include "base/tree.h"
+#include "serving/gateway/api/api_error.h"
+
+struct dialect;
+struct api_defaults;
+
+struct api_reader {
+    struct arena *arena; /* of what is read */
+    const struct dialect *dialect;
+    const struct api_defaults *defaults;
+    const struct tree *root; /* the body: an object */
+    struct api_error *error;
+};
+
+struct api_place { /* of what is being read: "messages[3].content[0]" */
+    char text[64];
+};
+struct api_place api_place_of(const char *list, size_t index, const char *rest);
+
+/* ---- refusals; each returns false ---- */
+
+bool api_reader_wrong_type(struct api_reader *reader, const char *param, const char *expected,
+                           const struct tree *found);
+bool api_reader_missing(struct api_reader *reader, const char *param);
+bool api_reader_unsupported(struct api_reader *reader, const char *param, const char *why);
+bool api_reader_no_memory(struct api_reader *reader);
+
+/* "'place' needs `what`." */
+bool api_reader_needs(struct api_reader *reader, const char *place, const char *what);
+
+/* Of an object whose "type" will not do. */
+bool api_reader_refuse_type(struct api_reader *reader, const char *place,
+                            const struct tree *object);
+
+/* A reason why something is not supported. */
+#define API_CONSTRAINED "this needs constrained output, which this server does not have yet."
+
+/* ---- values ---- */
+
+/* A member that is there and not null; else NULL. */
+const struct tree *api_reader_given(const struct tree *object, const char *name);
+
+/* A member that is a string; else NULL. */
+const struct tree *api_reader_string(const struct tree *object, const char *name);
+
+/* Of `object`, under `name`, which the error names too. */
+bool api_reader_flag(struct api_reader *reader, const struct tree *object, const char *name,
+                     bool *out);
+bool api_reader_text(struct api_reader *reader, const struct tree *object, const char *name,
+                     struct bytes *out);
+bool api_reader_number(struct api_reader *reader, const struct tree *object, const char *name,
+                       double low, double high, float *out);
+bool api_reader_integer(struct api_reader *reader, const struct tree *object, const char *name,
+                        int64_t low, int64_t high, uint32_t *out);
+
+/* True for that string. */
+bool api_reader_is(const struct tree *value, const char *expected);
+
+/* True for an object with that string as its "type". */
+bool api_reader_is_type(const struct tree *object, const char *type);
+
+/* One of the words, which are split by spaces (NULL: none): a string, a number or a boolean that is
+ * written so. */
+bool api_reader_is_one_of(const struct tree *value, const char *words);
+
+/* A value that asks for nothing: null, false, 0, "", [] or {}, or one of the words. */
+bool api_reader_is_neutral(const struct tree *value, const char *words);
+
+#endif

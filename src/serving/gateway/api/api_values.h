@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Values of fields that need more than a kind and a range: the readers that rows of the table of
+ * fields name (api_field.h). Each takes a value that is not null.
+ */
+#ifndef SERVING_GATEWAY_API_API_VALUES_H
+#define SERVING_GATEWAY_API_API_VALUES_H
+
+#include "serving/gateway/api/api_reader.h"
+#include "serving/gateway/api/api_request.h"
+
+typedef bool api_values_reader(struct api_reader *reader, const struct tree *value,
+                               struct api_request *out);
+
+api_values_reader api_values_model, api_values_user_id, api_values_seed, api_values_top_k,
+    api_values_biases, api_values_stop_tokens, api_values_stops, api_values_stream_options,
+    api_values_response_format, api_values_modalities, api_values_documents;
+
+/* [a-zA-Z0-9_-], at least one and at most count_max. */
+bool api_values_is_name(struct bytes text, size_t count_max);
+
+/* Stop strings under another name. */
+bool api_values_stops_named(struct api_reader *reader, const char *name, const struct tree *value,
+                            struct api_request *out);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/dialects/anthropic_words.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "serving/text/json_scanner.h"
+#include "serving/text/utf8.h"
+
+enum block { BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_CALL }; /* dialect_place.open */
+
+/* ---- parts of both ---- */
+
+static void write_number(struct json_writer *writer, const char *name, uint64_t value) {
+    json_writer_text(writer, name);
+    json_writer_unsigned(writer, value);
+}
+
+/* Up to the content, which is an array. */
+static void write_head(struct json_writer *writer, const struct api_answer *answer) {
+    char id[48];
+    format_text(id, sizeof id, "msg_%016llx%016llx", (unsigned long long)answer->id.high,
+                (unsigned long long)answer->id.low);
+    json_writer_text(writer, "{\"id\":\"");
+    json_writer_text(writer, id);
+    json_writer_text(writer, "\",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
+    json_writer_string(writer, answer->model);
+    json_writer_text(writer, ",\"content\":[");
+}
+
+static void write_stop(struct json_writer *writer, enum api_finish finish, struct bytes stop) {
+    /* An answer that broke off may be sent back, to be gone on with: what "pause_turn" asks for. */
+    static const char *const reasons[] = {
+        [API_FINISH_STOP] = "\"end_turn\"",     [API_FINISH_STOP_STRING] = "\"stop_sequence\"",
+        [API_FINISH_LENGTH] = "\"max_tokens\"", [API_FINISH_CALLS] = "\"tool_use\"",
+        [API_FINISH_CUT] = "\"pause_turn\"",    [API_FINISH_NONE] = "null",
+    };
+    json_writer_text(writer, "\"stop_reason\":");
+    json_writer_text(writer, reasons[finish]);
+    json_writer_text(writer, ",\"stop_sequence\":");
+    if (finish == API_FINISH_STOP_STRING)
+        json_writer_string(writer, stop);
+    else
+        json_writer_text(writer, "null");
+}
+
+static void write_usage(struct json_writer *writer, const struct api_usage *usage) {
+    write_number(writer,
+                 "\"usage\":{\"input_tokens\":", usage->prompt_tokens - usage->prompt_hit_tokens);
+    write_number(writer, ",\"cache_creation_input_tokens\":", 0);
+    write_number(writer, ",\"cache_read_input_tokens\":", usage->prompt_hit_tokens);
+    write_number(writer, ",\"output_tokens\":", usage->completion_tokens);
+    json_writer_text(writer, "}");
+}
+
+static void begin_call(struct json_writer *writer, struct bytes id, struct bytes name) {
+    json_writer_text(writer, "{\"type\":\"tool_use\",\"id\":");
+    json_writer_string(writer, id);
+    json_writer_text(writer, ",\"name\":");
+    json_writer_string(writer, name);
+    json_writer_text(writer, ",\"input\":");
+}
+
+/* ---- whole answers ---- */
+
+struct blocks { /* of a message */
+    struct json_writer *writer;
+    const struct api_choice *choice;
+    bool any;
+};
+
+static void next_block(struct blocks *blocks) {
+    if (blocks->any) json_writer_text(blocks->writer, ",");
+    blocks->any = true;
+}
+
+static void write_text(struct blocks *blocks, const char *head, size_t from, size_t to) {
+    if (from == to) return;
+    next_block(blocks);
+    json_writer_text(blocks->writer, head);
+    answer_text_write(blocks->choice->text, from, to, true, blocks->writer);
+}
+
+struct scan {
+    struct json_scanner scanner;
+    char first; /* byte that is no space; 0: none yet */
+};
+
+static bool scan_piece(void *context, struct bytes piece) {
+    struct scan *scan = context;
+    for (size_t i = 0; i < piece.count; i++) {
+        char byte = piece.data[i];
+        if (!scan->first && byte > ' ') scan->first = byte;
+        if (!json_scanner_next(&scan->scanner, byte)) return false;
+    }
+    return true;
+}
+
+static bool is_object(const struct answer_text *text) {
+    struct scan scan = {.first = 0};
+    return answer_text_walk(text, scan_piece, &scan) && scan.first == '{' &&
+           json_scanner_is_whole(&scan.scanner);
+}
+
+static void write_call(struct blocks *blocks, const struct answer_call *call) {
+    const struct answer_text *arguments = &call->arguments;
+    struct json_writer *writer = blocks->writer;
+    bool valid = is_object(arguments);
+    next_block(blocks);
+    begin_call(writer, call->id, call->name);
+    if (arguments->count == 0) {
+        json_writer_text(writer, "{}}");
+        return;
+    }
+    if (!valid) json_writer_text(writer, "{\"INVALID_JSON\":\"");
+    answer_text_write(arguments, 0, arguments->count, !valid, writer);
+    json_writer_text(writer, valid ? "}" : "\"}}");
+}
+
+static void write_content(struct json_writer *writer, const struct api_choice *choice) {
+    const struct answer_text *text = choice->text;
+    struct blocks blocks = {writer, choice, false};
+    size_t begin = text->reasoning_count, from = begin;
+    write_text(&blocks, "{\"type\":\"thinking\",\"thinking\":\"", 0, begin);
+    if (begin) json_writer_text(writer, "\",\"signature\":\"\"}");
+    const struct answer_call *call = choice->calls ? choice->calls->first : NULL;
+    for (; call; call = call->next) {
+        size_t to = begin + call->content_at;
+        write_text(&blocks, "{\"type\":\"text\",\"text\":\"", from, to);
+        if (to > from) json_writer_text(writer, "\"}");
+        write_call(&blocks, call);
+        from = to;
+    }
+    write_text(&blocks, "{\"type\":\"text\",\"text\":\"", from, text->count);
+    if (text->count > from) json_writer_text(writer, "\"}");
+}
+
+void anthropic_words_whole(struct json_writer *writer, const struct api_answer *answer,
+                           const struct api_choice *choices, size_t choice_count,
+                           const struct api_usage *usage) {
+    check(choice_count == 1);
+    write_head(writer, answer);
+    write_content(writer, choices);
+    json_writer_text(writer, "],");
+    write_stop(writer, choices->finish, choices->stop);
+    json_writer_text(writer, ",");
+    write_usage(writer, usage);
+    json_writer_text(writer, "}");
+}
+
+/* ---- streams ---- */
+
+/* event: NAME and data: {"type":"NAME", up to its members. */
+static void begin_event(struct json_writer *writer, const char *name) {
+    json_writer_text(writer, "event: ");
+    json_writer_text(writer, name);
+    json_writer_text(writer, "\ndata: {\"type\":\"");
+    json_writer_text(writer, name);
+    json_writer_text(writer, "\"");
+}
+
+static void end_event(struct json_writer *writer) {
+    json_writer_text(writer, "}\n\n");
+}
+
+static void begin_block_event(struct json_writer *writer, const struct dialect_place *place,
+                              const char *name) {
+    begin_event(writer, name);
+    write_number(writer, ",\"index\":", place->blocks - 1);
+}
+
+static void write_delta(struct json_writer *writer, const struct dialect_place *place,
+                        const char *type, const char *member, struct bytes text) {
+    begin_block_event(writer, place, "content_block_delta");
+    json_writer_text(writer, ",\"delta\":{\"type\":\"");
+    json_writer_text(writer, type);
+    json_writer_text(writer, "\",\"");
+    json_writer_text(writer, member);
+    json_writer_text(writer, "\":");
+    json_writer_string(writer, text);
+    json_writer_text(writer, "}");
+    end_event(writer);
+}
+
+static void close_block(struct json_writer *writer, struct dialect_place *place) {
+    if (place->open == BLOCK_NONE) return;
+    if (place->open == BLOCK_THINKING)
+        write_delta(writer, place, "signature_delta", "signature", BYTES_LITERAL(""));
+    begin_block_event(writer, place, "content_block_stop");
+    end_event(writer);
+    place->open = BLOCK_NONE;
+}
+
+static void open_block(struct json_writer *writer, struct dialect_place *place, enum block block,
+                       const struct api_piece *piece) {
+    close_block(writer, place);
+    place->open = block;
+    place->blocks++;
+    begin_block_event(writer, place, "content_block_start");
+    json_writer_text(writer, ",\"content_block\":");
+    if (block == BLOCK_THINKING) {
+        json_writer_text(writer, "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}");
+    } else if (block == BLOCK_TEXT) {
+        json_writer_text(writer, "{\"type\":\"text\",\"text\":\"\"}");
+    } else {
+        begin_call(writer, piece->call_id, piece->text);
+        json_writer_text(writer, "{}}");
+    }
+    end_event(writer);
+}
+
+static void write_piece(struct json_writer *writer, struct dialect_place *place,
+                        const struct api_piece *piece) {
+    if (piece->text.count == 0) return; /* tokens alone are not told here */
+    switch (piece->part) {
+    case TOKEN_STREAM_REASONING:
+        if (place->open != BLOCK_THINKING) open_block(writer, place, BLOCK_THINKING, piece);
+        write_delta(writer, place, "thinking_delta", "thinking", piece->text);
+        return;
+    case TOKEN_STREAM_CALL:
+        open_block(writer, place, BLOCK_CALL, piece);
+        return;
+    case TOKEN_STREAM_ARGUMENTS:
+        write_delta(writer, place, "input_json_delta", "partial_json", piece->text);
+        return;
+    default:
+        if (place->open != BLOCK_TEXT) open_block(writer, place, BLOCK_TEXT, piece);
+        write_delta(writer, place, "text_delta", "text", piece->text);
+    }
+}
+
+static void write_start(struct json_writer *writer, const struct api_answer *answer,
+                        const struct api_usage *usage) {
+    begin_event(writer, "message_start");
+    json_writer_text(writer, ",\"message\":");
+    write_head(writer, answer);
+    json_writer_text(writer, "],");
+    write_stop(writer, API_FINISH_NONE, BYTES_LITERAL(""));
+    json_writer_text(writer, ",");
+    write_usage(writer, usage);
+    json_writer_text(writer, "}");
+    end_event(writer);
+}
+
+static void write_done(struct json_writer *writer, const struct api_event *event) {
+    begin_event(writer, "message_delta");
+    json_writer_text(writer, ",\"delta\":{");
+    write_stop(writer, event->finish, event->stop);
+    json_writer_text(writer, "},");
+    write_usage(writer, &event->usage);
+    end_event(writer);
+    begin_event(writer, "message_stop");
+    if (event->receipt.count) {
+        json_writer_text(writer, ",\"receipt\":");
+        json_writer_bytes(writer, event->receipt);
+    }
+    end_event(writer);
+}
+
+void anthropic_words_event(struct json_writer *writer, const struct api_answer *answer,
+                           struct dialect_place *place, const struct api_event *event) {
+    switch (event->kind) {
+    case API_EVENT_BEGIN:
+        write_start(writer, answer, &event->usage);
+        return;
+    case API_EVENT_PIECE:
+        write_piece(writer, place, &event->piece);
+        return;
+    case API_EVENT_FINISH:
+        close_block(writer, place);
+        return;
+    case API_EVENT_DONE:
+        write_done(writer, event);
+        return;
+    case API_EVENT_FAILED:
+        json_writer_text(writer, "event: error\ndata: ");
+        anthropic_words_error(writer, event->error);
+        json_writer_text(writer, "\n\n");
+    }
+}
+
+/* ---- errors and counts ---- */
+
+static const char *error_type(const struct api_error *error) {
+    switch (error->http_status) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 404:
+        return "not_found_error";
+    case 413:
+        return "request_too_large";
+    case 429:
+        return "rate_limit_error";
+    case 503:
+        return "overloaded_error";
+    default:
+        return error->http_status >= 500 ? "api_error" : "invalid_request_error";
+    }
+}
+
+void anthropic_words_error(struct json_writer *writer, const struct api_error *error) {
+    json_writer_text(writer, "{\"type\":\"error\",\"error\":{\"type\":\"");
+    json_writer_text(writer, error_type(error));
+    json_writer_text(writer, "\",\"message\":");
+    utf8_write_repaired(writer, bytes_of(error->message)); /* it quotes what clients sent */
+    json_writer_text(writer, "}}");
+}
+
+void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens) {
+    write_number(writer, "{\"input_tokens\":", prompt_tokens);
+    json_writer_text(writer, "}");
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Answers in the words of Anthropic's Messages API: a message of content blocks (thinking, text,
+ * tool_use), whole or as events that open, fill and close one block after the other.
+ *
+ * The input of a call is an object. Where the model's arguments are none, because the answer was cut
+ * or the model erred, a whole answer has {"INVALID_JSON": their text} in its place; a stream has the
+ * text as it came.
+ */
+#ifndef SERVING_GATEWAY_DIALECTS_ANTHROPIC_WORDS_H
+#define SERVING_GATEWAY_DIALECTS_ANTHROPIC_WORDS_H
+
+#include "serving/gateway/api/dialect.h"
+
+#define ANTHROPIC_WORDS_KEEP_ALIVE "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+#define ANTHROPIC_WORDS_FRAME_BYTES ((size_t)4 << 10) /* the model's name comes escaped */
+
+void anthropic_words_whole(struct json_writer *writer, const struct api_answer *answer,
+                           const struct api_choice *choices, size_t choice_count,
+                           const struct api_usage *usage);
+void anthropic_words_event(struct json_writer *writer, const struct api_answer *answer,
+                           struct dialect_place *place, const struct api_event *event);
+void anthropic_words_error(struct json_writer *writer, const struct api_error *error);
+
+/* {"input_tokens":7} */
+void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/dialects/chat_builder.h"
+
+struct chat_builder chat_builder_open(struct arena *arena) {
+    struct chat_builder builder = {
+        .arena = arena, .messages = tree_make_array(arena), .tools = tree_make_array(arena)};
+    builder.failed = !builder.messages || !builder.tools;
+    return builder;
+}
+
+/* ---- values ---- */
+
+static void set(struct chat_builder *builder, struct tree *object, const char *key,
+                const struct tree *value) {
+    if (builder->failed || !tree_set(builder->arena, object, key, value)) builder->failed = true;
+}
+
+static void append(struct chat_builder *builder, struct tree *array, const struct tree *value) {
+    if (builder->failed || !tree_append(builder->arena, array, value)) builder->failed = true;
+}
+
+static struct tree *text_of(struct chat_builder *builder, const char *text) {
+    return tree_make_string(builder->arena, bytes_of(text));
+}
+
+struct tree *chat_builder_part(struct chat_builder *builder, const struct tree *text) {
+    struct tree *part = tree_make_object(builder->arena);
+    set(builder, part, "type", text_of(builder, "text"));
+    set(builder, part, "text", text);
+    return part;
+}
+
+/* ---- messages ---- */
+
+/* A single part is its string: templates that do not know of parts see one. */
+static const struct tree *plain(const struct tree *content) {
+    if (content && tree_kind(content) == TREE_ARRAY && tree_count(content) == 1)
+        return tree_member(tree_at(content, 0), "text");
+    return content;
+}
+
+static struct tree *add_message(struct chat_builder *builder, const char *role,
+                                const struct tree *content) {
+    struct tree *message = tree_make_object(builder->arena);
+    set(builder, message, "role", text_of(builder, role));
+    set(builder, message, "content", plain(content));
+    append(builder, builder->messages, message);
+    return message;
+}
+
+void chat_builder_message(struct chat_builder *builder, const char *role,
+                          const struct tree *content) {
+    chat_builder_end_turn(builder);
+    (void)add_message(builder, role, content);
+}
+
+void chat_builder_result(struct chat_builder *builder, const struct tree *call_id,
+                         const struct tree *content) {
+    chat_builder_end_turn(builder);
+    struct tree *message = add_message(builder, "tool", content);
+    set(builder, message, "tool_call_id", call_id);
+}
+
+/* ---- the assistant's turn ---- */
+
+static struct tree *array_of(struct chat_builder *builder, struct tree **array) {
+    builder->in_turn = true;
+    if (!*array) *array = tree_make_array(builder->arena);
+    return *array;
+}
+
+void chat_builder_say(struct chat_builder *builder, const struct tree *text) {
+    append(builder, array_of(builder, &builder->parts), chat_builder_part(builder, text));
+}
+
+void chat_builder_reason(struct chat_builder *builder, const struct tree *text) {
+    append(builder, array_of(builder, &builder->thoughts), text);
+}
+
+void chat_builder_call(struct chat_builder *builder, const struct tree *id, const struct tree *name,
+                       const struct tree *arguments) {
+    struct tree *call = tree_make_object(builder->arena);
+    struct tree *function = tree_make_object(builder->arena);
+    set(builder, call, "id", id);
+    set(builder, call, "type", text_of(builder, "function"));
+    set(builder, function, "name", name);
+    set(builder, function, "arguments", arguments);
+    set(builder, call, "function", function);
+    append(builder, array_of(builder, &builder->calls), call);
+}
+
+/* A line each. */
+static const struct tree *join(struct chat_builder *builder, const struct tree *texts) {
+    struct bytes text = {"", 0};
+    size_t total = 0, used = 0;
+    if (tree_count(texts) == 1) return tree_at(texts, 0);
+    for (size_t i = 0; i < tree_count(texts); i++)
+        total += tree_get_string(tree_at(texts, i), &text) ? text.count + 1 : 0;
+    char *joined = arena_take(builder->arena, total + 1);
+    if (!joined) return NULL;
+    for (size_t i = 0; i < tree_count(texts); i++) {
+        (void)tree_get_string(tree_at(texts, i), &text);
+        if (i) joined[used++] = '\n';
+        if (text.count) memcpy(joined + used, text.data, text.count);
+        used += text.count;
+    }
+    return tree_make_string(builder->arena, (struct bytes){joined, used});
+}
+
+void chat_builder_end_turn(struct chat_builder *builder) {
+    if (!builder->in_turn) return;
+    struct tree *message =
+        add_message(builder, "assistant", builder->parts ? builder->parts : tree_make_null());
+    if (builder->thoughts)
+        set(builder, message, "reasoning_content", join(builder, builder->thoughts));
+    if (builder->calls) set(builder, message, "tool_calls", builder->calls);
+    builder->thoughts = builder->parts = builder->calls = NULL;
+    builder->in_turn = false;
+}
+
+bool chat_builder_end(struct chat_builder *builder) {
+    chat_builder_end_turn(builder);
+    return !builder->failed;
+}
+
+/* ---- tools ---- */
+
+void chat_builder_tool(struct chat_builder *builder, const struct tree *name,
+                       const struct tree *description, const struct tree *parameters) {
+    struct tree *function = tree_make_object(builder->arena);
+    struct tree *tool = tree_make_object(builder->arena);
+    if (name) set(builder, function, "name", name);
+    if (description) set(builder, function, "description", description);
+    if (parameters) set(builder, function, "parameters", parameters);
+    set(builder, tool, "type", text_of(builder, "function"));
+    set(builder, tool, "function", function);
+    append(builder, builder->tools, tool);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/dialects/chat_dialect.h"
+
+#include "serving/gateway/api/api_messages.h"
+#include "serving/gateway/api/api_tokens.h"
+#include "serving/gateway/api/api_tools.h"
+#include "serving/gateway/dialects/openai_fields.h"
+#include "serving/gateway/dialects/openai_words.h"
+
+/* ---- reading ---- */
+
+/* "logprobs" is a flag, "top_logprobs" the number of others. */
+static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
+    struct sampling *sampling = &out->sampling;
+    bool asked = false;
+    if (!api_reader_flag(reader, reader->root, "logprobs", &asked) ||
+        !api_reader_integer(reader, reader->root, "top_logprobs", 0, LIMIT_TOP_LOGPROBS,
+                            &sampling->top_logprobs))
+        return false;
+    if (asked) sampling->flags |= SAMPLING_LOGPROBS;
+    if (asked || sampling->top_logprobs == 0) return true;
+    return api_error_set(reader->error, 400, "top_logprobs", "invalid_value",
+                         "'top_logprobs' needs 'logprobs': true.");
+}
+
+/* Who answers: the assistant in a turn of its own, or where its last message ends. */
+static bool read_turn(struct api_reader *reader, struct api_request *out) {
+    static const char field[] = "continue_final_message";
+    bool asked = false;
+    if (!api_reader_flag(reader, reader->root, "add_generation_prompt", &out->opens_turn) ||
+        !api_reader_flag(reader, reader->root, field, &asked) ||
+        !api_messages_continue(reader, out->messages, &out->continues))
+        return false;
+    if (asked && !api_messages_check_last(reader, out->messages, field)) return false;
+    out->continues |= asked;
+    if (!out->continues) return true;
+    if (out->opens_turn && api_reader_given(reader->root, "add_generation_prompt"))
+        return api_error_set(reader->error, 400, "add_generation_prompt", "invalid_value",
+                             "'add_generation_prompt' contradicts a message that is continued.");
+    out->opens_turn = false;
+    return true;
+}
+
+static bool read_chat(struct api_reader *reader, struct api_request *out) {
+    out->messages = api_reader_given(reader->root, "messages");
+    if (!out->messages) return api_reader_missing(reader, "messages");
+    return api_messages_check(reader, out->messages) && read_turn(reader, out) &&
+           api_tools_read(reader, out) && read_logprobs(reader, out) &&
+           openai_fields_read(reader, out);
+}
+
+/* ---- whole answers ---- */
+
+static void write_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
+                           const struct token_list *echoed, const struct token_list *tokens,
+                           uint32_t from, uint32_t to) {
+    api_tokens_chat_logprobs(writer, tokenizer, tokens, from, to);
+}
+
+static const struct openai_words_form form = {"chatcmpl", "chat.completion",
+                                              "chat.completion.chunk", write_logprobs};
+
+static void write_call(struct json_writer *writer, const struct answer_call *call) {
+    json_writer_text(writer, "{\"id\":");
+    json_writer_string(writer, call->id);
+    json_writer_text(writer, ",\"type\":\"function\",\"function\":{\"name\":");
+    json_writer_string(writer, call->name);
+    json_writer_text(writer, ",\"arguments\":\"");
+    answer_text_write(&call->arguments, 0, call->arguments.count, true, writer);
+    json_writer_text(writer, "\"}}");
+}
+
+static void write_message(struct json_writer *writer, const struct api_choice *choice) {
+    const struct answer_text *text = choice->text;
+    const struct answer_call *first = choice->calls ? choice->calls->first : NULL;
+    json_writer_text(writer, "\"message\":{\"role\":\"assistant\",\"content\":");
+    if (first && text->count == text->reasoning_count) {
+        json_writer_text(writer, "null");
+    } else {
+        json_writer_text(writer, "\"");
+        answer_text_write(text, text->reasoning_count, text->count, true, writer);
+        json_writer_text(writer, "\"");
+    }
+    if (text->reasoning_count) {
+        json_writer_text(writer, ",\"reasoning_content\":\"");
+        answer_text_write(text, 0, text->reasoning_count, true, writer);
+        json_writer_text(writer, "\"");
+    }
+    for (const struct answer_call *call = first; call; call = call->next) {
+        json_writer_text(writer, call == first ? ",\"tool_calls\":[" : ",");
+        write_call(writer, call);
+    }
+    json_writer_text(writer, first ? "]}" : "}");
+}
+
+static void write_whole(struct json_writer *writer, const struct api_answer *answer,
+                        const struct api_choice *choices, size_t choice_count,
+                        const struct api_usage *usage) {
+    openai_words_whole(writer, &form, answer, choices, choice_count, usage, write_message);
+}
+
+/* ---- streams ---- */
+
+static void write_delta(struct json_writer *writer, const struct api_piece *piece) {
+    switch (piece->part) {
+    case TOKEN_STREAM_REASONING:
+        json_writer_text(writer, "\"delta\":{\"content\":null,\"reasoning_content\":");
+        json_writer_string(writer, piece->text);
+        json_writer_text(writer, "}");
+        return;
+    case TOKEN_STREAM_CALL:
+    case TOKEN_STREAM_ARGUMENTS:
+        json_writer_text(writer, "\"delta\":{\"tool_calls\":[{\"index\":");
+        json_writer_unsigned(writer, piece->call);
+        if (piece->part == TOKEN_STREAM_CALL) {
+            json_writer_text(writer, ",\"id\":");
+            json_writer_string(writer, piece->call_id);
+            json_writer_text(writer, ",\"type\":\"function\",\"function\":{\"name\":");
+            json_writer_string(writer, piece->text);
+            json_writer_text(writer, ",\"arguments\":\"\"}}]}");
+        } else {
+            json_writer_text(writer, ",\"function\":{\"arguments\":");
+            json_writer_string(writer, piece->text);
+            json_writer_text(writer, "}}]}");
+        }
+        return;
+    default:
+        json_writer_text(writer, "\"delta\":{\"content\":");
+        json_writer_string(writer, piece->text);
+        json_writer_text(writer, ",\"reasoning_content\":null}");
+    }
+}
+
+static void write_event(struct json_writer *writer, const struct api_answer *answer,
+                        struct dialect_place *place, const struct api_event *event) {
+    switch (event->kind) {
+    case API_EVENT_BEGIN:
+        openai_words_chunk_begin(writer, &form, answer, event->choice);
+        json_writer_text(writer, "\"delta\":{\"role\":\"assistant\",");
+        json_writer_text(writer, event->in_reasoning
+                                     ? "\"content\":null,\"reasoning_content\":\"\"}"
+                                     : "\"content\":\"\",\"reasoning_content\":null}");
+        openai_words_chunk_end(writer, &form, answer, NULL, API_FINISH_NONE);
+        return;
+    case API_EVENT_PIECE:
+        openai_words_chunk_begin(writer, &form, answer, event->choice);
+        write_delta(writer, &event->piece);
+        openai_words_chunk_end(writer, &form, answer, &event->piece, API_FINISH_NONE);
+        return;
+    case API_EVENT_FINISH:
+        openai_words_chunk_begin(writer, &form, answer, event->choice);
+        json_writer_text(writer, "\"delta\":{\"content\":\"\",\"reasoning_content\":null}");
+        openai_words_chunk_end(writer, &form, answer, NULL, event->finish);
+        return;
+    case API_EVENT_DONE:
+        openai_words_done(writer, &form, answer, &event->usage, event->receipt);
+        return;
+    case API_EVENT_FAILED:
+        openai_words_failed(writer, event->error);
+    }
+}
+
+const struct dialect chat_dialect = {
+    .name = "chat",
+    .number = DIALECT_CHAT,
+    .chats = true,
+    .prompt_field = "messages",
+    .call_prefix = "call_",
+    .keep_alive = {OPENAI_WORDS_KEEP_ALIVE, sizeof OPENAI_WORDS_KEEP_ALIVE - 1},
+    .frame_bytes = OPENAI_WORDS_FRAME_BYTES,
+    .read = read_chat,
+    .write_whole = write_whole,
+    .write_event = write_event,
+    .write_error = api_error_write,
+};

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * OpenAI's Responses API, as far as it needs no memory of earlier answers.
+ */
+#ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_DIALECT_H
+#define SERVING_GATEWAY_DIALECTS_RESPONSES_DIALECT_H
+
+#include "serving/gateway/api/dialect.h"
+
+extern const struct dialect responses_dialect;
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/dialects/responses_reader.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/json_writer.h"
+#include "serving/gateway/api/api_thinking.h"
+#include "serving/gateway/api/api_tools.h"
+#include "serving/gateway/dialects/chat_builder.h"
+
+struct items {
+    struct api_reader *reader;
+    struct chat_builder builder;
+};
+
+/* ---- content ---- */
+
+/* Where a part of that type has its text; NULL: it has none. */
+static const char *text_member(const struct tree *part) {
+    static const char *const types[] = {"input_text", "output_text", "text"};
+    for (size_t i = 0; i < ARRAY_COUNT(types); i++)
+        if (api_reader_is_type(part, types[i])) return "text";
+    return api_reader_is_type(part, "refusal") ? "refusal" : NULL;
+}
+
+/* Appends the text of each part of `value`, which is an array, to `parts`. */
+static bool read_parts(struct items *talk, const char *place, const struct tree *value,
+                       struct tree *parts) {
+    for (size_t i = 0; i < tree_count(value); i++) {
+        const struct tree *part = tree_at(value, i);
+        const char *member = text_member(part);
+        if (!member) return api_reader_refuse_type(talk->reader, place, part);
+        const struct tree *text = api_reader_string(part, member);
+        if (!text)
+            return api_reader_needs(talk->reader, place, "parts with a string 'text' or 'refusal'");
+        if (!tree_append(talk->reader->arena, parts, chat_builder_part(&talk->builder, text)))
+            return api_reader_no_memory(talk->reader);
+    }
+    return true;
+}
+
+/* *out is content of a message: a string or an array of text parts. */
+static bool read_content(struct items *talk, const char *place, const struct tree *value,
+                         const struct tree **out) {
+    struct api_reader *reader = talk->reader;
+    struct bytes text;
+    *out = value;
+    if (!value) return api_reader_missing(reader, place);
+    if (tree_get_string(value, &text)) return true;
+    if (tree_kind(value) != TREE_ARRAY)
+        return api_reader_wrong_type(reader, place, "a string or an array of parts", value);
+    struct tree *parts = tree_make_array(reader->arena);
+    if (!parts) return api_reader_no_memory(reader);
+    *out = parts;
+    return read_parts(talk, place, value, parts);
+}
+
+/* ---- items ---- */
+
+static bool read_message(struct items *talk, const struct tree *item, size_t index) {
+    struct api_reader *reader = talk->reader;
+    const struct tree *role = tree_member(item, "role"), *content;
+    struct api_place place = api_place_of("input", index, ".content");
+    if (!read_content(talk, place.text, api_reader_given(item, "content"), &content)) return false;
+    if (api_reader_is(role, "assistant")) {
+        /* A second message in a row is one of its own. */
+        if (talk->builder.parts || talk->builder.calls) chat_builder_end_turn(&talk->builder);
+        if (tree_kind(content) != TREE_ARRAY) chat_builder_say(&talk->builder, content);
+        for (size_t i = 0; i < tree_count(content); i++)
+            chat_builder_say(&talk->builder, tree_member(tree_at(content, i), "text"));
+        return true;
+    }
+    static const char *const roles[] = {"user", "system", "developer"};
+    for (size_t i = 0; i < ARRAY_COUNT(roles); i++)
+        if (api_reader_is(role, roles[i])) {
+            chat_builder_message(&talk->builder, roles[i], content);
+            return true;
+        }
+    place = api_place_of("input", index, ".role");
+    return api_error_set(reader->error, 400, place.text, "invalid_value",
+                         "'%s' must be 'user', 'assistant', 'system' or 'developer'.", place.text);
+}
+
+/* What the client was told of the reasoning; a summary is another server's. */
+static bool read_reasoning(struct items *talk, const struct tree *item, size_t index) {
+    struct api_place place = api_place_of("input", index, "");
+    static const char *const names[] = {"content", "summary"};
+    if (talk->builder.parts || talk->builder.calls) chat_builder_end_turn(&talk->builder);
+    for (size_t n = 0; n < ARRAY_COUNT(names); n++) {
+        const struct tree *parts = api_reader_given(item, names[n]);
+        if (parts && tree_kind(parts) != TREE_ARRAY)
+            return api_reader_needs(talk->reader, place.text, "arrays 'content' and 'summary'");
+        for (size_t i = 0; parts && i < tree_count(parts); i++) {
+            const struct tree *text = api_reader_string(tree_at(parts, i), "text");
+            if (!text)
+                return api_reader_needs(talk->reader, place.text, "parts with a string 'text'");
+            chat_builder_reason(&talk->builder, text);
+        }
+        if (parts && tree_count(parts)) break;
+    }
+    return true;
+}
+
+static bool read_call(struct items *talk, const struct tree *item, size_t index) {
+    struct api_place place = api_place_of("input", index, "");
+    const struct tree *id = api_reader_string(item, "call_id"),
+                      *name = api_reader_string(item, "name");
+    const struct tree *arguments = api_reader_string(item, "arguments");
+    if (!id || !name || !arguments)
+        return api_reader_needs(talk->reader, place.text,
+                                "strings 'call_id', 'name' and 'arguments'");
+    chat_builder_call(&talk->builder, id, name, arguments);
+    return true;
+}
+
+static bool read_result(struct items *talk, const struct tree *item, size_t index) {
+    struct api_place place = api_place_of("input", index, "");
+    const struct tree *id = api_reader_string(item, "call_id"), *content;
+    if (!id) return api_reader_needs(talk->reader, place.text, "a string 'call_id'");
+    place = api_place_of("input", index, ".output");
+    if (!read_content(talk, place.text, api_reader_given(item, "output"), &content)) return false;
+    chat_builder_result(&talk->builder, id, content);
+    return true;
+}
+
+static bool read_item(struct items *talk, const struct tree *item, size_t index) {
+    static const struct {
+        const char *type;
+        bool (*read)(struct items *talk, const struct tree *item, size_t index);
+    } kinds[] = {{"message", read_message},
+                 {"reasoning", read_reasoning},
+                 {"function_call", read_call},
+                 {"function_call_output", read_result}};
+    struct api_place place = api_place_of("input", index, "");
+    if (tree_kind(item) == TREE_OBJECT && !api_reader_given(item, "type"))
+        return read_message(talk, item, index); /* the short form */
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
+        if (api_reader_is_type(item, kinds[i].type)) return kinds[i].read(talk, item, index);
+    if (api_reader_is_type(item, "item_reference"))
+        return api_reader_unsupported(talk->reader, place.text,
+                                      "nothing is stored here; send the item itself.");
+    return api_reader_refuse_type(talk->reader, place.text, item);
+}
+
+static bool read_input(struct items *talk, struct api_request *out) {
+    struct api_reader *reader = talk->reader;
+    const struct tree *input = api_reader_given(reader->root, "input");
+    const struct tree *instructions = api_reader_given(reader->root, "instructions");
+    struct bytes text;
+    if (!input) return api_reader_missing(reader, "input");
+    if (instructions && !tree_get_string(instructions, &text))
+        return api_reader_wrong_type(reader, "instructions", "a string", instructions);
+    if (instructions && text.count) chat_builder_message(&talk->builder, "system", instructions);
+    if (tree_get_string(input, &text)) {
+        chat_builder_message(&talk->builder, "user", input);
+    } else {
+        if (tree_kind(input) != TREE_ARRAY)
+            return api_reader_wrong_type(reader, "input", "a string or an array of items", input);
+        for (size_t i = 0; i < tree_count(input); i++)
+            if (!read_item(talk, tree_at(input, i), i)) return false;
+    }
+    if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
+    out->messages = talk->builder.messages;
+    if (tree_count(out->messages)) return true;
+    return api_error_set(reader->error, 400, "input", "invalid_value",
+                         "'input' says nothing; send at least one message.");
+}
+
+/* ---- tools ---- */
+
+static bool read_tool(struct items *talk, const struct tree *tool, size_t index) {
+    struct api_reader *reader = talk->reader;
+    struct api_place place = api_place_of("tools", index, "");
+    if (!api_reader_is_type(tool, "function"))
+        return api_reader_refuse_type(reader, place.text, tool);
+    const struct tree *strict = api_reader_given(tool, "strict");
+    place = api_place_of("tools", index, ".strict");
+    if (strict && !api_reader_is_neutral(strict, NULL))
+        return api_reader_unsupported(reader, place.text, API_CONSTRAINED);
+    chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
+                      api_reader_given(tool, "description"), api_reader_given(tool, "parameters"));
+    return true;
+}
+
+static bool read_tools(struct items *talk, struct api_request *out) {
+    struct api_reader *reader = talk->reader;
+    const struct tree *tools = api_reader_given(reader->root, "tools");
+    const struct tree *choice = api_reader_given(reader->root, "tool_choice");
+    bool parallel = true;
+    if (tools && tree_kind(tools) != TREE_ARRAY)
+        return api_reader_wrong_type(reader, "tools", "an array", tools);
+    for (size_t i = 0; tools && i < tree_count(tools); i++)
+        if (!read_tool(talk, tree_at(tools, i), i)) return false;
+    if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
+    if (!api_tools_check(reader, talk->builder.tools) ||
+        !api_reader_flag(reader, reader->root, "parallel_tool_calls", &parallel))
+        return false;
+    out->one_call = !parallel;
+    if (api_reader_is(choice, "none")) return true;
+    if (choice && !api_reader_is(choice, "auto"))
+        return api_reader_unsupported(reader, "tool_choice", API_CONSTRAINED);
+    return api_tools_give(reader, talk->builder.tools, out);
+}
+
+/* ---- objects ---- */
+
+/* NULL where it is absent; false where it is none. */
+static bool read_object(struct api_reader *reader, const char *name, const struct tree **out) {
+    *out = api_reader_given(reader->root, name);
+    return !*out || tree_kind(*out) == TREE_OBJECT ||
+           api_reader_wrong_type(reader, name, "an object", *out);
+}
+
+/* Of "summary" we do nothing: the reasoning itself is told. */
+static bool read_reasoning_field(struct api_reader *reader, struct api_request *out) {
+    const struct tree *reasoning;
+    if (!read_object(reader, "reasoning", &reasoning)) return false;
+    struct bytes effort = {"", 0};
+    if (reasoning && !api_reader_text(reader, reasoning, "effort", &effort)) return false;
+    return effort.count == 0 || api_thinking_ask_effort(reader, "reasoning.effort", effort, out);
+}
+
+static bool read_text_field(struct api_reader *reader) {
+    const struct tree *text, *format, *verbosity;
+    if (!read_object(reader, "text", &text)) return false;
+    format = api_reader_given(text, "format");
+    verbosity = api_reader_given(text, "verbosity");
+    if (format && !api_reader_is_type(format, "text"))
+        return api_reader_unsupported(reader, "text.format", API_CONSTRAINED);
+    return !verbosity || api_reader_is(verbosity, "medium") ||
+           api_reader_unsupported(reader, "text.verbosity",
+                                  "ask for short or long answers in the instructions.");
+}
+
+/* Others than log probabilities belong to what is always told, or to tools that there are not. */
+static bool read_include(struct api_reader *reader, struct api_request *out) {
+    const struct tree *include = api_reader_given(reader->root, "include");
+    struct bytes name;
+    if (include && tree_kind(include) != TREE_ARRAY)
+        return api_reader_wrong_type(reader, "include", "an array", include);
+    for (size_t i = 0; include && i < tree_count(include); i++) {
+        if (!tree_get_string(tree_at(include, i), &name))
+            return api_reader_wrong_type(reader, "include", "an array of strings",
+                                         tree_at(include, i));
+        if (api_reader_is(tree_at(include, i), "message.output_text.logprobs"))
+            out->sampling.flags |= SAMPLING_LOGPROBS;
+    }
+    uint32_t *others = &out->sampling.top_logprobs;
+    if (!api_reader_integer(reader, reader->root, "top_logprobs", 0, LIMIT_TOP_LOGPROBS, others))
+        return false;
+    if (*others) out->sampling.flags |= SAMPLING_LOGPROBS;
+    return true;
+}
+
+/* ---- what answers repeat ---- */
+
+/* "name":value, where the body has it, else "name":absent. */
+static void repeat(struct json_writer *writer, const struct api_reader *reader, const char *name,
+                   const char *absent) {
+    const struct tree *value = api_reader_given(reader->root, name);
+    json_writer_text(writer, "\"");
+    json_writer_text(writer, name);
+    json_writer_text(writer, "\":");
+    if (value)
+        tree_write(writer, value);
+    else
+        json_writer_text(writer, absent);
+    json_writer_text(writer, ",");
+}
+
+static void repeat_number(struct json_writer *writer, const struct api_reader *reader,
+                          const char *name, float usual) {
+    char digits[32];
+    format_text(digits, sizeof digits, "%g", (double)usual);
+    repeat(writer, reader, name, digits);
+}
+
+/* Members of the response object, each with a comma behind. */
+static void write_told(struct json_writer *writer, const struct api_reader *reader, bool all) {
+    static const struct api_reader nothing = {0};
+    const struct sampling *usual = &reader->defaults->sampling;
+    const struct api_reader *large = all ? reader : &nothing;
+    repeat(writer, large, "instructions", "null");
+    repeat(writer, large, "tools", "[]");
+    repeat(writer, large, "metadata", "{}");
+    repeat(writer, reader, "tool_choice", "\"auto\"");
+    repeat(writer, reader, "parallel_tool_calls", "true");
+    repeat(writer, reader, "max_output_tokens", "null");
+    repeat_number(writer, reader, "temperature", usual->temperature);
+    repeat_number(writer, reader, "top_p", usual->top_p);
+    repeat(writer, reader, "top_logprobs", "0");
+    json_writer_text(writer, "\"reasoning\":{\"effort\":");
+    const struct tree *reasoning = api_reader_given(reader->root, "reasoning");
+    const struct tree *effort = reasoning ? api_reader_given(reasoning, "effort") : NULL;
+    if (effort)
+        tree_write(writer, effort);
+    else
+        json_writer_text(writer, "null");
+    json_writer_text(writer, ",\"summary\":null},");
+}
+
+static bool keep_told(struct api_reader *reader, struct api_request *out) {
+    struct json_writer counter = {0};
+    write_told(&counter, reader, true);
+    bool all = counter.count <= RESPONSES_READER_TOLD_BYTES_MAX;
+    if (!all) counter = (struct json_writer){0};
+    if (!all) write_told(&counter, reader, false);
+    struct json_writer writer = {.out = arena_take(reader->arena, counter.count + 1),
+                                 .room = counter.count};
+    if (!writer.out) return api_reader_no_memory(reader);
+    write_told(&writer, reader, all);
+    check(json_writer_fits(&writer));
+    out->told = (struct bytes){writer.out, writer.count};
+    return true;
+}
+
+bool responses_reader_read(struct api_reader *reader, struct api_request *out) {
+    struct items talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
+    return read_input(&talk, out) && read_tools(&talk, out) && read_reasoning_field(reader, out) &&
+           read_text_field(reader) && read_include(reader, out) && keep_told(reader, out);
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/dialects/responses_words.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "serving/gateway/api/api_tokens.h"
+#include "serving/text/utf8.h"
+
+enum item_kind { ITEM_NONE, ITEM_REASONING, ITEM_MESSAGE, ITEM_CALL }; /* dialect_place.open */
+
+struct item {
+    enum item_kind kind;
+    uint32_t index;                 /* in the output */
+    const char *status;             /* "in_progress", "completed", "incomplete" */
+    const struct answer_text *text; /* reasoning and messages: bytes [from, to) of it; NULL: none */
+    size_t from, to;
+    struct bytes call_id, name;
+    const struct answer_text *arguments; /* NULL: none yet */
+    const struct token_list *tokens;     /* of a message, whose log probabilities are told; NULL */
+};
+
+/* ---- parts of items ---- */
+
+static void write_number(struct json_writer *writer, const char *name, uint64_t value) {
+    json_writer_text(writer, name);
+    json_writer_unsigned(writer, value);
+}
+
+static void write_member(struct json_writer *writer, const char *name, const char *value) {
+    json_writer_text(writer, name);
+    json_writer_text(writer, "\"");
+    json_writer_text(writer, value);
+    json_writer_text(writer, "\"");
+}
+
+/* "rs_…": of the response, and of each item in it. */
+static void write_id(struct json_writer *writer, const struct api_answer *answer,
+                     const struct item *item) {
+    static const char *const prefixes[] = {"resp", "rs", "msg", "fc"};
+    char id[64];
+    size_t count =
+        format_text(id, sizeof id, "\"%s_%016llx%016llx", prefixes[item->kind],
+                    (unsigned long long)answer->id.high, (unsigned long long)answer->id.low);
+    if (item->kind) count += format_text(id + count, sizeof id - count, "%04x", item->index);
+    json_writer_bytes(writer, (struct bytes){id, count});
+    json_writer_text(writer, "\"");
+}
+
+static void write_text(struct json_writer *writer, const struct item *item) {
+    json_writer_text(writer, "\"");
+    if (item->text) answer_text_write(item->text, item->from, item->to, true, writer);
+    json_writer_text(writer, "\"");
+}
+
+static void write_arguments(struct json_writer *writer, const struct item *item) {
+    const struct answer_text *text = item->arguments;
+    json_writer_text(writer, "\"");
+    if (text) answer_text_write(text, 0, text->count, true, writer);
+    json_writer_text(writer, "\"");
+}
+
+/* The one part of a reasoning's or message's content. */
+static void write_part(struct json_writer *writer, const struct api_answer *answer,
+                       const struct item *item) {
+    if (item->kind == ITEM_REASONING) {
+        json_writer_text(writer, "{\"type\":\"reasoning_text\",\"text\":");
+        write_text(writer, item);
+        json_writer_text(writer, "}");
+        return;
+    }
+    json_writer_text(writer, "{\"type\":\"output_text\",\"text\":");
+    write_text(writer, item);
+    json_writer_text(writer, ",\"annotations\":[],\"logprobs\":");
+    if (item->tokens && answer->logprobs)
+        api_tokens_logprobs(writer, answer->tokenizer, item->tokens, item->tokens->reasoning_count,
+                            item->tokens->count);
+    else
+        json_writer_text(writer, "[]");
+    json_writer_text(writer, "}");
+}
+
+/* `opens`: it has no content yet. */
+static void write_item(struct json_writer *writer, const struct api_answer *answer,
+                       const struct item *item, bool opens) {
+    static const char *const types[] = {"", "reasoning", "message", "function_call"};
+    json_writer_text(writer, "{\"id\":");
+    write_id(writer, answer, item);
+    write_member(writer, ",\"type\":", types[item->kind]);
+    write_member(writer, ",\"status\":", item->status);
+    if (item->kind == ITEM_CALL) {
+        json_writer_text(writer, ",\"call_id\":");
+        json_writer_string(writer, item->call_id);
+        json_writer_text(writer, ",\"name\":");
+        json_writer_string(writer, item->name);
+        json_writer_text(writer, ",\"arguments\":");
+        write_arguments(writer, item);
+        json_writer_text(writer, "}");
+        return;
+    }
+    json_writer_text(writer, item->kind == ITEM_REASONING
+                                 ? ",\"summary\":[],\"content\":["
+                                 : ",\"role\":\"assistant\",\"content\":[");
+    if (!opens) write_part(writer, answer, item);
+    json_writer_text(writer, "]}");
+}
+
+/* ---- the response ---- */
+
+struct output_list { /* the items of an answer, as they are listed */
+    struct json_writer *writer;
+    const struct api_answer *answer;
+    const struct api_choice *choice;
+    bool tells_tokens;
+    uint32_t count;
+};
+
+static bool is_whole(enum api_finish finish) {
+    return finish != API_FINISH_LENGTH && finish != API_FINISH_CUT;
+}
+
+/* `last`: nothing comes behind it. */
+static void list_item(struct output_list *output, struct item item, bool last) {
+    item.index = output->count++;
+    item.status = last && !is_whole(output->choice->finish) ? "incomplete" : "completed";
+    if (item.kind == ITEM_MESSAGE && output->tells_tokens) {
+        item.tokens = output->choice->tokens;
+        output->tells_tokens = false;
+    }
+    if (item.index) json_writer_text(output->writer, ",");
+    write_item(output->writer, output->answer, &item, false);
+}
+
+static void write_output(struct json_writer *writer, const struct api_answer *answer,
+                         const struct api_choice *choice, bool tells_tokens) {
+    const struct answer_text *text = choice->text;
+    struct output_list output = {writer, answer, choice, tells_tokens, 0};
+    size_t begin = text->reasoning_count, from = begin;
+    const struct answer_call *call = choice->calls ? choice->calls->first : NULL;
+    if (begin)
+        list_item(&output, (struct item){.kind = ITEM_REASONING, .text = text, .to = begin},
+                  !call && text->count == begin);
+    for (; call; call = call->next) {
+        size_t to = begin + call->content_at;
+        if (to > from)
+            list_item(&output,
+                      (struct item){.kind = ITEM_MESSAGE, .text = text, .from = from, .to = to},
+                      false);
+        struct item item = {.kind = ITEM_CALL,
+                            .call_id = call->id,
+                            .name = call->name,
+                            .arguments = &call->arguments};
+        list_item(&output, item, !call->next && to == text->count);
+        from = to;
+    }
+    if (text->count > from)
+        list_item(
+            &output,
+            (struct item){.kind = ITEM_MESSAGE, .text = text, .from = from, .to = text->count},
+            true);
+}
+
+static void write_usage(struct json_writer *writer, const struct api_usage *usage) {
+    write_number(writer, "{\"input_tokens\":", usage->prompt_tokens);
+    write_number(writer, ",\"input_tokens_details\":{\"cached_tokens\":", usage->prompt_hit_tokens);
+    write_number(writer, "},\"output_tokens\":", usage->completion_tokens);
+    write_number(writer,
+                 ",\"output_tokens_details\":{\"reasoning_tokens\":", usage->reasoning_tokens);
+    write_number(writer,
+                 "},\"total_tokens\":", (uint64_t)usage->prompt_tokens + usage->completion_tokens);
+    json_writer_text(writer, "}");
+}
+
+struct response {
+    const char *status;
+    const char *incomplete;         /* why; NULL: it is not */
+    const char *code, *message;     /* of the error; NULL: none */
+    const struct api_choice *whole; /* NULL: no output is told */
+    const struct api_usage *usage;  /* NULL: none */
+    bool tells_tokens;
+};
+
+static struct response response_of(const struct api_choice *whole, const struct api_usage *usage) {
+    struct response response = {.status = "completed", .whole = whole, .usage = usage};
+    if (whole->finish == API_FINISH_LENGTH) {
+        response.status = "incomplete";
+        response.incomplete = "max_output_tokens";
+    }
+    if (whole->finish == API_FINISH_CUT) {
+        response.status = "failed";
+        response.code = "server_error";
+        response.message = "The answer broke off: the server could not go on with it.";
+    }
+    return response;
+}
+
+static void write_response(struct json_writer *writer, const struct api_answer *answer,
+                           const struct response *response) {
+    json_writer_text(writer, "{\"id\":");
+    write_id(writer, answer, &(struct item){0});
+    json_writer_text(writer, ",\"object\":\"response\",\"created_at\":");
+    json_writer_integer(writer, answer->created);
+    write_member(writer, ",\"status\":", response->status);
+    json_writer_text(writer, ",\"error\":");
+    if (response->message) {
+        write_member(writer, "{\"code\":", response->code);
+        json_writer_text(writer, ",\"message\":");
+        utf8_write_repaired(writer, bytes_of(response->message)); /* it quotes what clients sent */
+        json_writer_text(writer, "}");
+    } else {
+        json_writer_text(writer, "null");
+    }
+    json_writer_text(writer, ",\"incomplete_details\":");
+    if (response->incomplete) {
+        write_member(writer, "{\"reason\":", response->incomplete);
+        json_writer_text(writer, "}");
+    } else {
+        json_writer_text(writer, "null");
+    }
+    json_writer_text(writer, ",\"model\":");
+    json_writer_string(writer, answer->model);
+    json_writer_text(writer, ",");
+    json_writer_bytes(writer, answer->told);
+    json_writer_text(writer,
+                     "\"text\":{\"format\":{\"type\":\"text\"}},\"truncation\":\"disabled\","
+                     "\"background\":false,\"store\":false,\"previous_response_id\":null,"
+                     "\"output\":[");
+    if (response->whole) write_output(writer, answer, response->whole, response->tells_tokens);
+    json_writer_text(writer, "],\"usage\":");
+    if (response->usage)
+        write_usage(writer, response->usage);
+    else
+        json_writer_text(writer, "null");
+    json_writer_text(writer, "}");
+}
+
+void responses_words_whole(struct json_writer *writer, const struct api_answer *answer,
+                           const struct api_choice *choices, size_t choice_count,
+                           const struct api_usage *usage) {
+    check(choice_count == 1);
+    struct response response = response_of(choices, usage);
+    response.tells_tokens = true;
+    write_response(writer, answer, &response);
+}
+
+/* ---- events ---- */
+
+struct teller {
+    struct json_writer *writer;
+    const struct api_answer *answer;
+    struct dialect_place *place;
+};
+
+/* event: NAME and data: {"type":"NAME","sequence_number":…, up to its members. */
+static void begin_event(const struct teller *teller, const char *name) {
+    json_writer_text(teller->writer, "event: ");
+    json_writer_text(teller->writer, name);
+    write_member(teller->writer, "\ndata: {\"type\":", name);
+    write_number(teller->writer, ",\"sequence_number\":", teller->place->events++);
+}
+
+static void end_event(const struct teller *teller) {
+    json_writer_text(teller->writer, "}\n\n");
+}
+
+static void write_response_event(const struct teller *teller, const char *name,
+                                 const struct response *response) {
+    begin_event(teller, name);
+    json_writer_text(teller->writer, ",\"response\":");
+    write_response(teller->writer, teller->answer, response);
+    end_event(teller);
+}
+
+/* Of an item as a whole. */
+static void write_item_event(const struct teller *teller, const char *name, const struct item *item,
+                             bool opens) {
+    begin_event(teller, name);
+    write_number(teller->writer, ",\"output_index\":", item->index);
+    json_writer_text(teller->writer, ",\"item\":");
+    write_item(teller->writer, teller->answer, item, opens);
+    end_event(teller);
+}
+
+/* Of what is in it: an event's name, item_id, output_index and, but for calls, content_index. */
+static void begin_inner_event(const struct teller *teller, const char *name,
+                              const struct item *item) {
+    begin_event(teller, name);
+    json_writer_text(teller->writer, ",\"item_id\":");
+    write_id(teller->writer, teller->answer, item);
+    write_number(teller->writer, ",\"output_index\":", item->index);
+    if (item->kind != ITEM_CALL) json_writer_text(teller->writer, ",\"content_index\":0");
+}
+
+static void write_part_event(const struct teller *teller, const char *name,
+                             const struct item *item) {
+    begin_inner_event(teller, name, item);
+    json_writer_text(teller->writer, ",\"part\":");
+    write_part(teller->writer, teller->answer, item);
+    end_event(teller);
+}
+
+static const char *const delta_names[] = {
+    [ITEM_REASONING] = "response.reasoning_text.delta",
+    [ITEM_MESSAGE] = "response.output_text.delta",
+    [ITEM_CALL] = "response.function_call_arguments.delta",
+};
+static const char *const done_names[] = {
+    [ITEM_REASONING] = "response.reasoning_text.done",
+    [ITEM_MESSAGE] = "response.output_text.done",
+    [ITEM_CALL] = "response.function_call_arguments.done",
+};
+
+/* ---- items in a stream ---- */
+
+/* The one that is open, with all its text. */
+static struct item open_item(const struct dialect_place *place, const struct api_choice *whole) {
+    struct item item = {.kind = (enum item_kind)place->open, .index = place->blocks - 1};
+    size_t begin = whole->text->reasoning_count;
+    const struct answer_call *call = whole->calls->first;
+    if (item.kind == ITEM_CALL) {
+        for (uint32_t i = 1; i < place->calls; i++)
+            call = call->next;
+        item.call_id = call->id;
+        item.name = call->name;
+        item.arguments = &call->arguments;
+        return item;
+    }
+    bool reasons = item.kind == ITEM_REASONING;
+    item.text = whole->text;
+    item.from = reasons ? 0 : begin + place->from;
+    item.to = reasons ? begin : begin + place->told;
+    return item;
+}
+
+static void close_item(const struct teller *teller, const struct api_choice *whole,
+                       const char *status) {
+    struct dialect_place *place = teller->place;
+    if (place->open == ITEM_NONE) return;
+    struct item item = open_item(place, whole);
+    item.status = status;
+    begin_inner_event(teller, done_names[item.kind], &item);
+    if (item.kind == ITEM_CALL) {
+        json_writer_text(teller->writer, ",\"name\":");
+        json_writer_string(teller->writer, item.name);
+        json_writer_text(teller->writer, ",\"arguments\":");
+        write_arguments(teller->writer, &item);
+    } else {
+        json_writer_text(teller->writer, ",\"text\":");
+        write_text(teller->writer, &item);
+        if (item.kind == ITEM_MESSAGE) json_writer_text(teller->writer, ",\"logprobs\":[]");
+    }
+    end_event(teller);
+    if (item.kind != ITEM_CALL) write_part_event(teller, "response.content_part.done", &item);
+    write_item_event(teller, "response.output_item.done", &item, false);
+    place->open = ITEM_NONE;
+}
+
+/* `piece`: of a call, which begins. */
+static void begin_item(const struct teller *teller, enum item_kind kind,
+                       const struct api_piece *piece, const struct api_choice *whole) {
+    struct dialect_place *place = teller->place;
+    close_item(teller, whole, "completed");
+    struct item item = {.kind = kind, .index = place->blocks++, .status = "in_progress"};
+    place->open = kind;
+    place->from = place->told;
+    if (kind == ITEM_CALL) {
+        item.call_id = piece->call_id;
+        item.name = piece->text;
+        place->calls++;
+    }
+    write_item_event(teller, "response.output_item.added", &item, true);
+    if (kind != ITEM_CALL) write_part_event(teller, "response.content_part.added", &item);
+}
+
+static void write_delta(const struct teller *teller, const struct api_piece *piece) {
+    const struct item item = {.kind = (enum item_kind)teller->place->open,
+                              .index = teller->place->blocks - 1};
+    begin_inner_event(teller, delta_names[item.kind], &item);
+    json_writer_text(teller->writer, ",\"delta\":");
+    json_writer_string(teller->writer, piece->text);
+    if (item.kind == ITEM_MESSAGE) {
+        json_writer_text(teller->writer, ",\"logprobs\":");
+        if (piece->tokens && teller->answer->logprobs)
+            api_tokens_logprobs(teller->writer, teller->answer->tokenizer, piece->tokens,
+                                piece->from, piece->to);
+        else
+            json_writer_text(teller->writer, "[]");
+    }
+    end_event(teller);
+}
+
+/* Tokens without text are told with content, which may have begun or not. */
+static void write_piece(const struct teller *teller, const struct api_piece *piece,
+                        const struct api_choice *whole) {
+    static const enum item_kind kinds[TOKEN_STREAM_PART_COUNT] = {
+        [TOKEN_STREAM_REASONING] = ITEM_REASONING,
+        [TOKEN_STREAM_CONTENT] = ITEM_MESSAGE,
+        [TOKEN_STREAM_CALL] = ITEM_CALL,
+        [TOKEN_STREAM_ARGUMENTS] = ITEM_CALL,
+    };
+    enum item_kind kind = kinds[piece->part];
+    bool begins = piece->part == TOKEN_STREAM_CALL || teller->place->open != kind;
+    bool tells = kind == ITEM_MESSAGE && piece->tokens && teller->answer->logprobs;
+    if (piece->text.count == 0 && !tells) return;
+    if (begins) begin_item(teller, kind, piece, whole);
+    if (piece->part == TOKEN_STREAM_CONTENT) teller->place->told += piece->text.count;
+    if (piece->part != TOKEN_STREAM_CALL) write_delta(teller, piece);
+}
+
+/* ---- the end ---- */
+
+static void write_done(const struct teller *teller, const struct api_event *event) {
+    struct response response = response_of(event->whole, &event->usage);
+    char name[32];
+    format_text(name, sizeof name, "response.%s", response.status);
+    begin_event(teller, name);
+    json_writer_text(teller->writer, ",\"response\":");
+    write_response(teller->writer, teller->answer, &response);
+    if (event->receipt.count) {
+        json_writer_text(teller->writer, ",\"receipt\":");
+        json_writer_bytes(teller->writer, event->receipt);
+    }
+    end_event(teller);
+}
+
+static void write_failed(const struct teller *teller, const struct api_error *error) {
+    struct response response = {.status = "failed",
+                                .code = error->http_status == 429 ? "rate_limit_exceeded"
+                                                                  : "server_error",
+                                .message = error->message};
+    if (teller->place->events == 0) {
+        struct response created = {.status = "in_progress"};
+        write_response_event(teller, "response.created", &created);
+    }
+    write_response_event(teller, "response.failed", &response);
+}
+
+void responses_words_event(struct json_writer *writer, const struct api_answer *answer,
+                           struct dialect_place *place, const struct api_event *event) {
+    struct teller teller = {writer, answer, place};
+    struct response created = {.status = "in_progress"};
+    switch (event->kind) {
+    case API_EVENT_BEGIN:
+        write_response_event(&teller, "response.created", &created);
+        write_response_event(&teller, "response.in_progress", &created);
+        return;
+    case API_EVENT_PIECE:
+        write_piece(&teller, &event->piece, event->whole);
+        return;
+    case API_EVENT_FINISH:
+        close_item(&teller, event->whole, is_whole(event->finish) ? "completed" : "incomplete");
+        return;
+    case API_EVENT_DONE:
+        write_done(&teller, event);
+        return;
+    case API_EVENT_FAILED:
+        write_failed(&teller, event->error);
+    }
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Answers in the words of OpenAI's Responses API: a response whose output is a list of items
+ * (reasoning, message, function_call), whole or as numbered events. An item's last events repeat its
+ * text, and the last event of all the whole response. A stream's log probabilities come with its
+ * deltas and are not repeated; a whole answer's stand in its first message. There is no [DONE].
+ */
+#ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_WORDS_H
+#define SERVING_GATEWAY_DIALECTS_RESPONSES_WORDS_H
+
+#include "serving/gateway/api/dialect.h"
+
+#define RESPONSES_WORDS_KEEP_ALIVE ": keep-alive\n\n"
+#define RESPONSES_WORDS_FRAME_BYTES ((size_t)6 << 10) /* the model's name comes escaped */
+#define RESPONSES_WORDS_REPEATS                                                                    \
+    4 /* of a text: its own last event, its part's, its item's, the response */
+#define RESPONSES_WORDS_TELLS 2 /* response.created and response.in_progress */
+
+void responses_words_whole(struct json_writer *writer, const struct api_answer *answer,
+                           const struct api_choice *choices, size_t choice_count,
+                           const struct api_usage *usage);
+void responses_words_event(struct json_writer *writer, const struct api_answer *answer,
+                           struct dialect_place *place, const struct api_event *event);
+
+#endif

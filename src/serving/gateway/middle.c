@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/middle.h"
+
+#include "base/check.h"
+
+struct middle_form {
+    const char *before_prompt, *before_suffix, *at_end;
+};
+
+static bool has_token(const struct tokenizer *tokenizer, const char *text) {
+    uint32_t id;
+    return tokenizer_find(tokenizer, bytes_of(text), &id) &&
+           tokenizer_token_is_added(tokenizer, id);
+}
+
+/* NULL: the model knows none. */
+static const struct middle_form *form_of(const struct tokenizer *tokenizer) {
+    static const struct middle_form forms[] = {
+        {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"},
+        {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(forms); i++)
+        if (has_token(tokenizer, forms[i].before_prompt) &&
+            has_token(tokenizer, forms[i].before_suffix) && has_token(tokenizer, forms[i].at_end))
+            return &forms[i];
+    return NULL;
+}
+
+enum status middle_write(const struct tokenizer *tokenizer, struct bytes prompt,
+                         struct bytes suffix, struct arena *arena, struct middle *out) {
+    const struct middle_form *form = form_of(tokenizer);
+    if (!form) return STATUS_UNSUPPORTED;
+    const struct bytes parts[] = {bytes_of(form->before_prompt), prompt,
+                                  bytes_of(form->before_suffix), suffix, bytes_of(form->at_end)};
+    struct text_span *spans = arena_take(arena, 2 * sizeof *spans);
+    size_t total = 0, used = 0, span_count = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
+        total += parts[i].count;
+    char *text = arena_take(arena, total);
+    if (!text || !spans) return STATUS_NO_MEMORY;
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++) {
+        if (parts[i].count) memcpy(text + used, parts[i].data, parts[i].count);
+        if (i % 2 && parts[i].count) /* prompt and suffix */
+            spans[span_count++] =
+                (struct text_span){(uint32_t)used, (uint32_t)(used + parts[i].count)};
+        used += parts[i].count;
+    }
+    *out = (struct middle){{text, total}, {spans, span_count}};
+    return STATUS_OK;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Filling in a middle: the prompt of a completion with a suffix, in the order and with the tokens
+ * that the model was trained on.
+ *
+ *   DeepSeek   <｜fim▁begin｜> prompt <｜fim▁hole｜> suffix <｜fim▁end｜>
+ *   Qwen       <|fim_prefix|> prompt <|fim_suffix|> suffix <|fim_middle|>
+ */
+#ifndef SERVING_GATEWAY_MIDDLE_H
+#define SERVING_GATEWAY_MIDDLE_H
+
+#include "serving/text/tokenizer.h"
+
+struct middle {
+    struct bytes text;
+    struct plain_text plain; /* prompt and suffix make no tokens of the model's */
+};
+
+/* STATUS_UNSUPPORTED: the tokenizer has no such tokens. STATUS_NO_MEMORY. */
+enum status middle_write(const struct tokenizer *tokenizer, struct bytes prompt,
+                         struct bytes suffix, struct arena *arena, struct middle *out) MUST_USE;
+
+#endif

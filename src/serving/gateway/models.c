@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/models.h"
+
+#include "base/check.h"
+#include "serving/text/utf8.h"
+
+static bool is_there(const struct models *models, struct bytes name) {
+    for (uint32_t i = 0; i < models->count; i++)
+        if (bytes_equal(models->names[i].name, name)) return true;
+    return false;
+}
+
+static enum status add(struct models *models, struct bytes name, struct error *error) {
+    if (name.count == 0 || name.count > MODELS_NAME_BYTES_MAX)
+        return error_set(error, STATUS_INVALID,
+                         "gateway: a model's name has %zu bytes, must have 1 to %d", name.count,
+                         MODELS_NAME_BYTES_MAX);
+    if (utf8_valid_prefix(name) != name.count)
+        return error_set(error, STATUS_INVALID, "gateway: a model's name is not valid UTF-8");
+    if (is_there(models, name))
+        return error_set(error, STATUS_INVALID, "gateway: the model's name '%.*s' is given twice",
+                         (int)name.count, name.data);
+    if (models->count == MODELS_SERVED_MAX)
+        return error_set(error, STATUS_INVALID, "gateway: the model has more than %d names",
+                         MODELS_SERVED_MAX);
+    models->names[models->count++] = (struct api_model){.name = name};
+    return STATUS_OK;
+}
+
+static void add_alias(struct models *models, const char *name, enum chat_thinking thinking) {
+    if (is_there(models, bytes_of(name))) return; /* served under that name, it is what it is */
+    models->names[models->count++] = (struct api_model){bytes_of(name), thinking};
+}
+
+enum status models_open(struct models *models, struct bytes names, enum chat_thought thought,
+                        struct error *error) {
+    *models = (struct models){0};
+    for (size_t from = 0, to; from <= names.count; from = to + 1) {
+        to = from;
+        while (to < names.count && names.data[to] != ',')
+            to++;
+        enum status status = add(models, (struct bytes){names.data + from, to - from}, error);
+        if (status) return status;
+    }
+    bool switched = thought == CHAT_THOUGHT_SWITCHED;
+    if (thought != CHAT_THOUGHT_ALWAYS)
+        add_alias(models, "deepseek-chat", switched ? CHAT_THINKING_OFF : CHAT_THINKING_DEFAULT);
+    if (thought != CHAT_THOUGHT_NEVER)
+        add_alias(models, "deepseek-reasoner", switched ? CHAT_THINKING_ON : CHAT_THINKING_DEFAULT);
+    return STATUS_OK;
+}
+
+const struct api_model *models_find(const struct models *models, struct bytes name) {
+    if (bytes_equal(name, BYTES_LITERAL("default"))) return &models->names[0];
+    for (uint32_t i = 0; i < models->count; i++)
+        if (bytes_equal(models->names[i].name, name)) return &models->names[i];
+    return NULL;
+}

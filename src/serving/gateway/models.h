@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The names under which the one model is asked for: those it is served under, the first of which
+ * answers tell, and DeepSeek's two, which ask for thinking or for none, where its chat template can
+ * do what they say.
+ */
+#ifndef SERVING_GATEWAY_MODELS_H
+#define SERVING_GATEWAY_MODELS_H
+
+#include "serving/gateway/api/api_request.h"
+
+#define MODELS_SERVED_MAX 16
+#define MODELS_NAME_BYTES_MAX 256 /* of each */
+
+struct models {
+    struct api_model names[MODELS_SERVED_MAX + 2];
+    uint32_t count;
+};
+
+/* `names`: one, or several split by commas; kept. STATUS_INVALID names the one that will not do. */
+enum status models_open(struct models *models, struct bytes names, enum chat_thought thought,
+                        struct error *error) MUST_USE;
+
+/* NULL: there is none of this name; "default" is the first one. */
+const struct api_model *models_find(const struct models *models, struct bytes name);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * /openapi.json: what clients may ask for, as an OpenAPI 3.1 document. It is made of the table of
+ * endpoints (endpoint.h) and the table of fields (serving/gateway/api/api_field.h), so that it says
+ * what they do. What comes back stands in openapi_schemas.json, under the endpoint's name: NAME_answer
+ * and, of streams, NAME_event.
+ */
+#include "base/format.h"
+#include "serving/gateway/api/api_field.h"
+#include "serving/gateway/gateway_state.h"
+#include "serving/gateway/reply.h"
+
+extern const char openapi_schemas_start[], openapi_schemas_end[]; /* openapi_schemas.json */
+
+static void write_text(struct json_writer *writer, const char *name, const char *text) {
+    json_writer_text(writer, name);
+    json_writer_string(writer, bytes_of(text));
+}
+
+/* A limit of a field: a whole number where it is one. */
+static void write_limit(struct json_writer *writer, const char *name, double limit) {
+    char text[32];
+    format_text(text, sizeof text, limit == (double)(int64_t)limit ? "%.0f" : "%g", limit);
+    json_writer_text(writer, name);
+    json_writer_text(writer, text);
+}
+
+static void write_schema(struct json_writer *writer, const struct api_field *field) {
+    static const char *const types[] = {
+        [API_KIND_FLAG] = "boolean", [API_KIND_NUMBER] = "number", [API_KIND_INTEGER] = "integer",
+        [API_KIND_TEXT] = "string",  [API_KIND_ARRAY] = "array",   [API_KIND_OBJECT] = "object",
+    };
+    json_writer_string(writer, bytes_of(field->name));
+    write_text(writer, ":{\"description\":", field->words);
+    if (field->kind != API_KIND_ANY) {
+        write_text(writer, ",\"type\":[", types[field->kind]);
+        json_writer_text(writer, ",\"null\"]");
+    }
+    if (field->low < field->high && field->high < 0x1p62) {
+        write_limit(writer, ",\"minimum\":", field->low);
+        write_limit(writer, ",\"maximum\":", field->high);
+    }
+    json_writer_text(writer, "}");
+}
+
+/* Fields that are refused are not there; those that change nothing may be sent. */
+static void write_fields(struct json_writer *writer, const struct dialect *dialect) {
+    const struct api_field *field;
+    bool first = true;
+    json_writer_text(writer, "\"requestBody\":{\"required\":true,\"content\":{\"application/json\":"
+                             "{\"schema\":{\"type\":\"object\",\"required\":[");
+    json_writer_string(writer, bytes_of(dialect->prompt_field));
+    json_writer_text(writer, "],\"properties\":{");
+    for (size_t i = 0; (field = api_field_at(i)); i++) {
+        if (!(field->dialects >> dialect->number & 1) || field->use == API_FIELD_REFUSED) continue;
+        if (!first) json_writer_text(writer, ",");
+        write_schema(writer, field);
+        first = false;
+    }
+    json_writer_text(writer, "}}}}},");
+}
+
+static bool streams(const struct endpoint *endpoint) {
+    return endpoint->dialect && endpoint->number != ENDPOINT_COUNT_TOKENS;
+}
+
+static void write_reference(struct json_writer *writer, const char *name, const char *what) {
+    json_writer_text(writer, "{\"$ref\":\"#/components/schemas/");
+    json_writer_text(writer, name);
+    json_writer_text(writer, what);
+    json_writer_text(writer, "\"}");
+}
+
+static void write_request(struct json_writer *writer, const struct endpoint *endpoint) {
+    if (endpoint->dialect) {
+        write_fields(writer, endpoint->dialect);
+        return;
+    }
+    json_writer_text(writer, "\"requestBody\":{\"required\":true,\"content\":"
+                             "{\"application/json\":{\"schema\":");
+    write_reference(writer, endpoint_name(endpoint->number), "_request");
+    json_writer_text(writer, "}}},");
+}
+
+/* OpenAPI 3.1 has no words for the events of a stream: they stand beside its text. */
+static void write_answers(struct json_writer *writer, const struct endpoint *endpoint, bool model) {
+    static const char *const errors[DIALECT_COUNT] = {[DIALECT_ANTHROPIC] = "messages"};
+    const char *name = endpoint_name(endpoint->number);
+    const char *failed = endpoint->dialect ? errors[endpoint->dialect->number] : NULL;
+    json_writer_text(writer, "\"responses\":{\"200\":{\"description\":\"the answer\",\"content\":"
+                             "{\"application/json\":{\"schema\":");
+    write_reference(writer, name, model ? "_one_answer" : "_answer");
+    json_writer_text(writer, "}");
+    if (streams(endpoint)) {
+        json_writer_text(writer, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"},"
+                                 "\"x-event-schema\":");
+        write_reference(writer, name, "_event");
+        json_writer_text(writer, "}");
+    }
+    json_writer_text(writer,
+                     "}},\"default\":{\"description\":\"a refusal, or a failure\",\"content\":"
+                     "{\"application/json\":{\"schema\":");
+    if (endpoint->number == ENDPOINT_HEALTH)
+        write_reference(writer, name, "_answer");
+    else
+        write_reference(writer, failed ? failed : "", failed ? "_error" : "error");
+    json_writer_text(writer, "}}}}");
+}
+
+/* The API's own paths are told with /v1 in front; all exist without. */
+static void write_path(struct json_writer *writer, const struct endpoint *endpoint, bool model) {
+    bool api = endpoint->dialect || endpoint->number == ENDPOINT_MODELS;
+    json_writer_text(writer, api ? "\"/v1" : "\"");
+    json_writer_bytes(writer, endpoint->path);
+    json_writer_text(writer, model ? "/{model}\":{" : "\":{");
+    json_writer_text(writer, endpoint->method == HTTP_POST ? "\"post\":{" : "\"get\":{");
+    json_writer_text(writer, "\"operationId\":\"");
+    json_writer_text(writer, endpoint_name(endpoint->number));
+    json_writer_text(writer, model ? "_one\"," : "\",");
+    if (model)
+        json_writer_text(writer, "\"parameters\":[{\"name\":\"model\",\"in\":\"path\",\"required\":"
+                                 "true,\"schema\":{\"type\":\"string\"}}],");
+    if (endpoint->method == HTTP_POST) write_request(writer, endpoint);
+    write_answers(writer, endpoint, model);
+    json_writer_text(writer, "}}");
+}
+
+static void write_document(struct json_writer *writer, const void *context) {
+    const struct gateway *gateway = context;
+    const struct endpoint *endpoint;
+    json_writer_text(writer, "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Fathom\",\"version\":");
+    json_writer_string(writer, gateway->version);
+    json_writer_text(writer, "},\"paths\":{");
+    bool first = true;
+    for (uint32_t i = 0; (endpoint = endpoint_at(i)); i++) {
+        if (!(endpoint->listeners & ENDPOINT_PUBLIC)) continue;
+        if (!first) json_writer_text(writer, ",");
+        first = false;
+        write_path(writer, endpoint, false);
+        if (endpoint->number != ENDPOINT_MODELS) continue;
+        json_writer_text(writer, ",");
+        write_path(writer, endpoint, true);
+    }
+    json_writer_text(writer, "},\"components\":{\"schemas\":");
+    json_writer_bytes(writer,
+                      (struct bytes){openapi_schemas_start,
+                                     (size_t)(openapi_schemas_end - openapi_schemas_start)});
+    json_writer_text(writer, "}}");
+}
+
+enum status openapi_document(struct gateway *gateway, const struct endpoint_call *call) {
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON};
+    return reply_whole(gateway, &reply, write_document, gateway);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/prompt_tokens.h"
+
+#include "base/check.h"
+#include "serving/gateway/api/api_reader.h"
+#include "serving/gateway/api/api_values.h"
+#include "serving/gateway/dialects/completion_dialect.h"
+#include "serving/gateway/intake.h"
+#include "serving/gateway/reply.h"
+
+#define TOKEN_JSON_BYTES 8 /* "1048575," */
+
+/* ---- what is asked ---- */
+
+/* The body is read, and names this model. */
+static bool open_body(struct gateway *gateway, const struct endpoint_call *call,
+                      struct api_reader *reader, struct api_request *out) {
+    const struct record_client_request *record = call->record;
+    struct bytes body = {client_request_body(record), record->body_bytes};
+    arena_clear(&gateway->scratch);
+    if (!intake_ready(gateway, body.count, reader->error) || !api_request_open(reader, body))
+        return false;
+    const struct tree *model = api_reader_given(reader->root, "model");
+    return !model || api_values_model(reader, model, out);
+}
+
+static bool read_text(struct api_reader *reader, struct api_prompt *prompt,
+                      struct api_request *out) {
+    static const char *const unsupported[] = {"messages", "return_token_strs"};
+    bool special = true;
+    for (size_t i = 0; i < ARRAY_COUNT(unsupported); i++) {
+        const struct tree *value = api_reader_given(reader->root, unsupported[i]);
+        if (value && !api_reader_is_neutral(value, NULL))
+            return api_reader_unsupported(reader, unsupported[i],
+                                          "is not supported here; send a text as 'prompt'.");
+    }
+    if (!api_reader_given(reader->root, "prompt")) return api_reader_missing(reader, "prompt");
+    if (!api_reader_text(reader, reader->root, "prompt", &prompt->text) ||
+        !api_reader_flag(reader, reader->root, "add_special_tokens", &special))
+        return false;
+    out->without_bos = !special;
+    return true;
+}
+
+enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_call *call) {
+    struct api_error error;
+    struct api_defaults defaults = {.models = gateway->models.names,
+                                    .model_count = gateway->models.count};
+    struct api_reader reader = {.arena = &gateway->scratch,
+                                .dialect = &completion_dialect,
+                                .defaults = &defaults,
+                                .error = &error};
+    struct api_prompt prompt = {0};
+    struct api_request parsed = {.dialect = &completion_dialect,
+                                 .prompts = &prompt,
+                                 .prompt_count = 1,
+                                 .choice_count = 1,
+                                 .tokens_only = true};
+    if (!open_body(gateway, call, &reader, &parsed) || !read_text(&reader, &prompt, &parsed))
+        return reply_error(gateway, call->record->connection, call->endpoint,
+                           &(struct reply_notes){.account = call->account}, &error);
+    return intake_take(gateway, call, &parsed);
+}
+
+/* ---- its tokens ---- */
+
+static void write_tokens(struct json_writer *writer, const void *context) {
+    const struct request_asked *asked = context;
+    json_writer_text(writer, "{\"count\":");
+    json_writer_unsigned(writer, asked->prompt_tokens);
+    json_writer_text(writer, ",\"tokens\":[");
+    for (uint32_t i = 0; i < asked->prompt_tokens; i++) {
+        if (i > 0) json_writer_text(writer, ",");
+        json_writer_unsigned(writer, asked->prompt[i]);
+    }
+    json_writer_text(writer, "]}");
+}
+
+static void write_count(struct json_writer *writer, const void *context) {
+    const struct request_asked *asked = context;
+    asked->answer.dialect->write_count(writer, asked->prompt_tokens);
+}
+
+static enum status refuse_size(struct api_error *error, const char *param) {
+    api_error_set(error, 413, param, "request_too_large",
+                  "The answer is longer than this server may say at once. Send a shorter '%s'.",
+                  param);
+    return STATUS_INVALID;
+}
+
+enum status prompt_tokens_tell(struct gateway *gateway, struct request *leader,
+                               struct api_error *error) {
+    const struct request_asked *asked = &leader->asked;
+    bool counts = asked->answer.dialect->write_count != NULL;
+    if (!counts &&
+        (size_t)asked->prompt_tokens * TOKEN_JSON_BYTES > reply_text_bytes_max(gateway, 1))
+        return refuse_size(error, "prompt");
+    enum status status = reply_answer(gateway, leader, BYTES_LITERAL(""),
+                                      counts ? write_count : write_tokens, asked);
+    if (!status) request_release(gateway, leader);
+    return status;
+}
+
+/* ---- and back ---- */
+
+static bool read_tokens(struct api_reader *reader, struct api_prompt *out) {
+    const struct tree *array = api_reader_given(reader->root, "tokens");
+    if (!array) return api_reader_missing(reader, "tokens");
+    if (tree_kind(array) != TREE_ARRAY)
+        return api_reader_wrong_type(reader, "tokens", "an array of token ids", array);
+    out->token_count = tree_count(array);
+    uint32_t *tokens = arena_take(reader->arena, (out->token_count + 1) * sizeof *tokens);
+    if (!tokens) return api_reader_no_memory(reader);
+    for (size_t i = 0; i < out->token_count; i++) {
+        int64_t id;
+        if (!tree_get_integer(tree_at(array, i), &id))
+            return api_reader_wrong_type(reader, "tokens", "an array of token ids",
+                                         tree_at(array, i));
+        if (id < 0 || id >= LIMIT_VOCAB)
+            return api_error_set(reader->error, 422, "tokens", "out_of_range",
+                                 "'tokens[%zu]' is %lld, which is no token id.", i, (long long)id);
+        tokens[i] = (uint32_t)id;
+    }
+    out->tokens = tokens;
+    return true;
+}
+
+static bool decode(struct gateway *gateway, const struct api_prompt *prompt, struct bytes *out,
+                   struct api_error *error) {
+    const struct tokenizer *tokenizer = gateway->options.tokenizer;
+    size_t count = 0;
+    if (!tokenizer)
+        return api_error_set(error, 400, "tokens", "no_tokenizer",
+                             "This checkpoint has no tokenizer.");
+    enum status status =
+        tokenizer_decode(tokenizer, prompt->tokens, prompt->token_count, false, NULL, 0, &count);
+    char *text = arena_take(&gateway->scratch, count + 1);
+    if (!text) {
+        api_error_no_memory(error);
+        return false;
+    }
+    if (status == STATUS_FULL)
+        status = tokenizer_decode(tokenizer, prompt->tokens, prompt->token_count, false, text,
+                                  count, &count);
+    check(status == STATUS_OK);
+    *out = (struct bytes){text, count};
+    return json_writer_escaped_count(*out) <= reply_text_bytes_max(gateway, 1) ||
+           refuse_size(error, "tokens") == STATUS_OK;
+}
+
+static void write_text(struct json_writer *writer, const void *context) {
+    json_writer_text(writer, "{\"prompt\":");
+    json_writer_string(writer, *(const struct bytes *)context);
+    json_writer_text(writer, "}");
+}
+
+enum status prompt_tokens_text(struct gateway *gateway, const struct endpoint_call *call) {
+    struct api_error error;
+    struct api_defaults defaults = {.models = gateway->models.names,
+                                    .model_count = gateway->models.count,
+                                    .tokens_max = fleet_tokens_max(&gateway->fleet)};
+    struct api_reader reader = {.arena = &gateway->scratch,
+                                .dialect = &completion_dialect,
+                                .defaults = &defaults,
+                                .error = &error};
+    struct reply_notes notes = {.account = call->account};
+    struct api_request parsed = {0};
+    struct api_prompt prompt = {0};
+    struct bytes text;
+    if (!open_body(gateway, call, &reader, &parsed) || !read_tokens(&reader, &prompt) ||
+        !decode(gateway, &prompt, &text, &error))
+        return reply_error(gateway, call->record->connection, call->endpoint, &notes, &error);
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON,
+                          .notes = &notes};
+    return reply_whole(gateway, &reply, write_text, &text);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/jinja/jinja_tree.h"
+
+/* ---- scopes and frames ---- */
+
+struct scope *eval_scope(struct jinja_machine *machine, const struct frame_function *function,
+                         struct scope *parent, struct value *context) {
+    size_t bytes = function->slot_count * sizeof(struct value);
+    struct scope *scope = machine_take(machine, sizeof *scope + bytes);
+    if (!scope || !machine_spend(machine, function->slot_count)) return NULL;
+    scope->parent = parent;
+    scope->context = context;
+    for (uint32_t i = 0; i < function->slot_count; i++)
+        scope->slots[i] = (struct value){.kind = VALUE_MISSING};
+    return scope;
+}
+
+void eval_enter(struct scope *scope, const struct frame *frame) {
+    for (uint32_t i = 0; i < frame->count; i++) {
+        const struct symbol *symbol = &frame->symbols[i];
+        if (symbol->action == SYMBOL_RESOLVE)
+            scope->slots[symbol->slot] = scope->context[symbol->name];
+        else if (symbol->action == SYMBOL_ALIAS)
+            scope->slots[symbol->slot] = *eval_slot(scope, symbol->alias);
+        else if (symbol->action == SYMBOL_UNDEFINED)
+            scope->slots[symbol->slot] = (struct value){.kind = VALUE_MISSING};
+    }
+}
+
+void eval_leave(struct scope *scope, const struct frame *frame) {
+    for (uint32_t i = 0; i < frame->count; i++)
+        scope->slots[frame->symbols[i].slot] = (struct value){.kind = VALUE_MISSING};
+}
+
+/* ---- assignment ---- */
+
+static bool assign_items(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *target, const struct value *value) {
+    struct iteration iteration;
+    struct value item;
+    uint32_t got = 0;
+    bool more;
+    if (!value_is_iterable(value))
+        return machine_fail(machine, "cannot unpack non-iterable %s object",
+                            value_type_name(value));
+    if (!iteration_open(machine, value, &iteration)) return false;
+    struct value *items = machine_take(machine, target->count * sizeof *items);
+    if (!items) return false;
+    for (; got < target->count; got++) {
+        if (!iteration_next(machine, &iteration, &items[got], &more)) return false;
+        if (!more)
+            return machine_fail(machine, "not enough values to unpack (expected %u, got %u)",
+                                target->count, got);
+    }
+    if (!iteration_next(machine, &iteration, &item, &more)) return false;
+    if (more)
+        return machine_fail(machine, "too many values to unpack (expected %u)", target->count);
+    got = 0;
+    for (const struct node *part = target->list; part; part = part->next)
+        if (!eval_assign(machine, scope, part, &items[got++])) return false;
+    return true;
+}
+
+bool eval_assign(struct jinja_machine *machine, struct scope *scope, const struct node *target,
+                 const struct value *value) {
+    if (target->kind == NODE_NAME) {
+        *eval_slot(scope, target->place) = *value;
+        if (target->exported_name) scope->context[target->exported_name - 1] = *value;
+        return true;
+    }
+    if (target->kind == NODE_TUPLE) return assign_items(machine, scope, target, value);
+    const struct value *space = eval_slot(scope, target->a->place);
+    return dict_set(machine, space->dict, target->value, *value);
+}
+
+/* Namespaces among the targets must be such before anything else happens. */
+static bool check_target(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *target) {
+    if (target->kind == NODE_MEMBER && eval_slot(scope, target->a->place)->kind != VALUE_NAMESPACE)
+        return machine_fail(machine, "cannot assign attribute on non-namespace object");
+    if (target->kind == NODE_TUPLE)
+        for (const struct node *part = target->list; part; part = part->next)
+            if (!check_target(machine, scope, part)) return false;
+    return true;
+}
+
+static bool run_set(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
+    struct value value;
+    return check_target(machine, scope, node->a) &&
+           eval_expression(machine, scope, node->b, &value) &&
+           eval_assign(machine, scope, node->a, &value);
+}
+
+/* ---- what is not written at once ---- */
+
+bool eval_capture(struct jinja_machine *machine, struct scope *scope, const struct node *list,
+                  enum eval_flow *flow, struct value *out) {
+    struct text_builder builder, *output = machine->output;
+    text_builder_open(&builder, machine);
+    machine->output = &builder;
+    machine->captures++;
+    *flow = eval_statements(machine, scope, list);
+    machine->captures--;
+    machine->output = output;
+    return *flow != EVAL_FAILED && text_builder_finish(&builder, false, out);
+}
+
+/* The filters of a block in turn; the tree holds the last one first. */
+static bool run_filters(struct jinja_machine *machine, struct scope *scope, const struct node *last,
+                        struct value *text) {
+    const struct node *filters[NODE_DEPTH_MAX];
+    uint32_t count = 0;
+    for (const struct node *filter = last; filter; filter = filter->a)
+        filters[count++] = filter;
+    while (count) {
+        struct value subject = *text;
+        if (!eval_filter(machine, scope, filters[--count], &subject, text)) return false;
+    }
+    return true;
+}
+
+static enum eval_flow run_set_block(struct jinja_machine *machine, struct scope *scope,
+                                    const struct node *node) {
+    struct value text;
+    enum eval_flow flow;
+    eval_enter(scope, node->body->frame);
+    if (!eval_capture(machine, scope, node->body->body, &flow, &text)) return EVAL_FAILED;
+    if (flow != EVAL_ON) return flow;
+    if (!run_filters(machine, scope, node->b, &text) || !check_target(machine, scope, node->a) ||
+        !eval_assign(machine, scope, node->a, &text))
+        return EVAL_FAILED;
+    eval_leave(scope, node->body->frame);
+    return EVAL_ON;
+}
+
+/* What a block's call or filter gives, which must be a text. */
+static bool write_text(struct jinja_machine *machine, const struct value *value) {
+    if (value->kind != VALUE_TEXT)
+        return machine_fail(machine, "sequence item 0: expected str instance, %s found",
+                            value_type_name(value));
+    return text_builder_add_text(machine->output, value->text);
+}
+
+static enum eval_flow run_filter_block(struct jinja_machine *machine, struct scope *scope,
+                                       const struct node *node) {
+    struct value text;
+    enum eval_flow flow;
+    eval_enter(scope, node->body->frame);
+    if (!eval_capture(machine, scope, node->body->body, &flow, &text)) return EVAL_FAILED;
+    if (flow != EVAL_ON) return flow;
+    if (!run_filters(machine, scope, node->a, &text) || !write_text(machine, &text))
+        return EVAL_FAILED;
+    eval_leave(scope, node->body->frame);
+    return EVAL_ON;
+}
+
+static bool make_macro(struct jinja_machine *machine, struct scope *scope, const struct node *node,
+                       struct value *out) {
+    struct value_macro *macro = machine_take(machine, sizeof *macro);
+    if (!macro) return false;
+    *macro = (struct value_macro){node, scope};
+    *out = (struct value){.kind = VALUE_MACRO, .macro = macro};
+    return true;
+}
+
+static bool run_macro_definition(struct jinja_machine *machine, struct scope *scope,
+                                 const struct node *node) {
+    struct value macro;
+    if (!make_macro(machine, scope, node, &macro)) return false;
+    *eval_slot(scope, node->body->place) = macro;
+    if (node->body->exported) scope->context[node->count] = macro;
+    return true;
+}
+
+static bool add_generation(struct jinja_machine *machine, size_t start) {
+    if (machine->captures || machine->output->count == start) return true;
+    if (machine->generation_count == machine->generation_capacity) {
+        uint32_t capacity = machine->generation_capacity ? 2 * machine->generation_capacity : 16;
+        struct text_span *spans = machine_take(machine, capacity * sizeof *spans);
+        if (!spans) return false;
+        if (machine->generation_count)
+            memcpy(spans, machine->generations, machine->generation_count * sizeof *spans);
+        machine->generations = spans;
+        machine->generation_capacity = capacity;
+    }
+    machine->generations[machine->generation_count++] =
+        (struct text_span){(uint32_t)start, (uint32_t)machine->output->count};
+    return true;
+}
+
+static bool run_call_block(struct jinja_machine *machine, struct scope *scope,
+                           const struct node *node) {
+    struct value caller, text;
+    size_t start = machine->output->count;
+    if (!make_macro(machine, scope, node, &caller)) return false;
+    if (node->b)
+        return eval_call(machine, scope, node->b, &caller, &text) && write_text(machine, &text);
+    return value_call(machine, &caller, NULL, 0, NULL, 0, &text) && write_text(machine, &text) &&
+           add_generation(machine, start);
+}
+
+static enum eval_flow run_framed(struct jinja_machine *machine, struct scope *scope,
+                                 const struct node *node) {
+    struct value value;
+    eval_enter(scope, node->body->frame);
+    for (const struct node *set = node->list; set; set = set->next)
+        if (!eval_expression(machine, scope, set->b, &value) ||
+            !eval_assign(machine, scope, set->a, &value))
+            return EVAL_FAILED;
+    enum eval_flow flow = eval_statements(machine, scope, node->body->body);
+    if (flow == EVAL_ON) eval_leave(scope, node->body->frame);
+    return flow;
+}
+
+/* ---- blocks ---- */
+
+static bool run_block_in(struct jinja_machine *machine, struct value *context,
+                         const struct node *node) {
+    const struct node_body *body = node->body;
+    struct scope *inner = eval_scope(machine, body->function, NULL, context);
+    if (!inner) return false;
+    if (body->caller_slot != SLOT_NONE)
+        inner->slots[body->caller_slot] = (struct value){.kind = VALUE_BLOCKS, .scope = inner};
+    if (body->rest_slot != SLOT_NONE &&
+        !make_undefined(machine, "there is no parent block", &inner->slots[body->rest_slot]))
+        return false;
+    eval_enter(inner, body->frame);
+    return eval_statements(machine, inner, body->body) != EVAL_FAILED;
+}
+
+bool eval_block(struct jinja_machine *machine, struct scope *scope, const struct node *node,
+                bool scoped) {
+    const struct node_body *body = node->body;
+    struct value *context = scope->context;
+    if (scoped) {
+        uint32_t count = machine->program->word_count;
+        context = machine_take(machine, count * sizeof *context);
+        if (!context || !machine_spend(machine, count)) return false;
+        memcpy(context, scope->context, count * sizeof *context);
+        for (uint32_t i = 0; i < body->export_count; i++) {
+            const struct value *value = eval_slot(scope, body->exports[i].place);
+            if (value->kind != VALUE_MISSING) context[body->exports[i].name] = *value;
+        }
+    }
+    if (!machine_enter(machine) || !run_block_in(machine, context, node)) return false;
+    machine_leave(machine);
+    return true;
+}
+
+bool value_block_reference(struct jinja_machine *machine, const struct value *blocks,
+                           const struct value_text *name, struct value *out, bool *found) {
+    const struct jinja_program *program = machine->program;
+    *found = false;
+    for (uint32_t i = 0; i < program->block_count && !*found; i++) {
+        if (!value_text_equal(program->blocks[i]->value.text, name)) continue;
+        *found = true;
+        struct scope *scope =
+            eval_scope(machine, program->blocks[i]->body->function, NULL, blocks->scope->context);
+        return scope && make_macro(machine, scope, program->blocks[i], out);
+    }
+    return true;
+}
+
+/* ---- all ---- */
+
+static bool run_print(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
+    struct value value;
+    return eval_expression(machine, scope, node->a, &value) &&
+           text_builder_add_value(machine->output, &value);
+}
+
+static enum eval_flow run_if(struct jinja_machine *machine, struct scope *scope,
+                             const struct node *node) {
+    struct value test;
+    if (!eval_expression(machine, scope, node->a, &test)) return EVAL_FAILED;
+    if (value_truth(&test)) return eval_statements(machine, scope, node->body->body);
+    for (const struct node *other = node->list; other; other = other->next) {
+        machine->line = other->line;
+        if (!eval_expression(machine, scope, other->a, &test)) return EVAL_FAILED;
+        if (value_truth(&test)) return eval_statements(machine, scope, other->body->body);
+    }
+    return eval_statements(machine, scope, node->body->else_body);
+}
+
+static enum eval_flow run_one(struct jinja_machine *machine, struct scope *scope,
+                              const struct node *node) {
+    bool done;
+    machine->line = node->line;
+    switch (node->kind) {
+    case NODE_TEXT:
+        done = text_builder_add_text(machine->output, node->value.text);
+        break;
+    case NODE_PRINT:
+        done = run_print(machine, scope, node);
+        break;
+    case NODE_IF:
+        return run_if(machine, scope, node);
+    case NODE_FOR:
+        return eval_loop(machine, scope, node);
+    case NODE_SET:
+        done = run_set(machine, scope, node);
+        break;
+    case NODE_SET_BLOCK:
+        return run_set_block(machine, scope, node);
+    case NODE_MACRO:
+        done = run_macro_definition(machine, scope, node);
+        break;
+    case NODE_CALL_BLOCK:
+        done = run_call_block(machine, scope, node);
+        break;
+    case NODE_FILTER_BLOCK:
+        return run_filter_block(machine, scope, node);
+    case NODE_WITH:
+    case NODE_SCOPE:
+        return run_framed(machine, scope, node);
+    case NODE_BLOCK:
+        done = eval_block(machine, scope, node, node->flag);
+        break;
+    case NODE_BREAK:
+        return EVAL_BREAK;
+    case NODE_CONTINUE:
+        return EVAL_CONTINUE;
+    default:
+        done = machine_fail(machine, "this is no statement");
+        break;
+    }
+    return done ? EVAL_ON : EVAL_FAILED;
+}
+
+enum eval_flow eval_statements(struct jinja_machine *machine, struct scope *scope,
+                               const struct node *list) {
+    enum eval_flow flow = EVAL_ON;
+    if (!list) return EVAL_ON;
+    if (!machine_enter(machine)) return EVAL_FAILED;
+    for (; list && flow == EVAL_ON; list = list->next)
+        flow = machine_spend(machine, 1) ? run_one(machine, scope, list) : EVAL_FAILED;
+    if (flow != EVAL_FAILED) machine_leave(machine);
+    return flow;
+}

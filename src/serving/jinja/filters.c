@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Jinja's filters of numbers and of any value, and the way to all others.
+ */
+#include <math.h>
+
+#include "base/check.h"
+#include "serving/jinja/item_filters.h"
+#include "serving/jinja/numerals.h"
+#include "serving/jinja/pieces.h"
+#include "serving/jinja/pretty.h"
+#include "serving/jinja/routine.h"
+#include "serving/jinja/text_filters.h"
+
+#define INDENT_MAX 1000
+
+static bool too_large(struct jinja_machine *machine) {
+    return machine_fail(machine, "integers beyond 64 bits are not supported");
+}
+
+static bool absolute(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value *subject = &call->subject;
+    if (subject->kind == VALUE_REAL) {
+        *out = value_real(fabs(subject->real));
+        return true;
+    }
+    if (!value_is_whole(subject)) return routine_refuse(machine, subject, "has no absolute value");
+    int64_t whole = value_whole(subject);
+    if (whole == INT64_MIN) return too_large(machine);
+    *out = value_integer(whole < 0 ? -whole : whole);
+    return true;
+}
+
+/* The attribute alone: what a dict holds under the name does not count. */
+static bool attribute(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value *subject = &call->subject, *name = &call->arguments[0];
+    if (name->kind != VALUE_TEXT) return machine_fail(machine, "attribute name must be string");
+    struct bytes text = value_text_bytes(name->text);
+    bool special = text.count > 4 && bytes_start_with(text, BYTES_LITERAL("__")) &&
+                   memcmp(text.data + text.count - 2, "__", 2) == 0;
+    /* An undefined value complains of no name that Python itself asks for. */
+    if (subject->kind == VALUE_UNDEFINED)
+        return special ? make_undefined(machine, "access to the attribute is unsafe", out)
+                       : value_complain(machine, subject);
+    if (subject->kind == VALUE_DICT && !special && !method_find(VALUE_DICT, text))
+        return make_undefined(machine, "'dict object' has no such attribute", out);
+    return value_get_attribute(machine, subject, name, out);
+}
+
+static bool otherwise(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    bool replaced = call->subject.kind == VALUE_UNDEFINED ||
+                    (routine_flag(call, 1, false) && !value_truth(&call->subject));
+    *out = call->subject;
+    if (!replaced) return true;
+    *out = call->arguments[0];
+    return routine_given(call, 0) || make_literal(machine, "", out);
+}
+
+/* float(value): false in *number if Python would raise what the filters catch. */
+static bool read_real(struct jinja_machine *machine, const struct value *value, double *out,
+                      bool *number) {
+    *number = value_is_number(value);
+    if (value->kind == VALUE_UNDEFINED) return value_complain(machine, value);
+    if (*number) *out = value_number(value);
+    if (value->kind != VALUE_TEXT) return true;
+    enum numerals_result result = numerals_read_real(value_text_bytes(value->text), out);
+    *number = result == NUMERALS_READ;
+    return result != NUMERALS_TOO_LARGE ||
+           machine_fail(machine, "a number longer than 1,000 characters is not supported");
+}
+
+static bool to_real(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    double real = 0;
+    bool number;
+    if (!read_real(machine, &call->subject, &real, &number)) return false;
+    *out = number ? value_real(real) : routine_given(call, 0) ? call->arguments[0] : value_real(0);
+    return true;
+}
+
+static bool truncate_real(struct jinja_machine *machine, double real, struct value *out) {
+    if (!(fabs(real) < 9223372036854775808.0)) return too_large(machine);
+    *out = value_integer((int64_t)real);
+    return true;
+}
+
+static bool to_integer(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value *subject = &call->subject, *base = &call->arguments[1];
+    double real = 0;
+    bool number;
+    if (value_is_whole(subject)) {
+        *out = value_integer(value_whole(subject));
+        return true;
+    }
+    if (subject->kind == VALUE_REAL && isinf(subject->real))
+        return machine_fail(machine, "cannot convert float infinity to integer");
+    if (subject->kind == VALUE_TEXT && (base->kind == VALUE_MISSING || value_is_whole(base))) {
+        int64_t whole;
+        struct bytes text = value_text_bytes(subject->text);
+        enum numerals_result result = numerals_read_integer(
+            text, base->kind == VALUE_MISSING ? 10 : value_whole(base), &whole);
+        if (result == NUMERALS_TOO_LARGE) return too_large(machine);
+        *out = value_integer(whole);
+        if (result == NUMERALS_READ) return true;
+    }
+    if (!read_real(machine, subject, &real, &number)) return false;
+    if (number && !isnan(real) && !isinf(real)) return truncate_real(machine, real, out);
+    *out = routine_given(call, 0) ? call->arguments[0] : value_integer(0);
+    return true;
+}
+
+/* ceil and floor of round(): func(value * 10**precision) / 10**precision */
+static bool round_to(struct jinja_machine *machine, const struct value *value,
+                     const struct value *precision, bool up, struct value *out) {
+    struct value ten = value_integer(10), unit, scaled;
+    if (!value_arithmetic(machine, "**", &ten, precision, &unit) ||
+        !value_arithmetic(machine, "*", value, &unit, &scaled))
+        return false;
+    if (!value_is_number(&scaled)) return routine_refuse(machine, &scaled, "is not a number");
+    if (scaled.kind == VALUE_REAL) {
+        if (isnan(scaled.real) || isinf(scaled.real))
+            return machine_fail(machine, "cannot convert float infinity or NaN to integer");
+        scaled.real = up ? ceil(scaled.real) : floor(scaled.real);
+        if (scaled.real == 0) scaled.real = 0; /* an integer has no negative zero */
+    }
+    return value_arithmetic(machine, "/", &scaled, &unit, out);
+}
+
+static bool round_common(struct jinja_machine *machine, const struct value *value, bool to_whole,
+                         int64_t precision, struct value *out) {
+    int64_t whole;
+    *out = *value;
+    if (value_is_whole(value)) {
+        *out = value_integer(value_whole(value));
+        if (to_whole || precision >= 0) return true;
+        if (!numerals_round_integer(value_whole(value), precision, &whole))
+            return too_large(machine);
+        *out = value_integer(whole);
+        return true;
+    }
+    if (value->kind != VALUE_REAL)
+        return routine_refuse(machine, value, "doesn't define __round__ method");
+    bool finite = !isnan(value->real) && !isinf(value->real);
+    if (!finite && to_whole)
+        return machine_fail(machine, "cannot convert float infinity or NaN to integer");
+    if (!finite) return true;
+    double rounded = numerals_round(value->real, to_whole ? 0 : precision);
+    if (to_whole) return truncate_real(machine, rounded, out);
+    if (isinf(rounded)) return machine_fail(machine, "rounded value too large to represent");
+    *out = value_real(rounded);
+    return true;
+}
+
+static bool round_number(struct jinja_machine *machine, const struct call *call,
+                         struct value *out) {
+    const struct value *method = &call->arguments[1];
+    struct bytes name = {"common", 6};
+    int64_t precision;
+    if (method->kind == VALUE_TEXT) name = value_text_bytes(method->text);
+    bool up = bytes_equal(name, BYTES_LITERAL("ceil"));
+    bool common = bytes_equal(name, BYTES_LITERAL("common"));
+    if ((method->kind != VALUE_TEXT && method->kind != VALUE_MISSING) ||
+        (!common && !up && !bytes_equal(name, BYTES_LITERAL("floor"))))
+        return machine_fail(machine, "method must be common, ceil or floor");
+    bool to_whole = call->arguments[0].kind == VALUE_NONE;
+    struct value digits = routine_given(call, 0) ? call->arguments[0] : value_integer(0);
+    if (!common) return round_to(machine, &call->subject, &digits, up, out);
+    return routine_end(machine, call, 0, 0, &precision) &&
+           round_common(machine, &call->subject, to_whole, precision, out);
+}
+
+static bool pretty(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    struct text_builder builder;
+    text_builder_open(&builder, machine);
+    return pretty_add(&builder, &call->subject) && text_builder_finish(&builder, false, out);
+}
+
+/* The indent of one level: a text, or so many spaces. */
+static bool read_indent(struct jinja_machine *machine, const struct call *call,
+                        const struct value_text **out) {
+    static const struct value_text space = {.data = " ", .count = 1, .length = 1};
+    struct text_builder builder;
+    struct value text;
+    int64_t width;
+    if (call->arguments[1].kind == VALUE_TEXT) return routine_text(machine, call, 1, NULL, out);
+    if (!routine_integer(machine, call, 1, 0, &width)) return false;
+    if (width > INDENT_MAX) return machine_fail(machine, "the indent of tojson() is too large");
+    text_builder_open(&builder, machine);
+    if (!pieces_fill(&builder, &space, width) || !text_builder_finish(&builder, false, &text))
+        return false;
+    *out = text.text;
+    return true;
+}
+
+static bool tojson(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    struct json_style style = {.ascii = routine_flag(call, 0, false),
+                               .sorted = routine_flag(call, 3, false)};
+    struct value_list *marks;
+    struct text_builder builder;
+    if (routine_told(call, 1) && !read_indent(machine, call, &style.indent)) return false;
+    if (routine_told(call, 2)) {
+        if (!value_items(machine, &call->arguments[2], true, &marks)) return false;
+        bool texts = marks->count == 2 && marks->items[0].kind == VALUE_TEXT &&
+                     marks->items[1].kind == VALUE_TEXT;
+        if (!texts && (marks->count != 2 || call->subject.kind != VALUE_TEXT))
+            return machine_fail(machine, "the separators of tojson() must be two strings");
+        if (texts) style.item_mark = marks->items[0].text;
+        if (texts) style.key_mark = marks->items[1].text;
+    }
+    text_builder_open(&builder, machine);
+    return value_to_json(machine, &call->subject, &style, &builder) &&
+           text_builder_finish(&builder, false, out);
+}
+
+static const struct routine rows[] = {
+    {.name = "tojson",
+     .run = tojson,
+     .parameters = {"ensure_ascii", "indent", "separators", "sort_keys"}},
+    {.name = "default", .run = otherwise, .parameters = {"default_value", "boolean"}},
+    {.name = "d", .run = otherwise, .parameters = {"default_value", "boolean"}},
+    {.name = "int", .run = to_integer, .parameters = {"default", "base"}},
+    {.name = "float", .run = to_real, .parameters = {"default"}},
+    {.name = "abs", .run = absolute, .nameless = true},
+    {.name = "round", .run = round_number, .parameters = {"precision", "method"}},
+    {.name = "attr", .run = attribute, .parameters = {"name"}, .required = 1},
+    {.name = "pprint", .run = pretty},
+};
+
+const struct routine *filter_find(struct bytes name) {
+    const struct routine *row = text_filters_find(name);
+    if (!row) row = item_filters_find(name);
+    return row ? row : routine_find(rows, ARRAY_COUNT(rows), name);
+}

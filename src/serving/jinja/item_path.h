@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the filters' argument `attribute` leads to: "a.b.0" is item["a"]["b"][0]. And keys made with
+ * it, by which filters sort, group and compare.
+ */
+#ifndef SERVING_JINJA_ITEM_PATH_H
+#define SERVING_JINJA_ITEM_PATH_H
+
+#include "serving/jinja/jinja_machine.h"
+
+struct item_path {
+    struct value *parts;
+    uint32_t part_count;           /* 0: the item itself */
+    const struct value *otherwise; /* what replaces an undefined one on the way; NULL: nothing */
+    bool folded;                   /* texts in lower case, as "ignore case" is done */
+};
+
+/* None and a missing value lead to the item itself. */
+bool item_path_open(struct jinja_machine *machine, const struct value *attribute,
+                    struct item_path *out) MUST_USE;
+
+/* The paths of "a,b": as many as *count_out. */
+bool item_path_open_several(struct jinja_machine *machine, const struct value *attribute,
+                            struct item_path **out, uint32_t *count_out) MUST_USE;
+
+bool item_path_follow(struct jinja_machine *machine, const struct item_path *path,
+                      const struct value *item, struct value *out) MUST_USE;
+
+/* An item and the keys that it is sorted by. */
+struct item_keyed {
+    struct value item;
+    struct value *keys; /* [key_count] */
+};
+
+/* The items of any iterable with their keys. */
+bool item_path_keyed(struct jinja_machine *machine, const struct value *value,
+                     const struct item_path *paths, uint32_t path_count, struct item_keyed **out,
+                     uint32_t *count_out) MUST_USE;
+
+/* Sorts so that what is equal keeps its order, also in reverse. With `listed` several keys compare as
+ * Python's lists do, which asks first whether two are equal; without, there is one key. */
+struct item_order {
+    uint32_t key_count;
+    bool listed, reverse;
+};
+bool item_path_sort(struct jinja_machine *machine, struct item_keyed *items, uint32_t count,
+                    struct item_order order) MUST_USE;
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/jinja/text_filters.h"
+
+#include <math.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "serving/jinja/letters.h"
+#include "serving/jinja/markup.h"
+#include "serving/jinja/numerals.h"
+#include "serving/jinja/percent.h"
+#include "serving/jinja/pieces.h"
+#include "serving/jinja/routine.h"
+#include "serving/jinja/unicode.h"
+#include "serving/jinja/wrap.h"
+
+/* ---- as the methods of the same name, of anything's text ---- */
+
+/* capitalize, center, lower, trim, upper: the method of str(value). */
+static bool as_method(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const char *name = call->routine->name;
+    struct value subject = call->subject, width = value_integer(80);
+    struct bytes method = bytes_of(name[0] == 't' ? "strip" : name);
+    uint32_t count = routine_given(call, 0);
+    const struct value *arguments = call->arguments;
+    if (name[0] == 'c' && name[1] == 'e' && count == 0) {
+        arguments = &width;
+        count = 1;
+    }
+    if (subject.kind != VALUE_TEXT && !value_string(machine, &call->subject, &subject))
+        return false;
+    return routine_call(machine, method_find(VALUE_TEXT, method), &subject, arguments, count, NULL,
+                        0, out);
+}
+
+static bool as_text(struct jinja_machine *machine, const struct value_text *text, bool markup,
+                    struct value *out) {
+    struct value_text *copy = machine_take(machine, sizeof *copy);
+    if (!copy) return false;
+    *copy = *text;
+    copy->markup = markup;
+    *out = (struct value){.kind = VALUE_TEXT, .text = copy};
+    return true;
+}
+
+static bool string(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    *out = call->subject;
+    return call->subject.kind == VALUE_TEXT || value_string(machine, &call->subject, out);
+}
+
+static bool safe(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_text *text;
+    return routine_subject(machine, &call->subject, &text) && as_text(machine, text, true, out);
+}
+
+static bool escape(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    return value_escape(machine, &call->subject, out);
+}
+
+static bool forceescape(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    struct value plain = {.kind = VALUE_TEXT};
+    const struct value_text *text;
+    return routine_plain(machine, &call->subject, &text) && as_text(machine, text, false, &plain) &&
+           value_escape(machine, &plain, out);
+}
+
+static bool striptags(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_text *text;
+    return routine_subject(machine, &call->subject, &text) && markup_strip_tags(machine, text, out);
+}
+
+static bool replace(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_text *text, *old, *fresh;
+    int64_t most;
+    return routine_plain(machine, &call->subject, &text) &&
+           routine_plain(machine, &call->arguments[0], &old) &&
+           routine_plain(machine, &call->arguments[1], &fresh) &&
+           routine_end(machine, call, 2, -1, &most) &&
+           pieces_replace(machine, text, old, fresh, most, false, out);
+}
+
+static bool format(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    struct value text, values;
+    if (call->rest_count && call->named_count)
+        return machine_fail(machine,
+                            "can't handle positional and keyword arguments at the same time");
+    if (!string(machine, call, &text)) return false;
+    if (call->named_count) {
+        if (!make_dict(machine, &values)) return false;
+        for (uint32_t i = 0; i < call->named_count; i++)
+            if (!dict_set(machine, values.dict, call->named[i].name, call->named[i].value))
+                return false;
+    } else {
+        if (!make_list(machine, VALUE_TUPLE, call->rest_count, &values)) return false;
+        for (uint32_t i = 0; i < call->rest_count; i++)
+            values.list->items[i] = call->rest[i];
+        values.list->count = call->rest_count;
+    }
+    return percent_format(machine, text.text, &values, out);
+}
+
+/* ---- words and lines ---- */
+
+static bool begins_word(uint32_t c) {
+    return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' ||
+           (unicode_properties(c) & UNICODE_SPACE);
+}
+
+static bool title(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_text *text;
+    struct text_builder builder;
+    unsigned bytes;
+    if (!routine_subject(machine, &call->subject, &text)) return false;
+    text_builder_open(&builder, machine);
+    for (size_t at = 0; at < text->count;) { /* runs that begin words, runs of words */
+        size_t start = at, first = 0;
+        bool between = begins_word(unicode_read(text->data + at, &bytes));
+        first = at + bytes;
+        for (; at < text->count; at += bytes)
+            if (begins_word(unicode_read(text->data + at, &bytes)) != between) break;
+        if (!machine_spend(machine, 1) ||
+            !letters_add(&builder, text, start, first, LETTERS_UPPER) ||
+            !letters_add(&builder, text, first, at, LETTERS_LOWER))
+            return false;
+    }
+    return text_builder_finish(&builder, false, out);
+}
+
+static bool wordcount(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_text *text;
+    int64_t words = 0;
+    bool within = false;
+    unsigned bytes;
+    if (!routine_subject(machine, &call->subject, &text) ||
+        !machine_spend(machine, text->count / 16))
+        return false;
+    for (size_t at = 0; at < text->count; at += bytes) {
+        uint32_t character = unicode_read(text->data + at, &bytes);
+        bool word = character == '_' || (unicode_properties(character) & UNICODE_ALNUM);
+        words += word && !within;
+        within = word;
+    }
+    *out = value_integer(words);
+    return true;
+}
+
+/* What a line is indented by: a text, or so many spaces. */
+static bool read_indent(struct jinja_machine *machine, const struct call *call,
+                        const struct value_text **out) {
+    static const struct value_text space = {.data = " ", .count = 1, .length = 1};
+    struct text_builder builder;
+    struct value text;
+    int64_t width;
+    if (call->arguments[0].kind == VALUE_TEXT) return routine_text(machine, call, 0, NULL, out);
+    if (!routine_integer(machine, call, 0, 4, &width)) return false;
+    text_builder_open(&builder, machine);
+    if (!pieces_fill(&builder, &space, width) || !text_builder_finish(&builder, false, &text))
+        return false;
+    *out = text.text;
+    return true;
+}
+
+static bool check_text(struct jinja_machine *machine, const struct value *value) {
+    return value->kind == VALUE_TEXT || routine_refuse(machine, value, "is no str");
+}
+
+static bool indent(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_text *text = call->subject.text, *by;
+    bool first = routine_flag(call, 1, false), blank = routine_flag(call, 2, false);
+    struct text_builder builder;
+    struct value ended, lines;
+    if (!check_text(machine, &call->subject) || !read_indent(machine, call, &by)) return false;
+    text_builder_open(&builder, machine);
+    if (!text_builder_add_text(&builder, text) ||
+        !text_builder_add(&builder, "\n", 1, VALUE_TRUSTED) ||
+        !text_builder_finish(&builder, text->markup, &ended) ||
+        !pieces_lines(machine, ended.text, false, &lines))
+        return false;
+    text_builder_open(&builder, machine);
+    for (uint32_t i = 0; i < lines.list->count; i++) {
+        const struct value_text *line = lines.list->items[i].text;
+        bool indented = i == 0 ? first : blank || line->count > 0;
+        if ((i > 0 && !text_builder_add(&builder, "\n", 1, VALUE_TRUSTED)) ||
+            (indented && !text_builder_add_text(&builder, by)) ||
+            !text_builder_add_text(&builder, line))
+            return false;
+    }
+    return text_builder_finish(&builder, text->markup, out);
+}
+
+static bool truncate(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    static const struct value_text dots = {.data = "...", .count = 3, .length = 3};
+    const struct value_text *text = call->subject.text, *end;
+    int64_t length, leeway, has;
+    struct text_builder builder;
+    if (!routine_integer(machine, call, 0, 255, &length) ||
+        !routine_text(machine, call, 2, &dots, &end) || !routine_end(machine, call, 3, 5, &leeway))
+        return false;
+    if (length < end->length || leeway < 0)
+        return machine_fail(machine, "AssertionError: expected length >= %u and leeway >= 0",
+                            (unsigned)end->length);
+    if (!value_length(machine, &call->subject, &has)) return false;
+    *out = call->subject;
+    if (leeway > INT64_MAX - length || has <= length + leeway) return true;
+    if (!check_text(machine, &call->subject)) return false;
+    size_t kept = pieces_offset(text, (size_t)(length - end->length));
+    if (!routine_flag(call, 1, false)) {
+        const char *space = memrchr(text->data, ' ', kept);
+        if (space) kept = (size_t)(space - text->data);
+    }
+    text_builder_open(&builder, machine);
+    return markup_fit(machine, text, end, &end) && text_builder_add_part(&builder, text, 0, kept) &&
+           text_builder_add_text(&builder, end) && text_builder_finish(&builder, text->markup, out);
+}
+
+static bool wordwrap(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    static const struct value_text newline = {.data = "\n", .count = 1, .length = 1};
+    const struct value *subject = &call->subject, *hyphens = &call->arguments[3];
+    struct wrap_style style = {.break_long_words = routine_flag(call, 1, true),
+                               .cut_at_hyphens = hyphens->kind == VALUE_MISSING ||
+                                                 (hyphens->kind == VALUE_BOOL && hyphens->truth),
+                               .break_at_hyphens = routine_flag(call, 3, true),
+                               .mark = &newline};
+    struct text_builder builder;
+    struct value lines;
+    if (!check_text(machine, subject) || !routine_integer(machine, call, 0, 79, &style.width))
+        return false;
+    if (routine_told(call, 2) && !routine_text(machine, call, 2, NULL, &style.mark)) return false;
+    if (!pieces_lines(machine, subject->text, false, &lines)) return false;
+    if (style.width <= 0 && lines.list->count > 0)
+        return machine_fail(machine, "invalid width %lld (must be > 0)", (long long)style.width);
+    text_builder_open(&builder, machine);
+    for (uint32_t i = 0; i < lines.list->count; i++) {
+        const struct value_text *line = lines.list->items[i].text;
+        if ((i > 0 && !text_builder_add_text(&builder, style.mark)) ||
+            !wrap_add(&builder, line, 0, line->count, &style))
+            return false;
+    }
+    return text_builder_finish(&builder, style.mark->markup, out);
+}
+
+/* ---- for other languages ---- */
+
+/* Percent-encoding; in the values of a query '/' is encoded too and a space is '+'. */
+static bool add_quoted(struct text_builder *builder, const struct value *value, bool query) {
+    static const char hex[] = "0123456789ABCDEF";
+    const struct value_text *text;
+    if (!routine_subject(builder->machine, value, &text) ||
+        !machine_spend(builder->machine, text->count / 4))
+        return false;
+    for (size_t at = 0; at < text->count; at++) {
+        uint8_t c = (uint8_t)text->data[at];
+        bool kept = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !query);
+        char coded[3] = {'%', hex[c >> 4], hex[c & 15]};
+        if (query && c == ' ') coded[0] = '+';
+        enum value_origin origin = value_text_origin(text, at);
+        if (!(kept ? text_builder_add_part(builder, text, at, 1)
+                   : text_builder_add(builder, coded, coded[0] == '+' ? 1 : 3, origin)))
+            return false;
+    }
+    return true;
+}
+
+static bool urlencode(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    struct value pairs = call->subject, pair;
+    struct text_builder builder;
+    struct iteration iteration;
+    bool more = true;
+    text_builder_open(&builder, machine);
+    if (pairs.kind == VALUE_TEXT || !value_is_iterable(&pairs))
+        return add_quoted(&builder, &pairs, false) && text_builder_finish(&builder, false, out);
+    if (pairs.kind == VALUE_DICT) {
+        pairs.kind = VALUE_VIEW;
+        pairs.detail = VALUE_VIEW_ITEMS;
+    }
+    if (!iteration_open(machine, &pairs, &iteration)) return false;
+    for (bool first = true;; first = false) {
+        struct value_list *items;
+        if (!iteration_next(machine, &iteration, &pair, &more)) return false;
+        if (!more) break;
+        if (!value_items(machine, &pair, true, &items)) return false;
+        if (items->count != 2)
+            return machine_fail(machine, "expected 2 values to unpack, got %u",
+                                (unsigned)items->count);
+        if ((!first && !text_builder_add(&builder, "&", 1, VALUE_TRUSTED)) ||
+            !add_quoted(&builder, &items->items[0], true) ||
+            !text_builder_add(&builder, "=", 1, VALUE_TRUSTED) ||
+            !add_quoted(&builder, &items->items[1], true))
+            return false;
+    }
+    return text_builder_finish(&builder, false, out);
+}
+
+static bool check_attribute_name(struct jinja_machine *machine, const struct value *name) {
+    if (name->kind != VALUE_TEXT)
+        return machine_fail(machine, "expected string or bytes-like object, got '%s'",
+                            value_type_name(name));
+    for (size_t i = 0; i < name->text->count; i++)
+        if (name->text->data[i] && strchr(" \t\n\r\f\v/>=", name->text->data[i]))
+            return machine_fail(machine, "Invalid character in attribute name");
+    return true;
+}
+
+static bool xmlattr(struct jinja_machine *machine, const struct call *call, struct value *out) {
+    const struct value_dict *dict = call->subject.dict;
+    struct text_builder builder;
+    bool spaced = routine_flag(call, 0, true);
+    text_builder_open(&builder, machine);
+    if (call->subject.kind != VALUE_DICT)
+        return routine_refuse(machine, &call->subject, "has no attribute 'items'");
+    for (uint32_t i = 0; i < dict->count; i++) {
+        const struct value *key = &dict->pairs[i].key, *value = &dict->pairs[i].value;
+        if (value->kind == VALUE_NONE || value->kind == VALUE_UNDEFINED) continue;
+        if (!check_attribute_name(machine, key) ||
+            (spaced && !text_builder_add(&builder, " ", 1, VALUE_TRUSTED)) ||
+            !markup_add(&builder, key) || !text_builder_add(&builder, "=\"", 2, VALUE_TRUSTED) ||
+            !markup_add(&builder, value) || !text_builder_add(&builder, "\"", 1, VALUE_TRUSTED))
+            return false;
+        spaced = true;
+    }
+    return text_builder_finish(&builder, false, out);
+}
+
+/* ---- numbers ---- */
+
+static bool read_bytes(struct jinja_machine *machine, const struct value *value, double *out) {
+    if (value_is_number(value)) {
+        *out = value_number(value);
+        return true;
+    }
+    if (value->kind == VALUE_TEXT) {
+        struct bytes text = value_text_bytes(value->text);
+        if (numerals_read_real(text, out) == NUMERALS_READ) return true;
+        return machine_fail(machine, "could not convert string to float");
+    }
+    return routine_refuse(machine, value, "is neither a string nor a number");
+}
+
+static bool filesizeformat(struct jinja_machine *machine, const struct call *call,
+                           struct value *out) {
+    static const char prefixes[] = "kMGTPEZY";
+    bool binary = routine_flag(call, 0, false);
+    double bytes = 0, base = binary ? 1024 : 1000;
+    char text[400];
+    size_t which = 0;
+    if (!read_bytes(machine, &call->subject, &bytes)) return false;
+    if (bytes == 1) return make_literal(machine, "1 Byte", out);
+    if (bytes < base) {
+        if (isinf(bytes)) return machine_fail(machine, "cannot convert float infinity to integer");
+        format_text(text, sizeof text, "%.0f Bytes", trunc(bytes) + 0.0);
+        return make_literal(machine, text, out);
+    }
+    double unit = base * base;
+    for (; which + 1 < sizeof prefixes - 1 && !(bytes < unit); which++)
+        unit *= base;
+    double shown = base * bytes / unit;
+    char prefix = prefixes[which];
+    if (binary && prefix == 'k') prefix = 'K';
+    if (isnan(shown) || isinf(shown))
+        format_text(text, sizeof text, "%s %c%sB", isnan(shown) ? "nan" : "inf", prefix,
+                    binary ? "i" : "");
+    else
+        format_text(text, sizeof text, "%.1f %c%sB", shown, prefix, binary ? "i" : "");
+    return make_literal(machine, text, out);
+}
+
+static const struct routine rows[] = {
+    {.name = "trim", .run = as_method, .parameters = {"chars"}},
+    {.name = "upper", .run = as_method},
+    {.name = "lower", .run = as_method},
+    {.name = "capitalize", .run = as_method},
+    {.name = "center", .run = as_method, .parameters = {"width"}},
+    {.name = "string", .run = string, .nameless = true},
+    {.name = "replace", .run = replace, .parameters = {"old", "new", "count"}, .required = 2},
+    {.name = "indent", .run = indent, .parameters = {"width", "first", "blank"}},
+    {.name = "title", .run = title},
+    {.name = "safe", .run = safe},
+    {.name = "e", .run = escape},
+    {.name = "escape", .run = escape},
+    {.name = "forceescape", .run = forceescape},
+    {.name = "striptags", .run = striptags},
+    {.name = "format", .run = format, .rest = true, .named = true},
+    {.name = "wordcount", .run = wordcount},
+    {.name = "truncate", .run = truncate, .parameters = {"length", "killwords", "end", "leeway"}},
+    {.name = "wordwrap",
+     .run = wordwrap,
+     .parameters = {"width", "break_long_words", "wrapstring", "break_on_hyphens"}},
+    {.name = "urlencode", .run = urlencode},
+    {.name = "urlize", .refused = "the filter urlize is not supported: no prompt needs links"},
+    {.name = "xmlattr", .run = xmlattr, .parameters = {"autospace"}},
+    {.name = "filesizeformat", .run = filesizeformat, .parameters = {"binary"}},
+};
+
+const struct routine *text_filters_find(struct bytes name) {
+    return routine_find(rows, ARRAY_COUNT(rows), name);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Words that no template has stand in the probes; where they come out, and how, is the answer.
+ */
+#include "serving/text/chat_probe.h"
+
+#include "base/check.h"
+
+struct probing {
+    const struct chat_source *source;
+    struct arena *scratch;
+};
+
+/* A conversation, rendered; data NULL: the template refuses it. What was rendered before stays, as
+ * long as nobody clears the scratch. */
+static struct bytes rendered(struct probing *probe, const char *request,
+                             const struct chat_facts *facts, enum chat_thinking thinking) {
+    static const struct bytes nothing = {NULL, 0};
+    const struct tree *root;
+    const struct jinja_variable *variables;
+    struct jinja_rendering out;
+    struct error ignored;
+    size_t count;
+    if (tree_parse(probe->scratch, bytes_of(request), "probe", &root, &ignored)) return nothing;
+    struct chat_ask ask = {.messages = tree_member(root, "messages"),
+                           .tools = tree_member(root, "tools"),
+                           .thinking = thinking,
+                           .prompts = true};
+    const struct jinja_program *program =
+        ask.tools ? probe->source->with_tools : probe->source->usual;
+    if (chat_values_take(probe->source, facts, &ask, probe->scratch, &variables, &count) ||
+        jinja_render(program, variables, count, &jinja_limits_usual, 0, probe->scratch, &out,
+                     &ignored))
+        return nothing;
+    return out.text;
+}
+
+static bool has(struct bytes text, const char *word) {
+    return bytes_contain(text, bytes_of(word));
+}
+
+#define USER_SAYS(content) "{\"role\":\"user\",\"content\":" content "}"
+#define USER_SPEAKS USER_SAYS("\"Hello\"")
+#define ASSISTANT_SPEAKS "{\"role\":\"assistant\",\"content\":\"Yes\"}"
+
+/* ---- calls ---- */
+
+#define TOOLS                                                                                      \
+    "[{\"type\":\"function\",\"function\":{\"name\":\"fathom_tool\",\"description\":\"Looks\","    \
+    "\"parameters\":{\"type\":\"object\",\"properties\":{\"fathom_place\":{\"type\":\"string\","   \
+    "\"description\":\"What\"}},\"required\":[\"fathom_place\"]}}}]"
+
+#define ASSISTANT_CALLS                                                                            \
+    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"call00001\","              \
+    "\"type\":\"function\",\"function\":{\"name\":\"fathom_call\",\"arguments\":"                  \
+    "\"{\\\"fathom_key\\\": \\\"fathom_value\\\"}\"}}]}"
+
+#define TOOL_SAYS(content)                                                                         \
+    "{\"role\":\"tool\",\"tool_call_id\":\"call00001\",\"name\":\"fathom_call\","                  \
+    "\"content\":" content "}"
+
+#define CALLS(result)                                                                              \
+    "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS                                              \
+    "," TOOL_SAYS(result) "," ASSISTANT_SPEAKS "," USER_SPEAKS "],\"tools\":" TOOLS "}"
+
+/* What Python prints for null, if it is no word of the template's. */
+static bool shows_null(const struct probing *probe, struct bytes text) {
+    return has(text, "None") && !jinja_mentions(probe->source->with_tools, BYTES_LITERAL("None"));
+}
+
+/* The call came out, its arguments as JSON or in a form of the template's own: neither a text of
+ * JSON inside JSON nor what Python prints for an object. (Kimi's shows its id and no name.) */
+static bool shows_call(const struct probing *probe, struct bytes text) {
+    return has(text, "fathom_value") && !has(text, "\\\"fathom_key") &&
+           !has(text, "'fathom_key'") && !shows_null(probe, text);
+}
+
+/* Arguments stay texts where the template takes them so: these are the model's own words. A template
+ * that shows no calls is asked what it bears. */
+static void probe_calls(struct probing *probe, struct chat_facts *facts) {
+    static const struct {
+        bool shows, objects;
+        enum chat_silence silence;
+    } ways[] = {
+        {true, false, CHAT_SILENCE_NULL},  {true, false, CHAT_SILENCE_EMPTY},
+        {true, true, CHAT_SILENCE_NULL},   {true, true, CHAT_SILENCE_EMPTY},
+        {false, false, CHAT_SILENCE_NULL}, {false, false, CHAT_SILENCE_EMPTY},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
+        struct chat_facts tried = *facts;
+        tried.wants_objects = ways[i].objects;
+        tried.silence = ways[i].silence;
+        arena_clear(probe->scratch);
+        struct bytes text = rendered(probe, CALLS("\"Fine\""), &tried, CHAT_THINKING_DEFAULT);
+        if (ways[i].shows ? !shows_call(probe, text) : !text.data || shows_null(probe, text))
+            continue;
+        *facts = tried;
+        return;
+    }
+}
+
+/* ---- parts ---- */
+
+#define TWO_PARTS                                                                                  \
+    "[{\"type\":\"text\",\"text\":\"fathom_one\"},{\"type\":\"text\",\"text\":\"fathom_two\"}]"
+
+/* Each speaker's probes: the content is a text, and two parts. */
+static const char *const part_probes[CHAT_SPEAKER_COUNT][2] = {
+#define SYSTEM(content)                                                                            \
+    "{\"messages\":[{\"role\":\"system\",\"content\":" content "}," USER_SPEAKS "]}"
+#define USER(content) "{\"messages\":[" USER_SAYS(content) "]}"
+#define ASSISTANT(content)                                                                         \
+    "{\"messages\":[" USER_SPEAKS ",{\"role\":\"assistant\",\"content\":" content "}," USER_SPEAKS \
+    "]}"
+#define ONE_TEXT "\"fathom_one fathom_two\""
+    [CHAT_SPEAKER_SYSTEM] = {SYSTEM(ONE_TEXT), SYSTEM(TWO_PARTS)},
+    [CHAT_SPEAKER_USER] = {USER(ONE_TEXT), USER(TWO_PARTS)},
+    [CHAT_SPEAKER_ASSISTANT] = {ASSISTANT(ONE_TEXT), ASSISTANT(TWO_PARTS)},
+    [CHAT_SPEAKER_TOOL] = {CALLS(ONE_TEXT), CALLS(TWO_PARTS)},
+};
+
+static bool shows_words(struct bytes text) {
+    return has(text, "fathom_one") && has(text, "fathom_two") && !has(text, "'text'") &&
+           !has(text, "\"text\"");
+}
+
+static void probe_parts(struct probing *probe, enum chat_speaker speaker,
+                        struct chat_facts *facts) {
+    bool takes[2];
+    struct chat_facts tried = *facts;
+    for (int parts = 0; parts < 2; parts++) {
+        tried.parts[speaker] = parts ? CHAT_PARTS_TAKEN : CHAT_PARTS_JOINED;
+        arena_clear(probe->scratch);
+        takes[parts] = shows_words(
+            rendered(probe, part_probes[speaker][parts], &tried, CHAT_THINKING_DEFAULT));
+    }
+    facts->parts[speaker] = !takes[1]  ? CHAT_PARTS_JOINED
+                            : takes[0] ? CHAT_PARTS_TAKEN
+                                       : CHAT_PARTS_ONLY;
+}
+
+/* ---- thinking, tools ---- */
+
+static void probe_thought(struct probing *probe, struct chat_findings *out) {
+    static const char request[] = "{\"messages\":[" USER_SPEAKS "]}";
+    const struct jinja_program *program = probe->source->usual;
+    arena_clear(probe->scratch);
+    struct bytes off = rendered(probe, request, &out->facts, CHAT_THINKING_OFF);
+    struct bytes on = rendered(probe, request, &out->facts, CHAT_THINKING_ON);
+    struct bytes usual = rendered(probe, request, &out->facts, CHAT_THINKING_DEFAULT);
+    bool tags = jinja_mentions(program, BYTES_LITERAL("</think>")) ||
+                jinja_mentions(program, BYTES_LITERAL("<think>"));
+    out->thought = tags ? CHAT_THOUGHT_ALWAYS : CHAT_THOUGHT_NEVER;
+    out->thinks_by_default = tags;
+    if (!on.data || !off.data || bytes_equal(on, off)) return;
+    out->thought = CHAT_THOUGHT_SWITCHED;
+    out->thinks_by_default = !bytes_equal(usual, off);
+}
+
+void chat_probe(const struct chat_source *source, struct arena *scratch,
+                struct chat_findings *out) {
+    struct probing probe = {source, scratch};
+    *out = (struct chat_findings){0};
+    struct chat_facts *facts = &out->facts;
+    facts->knows_developer = jinja_uses(source->usual, "developer");
+    out->reads_documents = jinja_uses(source->usual, "documents");
+    probe_parts(&probe, CHAT_SPEAKER_USER, facts);
+    probe_parts(&probe, CHAT_SPEAKER_ASSISTANT, facts);
+    probe_calls(&probe, facts);
+    probe_parts(&probe, CHAT_SPEAKER_SYSTEM, facts);
+    probe_parts(&probe, CHAT_SPEAKER_TOOL, facts);
+    probe_thought(&probe, out);
+    arena_clear(scratch);
+    out->prints_tools = has(rendered(&probe, "{\"messages\":[" USER_SPEAKS "],\"tools\":" TOOLS "}",
+                                     facts, CHAT_THINKING_DEFAULT),
+                            "fathom_tool");
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/text/chat_source.h"
+
+#include "base/check.h"
+
+/* ---- special tokens ---- */
+
+/* A token is given as text or as an object with its content; null or absent: none. */
+static enum status read_token(struct arena *arena, const struct tree *root, const char *key,
+                              const char *name, struct bytes *out, struct error *error) {
+    const struct tree *value = tree_member(root, key);
+    struct bytes text = {"", 0};
+    if (!tree_get_string(value, &text) && !tree_get_string(tree_member(value, "content"), &text) &&
+        value && !tree_is_null(value))
+        return error_set(error, STATUS_INVALID, "%s: %s is %s, expected a string or an object",
+                         name, key, tree_kind_name(tree_kind(value)));
+    *out = arena_copy(arena, text);
+    return out->data ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "%s: no memory", name);
+}
+
+/* An empty token is no variable, as in `transformers`. */
+static enum status read_tokens(struct arena *arena, const struct tree *root, const char *name,
+                               struct chat_source *out, struct error *error) {
+    static const char *const keys[CHAT_SOURCE_TOKENS_MAX] = {
+        "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+    for (size_t i = 0; i < CHAT_SOURCE_TOKENS_MAX; i++) {
+        struct bytes text;
+        enum status status = read_token(arena, root, keys[i], name, &text, error);
+        if (status) return status;
+        if (i == 0) out->bos = text;
+        if (i == 1) out->eos = text;
+        if (text.count == 0) continue;
+        struct jinja_variable *variable = &out->tokens[out->token_count++];
+        variable->name = bytes_of(keys[i]);
+        if (!value_of_text(arena, text, VALUE_TRUSTED, &variable->value))
+            return error_set(error, STATUS_NO_MEMORY, "%s: no memory", name);
+    }
+    return STATUS_OK;
+}
+
+/* ---- templates ---- */
+
+struct template_texts {
+    struct bytes usual, with_tools; /* data NULL: none */
+};
+
+static enum status find_named(const struct tree *list, const char *name, struct template_texts *out,
+                              struct error *error) {
+    for (size_t i = 0; i < tree_count(list); i++) {
+        struct bytes label, text;
+        const struct tree *entry = tree_at(list, i);
+        if (!tree_get_string(tree_member(entry, "name"), &label) ||
+            !tree_get_string(tree_member(entry, "template"), &text))
+            return error_set(error, STATUS_INVALID,
+                             "%s: chat_template: entry %zu of the list needs the strings \"name\" "
+                             "and \"template\"",
+                             name, i);
+        if (bytes_equal(label, BYTES_LITERAL("default"))) out->usual = text;
+        if (bytes_equal(label, BYTES_LITERAL("tool_use"))) out->with_tools = text;
+    }
+    if (!out->usual.data)
+        return error_set(error, STATUS_INVALID,
+                         "%s: chat_template: the list has none named \"default\"", name);
+    return STATUS_OK;
+}
+
+static enum status find_texts(const struct tree *root, const char *name, struct template_texts *out,
+                              struct error *error) {
+    const struct tree *value = tree_member(root, "chat_template");
+    if (!value || tree_is_null(value) || tree_get_string(value, &out->usual)) return STATUS_OK;
+    if (tree_kind(value) == TREE_ARRAY) return find_named(value, name, out, error);
+    return error_set(error, STATUS_INVALID,
+                     "%s: chat_template is %s, expected a string or a list of named ones", name,
+                     tree_kind_name(tree_kind(value)));
+}
+
+static enum status compile(struct arena *arena, const struct template_texts *texts,
+                           const char *name, struct chat_source *out, struct error *error) {
+    if (!texts->usual.data) return STATUS_OK;
+    struct bytes tools = texts->with_tools.data ? texts->with_tools : texts->usual;
+    enum status status = jinja_compile(arena, texts->usual, name, &out->usual, error);
+    out->with_tools = out->usual;
+    out->calls = tool_format_of(tools);
+    if (!status && texts->with_tools.data)
+        status = jinja_compile(arena, tools, name, &out->with_tools, error);
+    return status;
+}
+
+enum status chat_source_open(struct arena *arena, struct arena *scratch, struct chat_file config,
+                             struct chat_file own, struct chat_source *out, struct error *error) {
+    const struct tree *root = NULL;
+    struct chat_source found = {.bos = {"", 0}, .eos = {"", 0}};
+    struct template_texts texts = {.usual = own.text};
+    enum status status = STATUS_OK;
+    if (config.text.data) status = tree_parse(scratch, config.text, config.name, &root, error);
+    if (!status) status = read_tokens(arena, root, config.name, &found, error);
+    if (!status && !own.text.data) status = find_texts(root, config.name, &texts, error);
+    if (!status)
+        status = compile(arena, &texts, own.text.data ? own.name : config.name, &found, error);
+    if (status) return status;
+    (void)tree_get_bool(tree_member(root, "add_bos_token"), &found.adds_bos);
+    *out = found;
+    return STATUS_OK;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The ways in which models write tool calls, and the tools of a request as far as reading calls
+ * needs them. Which way a model writes in is found in its chat template's source:
+ *
+ *   DEEPSEEK_V3    <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME, a newline,
+ *                  ARGS in a ```json fence, <｜tool▁call▁end｜>... <｜tool▁calls▁end｜>   (R1 too)
+ *   DEEPSEEK_V31   the same marks around NAME<｜tool▁sep｜>ARGS
+ *   DEEPSEEK_V32   <｜DSML｜function_calls><｜DSML｜invoke name="NAME"><｜DSML｜parameter name="P"
+ *                  string="true|false">VALUE</｜DSML｜parameter>... (V4: tool_calls)
+ *   HERMES         <tool_call>{"name": NAME, "arguments": ARGS}</tool_call>; and Qwen3-Coder's
+ *                  <tool_call><function=NAME><parameter=P>VALUE</parameter>...
+ *   KIMI           <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:INDEX
+ *                  <|tool_call_argument_begin|>ARGS<|tool_call_end|>...
+ *   GLM            <tool_call>NAME<arg_key>P</arg_key><arg_value>VALUE</arg_value>...</tool_call>
+ *   LLAMA          {"name": NAME, "parameters": ARGS}; ... at the content's start, or anywhere
+ *                  behind <|python_tag|>
+ *   MISTRAL        [TOOL_CALLS][{"name": NAME, "arguments": ARGS}, ...], or
+ *                  [TOOL_CALLS]NAME[CALL_ID]ID[ARGS]ARGS
+ */
+#ifndef SERVING_TEXT_TOOL_FORMAT_H
+#define SERVING_TEXT_TOOL_FORMAT_H
+
+#include "base/arena.h"
+#include "base/tree.h"
+
+enum tool_format {
+    TOOL_FORMAT_DEEPSEEK_V3,
+    TOOL_FORMAT_DEEPSEEK_V31,
+    TOOL_FORMAT_DEEPSEEK_V32,
+    TOOL_FORMAT_HERMES,
+    TOOL_FORMAT_KIMI,
+    TOOL_FORMAT_GLM,
+    TOOL_FORMAT_LLAMA,
+    TOOL_FORMAT_MISTRAL,
+    TOOL_FORMAT_COUNT
+};
+
+/* The format whose marks a chat template's source has; DEEPSEEK_V31 if it has none. */
+enum tool_format tool_format_of(struct bytes template_source);
+
+/* The text, a special token's, is a mark of the format or stands in one: it is text for the parser. */
+bool tool_format_has_mark(enum tool_format format, struct bytes token_text);
+
+/* The tools of a request. Immutable; shared by its answers. */
+struct tool_set {
+    enum tool_format format;
+    uint32_t count;
+    const struct tool {
+        struct bytes name;
+        uint32_t string_count;
+        const struct bytes *strings; /* [string_count] parameters whose schema's type is "string" */
+    } * tools;                       /* [count] */
+};
+
+/* `tools` is the "tools" array of OpenAI's chat API, checked by the caller; what has another shape
+ * is passed over. Copies what it needs into `arena`. STATUS_NO_MEMORY: the arena is too small. */
+enum status tool_set_open(struct arena *arena, enum tool_format format, const struct tree *tools,
+                          const struct tool_set **out, struct error *error) MUST_USE;
+
+/* NULL: no tool has this name. */
+const struct tool *tool_set_find(const struct tool_set *set, struct bytes name);
+
+/* The schema says that this parameter is a string. `tool` may be NULL. */
+bool tool_takes_string(const struct tool *tool, struct bytes parameter);
+
+#endif

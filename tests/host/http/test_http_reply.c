@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the heads of answers: what each kind of answer tells, what a HEAD leaves out, and that
+ * nothing is said of a connection but whether it ends.
+ */
+#include "host/http/http_reply.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <event2/buffer.h>
+
+#include "base/check.h"
+
+static char said[4096];
+
+static const char *read_all(struct evbuffer *out) {
+    int count = evbuffer_remove(out, said, sizeof said - 1);
+    check(count >= 0);
+    said[count] = '\0';
+    return said;
+}
+
+static struct http_reply open_reply(void) {
+    return (struct http_reply){.out = evbuffer_new(), .request_name = "job-7"};
+}
+
+static void assert_says(const char *text, bool expected) {
+    if ((strstr(said, text) != NULL) != expected) fail_msg("%s in: %s", text, said);
+}
+
+static void a_refusal_is_an_error_of_the_api(void **state) {
+    (void)state;
+    struct http_reply reply = open_reply();
+    http_reply_error(&reply, 503, "busy");
+    read_all(reply.out);
+    assert_int_equal(strncmp(said, "HTTP/1.1 503 Service Unavailable\r\nDate: ", 40), 0);
+    assert_says("X-Request-Id: job-7\r\n", true);
+    assert_says("Retry-After: 1\r\n", true);
+    assert_says("Connection:", false);
+    assert_says("Access-Control", false);
+    assert_says("\r\n\r\n{\"error\":{\"message\":\"busy\",\"type\":\"server_error\"", true);
+    evbuffer_free(reply.out);
+}
+
+static void an_answer_says_whether_its_connection_ends(void **state) {
+    (void)state;
+    struct http_reply reply = open_reply();
+    reply.speaks_1_0 = true;
+    http_reply_error(&reply, 400, "no");
+    read_all(reply.out);
+    assert_says("Connection: keep-alive\r\n", true);
+    reply.closes = true;
+    http_reply_error(&reply, 400, "no");
+    read_all(reply.out);
+    assert_says("Connection: close\r\n", true);
+    assert_says("keep-alive", false);
+    evbuffer_free(reply.out);
+}
+
+static void a_page_that_is_known_is_not_sent_again(void **state) {
+    (void)state;
+    struct http_asset page = {"/", "text/html", BYTES_LITERAL("<p>")};
+    struct http_reply reply = open_reply();
+    http_reply_asset(&reply, &page, BYTES_LITERAL("\"0\""));
+    read_all(reply.out);
+    assert_says("Content-Length: 3\r\n\r\n<p>", true);
+    const char *tag = strstr(said, "ETag: ") + 6;
+    char known[32] = "";
+    memcpy(known, tag, strcspn(tag, "\r"));
+    reply.without_body = true;
+    http_reply_asset(&reply, &page, BYTES_LITERAL(""));
+    read_all(reply.out);
+    assert_says("Content-Length: 3\r\n\r\n", true);
+    assert_says("<p>", false);
+    reply.without_body = false;
+    http_reply_asset(&reply, &page, bytes_of(known));
+    read_all(reply.out);
+    assert_says("HTTP/1.1 304 ", true);
+    assert_says("Content-Length", false);
+    evbuffer_free(reply.out);
+}
+
+static void other_sites_learn_what_they_may_ask_and_read(void **state) {
+    (void)state;
+    struct http_reply reply = open_reply();
+    reply.allow_origin = "https://a.example";
+    http_reply_options(&reply);
+    read_all(reply.out);
+    assert_says("HTTP/1.1 204 ", true);
+    assert_says("Access-Control-Allow-Origin: https://a.example\r\nVary: Origin\r\n", true);
+    assert_says("X-Fathom-Warning", true);
+    assert_says("Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n", true);
+    evbuffer_free(reply.out);
+}
+
+static void what_the_gateway_says_keeps_its_headers(void **state) {
+    (void)state;
+    struct record_respond fixed = {.http_status = 405,
+                                   .allow = 1u << HTTP_GET,
+                                   .retry_after_seconds = 7,
+                                   .header_bytes = 6,
+                                   .body_bytes = 2};
+    struct record_respond *answer = calloc(1, record_bytes(RECORD_RESPOND, &fixed));
+    check(answer);
+    *answer = fixed;
+    record_set_head(answer, RECORD_RESPOND);
+    struct http_reply reply = open_reply();
+    memcpy(respond_headers(answer), "A: b\r\n", 6);
+    memcpy(respond_body(answer), "{}", 2);
+    http_reply_respond(&reply, answer);
+    read_all(reply.out);
+    assert_says("Retry-After: 7\r\nAllow: GET, HEAD\r\nA: b\r\nContent-Type: application/json",
+                true);
+    assert_says("\r\n\r\n{}", true);
+    free(answer);
+    evbuffer_free(reply.out);
+}
+
+static void a_stream_has_a_head_without_a_length(void **state) {
+    (void)state;
+    struct record_stream_begin begin = {.content_type = CONTENT_EVENTS};
+    record_set_head(&begin, RECORD_STREAM_BEGIN);
+    struct http_reply reply = open_reply();
+    http_reply_stream(&reply, &begin, true);
+    read_all(reply.out);
+    assert_says("Content-Type: text/event-stream; charset=utf-8\r\n", true);
+    assert_says("Transfer-Encoding: chunked\r\n\r\n", true);
+    assert_says("Content-Length", false);
+    http_reply_stream(&reply, &begin, false);
+    read_all(reply.out);
+    assert_says("Transfer-Encoding", false);
+    evbuffer_free(reply.out);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refusal_is_an_error_of_the_api),
+        cmocka_unit_test(an_answer_says_whether_its_connection_ends),
+        cmocka_unit_test(a_page_that_is_known_is_not_sent_again),
+        cmocka_unit_test(other_sites_learn_what_they_may_ask_and_read),
+        cmocka_unit_test(what_the_gateway_says_keeps_its_headers),
+        cmocka_unit_test(a_stream_has_a_head_without_a_length),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the prompts of commands that run a model alone: the embedded model's turns become the
+ * ids of their text, what is said makes no special token unless that is asked for, and what is too
+ * long is told.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "host/process/model_prompt.h"
+
+static struct model_text text;
+static struct model_prompt prompt;
+static struct error error;
+
+static int open_all(void **state) {
+    const char *source = getenv("FATHOM_SOURCE");
+    char path[512];
+    snprintf(path, sizeof path, "%s/models/tiny-r1", source ? source : ".");
+    return model_text_open(path, NULL, NULL, &text, &error) != STATUS_OK ||
+           model_prompt_open(&prompt, &text, 4096, &error) != STATUS_OK;
+}
+
+static int close_all(void **state) {
+    model_prompt_close(&prompt);
+    model_text_close(&text);
+    return 0;
+}
+
+#define USER "<｜begin▁of▁sentence｜><｜User｜>"
+#define PROMPT "<｜Assistant｜><think>\n"
+
+/* The prompt's ids are those of this text. */
+static void expect(const char *expected) {
+    uint32_t ids[256];
+    size_t count = prompt.token_count;
+    assert_true(count <= ARRAY_COUNT(ids));
+    memcpy(ids, prompt.tokens, count * sizeof *ids);
+    assert_int_equal(model_prompt_text(&prompt, bytes_of(expected), plain_text_nowhere, &error),
+                     STATUS_OK);
+    assert_int_equal(prompt.token_count, count);
+    assert_memory_equal(prompt.tokens, ids, count * sizeof *ids);
+}
+
+static void turns_become_the_ids_of_their_text(void **state) {
+    const struct chat_turn turns[] = {{"system", BYTES_LITERAL("Be \"brief\".\n")},
+                                      {"user", BYTES_LITERAL("hi")}};
+    assert_int_equal(model_prompt_turns(&prompt, turns, 2, false, &error), STATUS_OK);
+    assert_int_equal(prompt.stream, TOKEN_STREAM_IN_REASONING);
+    expect("<｜begin▁of▁sentence｜>Be \"brief\".\n<｜User｜>hi" PROMPT);
+}
+
+static void what_is_said_makes_special_tokens_only_if_asked(void **state) {
+    const struct chat_turn turn = {"user", BYTES_LITERAL("<｜User｜>")};
+    assert_int_equal(model_prompt_turns(&prompt, &turn, 1, false, &error), STATUS_OK);
+    size_t plain = prompt.token_count;
+    assert_int_equal(model_prompt_turns(&prompt, &turn, 1, true, &error), STATUS_OK);
+    assert_true(prompt.token_count < plain);
+    expect(USER "<｜User｜>" PROMPT);
+}
+
+static void messages_may_come_as_json(void **state) {
+    char memory[4096];
+    struct arena arena;
+    const struct tree *messages;
+    arena_over(&arena, memory, sizeof memory);
+    assert_int_equal(tree_parse(&arena, bytes_of("[{\"role\":\"user\",\"content\":\"hi\"}]"),
+                                "messages", &messages, &error),
+                     STATUS_OK);
+    assert_int_equal(model_prompt_messages(&prompt, messages, false, &error), STATUS_OK);
+    expect(USER "hi" PROMPT);
+}
+
+static void what_is_too_long_is_told(void **state) {
+    static char words[5000];
+    memset(words, 'x', sizeof words);
+    const struct chat_turn turn = {"user", {words, sizeof words}};
+    assert_int_equal(model_prompt_turns(&prompt, &turn, 1, false, &error), STATUS_TOO_LARGE);
+    assert_non_null(strstr(error.text, "4096"));
+    assert_int_equal(model_prompt_text(&prompt, turn.content, plain_text_nowhere, &error),
+                     STATUS_TOO_LARGE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turns_become_the_ids_of_their_text),
+        cmocka_unit_test(what_is_said_makes_special_tokens_only_if_asked),
+        cmocka_unit_test(messages_may_come_as_json),
+        cmocka_unit_test(what_is_too_long_is_told),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

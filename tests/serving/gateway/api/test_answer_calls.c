@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the list of an answer's calls: their order, their texts, the room that they take in
+ * JSON, and ids that differ by request, choice and call.
+ */
+#include "serving/gateway/api/answer_calls.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+
+static char memory[1 << 16];
+
+static void calls_keep_their_order_and_texts(void **state) {
+    (void)state;
+    struct arena arena;
+    struct answer_calls calls = {0};
+    arena_over(&arena, memory, sizeof memory);
+    char name[] = "first";
+    assert_true(answer_calls_add(&calls, &arena, BYTES_LITERAL("1"), bytes_of(name), 0));
+    memset(name, 'x', 5); /* it was copied */
+    assert_true(answer_calls_add_arguments(&calls, &arena, BYTES_LITERAL("{\"a\":")));
+    assert_true(answer_calls_add_arguments(&calls, &arena, BYTES_LITERAL("1}")));
+    assert_true(answer_calls_add(&calls, &arena, BYTES_LITERAL("2"), BYTES_LITERAL("second"), 7));
+    assert_int_equal(calls.count, 2);
+    assert_true(bytes_equal(calls.first->name, BYTES_LITERAL("first")));
+    assert_int_equal(calls.first->arguments.count, 7);
+    assert_ptr_equal(calls.first->next, calls.last);
+    assert_int_equal(calls.last->content_at, 7);
+    assert_int_equal(calls.escaped_count, 2 + strlen("firstsecond") + strlen("{\\\"a\\\":1}"));
+}
+
+static void memory_has_an_end(void **state) {
+    (void)state;
+    struct arena arena;
+    struct answer_calls calls = {0};
+    arena_over(&arena, memory, 64);
+    assert_false(answer_calls_add(&calls, &arena, BYTES_LITERAL("1"), BYTES_LITERAL("f"), 0));
+    assert_int_equal(calls.count, 0);
+}
+
+static void ids_differ_by_request_choice_and_call(void **state) {
+    (void)state;
+    char ids[5][ANSWER_CALLS_ID_BYTES], again[ANSWER_CALLS_ID_BYTES];
+    struct request_id one = {.high = 1, .low = 2}, other = {.high = 2, .low = 1};
+    answer_calls_make_id("call_", 24, one, 0, 0, ids[0]);
+    answer_calls_make_id("call_", 24, one, 0, 1, ids[1]);
+    answer_calls_make_id("call_", 24, one, 1, 0, ids[2]);
+    answer_calls_make_id("call_", 24, other, 0, 0, ids[3]);
+    answer_calls_make_id("", 9, one, 0, 0, ids[4]);
+    answer_calls_make_id("call_", 24, one, 0, 0, again);
+    assert_string_equal(ids[0], again);
+    for (size_t i = 0; i < ARRAY_COUNT(ids); i++)
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(ids[i], ids[j]);
+    assert_int_equal(strlen(ids[0]), 5 + 24);
+    assert_int_equal(strlen(ids[4]), 9);
+    assert_int_equal(strspn(ids[4], "0123456789abcdef"), 9);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_keep_their_order_and_texts),
+        cmocka_unit_test(memory_has_an_end),
+        cmocka_unit_test(ids_differ_by_request_choice_and_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects values that are read by functions of their own: names of models and of users, -1 where
+ * other servers say it, suffixes.
+ */
+#include "serving/gateway/api/api_values.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "bodies.h"
+
+static struct bodies bodies;
+
+static void the_model_has_several_names(void **state) {
+    (void)state;
+    bodies_open(&bodies);
+    assert_true(bodies_completion(&bodies, "\"model\":\"m\""));
+    assert_true(bodies_completion(&bodies, "\"model\":\"quick\""));
+    assert_true(bodies_completion(&bodies, "\"model\":\"default\""));
+    assert_false(bodies_completion(&bodies, "\"model\":\"other\""));
+    bodies_refused(&bodies, 404, "model", "model_not_found");
+    assert_non_null(strstr(bodies.error.message, "'m' is served"));
+}
+
+static void a_user_id_is_of_plain_letters(void **state) {
+    (void)state;
+    static char members[600];
+    static const char *const bad[] = {"\"user_id\":\"a b\"", "\"user_id\":\"\u00fc\"",
+                                      "\"user_id\":\"a.b\""};
+    bodies_open(&bodies);
+    assert_true(bodies_chat(&bodies, "\"user_id\":\"Ab-_9\""));
+    assert_true(bytes_equal(bodies.request.user_id, BYTES_LITERAL("Ab-_9")));
+    assert_true(bodies_chat(&bodies, "\"user_id\":\"\""));
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        assert_false(bodies_chat(&bodies, bad[i]));
+        bodies_refused(&bodies, 400, "user_id", "invalid_value");
+    }
+    for (int count = 512; count <= 513; count++) {
+        format_text(members, sizeof members, "\"user_id\":\"%0*d\"", count, 7);
+        assert_int_equal(bodies_chat(&bodies, members), count == 512);
+    }
+    assert_false(bodies_chat(&bodies, "\"user_id\":5"));
+    bodies_refused(&bodies, 400, "user_id", "invalid_type");
+}
+
+static void top_k_is_off_with_0_and_with_minus_1(void **state) {
+    (void)state;
+    bodies_open(&bodies);
+    bodies.defaults.sampling.top_k = 9;
+    assert_true(bodies_chat(&bodies, "\"top_k\":-1"));
+    assert_int_equal(bodies.request.sampling.top_k, 0);
+    assert_true(bodies_chat(&bodies, "\"top_k\":0"));
+    assert_int_equal(bodies.request.sampling.top_k, 0);
+    assert_true(bodies_chat(&bodies, "\"top_k\":40"));
+    assert_int_equal(bodies.request.sampling.top_k, 40);
+    assert_true(bodies_chat(&bodies, ""));
+    assert_int_equal(bodies.request.sampling.top_k, 9);
+    assert_false(bodies_chat(&bodies, "\"top_k\":-2"));
+    assert_non_null(strstr(bodies.error.message, "between -1 and "));
+}
+
+static void a_suffix_goes_with_texts_alone(void **state) {
+    (void)state;
+    bodies_open(&bodies);
+    assert_true(bodies_completion(&bodies, "\"suffix\":\"end\""));
+    assert_true(bytes_equal(bodies.request.suffix, BYTES_LITERAL("end")));
+    assert_true(bodies_completion(&bodies, "\"suffix\":\"\",\"echo\":true"));
+    assert_false(bodies_completion(&bodies, "\"suffix\":\"end\",\"echo\":true"));
+    bodies_refused(&bodies, 400, "suffix", "unsupported_parameter");
+    assert_false(bodies_read(&bodies, &completion_dialect, "{\"prompt\":[5],\"suffix\":\"end\"}"));
+    bodies_refused(&bodies, 400, "suffix", "unsupported_parameter");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_model_has_several_names),
+        cmocka_unit_test(a_user_id_is_of_plain_letters),
+        cmocka_unit_test(top_k_is_off_with_0_and_with_minus_1),
+        cmocka_unit_test(a_suffix_goes_with_texts_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what clients of Anthropic's API see through the whole gateway: answers, streams, stop
+ * sequences and errors in its own words.
+ */
+#include "serving/gateway/dialects/anthropic_dialect.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "speech.h"
+
+#define MESSAGES "/v1/messages"
+#define HI "\"max_tokens\":40,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+
+static void expect(const struct world *world, uint32_t client, uint32_t status, const char *part) {
+    const struct client *got = &world->clients[client];
+    if (!got->ended || got->http_status != status || !strstr(got->data, part))
+        fail_msg("%u %s, expected %u %s", got->http_status, got->data, status, part);
+}
+
+static void an_answer_is_a_message_of_blocks(void **state) {
+    (void)state;
+    struct world *world = speech_open((struct gateway_options){0});
+    uint32_t client = speech_ask(world, MESSAGES, "{" HI "}");
+    speech_say(world, "Hm</think>\n\nHi!", false);
+    speech_end(world, FINISH_STOP_TOKEN);
+    expect(world, client, 200,
+           "\"model\":\"tiny-r1\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"Hm\","
+           "\"signature\":\"\"},{\"type\":\"text\",\"text\":\"Hi!\"}],\"stop_reason\":"
+           "\"end_turn\",\"stop_sequence\":null,\"usage\":{\"input_tokens\":");
+    close_empty(world);
+}
+
+static void an_answer_is_streamed(void **state) {
+    (void)state;
+    struct world *world = speech_open((struct gateway_options){0});
+    uint32_t client = speech_ask(world, "/anthropic" MESSAGES, "{" HI ",\"stream\":true}");
+    speech_say(world, "Hm</think>\n\nHi!", true);
+    speech_end(world, FINISH_LENGTH);
+    const char *stream = world->clients[client].data;
+    static const char *const order[] = {
+        "event: message_start\n",
+        "{\"type\":\"thinking_delta\",\"thinking\":\"Hm\"}",
+        "event: content_block_stop\n",
+        "{\"type\":\"text_delta\",\"text\":\"Hi!\"}",
+        "\"delta\":{\"stop_reason\":\"max_tokens\",\"stop_sequence\":null},\"usage\":",
+        "event: message_stop\n"};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        stream = strstr(stream, order[i]);
+        if (!stream) fail_msg("no %s in %s", order[i], world->clients[client].data);
+    }
+    assert_true(world->clients[client].ended);
+    close_empty(world);
+}
+
+static void a_stop_sequence_is_named(void **state) {
+    (void)state;
+    struct world *world = speech_open((struct gateway_options){0});
+    for (int stream = 0; stream < 2; stream++) {
+        char body[256];
+        (void)snprintf(body, sizeof body, "{" HI ",\"stop_sequences\":[\"zz\",\"END\"]%s}",
+                       stream ? ",\"stream\":true" : "");
+        uint32_t client = speech_ask(world, MESSAGES, body);
+        speech_say(world, "Hm</think>\n\nHi END so", false);
+        speech_end(world, FINISH_CANCELLED);
+        expect(world, client, 200, "\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"END\"");
+    }
+    close_empty(world);
+}
+
+static void a_prompt_is_counted_and_not_answered(void **state) {
+    (void)state;
+    struct world *world = speech_open((struct gateway_options){0});
+    uint32_t submits = world->submits;
+    uint32_t client = speech_ask(world, MESSAGES "/count_tokens",
+                                 "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}");
+    assert_int_equal(world->submits, submits);
+    uint32_t same = speech_ask(world, MESSAGES, "{" HI "}");
+    char expected[64];
+    (void)snprintf(expected, sizeof expected, "{\"input_tokens\":%u}",
+                   world->last_submit->prompt_count);
+    speech_end(world, FINISH_STOP_TOKEN);
+    assert_string_equal(world->clients[client].data, expected);
+    assert_true(world->clients[same].ended);
+    close_empty(world);
+}
+
+/* Too long to be tokenized here and now: the host does it, and the client is told then. */
+static void a_long_prompt_is_counted_too(void **state) {
+    (void)state;
+    struct world *world = speech_open((struct gateway_options){.inline_text_bytes = 16});
+    uint32_t client =
+        speech_ask(world, "/anthropic" MESSAGES "/count_tokens",
+                   "{\"messages\":[{\"role\":\"user\",\"content\":\"one two three\"}]}");
+    assert_int_equal(world->clients[client].http_status, 200);
+    assert_true(world->last_tokenized.low != 0);
+    assert_non_null(strstr(world->clients[client].data, "{\"input_tokens\":"));
+    close_empty(world);
+}
+
+static void who_waits_is_sent_pings(void **state) {
+    (void)state;
+    struct world *world = speech_open((struct gateway_options){0});
+    uint32_t client = speech_ask(world, MESSAGES, "{" HI ",\"stream\":true}");
+    world->now_ns += 10 * SECOND;
+    world_settle(world);
+    assert_string_equal(world->clients[client].data, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
+    speech_say(world, "x", true);
+    speech_end(world, FINISH_STOP_TOKEN);
+    assert_true(world->clients[client].ended);
+    close_empty(world);
+}
+
+static void errors_come_in_anthropics_words(void **state) {
+    (void)state;
+    struct world *world = speech_open((struct gateway_options){0});
+    uint32_t client = speech_ask(world, MESSAGES, "{}");
+    expect(world, client, 400,
+           "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":"
+           "\"'max_tokens' is missing.\"}}");
+    client = speech_ask(world, MESSAGES, "{" HI ",\"model\":\"claude-opus-4-1\"}");
+    expect(world, client, 404, "{\"type\":\"error\",\"error\":{\"type\":\"not_found_error\"");
+    client = speech_ask(world, MESSAGES, "{" HI ",\"stream\":true}");
+    speech_end(world, FINISH_FAILED); /* and is tried again, in vain */
+    for (int i = 0; i < 8 && !world->clients[client].ended; i++) {
+        world->now_ns += 40 * SECOND;
+        world_settle(world);
+        if (!world->clients[client].ended) speech_end(world, FINISH_FAILED);
+    }
+    assert_true(world->clients[client].ended);
+    assert_non_null(strstr(world->clients[client].data,
+                           "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\""));
+    close_empty(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_is_a_message_of_blocks),
+        cmocka_unit_test(an_answer_is_streamed),
+        cmocka_unit_test(a_stop_sequence_is_named),
+        cmocka_unit_test(a_prompt_is_counted_and_not_answered),
+        cmocka_unit_test(a_long_prompt_is_counted_too),
+        cmocka_unit_test(who_waits_is_sent_pings),
+        cmocka_unit_test(errors_come_in_anthropics_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

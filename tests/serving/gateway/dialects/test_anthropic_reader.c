@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what a body of Anthropic's Messages API becomes: the inner request's messages and tools,
+ * and what is refused, by name.
+ */
+#include "serving/gateway/dialects/anthropic_reader.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "serving/gateway/dialects/anthropic_dialect.h"
+
+static char memory[4 << 20];
+static struct arena arena;
+static struct api_request parsed;
+static struct api_error error;
+
+static const struct api_model model = {.name = {"tiny-r1", 7}};
+static struct api_defaults defaults = {
+    .sampling = {.temperature = 0.6f, .top_p = 0.95f},
+    .models = &model,
+    .model_count = 1,
+    .thought = CHAT_THOUGHT_SWITCHED,
+    .prints_tools = true, .reads_documents = true,
+};
+
+static bool parse(const char *body) {
+    arena_over(&arena, memory, sizeof memory);
+    error = (struct api_error){0};
+    return api_request_parse(&arena, &anthropic_dialect, bytes_of(body), &defaults, &parsed,
+                             &error);
+}
+
+#define HI "\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+#define SAYS(messages) "{\"max_tokens\":9,\"messages\":[" messages "]}"
+
+static void expect(const struct tree *tree, const char *expected) {
+    char copy[2048];
+    assert_non_null(tree);
+    struct bytes found = tree_text(&arena, tree);
+    assert_true(found.count < sizeof copy);
+    memcpy(copy, found.data, found.count);
+    copy[found.count] = '\0';
+    assert_string_equal(copy, expected);
+}
+
+static void expect_messages(const char *body, const char *expected) {
+    if (!parse(body)) fail_msg("%s: %s", body, error.message);
+    expect(parsed.messages, expected);
+}
+
+static void strings_and_blocks_of_text_are_content(void **state) {
+    expect_messages("{\"system\":\"be brief\"," HI "}",
+                    "[{\"role\":\"system\",\"content\":\"be brief\"},"
+                    "{\"role\":\"user\",\"content\":\"hi\"}]");
+    expect_messages("{\"system\":[{\"type\":\"text\",\"text\":\"a\",\"cache_control\":{\"type\":"
+                    "\"ephemeral\"}},{\"type\":\"text\",\"text\":\"b\"}]," HI "}",
+                    "[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+                    "{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"user\",\"content\":\"hi\"}]");
+    expect_messages(SAYS("{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}"),
+                    "[{\"role\":\"user\",\"content\":\"x\"}]");
+    expect_messages("{\"system\":\"\"," HI "}", "[{\"role\":\"user\",\"content\":\"hi\"}]");
+    assert_int_equal(parsed.new_tokens_max, 9);
+    assert_false(parsed.continues);
+}
+
+static void calls_and_their_results_become_messages(void **state) {
+    expect_messages(
+        SAYS("{\"role\":\"user\",\"content\":\"weather?\"},"
+             "{\"role\":\"assistant\",\"content\":["
+             "{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"\"},"
+             "{\"type\":\"redacted_thinking\",\"data\":\"zzz\"},"
+             "{\"type\":\"text\",\"text\":\"I look.\"},"
+             "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"look\",\"input\":{\"at\":"
+             "[1,0.5]}}]},"
+             "{\"role\":\"user\",\"content\":["
+             "{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":[{\"type\":\"text\","
+             "\"text\":\"rain\"}]},"
+             "{\"type\":\"text\",\"text\":\"and?\"},"
+             "{\"type\":\"tool_result\",\"tool_use_id\":\"t2\",\"is_error\":true}]}"),
+        "[{\"role\":\"user\",\"content\":\"weather?\"},"
+        "{\"role\":\"assistant\",\"content\":\"I look.\",\"reasoning_content\":\"hm\","
+        "\"tool_calls\":[{\"id\":\"t1\",\"type\":\"function\",\"function\":{\"name\":\"look\","
+        "\"arguments\":\"{\\\"at\\\":[1,0.5]}\"}}]},"
+        "{\"role\":\"tool\",\"content\":\"rain\",\"tool_call_id\":\"t1\"},"
+        "{\"role\":\"tool\",\"content\":\"\",\"tool_call_id\":\"t2\"},"
+        "{\"role\":\"user\",\"content\":\"and?\"}]");
+}
+
+static void an_assistants_message_at_the_end_goes_on(void **state) {
+    assert_true(parse(SAYS("{\"role\":\"user\",\"content\":\"hi\"},"
+                           "{\"role\":\"assistant\",\"content\":\"He\"}")));
+    assert_true(parsed.continues);
+    assert_false(parsed.opens_turn);
+}
+
+static void tools_become_functions(void **state) {
+    static const char tools[] =
+        "{" HI ",\"tools\":[{\"name\":\"look\",\"description\":\"looks\",\"input_schema\":"
+        "{\"type\":\"object\"},\"cache_control\":{\"type\":\"ephemeral\"},\"strict\":false},"
+        "{\"type\":\"custom\",\"name\":\"b\",\"input_schema\":{}}]%s}";
+    char body[1024];
+    (void)snprintf(body, sizeof body, tools,
+                   ",\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":true}");
+    assert_true(parse(body));
+    expect(parsed.tools,
+           "[{\"type\":\"function\",\"function\":{\"name\":\"look\",\"description\":\"looks\","
+           "\"parameters\":{\"type\":\"object\"}}},"
+           "{\"type\":\"function\",\"function\":{\"name\":\"b\",\"parameters\":{}}}]");
+    assert_true(parsed.one_call);
+    (void)snprintf(body, sizeof body, tools, ",\"tool_choice\":{\"type\":\"none\"}");
+    assert_true(parse(body));
+    assert_null(parsed.tools);
+}
+
+static void thinking_effort_and_user_are_read(void **state) {
+    assert_true(parse("{" HI "}"));
+    assert_int_equal(parsed.thinking, CHAT_THINKING_DEFAULT);
+    assert_true(parse("{" HI ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":2048},"
+                      "\"output_config\":{\"effort\":\"low\"},\"metadata\":{\"user_id\":\"u_1\"},"
+                      "\"stop_sequences\":[\"END\"],\"service_tier\":\"auto\"}"));
+    assert_int_equal(parsed.thinking, CHAT_THINKING_ON);
+    assert_true(bytes_equal(parsed.effort, BYTES_LITERAL("low")));
+    assert_true(bytes_equal(parsed.user_id, BYTES_LITERAL("u_1")));
+    assert_int_equal(parsed.stops->count, 1);
+    assert_int_equal(parsed.warning.count, 0);
+    assert_true(parse("{" HI ",\"thinking\":{\"type\":\"disabled\"},\"metadata\":{\"user_id\":"
+                      "\"no user's\"}}"));
+    assert_int_equal(parsed.thinking, CHAT_THINKING_OFF);
+    assert_int_equal(parsed.user_id.count, 0);
+    assert_true(parse("{" HI ",\"thinking\":{\"type\":\"adaptive\"},\"context_management\":"
+                      "{\"edits\":[{\"type\":\"clear_thinking_20251015\",\"keep\":\"all\"}]}}"));
+    assert_int_equal(parsed.thinking, CHAT_THINKING_DEFAULT);
+}
+
+static void a_count_needs_no_length(void **state) {
+    arena_over(&arena, memory, sizeof memory);
+    assert_true(
+        api_request_parse(&arena, &anthropic_count_dialect,
+                          BYTES_LITERAL("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"),
+                          &defaults, &parsed, &error));
+    assert_true(parsed.tokens_only);
+}
+
+static void unknown_fields_are_told(void **state) {
+    assert_true(parse("{" HI ",\"colour\":1,\"n\":2}"));
+    assert_true(bytes_equal(parsed.warning, BYTES_LITERAL("unknown fields: colour, n")));
+}
+
+static const struct refusal {
+    const char *body;
+    uint32_t http_status;
+    const char *param;
+} refusals[] = {
+    {"{}", 400, "max_tokens"},
+    {"{\"max_tokens\":4}", 400, "messages"},
+    {"{\"max_tokens\":0,\"messages\":[]}", 422, "max_tokens"},
+    {"{\"max_tokens\":4,\"messages\":[]}", 400, "messages"},
+    {SAYS("7"), 400, "messages[0]"},
+    {SAYS("{\"role\":\"user\"}"), 400, "messages[0].content"},
+    {SAYS("{\"role\":\"user\",\"content\":[]}"), 400, "messages[0].content"},
+    {SAYS("{\"role\":\"user\",\"content\":{}}"), 400, "messages[0].content"},
+    {SAYS("{\"role\":\"cat\",\"content\":\"x\"}"), 400, "messages[0].role"},
+    {SAYS("{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}"), 400, "messages[0].content[0]"},
+    {SAYS("{\"role\":\"user\",\"content\":[5]}"), 400, "messages[0].content[0]"},
+    {SAYS("{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}"), 400, "messages[0].content[0]"},
+    {SAYS("{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\"}]}"), 400,
+     "messages[0].content[0]"},
+    {SAYS("{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t\","
+          "\"content\":[{\"type\":\"image\"}]}]}"),
+     400, "messages[0].content[0]"},
+    {SAYS("{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t\"}]}"), 400,
+     "messages[0].content[0]"},
+    {SAYS("{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t\",\"name\":"
+          "\"f\",\"input\":[]}]}"),
+     400, "messages[0].content[0]"},
+    {SAYS("{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t\",\"name\":"
+          "\"f\",\"input\":{}}]}"),
+     400, "messages"},
+    {SAYS("{\"role\":\"assistant\",\"content\":[{\"type\":\"redacted_thinking\"}]}"), 400,
+     "messages"},
+    {"{\"system\":7," HI "}", 400, "system"},
+    {"{\"system\":[{\"type\":\"image\"}]," HI "}", 400, "system"},
+    {"{" HI ",\"model\":\"claude-sonnet-4-5\"}", 404, "model"},
+    {"{" HI ",\"temperature\":1.5}", 422, "temperature"},
+    {"{" HI ",\"stop_sequences\":\"x\"}", 400, "stop_sequences"},
+    {"{" HI ",\"tools\":{}}", 400, "tools"},
+    {"{" HI ",\"tools\":[{\"type\":\"web_search_20250305\",\"name\":\"web_search\"}]}", 400,
+     "tools[0]"},
+    {"{" HI ",\"tools\":[{\"name\":\"a b\",\"input_schema\":{}}]}", 400, "tools[0].function.name"},
+    {"{" HI ",\"tools\":[{\"name\":\"a\"}]}", 400, "tools[0]"},
+    {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"strict\":true}]}", 400,
+     "tools[0].strict"},
+    {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"defer_loading\":true}]}", 400,
+     "tools[0].defer_loading"},
+    {"{" HI ",\"tool_choice\":{\"type\":\"any\"}}", 400, "tool_choice"},
+    {"{" HI ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}}", 400, "tool_choice"},
+    {"{" HI ",\"tool_choice\":{}}", 400, "tool_choice"},
+    {"{" HI ",\"thinking\":{\"type\":\"deep\"}}", 400, "thinking"},
+    {"{" HI ",\"thinking\":true}", 400, "thinking"},
+    {"{" HI ",\"output_config\":{\"format\":{\"type\":\"json_schema\"}}}", 400,
+     "output_config.format"},
+    {"{" HI ",\"context_management\":{\"edits\":[{\"type\":\"clear_tool_uses_20250919\"}]}}", 400,
+     "context_management"},
+    {"{" HI ",\"container\":\"c\"}", 400, "container"},
+    {"{" HI ",\"mcp_servers\":[{}]}", 400, "mcp_servers"},
+};
+
+static void what_cannot_be_done_is_refused_by_name(void **state) {
+    for (const struct refusal *refusal = refusals; refusal < refusals + ARRAY_COUNT(refusals);
+         refusal++) {
+        if (parse(refusal->body)) fail_msg("accepted: %s", refusal->body);
+        if (error.http_status != refusal->http_status || strcmp(error.param, refusal->param) != 0)
+            fail_msg("%s: %u %s: %s", refusal->body, error.http_status, error.param, error.message);
+    }
+}
+
+static void what_the_model_cannot_do_is_refused(void **state) {
+    defaults.thought = CHAT_THOUGHT_ALWAYS;
+    assert_false(parse("{" HI ",\"thinking\":{\"type\":\"disabled\"}}"));
+    assert_string_equal(error.param, "thinking");
+    defaults.thought = CHAT_THOUGHT_SWITCHED;
+    defaults.prints_tools = false;
+    assert_false(parse("{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{}}]}"));
+    assert_string_equal(error.param, "tools");
+    defaults.prints_tools = true;
+}
+
+static void a_small_arena_refuses(void **state) {
+    static const char body[] =
+        SAYS("{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\"},"
+             "{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"f\",\"input\":{\"a\":1}}]},"
+             "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t\"},"
+             "{\"type\":\"text\",\"text\":\"x\"}]}");
+    bool fitted = false;
+    for (size_t bytes = 64; bytes < sizeof memory && !fitted; bytes += 64) {
+        arena_over(&arena, memory, bytes);
+        fitted = api_request_parse(&arena, &anthropic_dialect, bytes_of(body), &defaults, &parsed,
+                                   &error);
+        if (!fitted) assert_int_equal(error.http_status, 413);
+    }
+    assert_true(fitted);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strings_and_blocks_of_text_are_content),
+        cmocka_unit_test(calls_and_their_results_become_messages),
+        cmocka_unit_test(an_assistants_message_at_the_end_goes_on),
+        cmocka_unit_test(tools_become_functions),
+        cmocka_unit_test(thinking_effort_and_user_are_read),
+        cmocka_unit_test(a_count_needs_no_length),
+        cmocka_unit_test(unknown_fields_are_told),
+        cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
+        cmocka_unit_test(what_the_model_cannot_do_is_refused),
+        cmocka_unit_test(a_small_arena_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

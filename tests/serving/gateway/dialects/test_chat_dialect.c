@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the words of chat answers to the byte: calls of tools, whole and in streams, the null
+ * content beside them, each reason to end, and failures.
+ */
+#include "serving/gateway/dialects/chat_dialect.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+
+static _Alignas(16) char memory[1 << 16];
+static struct arena arena;
+static char said[1 << 14];
+static struct answer_text text;
+static struct answer_calls calls;
+static struct token_list tokens;
+
+static const struct api_answer answer = {
+    .dialect = &chat_dialect,
+    .include_usage = true,
+    .id = {.high = 0x12, .low = 0xab},
+    .created = 5,
+    .model = {"m", 1},
+    .fingerprint = {"f", 1},
+};
+
+#define HEAD(object)                                                                               \
+    "{\"id\":\"chatcmpl-000000000000001200000000000000ab\",\"object\":\"" object                   \
+    "\",\"created\":5,\"model\":\"m\",\"system_fingerprint\":\"f\",\"choices\":["
+#define CHUNK(delta, finish)                                                                       \
+    "data: " HEAD("chat.completion.chunk") "{\"index\":3,\"delta\":" delta                         \
+                                           ",\"logprobs\":null,\"finish_reason\":" finish          \
+                                           "}],\"usage\":null}\n\n"
+#define USAGE                                                                                      \
+    "\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":4,\"total_tokens\":11,"                  \
+    "\"prompt_cache_hit_tokens\":2,\"prompt_cache_miss_tokens\":5,"                                \
+    "\"prompt_tokens_details\":{\"cached_tokens\":2},"                                             \
+    "\"completion_tokens_details\":{\"reasoning_tokens\":1,\"accepted_prediction_tokens\":0,"      \
+    "\"rejected_prediction_tokens\":0}}"
+
+static const struct api_usage usage = {
+    .prompt_tokens = 7, .prompt_hit_tokens = 2, .completion_tokens = 4, .reasoning_tokens = 1};
+
+static void begin(void) {
+    arena_over(&arena, memory, sizeof memory);
+    text = (struct answer_text){0};
+    calls = (struct answer_calls){0};
+    tokens = (struct token_list){0};
+}
+
+static void say_call(const char *id, const char *name, const char *arguments) {
+    assert_true(answer_calls_add(&calls, &arena, bytes_of(id), bytes_of(name), 0));
+    assert_true(answer_calls_add_arguments(&calls, &arena, bytes_of(arguments)));
+}
+
+static void assert_said(struct json_writer *writer, const char *expected) {
+    assert_true(json_writer_fits(writer) && writer->count < sizeof said);
+    said[writer->count] = 0;
+    assert_string_equal(said, expected);
+}
+
+static void assert_whole(enum api_finish finish, const char *expected) {
+    struct json_writer writer = {.out = said, .room = sizeof said};
+    struct api_choice choice = {
+        .text = &text, .calls = &calls, .tokens = &tokens, .finish = finish};
+    chat_dialect.write_whole(&writer, &answer, &choice, 1, &usage);
+    assert_said(&writer, expected);
+}
+
+#define WHOLE(message, finish)                                                                     \
+    HEAD("chat.completion")                                                                        \
+    "{\"index\":0,\"message\":{\"role\":\"assistant\"," message                                    \
+    "},\"logprobs\":null,\"finish_reason\":" finish "}]," USAGE "}"
+
+static void whole_answers_tell_calls(void **state) {
+    (void)state;
+    begin();
+    say_call("call_1", "look", "{\"at\":\"\u00e9\"}");
+    say_call("call_2", "wait", "{}");
+    assert_whole(API_FINISH_CALLS,
+                 WHOLE("\"content\":null,\"tool_calls\":[{\"id\":\"call_1\",\"type\":\"function\","
+                       "\"function\":{\"name\":\"look\",\"arguments\":\"{\\\"at\\\":\\\"\u00e9\\\"}"
+                       "\"}},{\"id\":\"call_2\",\"type\":\"function\",\"function\":{\"name\":"
+                       "\"wait\",\"arguments\":\"{}\"}}]",
+                       "\"tool_calls\""));
+    assert_true(answer_text_add(&text, &arena, BYTES_LITERAL("hm")));
+    text.reasoning_count = 2;
+    assert_true(answer_text_add(&text, &arena, BYTES_LITERAL("so")));
+    calls.first->next = NULL;
+    assert_whole(API_FINISH_LENGTH,
+                 WHOLE("\"content\":\"so\",\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\":"
+                       "\"call_1\",\"type\":\"function\",\"function\":{\"name\":\"look\","
+                       "\"arguments\":\"{\\\"at\\\":\\\"\u00e9\\\"}\"}}]",
+                       "\"length\""));
+}
+
+static void an_answer_without_text_or_calls_is_empty(void **state) {
+    (void)state;
+    begin();
+    assert_whole(API_FINISH_STOP, WHOLE("\"content\":\"\"", "\"stop\""));
+    assert_whole(API_FINISH_STOP_STRING, WHOLE("\"content\":\"\"", "\"stop\""));
+    assert_whole(API_FINISH_CUT, WHOLE("\"content\":\"\"", "\"insufficient_system_resource\""));
+}
+
+static void assert_event(struct api_event event, const char *expected) {
+    struct json_writer writer = {.out = said, .room = sizeof said};
+    struct dialect_place place = {0};
+    event.choice = 3;
+    chat_dialect.write_event(&writer, &answer, &place, &event);
+    assert_said(&writer, expected);
+}
+
+static void assert_piece(struct api_piece piece, const char *expected) {
+    assert_event((struct api_event){.kind = API_EVENT_PIECE, .piece = piece}, expected);
+}
+
+static void streams_tell_calls_piece_by_piece(void **state) {
+    (void)state;
+    assert_event(
+        (struct api_event){.kind = API_EVENT_BEGIN},
+        CHUNK("{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":null}", "null"));
+    assert_piece((struct api_piece){.part = TOKEN_STREAM_REASONING, .text = {"hm", 2}},
+                 CHUNK("{\"content\":null,\"reasoning_content\":\"hm\"}", "null"));
+    assert_piece((struct api_piece){.part = TOKEN_STREAM_CONTENT, .text = {"so", 2}},
+                 CHUNK("{\"content\":\"so\",\"reasoning_content\":null}", "null"));
+    assert_piece(
+        (struct api_piece){
+            .part = TOKEN_STREAM_CALL, .text = {"look", 4}, .call = 1, .call_id = {"call_9", 6}},
+        CHUNK("{\"tool_calls\":[{\"index\":1,\"id\":\"call_9\",\"type\":\"function\","
+              "\"function\":{\"name\":\"look\",\"arguments\":\"\"}}]}",
+              "null"));
+    assert_piece(
+        (struct api_piece){.part = TOKEN_STREAM_ARGUMENTS, .text = {"{\"a", 3}, .call = 1},
+        CHUNK("{\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\"{\\\"a\"}}]}", "null"));
+    assert_event((struct api_event){.kind = API_EVENT_FINISH, .finish = API_FINISH_CALLS},
+                 CHUNK("{\"content\":\"\",\"reasoning_content\":null}", "\"tool_calls\""));
+    assert_event((struct api_event){.kind = API_EVENT_DONE, .usage = usage},
+                 "data: " HEAD("chat.completion.chunk") "]," USAGE "}\n\ndata: [DONE]\n\n");
+}
+
+static void a_stream_that_fails_says_why(void **state) {
+    (void)state;
+    struct api_error error = {0};
+    api_error_set(&error, 503, NULL, "engine_failed", "It failed.");
+    assert_event((struct api_event){.kind = API_EVENT_FAILED, .error = &error},
+                 "data: {\"error\":{\"message\":\"It failed.\",\"type\":\"server_error\",\"param\":"
+                 "null,\"code\":\"engine_failed\"}}\n\ndata: [DONE]\n\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_answers_tell_calls),
+        cmocka_unit_test(an_answer_without_text_or_calls_is_empty),
+        cmocka_unit_test(streams_tell_calls_piece_by_piece),
+        cmocka_unit_test(a_stream_that_fails_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what a body of OpenAI's Responses API becomes: the inner request's messages and tools,
+ * what its answers repeat, and what is refused, by name.
+ */
+#include "serving/gateway/dialects/responses_reader.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "serving/gateway/dialects/responses_dialect.h"
+
+static char memory[4 << 20], body[1 << 20];
+static struct arena arena;
+static struct api_request parsed;
+static struct api_error error;
+
+static const struct api_model model = {.name = {"tiny-r1", 7}};
+static const struct api_defaults defaults = {
+    .sampling = {.temperature = 0.6f, .top_p = 0.95f},
+    .models = &model,
+    .model_count = 1,
+    .thought = CHAT_THOUGHT_SWITCHED,
+    .prints_tools = true, .reads_documents = true,
+};
+
+static bool parse(const char *text) {
+    arena_over(&arena, memory, sizeof memory);
+    error = (struct api_error){0};
+    return api_request_parse(&arena, &responses_dialect, bytes_of(text), &defaults, &parsed,
+                             &error);
+}
+
+#define HI "\"input\":\"hi\""
+#define ITEMS(items) "{\"input\":[" items "]}"
+
+static void expect(struct bytes found, const char *expected) {
+    static char copy[1 << 12];
+    assert_true(found.count < sizeof copy);
+    memcpy(copy, found.data, found.count);
+    copy[found.count] = '\0';
+    assert_string_equal(copy, expected);
+}
+
+static void expect_messages(const char *text, const char *expected) {
+    if (!parse(text)) fail_msg("%s: %s", text, error.message);
+    expect(tree_text(&arena, parsed.messages), expected);
+}
+
+static void texts_and_messages_are_content(void **state) {
+    expect_messages("{\"instructions\":\"be brief\"," HI "}",
+                    "[{\"role\":\"system\",\"content\":\"be brief\"},"
+                    "{\"role\":\"user\",\"content\":\"hi\"}]");
+    expect_messages(
+        ITEMS("{\"role\":\"developer\",\"content\":\"d\"},"
+              "{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":\"input_text\","
+              "\"text\":\"a\"},{\"type\":\"input_text\",\"text\":\"b\"}]},"
+              "{\"type\":\"message\",\"id\":\"msg_1\",\"status\":\"completed\",\"role\":"
+              "\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"c\","
+              "\"annotations\":[]}]},"
+              "{\"role\":\"assistant\",\"content\":\"e\"}"),
+        "[{\"role\":\"developer\",\"content\":\"d\"},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+        "{\"type\":\"text\",\"text\":\"b\"}]},"
+        "{\"role\":\"assistant\",\"content\":\"c\"},"
+        "{\"role\":\"assistant\",\"content\":\"e\"}]");
+    assert_false(parsed.continues);
+}
+
+static void items_of_an_assistants_turn_are_one_message(void **state) {
+    expect_messages(
+        ITEMS("{\"role\":\"user\",\"content\":\"weather?\"},"
+              "{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[],\"content\":[{\"type\":"
+              "\"reasoning_text\",\"text\":\"hm\"}]},"
+              "{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"I look.\"},"
+              "{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_id\":\"c1\",\"name\":\"look\","
+              "\"arguments\":\"{}\"},"
+              "{\"type\":\"function_call\",\"call_id\":\"c2\",\"name\":\"wait\",\"arguments\":"
+              "\"{}\"},"
+              "{\"type\":\"function_call_output\",\"call_id\":\"c1\",\"output\":\"rain\"},"
+              "{\"type\":\"function_call_output\",\"call_id\":\"c2\",\"output\":[{\"type\":"
+              "\"input_text\",\"text\":\"ok\"}]},"
+              "{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\",\"text\":\"so\"}],"
+              "\"encrypted_content\":\"zzz\"},"
+              "{\"role\":\"assistant\",\"content\":\"Rain.\"},"
+              "{\"role\":\"user\",\"content\":\"thanks\"}"),
+        "[{\"role\":\"user\",\"content\":\"weather?\"},"
+        "{\"role\":\"assistant\",\"content\":\"I look.\",\"reasoning_content\":\"hm\","
+        "\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":{\"name\":\"look\","
+        "\"arguments\":\"{}\"}},{\"id\":\"c2\",\"type\":\"function\",\"function\":{\"name\":"
+        "\"wait\",\"arguments\":\"{}\"}}]},"
+        "{\"role\":\"tool\",\"content\":\"rain\",\"tool_call_id\":\"c1\"},"
+        "{\"role\":\"tool\",\"content\":\"ok\",\"tool_call_id\":\"c2\"},"
+        "{\"role\":\"assistant\",\"content\":\"Rain.\",\"reasoning_content\":\"so\"},"
+        "{\"role\":\"user\",\"content\":\"thanks\"}]");
+}
+
+#define TOOL                                                                                       \
+    "{\"type\":\"function\",\"name\":\"look\",\"description\":\"looks\",\"parameters\":{\"type\":" \
+    "\"object\"},\"strict\":false}"
+
+static void answers_repeat_what_was_asked(void **state) {
+    assert_true(parse("{" HI "}"));
+    expect(parsed.told,
+           "\"instructions\":null,\"tools\":[],\"metadata\":{},\"tool_choice\":\"auto\","
+           "\"parallel_tool_calls\":true,\"max_output_tokens\":null,\"temperature\":0.6,"
+           "\"top_p\":0.95,\"top_logprobs\":0,\"reasoning\":{\"effort\":null,\"summary\":null},");
+    assert_true(parse("{\"instructions\":\"i\",\"tools\":[" TOOL "],\"metadata\":{\"a\":\"b\"},"
+                      "\"parallel_tool_calls\":false,\"max_output_tokens\":20,\"temperature\":0.7,"
+                      "\"reasoning\":{\"effort\":\"low\",\"summary\":\"auto\"}," HI "}"));
+    expect(parsed.told,
+           "\"instructions\":\"i\",\"tools\":[" TOOL "],\"metadata\":{\"a\":\"b\"},"
+           "\"tool_choice\":\"auto\",\"parallel_tool_calls\":false,\"max_output_tokens\":20,"
+           "\"temperature\":0.7,\"top_p\":0.95,\"top_logprobs\":0,\"reasoning\":{\"effort\":"
+           "\"low\",\"summary\":null},");
+    expect(tree_text(&arena, parsed.tools),
+           "[{\"type\":\"function\",\"function\":{\"name\":\"look\",\"description\":\"looks\","
+           "\"parameters\":{\"type\":\"object\"}}}]");
+    assert_true(parsed.one_call);
+    assert_int_equal(parsed.new_tokens_max, 20);
+    assert_int_equal(parsed.thinking, CHAT_THINKING_ON);
+    assert_int_equal(parsed.warning.count, 0);
+}
+
+static void long_instructions_are_not_repeated(void **state) {
+    strcpy(body, "{" HI ",\"instructions\":\"");
+    size_t count = strlen(body);
+    memset(body + count, 'x', RESPONSES_READER_TOLD_BYTES_MAX);
+    strcpy(body + count + RESPONSES_READER_TOLD_BYTES_MAX, "\"}");
+    assert_true(parse(body));
+    assert_true(parsed.told.count < 1024);
+    assert_int_equal(tree_count(parsed.messages), 2);
+}
+
+static void what_asks_for_nothing_is_fine(void **state) {
+    assert_true(parse("{" HI ",\"store\":false,\"background\":false,\"truncation\":\"disabled\","
+                      "\"previous_response_id\":null,\"text\":{\"format\":{\"type\":\"text\"},"
+                      "\"verbosity\":\"medium\"},\"include\":[\"reasoning.encrypted_content\"],"
+                      "\"user\":\"u\",\"prompt_cache_key\":\"k\",\"service_tier\":\"auto\","
+                      "\"stream_options\":{\"include_obfuscation\":false},\"tools\":[],"
+                      "\"tool_choice\":\"none\",\"reasoning\":{\"effort\":\"none\"}}"));
+    assert_int_equal(parsed.warning.count, 0);
+    assert_int_equal(parsed.sampling.flags & SAMPLING_LOGPROBS, 0);
+    assert_int_equal(parsed.thinking, CHAT_THINKING_OFF);
+}
+
+static void log_probabilities_are_asked_for_in_two_ways(void **state) {
+    assert_true(parse("{" HI ",\"include\":[\"message.output_text.logprobs\"]}"));
+    assert_true(parsed.sampling.flags & SAMPLING_LOGPROBS);
+    assert_int_equal(parsed.sampling.top_logprobs, 0);
+    assert_true(parse("{" HI ",\"top_logprobs\":3}"));
+    assert_true(parsed.sampling.flags & SAMPLING_LOGPROBS);
+    assert_int_equal(parsed.sampling.top_logprobs, 3);
+}
+
+static void unknown_fields_are_told(void **state) {
+    assert_true(parse("{" HI ",\"colour\":1}"));
+    assert_true(bytes_equal(parsed.warning, BYTES_LITERAL("unknown fields: colour")));
+}
+
+static const struct refusal {
+    const char *body;
+    uint32_t http_status;
+    const char *param;
+} refusals[] = {
+    {"{}", 400, "input"},
+    {"{\"input\":[]}", 400, "input"},
+    {"{\"input\":7}", 400, "input"},
+    {ITEMS("7"), 400, "input[0]"},
+    {ITEMS("{\"type\":\"item_reference\",\"id\":\"m\"}"), 400, "input[0]"},
+    {ITEMS("{\"type\":\"web_search_call\"}"), 400, "input[0]"},
+    {ITEMS("{\"role\":\"user\"}"), 400, "input[0].content"},
+    {ITEMS("{\"role\":\"tool\",\"content\":\"x\"}"), 400, "input[0].role"},
+    {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]}"), 400,
+     "input[0].content"},
+    {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_text\"}]}"), 400, "input[0].content"},
+    {ITEMS("{\"type\":\"function_call\",\"name\":\"f\"}"), 400, "input[0]"},
+    {ITEMS("{\"type\":\"function_call_output\",\"output\":\"\"}"), 400, "input[0]"},
+    {ITEMS("{\"type\":\"function_call_output\",\"call_id\":\"c\"}"), 400, "input[0].output"},
+    {ITEMS("{\"type\":\"reasoning\",\"content\":[{}]}"), 400, "input[0]"},
+    {ITEMS("{\"type\":\"reasoning\",\"content\":\"x\"}"), 400, "input[0]"},
+    {"{" HI ",\"instructions\":[]}", 400, "instructions"},
+    {"{" HI ",\"model\":\"gpt-5\"}", 404, "model"},
+    {"{" HI ",\"max_output_tokens\":0}", 422, "max_output_tokens"},
+    {"{" HI ",\"store\":true}", 400, "store"},
+    {"{" HI ",\"background\":true}", 400, "background"},
+    {"{" HI ",\"previous_response_id\":\"resp_1\"}", 400, "previous_response_id"},
+    {"{" HI ",\"conversation\":\"conv_1\"}", 400, "conversation"},
+    {"{" HI ",\"prompt\":{\"id\":\"p\"}}", 400, "prompt"},
+    {"{" HI ",\"truncation\":\"auto\"}", 400, "truncation"},
+    {"{" HI ",\"max_tool_calls\":3}", 400, "max_tool_calls"},
+    {"{" HI ",\"context_management\":[{\"type\":\"compaction\"}]}", 400, "context_management"},
+    {"{" HI ",\"text\":{\"format\":{\"type\":\"json_object\"}}}", 400, "text.format"},
+    {"{" HI ",\"text\":{\"verbosity\":\"low\"}}", 400, "text.verbosity"},
+    {"{" HI ",\"reasoning\":{\"effort\":\"huge\"}}", 422, "reasoning.effort"},
+    {"{" HI ",\"include\":\"x\"}", 400, "include"},
+    {"{" HI ",\"top_logprobs\":21}", 422, "top_logprobs"},
+    {"{" HI ",\"tools\":[{\"type\":\"web_search\"}]}", 400, "tools[0]"},
+    {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"\"}]}", 400, "tools[0].function.name"},
+    {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":true}]}", 400,
+     "tools[0].strict"},
+    {"{" HI ",\"tool_choice\":\"required\"}", 400, "tool_choice"},
+    {"{" HI ",\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}}", 400, "tool_choice"},
+};
+
+static void what_cannot_be_done_is_refused_by_name(void **state) {
+    for (const struct refusal *refusal = refusals; refusal < refusals + ARRAY_COUNT(refusals);
+         refusal++) {
+        if (parse(refusal->body)) fail_msg("accepted: %s", refusal->body);
+        if (error.http_status != refusal->http_status || strcmp(error.param, refusal->param) != 0)
+            fail_msg("%s: %u %s: %s", refusal->body, error.http_status, error.param, error.message);
+    }
+}
+
+static void a_part_without_its_text_is_not_taken_for_another_type(void **state) {
+    assert_false(parse(ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_text\"}]}")));
+    assert_string_equal(error.message,
+                        "'input[0].content' needs parts with a string 'text' or 'refusal'.");
+    assert_false(parse(ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]}")));
+    assert_string_equal(error.message,
+                        "'input[0].content': the type 'input_image' is not supported here.");
+}
+
+static void a_small_arena_refuses(void **state) {
+    static const char text[] =
+        ITEMS("{\"type\":\"reasoning\",\"content\":[{\"text\":\"hm\"}]},"
+              "{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"}]}");
+    bool fitted = false;
+    for (size_t bytes = 64; bytes < sizeof memory && !fitted; bytes += 64) {
+        arena_over(&arena, memory, bytes);
+        fitted = api_request_parse(&arena, &responses_dialect, bytes_of(text), &defaults, &parsed,
+                                   &error);
+        if (!fitted) assert_int_equal(error.http_status, 413);
+    }
+    assert_true(fitted);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_and_messages_are_content),
+        cmocka_unit_test(items_of_an_assistants_turn_are_one_message),
+        cmocka_unit_test(answers_repeat_what_was_asked),
+        cmocka_unit_test(long_instructions_are_not_repeated),
+        cmocka_unit_test(what_asks_for_nothing_is_fine),
+        cmocka_unit_test(log_probabilities_are_asked_for_in_two_ways),
+        cmocka_unit_test(unknown_fields_are_told),
+        cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
+        cmocka_unit_test(a_part_without_its_text_is_not_taken_for_another_type),
+        cmocka_unit_test(a_small_arena_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

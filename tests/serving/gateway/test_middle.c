@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects prompts of which a middle is to be filled in: the model's three tokens stand where it was
+ * trained to see them, and what stands in prompt and suffix is text, whatever it says.
+ */
+#include "serving/gateway/middle.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "world.h"
+
+#define BEGIN "<｜fim▁begin｜>"
+#define HOLE "<｜fim▁hole｜>"
+#define END "<｜fim▁end｜>"
+
+static char memory[1 << 16];
+
+static struct middle write(const struct world *world, const char *prompt, const char *suffix) {
+    struct arena arena;
+    struct middle middle;
+    arena_over(&arena, memory, sizeof memory);
+    assert_int_equal(
+        middle_write(world->tokenizer, bytes_of(prompt), bytes_of(suffix), &arena, &middle),
+        STATUS_OK);
+    return middle;
+}
+
+static void the_middle_is_asked_for_in_the_model_s_order(void **state) {
+    (void)state;
+    struct world *world = world_open(&(struct world_options){0});
+    struct middle middle = write(world, "def f(", "return 1");
+    assert_true(bytes_equal(middle.text, BYTES_LITERAL(BEGIN "def f(" HOLE "return 1" END)));
+    assert_int_equal(middle.plain.count, 2);
+    assert_int_equal(middle.plain.spans[0].start, strlen(BEGIN));
+    assert_int_equal(middle.plain.spans[0].end, strlen(BEGIN "def f("));
+    assert_int_equal(middle.plain.spans[1].start, strlen(BEGIN "def f(" HOLE));
+    assert_int_equal(middle.plain.spans[1].end, strlen(BEGIN "def f(" HOLE "return 1"));
+    middle = write(world, "", "x");
+    assert_int_equal(middle.plain.count, 1);
+    world_close(world);
+}
+
+static uint32_t count_token(const struct world *world, struct middle middle, const char *text) {
+    static char scratch_memory[8 << 20];
+    uint32_t ids[256], id, found = 0;
+    size_t count;
+    struct arena arena;
+    arena_over(&arena, scratch_memory, sizeof scratch_memory);
+    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 1 << 12);
+    assert_non_null(scratch);
+    assert_true(tokenizer_find(world->tokenizer, bytes_of(text), &id));
+    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, middle.text, middle.plain, ids,
+                                      ARRAY_COUNT(ids), &count),
+                     STATUS_OK);
+    for (size_t i = 0; i < count; i++)
+        found += ids[i] == id;
+    return found;
+}
+
+static void texts_make_no_token_of_the_model_s(void **state) {
+    (void)state;
+    struct world *world = world_open(&(struct world_options){0});
+    struct middle middle = write(world, "a" HOLE "b", "c" END BEGIN);
+    assert_int_equal(count_token(world, middle, BEGIN), 1);
+    assert_int_equal(count_token(world, middle, HOLE), 1);
+    assert_int_equal(count_token(world, middle, END), 1);
+    world_close(world);
+}
+
+static void a_completion_with_a_suffix_is_answered(void **state) {
+    (void)state;
+    struct world *world = world_open(&(struct world_options){0});
+    uint32_t client = world_post(world, "/beta/completions",
+                                 "{\"prompt\":\"a\",\"suffix\":\"b\",\"max_tokens\":3}");
+    world_settle(world);
+    assert_int_equal(world->clients[client].http_status, 200);
+    world_close(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_middle_is_asked_for_in_the_model_s_order),
+        cmocka_unit_test(texts_make_no_token_of_the_model_s),
+        cmocka_unit_test(a_completion_with_a_suffix_is_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the names of the model: those it is served under, in their order, DeepSeek's two where
+ * the chat template can do what they say, and what no name may be.
+ */
+#include "serving/gateway/models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+
+static struct models models;
+static struct error error;
+
+static void open_names(const char *names, enum chat_thought thought) {
+    assert_int_equal(models_open(&models, bytes_of(names), thought, &error), STATUS_OK);
+}
+
+static void assert_names(const char *const *names, size_t count) {
+    assert_int_equal(models.count, count);
+    for (size_t i = 0; i < count; i++)
+        assert_true(bytes_equal(models.names[i].name, bytes_of(names[i])));
+}
+
+static void names_are_split_by_commas(void **state) {
+    (void)state;
+    static const char *const expected[] = {"a", "org/b", "deepseek-chat"};
+    open_names("a,org/b", CHAT_THOUGHT_NEVER);
+    assert_names(expected, ARRAY_COUNT(expected));
+    assert_ptr_equal(models_find(&models, BYTES_LITERAL("default")), &models.names[0]);
+    assert_ptr_equal(models_find(&models, BYTES_LITERAL("org/b")), &models.names[1]);
+    assert_null(models_find(&models, BYTES_LITERAL("b")));
+    assert_null(models_find(&models, BYTES_LITERAL("")));
+}
+
+static void deepseek_s_names_say_whether_to_think(void **state) {
+    (void)state;
+    static const char *const switched[] = {"a", "deepseek-chat", "deepseek-reasoner"};
+    static const char *const always[] = {"a", "deepseek-reasoner"};
+    open_names("a", CHAT_THOUGHT_SWITCHED);
+    assert_names(switched, ARRAY_COUNT(switched));
+    assert_int_equal(models.names[0].thinking, CHAT_THINKING_DEFAULT);
+    assert_int_equal(models.names[1].thinking, CHAT_THINKING_OFF);
+    assert_int_equal(models.names[2].thinking, CHAT_THINKING_ON);
+    open_names("a", CHAT_THOUGHT_ALWAYS);
+    assert_names(always, ARRAY_COUNT(always));
+    assert_int_equal(models.names[1].thinking, CHAT_THINKING_DEFAULT);
+}
+
+static void a_served_name_is_no_alias(void **state) {
+    (void)state;
+    static const char *const expected[] = {"deepseek-reasoner", "deepseek-chat"};
+    open_names("deepseek-reasoner", CHAT_THOUGHT_SWITCHED);
+    assert_names(expected, ARRAY_COUNT(expected));
+    assert_int_equal(models.names[0].thinking, CHAT_THINKING_DEFAULT);
+}
+
+static void names_that_will_not_do_are_refused(void **state) {
+    (void)state;
+    char longest[MODELS_NAME_BYTES_MAX + 2];
+    memset(longest, 'a', sizeof longest);
+    longest[sizeof longest - 1] = 0;
+    const char *const bad[] = {"",    "a,",   ",a",    "a,,b",
+                               "a,a", "\xff", longest, "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"};
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+        if (models_open(&models, bytes_of(bad[i]), CHAT_THOUGHT_NEVER, &error) != STATUS_INVALID)
+            fail_msg("%s", bad[i]);
+    longest[MODELS_NAME_BYTES_MAX] = 0;
+    open_names(longest, CHAT_THOUGHT_NEVER);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_split_by_commas),
+        cmocka_unit_test(deepseek_s_names_say_whether_to_think),
+        cmocka_unit_test(a_served_name_is_no_alias),
+        cmocka_unit_test(names_that_will_not_do_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Clients that wait: a whole answer that is long in coming begins with blank lines, so that nobody
+ * on the way takes the connection for dead, but not where a refusal may still want its status. And
+ * nobody waits forever to begin.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/tree.h"
+#include "hands.h"
+
+/* Time goes on, and everybody looks around. */
+static void wait_until(struct world *world, int64_t now_ns) {
+    for (; world->now_ns < now_ns; world->now_ns += SECOND / 2)
+        world_settle(world);
+    world->now_ns = now_ns;
+    world_settle(world);
+}
+
+static void a_whole_answer_begins_with_blank_lines(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    struct request_id id = world->last_submit->request;
+    wait_until(world, 5 * SECOND - 1);
+    assert_false(world->clients[client].begun);
+    wait_until(world, 16 * SECOND);
+    assert_int_equal(world->clients[client].content_type, CONTENT_JSON);
+    assert_string_equal(world->clients[client].data, "\n\n\n");
+    tell_tokens(world, 1, id, 0, ids, 2);
+    wait_until(world, 21 * SECOND); /* tokens are not told yet */
+    assert_string_equal(world->clients[client].data, "\n\n\n\n");
+    tell_tokens(world, 1, id, 2, ids + 2, 4);
+    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
+static void one_choice_s_end_stops_no_blank_lines(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"n\":2");
+    struct request_id id = world->last_submit->request, first = id;
+    first.low--;
+    tell_tokens(world, 1, first, 0, ids, 6);
+    tell_finished(world, 1, first, FINISH_LENGTH, 6);
+    wait_until(world, 11 * SECOND);
+    assert_string_equal(world->clients[client].data, "\n\n");
+    tell_tokens(world, 1, id, 0, ids, 6);
+    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
+/* Its status is 200 by then, so the body alone says what went wrong. */
+static void a_failure_behind_blank_lines_is_the_body(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    wait_until(world, 6 * SECOND);
+    assert_string_equal(world->clients[client].data, "\n");
+    tell_finished(world, 1, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
+    assert_refused(world, client, 200, "queue_full");
+    close_empty(world);
+}
+
+static void who_may_be_refused_hears_nothing_before(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){.unit_wait_ns = 12 * SECOND});
+    uint32_t client = ask(world, "");
+    wait_until(world, 11 * SECOND);
+    assert_false(world->clients[client].begun); /* there is no unit */
+    wait_until(world, 13 * SECOND);
+    assert_refused(world, client, 503, "starting");
+    join(world, 1);
+    client = ask(world, ",\"return_receipt\":true"); /* which is a header of the answer */
+    struct request_id id = world->last_submit->request;
+    wait_until(world, 30 * SECOND);
+    assert_false(world->clients[client].begun);
+    tell_tokens(world, 1, id, 0, ids, 6);
+    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_non_null(world->clients[client].receipt);
+    close_empty(world);
+}
+
+static void assert_cut(struct world *world, uint32_t client, uint32_t choice) {
+    const struct tree *choices = tree_member(read_body(world, client), "choices");
+    const struct tree *ids_told = tree_member(tree_at(choices, choice), "token_ids");
+    struct bytes reason = {0};
+    assert_int_equal(tree_count(ids_told), 0);
+    assert_true(tree_get_string(tree_member(tree_at(choices, choice), "finish_reason"), &reason));
+    assert_true(bytes_equal(reason, BYTES_LITERAL("insufficient_system_resource")));
+}
+
+static void who_waits_too_long_to_begin_is_let_go(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    const struct machine *machine = &world->gateway_machine;
+    uint32_t running = ask(world, "");
+    struct request_id id = world->last_submit->request;
+    tell_load(world, 1, 100, 1); /* no more, please */
+    uint32_t whole = ask(world, ""), stream = ask(world, ",\"stream\":true");
+    assert_int_equal(world->submits, 1);
+    wait_until(world, 600 * SECOND - 1);
+    assert_false(world->clients[whole].ended || world->clients[stream].ended);
+    assert_true(machine->next_wake_ns(machine->self) == 600 * SECOND);
+    wait_until(world, 600 * SECOND);
+    assert_cut(world, whole, 0);
+    assert_int_equal(world->clients[whole].data[0], '\n');
+    assert_true(world->clients[stream].ended);
+    assert_non_null(strstr(world->clients[stream].data, "insufficient_system_resource"));
+    wait_until(world, 700 * SECOND); /* who has begun may take its time */
+    tell_tokens(world, 1, id, 0, ids, 6);
+    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_ids(world, running, ids, 6);
+    close_empty(world);
+}
+
+/* Of several answers some may have begun. */
+static void each_answer_has_its_own_patience(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){.queue_ns = 50 * SECOND});
+    uint32_t others = ask(world, ",\"n\":7"); /* the unit's queue has room for one more */
+    uint32_t client = ask(world, ",\"n\":2");
+    struct request_id first = world->last_submit->request;
+    assert_int_equal(world->submits, 8);
+    wait_until(world, 51 * SECOND);
+    assert_false(world->clients[client].ended);
+    tell_tokens(world, 1, first, 0, ids, 6);
+    tell_finished(world, 1, first, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    assert_cut(world, client, 1);
+    world_hang_up(world, others);
+    lose(world, 1);
+    close_empty(world);
+}
+
+/* ---- what is told in front ---- */
+
+static void names_that_nobody_knows_are_told_in_front(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"top_kk\":1");
+    wait_until(world, 6 * SECOND);
+    assert_true(world->clients[client].begun);
+    assert_string_equal(world->clients[client].headers,
+                        "X-Fathom-Warning: unknown fields: top_kk\r\n");
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+    tell_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_whole_answer_begins_with_blank_lines),
+        cmocka_unit_test(one_choice_s_end_stops_no_blank_lines),
+        cmocka_unit_test(a_failure_behind_blank_lines_is_the_body),
+        cmocka_unit_test(who_may_be_refused_hears_nothing_before),
+        cmocka_unit_test(who_waits_too_long_to_begin_is_let_go),
+        cmocka_unit_test(each_answer_has_its_own_patience),
+        cmocka_unit_test(names_that_nobody_knows_are_told_in_front),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects loops: what `loop` tells, filters of loops, recursion, else, break and continue. */
+#include "agreement.h"
+
+/* clang-format off */
+
+static const struct agreement rows[] = {
+    {"{% for i in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}{{ loop.depth0 }};{% endfor %}", "1032TrueFalse310;2121FalseFalse310;3210FalseTrue310;"},
+    {"{% for i in l %}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.previtem is defined }}{{ loop.nextitem is defined }};{% endfor %}", "1FalseTrue;32TrueTrue;1TrueFalse;"},
+    {"{% for i in l %}{{ loop.previtem + 1 }}{% endfor %}", NULL},
+    {"{% for i in [1, 1, 2] %}{{ loop.changed(i) }}{{ loop.cycle('a', 'b') }}{% endfor %}", "TrueaFalsebTruea"},
+    {"{% for i in l %}{{ loop.cycle() }}{% endfor %}", NULL},
+    {"{% for i in l %}{{ loop.foo }}{{ loop }}{% endfor %}", "<LoopContext 1/3><LoopContext 2/3><LoopContext 3/3>"},
+    {"{% for i in l %}{{ loop() }}{% endfor %}", NULL},
+    {"{% for i in l %}{{ loop(l) }}{% endfor %}", NULL},
+    {"{% for i in l if i > 1 %}{{ i }}{{ loop.index }}{{ loop.length }}{{ loop.last }}{% else %}none{% endfor %}", "312False222True"},
+    {"{% for i in l if i > 5 %}{{ i }}{% else %}none{% endfor %}", "none"},
+    {"{% for a, b in tup if b == 2 %}{{ a }}{{ loop.previtem }}{{ loop.length }}{% endfor %}", "b1"},
+    {"{% for a, b in tup %}{{ a }}{{ loop.nextitem }}{% endfor %}", "a['b', 2]b"},
+    {"{% for i in [[1, [2, 3]], 4] recursive %}{% if i is iterable %}({{ loop(i) }}){% else %}{{ i }}@{{ loop.depth }}{{ loop.index }}{% endif %}{% endfor %}", "(1@21(2@313@32))4@12"},
+    {"{% for i in [1] recursive %}{{ loop([]) }}{% else %}E{% endfor %}", "E"},
+    {"{% for i in [[1], [2, [3]]] recursive %}{% set v = i %}{% if i is iterable %}<{{ loop(i) }}>{% else %}{{ v }}{% endif %}{% endfor %}", "<1><2<3>>"},
+    {"{% for i in [3, [1, 2, 3]] if i recursive %}{% if i is iterable %}<{{ loop(i) }}>{% else %}{{ i }}{% endif %}{% endfor %}", "3<123>"},
+    {"{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% if i == 3 %}{% break %}{% endif %}{% else %}E{% endfor %}", "13"},
+    {"{% for i in [1] %}{% continue %}{% else %}E{% endfor %}", "E"},
+    {"{% for i in [1] %}{% break %}{% else %}E{% endfor %}", "E"},
+    {"{% for i in [1, 2] %}{{ i }}{% else %}E{% endfor %}", "12"},
+    {"{% for i in [] %}x{% else %}E{% endfor %}", "E"},
+    {"{% for c in u %}{{ c }}-{% endfor %}", "h-é-l-l-o- -W-ö-r-l-d- -ǅ- -ß- -ﬁ- -Α-Σ- -Σ-Α-Σ-.-"},
+    {"{% for c in (h|e) %}{{ c|e }}{% endfor %}", "&amp;lt;b&amp;gt;a &amp;amp; &amp;#39;b&amp;#39; &amp;#34;c&amp;#34;&amp;lt;/b&amp;gt;"},
+    {"{% for k in d %}{{ k }}{% endfor %}{% for k, v in d.items() %}{{ k }}{{ v }}{% endfor %}{% for v in d.values() %}{{ v }}{% endfor %}{% for k in d.keys() %}{{ k }}{{ loop.length }}{% endfor %}", "bAcb1A[1, 2]cNone1[1, 2]Noneb3A3c3"},
+    {"{% for i in range(5, 0, -2) %}{{ i }}{{ loop.length }}{% endfor %}", "533313"},
+    {"{% for i in 5 %}{% endfor %}", NULL},
+    {"{% for i in n %}{% endfor %}", NULL},
+    {"{% for a, b in [1] %}{% endfor %}", NULL},
+    {"{% for a, b in [[1]] %}{% endfor %}", NULL},
+    {"{% for a, b in [[1, 2, 3]] %}{% endfor %}", NULL},
+    {"{% for a, b in ['xy'] %}{{ b }}{{ a }}{% endfor %}", "yx"},
+    {"{% for i in l|map('string') %}{{ i }}{{ loop.last }}{{ loop.length }}{% endfor %}", "3False31False32True3"},
+    {"{% for i in l|map('string') %}{{ loop.length }}{{ i }}{{ loop.index }}{{ loop.nextitem }}{% endfor %}", "33113122323"},
+    {"{% for i in l %}{% for j in l %}{{ loop.index }}{{ i }}{{ j }}{% endfor %}{{ loop.index }}{% endfor %}", "133231332111321131221232213223"},
+    {"{% for i in l %}{% set outer = loop %}{% for j in [1] %}{{ outer.index }}{{ loop.index }}{% endfor %}{% endfor %}", "112131"},
+    {"{% for i in l %}{% set lp = loop %}{% if loop.last %}{{ lp.index }}{% endif %}{% endfor %}", "3"},
+    {"{% for m1 in m %}{{ m1.role }}{% if not loop.last %}, {% endif %}{% endfor %}", "user, assistant, User"},
+    {"{% for i in l %}{% filter upper %}a{% if i == 1 %}{% continue %}{% endif %}b{% endfilter %}{% endfor %}", "ABAB"},
+    {"{% for i in l %}{% set z %}a{% if i == 1 %}{% break %}{% endif %}b{% endset %}{{ z }}{% endfor %}", "ab"},
+    {"{% for i in l %}{% with q = i %}{% if q == 1 %}{% break %}{% endif %}{{ q }}{% endwith %}{% endfor %}{{ q }}", "3"},
+    {"{% for i in loop %}{% endfor %}", ""},
+};
+
+/* clang-format on */
+
+static void loops_go_as_in_jinja(void **state) {
+    AGREES(rows);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loops_go_as_in_jinja),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

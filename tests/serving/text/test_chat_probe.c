@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what probing finds, on small templates in the manner of those that models ship: whether
+ * arguments are texts or objects, contents texts or parts, what silence is, and who switches
+ * thinking.
+ */
+#include "chat_support.h"
+
+static struct chat_facts facts_of(const char *source) {
+    return opened(source).facts;
+}
+
+#define MESSAGES "{% for m in messages %}"
+#define CALLS "{% for c in m.tool_calls or [] %}{{ c.function.name }}"
+#define END "{% endfor %}"
+
+static void arguments_stay_texts_where_the_template_takes_them(void **state) {
+    static const struct {
+        const char *source;
+        bool objects;
+    } cases[] = {
+        {MESSAGES CALLS "{{ c.function.arguments }}" END END, false},
+        {MESSAGES CALLS "{{ 'x' + c.function.arguments }}" END END, false},
+        {MESSAGES CALLS "{{ c.function.arguments | tojson }}" END END, true},
+        {MESSAGES CALLS "{% for k, v in c.function.arguments.items() %}{{ k }}{{ v }}" END END END,
+         true},
+        {MESSAGES CALLS "{% if c.function.arguments is mapping %}{{ c.function.arguments | tojson "
+                        "}}{% else %}{{ c.function.arguments }}{% endif %}" END END,
+         false},
+        {MESSAGES CALLS "{% if c.function.arguments is not mapping %}{{ raise_exception('no') }}"
+                        "{% endif %}{{ c.function.arguments | tojson }}" END END,
+         true},
+        {MESSAGES "{{ m.content }}" END, false},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
+        if (facts_of(cases[i].source).wants_objects != cases[i].objects) fail_msg("case %zu", i);
+}
+
+static void silence_is_null_unless_the_template_wants_a_text(void **state) {
+    static const struct {
+        const char *source;
+        enum chat_silence silence;
+    } cases[] = {
+        {MESSAGES "{% if m.content is none %}" CALLS "{{ c.function.arguments }}" END
+                  "{% else %}{{ m.content }}{% endif %}" END,
+         CHAT_SILENCE_NULL},
+        {MESSAGES "{{ m.content + '' }}" CALLS "{{ c.function.arguments }}" END END,
+         CHAT_SILENCE_EMPTY},
+        {MESSAGES "{{ m.content }}" CALLS "{{ c.function.arguments }}" END END,
+         CHAT_SILENCE_EMPTY}, /* not "None" */
+        {MESSAGES "{{ 'x' + m.content }}" END, CHAT_SILENCE_EMPTY},
+        {"{{ raise_exception('never') }}", CHAT_SILENCE_AS_SENT},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
+        if (facts_of(cases[i].source).silence != cases[i].silence) fail_msg("case %zu", i);
+}
+
+static void parts_are_found_for_each_speaker(void **state) {
+    struct chat_facts facts = facts_of(
+        MESSAGES "{% if m.role == 'user' %}{% if m.content is string %}{{ m.content }}{% else %}"
+                 "{% for p in m.content %}{{ p.text }}" END "{% endif %}"
+                 "{% elif m.role == 'system' %}{% for p in m.content %}{{ p['text'] }}" END
+                 "{% else %}{{ m.content }}{% endif %}" CALLS "{{ c.function.arguments }}" END END);
+    assert_int_equal(facts.parts[CHAT_SPEAKER_USER], CHAT_PARTS_TAKEN);
+    assert_int_equal(facts.parts[CHAT_SPEAKER_SYSTEM], CHAT_PARTS_ONLY);
+    assert_int_equal(facts.parts[CHAT_SPEAKER_ASSISTANT], CHAT_PARTS_JOINED);
+    assert_int_equal(facts.parts[CHAT_SPEAKER_TOOL], CHAT_PARTS_JOINED);
+    facts = facts_of(MESSAGES "{{ m.content[0].text }}" END); /* the first part alone */
+    assert_int_equal(facts.parts[CHAT_SPEAKER_USER], CHAT_PARTS_JOINED);
+}
+
+static void roles_thoughts_and_tools_are_found(void **state) {
+    static const struct {
+        const char *source;
+        bool developer, prints_tools, thinks;
+        enum chat_thought thought;
+    } cases[] = {
+        {MESSAGES "{{ m.content }}" END, false, false, false, CHAT_THOUGHT_NEVER},
+        {"{% if messages[0].role in ['system', 'developer'] %}{% endif %}{{ tools }}", true, true,
+         false, CHAT_THOUGHT_NEVER},
+        {MESSAGES "{{ m.content.split('</think>')[-1] }}" END, false, false, true,
+         CHAT_THOUGHT_ALWAYS},
+        {"{{ '<think>' if thinking else '</think>' }}", false, false, false, CHAT_THOUGHT_SWITCHED},
+        {"{% if enable_thinking is not false %}<think>{% endif %}", false, false, true,
+         CHAT_THOUGHT_SWITCHED},
+        {"{% if thinking %}Think aloud.{% endif %}{% if tools %}{{ tools[0].function.name }}"
+         "{% endif %}",
+         false, true, false, CHAT_THOUGHT_SWITCHED},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct chat_template found = opened(cases[i].source);
+        if (found.facts.knows_developer != cases[i].developer ||
+            found.prints_tools != cases[i].prints_tools ||
+            found.thinks_by_default != cases[i].thinks || found.thought != cases[i].thought)
+            fail_msg("case %zu", i);
+    }
+}
+
+static void a_place_for_documents_is_found(void **state) {
+    (void)state;
+    assert_false(opened(MESSAGES "{{ m.content }}" END).reads_documents);
+    assert_true(opened("{% for d in documents %}{{ d.text }}{% endfor %}").reads_documents);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_place_for_documents_is_found),
+        cmocka_unit_test(arguments_stay_texts_where_the_template_takes_them),
+        cmocka_unit_test(silence_is_null_unless_the_template_wants_a_text),
+        cmocka_unit_test(parts_are_found_for_each_speaker),
+        cmocka_unit_test(roles_thoughts_and_tools_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects where a chat template is taken from: which of several wins, which tokens are variables,
+ * and that what is wrong in a file is told with the file's name.
+ */
+#include "serving/text/chat_source.h"
+#include "support.h"
+
+static struct error error;
+
+static enum status opens(const char *config, const char *own, struct chat_source *out) {
+    struct chat_file file = {{config, config ? strlen(config) : 0}, "c.json"};
+    struct chat_file beside = {{own, own ? strlen(own) : 0}, "t.jinja"};
+    memset(&error, 0, sizeof error);
+    return chat_source_open(test_arena(4 << 20), test_arena(4 << 20), file, beside, out, &error);
+}
+
+static void expect(const struct chat_source *source, const struct jinja_program *program,
+                   const char *expected) {
+    struct jinja_rendering out;
+    assert_non_null(program);
+    if (jinja_render(program, source->tokens, source->token_count, &jinja_limits_usual, 0,
+                     test_arena(4 << 20), &out, &error))
+        fail_msg("%s", error.text);
+    if (!bytes_equal(out.text, bytes_of(expected)))
+        fail_msg("gives %.*s", (int)out.text.count, out.text.data);
+}
+
+static void the_file_beside_wins_over_the_configuration(void **state) {
+    struct chat_source found;
+    assert_int_equal(
+        opens("{\"chat_template\":\"config{{ bos_token }}\",\"bos_token\":\"<s>\"}", NULL, &found),
+        STATUS_OK);
+    expect(&found, found.usual, "config<s>");
+    assert_ptr_equal(found.usual, found.with_tools);
+    assert_int_equal(opens("{\"chat_template\":\"config\",\"bos_token\":\"<s>\"}",
+                           "beside{{ bos_token }}\n", &found),
+                     STATUS_OK);
+    expect(&found, found.usual, "beside<s>");
+    assert_int_equal(opens(NULL, "alone{{ bos_token }}", &found), STATUS_OK);
+    expect(&found, found.usual, "alone");
+}
+
+static void a_list_has_one_for_tools(void **state) {
+    struct chat_source found;
+    assert_int_equal(opens("{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"tools\"},"
+                           "{\"name\":\"rag\",\"template\":\"{{\"},"
+                           "{\"name\":\"default\",\"template\":\"usual\"}]}",
+                           NULL, &found),
+                     STATUS_OK);
+    expect(&found, found.usual, "usual");
+    expect(&found, found.with_tools, "tools");
+}
+
+static void tokens_are_variables_under_their_names(void **state) {
+    struct chat_source found;
+    assert_int_equal(
+        opens("{\"bos_token\":\"<s>\",\"eos_token\":{\"content\":\"</s>\",\"lstrip\":false},"
+              "\"unk_token\":null,\"pad_token\":\"\",\"cls_token\":\"[CLS]\","
+              "\"add_bos_token\":true}",
+              "{{ bos_token }}{{ eos_token }}{{ cls_token }}{{ unk_token is defined }}"
+              "{{ pad_token is defined }}",
+              &found),
+        STATUS_OK);
+    expect(&found, found.usual, "<s></s>[CLS]FalseFalse");
+    assert_true(bytes_equal(found.bos, bytes_of("<s>")) && found.adds_bos);
+    assert_true(bytes_equal(found.eos, bytes_of("</s>")));
+    struct jinja_rendering out;
+    assert_int_equal(jinja_render(found.usual, found.tokens, found.token_count, &jinja_limits_usual,
+                                  0, test_arena(4 << 20), &out, &error),
+                     STATUS_OK);
+    assert_int_equal(out.data_count, 0); /* they may be special tokens */
+}
+
+static void nothing_is_no_template(void **state) {
+    struct chat_source found;
+    assert_int_equal(opens("{}", NULL, &found), STATUS_OK);
+    assert_true(!found.usual && !found.with_tools && !found.adds_bos && !found.bos.count);
+    assert_int_equal(opens("{\"chat_template\":null,\"eos_token\":null}", NULL, &found), STATUS_OK);
+    assert_null(found.usual);
+    assert_int_equal(opens("{\"chat_template\":\"\"}", NULL, &found), STATUS_OK);
+    expect(&found, found.usual, "");
+}
+
+static void what_is_wrong_is_named(void **state) {
+    static const struct {
+        const char *config, *own, *says;
+    } cases[] = {
+        {"{", NULL, "c.json"},
+        {"{\"bos_token\":7}", NULL, "c.json: bos_token is an integer"},
+        {"{\"chat_template\":7}", NULL, "c.json: chat_template is an integer"},
+        {"{\"chat_template\":[{\"name\":\"rag\",\"template\":\"x\"}]}", NULL,
+         "none named \"default\""},
+        {"{\"chat_template\":[{\"name\":\"default\"}]}", NULL, "entry 0"},
+        {"{\"chat_template\":\"a\\nb\\n{{ 'x }}\"}", NULL, "c.json:3: "},
+        {"{}", "{% if %}", "t.jinja:1: "},
+        {"{}", "{% include 'x' %}", "t.jinja:1: "},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct chat_source found;
+        assert_int_equal(opens(cases[i].config, cases[i].own, &found), STATUS_INVALID);
+        if (!strstr(error.text, cases[i].says) || strchr(error.text, '\n'))
+            fail_msg("case %zu: %s", i, error.text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_file_beside_wins_over_the_configuration),
+        cmocka_unit_test(a_list_has_one_for_tools),
+        cmocka_unit_test(tokens_are_variables_under_their_names),
+        cmocka_unit_test(nothing_is_no_template),
+        cmocka_unit_test(what_is_wrong_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

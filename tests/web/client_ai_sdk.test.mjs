@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protects what programs do with Vercel's AI SDK through its providers for DeepSeek and for servers that speak OpenAI's
+// API. What the model writes is decided by each test (lib/puppet.mjs).
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createDeepSeek } from '@ai-sdk/deepseek';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { APICallError, generateText, stepCountIs, streamText, tool } from 'ai';
+import { z } from 'zod';
+import { deepseek } from './lib/families.mjs';
+import { Puppet, place, read, repeat, say, show } from './lib/puppet.mjs';
+
+let server, providers;
+
+before(async () => {
+  server = await Puppet.start({ stepMs: 2 });
+  const baseURL = `${server.url}/v1`;
+  providers = {
+    deepseek: createDeepSeek({ baseURL, apiKey: 'none' }),
+    'openai-compatible': createOpenAICompatible({ name: 'fathom', baseURL, apiKey: 'none', includeUsage: true }),
+  };
+});
+
+after(() => server?.stop());
+
+const { calls } = deepseek;
+
+// A tool that says what was asked of it, and that its second result is the end of it.
+function weather() {
+  const asked = [];
+  return {
+    asked,
+    tools: {
+      weather: tool({
+        description: 'What the weather is like at a place.',
+        inputSchema: z.object({ place: z.string() }),
+        execute: async ({ place: where }) => {
+          asked.push(where);
+          return asked.length < 2 ? { rain: true } : { rain: false, then: say('Rain in one.') };
+        },
+      }),
+    },
+  };
+}
+
+const twoCalls = say(`Let me look.${calls([['weather', { place }], ['weather', { place: 'Oslo' }]])}`);
+
+for (const name of ['deepseek', 'openai-compatible']) {
+  const model = (id = 'puppet') => providers[name](id);
+  const ask = (prompt, more = {}) => ({ model: model(), prompt, maxRetries: 0, ...more });
+
+  test(`ai sdk, ${name}: generateText has text, a reason and usage`, async () => {
+    const answer = await generateText(ask(say('Hello, “world” 🙂')));
+    assert.deepEqual([answer.text, answer.finishReason, answer.warnings], ['Hello, “world” 🙂', 'stop', []]);
+    assert.ok(answer.usage.inputTokens > 0 && answer.usage.outputTokens > 0);
+  });
+
+  test(`ai sdk, ${name}: streamText says what generateText says`, async () => {
+    const answer = streamText(ask(say('One, two, three.')));
+    const pieces = [];
+    for await (const piece of answer.textStream) pieces.push(piece);
+    assert.equal(pieces.join(''), 'One, two, three.');
+    assert.equal(await answer.finishReason, 'stop');
+    assert.ok((await answer.usage).outputTokens >= 3);
+  });
+
+  test(`ai sdk, ${name}: thoughts are reasoning, whole and streamed`, async () => {
+    const asked = ask(say('I ponder.</think>Forty-two.'), { model: model('deepseek-reasoner') });
+    const whole = await generateText(asked);
+    assert.deepEqual([whole.reasoningText, whole.text], ['I ponder.', 'Forty-two.']);
+    assert.ok(whole.usage.outputTokenDetails.reasoningTokens > 0);
+    const streamed = streamText(asked);
+    assert.deepEqual([await streamed.reasoningText, await streamed.text], ['I ponder.', 'Forty-two.']);
+  });
+
+  test(`ai sdk, ${name}: generateText runs two tools and answers with their results`, async () => {
+    const { asked, tools } = weather();
+    const answer = await generateText(ask(twoCalls, { tools, stopWhen: stepCountIs(3) }));
+    // Both run at once, so who is first is open.
+    assert.deepEqual([...asked].sort(), [place, 'Oslo'].sort());
+    assert.deepEqual(answer.steps.map(({ finishReason }) => finishReason), ['tool-calls', 'stop']);
+    assert.equal(answer.steps[0].text, 'Let me look.');
+    assert.equal(answer.text, 'Rain in one.');
+  });
+
+  test(`ai sdk, ${name}: streamText runs two tools and answers with their results`, async () => {
+    const { asked, tools } = weather();
+    const answer = streamText(ask(twoCalls, { tools, stopWhen: stepCountIs(3) }));
+    assert.equal(await answer.text, 'Rain in one.');
+    assert.equal(asked.length, 2);
+    const [first, second] = await answer.steps;
+    assert.deepEqual(first.toolCalls.map(({ input }) => input.place), [place, 'Oslo']);
+    assert.deepEqual([first.finishReason, second.finishReason], ['tool-calls', 'stop']);
+  });
+
+  test(`ai sdk, ${name}: streamText thinks and then runs a tool`, async () => {
+    const { asked, tools } = weather();
+    const prompt = say(`I must look.</think>${calls([['weather', { place }]])}`);
+    const answer = streamText(ask(prompt, { model: model('deepseek-reasoner'), tools }));
+    const parts = [];
+    for await (const { type } of answer.fullStream) if (parts.at(-1) !== type) parts.push(type);
+    assert.ok(parts.indexOf('reasoning-delta') < parts.indexOf('tool-call'), parts.join());
+    assert.equal(await answer.reasoningText, 'I must look.');
+    assert.deepEqual(asked, [place]);
+  });
+
+  test(`ai sdk, ${name}: a model reads the conversation`, async () => {
+    const { prompt, ...rest } = ask('');
+    assert.equal(prompt, '');
+    const { text } = await generateText({
+      ...rest, system: 'Be brief.',
+      messages: [{ role: 'user', content: 'first' }, { role: 'assistant', content: 'Aye.' },
+        { role: 'user', content: [{ type: 'text', text: `second${show}` }] }],
+    });
+    assert.match(read(text), /Be brief\.\s+<｜User｜>first<｜Assistant｜><\/think>Aye\.<｜end▁of▁sentence｜><｜User｜>second/);
+  });
+
+  test(`ai sdk, ${name}: a stream that is aborted gives its pages back`, async () => {
+    const controller = new AbortController();
+    const answer = streamText(ask(repeat('again '), { abortSignal: controller.signal }));
+    let pieces = 0;
+    for await (const piece of answer.textStream) {
+      assert.equal(typeof piece, 'string');
+      if (++pieces === 5) controller.abort();
+    }
+    assert.ok(pieces >= 5);
+    assert.equal((await server.quiet())['fathom_kv_pages{state="held"}'], 0);
+  });
+
+  test(`ai sdk, ${name}: a refusal is an error with its status and its message`, async () => {
+    await assert.rejects(generateText(ask('x', { model: model('gpt-4') })),
+      (error) => APICallError.isInstance(error) && error.statusCode === 404 && /gpt-4/.test(error.message));
+    const { tools } = weather();
+    await assert.rejects(generateText(ask('x', { tools, toolChoice: 'required' })),
+      (error) => APICallError.isInstance(error) && error.statusCode === 400 && /tool_choice/.test(error.message));
+  });
+}
+
+test('ai sdk, deepseek: thinking and its effort are switched by the provider\'s own options', async () => {
+  for (const [type, tail] of [['enabled', '<think>'], ['disabled', '</think>']]) {
+    const answer = await generateText({
+      model: providers.deepseek('puppet'), prompt: show, maxRetries: 0,
+      providerOptions: { deepseek: { thinking: { type }, ...type === 'enabled' && { reasoningEffort: 'max' } } },
+    });
+    assert.ok(read(answer.text || answer.reasoningText).endsWith(tail), `${type}: ${answer.text}`);
+  }
+});

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protects what programs do with Anthropic's own client. What the model writes is decided by each test
+// (lib/puppet.mjs).
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import Anthropic from '@anthropic-ai/sdk';
+import { deepseek } from './lib/families.mjs';
+import { Puppet, fail, place, read, repeat, say, show, weather } from './lib/puppet.mjs';
+
+const key = 'sk-ant-acme';
+let server, client;
+const clientOf = (apiKey, base = '') => new Anthropic({ baseURL: server.url + base, apiKey, maxRetries: 0 });
+
+before(async () => {
+  server = await Puppet.start({ stepMs: 2, accounts: [{ name: 'acme', key }] });
+  client = clientOf(key);
+});
+
+after(() => server?.stop());
+
+const { calls } = deepseek;
+const { name, description, parameters: input_schema } = weather;
+const tools = [{ name, description, input_schema }];
+const thinking = { type: 'enabled', budget_tokens: 1024 };
+const body = (content, more) => ({ model: 'puppet', max_tokens: 2000, messages: [{ role: 'user', content }], ...more });
+const ask = (content, more = {}) => client.messages.create(body(content, more));
+const typesOf = ({ content }) => content.map(({ type }) => type);
+
+for (const base of ['', '/anthropic']) {
+  test(`anthropic: a message has content, a reason and usage${base && `, under ${base}`}`, async () => {
+    const answer = await clientOf(key, base).messages.create(body(say('Hello, “world” 🙂')));
+    assert.deepEqual([answer.type, answer.role, answer.model], ['message', 'assistant', 'puppet']);
+    assert.deepEqual(answer.content, [{ type: 'text', text: 'Hello, “world” 🙂' }]);
+    assert.deepEqual([answer.stop_reason, answer.stop_sequence], ['end_turn', null]);
+    assert.ok(answer.usage.input_tokens + answer.usage.cache_read_input_tokens > 0);
+    assert.ok(answer.usage.output_tokens > 0);
+    assert.match(answer.id, /^msg_/);
+  });
+}
+
+test('anthropic: the stream helper puts the same message together', async () => {
+  const text = 'One, two,\n\n  three: ünïcödé 🙂🙃.';
+  const pieces = [];
+  const stream = client.messages.stream(body(say(text))).on('text', (piece) => pieces.push(piece));
+  const message = await stream.finalMessage();
+  assert.deepEqual(message.content, [{ type: 'text', text }]);
+  assert.equal(pieces.join(''), text);
+  assert.ok(pieces.length > 3);
+  assert.equal(message.stop_reason, 'end_turn');
+  assert.equal(message.usage.output_tokens, (await ask(say(text))).usage.output_tokens);
+});
+
+test('anthropic: a stream opens and closes each of its blocks', async () => {
+  const order = [];
+  const content = say(`I ponder.</think>So.${calls([['weather', { place }]])}`);
+  for await (const event of await ask(content, { tools, thinking, stream: true })) {
+    const at = 'index' in event ? ` ${event.index}` : '';
+    const told = `${event.type}${at} ${event.delta?.type ?? event.content_block?.type ?? ''}`.trim();
+    if (order.at(-1) !== told && event.type !== 'ping' && event.delta?.type !== 'signature_delta') order.push(told);
+  }
+  assert.deepEqual(order, ['message_start',
+    'content_block_start 0 thinking', 'content_block_delta 0 thinking_delta', 'content_block_stop 0',
+    'content_block_start 1 text', 'content_block_delta 1 text_delta', 'content_block_stop 1',
+    'content_block_start 2 tool_use', 'content_block_delta 2 input_json_delta', 'content_block_stop 2',
+    'message_delta', 'message_stop']);
+});
+
+test('anthropic: thoughts are a block before the text, whole and streamed', async () => {
+  const content = say('I ponder.</think>Forty-two.');
+  const answer = await ask(content, { thinking });
+  assert.deepEqual(typesOf(answer), ['thinking', 'text']);
+  assert.equal(answer.content[0].thinking, 'I ponder.');
+  assert.equal(typeof answer.content[0].signature, 'string');
+  const streamed = await client.messages.stream(body(content, { thinking })).finalMessage();
+  assert.deepEqual(streamed.content, answer.content);
+  const { content: [{ text: without }] } = await ask(show);
+  assert.ok(read(without).endsWith('</think>'));
+});
+
+for (const streamed of [false, true]) {
+  test(`anthropic: a tool is used, and its result goes back${streamed ? ', streamed' : ''}`, async () => {
+    const send = (request) =>
+      streamed ? client.messages.stream(request).finalMessage() : client.messages.create(request);
+    const made = calls([['weather', { place, days: 2 }], ['weather', { place: 'Oslo' }]]);
+    const content = say(`I must look.</think>Let me look.${made}`);
+    const request = body(content, { tools, thinking });
+    const first = await send(request);
+    assert.deepEqual(typesOf(first), ['thinking', 'text', 'tool_use', 'tool_use']);
+    assert.equal(first.stop_reason, 'tool_use');
+    const [, , a, b] = first.content;
+    assert.deepEqual([a.name, a.input, b.input], ['weather', { place, days: 2 }, { place: 'Oslo' }]);
+    assert.notEqual(a.id, b.id);
+    const results = (last) => ({
+      role: 'user', content: [
+        { type: 'tool_result', tool_use_id: a.id, content: 'rain' },
+        { type: 'tool_result', tool_use_id: b.id, content: [{ type: 'text', text: 'snow' }], is_error: true },
+        { type: 'text', text: last }],
+    });
+    const history = [...request.messages, { role: 'assistant', content: first.content }];
+    const second = await send({ ...request, messages: [...history, results(say('So.</think>Rain and snow.'))] });
+    assert.deepEqual(second.content.at(-1), { type: 'text', text: 'Rain and snow.' });
+    const messages = [...history, results(`So?${show}`)];
+    const third = await send({ ...request, thinking: { type: 'disabled' }, messages });
+    const prompt = read(third.content[0].text);
+    assert.match(prompt, /Let me look\.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather/);
+    assert.match(prompt, /<｜tool▁output▁begin｜>rain<｜tool▁output▁end｜>/);
+    assert.match(prompt, /<｜tool▁output▁begin｜>[^<]*snow<｜tool▁output▁end｜><｜User｜>So\?/);
+  });
+}
+
+test('anthropic: a system prompt, in words or blocks, is what the model reads first', async () => {
+  for (const system of ['Be brief.', [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }]]) {
+    const { content: [{ text }] } = await ask(`Hello${show}`, { system });
+    assert.match(read(text), /Be brief\.\s*<｜User｜>Hello/);
+  }
+});
+
+test('anthropic: a stop sequence and a limit end a message and say so', async () => {
+  const stopped = await ask(say('one two three'), { stop_sequences: ['two', ' three'] });
+  assert.deepEqual([stopped.content[0].text, stopped.stop_reason, stopped.stop_sequence],
+    ['one ', 'stop_sequence', 'two']);
+  const cut = await ask(repeat('on and '), { max_tokens: 9 });
+  assert.deepEqual([cut.stop_reason, cut.usage.output_tokens], ['max_tokens', 9]);
+});
+
+test('anthropic: a call that is cut has an input all the same', async () => {
+  const answer = await ask(say(calls([['weather', { place: 'very '.repeat(50) }]])), { tools, max_tokens: 30 });
+  assert.equal(answer.stop_reason, 'max_tokens');
+  const call = answer.content.find(({ type }) => type === 'tool_use');
+  assert.equal(call.name, 'weather');
+  assert.match(JSON.stringify(call.input), /very very/);
+});
+
+test('anthropic: countTokens counts what messages.create reads', async () => {
+  const { max_tokens, ...request } = body(say('Hello'), { system: 'Be brief.', tools });
+  assert.ok(max_tokens);
+  const { input_tokens: counted } = await client.messages.countTokens(request);
+  const { usage } = await client.messages.create({ ...request, max_tokens });
+  assert.equal(counted, usage.input_tokens + usage.cache_read_input_tokens);
+});
+
+test('anthropic: a message that is aborted in mid-stream gives its pages back', async () => {
+  const stream = await ask(repeat('again '), { stream: true, max_tokens: 20000 });
+  let pieces = 0;
+  for await (const event of stream) {
+    assert.ok(event.type);
+    if (++pieces === 8) stream.controller.abort();
+  }
+  assert.ok(pieces >= 8);
+  assert.equal((await server.quiet())['fathom_kv_pages{state="held"}'], 0);
+});
+
+test('anthropic: an engine that fails in mid-message pauses the turn, so that a client may go on', async () => {
+  const message = await client.messages.stream(body(fail('so far '))).finalMessage();
+  assert.deepEqual([message.content, message.stop_reason], [[{ type: 'text', text: 'so far ' }], 'pause_turn']);
+  const next = await client.messages.create(body(say('well')));
+  assert.equal(next.stop_reason, 'end_turn');
+});
+
+test('anthropic: refusals are errors of the kind that the client knows, and name the field', async () => {
+  const refused = async (promise, type, kind, says) => {
+    await assert.rejects(promise, (error) => {
+      assert.ok(error instanceof type, `${error.constructor.name}: ${error.message}`);
+      assert.equal(error.error.type, 'error');
+      assert.equal(error.error.error.type, kind);
+      assert.match(error.error.error.message, says);
+      return true;
+    });
+  };
+  const { AuthenticationError, BadRequestError, NotFoundError } = Anthropic;
+  const { max_tokens, ...without } = body('x');
+  assert.ok(max_tokens);
+  await refused(clientOf('sk-wrong').messages.create(body('x')), AuthenticationError, 'authentication_error', /key/);
+  await refused(ask('x', { model: 'claude-opus-4' }), NotFoundError, 'not_found_error', /claude-opus-4/);
+  await refused(client.messages.create(without), BadRequestError, 'invalid_request_error', /max_tokens/);
+  await refused(ask('x', { temperature: 1.5 }), BadRequestError, 'invalid_request_error', /temperature/);
+  await refused(ask('x', { tools, tool_choice: { type: 'any' } }), BadRequestError, 'invalid_request_error', /tool_choice/);
+  await refused(ask('x', { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }),
+    BadRequestError, 'invalid_request_error', /web_search/);
+  await refused(ask([{ type: 'image', source: { type: 'url', url: 'http://localhost/' } }]),
+    BadRequestError, 'invalid_request_error', /image/);
+});

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protects what programs do with LangChain's ChatDeepSeek. What the model writes is decided by each test
+// (lib/puppet.mjs).
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { AIMessage, HumanMessage, SystemMessage, ToolMessage } from '@langchain/core/messages';
+import { tool } from '@langchain/core/tools';
+import { ChatDeepSeek } from '@langchain/deepseek';
+import { z } from 'zod';
+import { deepseek } from './lib/families.mjs';
+import { Puppet, place, read as readPrompt, repeat, say, show } from './lib/puppet.mjs';
+
+let server, chat, thinker;
+
+before(async () => {
+  server = await Puppet.start({ stepMs: 2 });
+  const of = (model) => new ChatDeepSeek({
+    model, apiKey: 'none', maxRetries: 0, configuration: { baseURL: `${server.url}/v1` },
+  });
+  chat = of('puppet');
+  thinker = of('deepseek-reasoner');
+});
+
+after(() => server?.stop());
+
+const { calls } = deepseek;
+const weather = tool(async ({ place: where }) => `rain in ${where}`, {
+  name: 'weather', description: 'What the weather is like at a place.', schema: z.object({ place: z.string() }),
+});
+
+async function joined(stream) {
+  let whole;
+  for await (const chunk of stream) whole = whole ? whole.concat(chunk) : chunk;
+  return whole;
+}
+
+test('langchain: invoke has content and usage', async () => {
+  const answer = await chat.invoke(say('Hello, “world” 🙂'));
+  assert.equal(answer.content, 'Hello, “world” 🙂');
+  assert.equal(answer.response_metadata.finish_reason, 'stop');
+  const { input_tokens: read, output_tokens: written, total_tokens: total } = answer.usage_metadata;
+  assert.equal(total, read + written);
+});
+
+test('langchain: a stream says what invoke says', async () => {
+  const answer = await joined(await chat.stream(say('One, two, three.')));
+  assert.equal(answer.content, 'One, two, three.');
+});
+
+test('langchain: thoughts are additional_kwargs.reasoning_content, whole and streamed', async () => {
+  const ask = say('I ponder.</think>Forty-two.');
+  for (const answer of [await thinker.invoke(ask), await joined(await thinker.stream(ask))])
+    assert.deepEqual([answer.additional_kwargs.reasoning_content, answer.content], ['I ponder.', 'Forty-two.']);
+});
+
+for (const streamed of [false, true]) {
+  test(`langchain: bindTools gets two calls and gives their results back${streamed ? ', streamed' : ''}`, async () => {
+    const model = chat.bindTools([weather]);
+    const send = async (messages) => streamed ? joined(await model.stream(messages)) : model.invoke(messages);
+    const messages = [new SystemMessage('Be brief.'),
+      new HumanMessage(say(`Let me look.${calls([['weather', { place }], ['weather', { place: 'Oslo' }]])}`))];
+    const first = await send(messages);
+    assert.equal(first.content, 'Let me look.');
+    assert.deepEqual(first.tool_calls.map(({ name, args }) => [name, args.place]),
+      [['weather', place], ['weather', 'Oslo']]);
+    assert.notEqual(first.tool_calls[0].id, first.tool_calls[1].id);
+    const results = await Promise.all(first.tool_calls.map((call) => weather.invoke(call)));
+    results.forEach((result, i) => {
+      assert.ok(result instanceof ToolMessage);
+      assert.equal(result.tool_call_id, first.tool_calls[i].id);
+    });
+    const history = [...messages, new AIMessage({ content: first.content, tool_calls: first.tool_calls }), ...results];
+    assert.equal((await send([...history, new HumanMessage(say('Rain in both.'))])).content, 'Rain in both.');
+    const prompt = readPrompt((await send([...history, new HumanMessage(show)])).content);
+    assert.match(prompt, /<｜tool▁call▁begin｜>weather<｜tool▁sep｜>/);
+    assert.match(prompt, /<｜tool▁output▁begin｜>rain in Oslo<｜tool▁output▁end｜>/);
+  });
+}
+
+test('langchain: a stream that is aborted gives its pages back', async () => {
+  const controller = new AbortController();
+  let pieces = 0;
+  await assert.rejects(async () => {
+    for await (const chunk of await chat.stream(repeat('again '), { signal: controller.signal })) {
+      assert.ok(chunk);
+      if (++pieces === 5) controller.abort();
+    }
+  }, /[Aa]bort/);
+  assert.ok(pieces >= 5);
+  assert.equal((await server.quiet())['fathom_kv_pages{state="held"}'], 0);
+});
+
+test('langchain: batch asks several things at once', async () => {
+  const answers = await chat.batch(['one', 'two', 'three'].map(say));
+  assert.deepEqual(answers.map(({ content }) => content), ['one', 'two', 'three']);
+});
+
+test('langchain: a refusal is an error with its status and its message', async () => {
+  const forced = chat.bindTools([weather], { tool_choice: 'required' });
+  await assert.rejects(forced.invoke('x'), (error) => error.status === 400 && /tool_choice/.test(error.message));
+});
