@@ -429,7 +429,7 @@ static enum status count_members(struct minimiser *m, const struct automaton *au
         uint64_t count = automaton->labels[queue[i]] != 0;
         for (uint32_t c = 0; c < k; c++) {
             uint64_t each = counts[automaton->next[(size_t)queue[i] * k + c]];
-            bool fits = each <= UINT64_MAX / 256;
+            bool fits = !weights[c] || each <= UINT64_MAX / weights[c];
             count = add_or_most(count, fits ? each * weights[c] : UINT64_MAX);
         }
         counts[queue[i]] = count;
