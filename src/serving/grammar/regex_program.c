@@ -38,7 +38,7 @@ static enum status add_edge(struct regex_program *program, struct regex_edge edg
     return STATUS_OK;
 }
 
-/* --- characters as bytes --- */
+/* ---- characters as bytes ---- */
 
 static uint32_t put_character(uint32_t character, uint8_t *out) {
     if (character < 0x80) {
@@ -152,7 +152,7 @@ enum status regex_program_add_set(struct regex_program *program, const struct co
     return status ? status : add_runs(program, since, 0, program->run_count, 0, to, out);
 }
 
-/* --- looking --- */
+/* ---- looking ---- */
 
 static enum status watch(struct regex_program *program, const struct automaton *automaton,
                          uint32_t *out) {
@@ -244,7 +244,7 @@ static enum status add_word_edge(struct regex_program *program, bool negative, u
     return status ? status : add_look(program, look, next, out);
 }
 
-/* --- nodes --- */
+/* ---- nodes ---- */
 
 static enum status add_repeat(struct regex_program *program, const struct regex_node *node,
                               uint32_t next, uint32_t *out) {

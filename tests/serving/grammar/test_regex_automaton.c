@@ -6,7 +6,7 @@
 #include "automata.h"
 #include "serving/grammar/regex_tree.h"
 
-/* --- the slow reference --- */
+/* ---- the slow reference ---- */
 
 struct goal { /* nodes that must still match, the nearest first */
     const struct goal *next;
@@ -100,7 +100,7 @@ static bool search(const char *text) {
     return false;
 }
 
-/* --- random patterns --- */
+/* ---- random patterns ---- */
 
 static void write_pattern(uint64_t *random, int depth, char *out, size_t room) {
     static const char *const atoms[] = {"a",  "b",  "[ab]", "[^a]", ".",   "_",   "-", "\\w",
