@@ -67,7 +67,7 @@ static enum status read_contains(struct schema_reader *reader, struct array_set 
     } else if (claims == CLAIMS_NEVER) {
         if (min > 0) array->length_max = 0;
         if (min > 0) array->length_min = 1; /* none at all */
-    } else if (min > 0 || max < UINT32_MAX) {
+    } else if (min > 0 || max < UINT32_MAX || state->unevaluated) {
         array->counts = true;
         array->counted = state->claims[claims].claims[0];
         array->counted_min = min;
