@@ -53,7 +53,8 @@ static enum status read_contains(struct schema_reader *reader, struct array_set 
     struct schema_state *state = reader->state;
     uint32_t min = 1, max = UINT32_MAX, claims;
     enum status status = STATUS_OK;
-    if (tree_member(reader->tree, "contains")) {
+    if (reader->draft < DRAFT_6) return STATUS_OK;
+    if (tree_member(reader->tree, "contains") && reader->draft >= DRAFT_2019_09) {
         status = read_count(reader, "minContains", &min);
         if (!status) status = read_count(reader, "maxContains", &max);
     }
@@ -211,7 +212,7 @@ static enum status read_other_keys(struct schema_reader *reader, struct object_d
             draft->rules[draft->rule_count++] = rule;
     }
     value = read_keyword(reader, "propertyNames");
-    if (status || !value) return status;
+    if (status || !value || reader->draft < DRAFT_6) return status;
     struct value_set keys;
     const struct automaton *automaton;
     status = read_branch(reader, (struct bytes){0}, value, &keys);

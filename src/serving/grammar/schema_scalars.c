@@ -25,7 +25,7 @@ static enum status read_bound(struct schema_reader *reader, const char *keyword,
     const struct tree *value = read_keyword(reader, exclusive);
     enum status status = STATUS_OK;
     bool strict = false;
-    if (value && !tree_get_bool(value, &strict)) {
+    if (value && !tree_get_bool(value, &strict) && reader->draft >= DRAFT_6) {
         status = read_decimal(reader, value, bound_out);
         if (status) return status;
         *has_out = *excluded_out = true;
@@ -66,6 +66,15 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
     if (status == STATUS_UNSUPPORTED)
         return state_error(state, status, "has too many remainders to keep apart");
     if (!status) status = language_of_automaton(&state->languages, automaton, &numbers.number);
+    if (!status && whole && reader->draft == DRAFT_4) { /* there 1.0 is no integer */
+        uint32_t plain;
+        struct error error;
+        status = automaton_of_regex(&state->work, BYTES_LITERAL("-?(0|[1-9][0-9]*)"), &automaton,
+                                    &error);
+        if (!status) status = language_of_automaton(&state->languages, automaton, &plain);
+        if (!status)
+            status = language_and(&state->languages, numbers.number, plain, &numbers.number);
+    }
     if (status) return state_failed(state, status);
     return value_and(state, &reader->set, &numbers, &reader->set);
 }

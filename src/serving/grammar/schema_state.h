@@ -87,10 +87,12 @@ struct claims_entry {
     const struct value_set *set;
 };
 
+enum schema_draft { DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12 };
+
 struct schema_resource { /* a document or a part of it with an address of its own */
     struct bytes address;
     const struct tree *tree;
-    bool siblings; /* a $ref's neighbours count: drafts from 2019-09 on */
+    enum schema_draft draft; /* as $schema says, else that of the resource around it */
 };
 
 struct schema_anchor {
