@@ -151,17 +151,6 @@ static enum status read_properties(struct schema_reader *reader, struct object_d
     return STATUS_OK;
 }
 
-static enum status language_of_pattern(struct schema_state *state, struct bytes pattern,
-                                       uint32_t *out) {
-    const struct automaton *automaton;
-    struct error error = {0};
-    enum status status = automaton_of_pattern(&state->work, pattern, &automaton, &error);
-    if (status == STATUS_INVALID || status == STATUS_UNSUPPORTED)
-        return state_error(state, status, "%.300s", error.text);
-    if (!status) status = language_of_automaton(&state->languages, automaton, out);
-    return status ? state_failed(state, status) : STATUS_OK;
-}
-
 static enum status condition_of_language(struct schema_state *state, uint32_t language,
                                          bool negated, uint32_t *out) {
     uint32_t *kept = arena_take(state->arena, sizeof *kept);
@@ -182,7 +171,7 @@ static enum status read_pattern_properties(struct schema_reader *reader,
     while (tree_next_member(all, &cursor, &key, &value)) {
         uint32_t language;
         struct key_rule rule = {.evaluates = true};
-        enum status status = language_of_pattern(state, key, &language);
+        enum status status = state_pattern(state, key, &language);
         if (!status) status = condition_of_language(state, language, false, &rule.condition);
         if (!status) status = read_child(reader, key, value, &rule.claims);
         if (status) return status;
