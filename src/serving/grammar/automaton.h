@@ -16,9 +16,11 @@ struct automaton {
     uint32_t state_count; /* with the dead state 0 */
     uint32_t start;       /* 0: no text at all is a member */
     uint32_t class_count;
-    uint8_t classes[256];   /* of a byte; bytes of a class do the same in every state */
-    const uint32_t *next;   /* [state_count][class_count] */
-    const uint32_t *labels; /* [state_count] 0: not accepting */
+    uint8_t classes[256];          /* of a byte; bytes of a class do the same in every state */
+    const uint32_t *next;          /* [state_count][class_count] */
+    const uint32_t *labels;        /* [state_count] 0: not accepting */
+    const uint64_t *member_counts; /* [state_count] texts that lead from a state to the end of a
+                                    * member, UINT64_MAX: or more; NULL: there is no end of them */
 };
 
 static inline uint32_t automaton_step(const struct automaton *automaton, uint32_t state,
@@ -30,7 +32,7 @@ static inline uint32_t automaton_step(const struct automaton *automaton, uint32_
  * STATUS_NO_MEMORY when an arena is full. */
 struct automaton_work {
     struct arena *arena;   /* results */
-    struct arena *scratch; /* given back after each call */
+    struct arena *scratch; /* cleared after each call: nobody else's */
     uint32_t states_max;   /* of any automaton on the way */
     uint64_t steps_left;   /* about one for each state and class looked at */
 };

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Object sets (schema_state.h): what both of two hold, and what one holds without the other.
+ */
+#ifndef SERVING_GRAMMAR_OBJECT_SET_H
+#define SERVING_GRAMMAR_OBJECT_SET_H
+
+#include "serving/grammar/schema_state.h"
+
+/* *out is NULL where no object is in both. */
+enum status object_and(struct schema_state *state, const struct object_set *a,
+                       const struct object_set *b, const struct object_set **out) MUST_USE;
+
+/* A union under way, in the arena. */
+struct object_union {
+    const struct object_set **objects;
+    uint32_t count, capacity;
+};
+
+/* Unless it is in the union already. STATUS_TOO_LARGE. */
+enum status object_union_add(struct schema_state *state, struct object_union *all,
+                             const struct object_set *object) MUST_USE;
+/* Adds to `all` what `a` holds without `b`. STATUS_UNSUPPORTED: no union of object sets is that. */
+enum status object_without(struct schema_state *state, const struct object_set *a,
+                           const struct object_set *b, struct object_union *all) MUST_USE;
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A regular expression as a program over bytes: K. Thompson's automaton, whose states are in many
+ * places at once. regex_automaton.c runs it.
+ *
+ * What only looks (\b, (?=...), (?!...)) is an automaton of its own over the text that follows; it
+ * may depend on where one stands, so there are up to three of it.
+ */
+#ifndef SERVING_GRAMMAR_REGEX_PROGRAM_H
+#define SERVING_GRAMMAR_REGEX_PROGRAM_H
+
+#include "serving/grammar/automaton_draft.h"
+#include "serving/grammar/regex_tree.h"
+
+enum regex_place { REGEX_AT_BEGIN, REGEX_BEHIND_WORD, REGEX_BEHIND_OTHER, REGEX_PLACE_COUNT };
+
+enum regex_step_kind {
+    REGEX_BYTES,    /* edges [first, first + count) */
+    REGEX_ANY,      /* the same, and accepts: all texts that follow */
+    REGEX_FORK,     /* to both, a and b */
+    REGEX_IF_BEGIN, /* to a where nothing stands before */
+    REGEX_IF_END,   /* to a where nothing follows */
+    REGEX_IF_LOOK,  /* to a where look b holds */
+    REGEX_ACCEPT
+};
+
+struct regex_step {
+    enum regex_step_kind kind;
+    uint32_t a, b;
+    uint32_t first, count;
+};
+
+struct regex_edge {
+    uint8_t first, last;
+    uint32_t to;
+};
+
+struct regex_look {
+    uint32_t watched[REGEX_PLACE_COUNT]; /* indices of automata */
+};
+
+struct regex_program {
+    struct automaton_work *work;
+    const struct regex *regex;
+    struct regex_step *steps;
+    size_t step_count, step_capacity;
+    struct regex_edge *edges;
+    size_t edge_count, edge_capacity;
+    struct regex_look *looks;
+    size_t look_count, look_capacity;
+    const struct automaton **watched;
+    size_t watched_count, watched_capacity;
+    bool minds_words;        /* some look depends on whether a word's character stands before */
+    uint32_t nothing_behind; /* REGEX_ACCEPT or REGEX_ANY: where everything ends */
+};
+
+/* Makes an automaton of the texts that follow; see regex_automaton.c. */
+enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
+                                 uint32_t node, bool anywhere, enum regex_place place,
+                                 const struct automaton **out) MUST_USE;
+
+/* The program of a node and, behind it, `next`: the step to begin with. */
+enum status regex_program_add(struct regex_program *program, uint32_t node, uint32_t next,
+                              uint32_t *out) MUST_USE;
+/* A step with an edge to `to` for each character of the ranges (ordered). */
+enum status regex_program_add_set(struct regex_program *program, const struct code_range *ranges,
+                                  size_t count, uint32_t to, uint32_t *out) MUST_USE;
+enum status regex_program_add_step(struct regex_program *program, struct regex_step step,
+                                   uint32_t *out) MUST_USE;
+/* Whether every text of the node begins where the text does. */
+bool regex_program_is_anchored(const struct regex *regex, uint32_t node);
+
+#endif

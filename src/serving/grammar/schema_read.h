@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reading a schema's keywords, and what the files that do it share. A keyword that cannot bind any
+ * value left is not looked at; so it is refused only where it says something.
+ */
+#ifndef SERVING_GRAMMAR_SCHEMA_READ_H
+#define SERVING_GRAMMAR_SCHEMA_READ_H
+
+#include "serving/grammar/schema_state.h"
+
+struct schema_reader {
+    struct schema_state *state;
+    uint32_t source;
+    const struct tree *tree;
+    struct value_set set; /* what the keywords so far leave */
+};
+
+/* The value of a keyword, which is what is worked on from now on; NULL: it is not there. */
+const struct tree *read_keyword(struct schema_reader *reader, const char *keyword);
+/* STATUS_INVALID: "must be <what>, is ..." */
+enum status read_wrong_kind(struct schema_reader *reader, const struct tree *value,
+                            const char *what) MUST_USE;
+/* The claims that a schema below the keyword worked on makes; `key` is its place there. */
+enum status read_child(struct schema_reader *reader, struct bytes key, const struct tree *tree,
+                       uint32_t *claims_out) MUST_USE;
+/* What that schema holds. */
+enum status read_branch(struct schema_reader *reader, struct bytes key, const struct tree *tree,
+                        struct value_set *out) MUST_USE;
+/* A count; UINT32_MAX is beyond all counts. Leaves *out alone where the keyword is not there. */
+enum status read_count(struct schema_reader *reader, const char *keyword, uint32_t *out) MUST_USE;
+
+/* A text as JSON spells it, in the arena. */
+enum status read_number_text(struct schema_reader *reader, const struct tree *value,
+                             struct bytes *out) MUST_USE;
+enum status read_scalars(struct schema_reader *reader) MUST_USE; /* schema_scalars.c */
+enum status read_constant(struct schema_reader *reader, const struct tree *value,
+                          struct value_set *out) MUST_USE;         /* schema_constant.c */
+enum status read_constants(struct schema_reader *reader) MUST_USE; /* enum and const */
+enum status read_arrays(struct schema_reader *reader) MUST_USE;    /* schema_parts.c */
+enum status read_objects(struct schema_reader *reader) MUST_USE;
+enum status read_unevaluated(struct schema_reader *reader) MUST_USE;
+
+void words_sort(uint32_t *words, uint32_t count);
+/* A sorted list without the second of equal ones. */
+uint32_t words_unique(uint32_t *words, uint32_t count);
+
+#endif

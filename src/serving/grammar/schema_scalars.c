@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Keywords of numbers and strings: bounds, multipleOf, lengths, pattern and format.
+ */
+#include "base/format.h"
+#include "serving/grammar/number_set.h"
+#include "serving/grammar/schema_read.h"
+#include "serving/grammar/text_format.h"
+#include "serving/grammar/value_set.h"
+
+static enum status read_decimal(struct schema_reader *reader, const struct tree *value,
+                                struct decimal *out) {
+    struct bytes text;
+    enum status status = read_number_text(reader, value, &text);
+    if (status) return status;
+    if (decimal_read(text, out))
+        return state_error(reader->state, STATUS_UNSUPPORTED, "the number %.*s has too many digits",
+                           (int)text.count, text.data);
+    return STATUS_OK;
+}
+
+/* One bound of numbers. `exclusive` is a boolean beside it in draft 4, later a bound of its own. */
+static enum status read_bound(struct schema_reader *reader, const char *keyword,
+                              const char *exclusive, int order, bool *has_out, bool *excluded_out,
+                              struct decimal *bound_out) {
+    const struct tree *value = read_keyword(reader, exclusive);
+    enum status status = STATUS_OK;
+    bool strict = false;
+    if (value && !tree_get_bool(value, &strict)) {
+        status = read_decimal(reader, value, bound_out);
+        if (status) return status;
+        *has_out = *excluded_out = true;
+    }
+    value = read_keyword(reader, keyword);
+    if (!value) return STATUS_OK;
+    struct decimal bound;
+    status = read_decimal(reader, value, &bound);
+    if (status) return status;
+    if (*has_out && decimal_compare(&bound, bound_out) * order <= 0) return STATUS_OK;
+    *bound_out = bound;
+    *has_out = true;
+    *excluded_out = strict;
+    return STATUS_OK;
+}
+
+static enum status read_numbers(struct schema_reader *reader, bool whole) {
+    struct schema_state *state = reader->state;
+    struct number_set set = {.whole = whole};
+    enum status status = read_bound(reader, "maximum", "exclusiveMaximum", -1, &set.has_max,
+                                    &set.max_excluded, &set.max);
+    if (!status)
+        status = read_bound(reader, "minimum", "exclusiveMinimum", 1, &set.has_min,
+                            &set.min_excluded, &set.min);
+    const struct tree *multiple = read_keyword(reader, "multipleOf");
+    if (!status && multiple) {
+        set.has_multiple = true;
+        status = read_decimal(reader, multiple, &set.multiple);
+        bool zero = !status && set.multiple.digits[0] == 0;
+        if (!status && (zero || set.multiple.negative))
+            return state_error(state, STATUS_INVALID, "must be above 0");
+    }
+    if (status || (!whole && !set.has_min && !set.has_max && !multiple)) return status;
+    if (!multiple) state->keyword = set.has_min ? "minimum" : "maximum";
+    const struct automaton *automaton;
+    struct value_set numbers = state->value_any;
+    status = automaton_of_numbers(&state->work, &set, &automaton);
+    if (status == STATUS_UNSUPPORTED)
+        return state_error(state, status, "has too many remainders to keep apart");
+    if (!status) status = language_of_automaton(&state->languages, automaton, &numbers.number);
+    if (status) return state_failed(state, status);
+    return value_and(state, &reader->set, &numbers, &reader->set);
+}
+
+static enum status keep_strings(struct schema_reader *reader, enum status status,
+                                const struct automaton *automaton) {
+    struct schema_state *state = reader->state;
+    uint32_t language;
+    if (!status) status = language_of_automaton(&state->languages, automaton, &language);
+    if (!status)
+        status = language_and(&state->languages, reader->set.string, language, &reader->set.string);
+    return status ? state_failed(state, status) : STATUS_OK;
+}
+
+/* The names of formats that say nothing, each once. */
+static enum status note_ignored(struct schema_state *state, struct bytes name) {
+    struct bytes all = state->ignored;
+    for (size_t at = 0; at + name.count <= all.count; at++)
+        if (memcmp(all.data + at, name.data, name.count) == 0 &&
+            (at == 0 || all.data[at - 1] == ' ') &&
+            (at + name.count == all.count || all.data[at + name.count] == ','))
+            return STATUS_OK;
+    if (all.count + name.count > 1024) return STATUS_OK;
+    char *text = arena_take(state->arena, all.count + name.count + 3);
+    if (!text) return state_failed(state, STATUS_NO_MEMORY);
+    size_t used =
+        format_text(text, all.count + name.count + 3, "%.*s%s%.*s", (int)all.count,
+                    all.count ? all.data : "", all.count ? ", " : "", (int)name.count, name.data);
+    state->ignored = (struct bytes){text, used};
+    return STATUS_OK;
+}
+
+static enum status read_format(struct schema_reader *reader) {
+    struct schema_state *state = reader->state;
+    const struct tree *value = read_keyword(reader, "format");
+    struct bytes name;
+    if (!tree_get_string(value, &name)) return STATUS_OK;
+    switch (text_format_find(name)) {
+    case TEXT_FORMAT_UNKNOWN:
+        return note_ignored(state, name);
+    case TEXT_FORMAT_NOT_HELD:
+        return state_error(state, STATUS_UNSUPPORTED, "cannot hold the format \"%.*s\"",
+                           (int)(name.count < 60 ? name.count : 60), name.data);
+    case TEXT_FORMAT_HELD:
+        break;
+    }
+    const struct automaton *automaton = NULL;
+    enum status status = automaton_of_format(&state->work, name, &automaton);
+    return keep_strings(reader, status, automaton);
+}
+
+static enum status read_strings(struct schema_reader *reader) {
+    struct schema_state *state = reader->state;
+    enum status status = read_format(reader);
+    const struct tree *value = read_keyword(reader, "pattern");
+    struct bytes pattern;
+    if (!status && value && reader->set.string != LANGUAGE_NONE) {
+        if (!tree_get_string(value, &pattern)) return read_wrong_kind(reader, value, "a string");
+        struct error error = {0};
+        const struct automaton *automaton = NULL;
+        status = automaton_of_pattern(&state->work, pattern, &automaton, &error);
+        if (status == STATUS_INVALID || status == STATUS_UNSUPPORTED)
+            return state_error(state, status, "%.300s", error.text);
+        status = keep_strings(reader, status, automaton);
+    }
+    uint32_t min = 0, max = UINT32_MAX, language;
+    if (!status) status = read_count(reader, "minLength", &min);
+    if (!status) status = read_count(reader, "maxLength", &max);
+    if (status || (min == 0 && max == UINT32_MAX)) return status;
+    status = language_of_lengths(&state->languages, min, max, &language);
+    if (!status)
+        status = language_and(&state->languages, reader->set.string, language, &reader->set.string);
+    return status ? state_failed(state, status) : STATUS_OK;
+}
+
+/* Whether `type` lets integers in, but no other numbers. */
+static bool says_whole(const struct tree *type) {
+    struct bytes name;
+    if (tree_get_string(type, &name)) return bytes_equal(name, BYTES_LITERAL("integer"));
+    bool whole = false;
+    for (size_t i = 0; i < tree_count(type); i++) {
+        if (!tree_get_string(tree_at(type, i), &name)) continue;
+        if (bytes_equal(name, BYTES_LITERAL("number"))) return false;
+        whole |= bytes_equal(name, BYTES_LITERAL("integer"));
+    }
+    return whole;
+}
+
+enum status read_scalars(struct schema_reader *reader) {
+    enum status status = STATUS_OK;
+    if (reader->set.number != LANGUAGE_NONE)
+        status = read_numbers(reader, says_whole(tree_member(reader->tree, "type")));
+    if (!status && reader->set.string != LANGUAGE_NONE) status = read_strings(reader);
+    return status;
+}
