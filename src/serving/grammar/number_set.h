@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sets of JSON numbers as automata over their texts. A number may be written in other ways that the
- * automaton leaves out (with an exponent where there are bounds); none that it accepts is outside
- * the set.
+ * Sets of JSON numbers as automata over their texts. None that an automaton accepts is outside the
+ * set; it leaves out some ways to write a number with an exponent. Beside a bound other than 0 the
+ * exponent has two digits at most behind a number from 1 to 9.99...; a whole number has an exponent
+ * that makes it whole at sight; a multiple of something has none.
  */
 #ifndef SERVING_GRAMMAR_NUMBER_SET_H
 #define SERVING_GRAMMAR_NUMBER_SET_H
 
 #include "serving/grammar/automaton.h"
 
-/* A decimal: `digits` without a point, times 10^-scale. JSON numbers of schemas are exact in it. */
+#define DECIMAL_DIGITS_MAX 40
+
+/* `digits` without a point, times 10^-scale. The last digit is not 0, nor is the first, but for
+ * zero, which is one digit with the scale 0 (and never negative): equal numbers are equal here. */
 struct decimal {
     bool negative;
     uint8_t digit_count;
-    uint16_t scale;
-    uint8_t digits[40]; /* 0..9, the first is not 0 unless alone */
+    int16_t scale;
+    uint8_t digits[DECIMAL_DIGITS_MAX]; /* 0..9 */
 };
 
-/* Of a number as spelt in JSON. STATUS_UNSUPPORTED: more digits than fit. */
+/* Of a number as spelt in JSON. STATUS_INVALID: none; STATUS_UNSUPPORTED: more digits than fit, or
+ * an exponent beyond all that a double holds. */
 enum status decimal_read(struct bytes text, struct decimal *out) MUST_USE;
 int decimal_compare(const struct decimal *a, const struct decimal *b); /* <0, 0, >0 */
 

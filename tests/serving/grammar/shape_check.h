@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Whether a value lies in a shape, told from the value's tree: what the compiler of schemas made is
+ * checked without the matcher.
+ */
+#ifndef SHAPE_CHECK_H
+#define SHAPE_CHECK_H
+
+#include "base/tree.h"
+#include "serving/grammar/shape.h"
+
+
+bool shape_check(const struct shape_program *program, const struct tree *value);
+
+#endif
