@@ -88,6 +88,7 @@ static void fill_mask(struct checker *checker, struct matcher *matcher, struct g
     uint64_t ns = (uint64_t)(clock_now_ns() - start);
     checker->mask_count++;
     checker->mask_ns += ns;
+    if (getenv("SHOW")) fprintf(stderr, "%lu us\n", (unsigned long)ns / 1000);
     if (ns > checker->mask_worst_ns) checker->mask_worst_ns = ns;
     checker->spread[(ns < MASK_NS_MAX ? ns : MASK_NS_MAX) / MASK_STEP_NS]++;
     if (!checker->slowly) return;

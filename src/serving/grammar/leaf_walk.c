@@ -86,31 +86,152 @@ static void walk_number(struct leaf_walks *walks, const struct automaton *automa
     }
 }
 
-static void walk_string(struct leaf_walks *walks, const struct text_leaf *leaf,
-                        struct leaf_part *part, struct leaf_end *ends) {
-    const struct trie_node *nodes = walks->trie->nodes;
-    const uint64_t no_bits = 0;
-    struct key_filter filter = {
-        .reaches = &no_bits, .allowed = &no_bits, .open = part->key.open, .word_count = 0};
-    const struct key_filter *filtered = part->key.open ? &filter : NULL;
+/* What a walk through a string's automaton knows. */
+struct string_walk {
+    struct leaf_walks *walks;
+    const struct text_leaf *leaf;
+    struct leaf_part *part;
+    struct leaf_end *ends;
+    const struct key_filter *filter; /* NULL: every state but the dead one is looked at */
+    bool aligned;                    /* with a walk through all strings, which the trie knows */
+    bool clears; /* from all tokens that stay in some string; else sets, from none */
+    uint32_t next_end; /* of the trie's */
+};
+
+static bool all_lead_to(const struct automaton *automaton, uint32_t state, uint32_t low,
+                        uint32_t high, uint32_t to) {
+    for (uint32_t byte = low; byte <= high; byte++)
+        if (automaton_step(automaton, state, (uint8_t)byte) != to) return false;
+    return to != 0;
+}
+
+/* Whether every character leads back to the state: all that may come in a string may come there.
+ * Automata are the smallest, so the states inside characters are four at most, and three more for
+ * the leads that not every byte may follow. */
+static bool is_free(const struct automaton *automaton, uint32_t state) {
+    if (automaton_step(automaton, state, 'a') != state ||
+        automaton_step(automaton, state, '0') != state ||
+        automaton_step(automaton, state, '"') != state)
+        return false;
+    uint32_t one = automaton_step(automaton, state, 0xC2);
+    uint32_t two = automaton_step(automaton, state, 0xE1);
+    uint32_t three = automaton_step(automaton, state, 0xF1);
+    uint32_t e0 = automaton_step(automaton, state, 0xE0);
+    uint32_t ed = automaton_step(automaton, state, 0xED);
+    uint32_t f0 = automaton_step(automaton, state, 0xF0);
+    uint32_t f4 = automaton_step(automaton, state, 0xF4);
+    return all_lead_to(automaton, state, 0, 0x7F, state) &&
+           all_lead_to(automaton, state, 0xC2, 0xDF, one) &&
+           all_lead_to(automaton, state, 0xE1, 0xEC, two) &&
+           all_lead_to(automaton, state, 0xEE, 0xEF, two) &&
+           all_lead_to(automaton, state, 0xF1, 0xF3, three) &&
+           all_lead_to(automaton, one, 0x80, 0xBF, state) &&
+           all_lead_to(automaton, two, 0x80, 0xBF, one) &&
+           all_lead_to(automaton, three, 0x80, 0xBF, two) &&
+           all_lead_to(automaton, e0, 0xA0, 0xBF, one) &&
+           all_lead_to(automaton, ed, 0x80, 0x9F, one) &&
+           all_lead_to(automaton, f0, 0x90, 0xBF, two) &&
+           all_lead_to(automaton, f4, 0x80, 0x8F, two);
+}
+
+/* Between two characters no byte of a character's inside may come. */
+static bool is_between(const struct automaton *automaton, uint32_t state) {
+    for (uint32_t byte = 0x80; byte <= 0xBF; byte++)
+        if (automaton_step(automaton, state, (uint8_t)byte)) return false;
+    return true;
+}
+
+static void note_range(struct string_walk *walk, uint32_t node, bool stays) {
+    const struct token_trie *trie = walk->walks->trie;
+    uint64_t *found = walk->walks->found;
+    uint32_t end = trie->inside_before[node + trie->nodes[node].size];
+    if (!walk->aligned || stays != !walk->clears) return;
+    for (uint32_t i = trie->inside_before[node]; i < end; i++) {
+        uint32_t token = trie->inside_tokens[i];
+        uint64_t bit = UINT64_C(1) << token % 64;
+        found[token / 64] = stays ? found[token / 64] | bit : found[token / 64] & ~bit;
+        walk->part->inside_count++;
+    }
+}
+
+static void take_free_part(struct string_walk *walk, uint32_t node, uint32_t state) {
+    const struct token_trie *trie = walk->walks->trie;
+    note_range(walk, node, true);
+    while (walk->next_end < trie->end_count && trie->ends[walk->next_end].node < node)
+        walk->next_end++;
+    for (; walk->next_end < trie->end_count &&
+           trie->ends[walk->next_end].node < node + trie->nodes[node].size;
+         walk->next_end++)
+        walk->ends[walk->part->end_count++] =
+            (struct leaf_end){trie->ends[walk->next_end].node, state};
+}
+
+static bool step_leaf(const struct string_walk *walk, struct content_place *place, uint8_t byte) {
+    const struct automaton *automaton = walk->leaf->automaton;
+    if (!automaton || place->escape || byte < 0x20 || byte == '\\')
+        return content_step(walk->leaf, walk->filter, place, byte, NULL);
+    place->state = automaton_step(automaton, place->state, byte);
+    if (!place->state || !walk->filter) return place->state != 0;
+    return walk->filter->open[place->state / 64] >> place->state % 64 & 1;
+}
+
+static void walk_nodes(struct string_walk *walk) {
+    const struct trie_node *nodes = walk->walks->trie->nodes;
     struct content_place path[TOKEN_TRIE_BYTES_MAX + 1];
-    uint32_t first = part->key.node;
+    struct leaf_part *part = walk->part;
+    uint32_t first = part->key.node, last_bound = UINT32_MAX;
     path[nodes[first].depth] = part->key.place;
     for (uint32_t i = first + 1; i < first + nodes[first].size;) {
         struct content_place place = path[nodes[i].depth - 1];
         uint8_t byte = nodes[i].byte;
         if (byte == '"' && place.escape == 0) {
-            if (content_may_end(leaf, place))
-                ends[part->end_count++] = (struct leaf_end){i, place.state};
-            i += nodes[i].size;
-        } else if (content_step(leaf, filtered, &place, byte, NULL)) {
+            if (content_may_end(walk->leaf, place))
+                walk->ends[part->end_count++] = (struct leaf_end){i, place.state};
+        } else if (!step_leaf(walk, &place, byte)) {
+            note_range(walk, i, false);
+        } else if (!walk->aligned || place.escape || place.state == last_bound ||
+                   !is_free(walk->leaf->automaton, place.state)) {
+            last_bound = place.escape ? last_bound : place.state;
             path[nodes[i].depth] = place;
-            note_inside(walks, part, i);
+            if (!walk->clears) note_inside(walk->walks, part, i);
             i++;
+            continue;
         } else {
-            i += nodes[i].size;
+            take_free_part(walk, i, place.state);
         }
+        i += nodes[i].size;
     }
+}
+
+/* Whether most of the trie lies below bytes that lead to a free state. */
+static bool is_mostly_free(const struct string_walk *walk) {
+    const struct trie_node *nodes = walk->walks->trie->nodes;
+    const struct automaton *automaton = walk->leaf->automaton;
+    uint32_t held = 0, last = 0;
+    for (uint32_t child = 1; child < nodes[0].size; child += nodes[child].size) {
+        uint32_t state = automaton_step(automaton, walk->part->key.place.state, nodes[child].byte);
+        if (!state || (state != last && !is_free(automaton, state))) continue;
+        last = state;
+        held += nodes[child].size;
+    }
+    return held > nodes[0].size / 2;
+}
+
+static void walk_string(struct leaf_walks *walks, const struct text_leaf *leaf,
+                        struct leaf_part *part, struct leaf_end *ends) {
+    const uint64_t no_bits = 0;
+    struct key_filter filter = {
+        .reaches = &no_bits, .allowed = &no_bits, .open = part->key.open, .word_count = 0};
+    struct string_walk walk = {.walks = walks, .leaf = leaf, .part = part, .ends = ends};
+    walk.filter = part->key.open ? &filter : NULL;
+    walk.aligned = leaf->automaton && part->key.node == 0 && part->key.place.escape == 0 &&
+                   is_between(leaf->automaton, part->key.place.state);
+    walk.clears = walk.aligned && is_mostly_free(&walk);
+    if (walk.clears) {
+        memcpy(walks->found, walks->trie->inside, walks->trie->word_count * sizeof(uint64_t));
+        part->inside_count = walks->trie->token_count; /* a mask holds it best */
+    }
+    walk_nodes(&walk);
 }
 
 /* ---- memory ---- */

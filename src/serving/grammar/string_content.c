@@ -117,21 +117,28 @@ static uint32_t state_after(const struct automaton *automaton, uint32_t state, c
     return state;
 }
 
-/* Whether any character from `low` to `high` can; none of them is a surrogate. */
+/* Characters that share all but their last bytes: how many, if all of them lie in the range. */
+static uint32_t block_at(uint32_t low, uint32_t high, uint32_t byte_count, uint32_t *shared_out) {
+    for (uint32_t more = byte_count - 1; more > 0; more--) {
+        uint32_t size = 1u << 6 * more;
+        *shared_out = byte_count - more;
+        if (low % size == 0 && high - low >= size - 1) return size;
+    }
+    *shared_out = byte_count;
+    return 1;
+}
+
+/* Whether any character from `low` to `high` can; none of them is a surrogate. A state inside a
+ * character is live where some rest of it is. */
 static bool any_stands(const struct text_leaf *leaf, const struct key_filter *filter,
                        uint32_t state, uint32_t low, uint32_t high) {
     uint8_t text[4];
     if (!leaf->automaton) return has_room(leaf, state);
     while (low <= high) {
-        uint32_t count = utf8_of(low, text);
-        uint32_t last = count == 1 ? low : (low | 0x3F) < high ? (low | 0x3F) : high;
-        uint32_t before = state_after(leaf->automaton, state, text, count - 1);
-        for (; before && low <= last; low++) {
-            utf8_of(low, text);
-            uint32_t after = automaton_step(leaf->automaton, before, text[count - 1]);
-            if (content_is_live(filter, after)) return true;
-        }
-        low = last + 1;
+        uint32_t shared, count = utf8_of(low, text);
+        uint32_t size = block_at(low, high, count, &shared);
+        if (content_is_live(filter, state_after(leaf->automaton, state, text, shared))) return true;
+        low += size;
     }
     return false;
 }

@@ -82,8 +82,8 @@ struct content_tables {
     uint64_t *within[TOKEN_TRIE_WITHIN + 1];
     uint64_t *inside;
     struct trie_end *ends; /* NULL: counts them alone */
-    uint32_t *long_tokens;
-    uint32_t end_count, long_count;
+    uint32_t *long_tokens, *inside_tokens, *inside_before;
+    uint32_t end_count, long_count, inside_count;
 };
 
 static void set_bit(uint64_t *mask, uint32_t token) {
@@ -96,6 +96,7 @@ static void note_inside(const struct token_trie *trie, uint32_t node, struct con
     for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->twin[t]) {
         set_bit(tables->inside, t);
         tables->needs[t] = (uint8_t)needs;
+        tables->inside_tokens[tables->inside_count++] = t;
         if (needs > TOKEN_TRIE_WITHIN) tables->long_tokens[tables->long_count++] = t;
         for (uint32_t i = needs; i <= TOKEN_TRIE_WITHIN; i++)
             set_bit(tables->within[i], t);
@@ -108,6 +109,7 @@ static void walk_content(const struct token_trie *trie, struct content_tables *t
     tables->end_count = 0;
     for (uint32_t i = 1; i < trie->node_count;) {
         const struct trie_node *node = &trie->nodes[i];
+        uint32_t here = i;
         struct content_place place = path[node->depth - 1];
         if (node->byte == '"' && place.escape == 0) {
             if (tables->ends)
@@ -121,6 +123,8 @@ static void walk_content(const struct token_trie *trie, struct content_tables *t
         } else {
             i += node->size;
         }
+        for (uint32_t j = here + 1; tables->ends && j <= i; j++)
+            tables->inside_before[j] = tables->inside_count;
     }
 }
 
@@ -132,7 +136,9 @@ static enum status describe_content(struct arena *arena, struct token_trie *trie
     tables.needs = arena_take(arena, trie->token_count + 1);
     tables.inside = arena_take_zeroed(arena, mask_bytes);
     tables.long_tokens = arena_take(arena, (trie->token_count + 1) * sizeof(uint32_t));
-    if (!tables.long_tokens || !tables.ends || !tables.needs || !tables.inside) return STATUS_NO_MEMORY;
+    tables.inside_tokens = arena_take(arena, (trie->token_count + 1) * sizeof(uint32_t));
+    tables.inside_before = arena_take_zeroed(arena, (trie->node_count + 1) * sizeof(uint32_t));
+    if (!tables.inside_tokens || !tables.inside_before || !tables.long_tokens || !tables.ends || !tables.needs || !tables.inside) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i <= TOKEN_TRIE_WITHIN; i++) {
         tables.within[i] = arena_take_zeroed(arena, mask_bytes);
         if (!tables.within[i]) return STATUS_NO_MEMORY;
@@ -144,6 +150,8 @@ static enum status describe_content(struct arena *arena, struct token_trie *trie
     trie->inside = tables.inside;
     trie->ends = tables.ends;
     trie->end_count = tables.end_count;
+    trie->inside_tokens = tables.inside_tokens;
+    trie->inside_before = tables.inside_before;
     trie->long_tokens = tables.long_tokens;
     trie->long_count = tables.long_count;
     return STATUS_OK;

@@ -40,7 +40,9 @@ struct token_trie {
     const uint64_t *inside;                        /* stays inside, whatever it needs */
     const uint32_t *long_tokens; /* that stay inside and need more than TOKEN_TRIE_WITHIN */
     uint32_t long_count;
-    const struct trie_end *ends;
+    const uint32_t *inside_tokens; /* the same in the order of their nodes */
+    const uint32_t *inside_before; /* [node_count + 1] those whose nodes come before a node */
+    const struct trie_end *ends;   /* in the order of their nodes */
     uint32_t end_count;
 };
 
