@@ -2,6 +2,7 @@
 #include "serving/grammar/leaf_walk.h"
 
 #define PARTS_MAX 4096 /* half of the slots */
+#define KNOWN_MAX 256
 #define WORDS_MAX (256u << 10)
 
 struct leaf_walks {
@@ -11,23 +12,14 @@ struct leaf_walks {
     uint32_t slots[2 * PARTS_MAX]; /* a part's number plus 1; 0: none */
     uint64_t *words;               /* [WORDS_MAX] what parts point to */
     uint64_t *found;               /* [word_count] a mask, while a part is walked */
-    uint32_t end_max;              /* no part has more ends */
     const uint64_t *added;         /* the last mask of free strings, and where it was added */
     uint64_t added_serial;
+    struct {
+        const struct automaton *automaton;
+        uint32_t state;
+        bool is_free;
+    } known[KNOWN_MAX]; /* states that were asked about */
 };
-
-/* Bytes that may follow a number. */
-static bool follows_number(uint8_t byte) {
-    return byte == ',' || byte == ']' || byte == '}' || byte == ' ' || byte == '\n' ||
-           byte == '\r' || byte == '\t';
-}
-
-static bool may_be_left(const struct token_trie *trie, uint32_t node) {
-    uint32_t end = node + trie->nodes[node].size;
-    for (uint32_t child = node + 1; child < end; child += trie->nodes[child].size)
-        if (follows_number(trie->nodes[child].byte)) return true;
-    return false;
-}
 
 struct leaf_walks *leaf_walks_create(struct arena *arena, const struct token_trie *trie) {
     struct leaf_walks *walks = arena_take_zeroed(arena, sizeof *walks);
@@ -36,9 +28,6 @@ struct leaf_walks *leaf_walks_create(struct arena *arena, const struct token_tri
     walks->parts = arena_take(arena, PARTS_MAX * sizeof *walks->parts);
     walks->words = arena_take(arena, WORDS_MAX * sizeof *walks->words);
     walks->found = arena_take(arena, (trie->word_count + 1) * sizeof *walks->found);
-    for (uint32_t i = 1; i < trie->node_count; i++)
-        walks->end_max += trie->nodes[i].byte == '"' ||
-                          (trie->nodes[i].byte <= '9' && may_be_left(trie, i));
     return walks->parts && walks->words && walks->found ? walks : NULL;
 }
 
@@ -71,7 +60,7 @@ static void walk_number(struct leaf_walks *walks, const struct automaton *automa
     const struct trie_node *nodes = walks->trie->nodes;
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1], first = part->key.node;
     path[nodes[first].depth] = part->key.place.state;
-    part->ends_here = automaton->labels[part->key.place.state] && may_be_left(walks->trie, first);
+    part->ends_here = automaton->labels[part->key.place.state] && token_trie_leaves_number(walks->trie, first);
     for (uint32_t i = first + 1; i < first + nodes[first].size;) {
         uint32_t state = automaton_step(automaton, path[nodes[i].depth - 1], nodes[i].byte);
         if (!state) {
@@ -80,7 +69,7 @@ static void walk_number(struct leaf_walks *walks, const struct automaton *automa
         }
         path[nodes[i].depth] = state;
         note_inside(walks, part, i);
-        if (automaton->labels[state] && may_be_left(walks->trie, i))
+        if (automaton->labels[state] && token_trie_leaves_number(walks->trie, i))
             ends[part->end_count++] = (struct leaf_end){i, state};
         i++;
     }
@@ -108,11 +97,7 @@ static bool all_lead_to(const struct automaton *automaton, uint32_t state, uint3
 /* Whether every character leads back to the state: all that may come in a string may come there.
  * Automata are the smallest, so the states inside characters are four at most, and three more for
  * the leads that not every byte may follow. */
-static bool is_free(const struct automaton *automaton, uint32_t state) {
-    if (automaton_step(automaton, state, 'a') != state ||
-        automaton_step(automaton, state, '0') != state ||
-        automaton_step(automaton, state, '"') != state)
-        return false;
+static bool find_free(const struct automaton *automaton, uint32_t state) {
     uint32_t one = automaton_step(automaton, state, 0xC2);
     uint32_t two = automaton_step(automaton, state, 0xE1);
     uint32_t three = automaton_step(automaton, state, 0xF1);
@@ -132,6 +117,19 @@ static bool is_free(const struct automaton *automaton, uint32_t state) {
            all_lead_to(automaton, ed, 0x80, 0x9F, one) &&
            all_lead_to(automaton, f0, 0x90, 0xBF, two) &&
            all_lead_to(automaton, f4, 0x80, 0x8F, two);
+}
+
+static bool is_free(struct leaf_walks *walks, const struct automaton *automaton, uint32_t state) {
+    if (automaton_step(automaton, state, 'a') != state ||
+        automaton_step(automaton, state, '"') != state)
+        return false;
+    uint32_t at = (state ^ (uint32_t)((uintptr_t)automaton >> 4)) % KNOWN_MAX;
+    if (walks->known[at].automaton != automaton || walks->known[at].state != state) {
+        walks->known[at].automaton = automaton;
+        walks->known[at].state = state;
+        walks->known[at].is_free = find_free(automaton, state);
+    }
+    return walks->known[at].is_free;
 }
 
 /* Between two characters no byte of a character's inside may come. */
@@ -179,7 +177,7 @@ static void walk_nodes(struct string_walk *walk) {
     const struct trie_node *nodes = walk->walks->trie->nodes;
     struct content_place path[TOKEN_TRIE_BYTES_MAX + 1];
     struct leaf_part *part = walk->part;
-    uint32_t first = part->key.node, last_bound = UINT32_MAX;
+    uint32_t first = part->key.node;
     path[nodes[first].depth] = part->key.place;
     for (uint32_t i = first + 1; i < first + nodes[first].size;) {
         struct content_place place = path[nodes[i].depth - 1];
@@ -189,9 +187,8 @@ static void walk_nodes(struct string_walk *walk) {
                 walk->ends[part->end_count++] = (struct leaf_end){i, place.state};
         } else if (!step_leaf(walk, &place, byte)) {
             note_range(walk, i, false);
-        } else if (!walk->aligned || place.escape || place.state == last_bound ||
-                   !is_free(walk->leaf->automaton, place.state)) {
-            last_bound = place.escape ? last_bound : place.state;
+        } else if (!walk->aligned || place.escape ||
+                   !is_free(walk->walks, walk->leaf->automaton, place.state)) {
             path[nodes[i].depth] = place;
             if (!walk->clears) note_inside(walk->walks, part, i);
             i++;
@@ -207,12 +204,10 @@ static void walk_nodes(struct string_walk *walk) {
 static bool is_mostly_free(const struct string_walk *walk) {
     const struct trie_node *nodes = walk->walks->trie->nodes;
     const struct automaton *automaton = walk->leaf->automaton;
-    uint32_t held = 0, last = 0;
+    uint32_t held = 0;
     for (uint32_t child = 1; child < nodes[0].size; child += nodes[child].size) {
         uint32_t state = automaton_step(automaton, walk->part->key.place.state, nodes[child].byte);
-        if (!state || (state != last && !is_free(automaton, state))) continue;
-        last = state;
-        held += nodes[child].size;
+        if (state && is_free(walk->walks, automaton, state)) held += nodes[child].size;
     }
     return held > nodes[0].size / 2;
 }
@@ -277,7 +272,7 @@ struct leaf_part *leaf_walks_part(struct leaf_walks *walks, const struct text_le
     for (; walks->slots[slot]; slot = (slot + 1) % (2 * PARTS_MAX))
         if (same_key(&walks->parts[walks->slots[slot] - 1].key, key))
             return &walks->parts[walks->slots[slot] - 1];
-    size_t words_max = walks->end_max + walks->trie->word_count + 2;
+    size_t words_max = walks->trie->leaf_end_max + walks->trie->word_count + 2;
     if (walks->part_count == PARTS_MAX || words_max > WORDS_MAX - walks->word_used) return NULL;
     struct leaf_part *part = &walks->parts[walks->part_count++];
     walks->slots[slot] = walks->part_count;

@@ -75,6 +75,21 @@ static uint32_t lay_out(const struct bytes *tokens, const uint32_t *ids, uint32_
     return node_count;
 }
 
+/* ---- ends of leaves ---- */
+
+/* Bytes that may follow a number. */
+static bool follows_number(uint8_t byte) {
+    return byte == ',' || byte == ']' || byte == '}' || byte == ' ' || byte == '\n' ||
+           byte == '\r' || byte == '\t';
+}
+
+bool token_trie_leaves_number(const struct token_trie *trie, uint32_t node) {
+    uint32_t end = node + trie->nodes[node].size;
+    for (uint32_t child = node + 1; child < end; child += trie->nodes[child].size)
+        if (follows_number(trie->nodes[child].byte)) return true;
+    return false;
+}
+
 /* ---- strings without a pattern ---- */
 
 struct content_tables {
@@ -182,6 +197,9 @@ enum status token_trie_build(struct arena *arena, struct arena *scratch, const s
     trie->nodes = nodes;
     trie->twin = twin;
     trie->tokens = kept;
+    for (uint32_t i = 1; i < node_count; i++)
+        trie->leaf_end_max += nodes[i].byte == '"' ||
+                              (nodes[i].byte <= '9' && token_trie_leaves_number(trie, i));
     enum status status = describe_content(arena, trie);
     if (!status) *out = trie;
     return status;

@@ -44,6 +44,7 @@ struct token_trie {
     const uint32_t *inside_before; /* [node_count + 1] those whose nodes come before a node */
     const struct trie_end *ends;   /* in the order of their nodes */
     uint32_t end_count;
+    uint32_t leaf_end_max; /* nodes at which strings and numbers can end */
 };
 
 /* tokens[i].count 0: i is no token that text may have. The texts are kept by reference. */
@@ -53,6 +54,9 @@ enum status token_trie_build(struct arena *arena, struct arena *scratch, const s
 enum status token_trie_of_tokenizer(struct arena *arena, struct arena *scratch,
                                     const struct tokenizer *tokenizer, uint32_t row_count,
                                     const struct token_trie **out) MUST_USE;
+
+/* Whether some token goes on behind a number that ends at a node. */
+bool token_trie_leaves_number(const struct token_trie *trie, uint32_t node);
 
 /* Sets the bits of the tokens that end at a node. */
 static inline void token_trie_mark(const struct token_trie *trie, uint32_t node, uint64_t *mask) {
