@@ -153,6 +153,26 @@ static enum status add_item(struct schema_state *state, const struct array_set *
     return add_both(state, a, &part, all);
 }
 
+/* Whether every item that a rule is about breaks it, as far as can be told. */
+static enum status breaks_always(struct schema_state *state, const struct array_set *a,
+                                 const struct item_rule *rule, bool *out) {
+    *out = false;
+    uint32_t end = rule->from + 1;
+    for (uint32_t i = 0; i < a->rule_count; i++) /* from there on, all items are alike */
+        end =
+            max_u32(end, a->rules[i].to == UINT32_MAX ? a->rules[i].from + 1 : a->rules[i].to + 1);
+    if (end - rule->from > BREACH_ITEMS_MAX) return STATUS_OK;
+    *out = true;
+    for (uint32_t i = rule->from; i < end && i < rule->to && *out; i++) {
+        uint32_t claims;
+        enum status status = array_claims_of(state, a, i, &claims);
+        if (!status) status = claims_and(state, claims, rule->claims, &claims);
+        if (!status) status = claims_probe(state, claims, out);
+        if (status) return status;
+    }
+    return STATUS_OK;
+}
+
 static enum status add_rule_breach(struct schema_state *state, const struct array_set *a,
                                    const struct item_rule *rule, struct array_union *all) {
     if (rule->claims == CLAIMS_ANY) return STATUS_OK;
@@ -161,9 +181,12 @@ static enum status add_rule_breach(struct schema_state *state, const struct arra
         if (a->rules[i].from <= rule->from && a->rules[i].to >= rule->to &&
             a->rules[i].claims == rule->claims)
             return STATUS_OK; /* `a` obeys it */
+    bool always;
+    enum status status = breaks_always(state, a, rule, &always);
+    if (status) return status;
+    if (always) return add_item(state, a, rule->from, UINT32_MAX, all);
     const struct claims_entry claims = state->claims[rule->claims];
     uint32_t to = min_u32(rule->to, a->length_max);
-    enum status status = STATUS_OK;
     for (uint32_t i = 0; i < claims.count && !status; i++) {
         if (to > rule->from && to - rule->from > BREACH_ITEMS_MAX) {
             if (rule->to < a->length_max)

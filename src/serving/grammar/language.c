@@ -38,8 +38,10 @@ enum status language_open(struct language_table *table, struct automaton_work *w
     if (!table->languages) return STATUS_NO_MEMORY;
     enum status status = map_open(&table->known, work->arena, KNOWN_MAX);
     if (status) return status;
-    table->languages[LANGUAGE_NONE] = (struct language){.length_min = 1, .length_max = 0};
-    table->languages[LANGUAGE_TEXT] = (struct language){.length_max = UINT32_MAX};
+    table->languages[LANGUAGE_NONE] =
+        (struct language){.of_lengths = true, .length_min = 1, .length_max = 0};
+    table->languages[LANGUAGE_TEXT] =
+        (struct language){.of_lengths = true, .length_max = UINT32_MAX};
     table->count = LANGUAGE_FIXED_COUNT;
     return STATUS_OK;
 }
@@ -104,7 +106,8 @@ enum status language_of_lengths(struct language_table *table, uint32_t min, uint
         *out = found;
         return STATUS_OK;
     }
-    enum status status = add(table, (struct language){.length_min = min, .length_max = max}, out);
+    enum status status = add(
+        table, (struct language){.of_lengths = true, .length_min = min, .length_max = max}, out);
     if (!status) remember(table, key, *out);
     return status;
 }
@@ -155,8 +158,7 @@ static bool is_plain(struct language_table *table, enum known_kind kind, uint32_
         return true;
     }
     const struct language *first = &table->languages[a], *second = &table->languages[b];
-    if (kind != KNOWN_AND || !language_is_lengths(first) || !language_is_lengths(second))
-        return false;
+    if (kind != KNOWN_AND || !first->of_lengths || !second->of_lengths) return false;
     *status = language_of_lengths(table, max_u32(first->length_min, second->length_min),
                                   min_u32(first->length_max, second->length_max), out);
     return true;

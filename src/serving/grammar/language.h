@@ -16,14 +16,10 @@ enum language_fixed {
 };
 
 struct language {
-    const struct automaton *automaton; /* NULL: all texts of the lengths below */
+    const struct automaton *automaton; /* NULL: nobody has asked for one yet */
+    bool of_lengths;                   /* all texts of the lengths below */
     uint32_t length_min, length_max;   /* characters; UINT32_MAX: no bound */
 };
-
-/* Asks for a length alone; an automaton that it was given for work with others changes nothing. */
-static inline bool language_is_lengths(const struct language *language) {
-    return language->length_min > 0 || language->length_max > 0;
-}
 
 struct language_table {
     struct automaton_work *work;

@@ -196,7 +196,7 @@ enum status read_constants(struct schema_reader *reader) {
         if (status) return status;
     }
     const struct tree *value = read_keyword(reader, "const");
-    if (!value) return STATUS_OK;
+    if (!value || reader->draft < DRAFT_6) return STATUS_OK;
     status = read_constant(reader, value, &part);
     return status ? status : value_and(state, &reader->set, &part, &reader->set);
 }

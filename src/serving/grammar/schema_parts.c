@@ -53,7 +53,8 @@ static enum status read_contains(struct schema_reader *reader, struct array_set 
     struct schema_state *state = reader->state;
     uint32_t min = 1, max = UINT32_MAX, claims;
     enum status status = STATUS_OK;
-    if (tree_member(reader->tree, "contains")) {
+    if (reader->draft < DRAFT_6) return STATUS_OK;
+    if (tree_member(reader->tree, "contains") && reader->draft >= DRAFT_2019_09) {
         status = read_count(reader, "minContains", &min);
         if (!status) status = read_count(reader, "maxContains", &max);
     }
@@ -67,7 +68,7 @@ static enum status read_contains(struct schema_reader *reader, struct array_set 
     } else if (claims == CLAIMS_NEVER) {
         if (min > 0) array->length_max = 0;
         if (min > 0) array->length_min = 1; /* none at all */
-    } else if (min > 0 || max < UINT32_MAX) {
+    } else if (min > 0 || max < UINT32_MAX || state->unevaluated) {
         array->counts = true;
         array->counted = state->claims[claims].claims[0];
         array->counted_min = min;
@@ -150,17 +151,6 @@ static enum status read_properties(struct schema_reader *reader, struct object_d
     return STATUS_OK;
 }
 
-static enum status language_of_pattern(struct schema_state *state, struct bytes pattern,
-                                       uint32_t *out) {
-    const struct automaton *automaton;
-    struct error error = {0};
-    enum status status = automaton_of_pattern(&state->work, pattern, &automaton, &error);
-    if (status == STATUS_INVALID || status == STATUS_UNSUPPORTED)
-        return state_error(state, status, "%.300s", error.text);
-    if (!status) status = language_of_automaton(&state->languages, automaton, out);
-    return status ? state_failed(state, status) : STATUS_OK;
-}
-
 static enum status condition_of_language(struct schema_state *state, uint32_t language,
                                          bool negated, uint32_t *out) {
     uint32_t *kept = arena_take(state->arena, sizeof *kept);
@@ -181,7 +171,7 @@ static enum status read_pattern_properties(struct schema_reader *reader,
     while (tree_next_member(all, &cursor, &key, &value)) {
         uint32_t language;
         struct key_rule rule = {.evaluates = true};
-        enum status status = language_of_pattern(state, key, &language);
+        enum status status = state_pattern(state, key, &language);
         if (!status) status = condition_of_language(state, language, false, &rule.condition);
         if (!status) status = read_child(reader, key, value, &rule.claims);
         if (status) return status;
@@ -211,7 +201,7 @@ static enum status read_other_keys(struct schema_reader *reader, struct object_d
             draft->rules[draft->rule_count++] = rule;
     }
     value = read_keyword(reader, "propertyNames");
-    if (status || !value) return status;
+    if (status || !value || reader->draft < DRAFT_6) return status;
     struct value_set keys;
     const struct automaton *automaton;
     status = read_branch(reader, (struct bytes){0}, value, &keys);

@@ -245,7 +245,7 @@ static enum status read_not(struct schema_reader *reader) {
 static enum status read_if(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
     const struct tree *condition = read_keyword(reader, "if"), *branch;
-    if (!condition) return STATUS_OK;
+    if (!condition || reader->draft < DRAFT_7) return STATUS_OK;
     if (!tree_member(reader->tree, "then") && !tree_member(reader->tree, "else") &&
         !state->unevaluated)
         return STATUS_OK;
@@ -269,7 +269,7 @@ static enum status read_schema(struct schema_reader *reader) {
     struct bytes reference;
     const struct tree *ref = tree_member(reader->tree, "$ref");
     if (tree_get_string(ref, &reference) &&
-        !state->resources[state->sources[reader->source].resource].siblings) {
+        reader->draft < DRAFT_2019_09) { /* its neighbours say nothing */
         state->keyword = "$ref";
         return keep_ref(reader, reference);
     }
@@ -288,6 +288,7 @@ enum status source_read(struct schema_state *state, uint32_t source, struct valu
         .state = state,
         .source = source,
         .tree = state->sources[source].tree,
+        .draft = state->resources[state->sources[source].resource].draft,
         .set = state->value_any,
     };
     enum status status = state_spend(state, 8);

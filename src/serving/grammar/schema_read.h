@@ -11,7 +11,8 @@ struct schema_reader {
     struct schema_state *state;
     uint32_t source;
     const struct tree *tree;
-    struct value_set set; /* what the keywords so far leave */
+    enum schema_draft draft; /* keywords of later drafts say nothing */
+    struct value_set set;    /* what the keywords so far leave */
 };
 
 /* The value of a keyword, which is what is worked on from now on; NULL: it is not there. */

@@ -137,24 +137,30 @@ static enum status add_anchor(struct schema_state *state, uint32_t resource, str
     return STATUS_OK;
 }
 
-/* Drafts before 2019-09 let a $ref's neighbours be. Without $schema the newest draft holds. */
-static bool siblings_of(const struct tree *tree, bool inherited) {
-    static const char *const older[] = {"draft-03", "draft-04", "draft-05", "draft-06", "draft-07"};
+static enum schema_draft draft_of(const struct tree *tree, enum schema_draft inherited) {
+    static const struct {
+        const char *name;
+        enum schema_draft draft;
+    } known[] = {
+        {"draft-03", DRAFT_4}, {"draft-04", DRAFT_4}, {"draft-05", DRAFT_4},
+        {"draft-06", DRAFT_6}, {"draft-07", DRAFT_7}, {"draft/2019-09", DRAFT_2019_09},
+    };
     struct bytes name;
     if (!tree_get_string(tree_member(tree, "$schema"), &name)) return inherited;
-    for (size_t i = 0; i < sizeof older / sizeof *older; i++)
-        if (memmem(name.data, name.count, older[i], strlen(older[i]))) return false;
-    return true;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (memmem(name.data, name.count, known[i].name, strlen(known[i].name)))
+            return known[i].draft;
+    return DRAFT_2020_12;
 }
 
 static enum status add_resource(struct schema_state *state, const struct tree *tree,
-                                struct bytes address, bool siblings, uint32_t *out) {
+                                struct bytes address, enum schema_draft draft, uint32_t *out) {
     enum status status = state_room(state, &state->resources, state->resource_count,
                                     &state->resource_capacity, sizeof *state->resources);
     if (status) return status;
     *out = state->resource_count;
     state->resources[state->resource_count++] =
-        (struct schema_resource){.address = address, .tree = tree, .siblings = siblings};
+        (struct schema_resource){.address = address, .tree = tree, .draft = draft};
     return STATUS_OK;
 }
 
@@ -162,15 +168,15 @@ static enum status collect_names(struct schema_state *state, const struct tree *
                                  uint32_t *resource) {
     struct bytes id, name, fragment;
     enum status status = STATUS_OK;
-    bool siblings = state->resources[*resource].siblings;
-    bool ref = tree_member(tree, "$ref") && !siblings; /* then its neighbours say nothing */
+    enum schema_draft draft = state->resources[*resource].draft;
+    bool ref =
+        tree_member(tree, "$ref") && draft < DRAFT_2019_09; /* then its neighbours say nothing */
     if (!ref && find_id(tree, &id)) {
         struct bytes address = cut_fragment(id, &fragment);
         if (address.count && tree != state->resources[*resource].tree) {
             struct bytes whole;
             status = resolve(state, state->resources[*resource].address, address, &whole);
-            if (!status)
-                status = add_resource(state, tree, whole, siblings_of(tree, siblings), resource);
+            if (!status) status = add_resource(state, tree, whole, draft_of(tree, draft), resource);
         }
         if (!status && fragment.count && fragment.data[0] != '/')
             status = add_anchor(state, *resource, fragment, tree, false);
@@ -210,8 +216,9 @@ enum status refs_collect(struct schema_state *state, const struct tree *root) {
     struct bytes id = {0}, fragment;
     if (tree_kind(root) == TREE_OBJECT && find_id(root, &id)) id = cut_fragment(id, &fragment);
     uint32_t resource;
-    bool siblings = tree_kind(root) != TREE_OBJECT || siblings_of(root, true);
-    enum status status = add_resource(state, root, id, siblings, &resource);
+    enum schema_draft draft =
+        tree_kind(root) == TREE_OBJECT ? draft_of(root, DRAFT_2020_12) : DRAFT_2020_12;
+    enum status status = add_resource(state, root, id, draft, &resource);
     return status ? status : collect(state, root, resource, 0);
 }
 

@@ -25,7 +25,7 @@ static enum status read_bound(struct schema_reader *reader, const char *keyword,
     const struct tree *value = read_keyword(reader, exclusive);
     enum status status = STATUS_OK;
     bool strict = false;
-    if (value && !tree_get_bool(value, &strict)) {
+    if (value && !tree_get_bool(value, &strict) && reader->draft >= DRAFT_6) {
         status = read_decimal(reader, value, bound_out);
         if (status) return status;
         *has_out = *excluded_out = true;
@@ -66,17 +66,23 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
     if (status == STATUS_UNSUPPORTED)
         return state_error(state, status, "has too many remainders to keep apart");
     if (!status) status = language_of_automaton(&state->languages, automaton, &numbers.number);
+    if (!status && whole && reader->draft == DRAFT_4) { /* there 1.0 is no integer */
+        uint32_t plain;
+        struct error error;
+        status = automaton_of_regex(&state->work, BYTES_LITERAL("-?(0|[1-9][0-9]*)"), &automaton,
+                                    &error);
+        if (!status) status = language_of_automaton(&state->languages, automaton, &plain);
+        if (!status)
+            status = language_and(&state->languages, numbers.number, plain, &numbers.number);
+    }
     if (status) return state_failed(state, status);
     return value_and(state, &reader->set, &numbers, &reader->set);
 }
 
-static enum status keep_strings(struct schema_reader *reader, enum status status,
-                                const struct automaton *automaton) {
+static enum status keep_strings(struct schema_reader *reader, uint32_t language) {
     struct schema_state *state = reader->state;
-    uint32_t language;
-    if (!status) status = language_of_automaton(&state->languages, automaton, &language);
-    if (!status)
-        status = language_and(&state->languages, reader->set.string, language, &reader->set.string);
+    enum status status =
+        language_and(&state->languages, reader->set.string, language, &reader->set.string);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
@@ -112,9 +118,9 @@ static enum status read_format(struct schema_reader *reader) {
     case TEXT_FORMAT_HELD:
         break;
     }
-    const struct automaton *automaton = NULL;
-    enum status status = automaton_of_format(&state->work, name, &automaton);
-    return keep_strings(reader, status, automaton);
+    uint32_t language;
+    enum status status = state_format(state, name, &language);
+    return status ? status : keep_strings(reader, language);
 }
 
 static enum status read_strings(struct schema_reader *reader) {
@@ -124,12 +130,9 @@ static enum status read_strings(struct schema_reader *reader) {
     struct bytes pattern;
     if (!status && value && reader->set.string != LANGUAGE_NONE) {
         if (!tree_get_string(value, &pattern)) return read_wrong_kind(reader, value, "a string");
-        struct error error = {0};
-        const struct automaton *automaton = NULL;
-        status = automaton_of_pattern(&state->work, pattern, &automaton, &error);
-        if (status == STATUS_INVALID || status == STATUS_UNSUPPORTED)
-            return state_error(state, status, "%.300s", error.text);
-        status = keep_strings(reader, status, automaton);
+        uint32_t held;
+        status = state_pattern(state, pattern, &held);
+        if (!status) status = keep_strings(reader, held);
     }
     uint32_t min = 0, max = UINT32_MAX, language;
     if (!status) status = read_count(reader, "minLength", &min);

@@ -2,9 +2,18 @@
 #include "serving/grammar/schema_state.h"
 
 #include "base/format.h"
+#include "serving/grammar/text_format.h"
 #include "serving/grammar/value_set.h"
 
-enum state_known { KNOWN_NAME = 100, KNOWN_CONDITION, KNOWN_SOURCE, KNOWN_CLAIMS, KNOWN_BOTH };
+enum state_known {
+    KNOWN_NAME,
+    KNOWN_PATTERN,
+    KNOWN_FORMAT,
+    KNOWN_CONDITION,
+    KNOWN_SOURCE,
+    KNOWN_CLAIMS,
+    KNOWN_BOTH
+};
 
 #define PATH_PARTS_MAX 12 /* of a place in a message; what lies further out is left away */
 
@@ -101,6 +110,38 @@ enum status state_name(struct schema_state *state, struct bytes text, uint32_t *
     *out = state->name_count++;
     remember(state, key, *out);
     return state_spend(state, 1 + text.count);
+}
+
+static enum status language_of(struct schema_state *state, enum state_known kind, struct bytes text,
+                               uint32_t *out) {
+    uint32_t name;
+    enum status status = state_name(state, text, &name);
+    if (status) return status;
+    struct map_key key = key_of(kind, name, 0);
+    uint32_t found = map_find(&state->known, key);
+    if (found != MAP_NONE) {
+        *out = found;
+        return STATUS_OK;
+    }
+    const struct automaton *automaton = NULL;
+    struct error error = {0};
+    status = kind == KNOWN_PATTERN ? automaton_of_pattern(&state->work, text, &automaton, &error)
+                                   : automaton_of_format(&state->work, text, &automaton);
+    if (status == STATUS_INVALID || status == STATUS_UNSUPPORTED)
+        return state_error(state, status, "%.300s", error.text);
+    if (!status) status = language_of_automaton(&state->languages, automaton, out);
+    if (status) return state_failed(state, status);
+    remember(state, key, *out);
+    return STATUS_OK;
+}
+
+enum status state_pattern(struct schema_state *state, struct bytes pattern,
+                          uint32_t *language_out) {
+    return language_of(state, KNOWN_PATTERN, pattern, language_out);
+}
+
+enum status state_format(struct schema_state *state, struct bytes name, uint32_t *language_out) {
+    return language_of(state, KNOWN_FORMAT, name, language_out);
 }
 
 static bool same_words(const uint32_t *a, const uint32_t *b, uint32_t count) {

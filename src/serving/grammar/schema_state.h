@@ -87,10 +87,12 @@ struct claims_entry {
     const struct value_set *set;
 };
 
+enum schema_draft { DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12 };
+
 struct schema_resource { /* a document or a part of it with an address of its own */
     struct bytes address;
     const struct tree *tree;
-    bool siblings; /* a $ref's neighbours count: drafts from 2019-09 on */
+    enum schema_draft draft; /* as $schema says, else that of the resource around it */
 };
 
 struct schema_anchor {
@@ -148,6 +150,11 @@ enum status state_room(struct schema_state *state, void *array, uint32_t count, 
 
 /* Numbers of names, conditions, sources and sets of claims; equal ones share theirs. */
 enum status state_name(struct schema_state *state, struct bytes text, uint32_t *out) MUST_USE;
+/* Languages of patterns and formats, each made once. */
+enum status state_pattern(struct schema_state *state, struct bytes pattern,
+                          uint32_t *language_out) MUST_USE;
+enum status state_format(struct schema_state *state, struct bytes name,
+                         uint32_t *language_out) MUST_USE;
 enum status state_condition(struct schema_state *state, const struct key_condition *condition,
                             uint32_t *out) MUST_USE;
 enum status state_condition_of_name(struct schema_state *state, uint32_t name,

@@ -327,7 +327,7 @@ static enum status build_scalars(struct shape_builder *builder, const struct val
     out->kinds |= SHAPE_STRING;
     out->length_min = strings->length_min;
     out->length_max = strings->length_max;
-    if (language_is_lengths(strings)) return STATUS_OK;
+    if (strings->of_lengths) return STATUS_OK;
     return copy_automaton(builder, strings->automaton, &out->string);
 }
 

@@ -24,9 +24,8 @@ static bool holds_number(const struct automaton *automaton, const struct tree *v
         snprintf(text, sizeof text, "%.*g", digits, number);
         if (strtod(text, NULL) == number) break;
     }
-    if (accepts(automaton, bytes_of(text))) return true;
-    snprintf(text, sizeof text, "%.1f", number); /* 1.0 */
-    return strtod(text, NULL) == number && accepts(automaton, bytes_of(text));
+    if (!strpbrk(text, ".e")) strcat(text, ".0"); /* as Python writes it */
+    return accepts(automaton, bytes_of(text));
 }
 
 static bool holds_string(const struct shape_alternative *alternative, struct bytes text) {
