@@ -116,7 +116,11 @@ static size_t run_text(struct checker *checker, struct grammar *grammar, struct 
         fill_mask(checker, matcher, position);
         bool held = checker->mask[token / 64] >> token % 64 & 1;
         position = matcher_push_token(matcher, position, token);
-        check(held == (position.number != 0));
+        if (held != (position.number != 0)) {
+            fprintf(stderr, "check_schemas: mask and push disagree at byte %zu: '%.*s'\n", at,
+                    (int)(text.count - at < 40 ? text.count - at : 40), text.data + at);
+            exit(1);
+        }
         if (!position.number || !matcher_settle(matcher, &position)) return at;
         at += tokenizer_token_bytes(checker->tokenizer, token).count;
         checker->token_count++;

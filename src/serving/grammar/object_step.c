@@ -102,6 +102,13 @@ static bool may_take_key(const struct grammar *grammar, const struct stack_frame
     return content_is_live(&filter, object->keys->start);
 }
 
+bool object_key_is_open(const struct grammar *grammar, const struct stack_frame *object_frame,
+                        uint32_t state) {
+    const struct shape_object *object = shape_of(grammar, object_frame);
+    uint32_t label = object->keys->labels[state];
+    return label && grammar->program->entries[object->entry + label - 1].bit == SHAPE_NO_BIT;
+}
+
 /* ---- frames ---- */
 
 uint32_t object_begin(const struct grammar *grammar, struct stack_table *table, uint32_t object,

@@ -81,17 +81,19 @@ static void walk_bytes(struct walk *at, uint32_t node, uint32_t frame) {
     uint32_t end = node + nodes[node].size;
     for (uint32_t child = node + 1; child < end; child += nodes[child].size) {
         struct thread_list threads;
+        uint32_t frame_count = at->table->frame_count;
         if (between && !stands_between(nodes[child].byte)) continue;
         threads.count = 0;
         grammar_step(at->grammar, at->table, frame, nodes[child].byte, &threads);
         take(at, child, &threads);
+        stack_table_cut(at->table, frame_count);
     }
 }
 
 /* The stack's bytes from `node` to one below it. */
 static void walk_on(struct walk *at, uint32_t node, uint32_t frame, uint32_t to) {
     const struct trie_node *nodes = at->trie->nodes;
-    uint32_t below = to;
+    uint32_t below = to, frame_count = at->table->frame_count;
     struct thread_list threads, next;
     while (nodes[below].token == TOKEN_NONE)
         below++;
@@ -106,10 +108,28 @@ static void walk_on(struct walk *at, uint32_t node, uint32_t frame, uint32_t to)
         memcpy(threads.frames, next.frames, next.count * sizeof *next.frames);
     }
     take(at, to, &threads);
+    stack_table_cut(at->table, frame_count);
+}
+
+static void close_filtered(struct walk *at, uint32_t node, const struct stack_frame *frame,
+                           struct content_place place) {
+    uint32_t frame_count = at->table->frame_count;
+    struct stack_frame here = *frame;
+    struct thread_list threads;
+    threads.count = 0;
+    here.state = place.state;
+    here.escape = 0;
+    if (frame->kind == STACK_KEY && object_key_is_open(at->grammar, stack_table_at(at->table, frame->below), place.state))
+        return;
+    uint32_t closing = stack_table_put(at->table, &here, NULL);
+    if (closing) grammar_step(at->grammar, at->table, closing, '"', &threads);
+    take(at, node, &threads);
+    stack_table_cut(at->table, frame_count);
 }
 
 /* A leaf whose way to stand depends on what lies around it: a key of the properties that are left,
- * or a string of the texts that are. Few tokens lead to one of them. */
+ * or a string of the texts that are. Few tokens lead to one of them. Keys of no property are left to
+ * walk_leaf. */
 static void walk_filtered(struct walk *at, uint32_t node, uint32_t number,
                           struct content_place place, const struct key_filter *filter) {
     const struct trie_node *nodes = at->trie->nodes;
@@ -119,14 +139,7 @@ static void walk_filtered(struct walk *at, uint32_t node, uint32_t number,
     for (uint32_t child = node + 1; child < end; child += nodes[child].size) {
         struct content_place next = place;
         if (nodes[child].byte == '"' && place.escape == 0) {
-            struct stack_frame here = *frame;
-            struct thread_list threads;
-            threads.count = 0;
-            here.state = place.state;
-            here.escape = 0;
-            uint32_t closing = stack_table_put(at->table, &here, NULL);
-            if (closing) grammar_step(at->grammar, at->table, closing, '"', &threads);
-            take(at, child, &threads);
+            close_filtered(at, child, frame, place);
         } else if (content_step(leaf, filter, &next, nodes[child].byte, NULL)) {
             token_trie_mark(at->trie, child, at->mask);
             if (nodes[child].size > 1) walk_filtered(at, child, number, next, filter);
@@ -238,10 +251,6 @@ static void walk(struct walk *at, uint32_t node, uint32_t number) {
     }
     if (!grammar_filter(at->grammar, at->table, frame, &filter)) {
         walk_leaf(at, node, number, NULL);
-        return;
-    }
-    if (frame->flags & STACK_TRACKED) { /* its closing depends on the bytes before */
-        walk_bytes(at, node, number);
         return;
     }
     if (filter.open) walk_leaf(at, node, number, filter.open);
