@@ -106,9 +106,9 @@ static bool holds_object(const struct shape_program *program, const struct shape
 
 static bool holds(const struct shape_program *program, uint32_t shape, const struct tree *value) {
     static const uint32_t kinds[] = {
-        [TREE_OBJECT] = SHAPE_OBJECT,   [TREE_ARRAY] = SHAPE_ARRAY, [TREE_STRING] = SHAPE_STRING,
-        [TREE_INTEGER] = SHAPE_NUMBER,  [TREE_REAL] = SHAPE_NUMBER, [TREE_TRUE] = SHAPE_TRUE,
-        [TREE_FALSE] = SHAPE_FALSE,     [TREE_NULL] = SHAPE_NULL,
+        [TREE_OBJECT] = SHAPE_OBJECT,  [TREE_ARRAY] = SHAPE_ARRAY, [TREE_STRING] = SHAPE_STRING,
+        [TREE_INTEGER] = SHAPE_NUMBER, [TREE_REAL] = SHAPE_NUMBER, [TREE_TRUE] = SHAPE_TRUE,
+        [TREE_FALSE] = SHAPE_FALSE,    [TREE_NULL] = SHAPE_NULL,
     };
     uint32_t kind = kinds[tree_kind(value)];
     for (uint32_t i = 0; i < program->shapes[shape].count; i++) {

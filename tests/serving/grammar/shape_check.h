@@ -8,7 +8,6 @@
 #include "base/tree.h"
 #include "serving/grammar/shape.h"
 
-
 bool shape_check(const struct shape_program *program, const struct tree *value);
 
 #endif

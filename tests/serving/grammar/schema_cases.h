@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Cases of schemas: what a schema lets through, what it does not, and why it is refused.
+ */
+#ifndef SCHEMA_CASES_H
+#define SCHEMA_CASES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka needs the four above */
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "serving/grammar/schema.h"
+#include "shape_check.h"
+
+#define CASE_BYTES ((size_t)48 << 20)
+
+struct schema_case {
+    char *memory;
+    struct arena trees, scratch, kept;
+    struct schema_options options;
+    struct schema_limits limits;
+    const struct shape_program *program;
+    struct bytes ignored;
+    struct error error;
+};
+
+static inline const struct tree *case_tree(struct schema_case *one, const char *text) {
+    const struct tree *tree;
+    struct error error;
+    if (tree_parse(&one->trees, bytes_of(text), text, &tree, &error)) fail_msg("%s", error.text);
+    return tree;
+}
+
+static inline enum status case_compile(struct schema_case *one, const char *schema) {
+    one->memory = malloc(4 * CASE_BYTES);
+    arena_over(&one->trees, one->memory, CASE_BYTES);
+    arena_over(&one->kept, one->memory + CASE_BYTES, CASE_BYTES);
+    arena_over(&one->scratch, one->memory + 2 * CASE_BYTES, 2 * CASE_BYTES);
+    if (one->limits.states_max == 0) one->limits = schema_limits_usual;
+    return schema_compile(&one->kept, &one->scratch, case_tree(one, schema), &one->options,
+                          &one->limits, &one->program, &one->ignored, &one->error);
+}
+
+static inline void check_value(const char *schema, const char *value, bool expected) {
+    struct schema_case one = {0};
+    if (case_compile(&one, schema)) fail_msg("%s: %s", schema, one.error.text);
+    if (shape_check(one.program, case_tree(&one, value)) != expected)
+        fail_msg("%s %s %s", schema, expected ? "rejects" : "accepts", value);
+    free(one.memory);
+}
+
+#define accepts(schema, value) check_value((schema), (value), true)
+#define rejects(schema, value) check_value((schema), (value), false)
+
+/* `message` is the message's beginning. */
+static inline void refuses(const char *schema, enum status expected, const char *message) {
+    struct schema_case one = {0};
+    enum status status = case_compile(&one, schema);
+    if (status != expected) fail_msg("%s: %s: %s", schema, status_name(status), one.error.text);
+    if (strncmp(one.error.text, message, strlen(message)) != 0)
+        fail_msg("'%s' does not begin with '%s'", one.error.text, message);
+    free(one.memory);
+}
+
+#endif

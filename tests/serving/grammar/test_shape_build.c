@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the form of shape programs: entries, bits and what keys reach.
+ */
+#include "schema_cases.h"
+
+static void properties_have_bits_in_the_order_of_the_schema(void **state) {
+    struct schema_case one = {.options = {.in_order = true}};
+    uint32_t label;
+    assert_int_equal(
+        case_compile(
+            &one, "{\"type\":\"object\",\"properties\":{\"z\":{},\"a\":{}},\"required\":[\"a\"]}"),
+        STATUS_OK);
+    const struct shape_object *object = &one.program->objects[0];
+    assert_true(object->in_order);
+    assert_int_equal(object->bit_count, 2);
+    assert_true(automaton_accepts(object->keys, bytes_of("z"), &label));
+    assert_int_equal(one.program->entries[object->entry + label - 1].bit, 0);
+    assert_int_equal(one.program->words[object->required], 2);
+    assert_true(automaton_accepts(object->keys, bytes_of("other"), &label));
+    assert_int_equal(one.program->entries[object->entry + label - 1].bit, SHAPE_NO_BIT);
+    free(one.memory);
+}
+
+static void each_state_of_the_keys_knows_what_it_reaches(void **state) {
+    struct schema_case one = {0};
+    assert_int_equal(
+        case_compile(&one, "{\"type\":\"object\",\"properties\":{\"ab\":{},\"ac\":{},\"b\":{}},"
+                           "\"additionalProperties\":false}"),
+        STATUS_OK);
+    const struct shape_object *object = &one.program->objects[0];
+    uint32_t start = object->keys->start;
+    uint32_t a = automaton_step(object->keys, start, 'a');
+    uint32_t ab = automaton_step(object->keys, a, 'b');
+    assert_int_equal(one.program->words[object->reaches + start * object->word_count], 7);
+    assert_int_equal(one.program->words[object->reaches + a * object->word_count], 3);
+    assert_int_equal(one.program->words[object->reaches + ab * object->word_count], 1);
+    assert_int_equal(one.program->words[object->reaches_open], 0);
+    free(one.memory);
+}
+
+static void what_properties_need_is_closed(void **state) {
+    struct schema_case one = {0};
+    assert_int_equal(
+        case_compile(&one,
+                     "{\"type\":\"object\",\"dependentRequired\":{\"a\":[\"b\"],\"b\":[\"c\"]}}"),
+        STATUS_OK);
+    const struct shape_object *object = &one.program->objects[0];
+    assert_int_equal(object->dependency_count, 2);
+    assert_int_equal(one.program->words[one.program->dependencies[object->dependency].needs], 7);
+    free(one.memory);
+}
+
+static void equal_claims_share_a_shape(void **state) {
+    struct schema_case one = {0};
+    assert_int_equal(
+        case_compile(&one,
+                     "{\"$defs\":{\"s\":{\"type\":\"string\"}},\"type\":\"array\",\"prefixItems\":"
+                     "[{\"$ref\":\"#/$defs/s\"}],\"items\":false}"),
+        STATUS_OK);
+    assert_int_equal(one.program->shape_count, 2);
+    free(one.memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(properties_have_bits_in_the_order_of_the_schema),
+        cmocka_unit_test(each_state_of_the_keys_knows_what_it_reaches),
+        cmocka_unit_test(what_properties_need_is_closed),
+        cmocka_unit_test(equal_claims_share_a_shape),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
