@@ -65,8 +65,8 @@ static void checker_open(struct checker *checker, const char *path, uint32_t row
     enum status status = tokenizer_open(&arena, &scratch, (struct bytes){json, count}, path,
                                         &checker->tokenizer, &error);
     arena_clear(&scratch);
-    if (status || token_trie_of_tokenizer(&arena, &scratch, checker->tokenizer, rows,
-                                          &checker->trie)) {
+    if (status ||
+        token_trie_of_tokenizer(&arena, &scratch, checker->tokenizer, rows, &checker->trie)) {
         fprintf(stderr, "check_schemas: %s\n", error.text);
         exit(1);
     }
@@ -82,7 +82,8 @@ static void checker_open(struct checker *checker, const char *path, uint32_t row
     open_arena(&checker->scratch, ARENA_BYTES);
 }
 
-static void fill_mask(struct checker *checker, struct matcher *matcher, struct grammar_position at) {
+static void fill_mask(struct checker *checker, struct matcher *matcher,
+                      struct grammar_position at) {
     int64_t start = clock_now_ns();
     matcher_mask(matcher, at, checker->mask);
     uint64_t ns = (uint64_t)(clock_now_ns() - start);
@@ -135,8 +136,7 @@ static enum status compile(struct checker *checker, const struct tree *schema,
     const struct shape_program *program = NULL;
     enum status status = schema_compile(&checker->compile, &checker->scratch, schema, &options,
                                         &schema_limits_usual, &program, NULL, error);
-    if (!status)
-        status = grammar_open(&checker->compile, program, checker->trie, grammar, error);
+    if (!status) status = grammar_open(&checker->compile, program, checker->trie, grammar, error);
     return status;
 }
 

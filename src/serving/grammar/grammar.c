@@ -48,7 +48,8 @@ static enum status read_listed(struct arena *arena, const struct shape_array *ar
         return error_set(error, STATUS_TOO_LARGE,
                          "uniqueItems: items of %u different texts, expected at most %d", label_max,
                          LABELS_MAX);
-    uint64_t *reaches = arena_take_zeroed(arena, (size_t)array->listed->state_count * words * 8 + 8);
+    uint64_t *reaches =
+        arena_take_zeroed(arena, (size_t)array->listed->state_count * words * 8 + 8);
     if (!reaches) return error_set(error, STATUS_NO_MEMORY, "uniqueItems: no memory");
     find_reached(array->listed, reaches, words);
     *reaches_out = reaches;
@@ -102,8 +103,8 @@ static enum status read_arrays(struct arena *arena, struct grammar *grammar,
 
 enum status grammar_read(struct arena *arena, const struct shape_program *program,
                          struct grammar *out, struct error *error) {
-    size_t leaves_max = (size_t)2 * program->alternative_count + program->object_count +
-                        program->array_count + 1;
+    size_t leaves_max =
+        (size_t)2 * program->alternative_count + program->object_count + program->array_count + 1;
     struct text_leaf *leaves = arena_take(arena, leaves_max * sizeof *leaves);
     uint32_t *numbers = arena_take_zeroed(arena, (program->alternative_count + 1) * 4);
     uint32_t *strings = arena_take_zeroed(arena, (program->alternative_count + 1) * 4);

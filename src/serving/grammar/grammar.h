@@ -15,18 +15,18 @@
 
 #define GRAMMAR_THREADS_MAX 512 /* side by side; what comes on top is not followed */
 
-enum stack_where { /* of roots, arrays and objects */
-    WHERE_FIRST,   /* before the text, behind [ or { */
-    WHERE_NEXT,    /* behind a comma */
-    WHERE_COLON,   /* behind a key */
-    WHERE_VALUE,   /* behind a colon */
-    WHERE_AFTER    /* behind a value */
+enum stack_where {              /* of roots, arrays and objects */
+                   WHERE_FIRST, /* before the text, behind [ or { */
+                   WHERE_NEXT,  /* behind a comma */
+                   WHERE_COLON, /* behind a key */
+                   WHERE_VALUE, /* behind a colon */
+                   WHERE_AFTER  /* behind a value */
 };
 
 enum stack_flag {
-    STACK_TRACKED = 1, /* strings, keys, numbers: with a hash of what they say */
-    STACK_CLOSES = 1,  /* objects: may end here */
-    STACK_OPEN = 2,    /* objects: a key of no property may come */
+    STACK_TRACKED = 1,    /* strings, keys, numbers: with a hash of what they say */
+    STACK_CLOSES = 1,     /* objects: may end here */
+    STACK_OPEN = 2,       /* objects: a key of no property may come */
     STACK_ORDERED_OUT = 4 /* objects in order: such a key has come */
 };
 

@@ -26,7 +26,7 @@ static uint8_t step_space(uint8_t space, uint8_t byte) {
         return space >= SPACE_SECOND_LINE && space < SPACE_INDENTED ? space + 1 : SPACE_DEAD;
     }
     if (byte == '\r')
-        return space == SPACE_NONE ? SPACE_RETURN
+        return space == SPACE_NONE   ? SPACE_RETURN
                : space == SPACE_LINE ? SPACE_SECOND_RETURN
                                      : SPACE_DEAD;
     if (byte != '\n') return SPACE_DEAD;
@@ -384,8 +384,8 @@ static void step_root(const struct grammar *grammar, struct stack_table *table,
     if (frame->where == WHERE_AFTER) return;
     next.where = WHERE_AFTER;
     next.space = SPACE_NONE;
-    begin_value(grammar, table, grammar->program->root, byte,
-                stack_table_put(table, &next, NULL), out);
+    begin_value(grammar, table, grammar->program->root, byte, stack_table_put(table, &next, NULL),
+                out);
 }
 
 bool grammar_may_end(const struct grammar *grammar, const struct stack_table *table,
@@ -415,11 +415,18 @@ void grammar_step(const struct grammar *grammar, struct stack_table *table, uint
                   uint8_t byte, struct thread_list *out) {
     const struct stack_frame *frame = stack_table_at(table, number);
     switch (frame->kind) {
-    case STACK_LITERAL: step_literal(grammar, table, frame, byte, out); return;
-    case STACK_NUMBER: step_number(grammar, table, frame, byte, out); return;
+    case STACK_LITERAL:
+        step_literal(grammar, table, frame, byte, out);
+        return;
+    case STACK_NUMBER:
+        step_number(grammar, table, frame, byte, out);
+        return;
     case STACK_STRING:
-    case STACK_KEY: step_string(grammar, table, frame, byte, out); return;
-    default: break;
+    case STACK_KEY:
+        step_string(grammar, table, frame, byte, out);
+        return;
+    default:
+        break;
     }
     if (!step_blank(table, frame, byte, out)) return;
     if (frame->kind == STACK_ROOT) {

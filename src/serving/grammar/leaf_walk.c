@@ -60,7 +60,8 @@ static void walk_number(struct leaf_walks *walks, const struct automaton *automa
     const struct trie_node *nodes = walks->trie->nodes;
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1], first = part->key.node;
     path[nodes[first].depth] = part->key.place.state;
-    part->ends_here = automaton->labels[part->key.place.state] && token_trie_leaves_number(walks->trie, first);
+    part->ends_here =
+        automaton->labels[part->key.place.state] && token_trie_leaves_number(walks->trie, first);
     for (uint32_t i = first + 1; i < first + nodes[first].size;) {
         uint32_t state = automaton_step(automaton, path[nodes[i].depth - 1], nodes[i].byte);
         if (!state) {
@@ -83,7 +84,7 @@ struct string_walk {
     struct leaf_end *ends;
     const struct key_filter *filter; /* NULL: every state but the dead one is looked at */
     bool aligned;                    /* with a walk through all strings, which the trie knows */
-    bool clears; /* from all tokens that stay in some string; else sets, from none */
+    bool clears;       /* from all tokens that stay in some string; else sets, from none */
     uint32_t next_end; /* of the trie's */
 };
 

@@ -29,7 +29,8 @@ struct leaf_part {
     uint32_t inside_count, end_count;
     const uint64_t *inside_mask; /* one of the two, by what is shorter */
     const uint32_t *inside;
-    const struct leaf_end *ends; /* strings, keys: the quote was read; numbers: something else comes */
+    const struct leaf_end
+        *ends; /* strings, keys: the quote was read; numbers: something else comes */
 };
 
 struct leaf_walks;

@@ -190,16 +190,14 @@ static uint32_t move(struct matcher *matcher, uint32_t number) {
     copy.below = moved[frame->below];
     copy.seen = moved[frame->seen];
     for (uint32_t i = 0; frame->kind == STACK_SET && i < frame->tail_words; i++)
-        tail[i] = moved[(uint32_t)frame->tail[i]] |
-                  (uint64_t)moved[frame->tail[i] >> 32] << 32;
-    return stack_table_put(&matcher->spare, &copy,
-                           frame->kind == STACK_SET ? tail : frame->tail);
+        tail[i] = moved[(uint32_t)frame->tail[i]] | (uint64_t)moved[frame->tail[i] >> 32] << 32;
+    return stack_table_put(&matcher->spare, &copy, frame->kind == STACK_SET ? tail : frame->tail);
 }
 
 bool matcher_settle(struct matcher *matcher, struct grammar_position *at) {
     struct stack_table *table = &matcher->table;
-    bool much_left = table->frame_count < table->frame_max / 2 &&
-                     table->word_used < table->word_count / 2;
+    bool much_left =
+        table->frame_count < table->frame_max / 2 && table->word_used < table->word_count / 2;
     if (at->number == STACK_NONE || much_left) return at->number != STACK_NONE;
     memset(matcher->moved, 0, (at->number + 1) * sizeof *matcher->moved);
     matcher->moved[at->number] = 1;

@@ -74,11 +74,9 @@ static void find_allowed(const struct grammar *grammar, struct stack_frame *fram
     if (missing_count == 0 && frame->distinct >= object->count_min) frame->flags |= STACK_CLOSES;
     if (left > missing_count && !(object->in_order && missing_count)) frame->flags |= STACK_OPEN;
     if (frame->flags & STACK_ORDERED_OUT) return;
-    bool free_of_rules =
-        left == UINT32_MAX && !object->in_order && object->dependency_count == 0;
+    bool free_of_rules = left == UINT32_MAX && !object->in_order && object->dependency_count == 0;
     for (uint32_t bit = 0; bit < object->bit_count; bit++)
-        if (!has(sets, bit) &&
-            (free_of_rules || may_stand(program, object, frame, sets, bit)))
+        if (!has(sets, bit) && (free_of_rules || may_stand(program, object, frame, sets, bit)))
             allowed[bit / 64] |= UINT64_C(1) << bit % 64;
 }
 

@@ -32,13 +32,13 @@ struct stack_frame {
     uint32_t state;  /* of automata; characters; items; keys */
     uint32_t escape; /* strings: of content_place; arrays: items counted; objects: the entry whose
                       * value comes, plus 1 */
-    uint32_t seen; /* arrays, objects: a STACK_SEEN frame or none */
+    uint32_t seen;   /* arrays, objects: a STACK_SEEN frame or none */
     uint64_t hash;
     uint64_t tail[];
 };
 
 struct stack_table {
-    uint64_t *words; /* [word_count] frames, one behind the other */
+    uint64_t *words;  /* [word_count] frames, one behind the other */
     uint32_t *starts; /* [frame_max] of frames, in words */
     uint32_t *heads;  /* [head_mask + 1] of chains of equal hashes */
     uint32_t word_count, word_used, frame_max, frame_count, head_mask;

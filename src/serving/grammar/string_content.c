@@ -86,10 +86,18 @@ static bool step_utf8(const struct text_leaf *leaf, struct content_place *place,
         place->escape = byte < 0x80 ? ESCAPE_NONE : kind_of_lead(byte);
         if (byte < 0x80) count_character(leaf, place);
         return byte < 0x80 || place->escape != ESCAPE_NONE;
-    case ESCAPE_ONE_MORE: next = ESCAPE_NONE; break;
-    case ESCAPE_THREE_MORE: next = ESCAPE_TWO_MORE; break;
-    case ESCAPE_AFTER_E0: low = 0xA0; break;
-    case ESCAPE_AFTER_ED: high = 0x9F; break;
+    case ESCAPE_ONE_MORE:
+        next = ESCAPE_NONE;
+        break;
+    case ESCAPE_THREE_MORE:
+        next = ESCAPE_TWO_MORE;
+        break;
+    case ESCAPE_AFTER_E0:
+        low = 0xA0;
+        break;
+    case ESCAPE_AFTER_ED:
+        high = 0x9F;
+        break;
     case ESCAPE_AFTER_F0:
         low = 0x90;
         next = ESCAPE_TWO_MORE;
@@ -98,7 +106,8 @@ static bool step_utf8(const struct text_leaf *leaf, struct content_place *place,
         high = 0x8F;
         next = ESCAPE_TWO_MORE;
         break;
-    default: break;
+    default:
+        break;
     }
     if (byte < low || byte > high) return false;
     if (next == ESCAPE_NONE)
@@ -226,7 +235,8 @@ static bool step_escape(const struct text_leaf *leaf, const struct key_filter *f
     case ESCAPE_SECOND_U:
         place->escape += ESCAPE_LOW_DIGITS - ESCAPE_SECOND_U;
         return byte == 'u';
-    default: return step_digit(leaf, filter, place, byte, hash);
+    default:
+        return step_digit(leaf, filter, place, byte, hash);
     }
 }
 

@@ -119,7 +119,8 @@ static void close_filtered(struct walk *at, uint32_t node, const struct stack_fr
     threads.count = 0;
     here.state = place.state;
     here.escape = 0;
-    if (frame->kind == STACK_KEY && object_key_is_open(at->grammar, stack_table_at(at->table, frame->below), place.state))
+    if (frame->kind == STACK_KEY &&
+        object_key_is_open(at->grammar, stack_table_at(at->table, frame->below), place.state))
         return;
     uint32_t closing = stack_table_put(at->table, &here, NULL);
     if (closing) grammar_step(at->grammar, at->table, closing, '"', &threads);
@@ -222,13 +223,13 @@ static void walk_leaf(struct walk *at, uint32_t node, uint32_t number, const uin
         take_free(at, number, leaf);
         return;
     }
-    const struct leaf_part *part = leaf_walks_part(
-        at->walks, leaf,
-        &(struct leaf_key){.node = node,
-                           .leaf = frame->subject,
-                           .place = {frame->state, frame->escape},
-                           .is_number = frame->kind == STACK_NUMBER,
-                           .open = open});
+    const struct leaf_part *part =
+        leaf_walks_part(at->walks, leaf,
+                        &(struct leaf_key){.node = node,
+                                           .leaf = frame->subject,
+                                           .place = {frame->state, frame->escape},
+                                           .is_number = frame->kind == STACK_NUMBER,
+                                           .open = open});
     if (!part) { /* no memory for what is found */
         walk_bytes(at, node, number);
         return;

@@ -19,7 +19,8 @@ static uint32_t *sort(const struct bytes *tokens, uint32_t *ids, uint32_t *other
             uint32_t end = middle + run < count ? middle + run : count;
             uint32_t a = start, b = middle;
             for (uint32_t i = start; i < end; i++) {
-                bool left = b == end || (a < middle && compare(tokens[ids[a]], tokens[ids[b]]) <= 0);
+                bool left =
+                    b == end || (a < middle && compare(tokens[ids[a]], tokens[ids[b]]) <= 0);
                 other[i] = left ? ids[a++] : ids[b++];
             }
         }
@@ -56,10 +57,9 @@ static uint32_t lay_out(const struct bytes *tokens, const uint32_t *ids, uint32_
         for (size_t depth = shared + 1; depth <= token.count; depth++) {
             path[depth] = node_count;
             if (nodes)
-                nodes[node_count] =
-                    (struct trie_node){.token = TOKEN_NONE,
-                                       .depth = (uint16_t)depth,
-                                       .byte = (uint8_t)token.data[depth - 1]};
+                nodes[node_count] = (struct trie_node){.token = TOKEN_NONE,
+                                                       .depth = (uint16_t)depth,
+                                                       .byte = (uint8_t)token.data[depth - 1]};
             node_count++;
         }
         if (nodes) {
@@ -127,8 +127,7 @@ static void walk_content(const struct token_trie *trie, struct content_tables *t
         uint32_t here = i;
         struct content_place place = path[node->depth - 1];
         if (node->byte == '"' && place.escape == 0) {
-            if (tables->ends)
-                tables->ends[tables->end_count] = (struct trie_end){i, place.state};
+            if (tables->ends) tables->ends[tables->end_count] = (struct trie_end){i, place.state};
             tables->end_count++;
             i += node->size;
         } else if (content_step(&any, NULL, &place, node->byte, NULL)) {
@@ -153,7 +152,9 @@ static enum status describe_content(struct arena *arena, struct token_trie *trie
     tables.long_tokens = arena_take(arena, (trie->token_count + 1) * sizeof(uint32_t));
     tables.inside_tokens = arena_take(arena, (trie->token_count + 1) * sizeof(uint32_t));
     tables.inside_before = arena_take_zeroed(arena, (trie->node_count + 1) * sizeof(uint32_t));
-    if (!tables.inside_tokens || !tables.inside_before || !tables.long_tokens || !tables.ends || !tables.needs || !tables.inside) return STATUS_NO_MEMORY;
+    if (!tables.inside_tokens || !tables.inside_before || !tables.long_tokens || !tables.ends ||
+        !tables.needs || !tables.inside)
+        return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i <= TOKEN_TRIE_WITHIN; i++) {
         tables.within[i] = arena_take_zeroed(arena, mask_bytes);
         if (!tables.within[i]) return STATUS_NO_MEMORY;
@@ -198,8 +199,8 @@ enum status token_trie_build(struct arena *arena, struct arena *scratch, const s
     trie->twin = twin;
     trie->tokens = kept;
     for (uint32_t i = 1; i < node_count; i++)
-        trie->leaf_end_max += nodes[i].byte == '"' ||
-                              (nodes[i].byte <= '9' && token_trie_leaves_number(trie, i));
+        trie->leaf_end_max +=
+            nodes[i].byte == '"' || (nodes[i].byte <= '9' && token_trie_leaves_number(trie, i));
     enum status status = describe_content(arena, trie);
     if (!status) *out = trie;
     return status;
@@ -211,8 +212,9 @@ enum status token_trie_of_tokenizer(struct arena *arena, struct arena *scratch,
     struct bytes *tokens = arena_take(scratch, (row_count + 1) * sizeof *tokens);
     if (!tokens) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < row_count; i++)
-        tokens[i] = tokenizer_token_is_special(tokenizer, i) || tokenizer_token_is_added(tokenizer, i)
-                        ? (struct bytes){"", 0}
-                        : tokenizer_token_bytes(tokenizer, i);
+        tokens[i] =
+            tokenizer_token_is_special(tokenizer, i) || tokenizer_token_is_added(tokenizer, i)
+                ? (struct bytes){"", 0}
+                : tokenizer_token_bytes(tokenizer, i);
     return token_trie_build(arena, scratch, tokens, row_count, out);
 }

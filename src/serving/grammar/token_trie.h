@@ -32,9 +32,9 @@ struct token_trie {
     uint32_t token_count, word_count; /* of a mask: 64 tokens a word */
     uint32_t node_count;
     const struct trie_node *nodes;
-    const uint32_t *twin;           /* [token_count] another token with the same bytes, or none */
-    const struct bytes *tokens;     /* [token_count]; empty: not in the trie */
-    const uint8_t *needs;           /* [token_count] characters (a part counts as one) of a token that
+    const uint32_t *twin;       /* [token_count] another token with the same bytes, or none */
+    const struct bytes *tokens; /* [token_count]; empty: not in the trie */
+    const uint8_t *needs;       /* [token_count] characters (a part counts as one) of a token that
                                      * stays inside a string; UINT8_MAX: it does not */
     const uint64_t *within[TOKEN_TRIE_WITHIN + 1]; /* masks: stays inside with so many characters */
     const uint64_t *inside;                        /* stays inside, whatever it needs */

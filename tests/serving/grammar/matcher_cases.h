@@ -21,12 +21,64 @@ struct matcher_case {
     struct error error;
 };
 
-static const char *const case_texts[] = {
-    "\"a", "\"a\"", "\":", "\": ", "\": \"", "\",", "\", \"", "\"}", "\"]", "\"}}", "{\"", "[\"",
-    "ab", "abc", "the ", "a\"", "b\",\"", "\\n", "\\u00", "\\u0061", "\\ud8", "\\\"", "x\\", "\xC3",
-    "\xC3\xA9", "\xE2\x82", "\xE2\x82\xAC", "\xF0\x9F", "\xF0\x9F\x98\x80", "\x82\xAC", "12", "123",
-    "1,", "1}", "0.", ".5", "e1", "-1", "10]", "true", "false}", "null,", "tr", "  ", "\n  ", ",\n",
-    "{}", "[]", "[[", "]]", "}}", "]}", "},", ": ", ", ", "{\"a\":1", "a", "b"};
+static const char *const case_texts[] = {"\"a",
+                                         "\"a\"",
+                                         "\":",
+                                         "\": ",
+                                         "\": \"",
+                                         "\",",
+                                         "\", \"",
+                                         "\"}",
+                                         "\"]",
+                                         "\"}}",
+                                         "{\"",
+                                         "[\"",
+                                         "ab",
+                                         "abc",
+                                         "the ",
+                                         "a\"",
+                                         "b\",\"",
+                                         "\\n",
+                                         "\\u00",
+                                         "\\u0061",
+                                         "\\ud8",
+                                         "\\\"",
+                                         "x\\",
+                                         "\xC3",
+                                         "\xC3\xA9",
+                                         "\xE2\x82",
+                                         "\xE2\x82\xAC",
+                                         "\xF0\x9F",
+                                         "\xF0\x9F\x98\x80",
+                                         "\x82\xAC",
+                                         "12",
+                                         "123",
+                                         "1,",
+                                         "1}",
+                                         "0.",
+                                         ".5",
+                                         "e1",
+                                         "-1",
+                                         "10]",
+                                         "true",
+                                         "false}",
+                                         "null,",
+                                         "tr",
+                                         "  ",
+                                         "\n  ",
+                                         ",\n",
+                                         "{}",
+                                         "[]",
+                                         "[[",
+                                         "]]",
+                                         "}}",
+                                         "]}",
+                                         "},",
+                                         ": ",
+                                         ", ",
+                                         "{\"a\":1",
+                                         "a",
+                                         "b"};
 
 static inline const struct token_trie *case_trie(struct arena *arena, struct arena *scratch) {
     static char bytes[256];
@@ -76,7 +128,8 @@ static inline size_t case_reach(const char *schema, const char *text) {
     return count;
 }
 
-static inline void compare_masks(struct matcher_case *one, struct grammar_position at, const char *text) {
+static inline void compare_masks(struct matcher_case *one, struct grammar_position at,
+                                 const char *text) {
     uint64_t fast[16] = {0}, slow[16] = {0};
     matcher_mask(one->matcher, at, fast);
     matcher_mask_slowly(one->matcher, at, slow);

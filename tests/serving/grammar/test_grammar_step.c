@@ -16,8 +16,9 @@ static void blanks_are_bounded(void **state) {
 }
 
 static void arrays_end_within_their_bounds(void **state) {
-    const char *pair = "{\"type\":\"array\",\"prefixItems\":[{\"type\":\"string\"},{\"type\":\"null\"}],"
-                       "\"items\":false,\"minItems\":2}";
+    const char *pair =
+        "{\"type\":\"array\",\"prefixItems\":[{\"type\":\"string\"},{\"type\":\"null\"}],"
+        "\"items\":false,\"minItems\":2}";
     const char *contains = "{\"type\":\"array\",\"items\":{\"type\":\"integer\"},\"maxItems\":3,"
                            "\"contains\":{\"minimum\":10},\"minContains\":2}";
     (void)state;
@@ -30,10 +31,13 @@ static void arrays_end_within_their_bounds(void **state) {
 }
 
 static void items_that_must_differ_do(void **state) {
-    const char *listed = "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"ab\"]},\"uniqueItems\":true}";
-    const char *freely = "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}";
-    const char *few = "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":11},"
-                      "\"uniqueItems\":true}";
+    const char *listed =
+        "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"ab\"]},\"uniqueItems\":true}";
+    const char *freely =
+        "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}";
+    const char *few =
+        "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":11},"
+        "\"uniqueItems\":true}";
     (void)state;
     lets_through(listed, "[\"ab\",\"a\"]");
     stops_before_last(listed, "[\"a\",\"a\"");

@@ -19,12 +19,12 @@ static void settling_keeps_the_place(void **state) {
     struct matcher_case one;
     (void)state;
     case_open(&one, "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}");
-    struct grammar_position at = matcher_push(one.matcher, matcher_begin(one.matcher),
-                                              BYTES_LITERAL("[\"a\""));
+    struct grammar_position at =
+        matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("[\"a\""));
     for (uint32_t i = 0; i < 20000; i++) { /* far more than the matcher has room for at once */
         at = matcher_push(one.matcher, at, BYTES_LITERAL(" "));
-        if (!at.number) at = matcher_push(one.matcher, matcher_begin(one.matcher),
-                                          BYTES_LITERAL("[\"a\""));
+        if (!at.number)
+            at = matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("[\"a\""));
         assert_true(matcher_settle(one.matcher, &at));
     }
     at = matcher_push(one.matcher, at, BYTES_LITERAL(",\"b\",\"a"));

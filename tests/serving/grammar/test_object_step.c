@@ -4,7 +4,8 @@
 #include "matcher_cases.h"
 
 static void properties_come_in_any_order_and_once(void **state) {
-    const char *two = "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"]}";
+    const char *two =
+        "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"]}";
     (void)state;
     lets_through(two, "{\"b\":1,\"c\":2,\"a\":3}");
     stops_before_last(two, "{\"b\":1}");
@@ -13,8 +14,9 @@ static void properties_come_in_any_order_and_once(void **state) {
 }
 
 static void places_are_kept_for_what_is_required(void **state) {
-    const char *full = "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"],"
-                       "\"maxProperties\":2}";
+    const char *full =
+        "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"],"
+        "\"maxProperties\":2}";
     (void)state;
     lets_through(full, "{\"b\":1,\"a\":3}");
     stops(full, "{\"b\":1,\"c\":1}");

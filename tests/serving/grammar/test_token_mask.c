@@ -5,23 +5,30 @@
 
 static const char *const schemas[] = {
     "true",
-    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"},\"ab\":{\"type\":\"integer\"}},"
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"},\"ab\":{\"type\":\"integer\"}"
+    "},"
     "\"required\":[\"a\"]}",
-    "{\"type\":\"object\",\"properties\":{\"a\":{\"enum\":[\"a\",\"abc\",1]},\"b\":{\"type\":\"array\","
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"enum\":[\"a\",\"abc\",1]},\"b\":{\"type\":"
+    "\"array\","
     "\"items\":{\"type\":\"number\",\"minimum\":-3,\"maximum\":120}}},"
     "\"required\":[\"b\"],\"additionalProperties\":false}",
     "{\"type\":\"string\",\"minLength\":2,\"maxLength\":5}",
     "{\"type\":\"string\",\"pattern\":\"^[a-c\\u00e9]+the .$\"}",
     "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true,\"maxItems\":4}",
-    "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"ab\",\"the \"]},\"uniqueItems\":true,\"minItems\":2}",
-    "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":30},\"uniqueItems\":true}",
+    "{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"ab\",\"the "
+    "\"]},\"uniqueItems\":true,\"minItems\":2}",
+    "{\"type\":\"array\",\"items\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":30},"
+    "\"uniqueItems\":true}",
     "{\"anyOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"const\":1}},\"required\":[\"a\"]},"
-    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"}},\"required\":[\"a\",\"b\"]}]}",
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"}},\"required\":[\"a\",\"b\"]}]"
+    "}",
     "{\"type\":\"object\",\"minProperties\":2,\"maxProperties\":3,"
-    "\"patternProperties\":{\"^a\":{\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"boolean\"}}",
+    "\"patternProperties\":{\"^a\":{\"type\":\"null\"}},\"additionalProperties\":{\"type\":"
+    "\"boolean\"}}",
     "{\"$ref\":\"#/$defs/n\",\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"a\":"
     "{\"anyOf\":[{\"$ref\":\"#/$defs/n\"},{\"type\":\"null\"}]}},\"required\":[\"a\"]}}}",
-    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":\"boolean\"},"
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":\"boolean\"}"
+    ","
     "\"ab\":{}},\"dependentRequired\":{\"a\":[\"b\"]},\"maxProperties\":2}"};
 
 static uint32_t draw(uint64_t *random, uint32_t count) {
