@@ -81,7 +81,7 @@ enum status automaton_of_texts(struct automaton_work *work, const struct bytes *
     return status;
 }
 
-/* --- lengths --- */
+/* ---- lengths ---- */
 
 /* What a byte may be in valid UTF-8 (the Unicode standard, table 3-7). */
 enum utf8_class {

@@ -13,7 +13,7 @@ void *automaton_grow(struct automaton_work *work, const void *old, size_t count,
     return grown;
 }
 
-/* --- sequences --- */
+/* ---- sequences ---- */
 
 enum status sequences_open(struct sequences *sequences, struct automaton_work *work) {
     *sequences = (struct sequences){.work = work, .capacity = 512, .word_capacity = 2048};
@@ -94,7 +94,7 @@ enum status sequences_intern(struct sequences *sequences, const uint32_t *words,
     return STATUS_OK;
 }
 
-/* --- drafts --- */
+/* ---- drafts ---- */
 
 enum status automaton_draft_open(struct automaton_draft *draft, struct automaton_work *work,
                                  const uint8_t *classes, uint32_t class_count) {
@@ -158,7 +158,7 @@ static uint32_t merge_classes(struct automaton_draft *draft, uint8_t *kept) {
     return count;
 }
 
-/* --- live states and their transitions --- */
+/* ---- live states and their transitions ---- */
 
 struct transitions {
     uint32_t count;
@@ -267,7 +267,7 @@ static enum status keep_live(struct minimiser *m) {
     return index_heads(m, m->state_count);
 }
 
-/* --- making equal states one: A. Valmari, "Fast brief practical DFA minimization" (2012) --- */
+/* ---- making equal states one: A. Valmari, "Fast brief practical DFA minimization" (2012) ---- */
 
 /* A partition of the numbers below `count` into sets, which marks and splits them. */
 struct partition {
@@ -397,7 +397,7 @@ static enum status refine(struct minimiser *m, struct partition *blocks) {
     return STATUS_OK;
 }
 
-/* --- the automaton --- */
+/* ---- the automaton ---- */
 
 static uint64_t add_or_most(uint64_t a, uint64_t b) {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -429,7 +429,7 @@ static enum status count_members(struct minimiser *m, const struct automaton *au
         uint64_t count = automaton->labels[queue[i]] != 0;
         for (uint32_t c = 0; c < k; c++) {
             uint64_t each = counts[automaton->next[(size_t)queue[i] * k + c]];
-            bool fits = each <= UINT64_MAX / 256;
+            bool fits = !weights[c] || each <= UINT64_MAX / weights[c];
             count = add_or_most(count, fits ? each * weights[c] : UINT64_MAX);
         }
         counts[queue[i]] = count;

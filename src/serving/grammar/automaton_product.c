@@ -9,7 +9,7 @@
 
 enum product_kind { PRODUCT_AND, PRODUCT_WITHOUT, PRODUCT_OR, PRODUCT_SETS };
 
-struct product {
+struct automaton_product {
     struct automaton_work *work;
     enum product_kind kind;
     const struct automaton *const *languages;
@@ -21,7 +21,7 @@ struct product {
 };
 
 /* Bytes that are of one class in each language are of one class. */
-static uint32_t join_classes(struct product *product, uint8_t *classes) {
+static uint32_t join_classes(struct automaton_product *product, uint8_t *classes) {
     uint32_t class_count = 0;
     for (int byte = 0; byte < 256; byte++) {
         uint8_t *step = product->steps[class_count];
@@ -36,7 +36,7 @@ static uint32_t join_classes(struct product *product, uint8_t *classes) {
     return class_count;
 }
 
-static bool is_dead(const struct product *product, const uint32_t *tuple) {
+static bool is_dead(const struct automaton_product *product, const uint32_t *tuple) {
     if (product->kind == PRODUCT_WITHOUT) return !tuple[0];
     bool any = false, all = true;
     for (size_t i = 0; i < product->count; i++) {
@@ -46,7 +46,8 @@ static bool is_dead(const struct product *product, const uint32_t *tuple) {
     return product->kind == PRODUCT_AND ? !all : !any;
 }
 
-static enum status label_of(struct product *product, const uint32_t *tuple, uint32_t *out) {
+static enum status label_of(struct automaton_product *product, const uint32_t *tuple,
+                            uint32_t *out) {
     const struct automaton *const *languages = product->languages;
     if (product->kind == PRODUCT_SETS) {
         uint64_t set = 0;
@@ -75,7 +76,8 @@ static enum status label_of(struct product *product, const uint32_t *tuple, uint
 }
 
 /* The state of a tuple; a new one is added to the draft. */
-static enum status state_of(struct product *product, const uint32_t *tuple, uint32_t *out) {
+static enum status state_of(struct automaton_product *product, const uint32_t *tuple,
+                            uint32_t *out) {
     *out = 0;
     if (is_dead(product, tuple)) return STATUS_OK;
     uint32_t number = 0, label = 0;
@@ -89,7 +91,7 @@ static enum status state_of(struct product *product, const uint32_t *tuple, uint
     return status;
 }
 
-static enum status add_steps(struct product *product, uint32_t state) {
+static enum status add_steps(struct automaton_product *product, uint32_t state) {
     uint32_t from[LANGUAGES_MAX], to[LANGUAGES_MAX], before[LANGUAGES_MAX];
     size_t count = 0;
     uint32_t next = 0;
@@ -111,7 +113,7 @@ static enum status add_steps(struct product *product, uint32_t state) {
     return STATUS_OK;
 }
 
-static enum status make(struct product *product, const struct automaton **out) {
+static enum status make(struct automaton_product *product, const struct automaton **out) {
     struct automaton_work *work = product->work;
     uint32_t start[LANGUAGES_MAX];
     uint8_t classes[256];
@@ -132,7 +134,7 @@ static enum status combine(struct automaton_work *work, enum product_kind kind,
                            const struct automaton *a, const struct automaton *b,
                            const struct automaton **out) {
     const struct automaton *const languages[] = {a, b};
-    struct product *product = arena_take(work->scratch, sizeof *product);
+    struct automaton_product *product = arena_take(work->scratch, sizeof *product);
     if (!product) return STATUS_NO_MEMORY;
     product->work = work;
     product->kind = kind;
@@ -170,7 +172,7 @@ enum status automaton_or(struct automaton_work *work, const struct automaton *a,
 enum status automaton_join(struct automaton_work *work, const struct automaton *const *languages,
                            size_t count, const struct automaton **out, const uint64_t **sets_out,
                            uint32_t *set_count_out) {
-    struct product *product = arena_take(work->scratch, sizeof *product);
+    struct automaton_product *product = arena_take(work->scratch, sizeof *product);
     if (!product) return STATUS_NO_MEMORY;
     product->work = work;
     product->kind = PRODUCT_SETS;

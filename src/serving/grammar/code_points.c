@@ -65,7 +65,7 @@ enum status code_points_complement(struct code_points *set, size_t from) {
     return next <= CODE_POINT_MAX ? code_points_add(set, next, CODE_POINT_MAX) : STATUS_OK;
 }
 
-/* --- general categories --- */
+/* ---- general categories ---- */
 
 /* Where a run of code points of one category begins, times 32, plus the category: its place in
  * `categories` below. Unicode 14.0. */

@@ -7,7 +7,7 @@
 #define EXPONENT_MAX 400
 #define SPELT_DIGITS_MAX 1000
 
-/* --- decimals --- */
+/* ---- decimals ---- */
 
 static bool is_digit(struct bytes text, size_t at) {
     return at < text.count && text.data[at] >= '0' && text.data[at] <= '9';
@@ -86,19 +86,19 @@ int decimal_compare(const struct decimal *a, const struct decimal *b) {
     return 0;
 }
 
-/* --- automata that compare --- */
+/* ---- automata that compare ---- */
 
 enum { CLASS_MINUS = 10, CLASS_PLUS, CLASS_POINT, CLASS_EXPONENT, CLASS_OTHER, CLASS_COUNT };
 
 /* Labels: how the number that a text spells compares. */
 enum { LESS = 1, EQUAL = 2, MORE = 3 };
 
-struct builder {
+struct number_builder {
     struct automaton_draft draft;
     enum status status;
 };
 
-static enum status builder_open(struct builder *builder, struct automaton_work *work) {
+static enum status builder_open(struct number_builder *builder, struct automaton_work *work) {
     uint8_t classes[256];
     memset(classes, CLASS_OTHER, sizeof classes);
     for (int digit = 0; digit < 10; digit++)
@@ -112,7 +112,7 @@ static enum status builder_open(struct builder *builder, struct automaton_work *
 }
 
 /* The dead state once something has gone wrong; builder->status tells. */
-static uint32_t add(struct builder *builder, uint32_t label) {
+static uint32_t add(struct number_builder *builder, uint32_t label) {
     uint32_t state = 0;
     if (!builder->status) builder->status = automaton_draft_add(&builder->draft, &state);
     if (builder->status) return 0;
@@ -120,18 +120,19 @@ static uint32_t add(struct builder *builder, uint32_t label) {
     return state;
 }
 
-static void lead(struct builder *builder, uint32_t from, int class, uint32_t to) {
+static void lead(struct number_builder *builder, uint32_t from, int class, uint32_t to) {
     if (!builder->status) automaton_draft_row(&builder->draft, from)[class] = to;
 }
 
 /* Digits from `first` to `last`. */
-static void lead_digits(struct builder *builder, uint32_t from, int first, int last, uint32_t to) {
+static void lead_digits(struct number_builder *builder, uint32_t from, int first, int last,
+                        uint32_t to) {
     for (int digit = first; digit <= last; digit++)
         lead(builder, from, digit, to);
 }
 
 /* A state that takes digits, and accepts. */
-static uint32_t add_digits(struct builder *builder, uint32_t label) {
+static uint32_t add_digits(struct number_builder *builder, uint32_t label) {
     uint32_t state = add(builder, label);
     lead_digits(builder, state, 0, 9, state);
     return state;
@@ -139,7 +140,7 @@ static uint32_t add_digits(struct builder *builder, uint32_t label) {
 
 /* `digits` behind the point, of which the last is not 0, are compared to those that come. Gives the
  * state before the first of them, where at least one must come. labels: of less, equal, more. */
-static uint32_t add_fraction(struct builder *builder, const uint8_t *digits, int count,
+static uint32_t add_fraction(struct number_builder *builder, const uint8_t *digits, int count,
                              const uint32_t *labels) {
     uint32_t less = add_digits(builder, labels[0]), more = add_digits(builder, labels[2]);
     uint32_t first = add(builder, 0), at = first;
@@ -161,7 +162,7 @@ static uint32_t add_fraction(struct builder *builder, const uint8_t *digits, int
 }
 
 /* A point and digits that change nothing. */
-static uint32_t add_any_fraction(struct builder *builder, uint32_t label) {
+static uint32_t add_any_fraction(struct number_builder *builder, uint32_t label) {
     uint32_t first = add(builder, 0);
     lead_digits(builder, first, 0, 9, add_digits(builder, label));
     return first;
@@ -169,7 +170,7 @@ static uint32_t add_any_fraction(struct builder *builder, uint32_t label) {
 
 /* Numbers without sign and exponent, compared to a decimal's magnitude (not 0), from `start` on. States
  * of the whole part go by how many digits there were and how they compare so far. */
-static void add_plain(struct builder *builder, uint32_t start, const struct decimal *value,
+static void add_plain(struct number_builder *builder, uint32_t start, const struct decimal *value,
                       const uint32_t *labels) {
     int whole = value->digit_count - value->scale, count = whole > 0 ? whole : 1;
     int behind = value->scale > 0 ? value->scale : 0;
@@ -204,7 +205,7 @@ static void add_plain(struct builder *builder, uint32_t start, const struct deci
 }
 
 /* An exponent behind a number that is zero, or is compared to zero: it changes nothing. */
-static uint32_t add_any_exponent(struct builder *builder, uint32_t label) {
+static uint32_t add_any_exponent(struct number_builder *builder, uint32_t label) {
     uint32_t first = add(builder, 0), sign = add(builder, 0), digits = add_digits(builder, label);
     lead(builder, first, CLASS_PLUS, sign);
     lead(builder, first, CLASS_MINUS, sign);
@@ -214,7 +215,8 @@ static uint32_t add_any_exponent(struct builder *builder, uint32_t label) {
 }
 
 /* Numbers without sign but with any exponent, compared to zero. labels: of zero, of more. */
-static void add_against_zero(struct builder *builder, uint32_t start, const uint32_t *labels) {
+static void add_against_zero(struct number_builder *builder, uint32_t start,
+                             const uint32_t *labels) {
     uint32_t whole[2], point[2], tail[2];
     for (int c = 0; c < 2; c++) {
         uint32_t exponent = add_any_exponent(builder, labels[c]);
@@ -237,7 +239,7 @@ static void add_against_zero(struct builder *builder, uint32_t start, const uint
 }
 
 /* Exponents of one or two digits, compared to `tens`; where they are equal, `equal` counts. */
-static uint32_t add_exponent(struct builder *builder, int tens, uint32_t equal,
+static uint32_t add_exponent(struct number_builder *builder, int tens, uint32_t equal,
                              const uint32_t *labels) {
     const uint32_t ends[3] = {add(builder, labels[0]), add(builder, equal),
                               add(builder, labels[2])};
@@ -262,8 +264,8 @@ static uint32_t add_exponent(struct builder *builder, int tens, uint32_t equal,
 }
 
 /* Numbers from 1 to 9.99... with an exponent. */
-static void add_scientific(struct builder *builder, uint32_t start, const struct decimal *value,
-                           const uint32_t *labels) {
+static void add_scientific(struct number_builder *builder, uint32_t start,
+                           const struct decimal *value, const uint32_t *labels) {
     static const uint32_t compared[3] = {LESS, EQUAL, MORE};
     int tens = value->digit_count - value->scale - 1;
     uint32_t exponents[4] = {0};
@@ -294,7 +296,7 @@ static void add_scientific(struct builder *builder, uint32_t start, const struct
 static enum status compare_some(struct automaton_work *work, const struct decimal *value,
                                 bool scientific, const struct automaton **out) {
     static const uint32_t labels[2][3] = {{LESS, EQUAL, MORE}, {MORE, EQUAL, LESS}};
-    struct builder builder;
+    struct number_builder builder;
     enum status status = builder_open(&builder, work);
     if (status) return status;
     uint32_t starts[2] = {add(&builder, 0), add(&builder, 0)};
@@ -328,7 +330,7 @@ static enum status make_bound(struct automaton_work *work, const struct decimal 
     return status ? status : automaton_relabel(work, plain, new_labels, out);
 }
 
-/* --- whole numbers and multiples --- */
+/* ---- whole numbers and multiples ---- */
 
 /* Whole at sight: digits behind the point are zeros, or the exponent moves the point behind them.
  */
@@ -351,7 +353,7 @@ static enum status make_any(struct automaton_work *work, const struct automaton 
 /* A multiple of `unit` times 10^-scale: states are the remainder of the digits so far, and how many
  * of them stood behind the point. Digits behind the scale'th are zeros. */
 struct remainders {
-    struct builder builder;
+    struct number_builder builder;
     uint32_t unit, scale;
     uint32_t whole, naught, behind; /* the first state of each: [unit], [1], [scale + 2][unit] */
 };
@@ -364,7 +366,7 @@ static uint32_t accepts_remainder(const struct remainders *remainders, uint64_t 
 }
 
 static void add_remainder_states(struct remainders *remainders) {
-    struct builder *builder = &remainders->builder;
+    struct number_builder *builder = &remainders->builder;
     uint32_t unit = remainders->unit, scale = remainders->scale;
     remainders->whole = builder->draft.state_count;
     for (uint32_t rest = 0; rest < unit; rest++)
@@ -379,7 +381,7 @@ static void add_remainder_states(struct remainders *remainders) {
 }
 
 static void add_remainder_steps(struct remainders *remainders, uint32_t start, uint32_t minus) {
-    struct builder *builder = &remainders->builder;
+    struct number_builder *builder = &remainders->builder;
     uint32_t unit = remainders->unit, scale = remainders->scale;
     lead(builder, start, CLASS_MINUS, minus);
     for (int i = 0; i < 2; i++) {
@@ -426,7 +428,7 @@ static enum status make_multiples(struct automaton_work *work, const struct deci
     return status;
 }
 
-/* --- sets --- */
+/* ---- sets ---- */
 
 static enum status narrow(struct automaton_work *work, enum status status,
                           const struct automaton *part, const struct automaton **set) {

@@ -256,7 +256,7 @@ static enum status object_of_counts(struct schema_state *state, uint32_t min, ui
 static enum status add_property(struct schema_state *state, const struct object_set *a,
                                 uint32_t name, uint32_t claims, bool present,
                                 struct object_union *all) {
-    const struct object_set *part;
+    const struct object_set *part = NULL;
     enum status status = object_of_property(state, name, claims, present, &part);
     return status ? status : add_both(state, a, part, all);
 }
@@ -296,14 +296,14 @@ static enum status add_other_key(struct schema_state *state, const struct object
         uint32_t present = 0;
         for (uint32_t i = 0; i < keys->name_count && part && !status; i++) {
             bool there = choice >> i & 1;
-            const struct object_set *one;
+            const struct object_set *one = NULL;
             present += there;
             status = object_of_property(state, keys->names[i], there ? CLAIMS_ANY : CLAIMS_NEVER,
                                         there, &one);
             if (!status) status = object_and(state, part, one, &part);
         }
         if (status || !part) continue;
-        const struct object_set *more;
+        const struct object_set *more = NULL;
         status = object_of_counts(state, present + 1, UINT32_MAX, &more);
         if (!status) status = add_both(state, part, more, all);
     }
@@ -338,7 +338,7 @@ static enum status add_rule_breach(struct schema_state *state, const struct obje
 enum status object_without(struct schema_state *state, const struct object_set *a,
                            const struct object_set *b, struct object_union *all) {
     enum status status = STATUS_OK;
-    const struct object_set *part;
+    const struct object_set *part = NULL;
     if (b->count_min > 0 && a->count_min < b->count_min) {
         status = object_of_counts(state, 0, b->count_min - 1, &part);
         if (!status) status = add_both(state, a, part, all);
@@ -353,7 +353,7 @@ enum status object_without(struct schema_state *state, const struct object_set *
     for (uint32_t i = 0; i < b->rule_count && !status; i++)
         status = add_rule_breach(state, a, &b->rules[i], all);
     for (uint32_t i = 0; i < b->need_count && !status; i++) {
-        const struct object_set *lacking, *both;
+        const struct object_set *lacking = NULL, *both = NULL;
         status = object_of_property(state, b->needs[i].other, CLAIMS_NEVER, false, &lacking);
         if (!status) status = object_and(state, a, lacking, &both);
         if (!status && both)

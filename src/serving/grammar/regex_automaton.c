@@ -29,7 +29,7 @@ struct runner {
     bool accepts;
 };
 
-/* --- what a thread waits for --- */
+/* ---- what a thread waits for ---- */
 
 static bool all_lead(const struct automaton *automaton, uint32_t from, int first, int last,
                      uint32_t to) {
@@ -125,7 +125,7 @@ static bool looks_accept(const struct runner *runner, uint32_t looks) {
     return true;
 }
 
-/* --- threads --- */
+/* ---- threads ---- */
 
 static enum status widen(struct runner *runner) {
     struct automaton_work *work = runner->program.work;
@@ -305,7 +305,7 @@ static enum status add_steps(struct runner *runner, uint32_t state) {
     return STATUS_OK;
 }
 
-/* --- putting it up --- */
+/* ---- putting it up ---- */
 
 /* Bytes between two cuts do the same everywhere. */
 static uint32_t cut_classes(struct runner *runner, uint8_t *classes) {

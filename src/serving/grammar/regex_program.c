@@ -38,19 +38,7 @@ static enum status add_edge(struct regex_program *program, struct regex_edge edg
     return STATUS_OK;
 }
 
-/* --- characters as bytes --- */
-
-/* Texts of UTF-8 of one length, whose bytes run from lows to highs each. */
-struct byte_runs {
-    uint8_t lows[4], highs[4];
-    uint32_t count;
-};
-
-struct run_list {
-    struct automaton_work *work;
-    struct byte_runs *items;
-    size_t count, capacity;
-};
+/* ---- characters as bytes ---- */
 
 static uint32_t put_character(uint32_t character, uint8_t *out) {
     if (character < 0x80) {
@@ -67,12 +55,12 @@ static uint32_t put_character(uint32_t character, uint8_t *out) {
 }
 
 /* Cuts a range of characters into runs of bytes, ascending. */
-static enum status cut_range(struct run_list *runs, uint32_t first, uint32_t last) {
+static enum status cut_range(struct regex_program *program, uint32_t first, uint32_t last) {
     static const uint32_t borders[] = {0x7F, 0x7FF, 0xD7FF, 0xDFFF, 0xFFFF};
     for (size_t i = 0; i < ARRAY_COUNT(borders); i++)
         if (first <= borders[i] && borders[i] < last) {
-            enum status status = cut_range(runs, first, borders[i]);
-            return status ? status : cut_range(runs, borders[i] + 1, last);
+            enum status status = cut_range(program, first, borders[i]);
+            return status ? status : cut_range(program, borders[i] + 1, last);
         }
     if (first >= 0xD800 && first <= 0xDFFF) return STATUS_OK; /* no character */
     uint32_t bytes = first < 0x80 ? 1 : first < 0x800 ? 2 : first < 0x10000 ? 3 : 4;
@@ -85,15 +73,15 @@ static enum status cut_range(struct run_list *runs, uint32_t first, uint32_t las
             border = (last & ~tails) - 1;
         else
             continue;
-        enum status status = cut_range(runs, first, border);
-        return status ? status : cut_range(runs, border + 1, last);
+        enum status status = cut_range(program, first, border);
+        return status ? status : cut_range(program, border + 1, last);
     }
-    void *items = runs->items;
-    enum status status =
-        make_room(runs->work, &items, runs->count, &runs->capacity, sizeof *runs->items);
+    void *items = program->runs;
+    enum status status = make_room(program->work, &items, program->run_count,
+                                   &program->run_capacity, sizeof *program->runs);
     if (status) return status;
-    runs->items = items;
-    struct byte_runs *run = &runs->items[runs->count++];
+    program->runs = items;
+    struct byte_runs *run = &program->runs[program->run_count++];
     run->count = put_character(first, run->lows);
     (void)put_character(last, run->highs);
     return STATUS_OK;
@@ -129,21 +117,19 @@ static enum status share_step(struct regex_program *program, size_t since,
 }
 
 /* Runs [from, to) from their byte `depth` on. */
-static enum status add_runs(struct regex_program *program, size_t since,
-                            const struct run_list *runs, size_t from, size_t to, uint32_t depth,
-                            uint32_t next, uint32_t *out) {
+static enum status add_runs(struct regex_program *program, size_t since, size_t from, size_t to,
+                            uint32_t depth, uint32_t next, uint32_t *out) {
     struct regex_edge edges[EDGES_MAX];
     size_t count = 0;
     while (from < to) {
-        const struct byte_runs *run = &runs->items[from];
+        const struct byte_runs *run = &program->runs[from];
         size_t behind = from + 1;
-        while (behind < to && runs->items[behind].lows[depth] == run->lows[depth])
+        while (behind < to && program->runs[behind].lows[depth] == run->lows[depth])
             behind++;
         struct regex_edge edge = {run->lows[depth], run->highs[depth], next};
         if (depth + 1 < run->count && depth < 3) {
 
-            enum status status =
-                add_runs(program, since, runs, from, behind, depth + 1, next, &edge.to);
+            enum status status = add_runs(program, since, from, behind, depth + 1, next, &edge.to);
             if (status) return status;
         }
         struct regex_edge *last = count ? &edges[count - 1] : NULL;
@@ -158,15 +144,15 @@ static enum status add_runs(struct regex_program *program, size_t since,
 
 enum status regex_program_add_set(struct regex_program *program, const struct code_range *ranges,
                                   size_t count, uint32_t to, uint32_t *out) {
-    struct run_list runs = {.work = program->work};
     enum status status = STATUS_OK;
+    program->run_count = 0;
     for (size_t i = 0; !status && i < count; i++)
-        status = cut_range(&runs, ranges[i].first, ranges[i].last);
+        status = cut_range(program, ranges[i].first, ranges[i].last);
     size_t since = program->step_count;
-    return status ? status : add_runs(program, since, &runs, 0, runs.count, 0, to, out);
+    return status ? status : add_runs(program, since, 0, program->run_count, 0, to, out);
 }
 
-/* --- looking --- */
+/* ---- looking ---- */
 
 static enum status watch(struct regex_program *program, const struct automaton *automaton,
                          uint32_t *out) {
@@ -258,7 +244,7 @@ static enum status add_word_edge(struct regex_program *program, bool negative, u
     return status ? status : add_look(program, look, next, out);
 }
 
-/* --- nodes --- */
+/* ---- nodes ---- */
 
 static enum status add_repeat(struct regex_program *program, const struct regex_node *node,
                               uint32_t next, uint32_t *out) {

@@ -38,6 +38,12 @@ struct regex_look {
     uint32_t watched[REGEX_PLACE_COUNT]; /* indices of automata */
 };
 
+/* Texts of UTF-8 of one length, whose bytes run from lows to highs each. */
+struct byte_runs {
+    uint8_t lows[4], highs[4];
+    uint32_t count;
+};
+
 struct regex_program {
     struct automaton_work *work;
     const struct regex *regex;
@@ -47,6 +53,8 @@ struct regex_program {
     size_t edge_count, edge_capacity;
     struct regex_look *looks;
     size_t look_count, look_capacity;
+    struct byte_runs *runs; /* of the set that is added */
+    size_t run_count, run_capacity;
     const struct automaton **watched;
     size_t watched_count, watched_capacity;
     bool minds_words;        /* some look depends on whether a word's character stands before */

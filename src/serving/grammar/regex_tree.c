@@ -77,7 +77,7 @@ static enum status wait(struct parser *parser, uint32_t node) {
                      node);
 }
 
-/* --- characters --- */
+/* ---- characters ---- */
 
 static int peek(const struct parser *parser) {
     return parser->at < parser->text.count ? (uint8_t)parser->text.data[parser->at] : -1;
@@ -143,7 +143,7 @@ static uint32_t take_unicode(struct parser *parser) {
     return value;
 }
 
-/* --- sets --- */
+/* ---- sets ---- */
 
 static const struct code_range digits[] = {{'0', '9'}};
 static const struct code_range words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
@@ -308,7 +308,7 @@ static enum status add_set(struct parser *parser, uint32_t *out) {
     return status ? status : add_node(parser, node, out);
 }
 
-/* --- atoms, sequences, alternatives --- */
+/* ---- atoms, sequences, alternatives ---- */
 
 static enum status read_alternatives(struct parser *parser, uint32_t *out);
 

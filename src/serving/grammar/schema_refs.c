@@ -11,7 +11,7 @@ struct address_parts { /* scheme with its colon, authority with its slashes, que
 };
 
 static struct bytes part_of(struct bytes text, size_t from, size_t to) {
-    return (struct bytes){text.data + from, to - from};
+    return (struct bytes){text.data ? text.data + from : NULL, to - from};
 }
 
 static struct address_parts split(struct bytes text) {

@@ -88,7 +88,7 @@ static bool has_bit(const struct shape_builder *builder, uint32_t first, uint32_
     return builder->words[first + bit / 64] >> bit % 64 & 1;
 }
 
-/* --- arrays ------------------------------------------------------------------------------------- */
+/* ---- arrays ---- */
 
 static enum status add_item(struct shape_builder *builder, const struct shape_item *item) {
     enum status status = state_room(builder->state, &builder->items, builder->item_count,
@@ -143,7 +143,7 @@ static enum status build_array(struct shape_builder *builder, const struct array
     return STATUS_OK;
 }
 
-/* --- objects ------------------------------------------------------------------------------------ */
+/* ---- objects ---- */
 
 static enum status add_entry(struct shape_builder *builder, uint32_t node, uint32_t bit) {
     enum status status = state_room(builder->state, &builder->entries, builder->entry_count,
@@ -310,7 +310,7 @@ static enum status build_object(struct shape_builder *builder, struct object_for
     return STATUS_OK;
 }
 
-/* --- shapes ------------------------------------------------------------------------------------- */
+/* ---- shapes ---- */
 
 static enum status build_scalars(struct shape_builder *builder, const struct value_set *set,
                                  struct shape_alternative *out) {

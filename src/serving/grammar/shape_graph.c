@@ -57,7 +57,7 @@ static enum status node_of(struct shape_graph *graph, uint32_t claims, uint32_t 
     return STATUS_OK;
 }
 
-/* --- arrays ------------------------------------------------------------------------------------- */
+/* ---- arrays ---- */
 
 static enum status grow_item(struct shape_graph *graph, const struct array_set *array,
                              uint32_t index, struct shape_item *out) {
@@ -185,7 +185,7 @@ static enum status grow_array(struct shape_graph *graph, const struct array_set 
     return status ? status : grow_unique(graph, array, form);
 }
 
-/* --- objects ------------------------------------------------------------------------------------ */
+/* ---- objects ---- */
 
 struct key_sorts { /* what an object's rules tell apart */
     uint32_t *names;
@@ -345,7 +345,7 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
     return status;
 }
 
-/* --- the graph ---------------------------------------------------------------------------------- */
+/* ---- the graph ---- */
 
 static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     struct schema_state *state = graph->state;

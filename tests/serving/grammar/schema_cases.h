@@ -18,7 +18,6 @@
 #define CASE_BYTES ((size_t)48 << 20)
 
 struct schema_case {
-    char *memory;
     struct arena trees, scratch, kept;
     struct schema_options options;
     struct schema_limits limits;
@@ -35,10 +34,10 @@ static inline const struct tree *case_tree(struct schema_case *one, const char *
 }
 
 static inline enum status case_compile(struct schema_case *one, const char *schema) {
-    one->memory = malloc(4 * CASE_BYTES);
-    arena_over(&one->trees, one->memory, CASE_BYTES);
-    arena_over(&one->kept, one->memory + CASE_BYTES, CASE_BYTES);
-    arena_over(&one->scratch, one->memory + 2 * CASE_BYTES, 2 * CASE_BYTES);
+    static char memory[4 * CASE_BYTES]; /* one case at a time */
+    arena_over(&one->trees, memory, CASE_BYTES);
+    arena_over(&one->kept, memory + CASE_BYTES, CASE_BYTES);
+    arena_over(&one->scratch, memory + 2 * CASE_BYTES, 2 * CASE_BYTES);
     if (one->limits.states_max == 0) one->limits = schema_limits_usual;
     return schema_compile(&one->kept, &one->scratch, case_tree(one, schema), &one->options,
                           &one->limits, &one->program, &one->ignored, &one->error);
@@ -49,7 +48,6 @@ static inline void check_value(const char *schema, const char *value, bool expec
     if (case_compile(&one, schema)) fail_msg("%s: %s", schema, one.error.text);
     if (shape_check(one.program, case_tree(&one, value)) != expected)
         fail_msg("%s %s %s", schema, expected ? "rejects" : "accepts", value);
-    free(one.memory);
 }
 
 #define accepts(schema, value) check_value((schema), (value), true)
@@ -62,7 +60,6 @@ static inline void refuses(const char *schema, enum status expected, const char 
     if (status != expected) fail_msg("%s: %s: %s", schema, status_name(status), one.error.text);
     if (strncmp(one.error.text, message, strlen(message)) != 0)
         fail_msg("'%s' does not begin with '%s'", one.error.text, message);
-    free(one.memory);
 }
 
 #endif

@@ -55,7 +55,6 @@ static void formats_of_the_drafts_bind_and_others_are_named(void **state) {
     assert_int_equal(case_compile(&one, "{\"format\":\"mood\",\"items\":{\"format\":\"tone\"}}"),
                      STATUS_OK);
     assert_true(bytes_equal(one.ignored, bytes_of("mood, tone")));
-    free(one.memory);
 }
 
 static void what_cannot_bind_is_not_looked_at(void **state) {

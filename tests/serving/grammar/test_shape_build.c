@@ -18,7 +18,6 @@ static void properties_have_bits_in_the_order_of_the_schema(void **state) {
     assert_int_equal(one.program->words[object->required], 2);
     assert_true(automaton_accepts(object->keys, bytes_of("other"), &label));
     assert_int_equal(one.program->entries[object->entry + label - 1].bit, SHAPE_NO_BIT);
-    free(one.memory);
 }
 
 static void each_state_of_the_keys_knows_what_it_reaches(void **state) {
@@ -35,7 +34,6 @@ static void each_state_of_the_keys_knows_what_it_reaches(void **state) {
     assert_int_equal(one.program->words[object->reaches + a * object->word_count], 3);
     assert_int_equal(one.program->words[object->reaches + ab * object->word_count], 1);
     assert_int_equal(one.program->words[object->reaches_open], 0);
-    free(one.memory);
 }
 
 static void what_properties_need_is_closed(void **state) {
@@ -47,7 +45,6 @@ static void what_properties_need_is_closed(void **state) {
     const struct shape_object *object = &one.program->objects[0];
     assert_int_equal(object->dependency_count, 2);
     assert_int_equal(one.program->words[one.program->dependencies[object->dependency].needs], 7);
-    free(one.memory);
 }
 
 static void equal_claims_share_a_shape(void **state) {
@@ -58,7 +55,6 @@ static void equal_claims_share_a_shape(void **state) {
                      "[{\"$ref\":\"#/$defs/s\"}],\"items\":false}"),
         STATUS_OK);
     assert_int_equal(one.program->shape_count, 2);
-    free(one.memory);
 }
 
 int main(void) {

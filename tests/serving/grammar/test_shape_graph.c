@@ -41,7 +41,6 @@ static void few_other_keys_become_names(void **state) {
                                   "\"additionalProperties\":false,\"minProperties\":2}"),
                      STATUS_OK);
     assert_int_equal(one.program->objects[0].bit_count, 2);
-    free(one.memory);
 }
 
 int main(void) {
