@@ -19,12 +19,14 @@ static uint32_t leaf_of(struct grammar *grammar, struct text_leaf *leaves, struc
 
 /* Which labels each state leads to; a state's set holds those of its followers. */
 static void find_reached(const struct automaton *automaton, uint64_t *reaches, uint32_t words) {
+    for (uint32_t s = 1; s < automaton->state_count; s++) {
+        uint32_t label = automaton->labels[s];
+        if (label) reaches[(size_t)s * words + (label - 1) / 64] |= UINT64_C(1) << (label - 1) % 64;
+    }
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t s = automaton->state_count; s-- > 1;) {
             uint64_t *set = reaches + (size_t)s * words;
-            uint32_t label = automaton->labels[s];
-            if (label) set[(label - 1) / 64] |= UINT64_C(1) << (label - 1) % 64;
             for (uint32_t c = 0; c < automaton->class_count; c++) {
                 uint32_t next = automaton->next[(size_t)s * automaton->class_count + c];
                 for (uint32_t w = 0; next && w < words; w++) {

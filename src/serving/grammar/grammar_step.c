@@ -105,6 +105,47 @@ static uint64_t number_hash(const struct stack_frame *frame) {
            (frame->escape & NUMBER_NEGATIVE) << 8;
 }
 
+/* ---- items that must differ ---- */
+
+static bool was_seen(const struct stack_table *table, const struct stack_frame *array,
+                     uint64_t hash) {
+    for (uint32_t at = array->seen; at; at = stack_table_at(table, at)->below)
+        if (stack_table_at(table, at)->hash == hash) return true;
+    return false;
+}
+
+/* Whether some text that goes on from where the item stands was not seen; `automaton` has an end of
+ * texts, and of those that go on from here fewer than were seen. */
+static bool finds_unseen(const struct stack_table *table, const struct stack_frame *array,
+                         const struct automaton *automaton, const struct stack_frame *item) {
+    bool number = item->kind == STACK_NUMBER;
+    uint64_t hash = number ? number_hash(item) : item->hash;
+    if (automaton->labels[item->state] && !was_seen(table, array, hash)) return true;
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        struct stack_frame next = *item;
+        next.state = automaton_step(automaton, item->state, (uint8_t)byte);
+        if (!next.state) continue;
+        if (!number) content_hash(&next.hash, (uint8_t)byte);
+        if (number && !track_number(&next, (uint8_t)byte)) continue;
+        if (finds_unseen(table, array, automaton, &next)) return true;
+    }
+    return false;
+}
+
+/* A new item can come of what was read of it. */
+static bool may_differ(const struct grammar *grammar, const struct stack_table *table,
+                       const struct stack_frame *item) {
+    const struct automaton *automaton = grammar->leaves[item->subject].automaton;
+    const struct stack_frame *array = stack_table_at(table, item->below);
+    uint64_t count = 0;
+    if (!(item->flags & STACK_TRACKED) || !automaton || !automaton->member_counts) return true;
+    if (item->kind == STACK_STRING && item->escape) return true;
+    for (uint32_t at = array->seen; at; at = stack_table_at(table, at)->below)
+        count++;
+    return automaton->member_counts[item->state] > count ||
+           finds_unseen(table, array, automaton, item);
+}
+
 static void begin_number(const struct grammar *grammar, struct stack_table *table,
                          uint32_t alternative, uint8_t byte, uint32_t below,
                          struct thread_list *out) {
@@ -115,7 +156,7 @@ static void begin_number(const struct grammar *grammar, struct stack_table *tabl
     if (!frame.state) return;
     if (unique_of(grammar, table, below) == SHAPE_UNIQUE_FREELY) {
         frame.flags = STACK_TRACKED;
-        if (!track_number(&frame, byte)) return;
+        if (!track_number(&frame, byte) || !may_differ(grammar, table, &frame)) return;
     }
     put(table, &frame, NULL, out);
 }
@@ -284,8 +325,7 @@ void grammar_end_value(const struct grammar *grammar, struct stack_table *table,
         put(table, &next, left, out);
         return;
     }
-    for (uint32_t at = array->seen; at; at = stack_table_at(table, at)->below)
-        if (stack_table_at(table, at)->hash == hash) return;
+    if (was_seen(table, array, hash)) return;
     struct stack_frame seen = {.below = array->seen, .kind = STACK_SEEN, .hash = hash};
     next.seen = stack_table_put(table, &seen, NULL);
     if (next.seen) put(table, &next, NULL, out);
@@ -340,7 +380,7 @@ static void step_string(const struct grammar *grammar, struct stack_table *table
         return;
     next.state = place.state;
     next.escape = place.escape;
-    put(table, &next, NULL, out);
+    if (frame->kind == STACK_KEY || may_differ(grammar, table, &next)) put(table, &next, NULL, out);
 }
 
 static void step_number(const struct grammar *grammar, struct stack_table *table,
@@ -348,7 +388,8 @@ static void step_number(const struct grammar *grammar, struct stack_table *table
     const struct automaton *automaton = grammar->leaves[frame->subject].automaton;
     struct stack_frame next = *frame;
     next.state = automaton_step(automaton, frame->state, byte);
-    if (next.state && (!(frame->flags & STACK_TRACKED) || track_number(&next, byte)))
+    if (next.state && (!(frame->flags & STACK_TRACKED) ||
+                       (track_number(&next, byte) && may_differ(grammar, table, &next))))
         put(table, &next, NULL, out);
     if (!automaton->labels[frame->state]) return;
     if ((byte >= '0' && byte <= '9') || byte == '.' || byte == 'e' || byte == 'E') return;

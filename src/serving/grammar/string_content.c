@@ -38,7 +38,7 @@ bool content_may_end(const struct text_leaf *leaf, struct content_place place) {
                            : place.state >= leaf->length_min;
 }
 
-static void hash_byte(uint64_t *hash, uint8_t byte) {
+void content_hash(uint64_t *hash, uint8_t byte) {
     if (hash) *hash = (*hash ^ byte) * UINT64_C(0x100000001B3);
 }
 
@@ -173,7 +173,7 @@ static bool take_character(const struct text_leaf *leaf, const struct key_filter
     uint8_t text[4];
     uint32_t count = utf8_of(code, text);
     for (uint32_t i = 0; i < count; i++)
-        hash_byte(hash, text[i]);
+        content_hash(hash, text[i]);
     if (!leaf->automaton) {
         count_character(leaf, place); /* the backslash has looked for room */
         return true;
@@ -249,7 +249,7 @@ bool content_step(const struct text_leaf *leaf, const struct key_filter *filter,
         place->escape = ESCAPE_BEGUN;
         return any_escape_stands(leaf, filter, place->state, 0, 0xFFFF);
     }
-    hash_byte(hash, byte);
+    content_hash(hash, byte);
     if (!leaf->automaton) return step_utf8(leaf, place, byte);
     place->state = automaton_step(leaf->automaton, place->state, byte);
     return content_is_live(filter, place->state);

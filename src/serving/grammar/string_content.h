@@ -35,6 +35,9 @@ bool content_step(const struct text_leaf *leaf, const struct key_filter *filter,
 bool content_may_end(const struct text_leaf *leaf, struct content_place place);
 bool content_is_live(const struct key_filter *filter, uint32_t state);
 
+/* Goes on with the hash of a decoded text; NULL: nobody asks for it. */
+void content_hash(uint64_t *hash, uint8_t byte);
+
 #define CONTENT_HASH_START UINT64_C(0xCBF29CE484222325)
 
 #endif

@@ -244,8 +244,13 @@ static void walk(struct walk *at, uint32_t node, uint32_t number) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     struct key_filter filter;
     if (at->trie->nodes[node].size == 1) return;
-    bool leaf = frame->kind == STACK_STRING || frame->kind == STACK_KEY ||
-                (frame->kind == STACK_NUMBER && !(frame->flags & STACK_TRACKED));
+    bool leaf =
+        frame->kind == STACK_STRING || frame->kind == STACK_KEY || frame->kind == STACK_NUMBER;
+    if (leaf && frame->kind != STACK_KEY && (frame->flags & STACK_TRACKED)) {
+        /* What was seen decides where there is an end of texts; of numbers always. */
+        const struct automaton *automaton = at->grammar->leaves[frame->subject].automaton;
+        leaf = frame->kind == STACK_STRING && !(automaton && automaton->member_counts);
+    }
     if (!leaf) {
         walk_bytes(at, node, number);
         return;

@@ -13,7 +13,6 @@
 
 struct matcher_case {
     struct schema_case schema;
-    char *memory;
     struct arena arena, scratch;
     const struct token_trie *trie;
     struct grammar *grammar;
@@ -98,18 +97,13 @@ static inline const struct token_trie *case_trie(struct arena *arena, struct are
 static inline void case_open(struct matcher_case *one, const char *schema) {
     *one = (struct matcher_case){0};
     if (case_compile(&one->schema, schema)) fail_msg("%s: %s", schema, one->schema.error.text);
-    one->memory = malloc(2 * MATCHER_CASE_BYTES);
-    arena_over(&one->arena, one->memory, MATCHER_CASE_BYTES);
-    arena_over(&one->scratch, one->memory + MATCHER_CASE_BYTES, MATCHER_CASE_BYTES);
+    static char memory[2 * MATCHER_CASE_BYTES]; /* one case at a time */
+    arena_over(&one->arena, memory, MATCHER_CASE_BYTES);
+    arena_over(&one->scratch, memory + MATCHER_CASE_BYTES, MATCHER_CASE_BYTES);
     one->trie = case_trie(&one->arena, &one->scratch);
     if (grammar_open(&one->arena, one->schema.program, one->trie, &one->grammar, &one->error))
         fail_msg("%s: %s", schema, one->error.text);
     assert_false(matcher_open(&one->arena, one->grammar, &one->matcher));
-}
-
-static inline void case_close(struct matcher_case *one) {
-    free(one->memory);
-    free(one->schema.memory);
 }
 
 /* How far a text is let through; one more than its bytes: it may end. */
@@ -124,7 +118,6 @@ static inline size_t case_reach(const char *schema, const char *text) {
         count++;
     }
     if (count == bytes) count += matcher_may_end(one.matcher, at);
-    case_close(&one);
     return count;
 }
 

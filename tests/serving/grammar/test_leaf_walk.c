@@ -18,7 +18,6 @@ static void what_was_forgotten_is_found_again(void **state) {
     compare_masks(&one, at, "a...");
     at = matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("\"a"));
     compare_masks(&one, at, "\"a");
-    case_close(&one);
 }
 
 static void a_number_ends_where_something_else_may_come(void **state) {
@@ -30,7 +29,6 @@ static void a_number_ends_where_something_else_may_come(void **state) {
     compare_masks(&one, at, "[");
     at = matcher_push(one.matcher, at, BYTES_LITERAL("1"));
     compare_masks(&one, at, "[1");
-    case_close(&one);
 }
 
 int main(void) {

@@ -12,7 +12,6 @@ static void equal_texts_stand_in_equal_places(void **state) {
     struct grammar_position a = matcher_push(one.matcher, begin, BYTES_LITERAL("{\"a\":\"x"));
     struct grammar_position b = matcher_push(one.matcher, begin, BYTES_LITERAL("{\"a\":\"yz"));
     assert_int_equal(a.number, b.number);
-    case_close(&one);
 }
 
 static void settling_keeps_the_place(void **state) {
@@ -30,7 +29,6 @@ static void settling_keeps_the_place(void **state) {
     at = matcher_push(one.matcher, at, BYTES_LITERAL(",\"b\",\"a"));
     assert_true(at.number != 0);
     assert_int_equal(matcher_push(one.matcher, at, BYTES_LITERAL("\"")).number, 0);
-    case_close(&one);
 }
 
 static void what_has_no_choice_is_forced(void **state) {
@@ -43,7 +41,6 @@ static void what_has_no_choice_is_forced(void **state) {
     struct bytes forced = matcher_forced(one.matcher, at, out, sizeof out);
     assert_int_equal(forced.count, 1);
     assert_memory_equal(forced.data, "8", 1);
-    case_close(&one);
 }
 
 static void a_text_that_is_done_must_end(void **state) {
@@ -55,12 +52,10 @@ static void a_text_that_is_done_must_end(void **state) {
     assert_true(matcher_may_end(one.matcher, number));
     assert_false(matcher_must_end(one.matcher, number));
     assert_false(matcher_may_end(one.matcher, begin));
-    case_close(&one);
     case_open(&one, "{\"type\":\"null\"}");
     struct grammar_position done =
         matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("null"));
     assert_true(matcher_may_end(one.matcher, done) && matcher_must_end(one.matcher, done));
-    case_close(&one);
 }
 
 int main(void) {

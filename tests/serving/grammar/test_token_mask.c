@@ -66,7 +66,6 @@ static void walk_at_random(const char *schema, uint64_t seed) {
         count += one.trie->tokens[token].count;
         assert_true(matcher_settle(one.matcher, &at));
     }
-    case_close(&one);
 }
 
 static void masks_hold_what_can_be_pushed_and_no_place_is_a_dead_end(void **state) {

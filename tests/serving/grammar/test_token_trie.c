@@ -5,7 +5,7 @@
 
 static void each_token_is_found_at_the_end_of_its_bytes(void **state) {
     struct arena arena, scratch;
-    char *memory = malloc(2 << 20);
+    static char memory[2 << 20];
     (void)state;
     arena_over(&arena, memory, 1 << 20);
     arena_over(&scratch, memory + (1 << 20), 1 << 20);
@@ -21,12 +21,11 @@ static void each_token_is_found_at_the_end_of_its_bytes(void **state) {
         assert_true(i + trie->nodes[i].size <= trie->node_count);
     }
     assert_int_equal(found, trie->token_count - 1); /* one is empty */
-    free(memory);
 }
 
 static void it_knows_how_many_characters_a_token_needs(void **state) {
     struct arena arena, scratch;
-    char *memory = malloc(2 << 20);
+    static char memory[2 << 20];
     (void)state;
     arena_over(&arena, memory, 1 << 20);
     arena_over(&scratch, memory + (1 << 20), 1 << 20);
@@ -39,7 +38,6 @@ static void it_knows_how_many_characters_a_token_needs(void **state) {
         if (!strcmp(text, "x\\")) assert_int_equal(needs, 2);
         if (!strcmp(text, "\",") || !strcmp(text, "\x82\xAC")) assert_int_equal(needs, UINT8_MAX);
     }
-    free(memory);
 }
 
 int main(void) {
