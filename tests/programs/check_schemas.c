@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Schemas against texts that are known to fulfil them or not: for `./dev schemas`, whose driver is
  * check_schemas.py. Reads lines {"schema":...,"texts":[...]}, and for each writes
- * {"compile_ns":...,"status":"ok"|...,"error":"...","accepted":[true,...],"at":[bytes,...]}: how
- * far each text was let through token by token, with the mask before each token and the question
- * at the end whether it may end. The last line tells how long masks took.
+ * {"compile_ns":...,"status":"ok"|...,"error":"...","at":[bytes,...],"mask_worst_ns":...}: how far
+ * each text was let through token by token, with the mask before each token; one more than its bytes
+ * where it may end. The last line tells how long masks took.
  *
  * usage: check_schemas TOKENIZER.JSON ROWS [slowly]
  *   slowly: each mask is compared with the one that trying each token gives
@@ -35,7 +35,8 @@ struct checker {
     uint64_t *mask, *slow_mask;
     bool slowly;
     uint64_t mask_count, mask_ns, mask_worst_ns, token_count;
-    uint32_t *spread; /* [MASK_NS_MAX / MASK_STEP_NS + 1] masks that took so long */
+    uint64_t line_worst_ns; /* of this line's masks */
+    uint32_t *spread;       /* [MASK_NS_MAX / MASK_STEP_NS + 1] masks that took so long */
 };
 
 static void open_arena(struct arena *arena, size_t bytes) {
@@ -89,7 +90,7 @@ static void fill_mask(struct checker *checker, struct matcher *matcher,
     uint64_t ns = (uint64_t)(clock_now_ns() - start);
     checker->mask_count++;
     checker->mask_ns += ns;
-    if (getenv("SHOW")) fprintf(stderr, "%lu us\n", (unsigned long)ns / 1000);
+    if (ns > checker->line_worst_ns) checker->line_worst_ns = ns;
     if (ns > checker->mask_worst_ns) checker->mask_worst_ns = ns;
     checker->spread[(ns < MASK_NS_MAX ? ns : MASK_NS_MAX) / MASK_STEP_NS]++;
     if (!checker->slowly) return;
@@ -147,6 +148,7 @@ static void check_line(struct checker *checker, struct bytes line) {
     char quoted[2048];
     arena_clear(&checker->parse);
     arena_clear(&checker->compile);
+    checker->line_worst_ns = 0;
     if (tree_parse(&checker->parse, line, "line", &root, &error)) {
         printf("{\"compile_ns\":0,\"status\":\"unreadable\",\"error\":\"\"}\n");
         return;
@@ -167,7 +169,7 @@ static void check_line(struct checker *checker, struct bytes line) {
         size_t at = run_text(checker, grammar, text);
         printf("%s%zu", i ? "," : "", at);
     }
-    printf("]}\n");
+    printf("],\"mask_worst_ns\":%" PRIu64 "}\n", checker->line_worst_ns);
     fflush(stdout);
 }
 

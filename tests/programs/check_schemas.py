@@ -135,6 +135,10 @@ def report(title, cases, results, totals):
             print("    " + name)
         if len(names) > 40:
             print("    and %d more" % (len(names) - 40))
+    slow = sorted(zip(results, cases), key=lambda pair: -pair[0].get("mask_worst_ns", 0))[:5]
+    print("  slowest masks, us: " + ", ".join("%d %s" % (result.get("mask_worst_ns", 0) / 1e3, case[0]) for result, case in slow))
+    slow = sorted(zip(results, cases), key=lambda pair: -pair[0]["compile_ns"])[:5]
+    print("  slowest compiled, ms: " + ", ".join("%d %s" % (result["compile_ns"] / 1e6, case[0]) for result, case in slow))
     times = sorted(result["compile_ns"] / 1e6 for result in results)
     print("  compile, ms: mean %.2f, p50 %.2f, p99 %.2f, worst %.1f" % (
         sum(times) / len(times), percentile(times, 0.5), percentile(times, 0.99), times[-1]))
