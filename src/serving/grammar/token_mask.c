@@ -4,7 +4,7 @@
 #include "serving/grammar/leaf_walk.h"
 #include "serving/grammar/object_step.h"
 
-struct walk {
+struct mask_walk {
     const struct grammar *grammar;
     const struct token_trie *trie;
     struct stack_table *table;
@@ -52,9 +52,9 @@ void mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64
 
 /* ---- walking by stacks ---- */
 
-static void walk(struct walk *walk, uint32_t node, uint32_t frame);
+static void walk(struct mask_walk *at, uint32_t node, uint32_t frame);
 
-static void take(struct walk *at, uint32_t node, const struct thread_list *threads) {
+static void take(struct mask_walk *at, uint32_t node, const struct thread_list *threads) {
     if (threads->count == 0) return;
     token_trie_mark(at->trie, node, at->mask);
     if (at->trie->nodes[node].size == 1) return;
@@ -74,7 +74,7 @@ static bool stands_between(uint8_t byte) {
     return byte < 128 && (set[byte / 64] >> byte % 64 & 1);
 }
 
-static void walk_bytes(struct walk *at, uint32_t node, uint32_t frame) {
+static void walk_bytes(struct mask_walk *at, uint32_t node, uint32_t frame) {
     const struct trie_node *nodes = at->trie->nodes;
     uint8_t kind = stack_table_at(at->table, frame)->kind;
     bool between = kind == STACK_ROOT || kind == STACK_ARRAY || kind == STACK_OBJECT;
@@ -91,7 +91,7 @@ static void walk_bytes(struct walk *at, uint32_t node, uint32_t frame) {
 }
 
 /* The stack's bytes from `node` to one below it. */
-static void walk_on(struct walk *at, uint32_t node, uint32_t frame, uint32_t to) {
+static void walk_on(struct mask_walk *at, uint32_t node, uint32_t frame, uint32_t to) {
     const struct trie_node *nodes = at->trie->nodes;
     uint32_t below = to, frame_count = at->table->frame_count;
     struct thread_list threads, next;
@@ -111,7 +111,7 @@ static void walk_on(struct walk *at, uint32_t node, uint32_t frame, uint32_t to)
     stack_table_cut(at->table, frame_count);
 }
 
-static void close_filtered(struct walk *at, uint32_t node, const struct stack_frame *frame,
+static void close_filtered(struct mask_walk *at, uint32_t node, const struct stack_frame *frame,
                            struct content_place place) {
     uint32_t frame_count = at->table->frame_count;
     struct stack_frame here = *frame;
@@ -131,7 +131,7 @@ static void close_filtered(struct walk *at, uint32_t node, const struct stack_fr
 /* A leaf whose way to stand depends on what lies around it: a key of the properties that are left,
  * or a string of the texts that are. Few tokens lead to one of them. Keys of no property are left to
  * walk_leaf. */
-static void walk_filtered(struct walk *at, uint32_t node, uint32_t number,
+static void walk_filtered(struct mask_walk *at, uint32_t node, uint32_t number,
                           struct content_place place, const struct key_filter *filter) {
     const struct trie_node *nodes = at->trie->nodes;
     const struct stack_frame *frame = stack_table_at(at->table, number);
@@ -150,7 +150,7 @@ static void walk_filtered(struct walk *at, uint32_t node, uint32_t number,
 
 /* ---- walking by leaves ---- */
 
-static void end_leaf(struct walk *at, uint32_t number, uint32_t state,
+static void end_leaf(struct mask_walk *at, uint32_t number, uint32_t state,
                      struct thread_list *threads) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     threads->count = 0;
@@ -160,8 +160,8 @@ static void end_leaf(struct walk *at, uint32_t number, uint32_t state,
         grammar_end_value(at->grammar, at->table, frame->below, 0, threads);
 }
 
-static void take_ends(struct walk *at, uint32_t node, uint32_t number, const struct leaf_end *ends,
-                      uint32_t count) {
+static void take_ends(struct mask_walk *at, uint32_t node, uint32_t number,
+                      const struct leaf_end *ends, uint32_t count) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     bool tracked = frame->flags & STACK_TRACKED;
     struct thread_list threads;
@@ -186,7 +186,7 @@ static void take_ends(struct walk *at, uint32_t node, uint32_t number, const str
 }
 
 /* Inside a string without a pattern, all is known beforehand. */
-static void take_free(struct walk *at, uint32_t number, const struct text_leaf *leaf) {
+static void take_free(struct mask_walk *at, uint32_t number, const struct text_leaf *leaf) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     const struct token_trie *trie = at->trie;
     bool bounded = leaf->length_max != SHAPE_UNBOUNDED;
@@ -216,7 +216,7 @@ static void take_free(struct walk *at, uint32_t number, const struct text_leaf *
     }
 }
 
-static void walk_leaf(struct walk *at, uint32_t node, uint32_t number, const uint64_t *open) {
+static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, const uint64_t *open) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     const struct text_leaf *leaf = &at->grammar->leaves[frame->subject];
     if (node == 0 && frame->kind == STACK_STRING && !leaf->automaton && frame->escape == 0) {
@@ -240,7 +240,7 @@ static void walk_leaf(struct walk *at, uint32_t node, uint32_t number, const uin
         take_ends(at, node, number, &(struct leaf_end){node, frame->state}, 1);
 }
 
-static void walk(struct walk *at, uint32_t node, uint32_t number) {
+static void walk(struct mask_walk *at, uint32_t node, uint32_t number) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     struct key_filter filter;
     if (at->trie->nodes[node].size == 1) return;
@@ -266,12 +266,12 @@ static void walk(struct walk *at, uint32_t node, uint32_t number) {
 
 void token_mask_fill(const struct grammar *grammar, struct stack_table *table,
                      const struct thread_list *threads, uint64_t *mask) {
-    struct walk at = {.grammar = grammar,
-                      .trie = grammar->trie,
-                      .table = table,
-                      .walks = grammar->masks->walks,
-                      .mask = mask,
-                      .serial = ++grammar->masks->serial};
+    struct mask_walk at = {.grammar = grammar,
+                           .trie = grammar->trie,
+                           .table = table,
+                           .walks = grammar->masks->walks,
+                           .mask = mask,
+                           .serial = ++grammar->masks->serial};
     leaf_walks_tidy(at.walks);
     for (uint32_t i = 0; i < threads->count; i++)
         walk(&at, 0, threads->frames[i]);
