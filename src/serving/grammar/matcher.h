@@ -17,33 +17,44 @@
 struct matcher;
 struct grammar;
 
-/* A grammar: a shape program (or, of GBNF and of regular expressions, rules) together with what is
- * precomputed for a vocabulary. Immutable but for a cache of masks of bounded size, which makes it
- * one thread's at a time. */
-size_t matcher_bytes(const struct grammar *grammar);
+/* A grammar: a shape program together with what is precomputed for a vocabulary. Program and trie
+ * are kept by reference. Immutable but for caches of bounded size (about 3 MiB), which make it one
+ * thread's at a time. STATUS_UNSUPPORTED, STATUS_TOO_LARGE with the keyword; STATUS_NO_MEMORY. */
+enum status grammar_open(struct arena *arena, const struct shape_program *program,
+                         const struct token_trie *trie, struct grammar **out,
+                         struct error *error) MUST_USE;
 
-/* `position` numbers are only the matcher's. 0: the text broke the grammar. */
-struct position {
+/* About 2 MiB. */
+enum status matcher_open(struct arena *arena, struct grammar *grammar,
+                         struct matcher **out) MUST_USE;
+
+/* `number`s are only the matcher's. 0: the text broke the grammar, or outgrew the matcher. */
+struct grammar_position {
     uint32_t number;
 };
 
-struct position matcher_begin(struct matcher *matcher);
-struct position matcher_push(struct matcher *matcher, struct position from, struct bytes bytes);
-/* As matcher_push for a token's bytes; special tokens and empty ones give 0. */
-struct position matcher_push_token(struct matcher *matcher, struct position from, uint32_t token);
-bool matcher_may_end(const struct matcher *matcher, struct position at);
+struct grammar_position matcher_begin(struct matcher *matcher);
+struct grammar_position matcher_push(struct matcher *matcher, struct grammar_position from,
+                                     struct bytes bytes);
+/* As matcher_push for a token's bytes; added tokens and empty ones give 0. */
+struct grammar_position matcher_push_token(struct matcher *matcher, struct grammar_position from,
+                                           uint32_t token);
+bool matcher_may_end(const struct matcher *matcher, struct grammar_position at);
 /* Nothing but the end may come. */
-bool matcher_must_end(const struct matcher *matcher, struct position at);
+bool matcher_must_end(const struct matcher *matcher, struct grammar_position at);
 
 /* Bit t % 64 of word t / 64 for each token that may come next. End tokens are not in it:
  * matcher_may_end tells. */
-void matcher_mask(struct matcher *matcher, struct position at, uint64_t *mask);
+void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t *mask);
+/* The same from its definition, token by token, very slowly: for tests. */
+void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, uint64_t *mask);
 
 /* The bytes that must come next whatever the model wants; empty: there is a choice. */
-struct bytes matcher_forced(struct matcher *matcher, struct position at, char *out, size_t capacity);
+struct bytes matcher_forced(struct matcher *matcher, struct grammar_position at, char *out,
+                            size_t capacity);
 
-/* Keeps `at` alone (its number may change), and gives the memory of the others back. False: it
- * takes more than the matcher has. */
-bool matcher_settle(struct matcher *matcher, struct position *at) MUST_USE;
+/* Keeps `at` alone (its number may change), and gives the memory of the others back, if not much is
+ * left. False: it takes more than the matcher has. */
+bool matcher_settle(struct matcher *matcher, struct grammar_position *at) MUST_USE;
 
 #endif

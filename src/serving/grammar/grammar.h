@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A grammar ready to run: a shape program with its leaves numbered (what is read without looking at
+ * what lies around it: strings, keys, numbers), and one step of a stack by a byte.
+ *
+ * Blanks between the parts of a JSON text are bounded, so that a model cannot idle: up to
+ * two spaces or tabs, or one or two line ends (\n or \r\n) and then up to 40 spaces or tabs. Before
+ * the text one \n may stand, behind it nothing.
+ */
+#ifndef SERVING_GRAMMAR_GRAMMAR_H
+#define SERVING_GRAMMAR_GRAMMAR_H
+
+#include "serving/grammar/stack_table.h"
+#include "serving/grammar/string_content.h"
+#include "serving/grammar/token_trie.h"
+
+#define GRAMMAR_THREADS_MAX 512 /* side by side; what comes on top is not followed */
+
+enum stack_where {              /* of roots, arrays and objects */
+                   WHERE_FIRST, /* before the text, behind [ or { */
+                   WHERE_NEXT,  /* behind a comma */
+                   WHERE_COLON, /* behind a key */
+                   WHERE_VALUE, /* behind a colon */
+                   WHERE_AFTER  /* behind a value */
+};
+
+enum stack_flag {
+    STACK_TRACKED = 1,    /* strings, keys, numbers: with a hash of what they say */
+    STACK_CLOSES = 1,     /* objects: may end here */
+    STACK_OPEN = 2,       /* objects: a key of no property may come */
+    STACK_ORDERED_OUT = 4 /* objects in order: such a key has come */
+};
+
+struct mask_memory;
+
+struct grammar {
+    const struct shape_program *program;
+    const struct token_trie *trie;
+    const struct text_leaf *leaves; /* distinct ones */
+    uint32_t leaf_count;
+    const uint32_t *number_leaf, *string_leaf; /* [alternative_count] */
+    const uint32_t *key_leaf;                  /* [object_count] */
+    const uint32_t *listed_leaf;               /* [array_count] */
+    const uint32_t *listed_words;              /* [array_count] words of a set of its labels */
+    const uint64_t **listed_reaches; /* [array_count] [state_count][listed_words] labels */
+    struct mask_memory *masks;
+};
+
+/* Reads what a program says of itself, without a vocabulary's part. STATUS_UNSUPPORTED: the items of
+ * an array that must differ are arrays or objects; STATUS_TOO_LARGE; STATUS_NO_MEMORY. */
+enum status grammar_read(struct arena *arena, const struct shape_program *program,
+                         struct grammar *out, struct error *error) MUST_USE;
+
+struct thread_list {
+    uint32_t count;
+    uint32_t frames[GRAMMAR_THREADS_MAX];
+};
+
+/* STACK_NONE where the table is full. */
+uint32_t grammar_begin(struct stack_table *table);
+/* Adds the frames that `frame` becomes by `byte`; none if it may not come. */
+void grammar_step(const struct grammar *grammar, struct stack_table *table, uint32_t frame,
+                  uint8_t byte, struct thread_list *out);
+/* Adds what a finished value of `hash` (where its array tells items apart; else any) leaves. */
+void grammar_end_value(const struct grammar *grammar, struct stack_table *table, uint32_t below,
+                       uint64_t hash, struct thread_list *out);
+/* Adds what a key leaves whose text has led to `state` of its leaf. */
+void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t object,
+                     uint32_t state, uint64_t hash, struct thread_list *out);
+bool grammar_may_end(const struct grammar *grammar, const struct stack_table *table,
+                     uint32_t frame);
+/* The filter of a key or of a string of a listed array; false: none is needed. */
+bool grammar_filter(const struct grammar *grammar, const struct stack_table *table,
+                    const struct stack_frame *leaf, struct key_filter *out);
+
+#endif

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""check_schemas.py PROGRAM TOKENIZER.JSON DIR [--names FILE] [--every N] [--slowly]: what constrained output holds of the
+schemas in DIR, and how fast. DIR holds MaskBench (data/*.json: a schema and instances, each valid or not), JSON Schema's
+own test suite (tests/draft7, tests/draft2020-12, each *.json a list of groups), or both in folders of their own.
+
+A schema passes if it compiles, each valid instance is let through, and none that is not. What is refused is counted by the
+keyword that the refusal names. --names FILE writes the name of each schema that does not pass, with the reason."""
+import argparse
+import collections
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+
+ROWS = 129280  # of DeepSeek-V3's vocabulary
+
+
+def text_of(data):
+    return json.dumps(data, indent=None, ensure_ascii=False)
+
+
+def read_maskbench(folder):
+    for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+        tests = value.get("tests") or []
+        yield os.path.basename(path), value["schema"], [(text_of(t["data"]), t["valid"]) for t in tests]
+
+
+def read_suite(folder):
+    for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            for number, group in enumerate(json.load(file)):
+                name = "%s#%d %s" % (os.path.basename(path), number, group["description"])
+                yield name, group["schema"], [(text_of(t["data"]), t["valid"]) for t in group["tests"]]
+
+
+def find_sets(root):
+    for below in ("", "maskbench"):
+        folder = os.path.join(root, below, "data")
+        if glob.glob(os.path.join(folder, "*.json")):
+            yield "MaskBench", list(read_maskbench(folder))
+    for below in ("", "suite"):
+        for draft in ("draft7", "draft2020-12"):
+            folder = os.path.join(root, below, "tests", draft)
+            if glob.glob(os.path.join(folder, "*.json")):
+                yield "JSON-Schema-Test-Suite, " + draft, list(read_suite(folder))
+
+
+def run(arguments, cases):
+    def write():
+        with child.stdin as out:
+            for _, schema, texts in cases:
+                line = json.dumps({"schema": schema, "texts": [text for text, _ in texts]}, ensure_ascii=True)
+                out.write(line.encode() + b"\n")
+
+    child = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    lines = [json.loads(line) for line in child.stdout]
+    if child.wait() or len(lines) != len(cases) + 1:
+        at = cases[min(len(lines), len(cases) - 1)][0]
+        sys.exit("check_schemas: the program ended with %d at %s" % (child.returncode, at))
+    return lines[:-1], lines[-1]
+
+
+def is_reordered(schema, text):
+    """Whether an instance's keys stand in another order than the properties of its schema."""
+    def differs(shape, value):
+        if not isinstance(shape, dict) or not isinstance(value, dict):
+            return False
+        known = [key for key in shape.get("properties", {}) if key in value]
+        return known != [key for key in value if key in known] or any(
+            differs(shape["properties"][key], value[key]) for key in known)
+    return differs(schema, json.loads(text))
+
+
+def keyword_of(error):
+    """"#/a/not: ..." or "not: ..." names the keyword; a format is named in quotes."""
+    found = re.match(r"(\S*?)([\w$]+): (.*)", error)
+    if not found:
+        return error[:60]
+    quoted = re.search(r"'([^']*)'", found.group(3))
+    return found.group(2) + (" " + quoted.group(1) if found.group(2) == "format" and quoted else "")
+
+
+def percentile(values, share):
+    return values[min(len(values) - 1, int(share * len(values)))] if values else 0
+
+
+def judge(cases, results):
+    passed, instances = 0, 0
+    refused, statuses = collections.Counter(), collections.Counter()
+    problems = {"wrongly accepted": [], "wrongly rejected": [], "wrongly rejected, keys in another order": []}
+    notes = []
+    for (name, schema, texts), result in zip(cases, results):
+        instances += len(texts)
+        if result["status"] != "ok":
+            refused[keyword_of(result["error"])] += 1
+            statuses[result["status"]] += 1
+            notes.append("%s: refused (%s): %s" % (name, result["status"], result["error"]))
+            continue
+        good = True
+        for number, ((text, valid), at) in enumerate(zip(texts, result["at"])):
+            accepted = at > len(text.encode())
+            if accepted == valid:
+                continue
+            good = False
+            kind = "wrongly accepted" if accepted else "wrongly rejected"
+            if valid and is_reordered(schema, text):
+                kind += ", keys in another order"
+            rest = text.encode()[at:at + 60].decode(errors="replace")
+            problems[kind].append("%s, instance %d%s" % (name, number, "" if accepted else " before " + repr(rest)))
+        passed += good
+    for kind, names in problems.items():
+        notes += ["%s: %s" % (name, kind) for name in names]
+    return passed, instances, refused, statuses, problems, notes
+
+
+def report(title, cases, results, totals):
+    passed, instances, refused, statuses, problems, notes = judge(cases, results)
+    compiled = len(cases) - sum(statuses.values())
+    print("%s: %d schemas, %d instances" % (title, len(cases), instances))
+    print("  passed %d (%.1f %%), compiled %d" % (passed, 100 * passed / len(cases), compiled))
+    print("  refused %d: %s" % (sum(statuses.values()), ", ".join("%s %d" % pair for pair in statuses.most_common())))
+    for keyword, count in refused.most_common(40):
+        print("    %6d  %s" % (count, keyword))
+    for kind, names in problems.items():
+        print("  %s: %d" % (kind, len(names)))
+        for name in names[:40]:
+            print("    " + name)
+        if len(names) > 40:
+            print("    and %d more" % (len(names) - 40))
+    slow = sorted(zip(results, cases), key=lambda pair: -pair[0].get("mask_worst_ns", 0))[:5]
+    print("  slowest masks, us: " + ", ".join("%d %s" % (result.get("mask_worst_ns", 0) / 1e3, case[0]) for result, case in slow))
+    slow = sorted(zip(results, cases), key=lambda pair: -pair[0]["compile_ns"])[:5]
+    print("  slowest compiled, ms: " + ", ".join("%d %s" % (result["compile_ns"] / 1e6, case[0]) for result, case in slow))
+    times = sorted(result["compile_ns"] / 1e6 for result in results)
+    print("  compile, ms: mean %.2f, p50 %.2f, p99 %.2f, worst %.1f" % (
+        sum(times) / len(times), percentile(times, 0.5), percentile(times, 0.99), times[-1]))
+    print("  masks %d, us: mean %.1f, p50 %.1f, p99 %.1f, worst %.0f" % (
+        totals["masks"], *(totals[name] / 1e3 for name in ("mean_ns", "p50_ns", "p99_ns", "worst_ns"))), flush=True)
+    return notes
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("tokenizer")
+    parser.add_argument("folder")
+    parser.add_argument("--names")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--slowly", action="store_true")
+    given = parser.parse_args()
+    if not os.path.isdir(given.folder):
+        sys.exit("check_schemas: there is no folder %s" % given.folder)
+    notes, found = [], False
+    for title, cases in find_sets(given.folder):
+        found = True
+        cases = cases[::given.every]
+        arguments = [given.program, given.tokenizer, str(ROWS)] + ["slowly"] * given.slowly
+        notes += report(title, cases, *run(arguments, cases))
+    if not found:
+        sys.exit("check_schemas: %s holds neither data/*.json nor tests/draft7" % given.folder)
+    if given.names:
+        with open(given.names, "w", encoding="utf-8") as file:
+            file.write("".join(note + "\n" for note in notes))
+
+
+main()

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The matcher's promises: equal texts stand in equal places, settling changes nothing, and what has
+ * no choice is told.
+ */
+#include "matcher_cases.h"
+
+static void equal_texts_stand_in_equal_places(void **state) {
+    struct matcher_case one;
+    (void)state;
+    case_open(&one, "{\"type\":\"object\"}");
+    struct grammar_position begin = matcher_begin(one.matcher);
+    struct grammar_position a = matcher_push(one.matcher, begin, BYTES_LITERAL("{\"a\":\"x"));
+    struct grammar_position b = matcher_push(one.matcher, begin, BYTES_LITERAL("{\"a\":\"yz"));
+    assert_int_equal(a.number, b.number);
+}
+
+static void settling_keeps_the_place(void **state) {
+    struct matcher_case one;
+    (void)state;
+    case_open(&one, "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}");
+    struct grammar_position at =
+        matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("[\"a\""));
+    for (uint32_t i = 0; i < 20000; i++) { /* far more than the matcher has room for at once */
+        at = matcher_push(one.matcher, at, BYTES_LITERAL(" "));
+        if (!at.number)
+            at = matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("[\"a\""));
+        assert_true(matcher_settle(one.matcher, &at));
+    }
+    at = matcher_push(one.matcher, at, BYTES_LITERAL(",\"b\",\"a"));
+    assert_true(at.number != 0);
+    assert_int_equal(matcher_push(one.matcher, at, BYTES_LITERAL("\"")).number, 0);
+}
+
+static void what_has_no_choice_is_forced(void **state) {
+    struct matcher_case one;
+    char out[16];
+    (void)state;
+    case_open(&one, "{\"const\":\"the end\"}");
+    struct grammar_position at =
+        matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("\"t\\u006"));
+    struct bytes forced = matcher_forced(one.matcher, at, out, sizeof out);
+    assert_int_equal(forced.count, 1);
+    assert_memory_equal(forced.data, "8", 1);
+}
+
+static void a_text_that_is_done_must_end(void **state) {
+    struct matcher_case one;
+    (void)state;
+    case_open(&one, "{\"type\":\"integer\"}");
+    struct grammar_position begin = matcher_begin(one.matcher);
+    struct grammar_position number = matcher_push(one.matcher, begin, BYTES_LITERAL("12"));
+    assert_true(matcher_may_end(one.matcher, number));
+    assert_false(matcher_must_end(one.matcher, number));
+    assert_false(matcher_may_end(one.matcher, begin));
+    case_open(&one, "{\"type\":\"null\"}");
+    struct grammar_position done =
+        matcher_push(one.matcher, matcher_begin(one.matcher), BYTES_LITERAL("null"));
+    assert_true(matcher_may_end(one.matcher, done) && matcher_must_end(one.matcher, done));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_texts_stand_in_equal_places),
+        cmocka_unit_test(settling_keeps_the_place),
+        cmocka_unit_test(what_has_no_choice_is_forced),
+        cmocka_unit_test(a_text_that_is_done_must_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

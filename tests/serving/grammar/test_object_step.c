@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Objects: properties stand once and in any order, what is required comes, and counts are kept.
+ */
+#include "matcher_cases.h"
+
+static void properties_come_in_any_order_and_once(void **state) {
+    const char *two =
+        "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"]}";
+    (void)state;
+    lets_through(two, "{\"b\":1,\"c\":2,\"a\":3}");
+    stops_before_last(two, "{\"b\":1}");
+    stops_before_last(two, "{\"a\":1,\"a\"");
+    lets_through(two, "{\"a\":1,\"a b\":2}");
+}
+
+static void places_are_kept_for_what_is_required(void **state) {
+    const char *full =
+        "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},\"required\":[\"a\"],"
+        "\"maxProperties\":2}";
+    (void)state;
+    lets_through(full, "{\"b\":1,\"a\":3}");
+    stops(full, "{\"b\":1,\"c\":1}");
+    stops_before_last(full, "{\"b\":1,\"a\":3,");
+}
+
+static void dependencies_come_too(void **state) {
+    const char *rule = "{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}},"
+                       "\"dependentRequired\":{\"a\":[\"b\"]}}";
+    (void)state;
+    lets_through(rule, "{\"b\":1}");
+    lets_through(rule, "{\"a\":1,\"b\":1}");
+    stops_before_last(rule, "{\"a\":1}");
+}
+
+static void another_key_counts_once(void **state) {
+    const char *least = "{\"type\":\"object\",\"minProperties\":2}";
+    (void)state;
+    lets_through(least, "{\"x\":1,\"y\":1}");
+    stops_before_last(least, "{\"x\":1,\"x\":1}");
+    lets_through(least, "{\"x\":1,\"x\":1,\"z\":1}");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(properties_come_in_any_order_and_once),
+        cmocka_unit_test(places_are_kept_for_what_is_required),
+        cmocka_unit_test(dependencies_come_too),
+        cmocka_unit_test(another_key_counts_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
