@@ -35,7 +35,7 @@ static void check_object(const struct shape_program *program, const struct shape
 static void check_program(const struct shape_program *program) {
     check(program->root < program->shape_count);
     for (uint32_t i = 0; i < program->shape_count; i++) {
-        const struct shape *shape = &program->shapes[i];
+        const struct value_shape *shape = &program->shapes[i];
         check(shape->count >= 1 && shape->first + shape->count <= program->alternative_count);
     }
     for (uint32_t i = 0; i < program->item_count; i++) {

@@ -184,7 +184,7 @@ static void begin_array(const struct grammar *grammar, struct stack_table *table
 
 static void begin_value(const struct grammar *grammar, struct stack_table *table, uint32_t shape,
                         uint8_t byte, uint32_t below, struct thread_list *out) {
-    const struct shape *of = &grammar->program->shapes[shape];
+    const struct value_shape *of = &grammar->program->shapes[shape];
     if (below == STACK_NONE) return;
     for (uint32_t i = of->first; i < of->first + of->count; i++) {
         const struct shape_alternative *alternative = &grammar->program->alternatives[i];

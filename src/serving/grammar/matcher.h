@@ -11,8 +11,8 @@
 #ifndef SERVING_GRAMMAR_MATCHER_H
 #define SERVING_GRAMMAR_MATCHER_H
 
-#include "serving/grammar/shape.h"
 #include "serving/grammar/token_trie.h"
+#include "serving/grammar/value_shape.h"
 
 struct matcher;
 struct grammar;

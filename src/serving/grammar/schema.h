@@ -6,7 +6,7 @@
 #define SERVING_GRAMMAR_SCHEMA_H
 
 #include "base/tree.h"
-#include "serving/grammar/shape.h"
+#include "serving/grammar/value_shape.h"
 
 struct schema_limits {
     uint32_t states_max; /* of one automaton */

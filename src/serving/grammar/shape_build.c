@@ -13,7 +13,7 @@ struct shape_builder {
     uint32_t *order;    /* nodes in the order of their shapes */
     struct map copies;
     const struct automaton **copied;
-    struct shape *shapes;
+    struct value_shape *shapes;
     struct shape_alternative *alternatives;
     struct shape_array *arrays;
     struct shape_item *items;
@@ -342,7 +342,7 @@ static enum status add_alternative(struct shape_builder *builder,
 
 /* Alternatives: the scalars with the first array and object, then the others in pairs. */
 static enum status build_shape(struct shape_builder *builder, uint32_t node_index,
-                               struct shape *out) {
+                               struct value_shape *out) {
     const struct shape_node *node = &builder->graph->nodes[node_index];
     struct shape_alternative next = {0};
     enum status status = build_scalars(builder, node->set, &next);

@@ -7,7 +7,7 @@
 #ifndef SERVING_GRAMMAR_STRING_CONTENT_H
 #define SERVING_GRAMMAR_STRING_CONTENT_H
 
-#include "serving/grammar/shape.h"
+#include "serving/grammar/value_shape.h"
 
 struct text_leaf {
     const struct automaton *automaton; /* over the decoded text; NULL: all of these lengths */

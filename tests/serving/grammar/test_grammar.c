@@ -10,7 +10,7 @@ static void what_cannot_be_held_is_refused_by_its_keyword(void **state) {
     static const uint64_t words[128];
     struct shape_object object = {.count_min = 70000, .count_max = SHAPE_UNBOUNDED};
     struct shape_alternative alternative = {.kinds = SHAPE_OBJECT};
-    struct shape shape = {0, 1};
+    struct value_shape shape = {0, 1};
     struct shape_program program = {.shapes = &shape,
                                     .alternatives = &alternative,
                                     .objects = &object,

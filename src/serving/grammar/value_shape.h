@@ -9,8 +9,8 @@
  * off when the schema is compiled. That, and the automata's live states, let the matcher promise
  * that a text it has let through so far can be finished.
  */
-#ifndef SERVING_GRAMMAR_SHAPE_H
-#define SERVING_GRAMMAR_SHAPE_H
+#ifndef SERVING_GRAMMAR_VALUE_SHAPE_H
+#define SERVING_GRAMMAR_VALUE_SHAPE_H
 
 #include "serving/grammar/automaton.h"
 
@@ -19,24 +19,24 @@
 #define SHAPE_NO_BIT UINT32_MAX
 
 enum shape_kind { /* bits */
-    SHAPE_NULL = 1,
-    SHAPE_TRUE = 2,
-    SHAPE_FALSE = 4,
-    SHAPE_NUMBER = 8,
-    SHAPE_STRING = 16,
-    SHAPE_ARRAY = 32,
-    SHAPE_OBJECT = 64
+                  SHAPE_NULL = 1,
+                  SHAPE_TRUE = 2,
+                  SHAPE_FALSE = 4,
+                  SHAPE_NUMBER = 8,
+                  SHAPE_STRING = 16,
+                  SHAPE_ARRAY = 32,
+                  SHAPE_OBJECT = 64
 };
 
 struct shape_alternative {
     uint32_t kinds;
-    const struct automaton *number; /* over the number's text */
-    const struct automaton *string; /* over the decoded text; NULL: all of the lengths below */
+    const struct automaton *number;  /* over the number's text */
+    const struct automaton *string;  /* over the decoded text; NULL: all of the lengths below */
     uint32_t length_min, length_max; /* characters; only without an automaton */
     uint32_t array, object;          /* indices into the program's */
 };
 
-struct shape {
+struct value_shape {
     uint32_t first, count; /* of its alternatives; count >= 1 */
 };
 
@@ -49,7 +49,7 @@ struct shape_item {
 enum shape_unique {
     SHAPE_REPEATS,       /* items may be equal */
     SHAPE_UNIQUE_FREELY, /* they may not, and there is never an end of new ones */
-    SHAPE_UNIQUE_LISTED  /* they may not; all are strings of `listed`, whose labels tell them apart */
+    SHAPE_UNIQUE_LISTED /* they may not; all are strings of `listed`, whose labels tell them apart */
 };
 
 struct shape_array {
@@ -72,9 +72,9 @@ struct shape_dependency { /* where the property `bit` stands, so do the others *
 };
 
 struct shape_object {
-    const struct automaton *keys; /* over the decoded key; label - 1 is an entry of the object;
+    const struct automaton *keys;   /* over the decoded key; label - 1 is an entry of the object;
                                    * NULL: no key at all */
-    uint32_t entry, entry_count;  /* in the program's entries */
+    uint32_t entry, entry_count;    /* in the program's entries */
     uint32_t bit_count, word_count; /* words of 64 bits for a set of bits */
     uint32_t required;              /* first word in the program's words */
     uint32_t reaches; /* [keys->state_count][word_count] first word: the bits that a key may still
@@ -87,9 +87,9 @@ struct shape_object {
 };
 
 struct shape_program {
-    uint32_t root; /* a shape */
+    uint32_t root;  /* a shape */
     bool root_bare; /* of root's values nothing else than JSON; true always for schemas */
-    const struct shape *shapes;
+    const struct value_shape *shapes;
     const struct shape_alternative *alternatives;
     const struct shape_array *arrays;
     const struct shape_item *items;
