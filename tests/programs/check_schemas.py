@@ -31,12 +31,20 @@ def read_maskbench(folder):
         yield os.path.basename(path), value["schema"], [(text_of(t["data"]), t["valid"]) for t in tests]
 
 
-def read_suite(folder):
+DIALECTS = {"draft7": "http://json-schema.org/draft-07/schema#",
+            "draft2020-12": "https://json-schema.org/draft/2020-12/schema"}
+
+
+def read_suite(folder, dialect):
+    """The suite's folder says which draft a schema is of; a schema by itself is of the newest."""
     for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
         with open(path, encoding="utf-8") as file:
             for number, group in enumerate(json.load(file)):
                 name = "%s#%d %s" % (os.path.basename(path), number, group["description"])
-                yield name, group["schema"], [(text_of(t["data"]), t["valid"]) for t in group["tests"]]
+                schema = group["schema"]
+                if isinstance(schema, dict):
+                    schema = {"$schema": dialect, **schema}
+                yield name, schema, [(text_of(t["data"]), t["valid"]) for t in group["tests"]]
 
 
 def find_sets(root):
@@ -45,10 +53,10 @@ def find_sets(root):
         if glob.glob(os.path.join(folder, "*.json")):
             yield "MaskBench", list(read_maskbench(folder))
     for below in ("", "suite"):
-        for draft in ("draft7", "draft2020-12"):
+        for draft, dialect in DIALECTS.items():
             folder = os.path.join(root, below, "tests", draft)
             if glob.glob(os.path.join(folder, "*.json")):
-                yield "JSON-Schema-Test-Suite, " + draft, list(read_suite(folder))
+                yield "JSON-Schema-Test-Suite, " + draft, list(read_suite(folder, dialect))
 
 
 def run(arguments, cases):
