@@ -57,14 +57,15 @@ struct thread_list {
 
 /* STACK_NONE where the table is full. */
 uint32_t grammar_begin(struct stack_table *table);
-/* Adds the frames that `frame` becomes by `byte`; none if it may not come. */
-void grammar_step(const struct grammar *grammar, struct stack_table *table, uint32_t frame,
+/* Adds the frames that the frame `number` becomes by `byte`; none if it may not come. */
+void grammar_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                   uint8_t byte, struct thread_list *out);
 /* Adds what a finished value of `hash` (where its array tells items apart; else any) leaves. */
 void grammar_end_value(const struct grammar *grammar, struct stack_table *table, uint32_t below,
                        uint64_t hash, struct thread_list *out);
-/* Adds what a key leaves whose text has led to `state` of its leaf. */
-void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t object,
+/* Adds what a key of the object at frame `number` leaves whose text has led to `state` of its leaf.
+ */
+void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                      uint32_t state, uint64_t hash, struct thread_list *out);
 bool grammar_may_end(const struct grammar *grammar, const struct stack_table *table,
                      uint32_t frame);

@@ -17,13 +17,14 @@ uint32_t object_begin(const struct grammar *grammar, struct stack_table *table, 
 /* A byte that is no blank, where no value comes. */
 void object_step(const struct grammar *grammar, struct stack_table *table,
                  const struct stack_frame *frame, uint8_t byte, struct thread_list *out);
-void object_filter(const struct grammar *grammar, const struct stack_frame *object,
+/* Of the key that stands next in the object of this frame. */
+void object_filter(const struct grammar *grammar, const struct stack_frame *frame,
                    struct key_filter *out);
 /* Whether the text that led a key to `state` is a key of no property. */
 bool object_key_is_open(const struct grammar *grammar, const struct stack_frame *object_frame,
                         uint32_t state);
 /* The shape of the value that comes, and the frame that lies below it. */
-uint32_t object_value(const struct grammar *grammar, const struct stack_frame *object);
-uint32_t object_behind_value(struct stack_table *table, const struct stack_frame *object);
+uint32_t object_value(const struct grammar *grammar, const struct stack_frame *frame);
+uint32_t object_behind_value(struct stack_table *table, const struct stack_frame *frame);
 
 #endif

@@ -61,13 +61,14 @@ struct regex_program {
     uint32_t nothing_behind; /* REGEX_ACCEPT or REGEX_ANY: where everything ends */
 };
 
-/* Makes an automaton of the texts that follow; see regex_automaton.c. */
+/* Makes an automaton of the texts that follow (`open_end`: and of what begins with one of them); see
+ * regex_automaton.c. */
 enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
-                                 uint32_t node, bool anywhere, enum regex_place place,
+                                 uint32_t node, bool open_end, enum regex_place place,
                                  const struct automaton **out) MUST_USE;
 
-/* The program of a node and, behind it, `next`: the step to begin with. */
-enum status regex_program_add(struct regex_program *program, uint32_t node, uint32_t next,
+/* The program of the node `number` and, behind it, `next`: the step to begin with. */
+enum status regex_program_add(struct regex_program *program, uint32_t number, uint32_t next,
                               uint32_t *out) MUST_USE;
 /* A step with an edge to `to` for each character of the ranges (ordered). */
 enum status regex_program_add_set(struct regex_program *program, const struct code_range *ranges,

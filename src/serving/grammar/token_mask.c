@@ -52,7 +52,7 @@ void mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64
 
 /* ---- walking by stacks ---- */
 
-static void walk(struct mask_walk *at, uint32_t node, uint32_t frame);
+static void walk(struct mask_walk *at, uint32_t node, uint32_t number);
 
 static void take(struct mask_walk *at, uint32_t node, const struct thread_list *threads) {
     if (threads->count == 0) return;

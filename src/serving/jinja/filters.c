@@ -173,29 +173,14 @@ static bool pretty(struct jinja_machine *machine, const struct call *call, struc
     return pretty_add(&builder, &call->subject) && text_builder_finish(&builder, false, out);
 }
 
-/* The indent of one level: a text, or so many spaces. */
-static bool read_indent(struct jinja_machine *machine, const struct call *call,
-                        const struct value_text **out) {
-    static const struct value_text space = {.data = " ", .count = 1, .length = 1};
-    struct text_builder builder;
-    struct value text;
-    int64_t width;
-    if (call->arguments[1].kind == VALUE_TEXT) return routine_text(machine, call, 1, NULL, out);
-    if (!routine_integer(machine, call, 1, 0, &width)) return false;
-    if (width > INDENT_MAX) return machine_fail(machine, "the indent of tojson() is too large");
-    text_builder_open(&builder, machine);
-    if (!pieces_fill(&builder, &space, width) || !text_builder_finish(&builder, false, &text))
-        return false;
-    *out = text.text;
-    return true;
-}
-
 static bool tojson(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct json_style style = {.ascii = routine_flag(call, 0, false),
                                .sorted = routine_flag(call, 3, false)};
     struct value_list *marks;
     struct text_builder builder;
-    if (routine_told(call, 1) && !read_indent(machine, call, &style.indent)) return false;
+    if (routine_told(call, 1) &&
+        !text_filters_indent(machine, call, 1, 0, INDENT_MAX, &style.indent))
+        return false;
     if (routine_told(call, 2)) {
         if (!value_items(machine, &call->arguments[2], true, &marks)) return false;
         bool texts = marks->count == 2 && marks->items[0].kind == VALUE_TEXT &&

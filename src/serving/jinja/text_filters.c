@@ -145,14 +145,17 @@ static bool wordcount(struct jinja_machine *machine, const struct call *call, st
 }
 
 /* What a line is indented by: a text, or so many spaces. */
-static bool read_indent(struct jinja_machine *machine, const struct call *call,
-                        const struct value_text **out) {
+bool text_filters_indent(struct jinja_machine *machine, const struct call *call, uint32_t place,
+                         int64_t usual, int64_t most, const struct value_text **out) {
     static const struct value_text space = {.data = " ", .count = 1, .length = 1};
     struct text_builder builder;
     struct value text;
     int64_t width;
-    if (call->arguments[0].kind == VALUE_TEXT) return routine_text(machine, call, 0, NULL, out);
-    if (!routine_integer(machine, call, 0, 4, &width)) return false;
+    if (call->arguments[place].kind == VALUE_TEXT)
+        return routine_text(machine, call, place, NULL, out);
+    if (!routine_integer(machine, call, place, usual, &width)) return false;
+    if (width > most)
+        return machine_fail(machine, "the indent of %s() is too large", call->routine->name);
     text_builder_open(&builder, machine);
     if (!pieces_fill(&builder, &space, width) || !text_builder_finish(&builder, false, &text))
         return false;
@@ -169,7 +172,9 @@ static bool indent(struct jinja_machine *machine, const struct call *call, struc
     bool first = routine_flag(call, 1, false), blank = routine_flag(call, 2, false);
     struct text_builder builder;
     struct value ended, lines;
-    if (!check_text(machine, &call->subject) || !read_indent(machine, call, &by)) return false;
+    if (!check_text(machine, &call->subject) ||
+        !text_filters_indent(machine, call, 0, 4, INT64_MAX, &by))
+        return false;
     text_builder_open(&builder, machine);
     if (!text_builder_add_text(&builder, text) ||
         !text_builder_add(&builder, "\n", 1, VALUE_TRUSTED) ||
