@@ -10,10 +10,11 @@
 #define QUANT_GROUP 128     /* channels in an activation group; side of an FP8 weight block */
 #define MATMUL_PANEL 32     /* output columns in a packed weight panel */
 
-#define LIMIT_RANKS 1024            /* of a unit */
-#define LIMIT_STEP_ROWS 512         /* sequences in one step plan */
-#define LIMIT_STEP_TOKENS 16384     /* tokens in one step plan, drafts included */
-#define LIMIT_DRAFTS 1              /* tokens guessed ahead of one known token */
+#define LIMIT_RANKS 1024        /* of a unit */
+#define LIMIT_STEP_ROWS 512     /* sequences in one step plan */
+#define LIMIT_STEP_TOKENS 16384 /* tokens in one step plan, drafts included */
+#define LIMIT_DRAFTS 1          /* tokens guessed ahead of one known token */
+#define LIMIT_FORCED 6          /* tokens of a row that its constraint forces behind those chosen */
 #define LIMIT_UNIT_REQUESTS 1024    /* requests a unit holds, waiting and running */
 #define LIMIT_GATEWAY_REQUESTS 2048 /* requests a gateway holds */
 #define LIMIT_FLEET_UNITS 64        /* units that a gateway knows at the same time */
@@ -25,20 +26,21 @@
 #define LIMIT_STOP_TOKENS 16   /* of the model; a request may bring as many of its own */
 #define LIMIT_LOGIT_BIASES 300 /* tokens in a request's logit_bias */
 #define LIMIT_ROW_BIASES (LIMIT_LOGIT_BIASES + 2 * LIMIT_STOP_TOKENS) /* and masked stop tokens */
-#define LIMIT_TOP_LOGPROBS 20       /* alternatives told with each token */
-#define LIMIT_CHOICES 16            /* answers to one prompt (n) */
-#define LIMIT_ANSWERS 128           /* to one request: prompts times n */
-#define LIMIT_TOOLS 128             /* tools of a request */
-#define LIMIT_TOOL_NAME 64          /* bytes */
-#define LIMIT_USER_ID 512           /* bytes */
-#define LIMIT_HISTORY_TOKENS 16384  /* penalties look at so many last tokens of a sequence */
-#define LIMIT_ACCOUNTS 1024         /* that a gateway knows */
-#define LIMIT_ACCOUNT_KEYS 4096     /* of all of them */
-#define LIMIT_ACCOUNT_NAME 63       /* bytes */
-#define LIMIT_BODY_DEPTH 64         /* levels of a request's JSON */
-#define LIMIT_BODY_KEYS 16384       /* keys in a request's JSON */
-#define LIMIT_BODY_VALUES 16384     /* values in it, integers aside */
-#define LIMIT_BODY_INTEGERS 16384   /* integers in it, besides prompts of token ids */
+#define LIMIT_TOP_LOGPROBS 20            /* alternatives told with each token */
+#define LIMIT_CHOICES 16                 /* answers to one prompt (n) */
+#define LIMIT_ANSWERS 128                /* to one request: prompts times n */
+#define LIMIT_TOOLS 128                  /* tools of a request */
+#define LIMIT_TOOL_NAME 64               /* bytes */
+#define LIMIT_USER_ID 512                /* bytes */
+#define LIMIT_CONSTRAINT_BYTES (1 << 19) /* what binds an answer, as text: its schema, say */
+#define LIMIT_HISTORY_TOKENS 16384       /* penalties look at so many last tokens of a sequence */
+#define LIMIT_ACCOUNTS 1024              /* that a gateway knows */
+#define LIMIT_ACCOUNT_KEYS 4096          /* of all of them */
+#define LIMIT_ACCOUNT_NAME 63            /* bytes */
+#define LIMIT_BODY_DEPTH 64              /* levels of a request's JSON */
+#define LIMIT_BODY_KEYS 16384            /* keys in a request's JSON */
+#define LIMIT_BODY_VALUES 16384          /* values in it, integers aside */
+#define LIMIT_BODY_INTEGERS 16384        /* integers in it, besides prompts of token ids */
 #define LIMIT_PROMPTS_IDS (1 << 18) /* token ids of several prompts, where a context has fewer */
 #define LIMIT_ORDER_BYTES 4096      /* body of an operator's order */
 #define LIMIT_VOCAB (1 << 20)

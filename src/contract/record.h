@@ -17,7 +17,7 @@
 
 #include "contract/ids.h"
 
-#define RECORD_VERSION 8
+#define RECORD_VERSION 9
 
 enum record_kind {
     RECORD_NONE,
@@ -145,7 +145,7 @@ bool record_valid(const void *record, size_t bytes);
 
 /* ---- the table ---- */
 
-#define RECORD_TAILS_MAX 5
+#define RECORD_TAILS_MAX 8
 
 /* How many elements a tail has. */
 enum record_count {

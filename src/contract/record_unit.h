@@ -62,14 +62,18 @@ struct record_submit {
     int32_t priority;          /* higher runs first */
     uint32_t bias_count;
     uint32_t resumed_count;
-    uint32_t task;        /* enum submit_task; only SUBMIT_ANSWER may have resumed tokens */
-    uint32_t first_block; /* SUBMIT_PREFILL: the other unit has the blocks before this one */
+    uint32_t task;             /* enum submit_task; only SUBMIT_ANSWER may have resumed tokens */
+    uint32_t first_block;      /* SUBMIT_PREFILL: the other unit has the blocks before this one */
+    uint32_t constraint_bytes; /* at most LIMIT_CONSTRAINT_BYTES; 0: the answer is free */
+    uint32_t reserved;         /* zero */
     struct tenant_salt tenant;
     struct kv_route route; /* SUBMIT_ANSWER: zeros; SUBMIT_RESERVE: the ticket alone */
 };
 RECORD_TAIL(record_submit, 0, uint32_t, submit_tokens)          /* [prompt_count + resumed_count] */
 RECORD_TAIL(record_submit, 1, uint32_t, submit_stop_tokens)     /* [stop_token_count] */
 RECORD_TAIL(record_submit, 2, struct token_bias, submit_biases) /* [bias_count] */
+/* [constraint_bytes] what the answer's text has to be (serving/constraint/constraint.h) */
+RECORD_TAIL(record_submit, 3, char, submit_constraint)
 
 /* The request is not wanted any more. It still ends with a FINISHED. */
 struct record_cancel {

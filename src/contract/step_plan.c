@@ -36,8 +36,29 @@ static bool row_valid(const struct step_plan *plan, const struct step_row *row) 
            inside(row->page_index, row->page_count, plan->page_count) &&
            end <= (uint64_t)row->page_count * KV_BLOCK_TOKENS &&
            row->logits_count <= row->token_count && row->sample <= 1 && row->loads <= 1 &&
-           row->sample <= row->logits_count && sampling_valid(&row->sampling) &&
-           row_extras_valid(plan, row) && row_drafts_valid(row) && row_scores_valid(row);
+           row->constrained <= 1 && row->reserved == 0 && row->sample <= row->logits_count &&
+           sampling_valid(&row->sampling) && row_extras_valid(plan, row) && row_drafts_valid(row) &&
+           row_scores_valid(row);
+}
+
+/* Each fresh constrained row has one, in their order. */
+static bool constraints_valid(const struct step_plan *plan) {
+    const struct step_constraint *each = step_plan_constraints(plan);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        if (!row->constrained || !row->fresh) continue;
+        if (count == plan->constraint_count || each[count++].row != i) return false;
+    }
+    for (uint32_t i = 0; i < plan->constraint_count; i++)
+        if (each[i].reserved || each[i].text_bytes == 0 ||
+            each[i].text_bytes > LIMIT_CONSTRAINT_BYTES ||
+            each[i].stop_count > 2 * LIMIT_STOP_TOKENS ||
+            !inside(each[i].text_index, each[i].text_bytes, plan->constraint_bytes) ||
+            !inside(each[i].answer_index, each[i].answer_count, plan->constraint_token_count) ||
+            !inside(each[i].stop_index, each[i].stop_count, plan->constraint_token_count))
+            return false;
+    return count == plan->constraint_count;
 }
 
 bool step_plan_valid(const void *record) {
@@ -48,19 +69,22 @@ bool step_plan_valid(const void *record) {
         return false;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (!row_valid(plan, &step_plan_rows(plan)[i])) return false;
-    return token_biases_valid(step_plan_biases(plan), plan->bias_count);
+    return constraints_valid(plan) && token_biases_valid(step_plan_biases(plan), plan->bias_count);
 }
 
 static bool result_row_valid(const struct step_result *result, const struct step_result_row *row) {
-    if (row->draft_count > LIMIT_DRAFTS || row->token_count > 1 + row->draft_count ||
-        row->logprobs_each > TOKEN_LOGPROBS_MAX || row->lost > 1 ||
-        (row->lost && (row->token_count || row->scored_count)) || row->reserved ||
-        row->load_ended > 1 || !load_end_valid(&row->load_end) ||
+    if (row->draft_count > LIMIT_DRAFTS || row->forced_count > LIMIT_FORCED ||
+        row->token_count > 1 + row->draft_count + row->forced_count ||
+        (row->forced_count && (row->forced_count >= row->token_count || row->logprobs_each)) ||
+        row->logprobs_each > TOKEN_LOGPROBS_MAX || row->lost > 1 || row->stuck > 1 ||
+        (row->lost && (row->token_count || row->scored_count || row->stuck)) ||
+        (row->stuck && row->token_count) || row->load_ended > 1 ||
+        !load_end_valid(&row->load_end) ||
         (!row->load_ended && !record_zeros(&row->load_end, sizeof row->load_end)) ||
         row->scored_count > LIMIT_STEP_TOKENS ||
         !inside(row->score_index, row->scored_count * row->logprobs_each, result->logprob_count))
         return false;
-    for (uint32_t i = row->token_count; i < 1 + LIMIT_DRAFTS; i++)
+    for (uint32_t i = row->token_count; i < STEP_ROW_TOKENS; i++)
         if (row->tokens[i]) return false;
     return inside(row->logprob_index, row->token_count * row->logprobs_each, result->logprob_count);
 }

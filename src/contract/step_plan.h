@@ -46,10 +46,26 @@ struct step_row {
     uint32_t loads; /* 1: of the pages before the row some are being filled by the slot's KV_LOAD,
                      * which was given with in_step: a layer's core attention waits until its
                      * slices are there */
+    uint32_t constrained; /* 1: only tokens that the slot's constraint lets through are chosen. It
+                           * comes with the slot's first row, which is `fresh`, in the plan's
+                           * constraints; the tokens that results tell lead it on */
+    uint32_t reserved;    /* zero */
     struct sampling sampling;
 };
 
 #define STEP_NO_TOKEN UINT32_MAX
+
+/* What binds the answer of a row that is fresh and constrained, and where the answer stands. */
+struct step_constraint {
+    uint32_t row;          /* in the plan; ascending */
+    uint32_t text_index;   /* first byte of its text, in the plan's constraint texts */
+    uint32_t text_bytes;   /* 1..LIMIT_CONSTRAINT_BYTES */
+    uint32_t answer_index; /* first token of the answer so far, in the plan's constraint tokens */
+    uint32_t answer_count;
+    uint32_t stop_index; /* first of the tokens that may end it, ibid. */
+    uint32_t stop_count;
+    uint32_t reserved; /* zero */
+};
 
 /* Of the row's tokens, the first whose logits score the one behind it. */
 static inline uint32_t step_scored_first(const struct step_row *row) {
@@ -84,14 +100,20 @@ struct step_plan {
     struct step_cut cuts[OVERLAP_LANES - 1];
     /* Among ranks, a step is one plan for each, perhaps with no rows: all compute it together. */
     uint16_t rank;
-    uint16_t others_draft; /* 1: a row of another rank's plan may have drafts */
+    uint16_t others_draft;     /* 1: a row of another rank's plan may have drafts */
+    uint32_t constraint_count; /* rows that are fresh and constrained */
+    uint32_t constraint_token_count;
+    uint32_t constraint_bytes; /* of their texts */
 };
 
-RECORD_TAIL(step_plan, 0, struct step_row, step_plan_rows)     /* [row_count] */
-RECORD_TAIL(step_plan, 1, uint32_t, step_plan_tokens)          /* [token_count] */
-RECORD_TAIL(step_plan, 2, struct page_id, step_plan_pages)     /* [page_count] */
-RECORD_TAIL(step_plan, 3, uint32_t, step_plan_history)         /* [history_count] */
-RECORD_TAIL(step_plan, 4, struct token_bias, step_plan_biases) /* [bias_count] */
+RECORD_TAIL(step_plan, 0, struct step_row, step_plan_rows)               /* [row_count] */
+RECORD_TAIL(step_plan, 1, uint32_t, step_plan_tokens)                    /* [token_count] */
+RECORD_TAIL(step_plan, 2, struct page_id, step_plan_pages)               /* [page_count] */
+RECORD_TAIL(step_plan, 3, uint32_t, step_plan_history)                   /* [history_count] */
+RECORD_TAIL(step_plan, 4, struct token_bias, step_plan_biases)           /* [bias_count] */
+RECORD_TAIL(step_plan, 5, struct step_constraint, step_plan_constraints) /* [constraint_count] */
+RECORD_TAIL(step_plan, 6, uint32_t, step_plan_constraint_tokens) /* [constraint_token_count] */
+RECORD_TAIL(step_plan, 7, char, step_plan_constraint_texts)      /* [constraint_bytes] */
 
 /* The index'th of a row's scored tokens; `tokens` are the row's. */
 static inline uint32_t step_scored_token(const struct step_row *row, const uint32_t *tokens,
@@ -100,19 +122,26 @@ static inline uint32_t step_scored_token(const struct step_row *row, const uint3
     return at < row->token_count ? tokens[at] : row->next_token;
 }
 
+/* Tokens that a row may bring: chosen, drafts that were right, forced. */
+#define STEP_ROW_TOKENS (1 + LIMIT_DRAFTS + LIMIT_FORCED)
+
 struct step_result_row {
     uint32_t slot;
-    uint32_t token_count;              /* chosen: 0 if the row did not sample, else 1 and one more
-                                        * for each draft that was right */
-    uint32_t tokens[1 + LIMIT_DRAFTS]; /* [token_count], then zeros */
-    uint32_t draft_count;              /* drafts made */
-    uint32_t logprob_index;            /* first of the row's, in the result's logprobs */
+    uint32_t token_count;             /* 0 if the row did not sample; else 1 chosen, one more for
+                                       * each draft that was right, and forced ones */
+    uint32_t tokens[STEP_ROW_TOKENS]; /* [token_count], then zeros */
+    uint32_t forced_count;  /* of them, the last: the constraint lets nothing else through, so
+                                       * the model was not asked; 0 where log probabilities are told */
+    uint32_t draft_count;   /* drafts made */
+    uint32_t logprob_index; /* first of the row's, in the result's logprobs */
     uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
-    uint32_t lost; /* 1: what the row waited for did not come; it does not count, and chose none */
+    uint32_t lost;  /* 1: what the row waited for, a load or its constraint's mask, did not come; it
+                    * does not count, and chose none */
+    uint32_t stuck; /* 1: no token can follow under its constraint, or that outgrew its memory; it
+                     * chose none, and never will */
     uint32_t load_ended;      /* 1: the load that it waited for is over, as load_end says */
     uint32_t score_index;     /* first of its scored tokens' logprobs, in the result's */
     uint32_t scored_count;    /* as the plan has it; 0 if lost */
-    uint32_t reserved;        /* zero */
     struct load_end load_end; /* zeros if not load_ended */
 };
 

@@ -113,21 +113,32 @@ void *good_finished(void) {
 }
 
 void *good_plan(void) {
-    struct step_plan *plan = records_make(RECORD_RUN_STEP, &(struct step_plan){.row_count = 2,
-                                                                               .token_count = 71,
-                                                                               .page_count = 3,
-                                                                               .history_count = 5,
-                                                                               .bias_count = 2});
+    struct step_plan *plan =
+        records_make(RECORD_RUN_STEP, &(struct step_plan){.row_count = 2,
+                                                          .token_count = 71,
+                                                          .page_count = 3,
+                                                          .history_count = 5,
+                                                          .bias_count = 2,
+                                                          .constraint_count = 1,
+                                                          .constraint_token_count = 3,
+                                                          .constraint_bytes = 4});
     plan->history_count = 5;
     plan->bias_count = 2;
     plan->row_count = 2;
     plan->token_count = 71;
     plan->page_count = 3;
+    plan->constraint_count = 1;
+    plan->constraint_token_count = 3;
+    plan->constraint_bytes = 4;
+    *step_plan_constraints(plan) = (struct step_constraint){
+        .text_bytes = 4, .answer_count = 2, .stop_index = 2, .stop_count = 1};
     struct step_row *rows = step_plan_rows(plan);
     rows[0] = (struct step_row){.token_count = 70,
                                 .page_count = 2,
                                 .logits_count = 1,
                                 .sample = 1,
+                                .fresh = 1,
+                                .constrained = 1,
                                 .scored_count = 69,
                                 .next_token = STEP_NO_TOKEN,
                                 .sampling.flags = SAMPLING_LOGPROBS};

@@ -32,6 +32,8 @@ static void rows_outside_their_plan_are_refused(void **state) {
         {offsetof(struct step_row, draft_count), 0, 1}, /* a row of a prompt */
         {offsetof(struct step_row, draft_count), 1, 1}, /* one that does not sample */
         {offsetof(struct step_row, fresh), 0, 2},
+        {offsetof(struct step_row, constrained), 0, 2},
+        {offsetof(struct step_row, reserved), 0, 1},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         struct step_plan *plan = good_plan();
@@ -42,6 +44,41 @@ static void rows_outside_their_plan_are_refused(void **state) {
     struct step_plan *plan = good_plan();
     plan->row_count = 0;
     assert_invalid(plan);
+}
+
+/* Its engine reads texts and tokens by these numbers, and looks for a constraint once. */
+static void each_fresh_constrained_row_has_its_constraint(void **state) {
+    (void)state;
+    static const struct {
+        size_t offset;
+        uint32_t value;
+    } cases[] = {
+        {offsetof(struct step_constraint, row), 1},
+        {offsetof(struct step_constraint, text_index), 1},
+        {offsetof(struct step_constraint, text_bytes), 0},
+        {offsetof(struct step_constraint, text_bytes), 5},
+        {offsetof(struct step_constraint, answer_index), 2},
+        {offsetof(struct step_constraint, answer_count), 4},
+        {offsetof(struct step_constraint, stop_index), 3},
+        {offsetof(struct step_constraint, stop_count), UINT32_MAX},
+        {offsetof(struct step_constraint, reserved), 1},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct step_plan *plan = good_plan();
+        memcpy((char *)step_plan_constraints(plan) + cases[i].offset, &cases[i].value,
+               sizeof cases[i].value);
+        assert_invalid(plan);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        struct step_plan *plan = good_plan();
+        if (i == 0) step_plan_rows(plan)[0].fresh = 0;
+        if (i == 1) step_plan_rows(plan)[0].constrained = 0;
+        if (i == 2) step_plan_rows(plan)[1].fresh = step_plan_rows(plan)[1].constrained = 1;
+        assert_invalid(plan);
+    }
+    struct step_plan *plan = good_plan();
+    step_plan_rows(plan)[1].constrained = 1; /* its constraint came before */
+    assert_true(record_valid(plan, plan->record.bytes));
 }
 
 static void scored_tokens_are_of_their_row(void **state) {
@@ -78,7 +115,22 @@ static void results_are_checked(void **state) {
     result->awaited_ns = -1;
     assert_invalid(result);
     result = good_result();
-    step_result_rows(result)[0].reserved = 1;
+    step_result_rows(result)[1].stuck = 1; /* and yet it chose a token */
+    assert_invalid(result);
+    step_result_rows(result)[0].stuck = 1;
+    step_result_rows(result)[1].stuck = 0;
+    assert_true(record_valid(result, result->record.bytes));
+    step_result_rows(result)[0].lost = 1;
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[1].logprobs_each = 0;
+    step_result_rows(result)[1].token_count = 3;
+    step_result_rows(result)[1].forced_count = 2;
+    assert_true(record_valid(result, result->record.bytes));
+    step_result_rows(result)[1].forced_count = 3; /* none was chosen */
+    assert_invalid(result);
+    step_result_rows(result)[1].forced_count = 2;
+    step_result_rows(result)[1].logprobs_each = 1;
     assert_invalid(result);
     result = good_result();
     step_result_rows(result)[0].load_end.blocks = 1; /* of a load that has not ended */
@@ -107,6 +159,7 @@ static void results_are_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_outside_their_plan_are_refused),
+        cmocka_unit_test(each_fresh_constrained_row_has_its_constraint),
         cmocka_unit_test(scored_tokens_are_of_their_row),
         cmocka_unit_test(results_are_checked),
     };

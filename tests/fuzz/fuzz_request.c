@@ -147,7 +147,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                                  .models = models,
                                                  .model_count = ARRAY_COUNT(models),
                                                  .thought = CHAT_THOUGHT_SWITCHED,
-                                                 .prints_tools = true, .reads_documents = true};
+                                                 .prints_tools = true,
+                                                 .reads_documents = true};
     if (size == 0) return 0;
     /* A copy of its own size, so that a read past its end is seen. */
     char *copy = malloc(size);

@@ -312,8 +312,7 @@ static struct record_client_request *make_request(struct server_connection *conn
     if (!request) return NULL;
     *request = fixed;
     record_set_head(request, RECORD_CLIENT_REQUEST);
-    if (head->path.count)
-        memcpy(client_request_path(request), head->path.data, head->path.count);
+    if (head->path.count) memcpy(client_request_path(request), head->path.data, head->path.count);
     memcpy(client_request_authorization(request), KEY_SCHEME, scheme_bytes);
     if (key.count)
         memcpy(client_request_authorization(request) + scheme_bytes, key.data, key.count);

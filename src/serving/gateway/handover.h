@@ -26,6 +26,6 @@ void handover_continue(struct gateway *gateway, struct request *request, const u
                        uint32_t count);
 
 #define HANDOVER_CONTINUE_BYTES                                                                    \
-    carried_bytes(RECORD_CONTINUE, &(struct record_continue){.token_count = 1 + LIMIT_DRAFTS})
+    carried_bytes(RECORD_CONTINUE, &(struct record_continue){.token_count = STEP_ROW_TOKENS})
 
 #endif

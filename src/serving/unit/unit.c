@@ -39,7 +39,7 @@ static size_t hello_bytes(void) {
 /* What one STEP_DONE may put out at once: scores, tokens and an end for each row, and a load
  * report. */
 static size_t reaction_bytes(const struct unit_options *options) {
-    struct record_tokens tokens = {.token_count = 1 + LIMIT_DRAFTS,
+    struct record_tokens tokens = {.token_count = STEP_ROW_TOKENS,
                                    .logprobs_each = TOKEN_LOGPROBS_MAX};
     size_t row = record_bytes(RECORD_TOKENS, &tokens) + record_bytes(RECORD_FINISHED, NULL);
     return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes() +

@@ -24,7 +24,8 @@ static const struct api_defaults defaults = {
     .models = &model,
     .model_count = 1,
     .thought = CHAT_THOUGHT_SWITCHED,
-    .prints_tools = true, .reads_documents = true,
+    .prints_tools = true,
+    .reads_documents = true,
 };
 
 static bool parse(const char *text) {
