@@ -8,6 +8,9 @@
  *   {"at": "<tool_call>", "form": FORM}   free, until that token comes, which the form begins with;
  *                                         an answer that never brings it is free
  *   both                                  free up to `behind`, which must come; then until `at`
+ *   {"opens": "<think>", "behind": ...}   `behind` counts only where the answer's first token is
+ *                                         `opens`, which the form does not forbid; else the rest
+ *                                         holds from the first token on
  *
  * The tokens are added tokens of the model's tokenizer, by their texts. A FORM is what
  * serving/grammar/form.h says. Blanks are significant only in strings; equal texts are equal
@@ -21,7 +24,7 @@
 #include "serving/text/tokenizer.h"
 
 struct constraint {
-    uint32_t behind, at; /* tokens; TOKEN_NONE: it has no such one */
+    uint32_t opens, behind, at; /* tokens; TOKEN_NONE: it has no such one */
     const struct grammar_program *form;
 };
 
