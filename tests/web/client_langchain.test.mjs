@@ -14,7 +14,8 @@ import { Tiny } from './lib/tiny.mjs';
 let server, tiny, chat, thinker, constrained;
 
 before(async () => {
-  [server, tiny] = await Promise.all([Puppet.start({ stepMs: 2 }), Tiny.start()]);
+  server = await Puppet.start({ stepMs: 2 });
+  tiny = await Tiny.start();
   const of = ({ url }, model, more = {}) => new ChatDeepSeek({
     model, apiKey: 'none', maxRetries: 0, configuration: { baseURL: `${url}/v1` }, ...more,
   });
