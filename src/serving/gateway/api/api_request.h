@@ -70,6 +70,7 @@ struct api_request {
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */
     uint32_t stop_token_count;
+    bool strict_order; /* keys come in the order in which a bound text's schema lists them */
     struct api_constraint constraint;
     bool one_call;        /* the answer ends with its first call */
     struct bytes told;    /* for struct api_answer */
