@@ -92,7 +92,7 @@ uint32_t sampler_choose(struct sampler *sampler, const float *logits) {
         logits = sampler->adjusted;
     }
     uint32_t token =
-        sample_token(logits, sampler->vocab, &sampler->sampling, position, sampler->scratch);
+        sample_token(logits, sampler->vocab, &sampler->sampling, position, NULL, sampler->scratch);
     if (count < sampler->token_capacity) sampler->tokens[sampler->token_count++] = token;
     return token;
 }
