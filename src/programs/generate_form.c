@@ -162,11 +162,12 @@ enum status generate_form_begin(struct generate_form *form, uint32_t rows, uint3
     enum status status =
         token_trie_of_tokenizer(&running, &scratch, form->tokenizer, rows, &trie);
     lazy_memory_free(&form->scratch);
-    if (!status) status = grammar_open(&running, form->constraint->form, trie, &grammar, error);
-    if (status && grammar == NULL && trie) return status;
-    if (!status) form->mask = arena_take(&running, trie->word_count * sizeof *form->mask);
-    if (!status) status = begin_answers(form, grammar, &running, answer_count, stops, stop_count);
-    if (!status && form->mask) return STATUS_OK;
+    if (status) return error_set(error, status, "no memory for the tokens' tree");
+    status = grammar_open(&running, form->constraint->form, trie, &grammar, error);
+    if (status) return status;
+    form->mask = arena_take(&running, trie->word_count * sizeof *form->mask);
+    if (form->mask) status = begin_answers(form, grammar, &running, answer_count, stops, stop_count);
+    if (form->mask && !status) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY, "no memory for %u constrained answers",
                      answer_count);
 }
