@@ -163,6 +163,9 @@ static enum status check_rows(const struct engine *engine, const struct step_pla
             return error_set(error, STATUS_INVALID,
                              "row %u asks for %u log probabilities, at most %d are told", i,
                              rows[i].sampling.top_logprobs, LIMIT_TOP_LOGPROBS);
+        if (rows[i].constrained && !engine->masks.begin)
+            return error_set(error, STATUS_INVALID,
+                             "row %u is constrained; this engine has nobody who makes masks", i);
     }
     return STATUS_OK;
 }

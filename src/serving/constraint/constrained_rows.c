@@ -93,6 +93,10 @@ void constrained_rows_take(struct constrained_rows *rows, const struct step_plan
     }
 }
 
+struct constrained_loan *constrained_rows_loan(const struct constrained_rows *rows, uint32_t slot) {
+    return row_of(rows, slot)->loan;
+}
+
 /* Where the row's answer stands with all of its tokens. */
 static enum constrained_mask follow(struct constrained_rows *rows, uint32_t slot) {
     struct constrained_row *row = row_of(rows, slot);

@@ -44,6 +44,9 @@ void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
                             const struct step_plan *plan, const struct step_constraint *from);
 void constrained_rows_end(struct constrained_rows *rows, uint32_t slot);
 
+/* What its lender gave; NULL: none. */
+struct constrained_loan *constrained_rows_loan(const struct constrained_rows *rows, uint32_t slot);
+
 enum constrained_mask {
     CONSTRAINED_MASK_FREE,  /* every token may come */
     CONSTRAINED_MASK_SET,   /* those of the mask */

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/constraint/constraint.h"
 
-#include <string.h>
-
 static const char name[] = "constraint"; /* in messages */
-
-static bool is(struct bytes key, const char *expected) {
-    return key.count == strlen(expected) && memcmp(key.data, expected, key.count) == 0;
-}
 
 /* `token_out` is that of the member `key`, or none. */
 static enum status find_token(const struct tree *root, const char *key,
@@ -39,7 +33,8 @@ static enum status check_members(const struct tree *root, struct error *error) {
         return error_set(error, STATUS_INVALID, "%s: expected an object, found %s", name,
                          tree_kind_name(tree_kind(root)));
     while (tree_next_member(root, &cursor, &key, &value))
-        if (!is(key, "form") && !is(key, "behind") && !is(key, "at") && !is(key, "opens"))
+        if (!bytes_equal(key, BYTES_LITERAL("form")) && !bytes_equal(key, BYTES_LITERAL("opens")) &&
+            !bytes_equal(key, BYTES_LITERAL("behind")) && !bytes_equal(key, BYTES_LITERAL("at")))
             return error_set(error, STATUS_INVALID,
                              "%s: expected form, opens, behind and at, found \"%.*s\"", name,
                              (int)(key.count < 64 ? key.count : 64), key.data);
