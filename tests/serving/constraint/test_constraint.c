@@ -32,7 +32,7 @@ static void what_is_wrong_is_named(void **state) {
         {"{\"form\":{\"schema\":{}},\"at\":\"the\"}", "the", STATUS_UNSUPPORTED}, /* not added */
         {"{\"form\":{\"schema\":{\"type\":\"wrong\"}}}", "type", STATUS_INVALID},
         {"{\"form\":{\"schema\":{\"format\":\"idn-hostname\"}}}", "format", STATUS_UNSUPPORTED},
-        {"{\"form\":{\"schema\":{\"enum\":[]}}}", "enum", STATUS_INVALID},
+        {"{\"form\":{\"schema\":{\"enum\":[]}}}", "no value", STATUS_INVALID},
         {"{\"form\":{}}", "form", STATUS_INVALID},
         {"{\"form\":7}", "form", STATUS_INVALID},
     };
