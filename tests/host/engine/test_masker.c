@@ -44,7 +44,8 @@ static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
 #define OBJECT                                                                                     \
     "{\"type\":\"object\",\"properties\":{\"answer\":{\"type\":\"integer\",\"minimum\":0,"         \
     "\"maximum\":99999},\"sure\":{\"type\":\"boolean\"},\"why\":{\"type\":\"string\","             \
-    "\"maxLength\":30}},\"required\":[\"answer\",\"sure\",\"why\"],\"additionalProperties\":false}"
+    "\"maxLength\":30}},\"required\":[\"answer\",\"sure\",\"why\"],\"additionalProperties\":"      \
+    "false}"
 #define LIST                                                                                       \
     "{\"type\":\"array\",\"items\":{\"enum\":[\"red\",\"green\",\"blue\",null]},\"minItems\":3,"   \
     "\"maxItems\":9}"
@@ -374,8 +375,8 @@ static void every_answer_is_what_its_constraint_says(void **state) {
         if (strstr(constraints[i], "sure")) check_object(root);
         if (strstr(constraints[i], "green")) check_list(root);
         if (strstr(constraints[i], "const")) {
-            assert_true(bytes_equal(tree_text(&arena, tree_member(root, "a")),
-                                    BYTES_LITERAL("[1,2]")));
+            assert_true(
+                bytes_equal(tree_text(&arena, tree_member(root, "a")), BYTES_LITERAL("[1,2]")));
             assert_true(bytes_equal(tree_text(&arena, tree_member(root, "b")),
                                     BYTES_LITERAL("\"the very end\"")));
         }

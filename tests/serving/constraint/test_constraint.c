@@ -89,10 +89,9 @@ static void too_little_memory_is_told(void **state) {
         const struct constraint *constraint;
         struct error error = {""};
         arena_over(&arena, memory, bytes);
-        enum status status =
-            constraint_compile(&arena, &case_scratch,
-                               bytes_of("{\"form\":{\"schema\":{\"type\":\"object\"}}}"),
-                               case_tokenizer, &constraint, &error);
+        enum status status = constraint_compile(
+            &arena, &case_scratch, bytes_of("{\"form\":{\"schema\":{\"type\":\"object\"}}}"),
+            case_tokenizer, &constraint, &error);
         assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
         if (bytes == 0) assert_int_equal(status, STATUS_NO_MEMORY);
         arena_over(&arena, memory, bytes);
