@@ -124,6 +124,43 @@ static void an_answer_is_free_until_its_token_comes(void **state) {
     assert_int_equal(answer.place, CONSTRAINED_ENDED);
 }
 
+#define CALL                                                                                       \
+    "{\"sequence\":[{\"token\":\"<｜tool▁calls▁begin｜>\"},{\"schema\":{\"type\":"           \
+    "\"boolean\"}},{\"token\":\"<｜tool▁call▁end｜>\"},{\"token\":\"<｜tool▁calls▁end｜>\"}]}"
+
+static void the_form_begins_with_its_token(void **state) {
+    (void)state;
+    struct constrained_answer answer =
+        answer_of("{\"at\":\"<｜tool▁calls▁begin｜>\",\"form\":" CALL "}");
+    push_text(&answer, "free");
+    constrained_answer_push(&answer, case_token("<｜tool▁calls▁begin｜>"));
+    assert_int_equal(answer.place, CONSTRAINED_BOUND);
+    assert_true(constrained_answer_mask(&answer, mask));
+    assert_true(case_holds(mask, case_token("t")) && !case_holds(mask, case_token("z")));
+    assert_false(case_holds(mask, stops[0]));
+}
+
+static void tokens_that_must_come_are_forced(void **state) {
+    const uint32_t expected_tokens[] = {case_token("<｜tool▁call▁end｜>"),
+                                        case_token("<｜tool▁calls▁end｜>"), stops[0]};
+    uint32_t token;
+    (void)state;
+    struct constrained_answer answer = answer_of("{\"form\":" CALL "}");
+    assert_true(constrained_answer_forced(&answer, &token));
+    assert_int_equal(token, case_token("<｜tool▁calls▁begin｜>"));
+    constrained_answer_push(&answer, token);
+    assert_false(constrained_answer_forced(&answer, &token));
+    push_text(&answer, "true");
+    for (size_t i = 0; i < ARRAY_COUNT(expected_tokens); i++) {
+        assert_true(constrained_answer_mask(&answer, mask));
+        assert_int_equal(case_count(mask), 1);
+        assert_true(constrained_answer_forced(&answer, &token));
+        assert_int_equal(token, expected_tokens[i]);
+        constrained_answer_push(&answer, token);
+    }
+    assert_int_equal(answer.place, CONSTRAINED_ENDED);
+}
+
 static void a_token_that_may_not_come_is_the_last(void **state) {
     (void)state;
     struct constrained_answer answer = answer_of("{\"form\":{\"schema\":{\"type\":\"null\"}}}");
@@ -197,8 +234,12 @@ static void masks_lead_to_the_end(void **state) {
         "\"boolean\"}}}}",
         "{\"opens\":\"<think>\",\"behind\":\"</think>\",\"form\":{\"schema\":{\"type\":\"string\","
         "\"pattern\":\"^[a-f]{2,8}$\"}}}",
+        "{\"behind\":\"</think>\",\"form\":{\"repeat\":" CALL ",\"least\":1,\"most\":4}}",
+        "{\"form\":{\"gbnf\":\"root ::= [a-c]+ (\\\"-\\\" [0-9]{2,4})? \\\"!\\\"\"}}",
+        "{\"form\":{\"regex\":\"(ab|cd){1,6}x\"}}",
+        "{\"form\":{\"choice\":[\"yes\",\"no\",\"perhaps\"]}}",
     };
-    for (uint32_t trial = 0; trial < 60; trial++) {
+    for (uint32_t trial = 0; trial < 120; trial++) {
         follow_masks(texts[trial % ARRAY_COUNT(texts)]);
         forget(state);
     }
@@ -211,6 +252,8 @@ int main(void) {
         cmocka_unit_test_teardown(thinking_is_free_and_must_be_closed, forget),
         cmocka_unit_test_teardown(thinking_may_be_left_out_where_it_is_not_sure, forget),
         cmocka_unit_test_teardown(an_answer_is_free_until_its_token_comes, forget),
+        cmocka_unit_test_teardown(the_form_begins_with_its_token, forget),
+        cmocka_unit_test_teardown(tokens_that_must_come_are_forced, forget),
         cmocka_unit_test_teardown(a_token_that_may_not_come_is_the_last, forget),
         cmocka_unit_test(masks_lead_to_the_end),
     };
