@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/api/api_constraint.h"
 #include "serving/gateway/api/api_thinking.h"
 #include "serving/gateway/api/api_tools.h"
 #include "serving/gateway/api/api_values.h"
@@ -282,13 +283,19 @@ static bool read_output_config(struct api_reader *reader, struct api_request *ou
     if (!config) return true;
     if (tree_kind(config) != TREE_OBJECT)
         return api_reader_wrong_type(reader, "output_config", "an object", config);
-    const struct tree *format = api_reader_given(config, "format");
-    if (format && !api_reader_is_neutral(format, NULL))
-        return api_reader_unsupported(reader, "output_config.format", API_CONSTRAINED);
     struct bytes effort = {"", 0};
     return api_reader_text(reader, config, "effort", &effort) &&
            (effort.count == 0 ||
             api_thinking_ask_effort(reader, "output_config.effort", effort, out));
+}
+
+/* Under its older name, too. */
+static bool read_output_format(struct api_reader *reader, struct api_request *out) {
+    const struct tree *old = api_reader_given(reader->root, "output_format"),
+                      *config = api_reader_given(reader->root, "output_config");
+    const struct tree *format = config ? api_reader_given(config, "format") : NULL;
+    if (old && !api_constraint_read_format(reader, "output_format", old, out)) return false;
+    return !format || api_constraint_read_format(reader, "output_config.format", format, out);
 }
 
 /* Edits that keep everything ask for nothing. */
@@ -326,7 +333,8 @@ static bool read_stops(struct api_reader *reader, struct api_request *out) {
 
 bool anthropic_reader_read(struct api_reader *reader, struct api_request *out) {
     struct conversation talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
-    return read_messages(&talk, out) && read_tools(&talk) && read_tool_choice(&talk, out) &&
-           read_thinking(reader, out) && read_output_config(reader, out) &&
-           read_context_management(reader) && read_metadata(reader, out) && read_stops(reader, out);
+    return read_messages(&talk, out) && read_output_format(reader, out) && read_tools(&talk) &&
+           read_tool_choice(&talk, out) && read_thinking(reader, out) &&
+           read_output_config(reader, out) && read_context_management(reader) &&
+           read_metadata(reader, out) && read_stops(reader, out);
 }

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "serving/gateway/api/api_constraint.h"
 #include "serving/gateway/api/api_thinking.h"
 #include "serving/gateway/api/api_tools.h"
 #include "serving/gateway/dialects/chat_builder.h"
@@ -220,13 +221,12 @@ static bool read_reasoning_field(struct api_reader *reader, struct api_request *
     return effort.count == 0 || api_thinking_ask_effort(reader, "reasoning.effort", effort, out);
 }
 
-static bool read_text_field(struct api_reader *reader) {
+static bool read_text_field(struct api_reader *reader, struct api_request *out) {
     const struct tree *text, *format, *verbosity;
     if (!read_object(reader, "text", &text)) return false;
     format = api_reader_given(text, "format");
     verbosity = api_reader_given(text, "verbosity");
-    if (format && !api_reader_is_type(format, "text"))
-        return api_reader_unsupported(reader, "text.format", API_CONSTRAINED);
+    if (format && !api_constraint_read_format(reader, "text.format", format, out)) return false;
     return !verbosity || api_reader_is(verbosity, "medium") ||
            api_reader_unsupported(reader, "text.verbosity",
                                   "ask for short or long answers in the instructions.");
@@ -283,6 +283,7 @@ static void write_told(struct json_writer *writer, const struct api_reader *read
     repeat(writer, large, "instructions", "null");
     repeat(writer, large, "tools", "[]");
     repeat(writer, large, "metadata", "{}");
+    repeat(writer, large, "text", "{\"format\":{\"type\":\"text\"}}");
     repeat(writer, reader, "tool_choice", "\"auto\"");
     repeat(writer, reader, "parallel_tool_calls", "true");
     repeat(writer, reader, "max_output_tokens", "null");
@@ -316,6 +317,6 @@ static bool keep_told(struct api_reader *reader, struct api_request *out) {
 
 bool responses_reader_read(struct api_reader *reader, struct api_request *out) {
     struct items talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
-    return read_input(&talk, out) && read_tools(&talk, out) && read_reasoning_field(reader, out) &&
-           read_text_field(reader) && read_include(reader, out) && keep_told(reader, out);
+    return read_input(&talk, out) && read_text_field(reader, out) && read_tools(&talk, out) &&
+           read_reasoning_field(reader, out) && read_include(reader, out) && keep_told(reader, out);
 }

@@ -106,7 +106,9 @@ static void items_of_an_assistants_turn_are_one_message(void **state) {
 static void answers_repeat_what_was_asked(void **state) {
     assert_true(parse("{" HI "}"));
     expect(parsed.told,
-           "\"instructions\":null,\"tools\":[],\"metadata\":{},\"tool_choice\":\"auto\","
+           "\"instructions\":null,\"tools\":[],\"metadata\":{},\"text\":{\"format\":{\"type\":"
+           "\"text\"}},"
+           "\"tool_choice\":\"auto\","
            "\"parallel_tool_calls\":true,\"max_output_tokens\":null,\"temperature\":0.6,"
            "\"top_p\":0.95,\"top_logprobs\":0,\"reasoning\":{\"effort\":null,\"summary\":null},");
     assert_true(parse("{\"instructions\":\"i\",\"tools\":[" TOOL "],\"metadata\":{\"a\":\"b\"},"
@@ -114,6 +116,7 @@ static void answers_repeat_what_was_asked(void **state) {
                       "\"reasoning\":{\"effort\":\"low\",\"summary\":\"auto\"}," HI "}"));
     expect(parsed.told,
            "\"instructions\":\"i\",\"tools\":[" TOOL "],\"metadata\":{\"a\":\"b\"},"
+           "\"text\":{\"format\":{\"type\":\"text\"}},"
            "\"tool_choice\":\"auto\",\"parallel_tool_calls\":false,\"max_output_tokens\":20,"
            "\"temperature\":0.7,\"top_p\":0.95,\"top_logprobs\":0,\"reasoning\":{\"effort\":"
            "\"low\",\"summary\":null},");
@@ -124,6 +127,21 @@ static void answers_repeat_what_was_asked(void **state) {
     assert_int_equal(parsed.new_tokens_max, 20);
     assert_int_equal(parsed.thinking, CHAT_THINKING_ON);
     assert_int_equal(parsed.warning.count, 0);
+}
+
+#define FORMAT                                                                                     \
+    "{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"schema\":{\"type\":\"null\"}}}"
+
+static void a_format_binds_the_answer_and_is_repeated(void **state) {
+    assert_true(parse("{" HI ",\"text\":" FORMAT "}"));
+    expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"}}");
+    assert_string_equal(parsed.constraint.field, "text.format");
+    assert_true(bytes_contain(parsed.told, BYTES_LITERAL("\"text\":" FORMAT ",")));
+    assert_true(parse("{" HI ",\"strict_order\":true,\"text\":" FORMAT "}"));
+    expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"},\"in_order\":true}");
+    assert_int_equal(parsed.warning.count, 0);
+    assert_true(parse("{" HI ",\"text\":{\"format\":{\"type\":\"json_object\"}}}"));
+    expect(parsed.constraint.form, "{\"schema\":{\"type\":\"object\"}}");
 }
 
 static void long_instructions_are_not_repeated(void **state) {
@@ -194,7 +212,9 @@ static const struct refusal {
     {"{" HI ",\"truncation\":\"auto\"}", 400, "truncation"},
     {"{" HI ",\"max_tool_calls\":3}", 400, "max_tool_calls"},
     {"{" HI ",\"context_management\":[{\"type\":\"compaction\"}]}", 400, "context_management"},
-    {"{" HI ",\"text\":{\"format\":{\"type\":\"json_object\"}}}", 400, "text.format"},
+    {"{" HI ",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\"}}}", 400,
+     "text.format"},
+    {"{" HI ",\"text\":{\"format\":{\"type\":\"grammar\"}}}", 400, "text.format"},
     {"{" HI ",\"text\":{\"verbosity\":\"low\"}}", 400, "text.verbosity"},
     {"{" HI ",\"reasoning\":{\"effort\":\"huge\"}}", 422, "reasoning.effort"},
     {"{" HI ",\"include\":\"x\"}", 400, "include"},
@@ -244,6 +264,7 @@ int main(void) {
         cmocka_unit_test(texts_and_messages_are_content),
         cmocka_unit_test(items_of_an_assistants_turn_are_one_message),
         cmocka_unit_test(answers_repeat_what_was_asked),
+        cmocka_unit_test(a_format_binds_the_answer_and_is_repeated),
         cmocka_unit_test(long_instructions_are_not_repeated),
         cmocka_unit_test(what_asks_for_nothing_is_fine),
         cmocka_unit_test(log_probabilities_are_asked_for_in_two_ways),
