@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/tree.h"
 #include "parts.h"
+#include "serving/grammar/grammar_program.h"
 #include "serving/grammar/matcher.h"
 #include "serving/grammar/schema.h"
 
@@ -69,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct schema_limits limits = {
         .states_max = 2000, .steps_max = 200000, .shapes_max = 500, .depth_max = 50};
     const struct tree *schema = NULL;
-    const struct shape_program *program = NULL;
+    struct grammar_program program;
     struct grammar *grammar = NULL;
     struct matcher *matcher = NULL;
     struct error error = {""};
@@ -79,9 +80,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     arena_clear(&scratch);
     struct bytes text = next_part(&rest);
     if (tree_parse(&arena, text, "schema", &schema, &error)) return 0;
-    if (schema_compile(&arena, &scratch, schema, &options, &limits, &program, NULL, &error))
+    if (schema_compile(&arena, &scratch, schema, &options, &limits, &program.shapes, NULL, &error))
         return 0;
-    if (grammar_open(&arena, program, trie, &grammar, &error)) return 0;
+    if (grammar_open(&arena, &program, trie, &grammar, &error)) return 0;
     if (matcher_open(&arena, grammar, &matcher)) return 0;
     follow(matcher, rest);
     return 0;

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "base/tree.h"
+#include "serving/grammar/grammar_program.h"
 #include "serving/grammar/matcher.h"
 #include "serving/grammar/schema.h"
 
@@ -134,9 +135,10 @@ static size_t run_text(struct checker *checker, struct grammar *grammar, struct 
 static enum status compile(struct checker *checker, const struct tree *schema,
                            struct grammar **grammar, struct error *error) {
     static const struct schema_options options;
-    const struct shape_program *program = NULL;
+    struct grammar_program *program = arena_take(&checker->compile, sizeof *program);
+    check(program);
     enum status status = schema_compile(&checker->compile, &checker->scratch, schema, &options,
-                                        &schema_limits_usual, &program, NULL, error);
+                                        &schema_limits_usual, &program->shapes, NULL, error);
     if (!status) status = grammar_open(&checker->compile, program, checker->trie, grammar, error);
     return status;
 }

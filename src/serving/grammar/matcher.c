@@ -2,6 +2,7 @@
 #include "serving/grammar/matcher.h"
 
 #include "serving/grammar/grammar.h"
+#include "serving/grammar/grammar_program.h"
 #include "serving/grammar/token_mask.h"
 
 #define FRAMES_MAX 12288
@@ -13,11 +14,11 @@ struct matcher {
     struct thread_list here, next;   /* while bytes are pushed */
 };
 
-enum status grammar_open(struct arena *arena, const struct shape_program *program,
+enum status grammar_open(struct arena *arena, const struct grammar_program *program,
                          const struct token_trie *trie, struct grammar **out, struct error *error) {
     struct grammar *grammar = arena_take(arena, sizeof *grammar);
     if (!grammar) return error_set(error, STATUS_NO_MEMORY, "no memory for a grammar");
-    enum status status = grammar_read(arena, program, grammar, error);
+    enum status status = grammar_read(arena, program->shapes, grammar, error);
     if (status) return status;
     grammar->trie = trie;
     grammar->masks = mask_memory_create(arena, trie);
@@ -36,6 +37,10 @@ enum status matcher_open(struct arena *arena, struct grammar *grammar, struct ma
     if (!status) status = stack_table_open(&matcher->spare, arena, FRAMES_MAX);
     if (!status) *out = matcher;
     return status;
+}
+
+const struct token_trie *matcher_trie(const struct matcher *matcher) {
+    return matcher->grammar->trie;
 }
 
 /* ---- positions ---- */
@@ -167,6 +172,15 @@ struct bytes matcher_forced(struct matcher *matcher, struct grammar_position at,
     }
     stack_table_cut(&matcher->table, frame_count);
     return (struct bytes){out, count};
+}
+
+/* No schema asks for an added token. */
+bool matcher_forced_token(const struct matcher *matcher, struct grammar_position at,
+                          uint32_t *token_out) {
+    (void)matcher;
+    (void)at;
+    (void)token_out;
+    return false;
 }
 
 /* ---- settling ---- */

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "schema_cases.h"
+#include "serving/grammar/grammar_program.h"
 #include "serving/grammar/matcher.h"
 
 #define MATCHER_CASE_BYTES ((size_t)32 << 20)
@@ -14,6 +15,7 @@
 struct matcher_case {
     struct schema_case schema;
     struct arena arena, scratch;
+    struct grammar_program program;
     const struct token_trie *trie;
     struct grammar *grammar;
     struct matcher *matcher;
@@ -101,7 +103,8 @@ static inline void case_open(struct matcher_case *one, const char *schema) {
     arena_over(&one->arena, memory, MATCHER_CASE_BYTES);
     arena_over(&one->scratch, memory + MATCHER_CASE_BYTES, MATCHER_CASE_BYTES);
     one->trie = case_trie(&one->arena, &one->scratch);
-    if (grammar_open(&one->arena, one->schema.program, one->trie, &one->grammar, &one->error))
+    one->program.shapes = one->schema.program;
+    if (grammar_open(&one->arena, &one->program, one->trie, &one->grammar, &one->error))
         fail_msg("%s: %s", schema, one->error.text);
     assert_false(matcher_open(&one->arena, one->grammar, &one->matcher));
 }

@@ -31,7 +31,7 @@ struct api_prompt { /* text, or token ids */
 struct api_constraint {
     struct bytes form; /* a FORM as JSON (serving/grammar/form.h); empty: the answer is free */
     struct bytes at;   /* the added token that begins it; empty: the content's start */
-    const char *field; /* that asked for it, for errors: "response_format" */
+    const char *field; /* that asked for it, a literal, for errors: "response_format" */
 };
 
 struct api_request {
