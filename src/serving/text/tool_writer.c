@@ -6,7 +6,7 @@
 #include "serving/text/tool_cursor.h"
 
 /* A form under way. Once memory runs out nothing more is built. */
-struct writer {
+struct call_writer {
     struct arena *arena;
     const struct tool_wish *wish;
     bool failed;
@@ -20,36 +20,37 @@ static bool is_added(const struct tokenizer *tokenizer, const char *text) {
 
 /* ---- parts of forms ---- */
 
-static void set(struct writer *writer, struct tree *object, const char *key,
+static void set(struct call_writer *writer, struct tree *object, const char *key,
                 const struct tree *value) {
     if (!tree_set(writer->arena, object, key, value)) writer->failed = true;
 }
 
-static void add(struct writer *writer, struct tree *list, const struct tree *value) {
+static void add(struct call_writer *writer, struct tree *list, const struct tree *value) {
     if (!tree_append(writer->arena, list, value)) writer->failed = true;
 }
 
-static struct tree *new_form(struct writer *writer, const char *key, const struct tree *value) {
+static struct tree *new_form(struct call_writer *writer, const char *key,
+                             const struct tree *value) {
     struct tree *form = tree_make_object(writer->arena);
     set(writer, form, key, value);
     return form;
 }
 
-static struct tree *new_text(struct writer *writer, const char *key, struct bytes text) {
+static struct tree *new_text(struct call_writer *writer, const char *key, struct bytes text) {
     return new_form(writer, key, tree_make_string(writer->arena, text));
 }
 
-static void add_text(struct writer *writer, struct tree *list, const char *text) {
+static void add_text(struct call_writer *writer, struct tree *list, const char *text) {
     add(writer, list, new_text(writer, "text", bytes_of(text)));
 }
 
-static void add_mark(struct writer *writer, struct tree *list, const char *mark) {
+static void add_mark(struct call_writer *writer, struct tree *list, const char *mark) {
     const char *key = is_added(writer->wish->tokenizer, mark) ? "token" : "text";
     add(writer, list, new_text(writer, key, bytes_of(mark)));
 }
 
 /* A tag of V3.2's; its ends may be NULL. */
-static void add_tag(struct writer *writer, struct tree *list, const char *opening,
+static void add_tag(struct call_writer *writer, struct tree *list, const char *opening,
                     const char *rest) {
     if (opening) add_text(writer, list, opening);
     add_mark(writer, list, "｜DSML｜");
@@ -57,7 +58,7 @@ static void add_tag(struct writer *writer, struct tree *list, const char *openin
 }
 
 /* `form` from `least` to `most` times; most 0: any number. */
-static void add_repeated(struct writer *writer, struct tree *list, const struct tree *form,
+static void add_repeated(struct call_writer *writer, struct tree *list, const struct tree *form,
                          uint32_t least, uint32_t most) {
     struct tree *repeat = new_form(writer, "repeat", form);
     set(writer, repeat, "least", tree_make_integer(writer->arena, least));
@@ -65,7 +66,7 @@ static void add_repeated(struct writer *writer, struct tree *list, const struct 
     add(writer, list, repeat);
 }
 
-static void add_all(struct writer *writer, struct tree *list, const struct tree *forms) {
+static void add_all(struct call_writer *writer, struct tree *list, const struct tree *forms) {
     for (size_t i = 0; i < tree_count(forms); i++)
         add(writer, list, tree_at(forms, i));
 }
@@ -77,12 +78,12 @@ bool tool_writer_is_strict(const struct tree *tool) {
     return tree_get_bool(tree_member(tree_member(tool, "function"), "strict"), &strict) && strict;
 }
 
-static struct tree *new_object_schema(struct writer *writer) {
+static struct tree *new_object_schema(struct call_writer *writer) {
     return new_form(writer, "type", tree_make_string(writer->arena, BYTES_LITERAL("object")));
 }
 
 /* Whatever else the schema would take, arguments are an object. */
-static const struct tree *only_objects(struct writer *writer, const struct tree *schema) {
+static const struct tree *only_objects(struct call_writer *writer, const struct tree *schema) {
     struct tree_cursor cursor = {0};
     struct bytes key, type;
     const struct tree *value;
@@ -107,12 +108,12 @@ static const struct tree *parameters_of(const struct tree *tool) {
     return schema && !tree_is_null(schema) ? schema : NULL;
 }
 
-static bool is_held(const struct writer *writer, const struct tree *tool) {
+static bool is_held(const struct call_writer *writer, const struct tree *tool) {
     return writer->wish->holds_all || tool_writer_is_strict(tool);
 }
 
 /* A tool without parameters takes none. */
-static void add_json(struct writer *writer, struct tree *list, const struct tree *tool) {
+static void add_json(struct call_writer *writer, struct tree *list, const struct tree *tool) {
     const struct tree *parameters = parameters_of(tool), *schema;
     struct tree *any = new_object_schema(writer);
     if (!parameters) set(writer, any, "additionalProperties", tree_make_bool(false));
@@ -174,7 +175,7 @@ bool tool_writer_holds(enum tool_format format, const struct tree *tool) {
 
 /* Any text in which the end of a value, "</" and then `third`, does not stand; if that is no text
  * but has a token in it, any at all. */
-static void add_plain(struct writer *writer, struct tree *list, const char *mark,
+static void add_plain(struct call_writer *writer, struct tree *list, const char *mark,
                       const char *third) {
     char pattern[96];
     format_text(pattern, sizeof pattern, "([^<]|<(<|/<)*([^</]|/[^<%s]))*(<(<|/<)*/?)?", third);
@@ -183,7 +184,7 @@ static void add_plain(struct writer *writer, struct tree *list, const char *mark
 }
 
 /* A string as it is: one of the strings that its schema lists, or any. */
-static void add_string(struct writer *writer, struct tree *list, const struct tree *schema) {
+static void add_string(struct call_writer *writer, struct tree *list, const struct tree *schema) {
     const struct tree *values = tree_member(schema, "enum");
     struct tree *choice = tree_make_array(writer->arena);
     struct bytes text;
@@ -198,7 +199,7 @@ static void add_string(struct writer *writer, struct tree *list, const struct tr
 }
 
 /* Of a tool's parameters; references lead to the definitions beside them. */
-static void add_value(struct writer *writer, struct tree *list, const struct tree *parameters,
+static void add_value(struct call_writer *writer, struct tree *list, const struct tree *parameters,
                       const struct tree *schema) {
     static const char *const names[] = {"$defs", "definitions"};
     struct tree *whole = tree_make_object(writer->arena), *parts = tree_make_array(writer->arena);
@@ -215,7 +216,7 @@ static void add_value(struct writer *writer, struct tree *list, const struct tre
     add(writer, list, form);
 }
 
-static struct tree *new_pair(struct writer *writer, const struct tree *tool, struct bytes name,
+static struct tree *new_pair(struct call_writer *writer, const struct tree *tool, struct bytes name,
                              const struct tree *schema) {
     struct tree *pair = tree_make_array(writer->arena);
     bool held = is_held(writer, tool), glm = writer->wish->format == TOOL_FORMAT_GLM;
@@ -244,7 +245,7 @@ static struct tree *new_pair(struct writer *writer, const struct tree *tool, str
     return new_form(writer, "sequence", pair);
 }
 
-static void add_pairs(struct writer *writer, struct tree *list, const struct tree *tool) {
+static void add_pairs(struct call_writer *writer, struct tree *list, const struct tree *tool) {
     const struct tree *parameters = parameters_of(tool), *schema;
     struct tree_cursor cursor = {0};
     struct bytes name;
@@ -261,7 +262,7 @@ static void add_pairs(struct writer *writer, struct tree *list, const struct tre
 /* ---- names ---- */
 
 /* A name, what stands between, and arguments that go with the name. */
-static const struct tree *named_call(struct writer *writer, const struct tree *tool,
+static const struct tree *named_call(struct call_writer *writer, const struct tree *tool,
                                      const struct tree *between) {
     struct tree *parts = tree_make_array(writer->arena);
     struct bytes name = {"", 0};
@@ -275,7 +276,8 @@ static const struct tree *named_call(struct writer *writer, const struct tree *t
     return new_form(writer, "sequence", parts);
 }
 
-static void add_named_calls(struct writer *writer, struct tree *list, const struct tree *between) {
+static void add_named_calls(struct call_writer *writer, struct tree *list,
+                            const struct tree *between) {
     const struct tool_wish *wish = writer->wish;
     struct tree *calls = tree_make_array(writer->arena);
     for (size_t i = 0; i < tree_count(wish->tools); i++)
@@ -287,7 +289,7 @@ static void add_named_calls(struct writer *writer, struct tree *list, const stru
 /* ---- calls ---- */
 
 /* One call, or more: with `between` in between, or (NULL) with or without a newline behind each. */
-static void add_calls(struct writer *writer, struct tree *list, struct tree *call,
+static void add_calls(struct call_writer *writer, struct tree *list, struct tree *call,
                       const char *between) {
     if (writer->wish->single) {
         add_all(writer, list, call);
@@ -304,7 +306,7 @@ static void add_calls(struct writer *writer, struct tree *list, struct tree *cal
     }
 }
 
-static void write_deepseek(struct writer *writer, bool fenced, struct tree *list) {
+static void write_deepseek(struct call_writer *writer, bool fenced, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     add_mark(writer, call, "<｜tool▁call▁begin｜>");
     if (fenced) add_text(writer, call, "function");
@@ -322,7 +324,7 @@ static void write_deepseek(struct writer *writer, bool fenced, struct tree *list
 }
 
 /* The tag around all calls: V3.2's or V4's. */
-static void add_section(struct writer *writer, struct tree *list, const char *opening) {
+static void add_section(struct call_writer *writer, struct tree *list, const char *opening) {
     struct tree *names = tree_make_array(writer->arena);
     add(writer, names, tree_make_string(writer->arena, BYTES_LITERAL("function_calls>")));
     add(writer, names, tree_make_string(writer->arena, BYTES_LITERAL("tool_calls>")));
@@ -330,7 +332,7 @@ static void add_section(struct writer *writer, struct tree *list, const char *op
     add(writer, list, new_form(writer, "choice", names));
 }
 
-static void write_dsml(struct writer *writer, struct tree *list) {
+static void write_dsml(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     add_tag(writer, call, "<", "invoke name=\"");
     add_text(writer, between, "\">\n");
@@ -342,7 +344,7 @@ static void write_dsml(struct writer *writer, struct tree *list) {
     add_section(writer, list, "</");
 }
 
-static void write_glm(struct writer *writer, struct tree *list) {
+static void write_glm(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     add_mark(writer, call, "<tool_call>");
     add_text(writer, between, "\n");
@@ -351,7 +353,7 @@ static void write_glm(struct writer *writer, struct tree *list) {
     add_calls(writer, list, call, NULL);
 }
 
-static void write_kimi(struct writer *writer, struct tree *list) {
+static void write_kimi(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     add_mark(writer, call, "<|tool_call_begin|>");
     add_text(writer, call, "functions.");
@@ -365,7 +367,7 @@ static void write_kimi(struct writer *writer, struct tree *list) {
 }
 
 /* {"name": "NAME", "arguments": ARGUMENTS} */
-static void add_object(struct writer *writer, struct tree *call, const char *arguments) {
+static void add_object(struct call_writer *writer, struct tree *call, const char *arguments) {
     struct tree *between = tree_make_array(writer->arena);
     add_text(writer, call, "{\"name\": \"");
     add_text(writer, between, arguments);
@@ -373,7 +375,7 @@ static void add_object(struct writer *writer, struct tree *call, const char *arg
     add_text(writer, call, "}");
 }
 
-static void write_hermes(struct writer *writer, struct tree *list) {
+static void write_hermes(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena);
     add_mark(writer, call, "<tool_call>");
     add_text(writer, call, "\n");
@@ -383,21 +385,21 @@ static void write_hermes(struct writer *writer, struct tree *list) {
     add_calls(writer, list, call, NULL);
 }
 
-static void write_llama(struct writer *writer, struct tree *list) {
+static void write_llama(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena);
     add_object(writer, call, "\", \"parameters\": ");
     add_calls(writer, list, call, "; ");
 }
 
 /* An id that the model may give its call. */
-static void add_call_id(struct writer *writer, struct tree *list) {
+static void add_call_id(struct call_writer *writer, struct tree *list) {
     struct tree *id = tree_make_array(writer->arena);
     add_mark(writer, id, "[CALL_ID]");
     add(writer, id, new_text(writer, "regex", BYTES_LITERAL("[a-zA-Z0-9]{9}")));
     add_repeated(writer, list, new_form(writer, "sequence", id), 0, 1);
 }
 
-static void write_mistral(struct writer *writer, struct tree *list) {
+static void write_mistral(struct call_writer *writer, struct tree *list) {
     const struct tokenizer *tokenizer = writer->wish->tokenizer;
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     if (is_added(tokenizer, "[ARGS]")) {
@@ -432,7 +434,7 @@ bool tool_writer_mark(enum tool_format format, const struct tokenizer *tokenizer
 }
 
 const struct tree *tool_writer_form(struct arena *arena, const struct tool_wish *wish) {
-    struct writer writer = {.arena = arena, .wish = wish};
+    struct call_writer writer = {.arena = arena, .wish = wish};
     struct tree *list = tree_make_array(arena);
     switch (wish->format) {
     case TOOL_FORMAT_DEEPSEEK_V3:

@@ -47,149 +47,124 @@ static void open_tokenizers(void) {
 #define TOOL(name, members)                                                                        \
     "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"" members "}}"
 #define CITY ",\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}}}"
-#define CITY_SCHEMA "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}}}"
-#define TEXT(text) "{\"text\":\"" text "\"}"
-#define TOKEN(text) "{\"token\":\"" text "\"}"
-#define NEWLINE "{\"repeat\":{\"text\":\"\\n\"},\"least\":0,\"most\":1}"
-#define ANY_OBJECT "{\"schema\":{\"type\":\"object\"}}"
-#define NO_ARGUMENTS "{\"schema\":{\"type\":\"object\",\"additionalProperties\":false}}"
 
+/* A form in short: 'text', token, /regex/, {"schema"}, (a | b), (a)1+ for a repetition. */
 static const struct golden {
     struct tool_wish wish;
-    const char *tools, *form;
     bool without_tokens;
-} goldens[] =
-    {
-        {{.format = TOOL_FORMAT_DEEPSEEK_V3, .single = true},
-         "[" TOOL("get", CITY) "]",
-         "{\"sequence\":[" TOKEN("<｜tool▁calls▁begin｜>") "," TOKEN("<｜tool▁call▁begin｜>") "," TEXT("function") "," TOKEN(
-             "<｜tool▁sep｜>") ",{\"sequence\":[" TEXT("get") "," TEXT("\\n```json\\n") "," ANY_OBJECT
-                                                                                        "]}," TEXT("\\n```") "," TOKEN(
-                                                                                            "<｜too"
-                                                                                            "l▁call"
-                                                                                            "▁end｜"
-                                                                                            ">") "," TOKEN("<｜tool▁calls▁end｜>") "]}",
-         false},
-        {{.format = TOOL_FORMAT_DEEPSEEK_V31, .holds_all = true},
-         "[" TOOL("get", CITY) "," TOOL("put", "") "]",
-         "{\"sequence\":[" TOKEN("<｜tool▁calls▁begin｜>") ",{\"repeat\":{\"sequence\":[" TOKEN(
-             "<"
-             "｜"
-             "to"
-             "ol"
-             "▁c"
-             "al"
-             "l▁"
-             "be"
-             "gi"
-             "n"
-             "｜"
-             ">") ",{\"any\":[{\"sequence\":[" TEXT("get") "," TOKEN("<｜tool▁sep｜>") ",{"
-                                                                                       "\"schema\""
-                                                                                       ":" CITY_SCHEMA
-                                                                                       "}]},{"
-                                                                                       "\"sequence"
-                                                                                       "\":[" TEXT("put") "," TOKEN(
-                                                                                           "<｜tool"
-                                                                                           "▁sep｜"
-                                                                                           ">") "," NO_ARGUMENTS
-                                                                                                "]}"
-                                                                                                "]}"
-                                                                                                "," TOKEN(
-                                                                                                    "<｜tool▁call▁e"
-                                                                                                    "nd｜>") "," NEWLINE
-                                                                                                             "]},\"least\":1}," TOKEN(
-                                                                                                                 "<｜tool▁calls▁end｜>") "]}",
-         false},
-        {{.format = TOOL_FORMAT_DEEPSEEK_V31, .single = true, .from_mark = true, .in_order = true},
-         "[" TOOL("get", ",\"strict\":true" CITY) "]",
-         "{\"sequence\":[" TOKEN("<｜tool▁call▁begin｜>") ",{\"sequence\":[" TEXT("get") "," TOKEN(
-             "<｜tool▁sep｜>") ",{\"schema\":" CITY_SCHEMA
-                               ",\"in_order\":true}]}," TOKEN("<｜tool▁call▁end｜>") "," TOKEN(
-                                   "<｜tool▁calls▁end｜>") "]}",
-         false},
-        {{.format = TOOL_FORMAT_HERMES, .single = true},
-         "[" TOOL("get", "") "]",
-         "{\"sequence\":[" TOKEN("<tool_call>") "," TEXT("\\n") "," TEXT(
-             "{\\\"name\\\": \\\"") ",{\"sequence\":[" TEXT("get") "," TEXT("\\\", "
-                                                                            "\\\"ar"
-                                                                            "gument"
-                                                                            "s\\\":"
-                                                                            " ") "," NO_ARGUMENTS
-                                                                                 "]"
-                                                                                 "}"
-                                                                                 "," TEXT("}") "," TEXT(
-                                                                                     "\\n") "," TOKEN("</tool_call>") "]}",
-         false},
-        {{.format = TOOL_FORMAT_KIMI, .single = true},
-         "[" TOOL("get", "") "]",
-         "{\"sequence\":[" TEXT("<|tool_calls_section_begin|>") "," TEXT("<|tool_call_begin|>") "," TEXT(
-             "functions.") ",{\"sequence\":[" TEXT("get") ",{\"regex\":\":(0|[1-9][0-9]{0,3})\"}"
-                                                          "," TEXT("<|tool_call_argument_begin|>") "," NO_ARGUMENTS "]}," TEXT(
-                                                              "<|tool_call_end|>") "," TEXT("<|"
-                                                                                            "tool_"
-                                                                                            "calls_"
-                                                                                            "sectio"
-                                                                                            "n_end|"
-                                                                                            ">") "]"
-                                                                                                 "}",
-         true},
-        {{.format = TOOL_FORMAT_LLAMA},
-         "[" TOOL("get", "") "]",
-         "{\"sequence\":[" TEXT("{\\\"name\\\": \\\"") ",{\"sequence\":[" TEXT("get") "," TEXT(
-             "\\\", \\\"parameters\\\": ") "," NO_ARGUMENTS
-                                           "]}," TEXT("}") ",{\"repeat\":{\"sequence\":[" TEXT("; ") "," TEXT("{\\\"name\\\": \\\"") ",{\"sequence\":[" TEXT(
-                                               "get") "," TEXT("\\\", \\\"parameters\\\": ") "," NO_ARGUMENTS
-                                                                                             "]}"
-                                                                                             "," TEXT(
-                                                                                                 "}") "]},\"least\":0}]}",
-         false},
-        {{.format = TOOL_FORMAT_MISTRAL, .single = true},
-         "[" TOOL("get", "") "]",
-         "{\"sequence\":[" TOKEN("[TOOL_CALLS]") ",{\"sequence\":[" TEXT(
-             "get") ",{\"repeat\":{\"sequence\":[" TOKEN("[CALL_ID]") ",{\"regex\":\"[a-zA-Z0-9]{9}"
-                                                                      "\"}]},\"least\":0,\"most\":"
-                                                                      "1}," TOKEN(
-                                                                          "[ARGS]") "," NO_ARGUMENTS
-                                                                                    "]}]}",
-         false},
-        {{.format = TOOL_FORMAT_MISTRAL, .single = true},
-         "[" TOOL("get", "") "]",
-         "{\"sequence\":[" TEXT("[TOOL_CALLS]") "," TEXT("[") "," TEXT(
-             "{\\\"name\\\": \\\"") ",{\"sequence\":[" TEXT("get") "," TEXT("\\\", "
-                                                                            "\\\"argu"
-                                                                            "ments\\"
-                                                                            "\": ") "," NO_ARGUMENTS
-                                                                                    "]}," TEXT("}") "," TEXT(
-                                                                                        "]") "]}",
-         true},
-        {{.format = TOOL_FORMAT_GLM, .single = true, .holds_all = true},
-         "[" TOOL("get", ",\"parameters\":{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{"
-                         "\"type\":\"string\",\"enum\":[\"x\",\"y\"]}},\"required\":[\"b\"]}") "]",
-         "{\"sequence\":[" TOKEN("<tool_call>") ",{\"sequence\":[" TEXT("get") "," TEXT("\\n") ",{"
-                                                                                               "\"r"
-                                                                                               "epe"
-                                                                                               "at"
-                                                                                               "\":"
-                                                                                               "{\""
-                                                                                               "seq"
-                                                                                               "uen"
-                                                                                               "ce"
-                                                                                               "\":"
-                                                                                               "[" TOKEN("<arg_key>") "," TEXT("a") "," TOKEN(
-                                                                                                   "</arg_key>") "," TEXT("\\n") "," TOKEN("<arg_value>") ",{\"schema\":{\"type\":\"integer\"}}," TOKEN("</arg_value>") "," TEXT("\\n") "]},\"least\":0,\"most\":1},{\"sequence\":[" TOKEN("<arg_key>") "," TEXT("b") "," TOKEN("</arg_key>") "," TEXT("\\n") "," TOKEN("<arg_value>") ",{\"choice\":[\"x\",\"y\"]}," TOKEN("</arg_value>") "," TEXT("\\n") "]}]}," TOKEN("</tool_call>") "]}",
-         false},
-        {{.format = TOOL_FORMAT_DEEPSEEK_V32, .single = true, .from_mark = true},
-         "[" TOOL("get", CITY) "]",
-         "{\"sequence\":[" TOKEN("｜DSML｜") ",{\"choice\":[\"function_calls>\",\"tool_calls>\"]}"
-                                             "," TEXT("\\n") "," TEXT("<") "," TOKEN("｜DSML｜") "," TEXT("invoke name=\\\"") ",{\"sequence\":[" TEXT(
-                                                 "get") "," TEXT("\\\">\\n") ",{\"repeat\":{"
-                                                                             "\"sequence\":[" TEXT("<") "," TOKEN("｜DSML｜") "," TEXT("parameter name=\\\"") "," TEXT("city") "," TEXT("\\\" string=\\\"true\\\">") ",{\"regex\":\"[\\\\s\\\\S]*\"}," TEXT("</") "," TOKEN("｜DSML｜") "," TEXT("parameter>\\n") "]},"
-                                                                                                                                                                                                                                                                                                                  "\"least\":"
-                                                                                                                                                                                                                                                                                                                  "0,\"most\":"
-                                                                                                                                                                                                                                                                                                                  "1}]}," TEXT("</") "," TOKEN("｜DSML｜") "," TEXT("invoke>") "," TEXT("</") "," TOKEN("｜DSML｜") ",{\"choice\":[\"function_calls>\",\"tool_calls>\"]}]}",
-         false},
+    const char *tools, *form;
+} goldens[] = {
+    {{.format = TOOL_FORMAT_DEEPSEEK_V3, .single = true},
+     false,
+     "[" TOOL("get", CITY) "]",
+     "<｜tool▁calls▁begin｜> <｜tool▁call▁begin｜> 'function' <｜tool▁sep｜> 'get' "
+     "'\n```json\n' {\"type\":\"object\"} '\n```' <｜tool▁call▁end｜> <｜tool▁calls▁end｜>"},
+    {{.format = TOOL_FORMAT_DEEPSEEK_V31, .holds_all = true},
+     false,
+     "[" TOOL("get", CITY) "," TOOL("put", "") "]",
+     "<｜tool▁calls▁begin｜> (<｜tool▁call▁begin｜> ('get' <｜tool▁sep｜> "
+     "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}}} | 'put' <｜tool▁sep｜> "
+     "{\"type\":\"object\",\"additionalProperties\":false}) <｜tool▁call▁end｜> ('\n')0-1)1+ "
+     "<｜tool▁calls▁end｜>"},
+    {{.format = TOOL_FORMAT_DEEPSEEK_V31, .single = true, .from_mark = true, .in_order = true},
+     false,
+     "[" TOOL("get", ",\"strict\":true" CITY) "]",
+     "<｜tool▁call▁begin｜> 'get' <｜tool▁sep｜> in order {\"type\":\"object\",\"properties\":{"
+     "\"city\":{\"type\":\"string\"}}} <｜tool▁call▁end｜> <｜tool▁calls▁end｜>"},
+    {{.format = TOOL_FORMAT_DEEPSEEK_V32, .single = true, .from_mark = true},
+     false,
+     "[" TOOL("get", CITY) "]",
+     "｜DSML｜ ('function_calls>' | 'tool_calls>') '\n' '<' ｜DSML｜ 'invoke name=\"' 'get' "
+     "'\">\n' ('<' ｜DSML｜ 'parameter name=\"' 'city' '\" string=\"true\">' /[\\s\\S]*/ '</' "
+     "｜DSML｜ 'parameter>\n')0-1 '</' ｜DSML｜ 'invoke>' '</' ｜DSML｜ ('function_calls>' | "
+     "'tool_calls>')"},
+    {{.format = TOOL_FORMAT_HERMES, .single = true},
+     false,
+     "[" TOOL("get", "") "]",
+     "<tool_call> '\n' '{\"name\": \"' 'get' '\", \"arguments\": ' {\"type\":\"object\","
+     "\"additionalProperties\":false} '}' '\n' </tool_call>"},
+    {{.format = TOOL_FORMAT_KIMI, .single = true},
+     true,
+     "[" TOOL("get", "") "]",
+     "'<|tool_calls_section_begin|>' '<|tool_call_begin|>' 'functions.' 'get' "
+     "/:(0|[1-9][0-9]{0,3})/ '<|tool_call_argument_begin|>' {\"type\":\"object\","
+     "\"additionalProperties\":false} '<|tool_call_end|>' '<|tool_calls_section_end|>'"},
+    {{.format = TOOL_FORMAT_GLM, .single = true, .holds_all = true},
+     false,
+     "[" TOOL("get", ",\"parameters\":{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{"
+                     "\"type\":\"string\",\"enum\":[\"x\",\"y\"]}},\"required\":[\"b\"]}") "]",
+     "<tool_call> 'get' '\n' (<arg_key> 'a' </arg_key> '\n' <arg_value> "
+     "{\"type\":\"integer\"} </arg_value> '\n')0-1 <arg_key> 'b' </arg_key> '\n' "
+     "<arg_value> ('x' | 'y') </arg_value> '\n' </tool_call>"},
+    {{.format = TOOL_FORMAT_LLAMA},
+     false,
+     "[" TOOL("get", "") "]",
+     "'{\"name\": \"' 'get' '\", \"parameters\": ' {\"type\":\"object\","
+     "\"additionalProperties\":false} '}' ('; ' '{\"name\": \"' 'get' '\", \"parameters\": ' "
+     "{\"type\":\"object\",\"additionalProperties\":false} '}')0+"},
+    {{.format = TOOL_FORMAT_MISTRAL, .single = true},
+     false,
+     "[" TOOL("get", "") "]",
+     "[TOOL_CALLS] 'get' ([CALL_ID] /[a-zA-Z0-9]{9}/)0-1 [ARGS] {\"type\":\"object\","
+     "\"additionalProperties\":false}"},
+    {{.format = TOOL_FORMAT_MISTRAL, .single = true},
+     true,
+     "[" TOOL("get", "") "]",
+     "'[TOOL_CALLS]' '[' '{\"name\": \"' 'get' '\", \"arguments\": ' {\"type\":\"object\","
+     "\"additionalProperties\":false} '}' ']'"},
 };
+
+static void print(struct json_writer *writer, const struct tree *form);
+
+static void print_list(struct json_writer *writer, const struct tree *list, const char *between) {
+    for (size_t i = 0; i < tree_count(list); i++) {
+        if (i) json_writer_text(writer, between);
+        print(writer, tree_at(list, i));
+    }
+}
+
+static void print_between(struct json_writer *writer, const char *before, const struct tree *value,
+                          const char *behind) {
+    struct bytes text = {"", 0};
+    json_writer_text(writer, before);
+    if (tree_get_string(value, &text))
+        json_writer_bytes(writer, text);
+    else
+        print_list(writer, value, " | ");
+    json_writer_text(writer, behind);
+}
+
+static void print_repeat(struct json_writer *writer, const struct tree *form) {
+    int64_t least = 0, most = 0;
+    check(tree_get_integer(tree_member(form, "least"), &least));
+    json_writer_text(writer, "(");
+    print(writer, tree_member(form, "repeat"));
+    json_writer_text(writer, ")");
+    json_writer_integer(writer, least);
+    if (tree_get_integer(tree_member(form, "most"), &most)) {
+        json_writer_text(writer, "-");
+        json_writer_integer(writer, most);
+    } else {
+        json_writer_text(writer, "+");
+    }
+}
+
+static void print(struct json_writer *writer, const struct tree *form) {
+    static const struct {
+        const char *key, *before, *behind;
+    } kinds[] = {{"text", "'", "'"}, {"token", "", ""}, {"regex", "/", "/"}, {"any", "(", ")"}};
+    struct bytes text;
+    if (tree_get_string(form, &text)) print_between(writer, "'", form, "'"); /* of a choice */
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
+        if (tree_member(form, kinds[i].key))
+            print_between(writer, kinds[i].before, tree_member(form, kinds[i].key),
+                          kinds[i].behind);
+    if (tree_member(form, "choice")) print_between(writer, "(", tree_member(form, "choice"), ")");
+    if (tree_member(form, "sequence")) print_list(writer, tree_member(form, "sequence"), " ");
+    if (tree_member(form, "repeat")) print_repeat(writer, form);
+    if (tree_member(form, "in_order")) json_writer_text(writer, "in order ");
+    if (tree_member(form, "schema")) tree_write(writer, tree_member(form, "schema"));
+}
 
 static const struct tree *write(struct arena *arena, struct tool_wish wish, const char *tools) {
     const struct tree *form;
@@ -203,12 +178,13 @@ static const struct tree *write(struct arena *arena, struct tool_wish wish, cons
 static void each_format_is_written_as_its_template_shows(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(goldens); i++) {
-        struct arena *arena = test_arena(1 << 20);
+        static char text[4096];
+        struct json_writer writer = {.out = text, .room = sizeof text};
         struct tool_wish wish = goldens[i].wish;
         if (!goldens[i].without_tokens) wish.tokenizer = tokenizers[wish.format];
-        struct bytes text = tree_text(arena, write(arena, wish, goldens[i].tools));
-        if (!bytes_equal(text, bytes_of(goldens[i].form)))
-            fail_msg("%zu: %.*s", i, (int)text.count, text.data);
+        print(&writer, write(test_arena(1 << 20), wish, goldens[i].tools));
+        if (!bytes_equal((struct bytes){text, writer.count}, bytes_of(goldens[i].form)))
+            fail_msg("%zu: %.*s", i, (int)writer.count, text);
     }
 }
 
