@@ -42,6 +42,10 @@ enum status matcher_open(struct arena *arena, struct grammar *grammar, struct ma
     return status;
 }
 
+const struct token_trie *matcher_trie(const struct matcher *matcher) {
+    return matcher->grammar->trie;
+}
+
 /* ---- positions ---- */
 
 static void list_threads(const struct stack_table *table, uint32_t number,

@@ -27,6 +27,8 @@ enum status grammar_open(struct arena *arena, const struct grammar_program *prog
 /* About 2 MiB. */
 enum status matcher_open(struct arena *arena, struct grammar *grammar,
                          struct matcher **out) MUST_USE;
+/* Its grammar's. */
+const struct token_trie *matcher_trie(const struct matcher *matcher);
 
 /* `number`s are only the matcher's. 0: the text broke the grammar, or outgrew the matcher. */
 struct grammar_position {
