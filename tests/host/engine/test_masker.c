@@ -21,7 +21,7 @@
 #include "host/engine/engine.h"
 #include "host/engine/masker.h"
 #include "host/process/model_text.h"
-#include "slow.h"
+#include "../../slow.h"
 
 enum {
     SEQUENCES = 8,
