@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "serving/grammar/gbnf.h"
-#include "serving/grammar/regex_program.h"
+#include "serving/grammar/regex_automaton.h"
 #include "serving/grammar/rule_build.h"
 #include "serving/grammar/shape_join.h"
 
@@ -122,8 +122,7 @@ static enum status read_regex(struct reader *reader, const struct tree *value, u
     if (status) return status;
     status = regex_parse(work, pattern, REGEX_ECMA, &regex, &error);
     if (!status)
-        status =
-            regex_automaton_make(work, &regex, regex.root, false, REGEX_AT_BEGIN, &rule.automaton);
+        status = regex_automaton_make(work, &regex, regex.root, &rule.automaton);
     arena_clear(work->scratch);
     if (status) return error_set(reader->error, status, "regex: %s", error.text);
     if (!rule.automaton->start)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/object_step.h"
 
+#include "base/check.h"
 #include "base/number.h"
 
 static const struct shape_object *shape_of(const struct grammar *grammar,
@@ -52,6 +53,7 @@ static bool all_behind(const uint64_t *set, uint32_t bit) {
 static bool may_stand(const struct shape_program *program, const struct shape_object *object,
                       const struct stack_frame *frame, const uint64_t *seen, uint32_t bit) {
     uint64_t with[OBJECT_WORDS_MAX], missing[OBJECT_WORDS_MAX];
+    check(bit / 64 < object->word_count);
     memcpy(with, seen, object->word_count * sizeof *with);
     with[bit / 64] |= UINT64_C(1) << bit % 64;
     uint32_t missing_count = find_missing(program, object, with, missing);

@@ -2,7 +2,7 @@
 #include "serving/grammar/rule_build.h"
 
 #include "base/check.h"
-#include "serving/grammar/regex_program.h"
+#include "serving/grammar/regex_automaton.h"
 
 #define INLINE_SIZE_MAX 512  /* of a rule that is put in the place of its calls */
 #define COPIES_SIZE_MAX 4096 /* of all that a repetition copies */
@@ -257,8 +257,7 @@ static enum status make_rule(struct builder *builder, uint32_t number) {
     struct grammar_rule *rule = &builder->rules[number];
     enum status status = STATUS_OK;
     if (!automaton) {
-        status = regex_automaton_make(draft->work, &regex, regex.root, false, REGEX_AT_BEGIN,
-                                      &automaton);
+        status = regex_automaton_make(draft->work, &regex, regex.root, &automaton);
         arena_clear(draft->work->scratch);
     }
     if (!status) status = put_edges(builder, automaton, rule);
