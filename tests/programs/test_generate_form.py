@@ -5,6 +5,7 @@ in words behind the model's thinking, to token ids from their first token on. Wh
 keyword before a model is opened."""
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -27,6 +28,14 @@ def check_bound(folder):
         answers = [run("detokenize", "--no-special", ",".join(map(str, prompt["tokens"]))) for prompt in found["prompts"]]
         for prompt, answer in zip(found["prompts"], answers):
             assert len(prompt["tokens"]) == 200 or set(json.loads(answer)) == {"sum", "even"}, answer
+    asked = "What is 4728 + 915?"
+    answer = run("generate", "--seed", 1, "--regex", r"[0-9]+ \+ [0-9]+ makes ([0-9]{4})!", asked)
+    assert re.fullmatch(r"[0-9]+ \+ [0-9]+ makes [0-9]{4}!\n", answer), answer
+    path = os.path.join(folder, "sum.gbnf")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('# in words\nroot ::= "the sum is " number ", " ("odd" | "even") "."\nnumber ::= [0-9]{1,6}\n')
+    answer = run("generate", "--seed", 1, "--grammar", path, asked)
+    assert re.fullmatch(r"the sum is [0-9]{1,6}, (odd|even)\.\n", answer), answer
     # The least length gives way where the schema lets nothing follow.
     long = json.loads(run(*common, "--cpu-mask", "c", "--greedy", "--min-tokens", 1000, "What is 4728 + 915?"))
     assert set(long) == {"sum", "even"}, long
@@ -47,6 +56,12 @@ def check_refused(folder):
     refuse_schema(r"bad\.json: .*line 1", '{"type": ')
     refuse_schema(r"bad\.json: #/type", '{"type": "number or so"}')
     refuse(1, r"missing\.json", "generate", "--model", folder, "--tokens", "5", "--schema", "missing.json")
+    refuse(1, "--regex: .*byte 5", "generate", "--model", folder, "--tokens", "5", "--regex", "[0-9+")
+    path = os.path.join(folder, "bad.gbnf")
+    for text, words in ((b'root ::= a b\na ::= "x"\n', "line 1: rule b"), (b'root ::= "\xff"', "byte 10")):
+        with open(path, "wb") as file:
+            file.write(text)
+        refuse(1, r"bad\.gbnf: .*" + words, "generate", "--model", folder, "--tokens", "5", "--grammar", path)
     refuse(2, "one of --schema", "generate", "--schema", "a", "--regex", "b", "hello")
     refuse(2, "--ignore-eos", "generate", "--regex", "b", "--ignore-eos", "hello")
 

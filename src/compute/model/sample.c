@@ -95,8 +95,7 @@ static uint32_t draw(const float *logits, const struct sampling *sampling, doubl
     float largest = clean(logits[best]);
     double total = 0;
     for (uint32_t i = 0; i < all; i++) {
-        weights[heap[i]] =
-            kernels_exp((clean(logits[heap[i]]) - largest) / sampling->temperature);
+        weights[heap[i]] = kernels_exp((clean(logits[heap[i]]) - largest) / sampling->temperature);
         total += (double)weights[heap[i]];
     }
     for (uint32_t i = all / 2; i-- > 0;)

@@ -29,13 +29,13 @@
 
 enum { WAITS, IN_WORK, COMPILED, FAILED };
 
-struct entry {
-    struct entry *next;
+struct stored_constraint {
+    struct stored_constraint *next;
     uint64_t hash;
-    struct bytes text;     /* its own */
-    _Atomic int state;     /* set by the thread */
+    struct bytes text; /* its own */
+    _Atomic int state; /* set by the thread */
     uint32_t loans;
-    uint64_t asked;        /* when it was asked for last: a number that grows */
+    uint64_t asked; /* when it was asked for last: a number that grows */
     struct lazy_memory memory;
     const struct constraint *constraint;
     struct grammar *grammar;
@@ -44,7 +44,7 @@ struct entry {
 
 struct constrained_loan {
     struct constraint_store *store;
-    struct entry *entry; /* NULL: not lent */
+    struct stored_constraint *entry; /* NULL: not lent */
     struct lazy_memory memory;
     struct matcher *matcher; /* NULL: not opened yet */
 };
@@ -55,7 +55,7 @@ struct constraint_store {
     pthread_cond_t asked;
     pthread_t thread;
     bool is_running, is_closing;
-    struct entry *entries; /* the one that was asked for first in front */
+    struct stored_constraint *entries; /* the one that was asked for first in front */
     uint64_t ask_count;
     struct constrained_loan *loans; /* [loans_max] */
     struct lazy_memory idle_matchers[MATCHERS_IDLE_MAX];
@@ -92,7 +92,7 @@ static enum status open_vocabulary(struct constraint_store *store, struct error 
     return error_set(error, status, "no memory for the tokens of %s", store->options.directory);
 }
 
-static enum status compile_in(struct constraint_store *store, struct entry *entry,
+static enum status compile_in(struct constraint_store *store, struct stored_constraint *entry,
                               struct lazy_memory *work, struct error *error) {
     struct arena arena, scratch;
     arena_over(&arena, entry->memory.start, entry->memory.bytes);
@@ -105,7 +105,7 @@ static enum status compile_in(struct constraint_store *store, struct entry *entr
     return status;
 }
 
-static enum status compile(struct constraint_store *store, struct entry *entry,
+static enum status compile(struct constraint_store *store, struct stored_constraint *entry,
                            struct error *error) {
     enum status status = open_vocabulary(store, error);
     if (status) return status;
@@ -119,21 +119,22 @@ static enum status compile(struct constraint_store *store, struct entry *entry,
     return status;
 }
 
-static void entry_free(struct entry *entry) {
+static void entry_free(struct stored_constraint *entry) {
     lazy_memory_free(&entry->memory);
     free((void *)(uintptr_t)entry->text.data);
     free(entry);
 }
 
-static bool is_done(const struct entry *entry) {
+static bool is_done(const struct stored_constraint *entry) {
     return atomic_load(&entry->state) >= COMPILED;
 }
 
-static struct entry *take_out(struct constraint_store *store, const struct entry *which) {
-    struct entry **at = &store->entries;
+static struct stored_constraint *take_out(struct constraint_store *store,
+                                          const struct stored_constraint *which) {
+    struct stored_constraint **at = &store->entries;
     while (*at != which)
         at = &(*at)->next;
-    struct entry *entry = *at;
+    struct stored_constraint *entry = *at;
     *at = entry->next;
     store->counts.kept--;
     return entry;
@@ -145,8 +146,8 @@ static void drop_idle(struct constraint_store *store) {
     for (;;) {
         uint32_t count = 0;
         size_t bytes = 0;
-        const struct entry *oldest = NULL, *useless = NULL;
-        for (const struct entry *entry = store->entries; entry; entry = entry->next) {
+        const struct stored_constraint *oldest = NULL, *useless = NULL;
+        for (const struct stored_constraint *entry = store->entries; entry; entry = entry->next) {
             int state = atomic_load(&entry->state);
             if (entry->loans || state == IN_WORK) continue;
             if (state != COMPILED) useless = entry;
@@ -160,7 +161,7 @@ static void drop_idle(struct constraint_store *store) {
 }
 
 /* The gateway has compiled it before: that it fails here is rare, and worth a line. */
-static void work_on(struct constraint_store *store, struct entry *entry) {
+static void work_on(struct constraint_store *store, struct stored_constraint *entry) {
     struct error error = {""};
     atomic_store(&entry->state, IN_WORK);
     pthread_mutex_unlock(&store->lock);
@@ -176,8 +177,8 @@ static void work_on(struct constraint_store *store, struct entry *entry) {
     pthread_mutex_lock(&store->lock);
 }
 
-static struct entry *first_waiting(const struct constraint_store *store) {
-    struct entry *entry = store->entries;
+static struct stored_constraint *first_waiting(const struct constraint_store *store) {
+    struct stored_constraint *entry = store->entries;
     while (entry && atomic_load(&entry->state) != WAITS)
         entry = entry->next;
     return entry;
@@ -187,7 +188,7 @@ static void *work(void *argument) {
     struct constraint_store *store = argument;
     pthread_mutex_lock(&store->lock);
     while (!store->is_closing) {
-        struct entry *entry = first_waiting(store);
+        struct stored_constraint *entry = first_waiting(store);
         if (entry)
             work_on(store, entry);
         else
@@ -206,16 +207,18 @@ static bool is_running(struct constraint_store *store) {
     return store->is_running = true;
 }
 
-static struct entry *find(const struct constraint_store *store, uint64_t hash, struct bytes text) {
-    for (struct entry *entry = store->entries; entry; entry = entry->next)
+static struct stored_constraint *find(const struct constraint_store *store, uint64_t hash,
+                                      struct bytes text) {
+    for (struct stored_constraint *entry = store->entries; entry; entry = entry->next)
         if (entry->hash == hash && entry->text.count == text.count &&
             memcmp(entry->text.data, text.data, text.count) == 0)
             return entry;
     return NULL;
 }
 
-static struct entry *add(struct constraint_store *store, uint64_t hash, struct bytes text) {
-    struct entry *entry = calloc(1, sizeof *entry), **last = &store->entries;
+static struct stored_constraint *add(struct constraint_store *store, uint64_t hash,
+                                     struct bytes text) {
+    struct stored_constraint *entry = calloc(1, sizeof *entry), **last = &store->entries;
     char *copy = malloc(text.count);
     if (!entry || !copy) {
         free(entry);
@@ -239,7 +242,7 @@ static struct constrained_loan *lend(struct constraint_store *store, struct byte
     while (loan < store->loans + store->options.loans_max && loan->entry)
         loan++;
     if (loan == store->loans + store->options.loans_max || !is_running(store)) return NULL;
-    struct entry *entry = find(store, hash, text);
+    struct stored_constraint *entry = find(store, hash, text);
     store->counts.found += entry != NULL;
     if (!entry) entry = add(store, hash, text);
     if (!entry) return NULL;
@@ -278,7 +281,7 @@ static struct lazy_memory take_memory(struct constraint_store *store) {
 static bool ready(void *context, struct constrained_loan *loan,
                   const struct constraint **constraint_out, struct matcher **matcher_out) {
     struct constraint_store *store = context;
-    struct entry *entry = loan->entry;
+    struct stored_constraint *entry = loan->entry;
     struct arena arena;
     if (!is_done(entry)) return false;
     *constraint_out = NULL;

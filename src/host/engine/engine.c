@@ -273,8 +273,8 @@ static void sample_row(struct engine *engine, const struct step_plan *plan,
 static void add_forced(struct engine *engine, const struct step_row *row,
                        struct step_result_row *out) {
     if (!may_be_forced(row) || out->token_count == 0) return;
-    out->forced_count = engine->masks.take_forced(engine->masks.context, row->slot,
-                                                  out->tokens + out->token_count);
+    out->forced_count =
+        engine->masks.take_forced(engine->masks.context, row->slot, out->tokens + out->token_count);
     out->token_count += out->forced_count;
 }
 

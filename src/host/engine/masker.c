@@ -47,8 +47,8 @@ struct masker {
     bool is_closing;
     struct seat *seats; /* [seat_count] */
     uint32_t seat_count;
-    uint32_t *seat_of;      /* [slots] or NO_SEAT */
-    uint32_t *waiting;      /* [seat_count] seats, the first first */
+    uint32_t *seat_of;                  /* [slots] or NO_SEAT */
+    uint32_t *waiting;                  /* [seat_count] seats, the first first */
     uint32_t waiting_count, slow_count; /* slow: in work */
     int64_t wait_left_ns;               /* of this step */
     struct masker_counts counts;
@@ -126,8 +126,7 @@ static void do_job(struct masker *masker, uint32_t seat) {
     if (it->want == ENGINE_WANTS_MASK)
         it->outcome = constrained_rows_mask(masker->rows, seat, mask_of(masker, seat));
     else
-        it->forced_count =
-            constrained_rows_forced(masker->rows, seat, LIMIT_FORCED, it->forced);
+        it->forced_count = constrained_rows_forced(masker->rows, seat, LIMIT_FORCED, it->forced);
 }
 
 /* The thread's own time: on a busy machine no constraint is slow for others' work. */
@@ -360,8 +359,8 @@ static enum status take_memory(struct masker *masker, struct error *error) {
     if (status) return status;
     const struct constrained_lender lender = constraint_store_lender(masker->store);
     arena_over(&arena, masker->rows_memory.start, bytes);
-    masker->rows = constrained_rows_open(&arena, masker->seat_count, options->context_tokens_max,
-                                         &lender);
+    masker->rows =
+        constrained_rows_open(&arena, masker->seat_count, options->context_tokens_max, &lender);
     check(masker->rows);
     return STATUS_OK;
 }

@@ -126,7 +126,9 @@ bool constrained_answer_mask(struct constrained_answer *answer, uint64_t *mask) 
 
 bool constrained_answer_forced(struct constrained_answer *answer, uint32_t *token_out) {
     if (answer->place != CONSTRAINED_BOUND || may_open(answer)) return false;
-    if (!matcher_must_end(answer->matcher, answer->at) || answer->stop_count == 0) return false;
+    if (!matcher_must_end(answer->matcher, answer->at))
+        return matcher_forced_token(answer->matcher, answer->at, token_out);
+    if (answer->stop_count == 0) return false;
     *token_out = answer->stops[0];
     return true;
 }

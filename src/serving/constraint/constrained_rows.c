@@ -25,9 +25,9 @@ struct constrained_row {
 
 struct constrained_rows {
     struct constrained_lender lender;
-    uint32_t slots, tokens_max;    /* of an answer */
-    struct constrained_row *slot;  /* [slots] */
-    uint32_t *tokens;              /* [slots][tokens_max] */
+    uint32_t slots, tokens_max;   /* of an answer */
+    struct constrained_row *slot; /* [slots] */
+    uint32_t *tokens;             /* [slots][tokens_max] */
 };
 
 static uint32_t answer_tokens(uint32_t context_tokens_max) {

@@ -544,8 +544,10 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
                                     .models = gateway->models.names,
                                     .model_count = gateway->models.count,
-                                    .tokens_max = fleet_tokens_max(&gateway->fleet)};
+                                    .tokens_max = fleet_tokens_max(&gateway->fleet),
+                                    .tokenizer = gateway->options.tokenizer};
     if (gateway->options.chat_template) {
+        defaults.calls = gateway->options.chat_template->calls;
         defaults.thought = gateway->options.chat_template->thought;
         defaults.prints_tools = gateway->options.chat_template->prints_tools;
         defaults.reads_documents = gateway->options.chat_template->reads_documents;

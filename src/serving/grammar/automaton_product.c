@@ -95,7 +95,8 @@ static enum status add_steps(struct automaton_product *product, uint32_t state) 
     uint32_t from[LANGUAGES_MAX], to[LANGUAGES_MAX], before[LANGUAGES_MAX];
     size_t count = 0;
     uint32_t next = 0;
-    memcpy(from, sequences_at(&product->tuples, state - 1, &count), product->count * sizeof *from);
+    const uint32_t *tuple = sequences_at(&product->tuples, state - 1, &count);
+    memcpy(from, tuple, count * sizeof *from);
     for (uint32_t class = 0; class < product->draft.class_count; class ++) {
         for (size_t i = 0; i < count; i++) {
             const struct automaton *language = product->languages[i];
@@ -115,7 +116,7 @@ static enum status add_steps(struct automaton_product *product, uint32_t state) 
 
 static enum status make(struct automaton_product *product, const struct automaton **out) {
     struct automaton_work *work = product->work;
-    uint32_t start[LANGUAGES_MAX];
+    uint32_t start[LANGUAGES_MAX] = {0};
     uint8_t classes[256];
     check(product->count <= LANGUAGES_MAX);
     uint32_t class_count = join_classes(product, classes);

@@ -3,6 +3,8 @@
  * for a set of threads. A thread is a step of the program together with what it must still see: the
  * states of the automata that look ahead for it. A thread whose look fails is gone.
  */
+#include "serving/grammar/regex_automaton.h"
+
 #include "base/check.h"
 #include "serving/grammar/regex_program.h"
 
@@ -380,6 +382,9 @@ struct regex_bounds {
     bool open_start, open_end;
 };
 
+static enum status look_ahead(struct automaton_work *work, const struct regex *regex, uint32_t node,
+                              enum regex_place place, const struct automaton **out);
+
 static enum status run(struct automaton_work *work, const struct regex *regex, uint32_t node,
                        struct regex_bounds bounds, enum regex_place place,
                        const struct automaton **out) {
@@ -388,6 +393,7 @@ static enum status run(struct automaton_work *work, const struct regex *regex, u
     uint32_t end = 0, start = 0;
     runner->program.work = work;
     runner->program.regex = regex;
+    runner->program.look_ahead = look_ahead;
     enum status status = add_end(runner, bounds.open_end, &end);
     if (!status) status = regex_program_add(&runner->program, node, end, &start);
     if (!status && bounds.open_start && !regex_program_is_anchored(regex, node))
@@ -402,10 +408,9 @@ static enum status run(struct automaton_work *work, const struct regex *regex, u
     return status ? status : automaton_draft_finish(&runner->draft, out);
 }
 
-enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
-                                 uint32_t node, bool open_end, enum regex_place place,
-                                 const struct automaton **out) {
-    return run(work, regex, node, (struct regex_bounds){.open_end = open_end}, place, out);
+static enum status look_ahead(struct automaton_work *work, const struct regex *regex, uint32_t node,
+                              enum regex_place place, const struct automaton **out) {
+    return run(work, regex, node, (struct regex_bounds){.open_end = true}, place, out);
 }
 
 static enum status make_of_text(struct automaton_work *work, struct bytes pattern,
@@ -423,6 +428,11 @@ static enum status make_of_text(struct automaton_work *work, struct bytes patter
 enum status automaton_of_pattern(struct automaton_work *work, struct bytes pattern,
                                  const struct automaton **out, struct error *error) {
     return make_of_text(work, pattern, REGEX_ECMA, false, out, error);
+}
+
+enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
+                                 uint32_t node, const struct automaton **out) {
+    return run(work, regex, node, (struct regex_bounds){.open_end = false}, REGEX_AT_BEGIN, out);
 }
 
 enum status automaton_of_regex(struct automaton_work *work, struct bytes pattern,

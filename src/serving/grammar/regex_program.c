@@ -208,9 +208,9 @@ static enum status watch_node(struct regex_program *program, const struct regex 
     static const struct regex all = {.nodes = all_nodes};
     struct automaton_work *work = program->work;
     const struct automaton *automaton = NULL, *every = NULL;
-    enum status status = regex_automaton_make(work, regex, node, true, place, &automaton);
+    enum status status = program->look_ahead(work, regex, node, place, &automaton);
     if (!status && negative) {
-        status = regex_automaton_make(work, &all, 0, true, place, &every);
+        status = program->look_ahead(work, &all, 0, place, &every);
         if (!status) status = automaton_product_without(work, every, automaton, &automaton);
     }
     return status ? status : watch(program, automaton, out);

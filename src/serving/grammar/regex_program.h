@@ -46,6 +46,10 @@ struct byte_runs {
 
 struct regex_program {
     struct automaton_work *work;
+    /* Makes the automaton of the texts that follow at a place and begin with one of the node's.
+     * Whoever runs programs gives it, as what looks is run as a program of its own. */
+    enum status (*look_ahead)(struct automaton_work *work, const struct regex *regex, uint32_t node,
+                              enum regex_place place, const struct automaton **out);
     const struct regex *regex;
     struct regex_step *steps;
     size_t step_count, step_capacity;
@@ -60,12 +64,6 @@ struct regex_program {
     bool minds_words;        /* some look depends on whether a word's character stands before */
     uint32_t nothing_behind; /* REGEX_ACCEPT or REGEX_ANY: where everything ends */
 };
-
-/* Makes an automaton of the texts that follow (`open_end`: and of what begins with one of them); see
- * regex_automaton.c. */
-enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
-                                 uint32_t node, bool open_end, enum regex_place place,
-                                 const struct automaton **out) MUST_USE;
 
 /* The program of the node `number` and, behind it, `next`: the step to begin with. */
 enum status regex_program_add(struct regex_program *program, uint32_t number, uint32_t next,

@@ -39,12 +39,6 @@ const struct tree *read_keyword(struct schema_reader *reader, const char *keywor
     return value;
 }
 
-enum status read_wrong_kind(struct schema_reader *reader, const struct tree *value,
-                            const char *what) {
-    return state_error(reader->state, STATUS_INVALID, "must be %s, is %s", what,
-                       tree_kind_name(tree_kind(value)));
-}
-
 enum status read_child(struct schema_reader *reader, struct bytes key, const struct tree *tree,
                        uint32_t *claims_out) {
     struct schema_state *state = reader->state;

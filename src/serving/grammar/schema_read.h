@@ -18,8 +18,11 @@ struct schema_reader {
 /* The value of a keyword, which is what is worked on from now on; NULL: it is not there. */
 const struct tree *read_keyword(struct schema_reader *reader, const char *keyword);
 /* STATUS_INVALID: "must be <what>, is ..." */
-enum status read_wrong_kind(struct schema_reader *reader, const struct tree *value,
-                            const char *what) MUST_USE;
+static inline enum status MUST_USE read_wrong_kind(struct schema_reader *reader,
+                                                   const struct tree *value, const char *what) {
+    return state_error(reader->state, STATUS_INVALID, "must be %s, is %s", what,
+                       tree_kind_name(tree_kind(value)));
+}
 /* The claims that a schema below the keyword worked on makes; `key` is its place there. */
 enum status read_child(struct schema_reader *reader, struct bytes key, const struct tree *tree,
                        uint32_t *claims_out) MUST_USE;

@@ -45,12 +45,11 @@ size_t state_error_write(struct schema_state *state, const char *format, ...) {
     return used;
 }
 
-enum status state_failed(struct schema_state *state, enum status status) {
+void state_explain(struct schema_state *state, enum status status) {
     if (status == STATUS_TOO_LARGE)
-        return state_error(state, status, "takes more work than a schema may; make it smaller");
+        state_error_write(state, "takes more work than a schema may; make it smaller");
     if (status == STATUS_NO_MEMORY)
-        return state_error(state, status, "takes more memory than a schema may; make it smaller");
-    return status;
+        state_error_write(state, "takes more memory than a schema may; make it smaller");
 }
 
 enum status state_spend(struct schema_state *state, uint64_t steps) {

@@ -141,7 +141,11 @@ size_t state_error_write(struct schema_state *state, const char *format, ...)
     error_returned(state_error_write((state), __VA_ARGS__), (status))
 
 /* The message for a status that came from automata or memory. */
-enum status state_failed(struct schema_state *state, enum status status) MUST_USE;
+void state_explain(struct schema_state *state, enum status status);
+static inline enum status MUST_USE state_failed(struct schema_state *state, enum status status) {
+    state_explain(state, status);
+    return status;
+}
 /* Spends steps; STATUS_TOO_LARGE. */
 enum status state_spend(struct schema_state *state, uint64_t steps) MUST_USE;
 /* An array of elements in the arena, with room for one more. */

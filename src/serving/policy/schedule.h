@@ -45,7 +45,7 @@ struct schedule_limits {
         prompt_tokens_max;    /* of all prompts in a step; >= KV_BLOCK_TOKENS; 0: as many as fit */
     uint32_t pages_available; /* free, or cached and unleased */
     uint32_t constraint_bytes_max;  /* brought along by all rows; what one item needs fits */
-    uint32_t constraint_tokens_max; /* likewise */
+    uint32_t constraint_tokens_max; /* of answers so far, brought along by all rows */
     const struct step_cost *cost;
     double prompt_ns_max; /* what prompts may add to this step; SCHEDULE_UNBOUND */
 };

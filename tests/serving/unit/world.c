@@ -629,7 +629,7 @@ static void run_row(struct world *world, const struct step_plan *plan, const str
     struct known *known = &world->known[row->sampling.seed];
     bool late = row->constrained && row->sample && draw(world, world->late_odds);
     out->slot = row->slot;
-    if ((row->loads && !take_load_end(world, row, out)) || (row->loads && late)) {
+    if (row->loads && (!take_load_end(world, row, out) || late)) {
         lose_row(world, plan, row, out);
         return;
     }

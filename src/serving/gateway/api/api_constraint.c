@@ -133,10 +133,13 @@ static bool read_choice(struct api_reader *reader, const char *field, const stru
     struct bytes text;
     if (tree_kind(value) != TREE_ARRAY)
         return api_reader_wrong_type(reader, field, "an array of strings", value);
+    if (tree_count(value) == 0)
+        return api_error_set(reader->error, 400, field, "invalid_value",
+                             "'%s' is empty: no answer could be one of its texts.", field);
     for (size_t i = 0; i < tree_count(value); i++)
         if (!tree_get_string(tree_at(value, i), &text))
             return api_reader_wrong_type(reader, field, "an array of strings", tree_at(value, i));
-    return tree_count(value) == 0 || bind(reader, field, "choice", value, out);
+    return bind(reader, field, "choice", value, out);
 }
 
 /* ---- fields ---- */

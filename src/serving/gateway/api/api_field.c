@@ -46,7 +46,9 @@ static const struct api_field fields[] = {
      .words = "as 'cache_salt': a name of the client's user, of [a-zA-Z0-9_-], at most 512"},
     /* tools */
     {"tools", CHAT, OWN(ARRAY), .words = "functions that the model may call"},
-    {"tool_choice", CHAT, OWN(ANY), .words = "'auto', or 'none': as if there were no tools"},
+    {"tool_choice", CHAT, OWN(ANY),
+     .words = "'auto', 'required', {\"type\": \"function\", \"function\": {\"name\": ...}}, "
+              "{\"type\": \"allowed_tools\", ...}, or 'none': as if there were no tools"},
     {"parallel_tool_calls", CHAT, OWN(FLAG), .words = "false: the answer ends with its first call"},
     {"functions", CHAT, REFUSED, .words = "functions are given as 'tools' here."},
     {"function_call", CHAT, REFUSED, .fine = "none auto",
@@ -286,7 +288,10 @@ static const struct api_field fields[] = {
     {"return_receipt", WIRES, FLAG(return_receipt), .words = "what the answer took"},
     {"stream", WIRES, FLAG(stream), .words = "server-sent events"},
     {"tools", WIRES, OWN(ARRAY), .words = "functions that the model may call"},
-    {"tool_choice", WIRES, OWN(ANY), .words = "'auto', or 'none': as if there were no tools"},
+    {"tool_choice", WIRES, OWN(ANY),
+     .words =
+         "whether one is called and which, in the words of the API that it is from; none: as if "
+         "there were no tools"},
     {"strict_order", WIRES, FLAG(strict_order),
      .words = "keys come in the order in which the schema lists them"},
     {"service_tier", WIRES, NEUTRAL, .words = "there is one tier"},

@@ -87,10 +87,12 @@ struct api_defaults {
     struct sampling sampling;
     const struct api_model *models; /* [model_count]; "default" is the first of them */
     uint32_t model_count;
-    uint64_t tokens_max;       /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
-    enum chat_thought thought; /* what the model's chat template can do */
-    bool prints_tools;         /* it has a place for tools */
-    bool reads_documents;      /* and one for documents */
+    uint64_t tokens_max;               /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
+    enum chat_thought thought;         /* what the model's chat template can do */
+    bool prints_tools;                 /* it has a place for tools */
+    bool reads_documents;              /* and one for documents */
+    enum tool_format calls;            /* how the model writes them */
+    const struct tokenizer *tokenizer; /* NULL: none */
 };
 
 /* The body becomes the reader's root. The reader has all else. */

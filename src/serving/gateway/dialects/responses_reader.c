@@ -174,33 +174,24 @@ static bool read_tool(struct items *talk, const struct tree *tool, size_t index)
     struct api_place place = api_place_of("tools", index, "");
     if (!api_reader_is_type(tool, "function"))
         return api_reader_refuse_type(reader, place.text, tool);
-    const struct tree *strict = api_reader_given(tool, "strict");
-    place = api_place_of("tools", index, ".strict");
-    if (strict && !api_reader_is_neutral(strict, NULL))
-        return api_reader_unsupported(reader, place.text, API_CONSTRAINED);
     chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
-                      api_reader_given(tool, "description"), api_reader_given(tool, "parameters"));
+                      api_reader_given(tool, "description"), api_reader_given(tool, "parameters"),
+                      api_reader_given(tool, "strict"));
     return true;
 }
 
 static bool read_tools(struct items *talk, struct api_request *out) {
     struct api_reader *reader = talk->reader;
     const struct tree *tools = api_reader_given(reader->root, "tools");
-    const struct tree *choice = api_reader_given(reader->root, "tool_choice");
-    bool parallel = true;
+    struct api_tool_choice choice;
     if (tools && tree_kind(tools) != TREE_ARRAY)
         return api_reader_wrong_type(reader, "tools", "an array", tools);
     for (size_t i = 0; tools && i < tree_count(tools); i++)
         if (!read_tool(talk, tree_at(tools, i), i)) return false;
     if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
-    if (!api_tools_check(reader, talk->builder.tools) ||
-        !api_reader_flag(reader, reader->root, "parallel_tool_calls", &parallel))
-        return false;
-    out->one_call = !parallel;
-    if (api_reader_is(choice, "none")) return true;
-    if (choice && !api_reader_is(choice, "auto"))
-        return api_reader_unsupported(reader, "tool_choice", API_CONSTRAINED);
-    return api_tools_give(reader, talk->builder.tools, out);
+    return api_tools_check(reader, talk->builder.tools) &&
+           api_tools_read_choice(reader, talk->builder.tools, &choice, out) &&
+           api_tools_give(reader, talk->builder.tools, &choice, out);
 }
 
 /* ---- objects ---- */

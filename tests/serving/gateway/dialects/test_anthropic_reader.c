@@ -172,6 +172,32 @@ static void a_format_binds_the_answer_under_both_its_names(void **state) {
     assert_int_equal(parsed.constraint.form.count, 0);
 }
 
+#define TOOL                                                                                       \
+    ",\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\",\"maxProperties\":1}}]"
+
+static void a_choice_of_tools_binds_the_answer(void **state) {
+    static const char one[] =
+        "{\"sequence\":[{\"text\":\"{\\\"name\\\": "
+        "\\\"\"},{\"sequence\":[{\"text\":\"f\"},{\"text\":"
+        "\"\\\", \\\"parameters\\\": \"},{\"schema\":{\"type\":\"object\",\"maxProperties\":1}}]},"
+        "{\"text\":\"}\"}]}";
+    defaults.calls = TOOL_FORMAT_LLAMA;
+    assert_true(parse("{" HI TOOL ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}}"));
+    expect_form(one);
+    assert_false(parsed.one_call);
+    assert_true(parse("{" HI TOOL
+                      ",\"tool_choice\":{\"type\":\"any\",\"disable_parallel_tool_use\":"
+                      "true}}"));
+    expect_form(one);
+    assert_string_equal(parsed.constraint.field, "tool_choice");
+    assert_true(parsed.one_call);
+    assert_true(parse("{" HI TOOL ",\"tool_choice\":{\"type\":\"any\"}}"));
+    assert_true(bytes_contain(parsed.constraint.form, BYTES_LITERAL("{\"repeat\":")));
+    assert_true(parse("{" HI TOOL ",\"tool_choice\":{\"type\":\"auto\"}}"));
+    assert_int_equal(parsed.constraint.form.count, 0);
+    defaults.calls = TOOL_FORMAT_DEEPSEEK_V3;
+}
+
 static const struct refusal {
     const char *body;
     uint32_t http_status;
@@ -215,11 +241,15 @@ static const struct refusal {
     {"{" HI ",\"tools\":[{\"name\":\"a b\",\"input_schema\":{}}]}", 400, "tools[0].function.name"},
     {"{" HI ",\"tools\":[{\"name\":\"a\"}]}", 400, "tools[0]"},
     {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"strict\":true}]}", 400,
-     "tools[0].strict"},
+     "tools[0].strict"}, /* where calls begin like text */
+    {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"strict\":1}]}", 400,
+     "tools[0].function.strict"},
     {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"defer_loading\":true}]}", 400,
      "tools[0].defer_loading"},
     {"{" HI ",\"tool_choice\":{\"type\":\"any\"}}", 400, "tool_choice"},
     {"{" HI ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}}", 400, "tool_choice"},
+    {"{" HI TOOL ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"g\"}}", 400, "tool_choice"},
+    {"{" HI TOOL ",\"tool_choice\":{\"type\":\"tool\"}}", 400, "tool_choice"},
     {"{" HI ",\"tool_choice\":{}}", 400, "tool_choice"},
     {"{" HI ",\"thinking\":{\"type\":\"deep\"}}", 400, "thinking"},
     {"{" HI ",\"thinking\":true}", 400, "thinking"},
@@ -281,6 +311,7 @@ int main(void) {
         cmocka_unit_test(a_count_needs_no_length),
         cmocka_unit_test(unknown_fields_are_told),
         cmocka_unit_test(a_format_binds_the_answer_under_both_its_names),
+        cmocka_unit_test(a_choice_of_tools_binds_the_answer),
         cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
         cmocka_unit_test(what_the_model_cannot_do_is_refused),
         cmocka_unit_test(a_small_arena_refuses),

@@ -19,7 +19,7 @@ static struct api_request parsed;
 static struct api_error error;
 
 static const struct api_model model = {.name = {"tiny-r1", 7}};
-static const struct api_defaults defaults = {
+static struct api_defaults defaults = {
     .sampling = {.temperature = 0.6f, .top_p = 0.95f},
     .models = &model,
     .model_count = 1,
@@ -144,6 +144,26 @@ static void a_format_binds_the_answer_and_is_repeated(void **state) {
     expect(parsed.constraint.form, "{\"schema\":{\"type\":\"object\"}}");
 }
 
+static void a_choice_of_tools_binds_the_answer(void **state) {
+    static const char form[] =
+        "{\"sequence\":[{\"text\":\"{\\\"name\\\": \\\"\"},{\"sequence\":[{\"text\":\"look\"},{"
+        "\"text\":\"\\\", \\\"parameters\\\": \"},{\"schema\":{\"type\":\"object\"}}]},{\"text\":"
+        "\"}\"}]}";
+    defaults.calls = TOOL_FORMAT_LLAMA;
+    assert_true(parse("{" HI ",\"tools\":[" TOOL
+                      "],\"tool_choice\":{\"type\":\"function\",\"name\":"
+                      "\"look\"}}"));
+    expect(parsed.constraint.form, form);
+    assert_string_equal(parsed.constraint.field, "tool_choice");
+    assert_true(parse("{" HI ",\"tools\":[" TOOL "],\"tool_choice\":\"required\","
+                      "\"parallel_tool_calls\":false}"));
+    expect(parsed.constraint.form, form);
+    assert_true(parsed.one_call);
+    assert_true(parse("{" HI ",\"tools\":[" TOOL "],\"tool_choice\":\"auto\"}"));
+    assert_int_equal(parsed.constraint.form.count, 0);
+    defaults.calls = TOOL_FORMAT_DEEPSEEK_V3;
+}
+
 static void long_instructions_are_not_repeated(void **state) {
     strcpy(body, "{" HI ",\"instructions\":\"");
     size_t count = strlen(body);
@@ -222,7 +242,9 @@ static const struct refusal {
     {"{" HI ",\"tools\":[{\"type\":\"web_search\"}]}", 400, "tools[0]"},
     {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"\"}]}", 400, "tools[0].function.name"},
     {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":true}]}", 400,
-     "tools[0].strict"},
+     "tools[0].strict"}, /* where calls begin like text */
+    {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":1}]}", 400,
+     "tools[0].function.strict"},
     {"{" HI ",\"tool_choice\":\"required\"}", 400, "tool_choice"},
     {"{" HI ",\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}}", 400, "tool_choice"},
 };
@@ -265,6 +287,7 @@ int main(void) {
         cmocka_unit_test(items_of_an_assistants_turn_are_one_message),
         cmocka_unit_test(answers_repeat_what_was_asked),
         cmocka_unit_test(a_format_binds_the_answer_and_is_repeated),
+        cmocka_unit_test(a_choice_of_tools_binds_the_answer),
         cmocka_unit_test(long_instructions_are_not_repeated),
         cmocka_unit_test(what_asks_for_nothing_is_fine),
         cmocka_unit_test(log_probabilities_are_asked_for_in_two_ways),
