@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "serving/grammar/array_set.h"
+#include "serving/grammar/object_set.h"
 #include "serving/grammar/value_set.h"
 
 #define PREFIX_MAX 4096      /* items with rules of their own */
@@ -347,6 +348,22 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
 
 /* ---- the graph ---- */
 
+/* A text is read in the way of each object set of a value, so no more of them than it takes. */
+static enum status thin_out(struct shape_graph *graph, const struct value_set **set) {
+    uint32_t count = (*set)->object_count;
+    struct value_set *thin = take(graph, 1, sizeof *thin);
+    const struct object_set **objects = take(graph, count, sizeof *objects);
+    if (!thin || !objects) return no_memory(graph);
+    for (uint32_t i = 0; i < count; i++)
+        objects[i] = (*set)->objects[i];
+    enum status status = object_union_thin(graph->state, objects, &count);
+    *thin = **set;
+    thin->objects = objects;
+    thin->object_count = count;
+    *set = thin;
+    return status;
+}
+
 static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     struct schema_state *state = graph->state;
     uint32_t claims = graph->claims[index];
@@ -354,6 +371,8 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     state->keyword = NULL;
     const struct value_set *set = graph->nodes[index].set;
     enum status status = set ? STATUS_OK : claims_read(state, claims, &set);
+    if (status) return status;
+    status = thin_out(graph, &set);
     if (status) return status;
     struct array_form *arrays = take(graph, set->array_count, sizeof *arrays);
     struct object_form *objects = take(graph, set->object_count, sizeof *objects);
