@@ -324,6 +324,21 @@ static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
     return STATUS_OK;
 }
 
+/* With more keys wanted than are required, and a bound, keys that come again or that need others may
+ * take all places. Each key of no property must be able to become one that has not come, so from no
+ * state of theirs may there be an end of texts. */
+static enum status check_count(struct shape_graph *graph, const struct object_form *form) {
+    const struct object_set *set = form->set;
+    bool bounded = set->count_max < UINT32_MAX, in_order = graph->state->options->in_order;
+    bool runs_out = bounded && form->rest && form->rest->member_counts;
+    bool needs = set->need_count && (bounded || in_order);
+    if (set->count_min <= set->required_count || (!runs_out && !needs)) return STATUS_OK;
+    graph->state->keyword = "minProperties";
+    return state_error(graph->state, STATUS_UNSUPPORTED, "cannot be held beside %s",
+                       needs ? "properties that need others"
+                             : "maxProperties and these patterns of keys");
+}
+
 static enum status grow_object(struct shape_graph *graph, const struct object_set *object,
                                struct object_form *form) {
     struct key_sorts sorts = {0};
@@ -332,6 +347,7 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
     enum status status = note_all(graph, object, &sorts);
     if (!status) status = grow_classes(graph, object, &sorts, form);
     if (!status) status = name_rest(graph, &sorts, form);
+    if (!status) status = check_count(graph, form);
     if (status) return status;
     form->names = sorts.names;
     form->name_count = sorts.name_count;
