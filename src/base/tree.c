@@ -163,6 +163,12 @@ struct tree *tree_make_string(struct arena *arena, struct bytes text) {
     return (struct tree *)made;
 }
 
+struct tree *tree_make_integer(struct arena *arena, int64_t value) {
+    json_t *volatile made = NULL;
+    IN_ARENA(arena, made = json_integer(value));
+    return (struct tree *)made;
+}
+
 struct tree *tree_make_bool(bool value) {
     return (struct tree *)json_boolean(value);
 }

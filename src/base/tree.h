@@ -58,6 +58,7 @@ bool tree_is_null(const struct tree *value); /* true only for a JSON null, not f
 struct tree *tree_make_object(struct arena *arena);
 struct tree *tree_make_array(struct arena *arena);
 struct tree *tree_make_string(struct arena *arena, struct bytes text);
+struct tree *tree_make_integer(struct arena *arena, int64_t value);
 struct tree *tree_make_bool(bool value);
 struct tree *tree_make_null(void);
 

@@ -25,6 +25,7 @@ enum record_kind {
     RECORD_CLIENT_REQUEST,
     RECORD_CLIENT_GONE,
     RECORD_TOKENIZED,
+    RECORD_CONSTRAINED,
     RECORD_ACCOUNTS,
     RECORD_DRAIN, /* record_unit.h: take nothing new, finish what runs */
     RECORD_RESPOND,
@@ -32,6 +33,7 @@ enum record_kind {
     RECORD_STREAM_DATA,
     RECORD_STREAM_END,
     RECORD_TOKENIZE,
+    RECORD_CONSTRAIN,
     /* units (record_unit.h) */
     RECORD_UNIT_JOINED,
     RECORD_UNIT_LOST,

@@ -62,6 +62,18 @@ bool tokenized_valid(const void *record) {
            (tokenized->too_many == 0 || tokenized->token_count == 0);
 }
 
+bool constrain_valid(const void *record) {
+    const struct record_constrain *constrain = record;
+    return record_request_valid(constrain) && constrain->text_bytes > 0 &&
+           constrain->text_bytes <= LIMIT_CONSTRAINT_BYTES && constrain->reserved == 0;
+}
+
+bool constrained_valid(const void *record) {
+    const struct record_constrained *constrained = record;
+    return record_request_valid(constrained) && constrained->verdict < CONSTRAINT_VERDICT_COUNT &&
+           (constrained->verdict == CONSTRAINT_HOLDS) == (constrained->message_bytes == 0);
+}
+
 static bool account_valid(const struct account *account) {
     size_t count = strnlen(account->name, sizeof account->name);
     for (size_t i = 0; i < count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a gateway and the host of its clients tell each other: HTTP requests and answers, who may
- * ask, and long texts on their way through the tokenizer.
+ * ask, long texts on their way through the tokenizer, and whether constraints can be held.
  */
 #ifndef CONTRACT_RECORD_CLIENT_H
 #define CONTRACT_RECORD_CLIENT_H
@@ -141,6 +141,34 @@ struct record_tokenized {
 };
 RECORD_TAIL(record_tokenized, 0, uint32_t, tokenized_tokens) /* [token_count] */
 
+/* Can an answer be bound to this? The host compiles it, on a thread of its own. */
+struct record_constrain {
+    struct record record;
+    struct request_id request;
+    uint32_t text_bytes; /* 1..LIMIT_CONSTRAINT_BYTES */
+    uint32_t reserved;   /* zero */
+};
+RECORD_TAIL(record_constrain, 0, char, constrain_text) /* [text_bytes]: a constraint (SUBMIT) */
+
+enum constraint_verdict {
+    CONSTRAINT_HOLDS,
+    CONSTRAINT_INVALID,     /* it says nothing that a text could be */
+    CONSTRAINT_UNSUPPORTED, /* it asks for what cannot be held */
+    CONSTRAINT_TOO_LARGE,   /* it takes more work or states than one may */
+    CONSTRAINT_NO_MEMORY,   /* there is none for now */
+    CONSTRAINT_VERDICT_COUNT
+};
+
+/* One for each CONSTRAIN. */
+struct record_constrained {
+    struct record record;
+    struct request_id request;
+    uint32_t verdict;       /* enum constraint_verdict */
+    uint32_t message_bytes; /* 0 if it holds */
+};
+/* [message_bytes] one line for who asked; it names the keyword and its place */
+RECORD_TAIL(record_constrained, 0, char, constrained_message)
+
 /* What the fields of each may hold, for record_forms.c. */
 bool client_request_valid(const void *record);
 bool accounts_valid(const void *record);
@@ -149,5 +177,7 @@ bool stream_begin_valid(const void *record);
 bool stream_data_valid(const void *record);
 bool tokenize_valid(const void *record);
 bool tokenized_valid(const void *record);
+bool constrain_valid(const void *record);
+bool constrained_valid(const void *record);
 
 #endif

@@ -45,8 +45,8 @@ struct loop {
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
     struct record_queue large; /* clients' requests: the gateway gets one of them in a turn */
-    struct worker *engine, *tokenizer;
-    struct event *engine_answers, *tokenizer_answers;
+    struct worker *engine, *tokenizer, *grammar;
+    struct event *engine_answers, *tokenizer_answers, *grammar_answers;
     const struct loop_parts *parts;
     struct wire *wire;
     struct event *retry;
@@ -289,6 +289,9 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_TOKENIZE:
         worker_give(loop->tokenizer, record);
         break;
+    case RECORD_CONSTRAIN:
+        worker_give(loop->grammar, record);
+        break;
     case RECORD_TO_UNIT:
         route_to_unit(loop, (const struct record_carried *)record);
         break;
@@ -326,7 +329,7 @@ static bool may_feed(struct loop *loop, int which) {
     if (which == UNIT && has_machine(loop, GATEWAY))
         return record_queue_has_room(&loop->inboxes[GATEWAY]);
     if (which == UNIT) return !loop->peer_count || record_queue_has_room(&loop->peers[0].waiting);
-    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* the tokenizer has one text at most */
+    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* tokenizer, grammar: one text at most */
 }
 
 /* Gives the machine what waits for it. True if there was anything. */
@@ -438,7 +441,8 @@ static enum status deliver_from_client(void *context, const struct record *recor
     return STATUS_OK;
 }
 
-static void take_tokenized(void *context, const struct record *record) {
+/* TOKENIZED, CONSTRAINED */
+static void take_answer(void *context, const struct record *record) {
     struct loop *loop = context;
     record_queue_force(&loop->inboxes[GATEWAY], record);
 }
@@ -456,7 +460,13 @@ static void on_engine(evutil_socket_t file, short what, void *context) {
 
 static void on_tokenizer(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
-    worker_take(loop->tokenizer, take_tokenized, loop);
+    worker_take(loop->tokenizer, take_answer, loop);
+    ask_turn(loop);
+}
+
+static void on_grammar(evutil_socket_t file, short what, void *context) {
+    struct loop *loop = context;
+    worker_take(loop->grammar, take_answer, loop);
     ask_turn(loop);
 }
 
@@ -562,24 +572,29 @@ enum status loop_open(const struct http_server_options *http, uint32_t http_coun
     return status;
 }
 
+/* `function` NULL: the loop has no such worker. */
+static enum status start_worker(struct loop *loop, const char *name, worker_function *function,
+                                void *context, event_callback_fn on_answer, struct worker **worker,
+                                struct event **answers, struct error *error) {
+    if (!function) return STATUS_OK;
+    enum status status = worker_open(name, function, context, worker, error);
+    if (status) return status;
+    *answers = event_new(loop->base, worker_file(*worker), EV_READ | EV_PERSIST, on_answer, loop);
+    event_add(*answers, NULL);
+    return STATUS_OK;
+}
+
 static enum status start_workers(struct loop *loop, const struct loop_parts *parts,
                                  struct error *error) {
-    enum status status = STATUS_OK;
-    if (parts->engine) {
-        status = worker_open("engine", parts->engine, parts->engine_context, &loop->engine, error);
-        if (status) return status;
-        loop->engine_answers =
-            event_new(loop->base, worker_file(loop->engine), EV_READ | EV_PERSIST, on_engine, loop);
-        event_add(loop->engine_answers, NULL);
-    }
-    if (!parts->tokenize) return STATUS_OK;
-    status =
-        worker_open("tokenizer", parts->tokenize, parts->tokenize_context, &loop->tokenizer, error);
-    if (status) return status;
-    loop->tokenizer_answers = event_new(loop->base, worker_file(loop->tokenizer),
-                                        EV_READ | EV_PERSIST, on_tokenizer, loop);
-    event_add(loop->tokenizer_answers, NULL);
-    return STATUS_OK;
+    enum status status = start_worker(loop, "engine", parts->engine, parts->engine_context,
+                                      on_engine, &loop->engine, &loop->engine_answers, error);
+    if (!status)
+        status = start_worker(loop, "tokenizer", parts->tokenize, parts->tokenize_context,
+                              on_tokenizer, &loop->tokenizer, &loop->tokenizer_answers, error);
+    if (!status)
+        status = start_worker(loop, "grammar", parts->constrain, parts->constrain_context,
+                              on_grammar, &loop->grammar, &loop->grammar_answers, error);
+    return status;
 }
 
 static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
@@ -664,7 +679,9 @@ bool loop_end_engine(struct loop *loop) {
 bool loop_close(struct loop *loop) {
     bool ended = loop_end_engine(loop);
     free_event(loop->tokenizer_answers);
+    free_event(loop->grammar_answers);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
+    if (loop->grammar) ended &= worker_close(loop->grammar, WORKER_CLOSE_NS);
     if (loop->wire) wire_close(loop->wire);
     for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
         if (loop->http[i]) http_server_close(loop->http[i]);

@@ -3,7 +3,7 @@
  * records and the time, and carries out what they put into their outboxes. A process holds
  *
  *     a whole server   clients <-> HTTP server <-> gateway <-> unit <-> engine thread
- *                                                     \-> tokenizer thread
+ *                                                     \-> tokenizer thread, grammar thread
  *     a gateway        clients <-> HTTP server <-> gateway <-> wire (to any number of units)
  *     a unit           wire (to its gateway) <-> unit <-> engine thread
  *
@@ -43,6 +43,8 @@ struct loop_parts {
     void *engine_context;
     worker_function *tokenize; /* TOKENIZE -> TOKENIZED; NULL: never asked for */
     void *tokenize_context;
+    worker_function *constrain; /* CONSTRAIN -> CONSTRAINED; NULL: never asked for */
+    void *constrain_context;
     /* Does the gateway want the body behind this head? NULL: each one. */
     enum admission (*admit)(void *context, const struct record_client_request *head);
     void *admit_context;

@@ -195,7 +195,7 @@ static enum status write_answer(struct chat *chat, struct token_stream *stream,
     chat->sampler.sampling.seed++;
     sampler_begin(&chat->sampler, chat->prompt.tokens, prompt_tokens);
     for (uint32_t position = 0; prompt_tokens + position < chat->context_max; position++) {
-        uint32_t token = sampler_choose(&chat->sampler, chat->logits);
+        uint32_t token = sampler_choose(&chat->sampler, chat->logits, NULL);
         if (is_stop(chat, token) || interrupted) return STATUS_OK;
         token_stream_push(stream, token, show, chat);
         struct solo_row row = {

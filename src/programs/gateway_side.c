@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/check.h"
 #include "command/model_run.h"
 #include "compute/weights/checkpoint.h"
 #include "host/http/web_assets.h"
@@ -40,6 +41,24 @@ static void tokenize(void *context, struct worker *worker, const struct record *
     answer->token_count = (uint32_t)count;
     answer->too_many = (uint32_t)too_many;
     record_set_head(answer, RECORD_TOKENIZED);
+    worker_answer(worker, &answer->record);
+}
+
+/* ---- the thread that judges constraints ---- */
+
+static void constrain(void *context, struct worker *worker, const struct record *record) {
+    const struct gateway_side *side = context;
+    const struct record_constrain *asked = (const struct record_constrain *)record;
+    _Alignas(8) char memory[sizeof(struct record_constrained) + sizeof(struct error)];
+    struct outbox box = {.memory = memory, .capacity = sizeof memory};
+    struct error error;
+    struct bytes text = {constrain_text(asked), asked->text_bytes};
+    struct record_constrained fixed = {.request = asked->request};
+    fixed.verdict = constraint_judge_ask(side->judge, text, &error);
+    if (fixed.verdict) fixed.message_bytes = (uint32_t)strlen(error.text);
+    struct record_constrained *answer = outbox_put(&box, RECORD_CONSTRAINED, &fixed);
+    check(answer);
+    memcpy(constrained_message(answer), error.text, fixed.message_bytes);
     worker_answer(worker, &answer->record);
 }
 
@@ -115,7 +134,8 @@ static enum status open_text(struct gateway_side *side, const char *directory,
     if (!side->text_memory.start || !side->tokenized) return no_memory(error, "the tokenizer");
     arena_over(&arena, side->text_memory.start, bytes);
     side->scratch = tokenizer_scratch_create(&arena, LONG_TEXT_BYTES_MAX);
-    return side->scratch ? STATUS_OK : no_memory(error, "the tokenizer");
+    if (!side->scratch) return no_memory(error, "the tokenizer");
+    return constraint_judge_open(side->text.tokenizer, &side->judge, error);
 }
 
 /* The next one; what is too few for a table is none. */
@@ -191,6 +211,7 @@ enum status gateway_side_open_alone(struct gateway_side *side,
 }
 
 void gateway_side_close(struct gateway_side *side) {
+    constraint_judge_close(side->judge);
     model_text_close(&side->text);
     free(side->accounts);
     free(side->tokenized);
@@ -234,6 +255,8 @@ void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->admit_context = side;
     parts->tokenize = side->text.tokenizer ? tokenize : NULL;
     parts->tokenize_context = side;
+    parts->constrain = side->text.tokenizer ? constrain : NULL;
+    parts->constrain_context = side;
     parts->reload = side->accounts ? reload_accounts : NULL;
     parts->reload_context = side;
 }

@@ -7,6 +7,7 @@
 
 #include "command/command.h"
 #include "host/loop.h"
+#include "host/process/constraint_judge.h"
 #include "host/process/lazy_memory.h"
 #include "host/process/model_text.h"
 #include "serving/gateway/gateway.h"
@@ -106,6 +107,7 @@ struct gateway_side {
     struct model_text text;
     struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
     struct record_tokenized *tokenized; /* of that thread, room for all tokens of a long text */
+    struct constraint_judge *judge;     /* of the thread that judges constraints */
     struct record_accounts *accounts;   /* as read last; NULL: none */
     struct error accounts_fault;        /* of the file, when it was read last; empty: none */
     struct lazy_memory text_memory, memory;
@@ -128,7 +130,7 @@ enum status gateway_side_open_alone(struct gateway_side *side,
 /* Also of one that was not opened, or failed to. */
 void gateway_side_close(struct gateway_side *side);
 
-/* Fills in the gateway, the tokenizer and their context. */
+/* Fills in the gateway, its threads and their contexts. */
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts);
 
 /* What chats are like and where the operator is listened to, on stderr; then where clients are, on

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom generate: one answer, straight from the model: to token ids, or (in builds with serving)
- * to a prompt in words, printed as it comes.
+ * to a prompt in words, printed as it comes. There it may be bound to a schema or a grammar, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "command/model_run.h"
 #include "command/rank_job.h"
+#include "programs/generate_form.h"
 #include "programs/programs.h"
 #include "programs/sampler.h"
 
@@ -24,6 +25,7 @@ struct generate_values {
     uint64_t max_new, top_k, seed, logprobs;
     double temperature, top_p;
     struct sampler_values sampler;
+    struct generate_form_values form;
     bool greedy, ignore_eos, json;
 };
 
@@ -67,6 +69,7 @@ static const struct option generate_rows[] = {
      .offset = offsetof(struct generate_values, top_k),
      .maximum = LIMIT_VOCAB},
     SAMPLER_OPTIONS(struct generate_values),
+    GENERATE_FORM_OPTIONS(struct generate_values),
     {.name = "seed",
      .type = OPTION_COUNT,
      .help = "the same seed gives the same answer",
@@ -116,6 +119,7 @@ struct generation {
     struct solo_row *rows; /* [answer_count] of one step */
     float *logits;         /* [answer_count][vocab] of one step */
     struct generate_text *text;
+    struct generate_form *form; /* NULL: answers are free */
 };
 
 #ifdef FATHOM_SERVING
@@ -138,6 +142,25 @@ static void finish_text(struct generation *generation) {
 static void close_text(struct generation *generation) {
     generate_text_close(generation->text);
 }
+static enum status open_form(struct generation *generation, const char *directory,
+                             struct error *error) {
+    return generate_form_open(&generation->values.form, directory, generation->text,
+                              &generation->form, error);
+}
+static enum status begin_form(struct generation *generation, struct error *error) {
+    const struct shape *shape = generation->shape;
+    return generate_form_begin(generation->form, shape->vocab, generation->answer_count,
+                               shape->eos_tokens, shape->eos_token_count, error);
+}
+static bool next_mask(struct generation *generation, uint32_t answer, const uint64_t **mask_out) {
+    return generate_form_mask(generation->form, answer, mask_out);
+}
+static void push_form(struct generation *generation, uint32_t answer, uint32_t token) {
+    generate_form_push(generation->form, answer, token);
+}
+static void close_form(struct generation *generation) {
+    generate_form_close(generation->form);
+}
 #else
 static enum status read_prompt(struct generation *generation, const char *directory,
                                const char *prompt, const uint32_t **tokens_out, uint32_t *count_out,
@@ -150,6 +173,21 @@ static void push_text(struct generation *generation, uint32_t token) {
 static void finish_text(struct generation *generation) {
 }
 static void close_text(struct generation *generation) {
+}
+static enum status open_form(struct generation *generation, const char *directory,
+                             struct error *error) {
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "this build has no grammars; --schema, --regex and --grammar need serving");
+}
+static enum status begin_form(struct generation *generation, struct error *error) {
+    return STATUS_OK;
+}
+static bool next_mask(struct generation *generation, uint32_t answer, const uint64_t **mask_out) {
+    return true;
+}
+static void push_form(struct generation *generation, uint32_t answer, uint32_t token) {
+}
+static void close_form(struct generation *generation) {
 }
 #endif
 
@@ -185,7 +223,14 @@ static enum status begin_answer(const struct generation *generation, struct gene
 
 static void add_token(struct generation *generation, struct generate_answer *answer,
                       const float *logits) {
-    uint32_t token = sampler_choose(&answer->sampler, logits);
+    uint32_t index = (uint32_t)(answer - generation->answers);
+    const uint64_t *mask = NULL;
+    if (generation->form && !next_mask(generation, index, &mask)) {
+        answer->ended = true;
+        return;
+    }
+    uint32_t token = sampler_choose(&answer->sampler, logits, mask);
+    if (generation->form) push_form(generation, index, token);
     uint32_t top = (uint32_t)generation->values.logprobs;
     if (answer->logprobs)
         sample_logprobs(logits, generation->shape->vocab, token, top,
@@ -346,7 +391,10 @@ static enum status run(struct generation *generation, const char *prompt, struct
     enum status status = model_run_options(&generation->values.run, &model, error);
     if (status == STATUS_OK)
         status = open_answers(generation, prompt, model.directory, &longest, error);
+    if (status == STATUS_OK && generate_form_count(&generation->values.form))
+        status = open_form(generation, model.directory, error);
     if (status == STATUS_OK) status = open_model(generation, &model, longest, error);
+    if (status == STATUS_OK && generation->form) status = begin_form(generation, error);
     for (uint32_t i = 0; status == STATUS_OK && i < generation->answer_count; i++)
         status = begin_answer(generation, &generation->answers[i], error);
     if (status != STATUS_OK) return status;
@@ -370,6 +418,7 @@ static enum status run(struct generation *generation, const char *prompt, struct
 
 static void close_generation(struct generation *generation) {
     solo_close(generation->solo);
+    close_form(generation);
     close_text(generation);
     for (uint32_t i = 0; generation->answers && i < generation->answer_count; i++) {
         free(generation->answers[i].tokens);
@@ -393,6 +442,12 @@ int program_generate(int argc, char **argv) {
         return command_misused(generate_options, "expected either a prompt or --tokens");
     if (generation.values.logprobs && !generation.values.json)
         return command_misused(generate_options, "--logprobs needs --json");
+    if (generate_form_count(&generation.values.form) > 1)
+        return command_misused(generate_options,
+                               "expected one of --schema, --regex and --grammar");
+    if (generate_form_count(&generation.values.form) && generation.values.ignore_eos)
+        return command_misused(generate_options, "a bound answer ends where its --schema, --regex "
+                                                 "or --grammar does; leave out --ignore-eos");
     if (rank_job_begin(generate_options, &generation.values.job, &exit_code)) return exit_code;
     const char *prompt = generation.values.tokens ? NULL : result.positional[0];
     enum status status = run(&generation, prompt, &error);

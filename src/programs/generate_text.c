@@ -79,6 +79,14 @@ enum status generate_text_prompt(struct generate_text *text, const char *prompt,
     return STATUS_OK;
 }
 
+const struct tokenizer *generate_text_tokenizer(const struct generate_text *text) {
+    return text->model.tokenizer;
+}
+
+enum token_stream_mode generate_text_mode(const struct generate_text *text) {
+    return text->prompt.stream;
+}
+
 static void print_part(void *context, enum token_stream_part part, struct bytes piece) {
     const struct generate_text *text = context;
     if (part == TOKEN_STREAM_CONTENT) {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "serving/text/token_stream.h"
 
 struct generate_text;
 
@@ -23,6 +24,10 @@ void generate_text_close(struct generate_text *text);
 enum status generate_text_prompt(struct generate_text *text, const char *prompt,
                                  bool content_specials, const uint32_t **tokens_out,
                                  uint32_t *count_out, struct error *error) MUST_USE;
+
+const struct tokenizer *generate_text_tokenizer(const struct generate_text *text);
+/* How the answer to the prompt starts. */
+enum token_stream_mode generate_text_mode(const struct generate_text *text);
 
 /* Prints what the token makes certain: content to standard output, reasoning to standard error,
  * dimmed, if that is a terminal. */

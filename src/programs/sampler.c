@@ -75,7 +75,7 @@ void sampler_begin(struct sampler *sampler, const uint32_t *prompt, uint32_t pro
     sampler->token_count = sampler->prompt_count = count;
 }
 
-uint32_t sampler_choose(struct sampler *sampler, const float *logits) {
+uint32_t sampler_choose(struct sampler *sampler, const float *logits, const uint64_t *mask) {
     uint32_t count = sampler->token_count, position = count - sampler->prompt_count;
     uint32_t left_out = count > LIMIT_HISTORY_TOKENS ? count - LIMIT_HISTORY_TOKENS : 0;
     struct sample_past past = {
@@ -89,10 +89,11 @@ uint32_t sampler_choose(struct sampler *sampler, const float *logits) {
         memcpy(sampler->adjusted, logits, sampler->vocab * sizeof *logits);
         sample_adjust(sampler->adjusted, sampler->vocab, &sampler->sampling, &past,
                       (uint32_t *)(void *)sampler->scratch);
-        logits = sampler->adjusted;
+        if (!mask || sample_leaves_any(sampler->adjusted, sampler->vocab, mask))
+            logits = sampler->adjusted;
     }
     uint32_t token =
-        sample_token(logits, sampler->vocab, &sampler->sampling, position, sampler->scratch);
+        sample_token(logits, sampler->vocab, &sampler->sampling, position, mask, sampler->scratch);
     if (count < sampler->token_capacity) sampler->tokens[sampler->token_count++] = token;
     return token;
 }

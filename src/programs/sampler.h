@@ -78,7 +78,9 @@ enum status sampler_apply(struct sampler *sampler, const struct sampler_values *
 /* A new answer to this prompt. */
 void sampler_begin(struct sampler *sampler, const uint32_t *prompt, uint32_t prompt_count);
 
-/* The answer's next token, which is remembered. */
-uint32_t sampler_choose(struct sampler *sampler, const float *logits /* [vocab] */);
+/* The answer's next token, which is remembered; of those in `mask` (sample.h), or of all if NULL. What
+ * the mask lets through comes even if biases or min-tokens forbid it all. */
+uint32_t sampler_choose(struct sampler *sampler, const float *logits /* [vocab] */,
+                        const uint64_t *mask);
 
 #endif

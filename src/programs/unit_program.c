@@ -135,41 +135,59 @@ static struct kv_ranks_options kv_options(const struct unit_values *values) {
                                      .by_step = strcmp(values->kv_push, "step") == 0};
 }
 
-/* A rank other than 0: what its pages need beside the work for rank 0. */
+/* A rank other than 0: what its pages and its masks need beside the work for rank 0. */
 struct beside {
+    const struct unit_values *values;
     struct kv_ranks_options kv;
     struct kv_agent *agent;
+    struct masker *masker;
     struct engine *engine;
 };
 
-static enum status beside_opened(void *context, struct engine *engine, uint32_t rank,
-                                 struct error *error) {
-    struct beside *beside = context;
+static enum status open_agent(struct beside *beside, struct engine *engine, uint32_t rank,
+                              struct error *error) {
     unit_side_name_pages(&beside->kv, engine);
     beside->kv.rank = rank;
     enum status status = kv_agent_open(&beside->kv, &beside->agent, error);
     if (status) return status;
     struct engine_loads loads = kv_agent_loads(beside->agent);
     engine_set_loads(engine, &loads);
-    beside->engine = engine;
     return STATUS_OK;
+}
+
+static enum status beside_opened(void *context, struct engine *engine, uint32_t rank,
+                                 struct error *error) {
+    struct beside *beside = context;
+    const struct unit_values *values = beside->values;
+    enum status status = unit_side_open_masker(&values->run, &values->unit, values->job.ranks,
+                                               engine, &beside->masker, error);
+    if (status) return status;
+    const struct engine_masks masks = masker_masks(beside->masker);
+    engine_set_masks(engine, &masks);
+    beside->engine = engine;
+    return kv_ranks_wanted(&beside->kv) ? open_agent(beside, engine, rank, error) : STATUS_OK;
 }
 
 static void beside_closing(void *context) {
     struct beside *beside = context;
-    const struct engine_loads none = {0};
-    if (beside->engine) engine_set_loads(beside->engine, &none);
+    const struct engine_loads no_loads = {0};
+    const struct engine_masks no_masks = {0};
+    if (beside->engine) engine_set_loads(beside->engine, &no_loads);
+    if (beside->engine) engine_set_masks(beside->engine, &no_masks);
     beside->engine = NULL;
     kv_agent_close(beside->agent);
     beside->agent = NULL;
+    masker_close(beside->masker);
+    beside->masker = NULL;
 }
 
 /* Called before the rank is known. */
 static void prepare_ranks(const struct unit_values *values) {
     static struct beside beside;
+    beside.values = values;
     beside.kv = kv_options(values);
     const struct rank_group_side side = {&beside, beside_opened, beside_closing};
-    if (kv_ranks_wanted(&beside.kv) && values->job.ranks > 1) rank_group_beside(&side);
+    if (values->job.ranks > 1) rank_group_beside(&side);
 }
 
 static bool is_misused(const struct unit_values *values, int *exit_code_out) {

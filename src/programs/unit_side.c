@@ -214,6 +214,32 @@ static enum status open_kv_ranks(struct unit_side *side, const struct kv_ranks_o
     return STATUS_OK;
 }
 
+enum status unit_side_open_masker(const struct model_run_values *run,
+                                  const struct unit_side_values *values, uint64_t ranks,
+                                  const struct engine *engine, struct masker **masker_out,
+                                  struct error *error) {
+    const struct model *model = engine_model(engine);
+    uint64_t context = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
+    struct masker_options options = {
+        .vocab = model_shape(model)->vocab,
+        .slots = unit_side_requests(values, ranks),
+        .context_tokens_max = context < LIMIT_CONTEXT ? (uint32_t)context : LIMIT_CONTEXT,
+        .wait_ns_max = MASKER_WAIT_NS,
+    };
+    enum status status = model_run_directory(run->model, &options.directory, error);
+    return status ? status : masker_open(&options, masker_out, error);
+}
+
+static enum status open_masker(struct unit_side *side, struct error *error) {
+    enum status status =
+        unit_side_open_masker(side->run, side->values, side->job->ranks,
+                              rank_group_engine(side->group), &side->masker, error);
+    if (status) return status;
+    const struct engine_masks masks = masker_masks(side->masker);
+    rank_group_set_masks(side->group, &masks);
+    return STATUS_OK;
+}
+
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
                            enum unit_role role, const struct kv_ranks_options *kv,
@@ -222,6 +248,7 @@ enum status unit_side_open(struct unit_side *side, const struct model_run_values
         (struct unit_side){.run = run, .job = job, .values = values, .role = role, .loop = loop};
     enum status status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
+    if (!status) status = open_masker(side, error);
     if (!status) status = open_kv_ranks(side, kv, error);
     return status ? status : open_units(side, error);
 }
@@ -239,6 +266,7 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
     if (side->group && rank_job_write_trace(side->job, side->group, &error))
         command_failed(table, STATUS_IO, &error);
     rebalancer_close(side->rebalancer);
+    masker_close(side->masker);
     rank_group_close(side->group);
     free(side->pids);
     lazy_memory_free(&side->memory);

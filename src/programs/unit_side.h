@@ -8,6 +8,7 @@
 
 #include "command/model_run.h"
 #include "command/rank_job.h"
+#include "host/engine/masker.h"
 #include "host/engine/step_thread.h"
 #include "host/loop.h"
 #include "host/process/lazy_memory.h"
@@ -221,6 +222,7 @@ struct unit_side {
     enum unit_role role;
     struct loop *loop;
     struct kv_ranks *kv_ranks; /* NULL: no KV blocks come or go, nor are any stored */
+    struct masker *masker;     /* rank 0's */
     struct step_thread thread;
     int64_t *pids;
     struct lazy_memory memory;
@@ -239,6 +241,12 @@ struct kv_store_options unit_side_storage(const struct unit_side_values *values,
 
 /* Of a rank's model, which outlives them. */
 void unit_side_name_pages(struct kv_ranks_options *kv, const struct engine *engine);
+
+/* Who makes the masks of a rank's constrained answers, of `ranks` ranks. */
+enum status unit_side_open_masker(const struct model_run_values *run,
+                                  const struct unit_side_values *values, uint64_t ranks,
+                                  const struct engine *engine, struct masker **masker_out,
+                                  struct error *error) MUST_USE;
 
 /* Loads the model on all ranks and makes the unit, for a prefill unit's task, a decode unit's, or
  * both; of `kv` host, control, seconds_max and bytes_per_second count. The values live as long. */

@@ -29,6 +29,16 @@ static void carry(struct world *world, const struct record_carried *carried) {
     }
 }
 
+/* Nobody here asks for a constraint that cannot be held. */
+static void judge_constraint(struct world *world, const struct record *record) {
+    struct record_constrained verdict = {
+        .record = record_head(RECORD_CONSTRAINED, sizeof verdict),
+        .request = record_request(record),
+        .verdict = CONSTRAINT_HOLDS,
+    };
+    fleet_post_send(&world->inbox, world->now_ns, 0, &verdict.record);
+}
+
 static void drain(struct world *world) {
     struct outbox *outbox = world->gateway_machine.outbox;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
@@ -38,6 +48,8 @@ static void drain(struct world *world) {
                 (world->report->digest ^ (uint8_t)((const char *)record)[i]) * 0x100000001B3u;
         if (record->kind == RECORD_TO_UNIT)
             carry(world, (const struct record_carried *)record);
+        else if (record->kind == RECORD_CONSTRAIN)
+            judge_constraint(world, record);
         else if (((const struct record_stream_end *)record)->connection.value != OPERATOR)
             fleet_clients_hear(&world->clients, record);
     }

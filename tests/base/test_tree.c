@@ -179,10 +179,11 @@ static void trees_are_built_of_new_values_and_of_old_ones(void **state) {
     assert_true(tree_append(&arena, array, tree_make_bool(true)));
     assert_true(tree_set(&arena, object, "list", array));
     assert_true(tree_append(&arena, array, tree_make_null()));
+    assert_true(tree_append(&arena, array, tree_make_integer(&arena, -7)));
     assert_true(tree_set(&arena, object, "old", old));
     struct bytes text = tree_text(&arena, object);
     assert_true(bytes_equal(
-        text, BYTES_LITERAL("{\"list\":[\"a\\u0000b\",true,null],\"old\":{\"x\":[1]}}")));
+        text, BYTES_LITERAL("{\"list\":[\"a\\u0000b\",true,null,-7],\"old\":{\"x\":[1]}}")));
     assert_null(tree_make_string(&arena, BYTES_LITERAL("\xff")));
     assert_false(tree_set(&arena, object, "none", NULL));
 }
@@ -192,6 +193,7 @@ static void a_full_arena_builds_nothing(void **state) {
     arena.end = arena.at;
     assert_null(tree_make_object(&arena));
     assert_null(tree_make_string(&arena, BYTES_LITERAL("a")));
+    assert_null(tree_make_integer(&arena, 1));
     bool added = true;
     for (int i = 0; i < 1000 && added; i++)
         added = tree_append(&arena, array, tree_make_bool(true));

@@ -64,6 +64,21 @@ void *good_tokenized(void) {
     return r;
 }
 
+void *good_constrain(void) {
+    struct record_constrain *r =
+        records_make(RECORD_CONSTRAIN, &(struct record_constrain){.text_bytes = 5});
+    r->text_bytes = 5;
+    return r;
+}
+
+void *good_constrained(void) {
+    struct record_constrained *r =
+        records_make(RECORD_CONSTRAINED, &(struct record_constrained){.message_bytes = 3});
+    r->verdict = CONSTRAINT_UNSUPPORTED;
+    r->message_bytes = 3;
+    return r;
+}
+
 void *good_submit(void) {
     struct record_submit *r = records_make(
         RECORD_SUBMIT,
@@ -317,6 +332,7 @@ void *(*const good_records[])(void) = {
     good_experts,   good_expect,         good_push,     good_kv_cancel,   good_kv_done,
     good_find,      good_found,          good_kv_load,  good_kv_loaded,   good_keep,
     good_kept,      good_kv_park,        good_kv_hello, good_role,
+    good_constrain, good_constrained,
 };
 const size_t good_records_count = ARRAY_COUNT(good_records);
 

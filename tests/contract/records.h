@@ -33,6 +33,8 @@ void *good_respond(void);
 void *good_stream_data(void);
 void *good_tokenize(void);
 void *good_tokenized(void);
+void *good_constrain(void);
+void *good_constrained(void);
 void *good_submit(void);
 void *good_cancel(void);
 void *good_hello(void);

@@ -61,6 +61,28 @@ static void fields_out_of_range_are_refused(void **state) {
     assert_invalid(tokenize);
 }
 
+static void a_constraint_and_its_verdict_are_whole(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct record_constrain *constrain = good_constrain();
+        if (i == 0) constrain->text_bytes = 0;
+        if (i == 1) constrain->text_bytes = LIMIT_CONSTRAINT_BYTES + 1;
+        if (i == 2) constrain->reserved = 1;
+        assert_invalid(constrain);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        struct record_constrained *constrained = good_constrained();
+        if (i == 0) constrained->verdict = CONSTRAINT_VERDICT_COUNT;
+        if (i == 1) constrained->verdict = CONSTRAINT_HOLDS; /* and yet there is a message */
+        if (i == 2) constrained->message_bytes = 100;        /* beyond the record */
+        assert_invalid(constrained);
+    }
+    struct record_constrained *silent = records_make(RECORD_CONSTRAINED, NULL);
+    assert_true(record_valid(silent, silent->record.bytes));
+    silent->verdict = CONSTRAINT_INVALID; /* a refusal says why */
+    assert_invalid(silent);
+}
+
 static void plain_spans_lie_in_the_text(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 5; i++) {
@@ -94,6 +116,7 @@ static void accounts_are_whole(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(a_constraint_and_its_verdict_are_whole),
         cmocka_unit_test(plain_spans_lie_in_the_text),
         cmocka_unit_test(accounts_are_whole),
     };

@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "base/tree.h"
 #include "parts.h"
+#include "serving/grammar/form.h"
 #include "serving/grammar/matcher.h"
-#include "serving/grammar/schema.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -65,11 +65,10 @@ static void follow(struct matcher *matcher, struct bytes choices) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const struct schema_options options;
     static const struct schema_limits limits = {
         .states_max = 2000, .steps_max = 200000, .shapes_max = 500, .depth_max = 50};
     const struct tree *schema = NULL;
-    const struct shape_program *program = NULL;
+    const struct grammar_program *program = NULL;
     struct grammar *grammar = NULL;
     struct matcher *matcher = NULL;
     struct error error = {""};
@@ -79,8 +78,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     arena_clear(&scratch);
     struct bytes text = next_part(&rest);
     if (tree_parse(&arena, text, "schema", &schema, &error)) return 0;
-    if (schema_compile(&arena, &scratch, schema, &options, &limits, &program, NULL, &error))
-        return 0;
+    struct tree *form = tree_make_object(&arena);
+    if (!form || !tree_set(&arena, form, "schema", schema)) return 0;
+    if (form_compile(&arena, &scratch, form, NULL, &limits, &program, &error)) return 0;
     if (grammar_open(&arena, program, trie, &grammar, &error)) return 0;
     if (matcher_open(&arena, grammar, &matcher)) return 0;
     follow(matcher, rest);

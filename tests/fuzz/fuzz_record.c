@@ -78,6 +78,17 @@ static void open_unit(struct host *host) {
     host->machine = unit_machine(unit);
 }
 
+/* What a constraint may make of a row: forced tokens, a late mask, the end. */
+static void bind(const struct step_row *row, uint64_t step, struct step_result_row *out) {
+    if (!row->constrained || !row->sample) return;
+    out->lost = step % 5 == 0;
+    out->stuck = step % 7 == 0 && !out->lost;
+    if (out->lost || out->stuck)
+        out->tokens[0] = out->token_count = 0;
+    else
+        out->token_count += out->forced_count = step % (LIMIT_FORCED + 1);
+}
+
 static struct step_result *answer(const struct step_plan *plan) {
     struct step_result fixed = {
         .step = plan->step, .row_count = plan->row_count, .rank = plan->rank};
@@ -92,6 +103,7 @@ static struct step_result *answer(const struct step_plan *plan) {
             (struct step_result_row){.slot = row->slot,
                                      .token_count = row->sample,
                                      .tokens = {row->sample ? (7 * plan->step + i) % VOCAB : 0}};
+        bind(row, plan->step, &step_result_rows(result)[i]);
     }
     /* who asked for log probabilities gets none: a step that failed */
     for (uint32_t i = 0; i < plan->row_count; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * HTTP bodies into the API parser: the first byte chooses the dialect, the rest is the body. What
- * is accepted is then walked, so that a slice that points outside is read; what is refused must
- * come with a status and an error body that is JSON again.
+ * HTTP bodies into the API parser: the first byte chooses the dialect and the format of calls, the
+ * rest is the body. What is accepted is then walked, so that a slice that points outside is read,
+ * and what binds the answer must be a JSON object again; what is refused must come with a status and
+ * an error body that is JSON again.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -51,6 +52,20 @@ static void walk_tools(const struct tree *tools) {
     }
 }
 
+static void walk_constraint(const struct api_constraint *constraint) {
+    static char memory[8 << 20];
+    struct arena arena;
+    const struct tree *form;
+    struct error error;
+    check(!constraint->field == !constraint->form.count);
+    check(constraint->form.count || !constraint->at.count);
+    if (!constraint->form.count) return;
+    arena_over(&arena, memory, sizeof memory);
+    check(tree_parse(&arena, constraint->form, "form", &form, &error) == STATUS_OK);
+    check(tree_kind(form) == TREE_OBJECT);
+    walk(constraint->at);
+}
+
 static void walk_request(const struct dialect *dialect, const struct api_request *request) {
     check((request->messages != NULL) == dialect->chats);
     if (request->messages) walk_messages(request->messages);
@@ -81,6 +96,7 @@ static void walk_request(const struct dialect *dialect, const struct api_request
                               tree_count(request->tools) <= LIMIT_TOOLS));
     check(request->thinking <= CHAT_THINKING_ON && !(request->continues && request->opens_turn));
     check(request->user_id.count <= LIMIT_USER_ID);
+    walk_constraint(&request->constraint);
     walk(request->effort);
     walk(request->suffix);
     check(request->bias_count <= LIMIT_LOGIT_BIASES &&
@@ -143,12 +159,12 @@ static void check_extent(struct bytes body) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char memory[1 << 20];
     static const struct api_model models[] = {{{"m", 1}, CHAT_THINKING_DEFAULT}};
-    static const struct api_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1},
-                                                 .models = models,
-                                                 .model_count = ARRAY_COUNT(models),
-                                                 .thought = CHAT_THOUGHT_SWITCHED,
-                                                 .prints_tools = true,
-                                                 .reads_documents = true};
+    static struct api_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1},
+                                           .models = models,
+                                           .model_count = ARRAY_COUNT(models),
+                                           .thought = CHAT_THOUGHT_SWITCHED,
+                                           .prints_tools = true,
+                                           .reads_documents = true};
     if (size == 0) return 0;
     /* A copy of its own size, so that a read past its end is seen. */
     char *copy = malloc(size);
@@ -159,6 +175,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct api_error error = {0};
     arena_over(&arena, memory, sizeof memory);
     const struct dialect *dialect = dialects[(uint8_t)copy[0] % ARRAY_COUNT(dialects)];
+    defaults.calls =
+        (enum tool_format)((uint8_t)copy[0] / ARRAY_COUNT(dialects) % TOOL_FORMAT_COUNT);
     check_extent((struct bytes){copy + 1, size - 1});
     if (api_request_parse(&arena, dialect, (struct bytes){copy + 1, size - 1}, &defaults, &request,
                           &error))

@@ -226,7 +226,7 @@ static void compare_greedy(struct bench *bench, const struct tree *prompt,
     assert_int_equal(count, NEW_TOKENS);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t token =
-            sample_token(bench->logits, bench->shape->vocab, &greedy, i, bench->scratch);
+            sample_token(bench->logits, bench->shape->vocab, &greedy, i, NULL, bench->scratch);
         outcome->greedy_equal += token == expected[i];
         outcome->greedy_count++;
         note_place(bench, bench->logits, expected[i], number_at(margins, i),

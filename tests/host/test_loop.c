@@ -29,8 +29,8 @@
 #include "contract/step_plan.h"
 #include "host/loop.h"
 
-/* A request goes CLIENT_REQUEST -> TOKENIZE -> TOKENIZED -> SUBMIT -> RUN_STEP -> STEP_DONE ->
- * FINISHED -> RESPOND: every route there is. One at a time suffices. */
+/* A request goes CLIENT_REQUEST -> TOKENIZE -> TOKENIZED -> CONSTRAIN -> CONSTRAINED -> SUBMIT ->
+ * RUN_STEP -> STEP_DONE -> FINISHED -> RESPOND: every route there is. One at a time suffices. */
 static char gateway_memory[65536], unit_memory[65536];
 static struct outbox gateway_outbox = {gateway_memory, sizeof gateway_memory, 0};
 static struct outbox unit_outbox = {unit_memory, sizeof unit_memory, 0};
@@ -75,6 +75,8 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         came_on = ((const struct record_client_request *)record)->listener;
         outbox_put(&gateway_outbox, RECORD_TOKENIZE, NULL);
     } else if (record->kind == RECORD_TOKENIZED) {
+        outbox_put(&gateway_outbox, RECORD_CONSTRAIN, NULL);
+    } else if (record->kind == RECORD_CONSTRAINED) {
         put_submit();
     } else if (record->kind == RECORD_FINISHED) {
         struct record_respond *respond = outbox_put(
@@ -127,6 +129,11 @@ static void carry(void *context, const struct record *record) {
 
 static void tokenize(void *context, struct worker *worker, const struct record *record) {
     struct record_tokenized result = {.record = record_head(RECORD_TOKENIZED, sizeof result)};
+    worker_answer(worker, &result.record);
+}
+
+static void constrain(void *context, struct worker *worker, const struct record *record) {
+    struct record_constrained result = {.record = record_head(RECORD_CONSTRAINED, sizeof result)};
     worker_answer(worker, &result.record);
 }
 
@@ -193,6 +200,7 @@ static void run(void) {
         .unit = {NULL, &unit_outbox, unit_receive, unit_step, unit_wake},
         .engine = engine,
         .tokenize = tokenize,
+        .constrain = constrain,
         .carry = carry,
         .finish_ns_max = finish_ns_max,
         .ready = send_visitor,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Schemas against texts that are known to fulfil them or not: for `./dev schemas`, whose driver is
- * check_schemas.py. Reads lines {"schema":...,"texts":[...]}, and for each writes
+ * check_schemas.py. Reads lines {"schema":...,"texts":[...]} ("form" instead of "schema": a form, as
+ * of serving/grammar/form.h), and for each writes
  * {"compile_ns":...,"status":"ok"|...,"error":"...","at":[bytes,...],"mask_worst_ns":...}: how far
  * each text was let through token by token, with the mask before each token; one more than its bytes
  * where it may end. The last line tells how long masks took.
@@ -18,8 +19,8 @@
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "base/tree.h"
+#include "serving/grammar/form.h"
 #include "serving/grammar/matcher.h"
-#include "serving/grammar/schema.h"
 
 #define ARENA_BYTES ((size_t)1 << 30)
 #define TEXT_BYTES_MAX ((size_t)1 << 22)
@@ -131,12 +132,15 @@ static size_t run_text(struct checker *checker, struct grammar *grammar, struct 
     return at + matcher_may_end(matcher, position);
 }
 
-static enum status compile(struct checker *checker, const struct tree *schema,
+/* Of a line's schema; `line` has it, or a form. */
+static enum status compile(struct checker *checker, const struct tree *line,
                            struct grammar **grammar, struct error *error) {
-    static const struct schema_options options;
-    const struct shape_program *program = NULL;
-    enum status status = schema_compile(&checker->compile, &checker->scratch, schema, &options,
-                                        &schema_limits_usual, &program, NULL, error);
+    const struct grammar_program *program = NULL;
+    const struct tree *form = tree_member(line, "form");
+    struct tree *made = tree_make_object(&checker->parse);
+    if (!form) check(tree_set(&checker->parse, made, "schema", tree_member(line, "schema")));
+    enum status status = form_compile(&checker->compile, &checker->scratch, form ? form : made,
+                                      checker->tokenizer, &schema_limits_usual, &program, error);
     if (!status) status = grammar_open(&checker->compile, program, checker->trie, grammar, error);
     return status;
 }
@@ -154,7 +158,7 @@ static void check_line(struct checker *checker, struct bytes line) {
         return;
     }
     int64_t start = clock_now_ns();
-    enum status status = compile(checker, tree_member(root, "schema"), &grammar, &error);
+    enum status status = compile(checker, root, &grammar, &error);
     int64_t ns = clock_now_ns() - start;
     struct json_writer writer = {quoted, sizeof quoted, 0};
     json_writer_string(&writer, bytes_of(error.text));

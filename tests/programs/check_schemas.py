@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_schemas.py PROGRAM TOKENIZER.JSON DIR [--names FILE] [--every N] [--slowly]: what constrained output holds of the
-schemas in DIR, and how fast. DIR holds MaskBench (data/*.json: a schema and instances, each valid or not), JSON Schema's
+"""check_schemas.py PROGRAM TOKENIZER.JSON DIR [--names FILE] [--every N] [--slowly] [--peer PATH]: what constrained output
+holds of the schemas in DIR, and how fast. DIR holds MaskBench (data/*.json: a schema and instances, each valid or not), JSON Schema's
 own test suite (tests/draft7, tests/draft2020-12, each *.json a list of groups), or both in folders of their own.
 
 A schema passes if it compiles, each valid instance is let through, and none that is not. What is refused is counted by the
-keyword that the refusal names. --names FILE writes the name of each schema that does not pass, with the reason."""
+keyword that the refusal names. --names FILE writes the name of each schema that does not pass, with the reason.
+
+--peer PATH, a checkout or a build of llama.cpp: its grammars get the same schemas, instances and vocabulary in the same
+run, of which --every leaves one in a hundred if it is not given; its masks, which take it long, are made before every
+sixteenth token."""
 import argparse
 import collections
 import glob
@@ -14,9 +18,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 
+import peer_grammar
+
 ROWS = 129280  # of DeepSeek-V3's vocabulary
+PEER_SCHEMAS = 100  # with a peer, one of so many schemas
+PEER_MASKS = 16  # the peer makes a mask before one of so many tokens
 
 
 def text_of(data):
@@ -100,6 +109,13 @@ def percentile(values, share):
     return values[min(len(values) - 1, int(share * len(values)))] if values else 0
 
 
+def totals_of(results):
+    """As our program's last line, from the peer's times of single masks."""
+    times = sorted(ns for result in results for ns in result["mask_ns"])
+    return {"masks": len(times), "mean_ns": sum(times) / max(1, len(times)), "p50_ns": percentile(times, 0.5),
+            "p99_ns": percentile(times, 0.99), "worst_ns": times[-1] if times else 0}
+
+
 def judge(cases, results):
     passed, instances = 0, 0
     refused, statuses = collections.Counter(), collections.Counter()
@@ -155,23 +171,51 @@ def report(title, cases, results, totals):
     return notes
 
 
+def compare(title, cases, ours, peers):
+    """Both in a table; each is (results, totals)."""
+    rows = collections.defaultdict(list)
+    for results, totals in (ours, peers):
+        passed, _, refused, _, problems, _ = judge(cases, results)
+        times = sorted(result["compile_ns"] / 1e6 for result in results if result["status"] == "ok") or [0]
+        rows["schemas passed"].append("%d (%.1f %%)" % (passed, 100 * passed / len(cases)))
+        rows["schemas refused"].append("%d" % sum(refused.values()))
+        for kind, names in problems.items():
+            rows["instances " + kind].append("%d" % len(names))
+        rows["compile, ms: p50, p99"].append("%.2f, %.1f" % (percentile(times, 0.5), percentile(times, 0.99)))
+        rows["masks"].append("%d" % totals["masks"])
+        rows["mask, us: mean, p50, p99"].append("%.1f, %.1f, %.1f" % tuple(
+            totals[name] / 1e3 for name in ("mean_ns", "p50_ns", "p99_ns")))
+        rows["mask, us: worst"].append("%.0f" % (totals["worst_ns"] / 1e3))
+    print("%s, %d schemas side by side\n  %-46s %24s %24s" % (title, len(cases), "", "Fathom", "llama.cpp"))
+    for name, values in rows.items():
+        print("  %-46s %24s %24s" % (name, *values))
+    sys.stdout.flush()
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("program")
     parser.add_argument("tokenizer")
     parser.add_argument("folder")
     parser.add_argument("--names")
-    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--every", type=int)
     parser.add_argument("--slowly", action="store_true")
+    parser.add_argument("--peer")
     given = parser.parse_args()
+    every = given.every or (PEER_SCHEMAS if given.peer else 1)
     if not os.path.isdir(given.folder):
         sys.exit("check_schemas: there is no folder %s" % given.folder)
     notes, found = [], False
-    for title, cases in find_sets(given.folder):
-        found = True
-        cases = cases[::given.every]
-        arguments = [given.program, given.tokenizer, str(ROWS)] + ["slowly"] * given.slowly
-        notes += report(title, cases, *run(arguments, cases))
+    with tempfile.TemporaryDirectory() as folder:
+        peer = given.peer and peer_grammar.command(given.peer, given.tokenizer, ROWS, PEER_MASKS, folder)
+        for title, cases in find_sets(given.folder):
+            found = True
+            cases = cases[::every]
+            ours = run([given.program, given.tokenizer, str(ROWS)] + ["slowly"] * given.slowly, cases)
+            notes += report(title, cases, *ours)
+            if peer:
+                results, _ = run(peer, cases)
+                compare(title, cases, ours, (results, totals_of(results)))
     if not found:
         sys.exit("check_schemas: %s holds neither data/*.json nor tests/draft7" % given.folder)
     if given.names:

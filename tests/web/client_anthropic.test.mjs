@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protects what programs do with Anthropic's own client. What the model writes is decided by each test
-// (lib/puppet.mjs).
+// (lib/puppet.mjs), but where constraints are: there it is a real one that knows nothing of schemas (lib/tiny.mjs).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
+import { betaZodOutputFormat, betaZodTool } from '@anthropic-ai/sdk/helpers/beta/zod';
+import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
+import { z } from 'zod/v4';
 import { deepseek } from './lib/families.mjs';
 import { Puppet, fail, place, read, repeat, say, show, weather } from './lib/puppet.mjs';
+import { Tiny } from './lib/tiny.mjs';
 
 const key = 'sk-ant-acme';
 let server, client;
@@ -157,6 +161,38 @@ test('anthropic: an engine that fails in mid-message pauses the turn, so that a 
   assert.equal(next.stop_reason, 'end_turn');
 });
 
+let tiny, constrained;
+before(async () => {
+  tiny = await Tiny.start();
+  constrained = new Anthropic({ baseURL: tiny.url, apiKey: 'none', maxRetries: 0 });
+});
+after(() => tiny?.stop());
+
+const who = { model: 'default', max_tokens: 400, temperature: 1, messages: [{ role: 'user', content: 'Who?' }] };
+const Pet = z.object({ kind: z.enum(['otter', 'fox']), tame: z.boolean(), marks: z.array(z.enum(['a', 'b'])) });
+
+test('anthropic: messages.parse brings what a zod schema describes', async () => {
+  const message = await constrained.messages.parse({ ...who, output_config: { format: zodOutputFormat(Pet) } });
+  assert.equal(message.stop_reason, 'end_turn');
+  assert.deepEqual(Pet.parse(message.parsed_output), JSON.parse(message.content[0].text));
+  const beta = await constrained.beta.messages.parse({ ...who, output_format: betaZodOutputFormat(Pet) });
+  assert.ok(Pet.safeParse(beta.parsed_output).success, JSON.stringify(beta.content));
+});
+
+test('anthropic: a tool that must be used has an input that its zod schema describes', async () => {
+  const tool = betaZodTool({ name: 'adopt', description: 'Takes it home.', inputSchema: Pet, run: () => 'done' });
+  const { name: called, description: told, input_schema: schema } = tool;
+  for (const [strict, tool_choice] of [[false, { type: 'tool', name: 'adopt' }], [true, { type: 'any' }]]) {
+    const request = { ...who, tool_choice, tools: [{ name: called, description: told, input_schema: schema, strict }] };
+    for (const message of [await constrained.messages.create(request), await constrained.messages.stream(request).finalMessage()]) {
+      assert.equal(message.stop_reason, 'tool_use');
+      const uses = message.content.filter(({ type }) => type === 'tool_use');
+      assert.ok(uses.length > 0);
+      for (const { input } of uses) assert.ok(Pet.safeParse(input).success, JSON.stringify(input));
+    }
+  }
+});
+
 test('anthropic: refusals are errors of the kind that the client knows, and name the field', async () => {
   const refused = async (promise, type, kind, says) => {
     await assert.rejects(promise, (error) => {
@@ -174,7 +210,10 @@ test('anthropic: refusals are errors of the kind that the client knows, and name
   await refused(ask('x', { model: 'claude-opus-4' }), NotFoundError, 'not_found_error', /claude-opus-4/);
   await refused(client.messages.create(without), BadRequestError, 'invalid_request_error', /max_tokens/);
   await refused(ask('x', { temperature: 1.5 }), BadRequestError, 'invalid_request_error', /temperature/);
-  await refused(ask('x', { tools, tool_choice: { type: 'any' } }), BadRequestError, 'invalid_request_error', /tool_choice/);
+  await refused(ask('x', { tools, tool_choice: { type: 'tool', name: 'other' } }),
+    BadRequestError, 'invalid_request_error', /tool_choice/);
+  await refused(ask('x', { output_config: { format: { type: 'json_schema', schema: { $dynamicRef: '#a' } } } }),
+    BadRequestError, 'invalid_request_error', /\$dynamicRef/);
   await refused(ask('x', { tools: [{ type: 'web_search_20250305', name: 'web_search' }] }),
     BadRequestError, 'invalid_request_error', /web_search/);
   await refused(ask([{ type: 'image', source: { type: 'url', url: 'http://localhost/' } }]),

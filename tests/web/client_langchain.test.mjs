@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protects what programs do with LangChain's ChatDeepSeek. What the model writes is decided by each test
-// (lib/puppet.mjs).
+// (lib/puppet.mjs), but where constraints are: there it is a real one that knows nothing of schemas (lib/tiny.mjs).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { AIMessage, HumanMessage, SystemMessage, ToolMessage } from '@langchain/core/messages';
@@ -9,19 +9,22 @@ import { ChatDeepSeek } from '@langchain/deepseek';
 import { z } from 'zod';
 import { deepseek } from './lib/families.mjs';
 import { Puppet, place, read as readPrompt, repeat, say, show } from './lib/puppet.mjs';
+import { Tiny } from './lib/tiny.mjs';
 
-let server, chat, thinker;
+let server, tiny, chat, thinker, constrained;
 
 before(async () => {
   server = await Puppet.start({ stepMs: 2 });
-  const of = (model) => new ChatDeepSeek({
-    model, apiKey: 'none', maxRetries: 0, configuration: { baseURL: `${server.url}/v1` },
+  tiny = await Tiny.start();
+  const of = ({ url }, model, more = {}) => new ChatDeepSeek({
+    model, apiKey: 'none', maxRetries: 0, configuration: { baseURL: `${url}/v1` }, ...more,
   });
-  chat = of('puppet');
-  thinker = of('deepseek-reasoner');
+  chat = of(server, 'puppet');
+  thinker = of(server, 'deepseek-reasoner');
+  constrained = of(tiny, 'default', { temperature: 1.5, maxTokens: 400, modelKwargs: { seed: 6 } });
 });
 
-after(() => server?.stop());
+after(() => Promise.all([server?.stop(), tiny?.stop()]));
 
 const { calls } = deepseek;
 const weather = tool(async ({ place: where }) => `rain in ${where}`, {
@@ -95,7 +98,30 @@ test('langchain: batch asks several things at once', async () => {
   assert.deepEqual(answers.map(({ content }) => content), ['one', 'two', 'three']);
 });
 
+test('langchain: withStructuredOutput brings what a zod schema describes', async () => {
+  const Pet = z.object({ kind: z.enum(['otter', 'fox']), name: z.string().max(12), tame: z.boolean() });
+  for (const method of ['jsonSchema', 'functionCalling', undefined])
+    for (const includeRaw of [false, true]) {
+      const model = constrained.withStructuredOutput(Pet, { name: 'pet', includeRaw, ...method && { method } });
+      const found = await model.invoke('Who?');
+      const pet = includeRaw ? found.parsed : found;
+      assert.ok(Pet.safeParse(pet).success, `${method}: ${JSON.stringify(found)}`);
+    }
+});
+
+test('langchain: bindTools gets a call that must be made', async () => {
+  const travel = tool(async () => 'done', { name: 'travel', schema: z.object({ place: z.enum(['Oslo', 'Rome']) }) });
+  for (const tool_choice of ['required', 'any', 'travel']) {
+    const { tool_calls: made } = await constrained.bindTools([travel], { tool_choice }).invoke('Where?');
+    assert.ok(made.length > 0);
+    for (const { name, args } of made) {
+      assert.equal(name, 'travel');
+      assert.ok(['Oslo', 'Rome'].includes(args.place), JSON.stringify(args));
+    }
+  }
+});
+
 test('langchain: a refusal is an error with its status and its message', async () => {
-  const forced = chat.bindTools([weather], { tool_choice: 'required' });
+  const forced = chat.bindTools([weather], { tool_choice: 'other' });
   await assert.rejects(forced.invoke('x'), (error) => error.status === 400 && /tool_choice/.test(error.message));
 });

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protects what programs do with OpenAI's own client: chats that think and call tools, batched completions, refusals.
-// What the model writes is decided by each test (lib/puppet.mjs).
+// What the model writes is decided by each test (lib/puppet.mjs), but where constraints are: there it is a real one that
+// knows nothing of schemas (lib/tiny.mjs).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
+import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
+import { z } from 'zod';
 import { deepseek } from './lib/families.mjs';
 import { Puppet, fail, place, read, repeat, say, show, weather } from './lib/puppet.mjs';
+import { Tiny, tokensWith } from './lib/tiny.mjs';
 
 const keys = { acme: 'sk-acme', narrow: 'sk-narrow' };
 let server, client;
@@ -287,6 +291,60 @@ test('openai: a chat goes on where its last message ends (DeepSeek: prefix)', as
   assert.match(read((await ask(show)).choices[0].message.content), /<｜Assistant｜><\/think>$/);
 });
 
+// ---- constrained output ----
+
+let tiny, constrained;
+before(async () => {
+  tiny = await Tiny.start();
+  constrained = new OpenAI({ baseURL: `${tiny.url}/v1`, apiKey: 'none', maxRetries: 0 });
+});
+after(() => tiny?.stop());
+
+const hot = { model: 'default', messages: user('Who?'), temperature: 1.5, max_tokens: 400 };
+const Person = z.object({
+  name: z.string().max(12), born: z.number().int().min(1900).max(2100), mood: z.enum(['merry', 'grim']),
+  pets: z.array(z.object({ kind: z.enum(['otter', 'fox']), tame: z.boolean() })).max(2), nick: z.string().max(5).nullable(),
+});
+const Trip = z.object({ place: z.enum(['Oslo', 'Rome']), days: z.number().int().min(1).max(7) });
+
+test('openai: chat.completions.parse brings what a zod schema describes', async () => {
+  for (let seed = 0; seed < 4; seed++) {
+    const { choices: [{ message, finish_reason }] } = await constrained.chat.completions.parse(
+      { ...hot, seed, response_format: zodResponseFormat(Person, 'person') });
+    assert.equal(finish_reason, 'stop');
+    assert.deepEqual(Person.parse(message.parsed), JSON.parse(message.content));
+  }
+});
+
+test('openai: a stream helper parses what a zod schema describes', async () => {
+  const stream = constrained.chat.completions.stream({ ...hot, seed: 1, response_format: zodResponseFormat(Person, 'person') });
+  const { choices: [{ message }] } = await stream.finalChatCompletion();
+  assert.ok(Person.safeParse(message.parsed).success, message.content);
+});
+
+for (const streamed of [false, true]) {
+  test(`openai: runTools calls a strict function that is named, with what its zod schema describes${streamed ? ', streamed' : ''}`, async () => {
+    const asked = [];
+    const tool = zodFunction({ name: 'travel', parameters: Trip, function: (trip) => { asked.push(trip); return 'done'; } });
+    assert.equal(tool.function.strict, true);
+    await constrained.chat.completions.runTools({ ...hot, seed: 2, stream: streamed, tools: [tool],
+      tool_choice: { type: 'function', function: { name: 'travel' } } }).done();
+    assert.equal(asked.length, 1);
+    assert.ok(Trip.safeParse(asked[0]).success, JSON.stringify(asked));
+  });
+}
+
+test('openai: parse reads the arguments of strict functions that the model chose to call', async () => {
+  const [begin] = tokensWith('<｜tool▁calls▁begin｜>');
+  const tools = [zodFunction({ name: 'travel', parameters: Trip }), zodFunction({ name: 'meet', parameters: Person })];
+  for (const more of [{ tool_choice: 'auto', logit_bias: { [begin]: 100 } }, { tool_choice: 'required' }]) {
+    const { choices: [{ message, finish_reason }] } = await constrained.chat.completions.parse({ ...hot, seed: 3, tools, ...more });
+    assert.equal(finish_reason, 'tool_calls');
+    for (const { function: { name, parsed_arguments: args } } of message.tool_calls)
+      assert.ok({ travel: Trip, meet: Person }[name].safeParse(args).success, `${name}: ${JSON.stringify(args)}`);
+  }
+});
+
 // ---- the rest ----
 
 test('openai: every name of the model is in the list', async () => {
@@ -316,13 +374,16 @@ test('openai: refusals are errors of the kind that the client knows, and name th
   const { AuthenticationError, BadRequestError, NotFoundError } = OpenAI;
   await refused(clientOf('sk-wrong').models.list(), AuthenticationError, 401, /key/);
   await refused(chat('x', { model: 'gpt-4' }), NotFoundError, 404, /gpt-4/);
-  await refused(chat('x', { tools, tool_choice: 'required' }), BadRequestError, 400, /tool_choice/);
-  await refused(chat('x', { tools: [{ type: 'function', function: { ...weather, strict: true } }] }),
-    BadRequestError, 400, /strict/);
+  await refused(chat('x', { tools, tool_choice: { type: 'function', function: { name: 'other' } } }),
+    BadRequestError, 400, /tool_choice/);
+  await refused(chat('x', { tools: [{ type: 'function', function: { ...weather, strict: true, parameters: { type: 'thing' } } }] }),
+    BadRequestError, 400, /tools.*type|type.*tools/);
   await refused(chat('x', { tools: [{ type: 'function', function: { name: 'not a name' } }] }),
     BadRequestError, 400, /tools\[0\]/);
   await refused(chat('x', { functions: [weather] }), BadRequestError, 400, /functions/);
-  await refused(chat('x', { response_format: { type: 'json_object' } }), BadRequestError, 400, /response_format/);
+  await refused(chat('x', { response_format: { type: 'structural_tag' } }), BadRequestError, 400, /response_format/);
+  await refused(chat('x', { response_format: { type: 'json_schema', json_schema: { name: 'a', schema: { $dynamicRef: '#a' } } } }),
+    BadRequestError, 400, /\$dynamicRef/);
   await refused(client.chat.completions.create({
     model: 'puppet', messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:,' } }] }],
   }), BadRequestError, 400, /messages\[0\]\.content/);

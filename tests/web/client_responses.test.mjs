@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protects what programs do with the Responses API through OpenAI's own client.
-// What the model writes is decided by each test (lib/puppet.mjs).
+// What the model writes is decided by each test (lib/puppet.mjs), but where constraints are: there it is a real one that
+// knows nothing of schemas (lib/tiny.mjs).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
+import { zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod';
+import { z } from 'zod';
 import { deepseek } from './lib/families.mjs';
 import { Puppet, fail, place, read, repeat, say, show, weather } from './lib/puppet.mjs';
+import { Tiny } from './lib/tiny.mjs';
 
 let server, client;
 
@@ -145,7 +149,35 @@ test('responses: an answer that is aborted in mid-stream gives its pages back', 
   assert.equal((await server.quiet())['fathom_kv_pages{state="held"}'], 0);
 });
 
-test('responses: what needs a memory or constrained output is refused by name', async () => {
+let tiny, constrained;
+before(async () => {
+  tiny = await Tiny.start();
+  constrained = new OpenAI({ baseURL: `${tiny.url}/v1`, apiKey: 'none', maxRetries: 0 });
+});
+after(() => tiny?.stop());
+
+const hot = { model: 'default', input: 'Who?', temperature: 1.5, max_output_tokens: 400 };
+const Pet = z.object({ kind: z.enum(['otter', 'fox']), name: z.string().max(12), age: z.number().int().min(0).max(20) });
+
+test('responses: responses.parse brings what a zod schema describes', async () => {
+  for (let seed = 0; seed < 4; seed++) {
+    const answer = await constrained.responses.parse({ ...hot, seed, text: { format: zodTextFormat(Pet, 'pet') } });
+    assert.equal(answer.status, 'completed');
+    assert.deepEqual(Pet.parse(answer.output_parsed), JSON.parse(answer.output_text));
+  }
+});
+
+test('responses: a strict function that must be called has arguments that its zod schema describes', async () => {
+  const tools = [zodResponsesFunction({ name: 'adopt', parameters: Pet })];
+  for (const tool_choice of ['required', { type: 'function', name: 'adopt' }]) {
+    const { output } = await constrained.responses.parse({ ...hot, seed: 1, tools, tool_choice });
+    const made = output.filter(({ type }) => type === 'function_call');
+    assert.ok(made.length > 0, JSON.stringify(output));
+    for (const { parsed_arguments: args } of made) assert.ok(Pet.safeParse(args).success, JSON.stringify(args));
+  }
+});
+
+test('responses: what needs a memory is refused by name', async () => {
   const refused = async (more, says) => {
     await assert.rejects(ask('x', more), (error) => {
       assert.ok(error instanceof OpenAI.BadRequestError, `${says}: ${error.message}`);
@@ -158,8 +190,8 @@ test('responses: what needs a memory or constrained output is refused by name', 
   await refused({ background: true }, /background/);
   await refused({ temperature: 2.5 }, /temperature/);
   await refused({ tools: [{ type: 'web_search' }] }, /web_search|tools/);
-  await refused({ tools, tool_choice: 'required' }, /tool_choice/);
-  await refused({ text: { format: { type: 'json_object' } } }, /text/);
+  await refused({ tools, tool_choice: { type: 'web_search_preview' } }, /tool_choice/);
+  await refused({ text: { format: { type: 'json_schema', name: 'a', schema: { $dynamicRef: '#a' } } } }, /\$dynamicRef/);
   await refused({ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:,' }] }] }, /input_image/);
   await assert.rejects(ask('x', { model: 'gpt-5' }), OpenAI.NotFoundError);
 });

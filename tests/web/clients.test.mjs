@@ -14,7 +14,7 @@ const plain = (name) => name.replace(/\$\{.*/, '').replace(/, streamed$/, '');
 const tested = Object.fromEntries(columns.map((column) => {
   const source = readFileSync(new URL(`client_${column.replace(' ', '_')}.test.mjs`, import.meta.url), 'utf8');
   return [column, new Set([...source.matchAll(/^ *test\((['`])(.*)\1, /gm)].map(([, , name]) =>
-    plain(name.replace(/\\'/g, "'").replace('${name}: ', '').replace(/^[a-z ]+[:,] (deepseek: )?/, ''))))];
+    plain(name.replace(/\\'/g, "'").replace('${name}: ', '').replace(/^[a-z ]+[:,] (deepseek: |openai-compatible: )?/, ''))))];
 }));
 
 const table = readFileSync(`${root}docs/clients.md`, 'utf8').split('\n').filter((line) => line.startsWith('| ')).slice(1)

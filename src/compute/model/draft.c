@@ -11,7 +11,8 @@
  *
  * If what is kept does not fit the row (its tokens came from the prefix cache, or it was
  * interrupted), the KV row of position a-1 becomes zeros and there is no guess: the guesses after
- * it may be a little worse, answers cannot be.
+ * it may be a little worse, answers cannot be. A row that did not count and comes again finds the KV
+ * row of position a-1 written, and only lacks the guess.
  */
 #include "compute/model/draft.h"
 
@@ -24,6 +25,7 @@
 
 /* What a slot's outputs kept (compute_keep_slot) belong to. */
 struct draft_kept {
+    uint32_t row_position;         /* the first of the row that left them */
     uint32_t first_position;       /* of the first output kept */
     uint32_t count;                /* 0: none */
     uint32_t tokens[LIMIT_DRAFTS]; /* of positions first_position + 1 and on: drafts */
@@ -66,6 +68,12 @@ static uint32_t fitting(const struct model *model, const struct step_row *row) {
     if (row->fresh || row->first_position <= kept->first_position) return 0;
     uint32_t count = row->first_position - kept->first_position;
     return count <= kept->count ? count : 0;
+}
+
+/* It is the row that left what is kept: that one did not count. */
+static bool comes_again(const struct model *model, const struct step_row *row) {
+    const struct draft_kept *kept = &model->drafts->kept[row->slot];
+    return !row->fresh && kept->count && row->first_position == kept->row_position;
 }
 
 static void begin_run(struct batch *batch, const struct step_plan *plan, uint32_t plan_row,
@@ -136,7 +144,7 @@ static void follow_row(struct model *model, const struct step_plan *plan, const 
         add_kept(rows, row->slot, kept - 1, tokens[0]);
     } else {
         begin_run(rows, plan, run->plan_row, row->first_position);
-        if (row->first_position) write_zeros(model, run);
+        if (row->first_position && !comes_again(model, row)) write_zeros(model, run);
     }
     for (uint32_t i = 0; i + 1 < row->token_count; i++)
         add_of_step(rows, run->first + i, tokens[i + 1]);
@@ -146,6 +154,7 @@ static void keep(struct model *model, const struct step_plan *plan, const struct
     const struct step_row *row = &step_plan_rows(plan)[run->plan_row];
     const struct model_draft *made = &model->drafts->made[run->plan_row];
     struct draft_kept *kept = &model->drafts->kept[row->slot];
+    kept->row_position = row->first_position;
     kept->first_position = row->first_position + row->token_count - 1;
     kept->count = 1 + made->count;
     memcpy(kept->tokens, made->tokens, sizeof kept->tokens);

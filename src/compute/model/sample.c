@@ -13,6 +13,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "base/bytes.h"
+#include "base/check.h"
 #include "base/random.h"
 #include "compute/kernels/kernels.h"
 
@@ -22,11 +24,27 @@ static float clean(float logit) {
     return fminf(fmaxf(logit, -FLT_MAX), FLT_MAX);
 }
 
-static uint32_t greedy(const float *logits, uint32_t vocab) {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < vocab; i++)
+/* The mask's first token from `from` on; without a mask, that one. Not below vocab: there is none. */
+static inline uint32_t next_of(const uint64_t *mask, uint32_t vocab, uint32_t from) {
+    if (!mask || from >= vocab) return from;
+    uint32_t word = from / 64;
+    uint64_t left = mask[word] >> from % 64 << from % 64;
+    while (!left && ++word < divide_up(vocab, 64))
+        left = mask[word];
+    return left ? word * 64 + (uint32_t)__builtin_ctzll(left) : vocab;
+}
+
+/* Not below vocab: the mask has none. */
+static uint32_t greedy(const float *logits, uint32_t vocab, const uint64_t *mask) {
+    uint32_t best = next_of(mask, vocab, 0);
+    for (uint32_t i = next_of(mask, vocab, best + 1); i < vocab; i = next_of(mask, vocab, i + 1))
         if (clean(logits[i]) > clean(logits[best])) best = i;
     return best;
+}
+
+bool sample_leaves_any(const float *logits, uint32_t vocab, const uint64_t *mask) {
+    uint32_t best = greedy(logits, vocab, mask);
+    return best < vocab && logits[best] > -INFINITY;
 }
 
 static bool comes_before(const float *logits, uint32_t a, uint32_t b) {
@@ -48,7 +66,7 @@ static void sift_down(const float *logits, uint32_t *heap, uint32_t count, uint3
 }
 
 /* Takes the first candidate off the heap and leaves it behind the heap's end, so that the i-th one
- * taken stands in heap[vocab - 1 - i]. */
+ * taken of n stands in heap[n - 1 - i]. */
 static void take_first(const float *logits, uint32_t *heap, uint32_t count) {
     uint32_t id = heap[0];
     heap[0] = heap[count - 1];
@@ -56,57 +74,66 @@ static void take_first(const float *logits, uint32_t *heap, uint32_t count) {
     sift_down(logits, heap, count - 1, 0);
 }
 
-/* Takes the candidates that min-p and top-k leave; returns how many, and their total weight. */
-static uint32_t take_kept(const float *logits, const float *weights, uint32_t *heap, uint32_t vocab,
+/* Takes the candidates that min-p and top-k leave of `all`; returns how many, and their total
+ * weight. */
+static uint32_t take_kept(const float *logits, const float *weights, uint32_t *heap, uint32_t all,
                           const struct sampling *sampling, double *total_out) {
-    uint32_t limit = sampling->top_k && sampling->top_k < vocab ? sampling->top_k : vocab;
+    uint32_t limit = sampling->top_k && sampling->top_k < all ? sampling->top_k : all;
     uint32_t count = 0;
     *total_out = 0;
     /* Weights are relative to the likeliest token's, whose weight is 1: it always stays. */
     while (count < limit && (count == 0 || weights[heap[0]] >= sampling->min_p)) {
-        take_first(logits, heap, vocab - count);
-        *total_out += (double)weights[heap[vocab - 1 - count++]];
+        take_first(logits, heap, all - count);
+        *total_out += (double)weights[heap[all - 1 - count++]];
     }
     return count;
 }
 
-uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
-                      uint32_t output_position, float *scratch) {
-    uint32_t best = greedy(logits, vocab);
-    if (!(sampling->temperature > 0)) return best;
-    float *weights = scratch; /* by id: exp((logit - largest) / temperature) */
-    uint32_t *heap = (uint32_t *)(void *)(scratch + vocab);
+/* One of the `all` candidates in `heap`, of which `best` is the likeliest. */
+static uint32_t draw(const float *logits, const struct sampling *sampling, double uniform,
+                     uint32_t best, float *weights, uint32_t *heap, uint32_t all) {
     float largest = clean(logits[best]);
     double total = 0;
-    for (uint32_t i = 0; i < vocab; i++) {
-        weights[i] = kernels_exp((clean(logits[i]) - largest) / sampling->temperature);
-        total += (double)weights[i];
-        heap[i] = i;
+    for (uint32_t i = 0; i < all; i++) {
+        weights[heap[i]] = kernels_exp((clean(logits[heap[i]]) - largest) / sampling->temperature);
+        total += (double)weights[heap[i]];
     }
-    for (uint32_t i = vocab / 2; i-- > 0;)
-        sift_down(logits, heap, vocab, i);
+    for (uint32_t i = all / 2; i-- > 0;)
+        sift_down(logits, heap, all, i);
 
-    bool cuts = (sampling->top_k && sampling->top_k < vocab) || sampling->min_p > 0;
-    double uniform = random_uniform(sampling->seed, sampling->choice, output_position);
+    bool cuts = (sampling->top_k && sampling->top_k < all) || sampling->min_p > 0;
     double top_p = sampling->top_p < 1 ? fmax((double)sampling->top_p, 0) : 1.0;
     uint32_t count = 0; /* candidates taken */
     double kept = 0;
     if (cuts) { /* top-p is over what min-p and top-k leave */
-        uint32_t left = take_kept(logits, weights, heap, vocab, sampling, &total);
+        uint32_t left = take_kept(logits, weights, heap, all, sampling, &total);
         while (count < left && kept < top_p * total)
-            kept += (double)weights[heap[vocab - 1 - count++]];
+            kept += (double)weights[heap[all - 1 - count++]];
     } else {
-        while (count < vocab && (top_p < 1 ? kept < top_p * total : kept <= uniform * total)) {
-            take_first(logits, heap, vocab - count);
-            kept += (double)weights[heap[vocab - 1 - count++]];
+        while (count < all && (top_p < 1 ? kept < top_p * total : kept <= uniform * total)) {
+            take_first(logits, heap, all - count);
+            kept += (double)weights[heap[all - 1 - count++]];
         }
-        if (top_p == 1.0) return count ? heap[vocab - count] : best; /* the last one taken */
+        if (top_p == 1.0) return count ? heap[all - count] : best; /* the last one taken */
     }
     double target = uniform * kept, sum = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t id = heap[vocab - 1 - i];
+        uint32_t id = heap[all - 1 - i];
         sum += (double)weights[id];
         if (sum > target) return id;
     }
     return best;
+}
+
+uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
+                      uint32_t output_position, const uint64_t *mask, float *scratch) {
+    uint32_t best = greedy(logits, vocab, mask), all = 0;
+    check(best < vocab);
+    if (!(sampling->temperature > 0)) return best;
+    float *weights = scratch; /* by id: exp((logit - largest) / temperature) */
+    uint32_t *heap = (uint32_t *)(void *)(scratch + vocab);
+    for (uint32_t i = next_of(mask, vocab, 0); i < vocab; i = next_of(mask, vocab, i + 1))
+        heap[all++] = i;
+    double uniform = random_uniform(sampling->seed, sampling->choice, output_position);
+    return draw(logits, sampling, uniform, best, weights, heap, all);
 }

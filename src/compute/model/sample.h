@@ -5,9 +5,9 @@
  *   sample_adjust    repetition penalty over prompt and answer: a positive logit is divided by it,
  *                    a negative one multiplied; frequency penalty times the token's count in the
  *                    answer, and presence penalty once, both subtracted; logit biases and masks
- *   sample_token     temperature; min-p: tokens less likely than min_p times the likeliest go;
- *                    top-k of what is left; top-p over what is left then; one draw from Philox of
- *                    (seed, choice, output position)
+ *   sample_token     of what a constraint lets through: temperature; min-p: tokens less likely
+ *                    than min_p times the likeliest go; top-k of what is left; top-p over what is
+ *                    left then; one draw from Philox of (seed, choice, output position)
  *
  * Ties go to the lower id everywhere. Equal arguments give equal results, on every CPU and in any
  * batch; only a log probability's last bit may depend on the C library's logarithm. A NaN counts as
@@ -34,9 +34,15 @@ bool sample_adjusts(const struct sampling *sampling, const struct sample_past *p
 void sample_adjust(float *logits /* [vocab] */, uint32_t vocab, const struct sampling *sampling,
                    const struct sample_past *past, uint32_t *counts);
 
-/* The token chosen; `output_position` counts the answer's tokens. */
+/* The token chosen; `output_position` counts the answer's tokens. `mask`: bit t % 64 of word t / 64
+ * for each token that may be chosen, at least one; NULL: all may. A narrow mask costs little. */
 uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
-                      uint32_t output_position, float *scratch /* [2 * vocab] */);
+                      uint32_t output_position, const uint64_t *mask,
+                      float *scratch /* [2 * vocab] */);
+
+/* Whether a token of the mask is above minus infinity. If none is, biases have taken all of them,
+ * and one is chosen from the logits without biases: the mask wins. */
+bool sample_leaves_any(const float *logits, uint32_t vocab, const uint64_t *mask);
 
 /* Writes the log probability of the chosen token to out[0], those of the `top_count` likeliest, the
  * likeliest first, behind it. Returns how many: 1 + the smaller of top_count and vocab. */

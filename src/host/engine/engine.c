@@ -4,6 +4,10 @@
  * model). A row with drafts has theirs behind its own: each is looked at only after the one before
  * it was chosen and was what had been guessed, as if it came from the step after. Logits that only
  * score known tokens are reduced to what is told of them as they come, and never kept.
+ *
+ * A constrained row chooses under its mask, and one whose mask is late chooses nothing: the same row
+ * comes again. A draft whose mask is late counts as wrong. Forced tokens are asked for when all rows
+ * have chosen, so that who tells them has worked meanwhile.
  */
 #include "host/engine/engine.h"
 
@@ -21,6 +25,7 @@ struct engine {
     struct model *model;
     struct step_progress *progress;
     struct engine_loads loads;
+    struct engine_masks masks;
     int64_t awaited_ns;    /* in this step */
     bool in_vain;          /* in this step nothing is waited for any more */
     float *logits;         /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] */
@@ -73,6 +78,10 @@ static void score(void *context, uint32_t row, uint32_t index, const float *logi
 
 void engine_set_loads(struct engine *engine, const struct engine_loads *loads) {
     engine->loads = *loads;
+}
+
+void engine_set_masks(struct engine *engine, const struct engine_masks *masks) {
+    engine->masks = *masks;
 }
 
 enum status engine_check_device(const char *device, struct error *error) {
@@ -154,6 +163,9 @@ static enum status check_rows(const struct engine *engine, const struct step_pla
             return error_set(error, STATUS_INVALID,
                              "row %u asks for %u log probabilities, at most %d are told", i,
                              rows[i].sampling.top_logprobs, LIMIT_TOP_LOGPROBS);
+        if (rows[i].constrained && !engine->masks.begin)
+            return error_set(error, STATUS_INVALID,
+                             "row %u is constrained; this engine has nobody who makes masks", i);
     }
     return STATUS_OK;
 }
@@ -164,20 +176,21 @@ enum status engine_check(const struct engine *engine, const struct step_plan *pl
     return status == STATUS_OK ? plan_check(engine->model, plan, error) : status;
 }
 
-/* Chooses one token, and says how likely it was. */
+/* Chooses one token, of the mask's if there is one, and says how likely it was. */
 static uint32_t choose(struct engine *engine, const struct step_row *row,
                        const struct sample_past *past, uint32_t output_position,
-                       const float *logits, struct step_result *result) {
+                       const uint64_t *mask, const float *logits, struct step_result *result) {
     uint32_t vocab = model_shape(engine->model)->vocab;
     const float *chosen_from = logits;
     if (sample_adjusts(&row->sampling, past)) {
         memcpy(engine->adjusted, logits, vocab * sizeof(float));
         sample_adjust(engine->adjusted, vocab, &row->sampling, past,
                       (uint32_t *)(void *)engine->sample_scratch);
-        chosen_from = engine->adjusted;
+        if (!mask || sample_leaves_any(engine->adjusted, vocab, mask))
+            chosen_from = engine->adjusted;
     }
-    uint32_t token =
-        sample_token(chosen_from, vocab, &row->sampling, output_position, engine->sample_scratch);
+    uint32_t token = sample_token(chosen_from, vocab, &row->sampling, output_position, mask,
+                                  engine->sample_scratch);
     if (row->sampling.flags & SAMPLING_LOGPROBS)
         result->logprob_count +=
             sample_logprobs(logits, vocab, token, row->sampling.top_logprobs,
@@ -198,6 +211,40 @@ static void past_add(struct engine *engine, struct sample_past *past, uint32_t t
     if (dropped && past->prompt_count) past->prompt_count--;
 }
 
+/* NULL in `mask_out`: every token may come. False: none can be chosen now, or ever. */
+static bool take_mask(struct engine *engine, const struct step_row *row, const uint64_t **mask_out,
+                      struct step_result_row *out) {
+    *mask_out = NULL;
+    if (!row->constrained) return true;
+    enum engine_mask outcome = engine->masks.await(engine->masks.context, row->slot, mask_out);
+    if (outcome == ENGINE_MASK_FREE) *mask_out = NULL;
+    if (outcome == ENGINE_MASK_LATE) {
+        out->lost = 1;
+        out->scored_count = 0;
+    }
+    out->stuck = outcome == ENGINE_MASK_STUCK;
+    return outcome == ENGINE_MASK_FREE || outcome == ENGINE_MASK_SET;
+}
+
+static bool may_be_forced(const struct step_row *row) {
+    return row->constrained && !(row->sampling.flags & SAMPLING_LOGPROBS);
+}
+
+/* Whether the draft is right, and may be followed by what the row's constraint says. */
+static bool go_on(struct engine *engine, const struct step_row *row,
+                  const struct model_draft *draft, const struct step_result_row *out,
+                  const uint64_t **mask_out) {
+    uint32_t last = out->token_count - 1;
+    struct step_result_row unused = {0};
+    bool right = last < draft->count && out->tokens[last] == draft->tokens[last];
+    if (!row->constrained) return right;
+    enum engine_mask_want want = right                ? ENGINE_WANTS_MASK
+                                 : may_be_forced(row) ? ENGINE_WANTS_FORCED
+                                                      : ENGINE_WANTS_NOTHING;
+    engine->masks.push(engine->masks.context, row->slot, out->tokens[last], want);
+    return right && take_mask(engine, row, mask_out, &unused);
+}
+
 /* Chooses the row's token, and further ones as long as drafts turn out right. */
 static void sample_row(struct engine *engine, const struct step_plan *plan,
                        const struct step_row *row, const struct model_draft *draft,
@@ -208,17 +255,27 @@ static void sample_row(struct engine *engine, const struct step_plan *plan,
                                .prompt_count = row->history_prompt_count,
                                .biases = step_plan_biases(plan) + row->bias_index,
                                .bias_count = row->bias_count};
+    const uint64_t *mask;
+    if (!take_mask(engine, row, &mask, out)) return;
     out->draft_count = draft->count;
     out->logprob_index = result->logprob_count;
     for (;;) {
         uint32_t count = out->token_count++;
         out->tokens[count] =
-            choose(engine, row, &past, row->output_position + count, logits, result);
-        if (count == draft->count || out->tokens[count] != draft->tokens[count]) break;
+            choose(engine, row, &past, row->output_position + count, mask, logits, result);
+        if (!go_on(engine, row, draft, out, &mask)) break;
         past_add(engine, &past, out->tokens[count]);
         logits += model_shape(engine->model)->vocab;
     }
     out->logprobs_each = (result->logprob_count - out->logprob_index) / out->token_count;
+}
+
+static void add_forced(struct engine *engine, const struct step_row *row,
+                       struct step_result_row *out) {
+    if (!may_be_forced(row) || out->token_count == 0) return;
+    out->forced_count =
+        engine->masks.take_forced(engine->masks.context, row->slot, out->tokens + out->token_count);
+    out->token_count += out->forced_count;
 }
 
 /* Room for the scores of all rows, before those of chosen tokens. */
@@ -247,6 +304,7 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     enum status status = engine_check(engine, plan, error);
     if (status != STATUS_OK) return status;
     begin_results(engine, plan, result);
+    if (engine->masks.begin) engine->masks.begin(engine->masks.context, plan);
     status = forward_run(engine->model, plan, engine->logits, NULL, error);
     if (status != STATUS_OK) return status;
     result->awaited_ns = engine->awaited_ns; /* so far; what follows makes no other rank wait */
@@ -258,6 +316,8 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
             sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
         logits += ((size_t)rows[i].logits_count + draft.count) * model_shape(engine->model)->vocab;
     }
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        add_forced(engine, &rows[i], &results[i]);
     return STATUS_OK;
 }
 

@@ -37,6 +37,33 @@ struct engine_loads {
 /* Between two steps; copied. */
 void engine_set_loads(struct engine *engine, const struct engine_loads *loads);
 
+/* What constraints let through. */
+enum engine_mask {
+    ENGINE_MASK_FREE, /* every token may come */
+    ENGINE_MASK_SET,  /* those of the mask */
+    ENGINE_MASK_LATE, /* not known yet */
+    ENGINE_MASK_STUCK /* none ever will */
+};
+
+enum engine_mask_want { ENGINE_WANTS_NOTHING, ENGINE_WANTS_MASK, ENGINE_WANTS_FORCED };
+
+/* Who follows constraints. */
+struct engine_masks {
+    void *context;
+    /* Before the plan's layers: takes its constraints in, and begins with its rows' masks. */
+    void (*begin)(void *context, const struct step_plan *plan);
+    /* Behind them, for a constrained row's slot; waits, but for all rows of a step together no
+     * longer than a time of its own. `mask_out` [vocab / 64, rounded up], until its next call. */
+    enum engine_mask (*await)(void *context, uint32_t slot, const uint64_t **mask_out);
+    /* The slot's answer has got a token, and this is what will be asked for behind it. */
+    void (*push)(void *context, uint32_t slot, uint32_t token, enum engine_mask_want want);
+    /* The tokens that must come behind those pushed, [LIMIT_FORCED]; returns how many it took, which
+     * are pushed thereby. Waits as await does; 0: it is not known, or was not wanted. */
+    uint32_t (*take_forced)(void *context, uint32_t slot, uint32_t *tokens_out);
+};
+/* Between two steps; copied. Without them, plans with constrained rows break a rule. */
+void engine_set_masks(struct engine *engine, const struct engine_masks *masks);
+
 /* STATUS_INVALID: a plan that breaks a rule; every engine on this model says the same. */
 enum status engine_check(const struct engine *engine, const struct step_plan *plan,
                          struct error *error) MUST_USE;

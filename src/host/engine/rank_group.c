@@ -256,6 +256,10 @@ void rank_group_set_loads(struct rank_group *group, const struct engine_loads *l
     engine_set_loads(group->own.engine, loads);
 }
 
+void rank_group_set_masks(struct rank_group *group, const struct engine_masks *masks) {
+    engine_set_masks(group->own.engine, masks);
+}
+
 static const struct step_plan no_rows = {
     .record = {.version = RECORD_VERSION, .kind = RECORD_RUN_STEP, .bytes = sizeof no_rows}};
 

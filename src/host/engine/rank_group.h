@@ -59,6 +59,7 @@ void rank_group_set_replicas(struct rank_group *group, enum replica_choice choic
 
 /* For rank 0's engine; those of others are set beside their work. */
 void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads);
+void rank_group_set_masks(struct rank_group *group, const struct engine_masks *masks);
 
 /* One step of all ranks' engines, as engine_run: plans and results [rank_group_count]. A plan
  * that breaks a rule fails alone; its reason, or the last such, is in *error. */
@@ -83,8 +84,8 @@ void rank_group_report(struct rank_group *group, struct rank_report *reports);
 enum status rank_group_write_trace(struct rank_group *group, const struct trace *own,
                                    const char *path, struct error *error) MUST_USE;
 
-/* What else a rank other than 0 does with its model while it is open: its own pages move by
- * themselves. Said before rank_group_work. */
+/* What else a rank other than 0 does with its model while it is open: its own pages move, and masks
+ * are made, by themselves. Said before rank_group_work. */
 struct rank_group_side {
     void *context;
     enum status (*opened)(void *context, struct engine *engine, uint32_t rank, struct error *error);

@@ -16,6 +16,9 @@ struct lazy_memory {
 /* start NULL: there is no room. */
 struct lazy_memory lazy_memory_take(size_t bytes);
 
+/* Gives back all but the first `bytes`, rounded up to whole pages. */
+void lazy_memory_trim(struct lazy_memory *memory, size_t bytes);
+
 /* One that is empty may be given back, too. */
 void lazy_memory_free(struct lazy_memory *memory);
 

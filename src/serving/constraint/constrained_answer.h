@@ -35,7 +35,7 @@ void constrained_answer_begin(struct constrained_answer *answer,
 void constrained_answer_push(struct constrained_answer *answer, uint32_t token);
 
 /* What may come next: bit t % 64 of word t / 64 for each token, end tokens included where the
- * answer may end. False: nothing is written, because every token may come. Where nothing may come,
+ * answer may end (the first of them alone, where it must). False: nothing is written, because every token may come. Where nothing may come,
  * the answer becomes CONSTRAINED_STUCK. `mask` has the trie's word_count words. */
 bool constrained_answer_mask(struct constrained_answer *answer, uint64_t *mask);
 

@@ -27,14 +27,25 @@ struct constrained_lender {
 
 struct constrained_rows;
 
-/* Of a unit with so many slots whose contexts have at most so many tokens. NULL: no memory. */
+/* Of a unit with so many slots whose contexts have at most so many tokens. NULL: no memory. What
+ * answers have not reached is not touched, so the arena may lie in memory that is taken lazily. */
 struct constrained_rows *constrained_rows_open(struct arena *arena, uint32_t slots,
                                                uint32_t context_tokens_max,
                                                const struct constrained_lender *lender);
 
+size_t constrained_rows_bytes(uint32_t slots, uint32_t context_tokens_max);
+
 /* The plan is the rank's next: takes in its fresh constraints, gives back those of slots whose fresh
  * row has none. */
 void constrained_rows_take(struct constrained_rows *rows, const struct step_plan *plan);
+/* The same for one slot: its fresh row has this constraint of the plan's, or none. Calls for
+ * different slots may come from different threads, if the lender's may. */
+void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
+                            const struct step_plan *plan, const struct step_constraint *from);
+void constrained_rows_end(struct constrained_rows *rows, uint32_t slot);
+
+/* What its lender gave; NULL: none. */
+struct constrained_loan *constrained_rows_loan(const struct constrained_rows *rows, uint32_t slot);
 
 enum constrained_mask {
     CONSTRAINED_MASK_FREE,  /* every token may come */
@@ -47,10 +58,12 @@ enum constrained_mask {
 enum constrained_mask constrained_rows_mask(struct constrained_rows *rows, uint32_t slot,
                                             uint64_t *mask);
 
-/* The slot's answer has got a token. */
+/* The slot's answer has got a token. At once: it is followed when somebody asks what may come. */
 void constrained_rows_push(struct constrained_rows *rows, uint32_t slot, uint32_t token);
 
-/* The token that must come next (constrained_answer_forced). */
-bool constrained_rows_forced(struct constrained_rows *rows, uint32_t slot, uint32_t *token_out);
+/* The tokens that must come next, at most `most`, and none behind the end; returns how many. They
+ * count as told, not as pushed: the answer's next tokens are these. */
+uint32_t constrained_rows_forced(struct constrained_rows *rows, uint32_t slot, uint32_t most,
+                                 uint32_t *tokens_out);
 
 #endif

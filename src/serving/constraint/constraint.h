@@ -28,6 +28,11 @@ struct constraint {
     const struct grammar_program *form;
 };
 
+/* Memory that compiling gets, the same wherever it is done: what one holds, all hold. Little of it
+ * is touched. */
+#define CONSTRAINT_RESULT_BYTES ((size_t)256 << 20)
+#define CONSTRAINT_SCRATCH_BYTES ((size_t)512 << 20)
+
 /* Reads and compiles. The result lies in `arena` and refers to nothing else; `scratch` is given
  * back. `tokenizer` tells the tokens' texts. Errors as of schema_compile: STATUS_INVALID,
  * STATUS_UNSUPPORTED, STATUS_TOO_LARGE, STATUS_NO_MEMORY, each with one line for who asked. */

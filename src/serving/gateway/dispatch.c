@@ -15,7 +15,8 @@ static struct record_submit submit_counts(const struct request *request) {
     return (struct record_submit){.prompt_count = request->asked.prompt_tokens,
                                   .resumed_count = request->answered.output_tokens,
                                   .stop_token_count = request->asked.stop_token_count,
-                                  .bias_count = request->asked.bias_count};
+                                  .bias_count = request->asked.bias_count,
+                                  .constraint_bytes = (uint32_t)request->asked.constraint.count};
 }
 
 size_t dispatch_submit_bytes(const struct request *request) {
@@ -50,6 +51,8 @@ struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct 
            asked->stop_token_count * sizeof *asked->stop_tokens);
     if (asked->bias_count)
         memcpy(submit_biases(submit), asked->biases, asked->bias_count * sizeof *asked->biases);
+    if (asked->constraint.count)
+        memcpy(submit_constraint(submit), asked->constraint.data, asked->constraint.count);
     return submit;
 }
 

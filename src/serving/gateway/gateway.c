@@ -19,6 +19,8 @@
 #define BODY_BYTES_DEFAULT ((size_t)8 << 20)
 #define INLINE_BYTES_DEFAULT ((size_t)16 << 10)
 #define OUTBOX_BYTES_MIN ((size_t)1 << 20)
+#define CONSTRAINTS_BYTES                                                                          \
+    ((size_t)16 * LIMIT_CONSTRAINT_BYTES) /* of those that wait to be judged */
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
 #define QUEUE_NS_DEFAULT ((int64_t)600000000000)
@@ -52,7 +54,8 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
     struct gateway_options full = with_defaults(options);
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
     return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes +
-           texts_memory_bytes(full.texts_bytes, full.requests_max) + scratch_bytes(&full) +
+           texts_memory_bytes(full.texts_bytes, full.requests_max) +
+           texts_memory_bytes(CONSTRAINTS_BYTES, full.requests_max) + scratch_bytes(&full) +
            tokenizer + request_table_bytes(full.requests_max) + fleet_bytes() +
            prefix_affinity_bytes(full.prefix_blocks) + accounts_bytes(full.requests_max) + 512;
 }
@@ -95,12 +98,19 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     void *pool = arena_take(arena, o->request_bytes);
     void *scratch = arena_take(arena, scratch_bytes(o));
     void *texts = arena_take(arena, texts_memory_bytes(o->texts_bytes, o->requests_max));
+    void *constraints = arena_take(arena, texts_memory_bytes(CONSTRAINTS_BYTES, o->requests_max));
     gateway->outbox = (struct outbox){.memory = arena_take(arena, o->outbox_bytes),
                                       .capacity = (uint32_t)o->outbox_bytes};
-    if (!pool || !scratch || !texts || !gateway->outbox.memory) return STATUS_NO_MEMORY;
+    if (!pool || !scratch || !texts || !constraints || !gateway->outbox.memory)
+        return STATUS_NO_MEMORY;
     pool_open(&gateway->pool, pool, o->request_bytes);
     arena_over(&gateway->scratch, scratch, scratch_bytes(o));
+    gateway->texts.kind = RECORD_TOKENIZE;
     texts_open(&gateway->texts, &gateway->outbox, texts, o->texts_bytes, o->requests_max);
+    gateway->constraints.kind = RECORD_CONSTRAIN;
+    gateway->constraints.bytes_least = LIMIT_CONSTRAINT_BYTES;
+    texts_open(&gateway->constraints, &gateway->outbox, constraints, CONSTRAINTS_BYTES,
+               o->requests_max);
     if (o->tokenizer) {
         gateway->tokenizer_scratch = tokenizer_scratch_create(arena, o->inline_text_bytes);
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
@@ -325,6 +335,8 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         return ending_client_gone(gateway, (const struct record_client_gone *)record);
     case RECORD_TOKENIZED:
         return intake_tokenized(gateway, (const struct record_tokenized *)record, now_ns);
+    case RECORD_CONSTRAINED:
+        return intake_constrained(gateway, (const struct record_constrained *)record, now_ns);
     case RECORD_ACCOUNTS:
         accounts_take(&gateway->accounts, (const struct record_accounts *)record);
         break;
@@ -373,12 +385,13 @@ static void gateway_step(void *self, int64_t now_ns) {
     if (fleet_serves(&gateway->fleet)) gateway->served_ns = now_ns;
     serve_lists(gateway, now_ns);
     texts_run(&gateway->texts, (uint32_t)fleet_tokens_max(&gateway->fleet));
+    texts_run(&gateway->constraints, 0);
     keep_alive(gateway, now_ns);
 }
 
 static int64_t gateway_next_wake_ns(const void *self) {
     const struct gateway *gateway = self;
-    if (texts_want(&gateway->texts)) return 0;
+    if (texts_want(&gateway->texts) || texts_want(&gateway->constraints)) return 0;
     if (gateway->changed && gateway_queued_count(gateway)) return 0;
     int64_t wake_ns = min_i64(gateway->drain_ends_ns, resume_wake_ns(gateway));
     wake_ns = min_i64(wake_ns, dispatch_wake_ns(gateway));
@@ -402,6 +415,7 @@ uint32_t gateway_request_count(const struct gateway *gateway) {
 void gateway_audit(const struct gateway *gateway) {
     request_audit(gateway);
     texts_audit(&gateway->texts);
+    texts_audit(&gateway->constraints);
     if (gateway_held_count(gateway) == 0)
         check(gateway->pool.free_count == gateway->pool.chunk_count);
 }

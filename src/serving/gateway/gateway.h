@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The gateway: owns a request's life from its HTTP body to the last byte of its answer. It speaks
  * several APIs (serving/gateway/dialects), renders chats, tokenizes short texts (long ones go out as
- * TOKENIZE), hands it to one of the units, turns tokens into text, and answers whole or as a stream.
+ * TOKENIZE), has constraints judged (CONSTRAIN), hands it to one of the units, turns tokens into
+ * text, and answers whole or as a stream.
  * A request whose unit is lost goes on at another from the tokens that it has: its client sees a
  * pause. It never touches a socket.
  *
  * Takes and puts out the records whose ways lead to and from a gateway (contract/record_forms.c):
- * those of its clients' host, of the tokenizer and of units.
+ * those of its clients' host, of its tokenizer and its compiler of constraints, and of units.
  *
  * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
  * STREAM_END (streams, and whole answers that are waited for long), unless its client has gone;

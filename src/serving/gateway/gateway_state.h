@@ -23,8 +23,9 @@ struct gateway {
     struct outbox outbox;
     struct pool pool; /* requests' arenas */
     struct request_table requests;
-    struct texts texts;
-    struct arena scratch; /* of one call */
+    struct texts texts;       /* to the tokenizer */
+    struct texts constraints; /* to whoever says whether they can be held */
+    struct arena scratch;     /* of one call */
     struct tokenizer_scratch *tokenizer_scratch;
     struct metrics metrics;
     struct accounts accounts;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/constraint_ask.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/middle.h"
 #include "serving/gateway/prompt_tokens.h"
@@ -170,7 +171,8 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
     uint32_t bos_count = asked->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
     struct record_submit counts = {.prompt_count = prompt_count,
                                    .stop_token_count = asked->stop_token_count,
-                                   .bias_count = asked->bias_count};
+                                   .bias_count = asked->bias_count,
+                                   .constraint_bytes = (uint32_t)asked->constraint.count};
     if (carried_bytes(RECORD_SUBMIT, &counts) > gateway->outbox.capacity) return refuse_size(error);
     uint32_t *prompt = arena_take(&head->arena, (prompt_count + (size_t)1) * sizeof *prompt);
     if (!prompt) return refuse_memory(error);
@@ -181,11 +183,11 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
     return STATUS_OK;
 }
 
-/* As far as it can: while a prompt is not tokenized, all wait for it. Whose tokens were all that was
- * asked for has ended then. */
+/* As far as it can: while a prompt is not tokenized, or it is not known whether its constraint can be
+ * held, all wait for that. Whose tokens were all that was asked for has ended then. */
 static enum status go_on(struct gateway *gateway, struct request *leader, int64_t now_ns,
                          struct api_error *error) {
-    bool whole = true;
+    bool whole = !leader->constraint_unjudged;
     for (uint32_t i = 0; i < leader->prompt_count; i++)
         whole &= request_head(leader, i)->asked.prompt != NULL;
     if (whole && leader->asked.tokens_only) return prompt_tokens_tell(gateway, leader, error);
@@ -211,21 +213,13 @@ static enum status refuse_text(const struct request *head, struct api_error *err
     return STATUS_INVALID;
 }
 
-/* Whose turns at the tokenizer a text takes: its account's, or without one its request's, however
- * many prompts that has. */
-static uint64_t client_of(const struct request *head) {
-    struct request_id id = head->leader->id;
-    if (head->asked.account != ACCOUNT_NONE) return head->asked.account;
-    return (uint64_t)1 << 63 | (id.high ^ id.low);
-}
-
 /* Too long to be tokenized here and now: the host does it. */
 static enum status send_to_tokenize(struct gateway *gateway, struct request *head,
                                     struct bytes text, struct plain_text plain,
                                     struct api_error *error) {
     size_t tokens_min = tokenizer_count_min(gateway->options.tokenizer, text);
     enum status status = fit_text(gateway, head, tokens_min, error);
-    struct texts_ask ask = {head->id, client_of(head), text, plain,
+    struct texts_ask ask = {head->id, request_client(head), text, plain,
                             (uint32_t)fleet_tokens_max(&gateway->fleet)};
     if (!status) status = texts_take(&gateway->texts, &head->waiting_text, &ask);
     if (status == STATUS_TOO_LARGE) return refuse_size(error);
@@ -297,6 +291,8 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
     request->asked.mode = rendering.stream;
     token_stream_open(&request->answered.words, gateway->options.tokenizer, request->asked.stops,
                       request->asked.mode, tools);
+    status = constraint_ask_take(gateway, request, parsed, error);
+    if (status) return status;
     struct plain_text plain = {rendering.contents,
                                gateway->options.content_specials ? 0 : rendering.content_count};
     return take_text(gateway, request, rendering.text, plain,
@@ -354,9 +350,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
     const struct gateway_options *options = &gateway->options;
     enum status status = STATUS_OK;
     struct middle laid_out;
-    if (options->tokenizer)
-        token_stream_open(&head->answered.words, options->tokenizer, head->asked.stops,
-                          head->asked.mode, NULL);
+    head->answered.words = head->leader->answered.words;
     if (parsed->echo) status = echo_prompt(gateway, head, prompt, error);
     if (status) return status;
     if (prompt->tokens)
@@ -376,8 +370,11 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
 /* Each prompt is asked about as if it came alone; only a seed that nobody gave differs. */
 static enum status take_prompts(struct gateway *gateway, struct request *leader,
                                 const struct api_request *parsed, struct api_error *error) {
-    enum status status = STATUS_OK;
     size_t here_bytes = 0;
+    if (gateway->options.tokenizer)
+        token_stream_open(&leader->answered.words, gateway->options.tokenizer, leader->asked.stops,
+                          leader->asked.mode, NULL);
+    enum status status = constraint_ask_take(gateway, leader, parsed, error);
     for (uint32_t i = 1; i < leader->prompt_count; i++) {
         struct request_asked *asked = &request_head(leader, i)->asked;
         *asked = leader->asked;
@@ -531,10 +528,12 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     request->times.arrived_ns = call->now_ns;
     request_keep_alive(gateway, request, call->now_ns + gateway->options.keep_alive_ns);
     uint32_t mark = gateway->outbox.used;
+    bool tokenizes = gateway->texts.busy, constrains = gateway->constraints.busy;
     enum status status = begin(gateway, record, parsed, request, call->now_ns, &error);
     if (!status) return STATUS_OK;
-    if (gateway->outbox.used > mark) texts_answered(&gateway->texts); /* its TOKENIZE */
-    gateway->outbox.used = mark;
+    gateway->outbox.used = mark; /* with its own TOKENIZE and CONSTRAIN */
+    if (!tokenizes) texts_answered(&gateway->texts);
+    if (!constrains) texts_answered(&gateway->constraints);
     request_release(gateway, request);
     if (status == STATUS_FULL) return status;
     return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
@@ -546,8 +545,10 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
                                     .models = gateway->models.names,
                                     .model_count = gateway->models.count,
-                                    .tokens_max = fleet_tokens_max(&gateway->fleet)};
+                                    .tokens_max = fleet_tokens_max(&gateway->fleet),
+                                    .tokenizer = gateway->options.tokenizer};
     if (gateway->options.chat_template) {
+        defaults.calls = gateway->options.chat_template->calls;
         defaults.thought = gateway->options.chat_template->thought;
         defaults.prints_tools = gateway->options.chat_template->prints_tools;
         defaults.reads_documents = gateway->options.chat_template->reads_documents;
@@ -594,6 +595,20 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
         if (status == STATUS_INVALID) status = refuse_late(gateway, head->leader, &error);
     }
     if (!status) texts_answered(&gateway->texts);
+    return status;
+}
+
+enum status intake_constrained(struct gateway *gateway, const struct record_constrained *record,
+                               int64_t now_ns) {
+    struct request *leader = request_find(gateway, record->request);
+    struct api_error error;
+    enum status status = STATUS_OK;
+    if (leader && leader->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
+        status = constraint_ask_judged(leader, record, &error);
+        if (!status) status = go_on(gateway, leader, now_ns, &error);
+        if (status == STATUS_INVALID) status = refuse_late(gateway, leader, &error);
+    }
+    if (!status) texts_answered(&gateway->constraints);
     return status;
 }
 

@@ -84,6 +84,7 @@ enum status request_open_all(struct gateway *gateway, struct arena *arena) {
         requests->keep_alive_ns[i] = MACHINE_NEVER;
         arena_open(&requests->slots[i].arena, &gateway->pool);
         texts_open_waiting(&gateway->texts, &requests->slots[i].waiting_text);
+        texts_open_waiting(&gateway->constraints, &requests->slots[i].waiting_constraint);
     }
     requests->counts[REQUEST_FREE] = count;
     enum status status = map_open(&requests->by_id, arena, count);
@@ -367,10 +368,14 @@ static void release_slot(struct gateway *gateway, struct request *request) {
     request_keep_alive(gateway, request, MACHINE_NEVER);
     map_remove(&requests->by_id, key_of_id(request->id));
     texts_forget(&gateway->texts, &request->waiting_text);
+    texts_forget(&gateway->constraints, &request->waiting_constraint);
     arena_clear(&request->arena);
     set_state(gateway, request, REQUEST_FREE);
-    struct arena arena = request->arena, text = request->waiting_text.arena;
-    *request = (struct request){.arena = arena, .waiting_text = {.arena = text}};
+    struct arena arena = request->arena, text = request->waiting_text.arena,
+                 constraint = request->waiting_constraint.arena;
+    *request = (struct request){.arena = arena,
+                                .waiting_text = {.arena = text},
+                                .waiting_constraint = {.arena = constraint}};
     requests->free_slots[requests->counts[REQUEST_FREE] - 1] = slot;
 }
 
@@ -429,7 +434,8 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
     const struct request_table *requests = &gateway->requests;
     const struct request *request = &requests->slots[slot];
     if (request->life.state == REQUEST_FREE) {
-        check(request->arena.run_count == 0 && !request->waiting_text.waits);
+        check(request->arena.run_count == 0);
+        check(!request->waiting_text.waits && !request->waiting_constraint.waits);
         check(requests->keep_alive_ns[slot] == MACHINE_NEVER);
         return;
     }
@@ -439,7 +445,9 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
           !(1u << request->life.state & BEFORE_WAITING));
     check(request->life.state < REQUEST_WAITING || request->asked.prompt);
     check(map_find(&requests->by_id, key_of_id(request->id)) == slot);
-    check(!request->waiting_text.waits || request->life.state == REQUEST_TOKENIZING);
+    check(request->life.state < REQUEST_UNSETTLED || !request->leader->constraint_unjudged);
+    check((!request->waiting_text.waits && !request->waiting_constraint.waits) ||
+          request->life.state == REQUEST_TOKENIZING);
     audit_bindings(request);
 }
 

@@ -9,7 +9,7 @@
  *   READING     its body is read, within one call                       TOKENIZING, UNSETTLED,
  *                                                                       WAITING, FREE
  *   TOKENIZING  a text of its client's waits for the tokenizer, or is   UNSETTLED, WAITING, FREE
- *               there
+ *               there; or its constraint is judged, or waits for that
  *   UNSETTLED   no unit has ever come, so nothing can be judged         WAITING, FREE
  *   WAITING     for a unit                                              ANSWERING, RESERVING, ENDING
  *   ANSWERING   one unit computes its prompt and makes the answer       WAITING, CANCELLED, ENDING,
@@ -119,7 +119,9 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     const struct token_bias *biases; /* [bias_count] in the leader's arena */
     uint32_t bias_count;
     const struct stop_strings *stops; /* in the leader's arena; NULL: none */
-    uint32_t account;                 /* ACCOUNT_NONE */
+    struct bytes constraint;      /* in the leader's arena (SUBMIT); empty: the answer is free */
+    const char *constraint_field; /* that asked for it, a literal */
+    uint32_t account;             /* ACCOUNT_NONE */
     struct tenant_salt tenant;
 };
 
@@ -171,7 +173,9 @@ struct request {
     struct request_answered answered;
     struct request_owed owed;
     struct metrics_times times;
-    struct waiting_text waiting_text; /* head */
+    struct waiting_text waiting_text;       /* head */
+    struct waiting_text waiting_constraint; /* leader */
+    bool constraint_unjudged;               /* leader: it is not known yet whether it can be held */
     struct arena arena;
 };
 
@@ -316,6 +320,14 @@ static inline struct request *request_head(const struct request *leader, uint32_
 
 static inline enum endpoint_number request_endpoint(const struct request *request) {
     return request->asked.endpoint;
+}
+
+/* Whose turns at the host's threads its texts take: its account's, or without one its own, however
+ * many prompts it has. */
+static inline uint64_t request_client(const struct request *request) {
+    struct request_id id = request->leader->id;
+    if (request->asked.account != ACCOUNT_NONE) return request->asked.account;
+    return (uint64_t)1 << 63 | (id.high ^ id.low);
 }
 
 /* Log probabilities of its prompt are still missing. */

@@ -71,22 +71,52 @@ static uint64_t last_turn(const struct texts *texts, uint64_t client, size_t *by
     return last;
 }
 
-/* ---- to the tokenizer, now or later ---- */
+/* ---- to the thread, now or later ---- */
 
-/* TOKENIZE without its tails. */
-static struct record_tokenize fixed_of(const struct texts_ask *ask) {
+/* Without their tails. */
+static struct record_tokenize tokenize_of(const struct texts_ask *ask) {
     return (struct record_tokenize){.request = ask->request,
                                     .text_bytes = (uint32_t)ask->text.count,
                                     .plain_count = (uint32_t)ask->plain.count,
                                     .tokens_max = ask->tokens_max};
 }
+static struct record_constrain constrain_of(const struct texts_ask *ask) {
+    return (struct record_constrain){.request = ask->request,
+                                     .text_bytes = (uint32_t)ask->text.count};
+}
 
-static enum status give(struct texts *texts, const struct texts_ask *ask, uint64_t turn) {
-    struct record_tokenize fixed = fixed_of(ask);
-    struct record_tokenize *record = outbox_put(texts->outbox, RECORD_TOKENIZE, &fixed);
-    if (!record) return STATUS_FULL;
+static bool put_tokenize(struct outbox *outbox, const struct texts_ask *ask) {
+    struct record_tokenize fixed = tokenize_of(ask);
+    struct record_tokenize *record = outbox_put(outbox, RECORD_TOKENIZE, &fixed);
+    if (!record) return false;
     memcpy(tokenize_text(record), ask->text.data, ask->text.count);
     if (ask->plain.count) memcpy(tokenize_plain(record), ask->plain.spans, spans_bytes(ask->plain));
+    return true;
+}
+
+static bool put_constrain(struct outbox *outbox, const struct texts_ask *ask) {
+    struct record_constrain fixed = constrain_of(ask);
+    struct record_constrain *record = outbox_put(outbox, RECORD_CONSTRAIN, &fixed);
+    if (record) memcpy(constrain_text(record), ask->text.data, ask->text.count);
+    return record != NULL;
+}
+
+static size_t bytes_of_record(const struct texts *texts, const struct texts_ask *ask) {
+    struct record_tokenize tokenize = tokenize_of(ask);
+    struct record_constrain constrain = constrain_of(ask);
+    return texts->kind == RECORD_TOKENIZE ? record_bytes(RECORD_TOKENIZE, &tokenize)
+                                          : record_bytes(RECORD_CONSTRAIN, &constrain);
+}
+
+/* What a text of so many bytes takes of the thread. */
+static size_t work_of(const struct texts *texts, size_t bytes) {
+    return bytes > texts->bytes_least ? bytes : texts->bytes_least;
+}
+
+static enum status give(struct texts *texts, const struct texts_ask *ask, uint64_t turn) {
+    bool put = texts->kind == RECORD_TOKENIZE ? put_tokenize(texts->outbox, ask)
+                                              : put_constrain(texts->outbox, ask);
+    if (!put) return STATUS_FULL;
     texts->busy = true;
     texts->busy_client = ask->client;
     texts->busy_turn = turn;
@@ -119,10 +149,9 @@ static enum status keep(struct texts *texts, struct waiting_text *waiting,
 enum status texts_take(struct texts *texts, struct waiting_text *waiting,
                        const struct texts_ask *ask) {
     size_t client_bytes;
-    struct record_tokenize fixed = fixed_of(ask);
-    if (record_bytes(RECORD_TOKENIZE, &fixed) > texts->outbox->capacity) return STATUS_TOO_LARGE;
+    if (bytes_of_record(texts, ask) > texts->outbox->capacity) return STATUS_TOO_LARGE;
     uint64_t before = last_turn(texts, ask->client, &client_bytes);
-    uint64_t turn = share_tokenizer_turn(texts->now, before, ask->text.count);
+    uint64_t turn = share_tokenizer_turn(texts->now, before, work_of(texts, ask->text.count));
     if (!texts->busy && !texts->first) return give(texts, ask, turn);
     return keep(texts, waiting, ask, turn, client_bytes);
 }
@@ -144,7 +173,8 @@ void texts_run(struct texts *texts, uint32_t tokens_max) {
     struct texts_ask ask = {next->request, next->client, next->text, next->plain, tokens_max};
     if (texts->client_count > texts->clients_max) texts->clients_max = texts->client_count;
     if (give(texts, &ask, next->turn)) return; /* the outbox is full */
-    texts->now = share_tokenizer_after(texts->now, next->text.count, texts->clients_max);
+    size_t work = work_of(texts, next->text.count);
+    texts->now = share_tokenizer_after(texts->now, work, texts->clients_max);
     texts_forget(texts, next);
     if (!texts->first) texts->clients_max = 0;
 }

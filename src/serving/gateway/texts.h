@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Long texts on their way to the host's tokenizer. The tokenizer is given one at a time, and the
- * next one when it has said TOKENIZED; the others wait here, in memory of their own, in the order
- * of serving/policy/share_tokenizer, which also says what a turn, a client and virtual time are.
+ * Texts on their way to a thread of the host: long ones to the tokenizer, constraints to whoever
+ * says whether they can be held. A thread is given one at a time, and the next one when it has said
+ * TOKENIZED or CONSTRAINED; the others wait here, in memory of their own, in the order of
+ * serving/policy/share_tokenizer, which also says what a turn, a client and virtual time are.
  */
 #ifndef SERVING_GATEWAY_TEXTS_H
 #define SERVING_GATEWAY_TEXTS_H
@@ -22,15 +23,17 @@ struct waiting_text {   /* the place for one request's text; zeros but for arena
     struct waiting_text *next;
 };
 
-struct texts {
+struct texts {                  /* of one thread */
     struct outbox *outbox;      /* the gateway's */
+    enum record_kind kind;      /* in which a text goes out: RECORD_TOKENIZE or RECORD_CONSTRAIN */
+    size_t bytes_least;         /* a shorter text takes as much of the thread as one of so many */
     struct pool pool;           /* what waits lies here */
     size_t bytes_max, bytes;    /* of texts and spans: that may wait, and that do */
     struct waiting_text *first; /* list of the texts that wait, the latest first */
     uint32_t client_count;      /* clients with texts that wait */
     uint32_t clients_max;       /* the largest client_count since the list was last empty */
     uint64_t now;               /* virtual time */
-    bool busy;                  /* the tokenizer has a text */
+    bool busy;                  /* the thread has a text */
     uint64_t busy_client;       /* that text's */
     uint64_t busy_turn;         /* that text's */
 };
@@ -39,13 +42,14 @@ struct texts {
  * pool's chunk. Untouched memory costs nothing. */
 size_t texts_memory_bytes(size_t bytes_max, uint32_t requests_max);
 
-/* Keeps `memory` and the gateway's outbox for the gateway's life. `texts` is zeroed. */
+/* Keeps `memory` and the gateway's outbox for the gateway's life. `texts` is zeros but for `kind`
+ * and `bytes_least`. */
 void texts_open(struct texts *texts, struct outbox *outbox, void *memory, size_t bytes_max,
                 uint32_t requests_max);
 /* Once for the place of each request, which is zeroed. */
 void texts_open_waiting(struct texts *texts, struct waiting_text *waiting);
 
-struct texts_ask { /* a text to be tokenized */
+struct texts_ask { /* about a text; the last two are the tokenizer's */
     struct request_id request;
     uint64_t client;
     struct bytes text;
@@ -53,19 +57,19 @@ struct texts_ask { /* a text to be tokenized */
     uint32_t tokens_max; /* the tokenizer only counts what is more */
 };
 
-/* The text goes to the tokenizer now, or a copy waits in the request's `waiting` for its turn. In
+/* The text goes to the thread now, or a copy waits in the request's `waiting` for its turn. In
  * all errors nothing is done. FULL: the outbox is, for now. TOO_LARGE: the text fits into no empty
  * outbox either. NO_MEMORY: too many texts wait. */
 enum status texts_take(struct texts *texts, struct waiting_text *waiting,
                        const struct texts_ask *ask) MUST_USE;
 
-/* The tokenizer has answered, or the TOKENIZE put last is taken back: it is idle until texts_run. */
+/* The thread has answered, or the record put last is taken back: it is idle until texts_run. */
 void texts_answered(struct texts *texts);
 
 /* The request ends: if its text waits, it is dropped. */
 void texts_forget(struct texts *texts, struct waiting_text *waiting);
 
-/* Gives the tokenizer its next text, if one waits, the tokenizer is idle and the outbox has room.
+/* Gives the thread its next text, if one waits, the thread is idle and the outbox has room.
  * tokens_max as in texts_ask, by what is known now. */
 void texts_run(struct texts *texts, uint32_t tokens_max);
 

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "serving/grammar/grammar.h"
 #include "serving/grammar/object_step.h"
+#include "serving/grammar/rule_step.h"
 
 /* ---- blanks ---- */
 
@@ -40,16 +41,9 @@ static bool is_between_lines(uint8_t space) {
 
 /* ---- threads ---- */
 
-static void add(struct thread_list *out, uint32_t frame) {
-    if (frame == STACK_NONE || out->count == GRAMMAR_THREADS_MAX) return;
-    for (uint32_t i = 0; i < out->count; i++)
-        if (out->frames[i] == frame) return;
-    out->frames[out->count++] = frame;
-}
-
 static void put(struct stack_table *table, const struct stack_frame *frame, const uint64_t *tail,
                 struct thread_list *out) {
-    add(out, stack_table_put(table, frame, tail));
+    grammar_add_thread(out, stack_table_put(table, frame, tail));
 }
 
 /* ---- values ---- */
@@ -182,8 +176,8 @@ static void begin_string(const struct grammar *grammar, struct stack_table *tabl
 static void begin_array(const struct grammar *grammar, struct stack_table *table, uint32_t array,
                         uint32_t below, struct thread_list *out);
 
-static void begin_value(const struct grammar *grammar, struct stack_table *table, uint32_t shape,
-                        uint8_t byte, uint32_t below, struct thread_list *out) {
+void grammar_begin_value(const struct grammar *grammar, struct stack_table *table, uint32_t shape,
+                         uint8_t byte, uint32_t below, struct thread_list *out) {
     const struct value_shape *of = &grammar->program->shapes[shape];
     if (below == STACK_NONE) return;
     for (uint32_t i = of->first; i < of->first + of->count; i++) {
@@ -191,7 +185,7 @@ static void begin_value(const struct grammar *grammar, struct stack_table *table
         if (byte == '"' && (alternative->kinds & SHAPE_STRING))
             begin_string(grammar, table, i, below, out);
         else if (byte == '{' && (alternative->kinds & SHAPE_OBJECT))
-            add(out, object_begin(grammar, table, alternative->object, below));
+            grammar_add_thread(out, object_begin(grammar, table, alternative->object, below));
         else if (byte == '[' && (alternative->kinds & SHAPE_ARRAY))
             begin_array(grammar, table, alternative->array, below, out);
         else if ((byte == '-' || (byte >= '0' && byte <= '9')) &&
@@ -289,8 +283,8 @@ static void begin_item(const struct grammar *grammar, struct stack_table *table,
         if (array->length_max != SHAPE_UNBOUNDED || after.state < enough) after.state++;
         if (array->counted_max != SHAPE_UNBOUNDED || after.escape < array->counted_min)
             after.escape += counted;
-        begin_value(grammar, table, counted ? item.counted : item.plain, byte,
-                    stack_table_put(table, &after, frame->tail), out);
+        grammar_begin_value(grammar, table, counted ? item.counted : item.plain, byte,
+                            stack_table_put(table, &after, frame->tail), out);
     }
 }
 
@@ -313,7 +307,7 @@ void grammar_end_value(const struct grammar *grammar, struct stack_table *table,
                        uint64_t hash, struct thread_list *out) {
     enum shape_unique unique = unique_of(grammar, table, below);
     if (unique == SHAPE_REPEATS) {
-        add(out, below);
+        grammar_add_thread(out, below);
         return;
     }
     const struct stack_frame *array = stack_table_at(table, below);
@@ -392,7 +386,6 @@ static void step_number(const struct grammar *grammar, struct stack_table *table
                        (track_number(&next, byte) && may_differ(grammar, table, &next))))
         put(table, &next, NULL, out);
     if (!automaton->labels[frame->state]) return;
-    if ((byte >= '0' && byte <= '9') || byte == '.' || byte == 'e' || byte == 'E') return;
     struct thread_list after;
     after.count = 0;
     grammar_end_value(grammar, table, frame->below,
@@ -413,41 +406,26 @@ static void step_literal(const struct grammar *grammar, struct stack_table *tabl
         grammar_end_value(grammar, table, frame->below, 2 + frame->subject, out);
 }
 
-/* ---- roots ---- */
+/* ---- steps ---- */
 
-uint32_t grammar_begin(struct stack_table *table) {
-    return stack_table_put(table, &(struct stack_frame){.kind = STACK_ROOT}, NULL);
-}
-
-static void step_root(const struct grammar *grammar, struct stack_table *table,
-                      const struct stack_frame *frame, uint8_t byte, struct thread_list *out) {
-    struct stack_frame next = *frame;
-    if (frame->where == WHERE_AFTER) return;
-    next.where = WHERE_AFTER;
-    next.space = SPACE_NONE;
-    begin_value(grammar, table, grammar->program->root, byte, stack_table_put(table, &next, NULL),
-                out);
-}
-
-bool grammar_may_end(const struct grammar *grammar, const struct stack_table *table,
-                     uint32_t number) {
+uint32_t grammar_rule_below(const struct grammar *grammar, const struct stack_table *table,
+                            uint32_t number) {
     const struct stack_frame *frame = stack_table_at(table, number);
-    if (frame->kind == STACK_ROOT) return frame->where == WHERE_AFTER;
-    return frame->kind == STACK_NUMBER &&
-           grammar->leaves[frame->subject].automaton->labels[frame->state] &&
-           stack_table_at(table, frame->below)->kind == STACK_ROOT;
+    if (frame->kind == STACK_RULE) return number;
+    if (frame->kind != STACK_NUMBER ||
+        !grammar->leaves[frame->subject].automaton->labels[frame->state])
+        return STACK_NONE;
+    return stack_table_at(table, frame->below)->kind == STACK_RULE ? frame->below : STACK_NONE;
 }
 
 /* Blanks; true if `byte` is none, and a part of the text may come. */
 static bool step_blank(struct stack_table *table, const struct stack_frame *frame, uint8_t byte,
                        struct thread_list *out) {
-    bool root = frame->kind == STACK_ROOT;
     if (byte != ' ' && byte != '\t' && byte != '\n' && byte != '\r')
         return !is_between_lines(frame->space);
     struct stack_frame next = *frame;
     next.space = step_space(frame->space, byte);
     if (next.space == SPACE_DEAD) return false;
-    if (root && (frame->where == WHERE_AFTER || byte != '\n' || frame->space)) return false;
     put(table, &next, frame->tail, out);
     return false;
 }
@@ -456,6 +434,9 @@ void grammar_step(const struct grammar *grammar, struct stack_table *table, uint
                   uint8_t byte, struct thread_list *out) {
     const struct stack_frame *frame = stack_table_at(table, number);
     switch (frame->kind) {
+    case STACK_RULE:
+        rule_step(grammar, table, number, byte, out);
+        return;
     case STACK_LITERAL:
         step_literal(grammar, table, frame, byte, out);
         return;
@@ -470,13 +451,11 @@ void grammar_step(const struct grammar *grammar, struct stack_table *table, uint
         break;
     }
     if (!step_blank(table, frame, byte, out)) return;
-    if (frame->kind == STACK_ROOT) {
-        step_root(grammar, table, frame, byte, out);
-    } else if (frame->kind == STACK_ARRAY) {
+    if (frame->kind == STACK_ARRAY) {
         step_array(grammar, table, frame, byte, out);
     } else if (frame->where == WHERE_VALUE) {
-        begin_value(grammar, table, object_value(grammar, frame), byte,
-                    object_behind_value(table, frame), out);
+        grammar_begin_value(grammar, table, object_value(grammar, frame), byte,
+                            object_behind_value(table, frame), out);
     } else {
         object_step(grammar, table, frame, byte, out);
     }

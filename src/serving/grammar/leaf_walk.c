@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/grammar/leaf_walk.h"
 
+#include "serving/grammar/rule_step.h"
+
 #define PARTS_MAX 4096 /* half of the slots */
 #define KNOWN_MAX 256
 #define WORDS_MAX (256u << 10)
+#define RULE_ENDS_MAX (32u << 10) /* of one part */
 
 struct leaf_walks {
     const struct token_trie *trie;
@@ -74,6 +77,31 @@ static void walk_number(struct leaf_walks *walks, const struct automaton *automa
             ends[part->end_count++] = (struct leaf_end){i, state};
         i++;
     }
+}
+
+/* False: there are more than `ends_max` places where the rule is left. */
+static bool walk_rule(struct leaf_walks *walks, const struct grammar *grammar,
+                      struct leaf_part *part, struct leaf_end *ends, uint32_t ends_max) {
+    const struct trie_node *nodes = walks->trie->nodes;
+    const struct grammar_rule *rule = &grammar->rules[part->key.leaf];
+    uint32_t path[TOKEN_TRIE_BYTES_MAX + 1], first = part->key.node;
+    path[nodes[first].depth] = part->key.place.state;
+    for (uint32_t i = first + 1; i < first + nodes[first].size;) {
+        uint32_t before = path[nodes[i].depth - 1];
+        uint32_t state = automaton_step(rule->automaton, before, nodes[i].byte);
+        if (rule_leaves(grammar, rule, before, nodes[i].byte)) {
+            if (part->end_count == ends_max) return false;
+            ends[part->end_count++] = (struct leaf_end){i, before};
+        }
+        if (!state) {
+            i += nodes[i].size;
+            continue;
+        }
+        path[nodes[i].depth] = state;
+        note_inside(walks, part, i);
+        i++;
+    }
+    return true;
 }
 
 /* What a walk through a string's automaton knows. */
@@ -259,31 +287,42 @@ static uint64_t hash_of(const struct leaf_key *key) {
     uint64_t hash = ((uint64_t)key->node << 32 | key->leaf) * UINT64_C(0x9E3779B97F4A7C15);
     hash = (hash ^ hash >> 29 ^ ((uint64_t)key->place.state << 32 | key->place.escape)) *
            UINT64_C(0xBF58476D1CE4E5B9);
-    return (hash ^ hash >> 32) + (key->open != NULL);
+    return (hash ^ hash >> 32) + (key->open != NULL) + 2 * (uint64_t)key->is_rule;
 }
 
 static bool same_key(const struct leaf_key *a, const struct leaf_key *b) {
     return a->node == b->node && a->leaf == b->leaf && a->place.state == b->place.state &&
-           a->place.escape == b->place.escape && a->is_number == b->is_number && a->open == b->open;
+           a->place.escape == b->place.escape && a->is_number == b->is_number &&
+           a->is_rule == b->is_rule && a->open == b->open;
 }
 
-struct leaf_part *leaf_walks_part(struct leaf_walks *walks, const struct text_leaf *leaf,
+static struct leaf_part *forget_last(struct leaf_walks *walks, uint32_t slot) {
+    walks->part_count--;
+    walks->slots[slot] = 0;
+    return NULL;
+}
+
+struct leaf_part *leaf_walks_part(struct leaf_walks *walks, const struct grammar *grammar,
                                   const struct leaf_key *key) {
     uint32_t slot = (uint32_t)hash_of(key) % (2 * PARTS_MAX);
     for (; walks->slots[slot]; slot = (slot + 1) % (2 * PARTS_MAX))
         if (same_key(&walks->parts[walks->slots[slot] - 1].key, key))
             return &walks->parts[walks->slots[slot] - 1];
-    size_t words_max = walks->trie->leaf_end_max + walks->trie->word_count + 2;
+    uint32_t ends_max = key->is_rule ? RULE_ENDS_MAX : walks->trie->leaf_end_max;
+    size_t words_max = ends_max + walks->trie->word_count + 2;
     if (walks->part_count == PARTS_MAX || words_max > WORDS_MAX - walks->word_used) return NULL;
     struct leaf_part *part = &walks->parts[walks->part_count++];
     walks->slots[slot] = walks->part_count;
     *part = (struct leaf_part){.key = *key};
     memset(walks->found, 0, walks->trie->word_count * sizeof *walks->found);
     struct leaf_end *ends = (struct leaf_end *)(walks->words + walks->word_used);
-    if (key->is_number)
-        walk_number(walks, leaf->automaton, part, ends);
-    else
-        walk_string(walks, leaf, part, ends);
+    if (key->is_rule) {
+        if (!walk_rule(walks, grammar, part, ends, ends_max)) return forget_last(walks, slot);
+    } else if (key->is_number) {
+        walk_number(walks, grammar->leaves[key->leaf].automaton, part, ends);
+    } else {
+        walk_string(walks, &grammar->leaves[key->leaf], part, ends);
+    }
     part->ends = take_words(walks, part->end_count * sizeof *ends);
     keep_inside(walks, part);
     return part;

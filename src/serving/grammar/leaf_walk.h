@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parts of the trie of tokens walked by a leaf alone (a string, a key or a number), and a memory of
- * what was found: the tokens that stay inside the leaf, and the places where it ends. The memory
+ * Parts of the trie of tokens walked by a leaf alone (a string, a key, a number, a rule's own bytes),
+ * and a memory of what was found: the tokens that stay inside, and the places where they leave. The memory
  * has a fixed size; when much of it is used, all is forgotten.
  */
 #ifndef SERVING_GRAMMAR_LEAF_WALK_H
 #define SERVING_GRAMMAR_LEAF_WALK_H
 
+#include "serving/grammar/grammar.h"
 #include "serving/grammar/string_content.h"
 #include "serving/grammar/token_trie.h"
 
 struct leaf_key {
-    uint32_t node; /* the part below it */
-    uint32_t leaf;
+    uint32_t node;              /* the part below it */
+    uint32_t leaf;              /* or the rule */
     struct content_place place; /* where the leaf stands there */
-    bool is_number;
+    bool is_number, is_rule;
     const uint64_t *open; /* of a key: the states that are looked at; NULL: all but the dead one */
 };
 
 struct leaf_end {
-    uint32_t node;
-    uint32_t state; /* in which the leaf ended */
+    uint32_t node;  /* of a rule: the byte that left it has been read */
+    uint32_t state; /* in which the leaf ended, or the rule was left */
 };
 
 struct leaf_part {
@@ -40,7 +41,7 @@ struct leaf_walks *leaf_walks_create(struct arena *arena, const struct token_tri
 /* Forgets all if much is used; parts that were handed out are gone then. */
 void leaf_walks_tidy(struct leaf_walks *walks);
 /* NULL: no room is left. */
-struct leaf_part *leaf_walks_part(struct leaf_walks *walks, const struct text_leaf *leaf,
+struct leaf_part *leaf_walks_part(struct leaf_walks *walks, const struct grammar *grammar,
                                   const struct leaf_key *key);
 /* Adds the tokens that stay inside, once for each mask. */
 void leaf_walks_mark(struct leaf_walks *walks, const struct leaf_part *part, uint64_t serial,

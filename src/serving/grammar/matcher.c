@@ -2,6 +2,8 @@
 #include "serving/grammar/matcher.h"
 
 #include "serving/grammar/grammar.h"
+#include "serving/grammar/grammar_program.h"
+#include "serving/grammar/rule_step.h"
 #include "serving/grammar/token_mask.h"
 
 #define FRAMES_MAX 12288
@@ -13,12 +15,14 @@ struct matcher {
     struct thread_list here, next;   /* while bytes are pushed */
 };
 
-enum status grammar_open(struct arena *arena, const struct shape_program *program,
+enum status grammar_open(struct arena *arena, const struct grammar_program *program,
                          const struct token_trie *trie, struct grammar **out, struct error *error) {
     struct grammar *grammar = arena_take(arena, sizeof *grammar);
     if (!grammar) return error_set(error, STATUS_NO_MEMORY, "no memory for a grammar");
-    enum status status = grammar_read(arena, program, grammar, error);
+    enum status status = grammar_read(arena, program->shapes, grammar, error);
     if (status) return status;
+    grammar->rules = program->rules;
+    grammar->has_tokens = program->has_tokens;
     grammar->trie = trie;
     grammar->masks = mask_memory_create(arena, trie);
     if (!grammar->masks) return error_set(error, STATUS_NO_MEMORY, "no memory for masks");
@@ -36,6 +40,10 @@ enum status matcher_open(struct arena *arena, struct grammar *grammar, struct ma
     if (!status) status = stack_table_open(&matcher->spare, arena, FRAMES_MAX);
     if (!status) *out = matcher;
     return status;
+}
+
+const struct token_trie *matcher_trie(const struct matcher *matcher) {
+    return matcher->grammar->trie;
 }
 
 /* ---- positions ---- */
@@ -73,7 +81,7 @@ static uint32_t number_of(struct stack_table *table, struct thread_list *threads
 }
 
 struct grammar_position matcher_begin(struct matcher *matcher) {
-    return (struct grammar_position){grammar_begin(&matcher->table)};
+    return (struct grammar_position){rule_begin(matcher->grammar, &matcher->table)};
 }
 
 static void step_all(struct matcher *matcher, uint8_t byte) {
@@ -96,20 +104,40 @@ struct grammar_position matcher_push(struct matcher *matcher, struct grammar_pos
     return (struct grammar_position){number_of(&matcher->table, &matcher->here)};
 }
 
+/* Adds to `next` what the threads become by a token that stands for itself. */
+static void step_token(struct matcher *matcher, uint32_t token) {
+    matcher->next.count = 0;
+    for (uint32_t i = 0; matcher->grammar->has_tokens && i < matcher->here.count; i++) {
+        uint32_t rule =
+            grammar_rule_below(matcher->grammar, &matcher->table, matcher->here.frames[i]);
+        if (rule) rule_step_token(matcher->grammar, &matcher->table, rule, token, &matcher->next);
+    }
+}
+
 struct grammar_position matcher_push_token(struct matcher *matcher, struct grammar_position from,
                                            uint32_t token) {
     const struct token_trie *trie = matcher->grammar->trie;
-    if (token >= trie->token_count || trie->tokens[token].count == 0)
-        return (struct grammar_position){STACK_NONE};
-    return matcher_push(matcher, from, trie->tokens[token]);
+    struct grammar_position by_bytes = {STACK_NONE};
+    if (token >= trie->token_count || from.number == STACK_NONE) return by_bytes;
+    if (trie->tokens[token].count) by_bytes = matcher_push(matcher, from, trie->tokens[token]);
+    if (!matcher->grammar->has_tokens) return by_bytes;
+    list_threads(&matcher->table, from.number, &matcher->here);
+    step_token(matcher, token);
+    matcher->here.count = 0;
+    if (by_bytes.number) list_threads(&matcher->table, by_bytes.number, &matcher->here);
+    for (uint32_t i = 0; i < matcher->here.count; i++)
+        grammar_add_thread(&matcher->next, matcher->here.frames[i]);
+    return (struct grammar_position){number_of(&matcher->table, &matcher->next)};
 }
 
 bool matcher_may_end(const struct matcher *matcher, struct grammar_position at) {
     struct thread_list threads;
     if (at.number == STACK_NONE) return false;
     list_threads(&matcher->table, at.number, &threads);
-    for (uint32_t i = 0; i < threads.count; i++)
-        if (grammar_may_end(matcher->grammar, &matcher->table, threads.frames[i])) return true;
+    for (uint32_t i = 0; i < threads.count; i++) {
+        uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, threads.frames[i]);
+        if (rule && rule_may_end(matcher->grammar, &matcher->table, rule)) return true;
+    }
     return false;
 }
 
@@ -117,14 +145,24 @@ bool matcher_must_end(const struct matcher *matcher, struct grammar_position at)
     struct thread_list threads;
     if (at.number == STACK_NONE) return false;
     list_threads(&matcher->table, at.number, &threads);
-    for (uint32_t i = 0; i < threads.count; i++) {
-        const struct stack_frame *frame = stack_table_at(&matcher->table, threads.frames[i]);
-        if (frame->kind != STACK_ROOT || frame->where != WHERE_AFTER) return false;
-    }
+    for (uint32_t i = 0; i < threads.count; i++)
+        if (!rule_must_end(matcher->grammar, &matcher->table, threads.frames[i])) return false;
     return true;
 }
 
 /* ---- what may come ---- */
+
+/* What the threads let through as tokens. Frames that it puts are left to the caller. */
+static struct rule_outlook look(struct matcher *matcher, const struct thread_list *threads,
+                                uint64_t *mask) {
+    struct rule_outlook outlook = {.mask = mask, .token = TOKEN_NONE};
+    for (uint32_t i = 0; i < threads->count; i++) {
+        uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, threads->frames[i]);
+        outlook.bytes |= rule != threads->frames[i];
+        if (rule) rule_look(matcher->grammar, &matcher->table, rule, &outlook);
+    }
+    return outlook;
+}
 
 void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t *mask) {
     const struct token_trie *trie = matcher->grammar->trie;
@@ -136,6 +174,7 @@ void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t 
     list_threads(&matcher->table, at.number, &threads);
     uint32_t frame_count = matcher->table.frame_count;
     token_mask_fill(matcher->grammar, &matcher->table, &threads, mask);
+    if (matcher->grammar->has_tokens) (void)look(matcher, &threads, mask);
     stack_table_cut(&matcher->table, frame_count);
     mask_memory_keep(matcher->grammar->masks, content, mask);
 }
@@ -155,7 +194,10 @@ struct bytes matcher_forced(struct matcher *matcher, struct grammar_position at,
     size_t count = 0;
     uint32_t frame_count = matcher->table.frame_count;
     while (at.number && count < capacity && !matcher_may_end(matcher, at)) {
+        struct thread_list threads;
         uint32_t live = 0;
+        list_threads(&matcher->table, at.number, &threads);
+        if (look(matcher, &threads, NULL).token != TOKEN_NONE) break;
         for (uint32_t byte = 0; byte < 256 && live < 2; byte++) {
             char text = (char)byte;
             struct grammar_position to = matcher_push(matcher, at, (struct bytes){&text, 1});
@@ -167,6 +209,20 @@ struct bytes matcher_forced(struct matcher *matcher, struct grammar_position at,
     }
     stack_table_cut(&matcher->table, frame_count);
     return (struct bytes){out, count};
+}
+
+bool matcher_forced_token(struct matcher *matcher, struct grammar_position at,
+                          uint32_t *token_out) {
+    struct thread_list threads;
+    if (!matcher->grammar->has_tokens || at.number == STACK_NONE || matcher_may_end(matcher, at))
+        return false;
+    list_threads(&matcher->table, at.number, &threads);
+    uint32_t frame_count = matcher->table.frame_count;
+    struct rule_outlook outlook = look(matcher, &threads, NULL);
+    stack_table_cut(&matcher->table, frame_count);
+    if (outlook.bytes || outlook.several || outlook.token == TOKEN_NONE) return false;
+    *token_out = outlook.token;
+    return true;
 }
 
 /* ---- settling ---- */

@@ -12,21 +12,23 @@
 #define SERVING_GRAMMAR_MATCHER_H
 
 #include "serving/grammar/token_trie.h"
-#include "serving/grammar/value_shape.h"
 
 struct matcher;
 struct grammar;
+struct grammar_program;
 
-/* A grammar: a shape program together with what is precomputed for a vocabulary. Program and trie
+/* A grammar: a program (form.h) together with what is precomputed for a vocabulary. Program and trie
  * are kept by reference. Immutable but for caches of bounded size (about 3 MiB), which make it one
  * thread's at a time. STATUS_UNSUPPORTED, STATUS_TOO_LARGE with the keyword; STATUS_NO_MEMORY. */
-enum status grammar_open(struct arena *arena, const struct shape_program *program,
+enum status grammar_open(struct arena *arena, const struct grammar_program *program,
                          const struct token_trie *trie, struct grammar **out,
                          struct error *error) MUST_USE;
 
 /* About 2 MiB. */
 enum status matcher_open(struct arena *arena, struct grammar *grammar,
                          struct matcher **out) MUST_USE;
+/* Its grammar's. */
+const struct token_trie *matcher_trie(const struct matcher *matcher);
 
 /* `number`s are only the matcher's. 0: the text broke the grammar, or outgrew the matcher. */
 struct grammar_position {
@@ -36,7 +38,7 @@ struct grammar_position {
 struct grammar_position matcher_begin(struct matcher *matcher);
 struct grammar_position matcher_push(struct matcher *matcher, struct grammar_position from,
                                      struct bytes bytes);
-/* As matcher_push for a token's bytes; added tokens and empty ones give 0. */
+/* As matcher_push for a token's bytes; an added token is what rules ask for by its number. */
 struct grammar_position matcher_push_token(struct matcher *matcher, struct grammar_position from,
                                            uint32_t token);
 bool matcher_may_end(const struct matcher *matcher, struct grammar_position at);
@@ -52,6 +54,10 @@ void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, ui
 /* The bytes that must come next whatever the model wants; empty: there is a choice. */
 struct bytes matcher_forced(struct matcher *matcher, struct grammar_position at, char *out,
                             size_t capacity);
+
+/* The one token that may come next, where the end may not. False: there is a choice, or it is no
+ * added token, whose number would cost more to know. Cheap. */
+bool matcher_forced_token(struct matcher *matcher, struct grammar_position at, uint32_t *token_out);
 
 /* Keeps `at` alone (its number may change), and gives the memory of the others back, if not much is
  * left. False: it takes more than the matcher has. */

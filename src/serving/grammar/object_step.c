@@ -135,13 +135,6 @@ uint32_t object_behind_value(struct stack_table *table, const struct stack_frame
     return stack_table_put(table, &after, frame->tail);
 }
 
-static void add(struct thread_list *out, uint32_t frame) {
-    if (frame == STACK_NONE || out->count == GRAMMAR_THREADS_MAX) return;
-    for (uint32_t i = 0; i < out->count; i++)
-        if (out->frames[i] == frame) return;
-    out->frames[out->count++] = frame;
-}
-
 static void begin_key(const struct grammar *grammar, struct stack_table *table,
                       const struct stack_frame *frame, struct thread_list *out) {
     const struct shape_object *object = shape_of(grammar, frame);
@@ -157,7 +150,7 @@ static void begin_key(const struct grammar *grammar, struct stack_table *table,
         key.hash = CONTENT_HASH_START;
     }
     key.below = stack_table_put(table, &below, frame->tail);
-    if (key.below) add(out, stack_table_put(table, &key, NULL));
+    if (key.below) grammar_add_thread(out, stack_table_put(table, &key, NULL));
 }
 
 void object_step(const struct grammar *grammar, struct stack_table *table,
@@ -170,10 +163,10 @@ void object_step(const struct grammar *grammar, struct stack_table *table,
         begin_key(grammar, table, frame, out);
     } else if (byte == ',' && frame->where == WHERE_AFTER && may_take_key(grammar, frame)) {
         next.where = WHERE_NEXT;
-        add(out, stack_table_put(table, &next, frame->tail));
+        grammar_add_thread(out, stack_table_put(table, &next, frame->tail));
     } else if (byte == ':' && frame->where == WHERE_COLON) {
         next.where = WHERE_VALUE;
-        add(out, stack_table_put(table, &next, frame->tail));
+        grammar_add_thread(out, stack_table_put(table, &next, frame->tail));
     }
 }
 
@@ -212,5 +205,5 @@ void grammar_end_key(const struct grammar *grammar, struct stack_table *table, u
     if (object->count_max != SHAPE_UNBOUNDED) next.state++;
     if (next.distinct >= object->count_min) next.seen = STACK_NONE;
     find_allowed(grammar, &next, sets);
-    add(out, stack_table_put(table, &next, sets));
+    grammar_add_thread(out, stack_table_put(table, &next, sets));
 }

@@ -3,6 +3,8 @@
  * for a set of threads. A thread is a step of the program together with what it must still see: the
  * states of the automata that look ahead for it. A thread whose look fails is gone.
  */
+#include "serving/grammar/regex_automaton.h"
+
 #include "base/check.h"
 #include "serving/grammar/regex_program.h"
 
@@ -426,6 +428,11 @@ static enum status make_of_text(struct automaton_work *work, struct bytes patter
 enum status automaton_of_pattern(struct automaton_work *work, struct bytes pattern,
                                  const struct automaton **out, struct error *error) {
     return make_of_text(work, pattern, REGEX_ECMA, false, out, error);
+}
+
+enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
+                                 uint32_t node, const struct automaton **out) {
+    return run(work, regex, node, (struct regex_bounds){.open_end = false}, REGEX_AT_BEGIN, out);
 }
 
 enum status automaton_of_regex(struct automaton_work *work, struct bytes pattern,

@@ -11,7 +11,7 @@
 #define STACK_NONE 0 /* no frame */
 
 enum stack_kind {
-    STACK_ROOT = 1, /* the text as a whole */
+    STACK_RULE = 1, /* subject: a rule; below it the one that called it, or none */
     STACK_LITERAL,  /* inside null, true or false; subject: which */
     STACK_NUMBER,   /* subject: a leaf */
     STACK_STRING,   /* subject: a leaf */

@@ -3,6 +3,9 @@
 
 #include "serving/grammar/leaf_walk.h"
 #include "serving/grammar/object_step.h"
+#include "serving/grammar/rule_step.h"
+
+#define REMEMBERED_NODES_MIN 32 /* smaller parts of rules are walked again */
 
 struct mask_walk {
     const struct grammar *grammar;
@@ -77,7 +80,7 @@ static bool stands_between(uint8_t byte) {
 static void walk_bytes(struct mask_walk *at, uint32_t node, uint32_t frame) {
     const struct trie_node *nodes = at->trie->nodes;
     uint8_t kind = stack_table_at(at->table, frame)->kind;
-    bool between = kind == STACK_ROOT || kind == STACK_ARRAY || kind == STACK_OBJECT;
+    bool between = kind == STACK_ARRAY || kind == STACK_OBJECT;
     uint32_t end = node + nodes[node].size;
     for (uint32_t child = node + 1; child < end; child += nodes[child].size) {
         struct thread_list threads;
@@ -224,7 +227,7 @@ static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, cons
         return;
     }
     const struct leaf_part *part =
-        leaf_walks_part(at->walks, leaf,
+        leaf_walks_part(at->walks, at->grammar,
                         &(struct leaf_key){.node = node,
                                            .leaf = frame->subject,
                                            .place = {frame->state, frame->escape},
@@ -240,10 +243,43 @@ static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, cons
         take_ends(at, node, number, &(struct leaf_end){node, frame->state}, 1);
 }
 
+/* The own bytes of a rule by its automaton alone; what leaves it goes on from where it does so. */
+static void walk_rule(struct mask_walk *at, uint32_t node, uint32_t number) {
+    const struct stack_frame *frame = stack_table_at(at->table, number);
+    const struct leaf_part *part = NULL;
+    if (rule_must_end(at->grammar, at->table, number)) return;
+    if (at->trie->nodes[node].size >= REMEMBERED_NODES_MIN)
+        part = leaf_walks_part(at->walks, at->grammar,
+                               &(struct leaf_key){.node = node,
+                                                  .leaf = frame->subject,
+                                                  .place = {.state = frame->state},
+                                                  .is_rule = true});
+    if (!part) {
+        walk_bytes(at, node, number);
+        return;
+    }
+    leaf_walks_mark(at->walks, part, at->serial, at->mask);
+    const struct leaf_end *ends = part->ends;
+    uint32_t end_count = part->end_count;
+    for (uint32_t i = 0; i < end_count; i++) {
+        struct thread_list threads;
+        uint32_t frame_count = at->table->frame_count;
+        threads.count = 0;
+        rule_leave(at->grammar, at->table, number, ends[i].state,
+                   at->trie->nodes[ends[i].node].byte, &threads);
+        take(at, ends[i].node, &threads);
+        stack_table_cut(at->table, frame_count);
+    }
+}
+
 static void walk(struct mask_walk *at, uint32_t node, uint32_t number) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     struct key_filter filter;
     if (at->trie->nodes[node].size == 1) return;
+    if (frame->kind == STACK_RULE) {
+        walk_rule(at, node, number);
+        return;
+    }
     bool leaf =
         frame->kind == STACK_STRING || frame->kind == STACK_KEY || frame->kind == STACK_NUMBER;
     if (leaf && frame->kind != STACK_KEY && (frame->flags & STACK_TRACKED)) {
@@ -251,7 +287,9 @@ static void walk(struct mask_walk *at, uint32_t node, uint32_t number) {
         const struct automaton *automaton = at->grammar->leaves[frame->subject].automaton;
         leaf = frame->kind == STACK_STRING && !(automaton && automaton->member_counts);
     }
-    if (!leaf) {
+    bool number_in_rule =
+        frame->kind == STACK_NUMBER && stack_table_at(at->table, frame->below)->kind == STACK_RULE;
+    if (!leaf || number_in_rule) { /* behind a number in a rule anything may come */
         walk_bytes(at, node, number);
         return;
     }

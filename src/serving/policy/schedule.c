@@ -57,9 +57,11 @@ void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t 
 
 struct spending { /* what is left of the step while it is filled */
     uint32_t tokens;
+    uint32_t promised; /* of them, to decode rows that are still to be chosen */
     uint32_t prompt_tokens;
     uint32_t pages;
     uint32_t rows_running;
+    uint32_t constraint_bytes, constraint_tokens;
     double prompt_ns;
     bool waits; /* a request before this one could not start */
 };
@@ -96,6 +98,11 @@ static struct schedule_choice choose_prompt(const struct schedule_item *item,
     return choice;
 }
 
+static bool constraint_fits(const struct schedule_item *item, const struct spending *left) {
+    return item->constraint_bytes <= left->constraint_bytes &&
+           item->constraint_tokens <= left->constraint_tokens;
+}
+
 /* A waiting request starts only together with its first chunk, so that it holds no pages idly. */
 static struct schedule_choice choose_waiting(const struct schedule_item *item,
                                              const struct schedule_limits *limits,
@@ -109,7 +116,10 @@ static struct schedule_choice choose_waiting(const struct schedule_item *item,
     struct schedule_choice choice = {0};
     switch (admit_start(item->pages_needed, &house)) {
     case ADMIT_NOW:
-        choice = choose_prompt(item, limits, left);
+        if (constraint_fits(item, left))
+            choice = choose_prompt(item, limits, left);
+        else
+            choice.reason = SCHEDULE_NO_BYTES;
         break;
     case ADMIT_WAIT_TURN:
         choice.reason = SCHEDULE_WAITS_TURN;
@@ -131,13 +141,40 @@ static struct schedule_choice choose_waiting(const struct schedule_item *item,
     return choice;
 }
 
+/* What a decode row takes at least. */
+static uint32_t decode_tokens_min(const struct schedule_item *item) {
+    return item->phase == SCHEDULE_DECODE ? 1 + item->draft_tokens : 0;
+}
+
+/* One token, and of the forced ones behind it as many as leave the other decode rows theirs and a
+ * block to prompts. */
+static struct schedule_choice choose_decode(const struct schedule_item *item,
+                                            struct spending *left) {
+    uint32_t wanted = item->row_end - item->computed_tokens + item->draft_tokens;
+    check(left->tokens > item->draft_tokens);
+    check(item->draft_tokens == 0 || wanted == 1 + item->draft_tokens);
+    uint32_t kept = left->promised + KV_BLOCK_TOKENS, least = decode_tokens_min(item);
+    uint32_t most = left->tokens > kept + least ? left->tokens - kept : least;
+    uint32_t taken = wanted < most ? wanted : most;
+    left->tokens -= taken;
+    return (struct schedule_choice){.token_count = taken - item->draft_tokens,
+                                    .reason =
+                                        taken < wanted ? SCHEDULE_CHUNK : SCHEDULE_NEXT_TOKEN};
+}
+
 static struct schedule_choice choose(const struct schedule_item *item,
                                      const struct schedule_limits *limits, struct spending *left) {
-    if (item->phase == SCHEDULE_WAITING) return choose_waiting(item, limits, left);
-    if (item->phase == SCHEDULE_PREFILL) return choose_prompt(item, limits, left);
-    check(left->tokens > item->draft_tokens);
-    left->tokens -= 1 + item->draft_tokens;
-    return (struct schedule_choice){.token_count = 1, .reason = SCHEDULE_NEXT_TOKEN};
+    struct schedule_choice choice = {.reason = SCHEDULE_NO_BYTES};
+    left->promised -= decode_tokens_min(item);
+    if (item->phase == SCHEDULE_WAITING)
+        choice = choose_waiting(item, limits, left);
+    else if (constraint_fits(item, left))
+        choice = item->phase == SCHEDULE_DECODE ? choose_decode(item, left)
+                                                : choose_prompt(item, limits, left);
+    if (choice.token_count == 0) return choice;
+    left->constraint_bytes -= item->constraint_bytes;
+    left->constraint_tokens -= item->constraint_tokens;
+    return choice;
 }
 
 uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
@@ -150,9 +187,13 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
                             .prompt_tokens = limits->prompt_tokens_max ? limits->prompt_tokens_max
                                                                        : limits->tokens_max,
                             .pages = limits->pages_available,
+                            .constraint_bytes = limits->constraint_bytes_max,
+                            .constraint_tokens = limits->constraint_tokens_max,
                             .prompt_ns = limits->prompt_ns_max};
-    for (uint32_t i = 0; i < item_count; i++)
+    for (uint32_t i = 0; i < item_count; i++) {
         left.rows_running += items[i].phase != SCHEDULE_WAITING;
+        left.promised += decode_tokens_min(&items[i]);
+    }
     check(left.rows_running <= limits->rows_max);
     uint32_t running = 0, idle = item_count;
     for (uint32_t i = 0; i < item_count; i++) {

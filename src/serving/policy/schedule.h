@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the next step runs. First every request that generates gets its one token; what is left of
+ * What the next step runs. First every request that generates gets its one token, and behind that
+ * those that its constraint has forced, as many as leave the others theirs; what is left of
  * the step's tokens, and of the time that prompts may take beside answers, goes to prompts, in
  * turn, in chunks. A chunk ends where the tokens' form changes, at the last known token or on a
  * block boundary: half of the batch invariance promise rests on that (docs/architecture.md).
@@ -23,15 +24,17 @@ struct schedule_item {
     uint32_t slot;
     uint32_t phase; /* enum schedule_phase */
     int32_t priority;
-    uint32_t computed_tokens; /* a request that waits: what the cache holds for it */
-    uint32_t row_end;         /* where its next row ends at the latest, > computed_tokens */
-    uint32_t known_tokens;    /* prompt and answer so far, >= row_end */
-    uint32_t pages_needed;    /* waiting: what starting takes of the pages available */
-    uint32_t draft_tokens;    /* decode: computed behind its one token (speculate.h) */
-    bool generated;           /* the form of the tokens up to row_end */
-    bool unseen;              /* waiting: not looked up in the cache yet, so not to start */
-    int64_t turn;             /* schedule_turn; lower goes first */
-    uint64_t arrival;         /* lower came first */
+    uint32_t computed_tokens;   /* a request that waits: what the cache holds for it */
+    uint32_t row_end;           /* where its next row ends at the latest, > computed_tokens */
+    uint32_t known_tokens;      /* prompt and answer so far, >= row_end */
+    uint32_t pages_needed;      /* waiting: what starting takes of the pages available */
+    uint32_t draft_tokens;      /* decode: computed behind its one token (speculate.h) */
+    bool generated;             /* the form of the tokens up to row_end */
+    bool unseen;                /* waiting: not looked up in the cache yet, so not to start */
+    uint32_t constraint_bytes;  /* what its next row has to bring along: its constraint's text */
+    uint32_t constraint_tokens; /* and the answer so far; 0: the engine knows both, or needs none */
+    int64_t turn;               /* schedule_turn; lower goes first */
+    uint64_t arrival;           /* lower came first */
 };
 
 struct schedule_limits {
@@ -41,6 +44,8 @@ struct schedule_limits {
     uint32_t
         prompt_tokens_max;    /* of all prompts in a step; >= KV_BLOCK_TOKENS; 0: as many as fit */
     uint32_t pages_available; /* free, or cached and unleased */
+    uint32_t constraint_bytes_max;  /* brought along by all rows; what one item needs fits */
+    uint32_t constraint_tokens_max; /* of answers so far, brought along by all rows */
     const struct step_cost *cost;
     double prompt_ns_max; /* what prompts may add to this step; SCHEDULE_UNBOUND */
 };
@@ -48,11 +53,12 @@ struct schedule_limits {
 #define SCHEDULE_UNBOUND 1e300
 
 enum schedule_reason {
-    SCHEDULE_NEXT_TOKEN, /* a decode row */
+    SCHEDULE_NEXT_TOKEN, /* a decode row, all of it */
     SCHEDULE_PROMPT_END, /* all that is known, or the rest of it */
-    SCHEDULE_CHUNK,      /* a part of it */
+    SCHEDULE_CHUNK,      /* a part of it, or of a decode row */
     SCHEDULE_NO_TOKENS,  /* the step has no room for a block of this prompt */
     SCHEDULE_NO_TIME,    /* answers that run would wait too long */
+    SCHEDULE_NO_BYTES,   /* the plan has no room for its constraint */
     SCHEDULE_WAITS_TURN, /* not started: the reasons of admit */
     SCHEDULE_WAITS_ROWS,
     SCHEDULE_WAITS_PAGES

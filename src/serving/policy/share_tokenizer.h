@@ -17,6 +17,9 @@
  * What waits is bounded: a text is let in while it takes, with those of its client that wait, at
  * most half of the room that is left (Choudhury and Hahne, 1998: dynamic thresholds). So there is
  * always room for short ones, however many long ones there are.
+ *
+ * The host's compiler of constraints is shared in the same way. What a constraint costs there is
+ * not seen from its length, so each counts as much as the longest: clients take turns.
  */
 #ifndef SERVING_POLICY_SHARE_TOKENIZER_H
 #define SERVING_POLICY_SHARE_TOKENIZER_H

@@ -37,7 +37,7 @@ struct step_cost { /* starts zeroed: nothing known, everything free */
 
 struct step_work {
     uint32_t answer_rows;
-    uint32_t drafts;        /* tokens computed ahead in those rows */
+    uint32_t drafts;        /* further tokens in those rows: computed ahead, or forced */
     uint32_t prompt_tokens; /* all tokens of rows that are no single next token */
     uint64_t attended;      /* sum over those tokens of the positions up to their own */
     uint64_t context;       /* sum over runs of such tokens of the positions up to their last */

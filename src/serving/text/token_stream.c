@@ -16,6 +16,14 @@ enum stream_place {
     PLACE_COUNT
 };
 
+/* For which token an answer that will be bound waits. */
+enum bound_waits {
+    BOUND_NEVER, /* it is free, or is bound already */
+    BOUND_OPENS, /* the first one decides whether `behind` counts */
+    BOUND_BEHIND,
+    BOUND_AT
+};
+
 struct output {
     struct token_stream *stream;
     token_stream_sink *sink;
@@ -221,6 +229,40 @@ static void watch(void *context, struct bytes text) {
     release(output, hold);
 }
 
+/* ---- where the answer is bound ---- */
+
+/* All that was held back is text: no stop string that begins in it can end. */
+static void bind_here(struct output *output) {
+    release(output, 0);
+    output->stream->stops = NULL;
+    output->stream->bound_waits = BOUND_NEVER;
+}
+
+/* Nothing is awaited any more but `at`, if that. */
+static void wait_for_at(struct output *output) {
+    if (output->stream->bound.at == TOKEN_STREAM_NO_TOKEN)
+        bind_here(output);
+    else
+        output->stream->bound_waits = BOUND_AT;
+}
+
+static void follow_before(struct output *output, uint32_t token) {
+    struct token_stream *stream = output->stream;
+    if (stream->bound_waits == BOUND_OPENS) {
+        if (token == stream->bound.opens)
+            stream->bound_waits = BOUND_BEHIND;
+        else
+            wait_for_at(output);
+    }
+    if (stream->bound_waits == BOUND_AT && token == stream->bound.at) bind_here(output);
+}
+
+static void follow_behind(struct output *output, uint32_t token) {
+    const struct token_stream *stream = output->stream;
+    if (!stream->stopped && stream->bound_waits == BOUND_BEHIND && token == stream->bound.behind)
+        wait_for_at(output);
+}
+
 /* ---- the doors ---- */
 
 void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
@@ -234,6 +276,16 @@ void token_stream_open(struct token_stream *stream, const struct tokenizer *toke
     *stream = (struct token_stream){
         .tokenizer = tokenizer, .stops = stops, .mode = mode, .place = (uint8_t)places[mode]};
     if (tools) tool_parser_open(&stream->calls, tools);
+}
+
+void token_stream_bind(struct token_stream *stream, const struct token_stream_bound *bound) {
+    struct output output = {.stream = stream};
+    stream->bound = *bound;
+    if (bound->behind == TOKEN_STREAM_NO_TOKEN)
+        wait_for_at(&output); /* nothing is held back yet that could be put out */
+    else
+        stream->bound_waits =
+            bound->opens == TOKEN_STREAM_NO_TOKEN ? BOUND_BEHIND : BOUND_OPENS;
 }
 
 /* What a token says to the reader; nothing for most special ones. */
@@ -253,7 +305,9 @@ bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream
     if (stream->stopped) return true;
     struct output output = {stream, sink, context};
     bool reasoning = in_reasoning(stream);
+    follow_before(&output, token);
     utf8_join(&stream->joiner, text_of(stream, token), watch, &output);
+    follow_behind(&output, token);
     if (reasoning || in_reasoning(stream)) stream->reasoning_tokens++;
     return stream->stopped;
 }

@@ -7,7 +7,8 @@
  *               -> tool calls (tool_parser.h; in the content alone)
  *
  * Whatever the pushes, the concatenated output is the same. Stop strings are looked for in the
- * whole generated text, reasoning, tags and marks included. The tags themselves are not put out, nor the
+ * whole generated text, reasoning, tags and marks included, but not where the answer is bound to a
+ * form (token_stream_bind), which a cut would break. The tags themselves are not put out, nor the
  * newlines around the reasoning and those between "</think>" and the content; trailing newlines of
  * the content stay. A first "<think>" opens reasoning only at the very start of the answer.
  *
@@ -44,6 +45,13 @@ enum token_stream_mode {
     TOKEN_STREAM_MODE_COUNT
 };
 
+/* From which token on an answer is bound: as of a constraint (serving/constraint/constraint.h). */
+struct token_stream_bound {
+    uint32_t opens, behind, at; /* TOKEN_STREAM_NO_TOKEN: it has no such one */
+};
+
+#define TOKEN_STREAM_NO_TOKEN UINT32_MAX
+
 #define TOKEN_STREAM_NEWLINES_MAX                                                                  \
     16 /* held back before "</think>"; more than these are put out                                 \
         */
@@ -55,6 +63,8 @@ struct token_stream {
     bool stopped;              /* a stop string was found; further tokens are ignored */
     uint32_t stopped_by;       /* if stopped: its place among the stop strings */
     uint8_t place;             /* enum place, in token_stream.c */
+    uint8_t bound_waits;       /* enum bound_waits, in token_stream.c */
+    struct token_stream_bound bound;
     uint32_t reasoning_tokens; /* from the opening tag to the closing one */
     struct utf8_joiner joiner;
     uint16_t
@@ -78,6 +88,9 @@ struct token_stream {
 void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
                        const struct stop_strings *stops, enum token_stream_mode mode,
                        const struct tool_set *tools);
+
+/* From `bound` on stop strings are not looked for. Between the opening and the first token. */
+void token_stream_bind(struct token_stream *stream, const struct token_stream_bound *bound);
 
 /* Pushes one token. Special ones make no text, but for those that the format of `tools` has in its
  * marks. Returns true when a stop string ends the answer here; all output up to it has then been

@@ -82,7 +82,7 @@ static bool allows_strings_only(const struct tree *schema, uint32_t depth, bool 
     return tree_count(list) > 0;
 }
 
-static bool is_string_schema(const struct tree *schema) {
+bool tool_format_is_string(const struct tree *schema) {
     bool found = false;
     return allows_strings_only(schema, SCHEMA_DEPTH_MAX, &found) && found;
 }
@@ -93,11 +93,11 @@ static bool open_strings(struct arena *arena, const struct tree *properties, str
     const struct tree *schema;
     uint32_t count = 0;
     for (struct tree_cursor at = {NULL}; tree_next_member(properties, &at, &key, &schema);)
-        count += is_string_schema(schema);
+        count += tool_format_is_string(schema);
     struct bytes *strings = arena_take(arena, count * sizeof *strings + 1);
     if (!strings) return false;
     for (struct tree_cursor at = {NULL}; tree_next_member(properties, &at, &key, &schema);) {
-        if (!is_string_schema(schema)) continue;
+        if (!tool_format_is_string(schema)) continue;
         strings[tool->string_count] = arena_copy(arena, key);
         if (!strings[tool->string_count++].data) return false;
     }

@@ -60,6 +60,9 @@ enum status tool_set_open(struct arena *arena, enum tool_format format, const st
 /* NULL: no tool has this name. */
 const struct tool *tool_set_find(const struct tool_set *set, struct bytes name);
 
+/* Whatever the schema allows is a string or null, and it allows strings: a parameter of it is one. */
+bool tool_format_is_string(const struct tree *schema);
+
 /* The schema says that this parameter is a string. `tool` may be NULL. */
 bool tool_takes_string(const struct tool *tool, struct bytes parameter);
 

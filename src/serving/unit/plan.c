@@ -24,12 +24,16 @@ size_t plan_bytes_max(const struct unit_options *options) {
     uint32_t context = options->context_tokens_max;
     uint32_t history = context < LIMIT_HISTORY_TOKENS ? context : LIMIT_HISTORY_TOKENS;
     uint32_t rows = options->step_rows_max;
-    return record_bytes(RECORD_RUN_STEP,
-                        &(struct step_plan){.row_count = rows,
-                                            .token_count = options->step_tokens_max,
-                                            .page_count = rows * pages,
-                                            .history_count = rows * history,
-                                            .bias_count = rows * LIMIT_ROW_BIASES});
+    return record_bytes(
+        RECORD_RUN_STEP,
+        &(struct step_plan){.row_count = rows,
+                            .token_count = options->step_tokens_max,
+                            .page_count = rows * pages,
+                            .history_count = rows * history,
+                            .bias_count = rows * LIMIT_ROW_BIASES,
+                            .constraint_count = rows,
+                            .constraint_token_count = context + rows * 2 * LIMIT_STOP_TOKENS,
+                            .constraint_bytes = LIMIT_CONSTRAINT_BYTES});
 }
 
 /* ---- the view ---- */
@@ -49,6 +53,11 @@ static uint32_t row_end(const struct unit_request *request, uint32_t position) {
     return end < known ? end : known;
 }
 
+/* Its next row begins anew, so it brings its constraint and the answer so far. */
+static bool brings_constraint(const struct unit_request *request) {
+    return request->constraint_bytes && (request->fresh || request->state == UNIT_REQUEST_WAITING);
+}
+
 static struct schedule_item view_request(const struct unit *unit, uint32_t slot) {
     const struct unit_request *request = &unit->requests[slot];
     return (struct schedule_item){
@@ -64,6 +73,8 @@ static struct schedule_item view_request(const struct unit *unit, uint32_t slot)
         .unseen = request->state == UNIT_REQUEST_WAITING,
         .turn = request->turn,
         .arrival = request->arrival,
+        .constraint_bytes = brings_constraint(request) ? request->constraint_bytes : 0,
+        .constraint_tokens = brings_constraint(request) ? request->output_count : 0,
     };
 }
 
@@ -147,10 +158,12 @@ static uint32_t mask_count(const struct unit_request *request, uint32_t output_p
 }
 
 /* True if the answer may grow by two tokens: there is room for both, the same tokens may be chosen
- * at both places, the first one's place may hold a draft, and the engine knows the sequence. */
+ * at both places, the first one's place may hold a draft, and the engine knows the sequence but for
+ * its last token. */
 static bool may_draft(const struct unit_request *request) {
     uint32_t next = request->output_count;
-    return !request->fresh && next + 2 <= request->new_tokens_max &&
+    bool one = request->computed_count + 1 == request_known(request);
+    return one && !request->fresh && next + 2 <= request->new_tokens_max &&
            step_drafts_fit(request_known(request), 1) &&
            mask_count(request, next) == mask_count(request, next + 1);
 }
@@ -203,13 +216,21 @@ static bool row_samples(const struct unit_request *request, uint32_t token_count
 
 struct extras { /* counts, of rows so far or of all */
     uint32_t history, biases;
+    uint32_t constraints, constraint_tokens, constraint_bytes;
 };
 
-/* What a row that samples brings beyond its sampling: past tokens, biases, masked stop tokens. */
-static struct extras row_extras(const struct unit_request *request, uint32_t token_count) {
-    if (!row_samples(request, token_count)) return (struct extras){0, 0};
-    return (struct extras){request->history.count,
-                           request->bias_count + mask_count(request, request->output_count)};
+/* Adds what a row brings beyond its tokens and its sampling: one that samples past tokens, biases
+ * and masked stop tokens; one that begins anew its constraint. */
+static void add_extras(struct extras *sum, const struct unit_request *request,
+                       uint32_t token_count) {
+    if (row_samples(request, token_count)) {
+        sum->history += request->history.count;
+        sum->biases += request->bias_count + mask_count(request, request->output_count);
+    }
+    if (!brings_constraint(request)) return;
+    sum->constraints++;
+    sum->constraint_tokens += request->output_count + request->stop_token_count;
+    sum->constraint_bytes += request->constraint_bytes;
 }
 
 static void put_extras(struct step_plan *plan, struct step_row *row,
@@ -230,6 +251,26 @@ static void put_extras(struct step_plan *plan, struct step_row *row,
         biases[request->bias_count + i] = (struct token_bias){request->stop_tokens[i], -INFINITY};
     used->history += row->history_count;
     used->biases += row->bias_count;
+}
+
+static void put_constraint(struct step_plan *plan, uint32_t row, const struct unit_request *request,
+                           struct extras *used) {
+    uint32_t *tokens = step_plan_constraint_tokens(plan) + used->constraint_tokens;
+    uint32_t answer_count = request->output_count, stop_count = request->stop_token_count;
+    step_plan_constraints(plan)[used->constraints++] =
+        (struct step_constraint){.row = row,
+                                 .text_index = used->constraint_bytes,
+                                 .text_bytes = request->constraint_bytes,
+                                 .answer_index = used->constraint_tokens,
+                                 .answer_count = answer_count,
+                                 .stop_index = used->constraint_tokens + answer_count,
+                                 .stop_count = stop_count};
+    memcpy(tokens, request->tokens + request->prompt_count, answer_count * sizeof *tokens);
+    memcpy(tokens + answer_count, request->stop_tokens, stop_count * sizeof *tokens);
+    memcpy(step_plan_constraint_texts(plan) + used->constraint_bytes, request->constraint,
+           request->constraint_bytes);
+    used->constraint_tokens += answer_count + stop_count;
+    used->constraint_bytes += request->constraint_bytes;
 }
 
 /* The prompt's tokens that have no score yet, as far as the row goes: it may repeat what was done
@@ -269,6 +310,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
         .draft_count = item->draft_tokens,
         .fresh = request->fresh,
         .loads = tiers_is_loading(request),
+        .constrained = request->constraint_bytes > 0,
         .sampling = request->sampling,
     };
     memcpy(step_plan_tokens(plan) + *tokens_used, request->tokens + first,
@@ -279,6 +321,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
     *pages_used += page_count;
     put_scores(&step_plan_rows(plan)[row], request);
     if (samples) put_extras(plan, &step_plan_rows(plan)[row], request, extras_used);
+    if (brings_constraint(request)) put_constraint(plan, row, request, extras_used);
     request->in_step = true;
     request->fresh = false;
     request->row_tokens = token_count;
@@ -292,17 +335,19 @@ static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
         const struct schedule_choice *choice = &unit->choices[i];
         const struct schedule_item *item = &unit->items[choice->item];
         work.drafts += item->draft_tokens;
-        if (item->phase == SCHEDULE_DECODE)
+        if (item->phase == SCHEDULE_DECODE) {
             work.answer_rows++;
-        else
+            work.drafts += choice->token_count - 1;
+        } else {
             step_work_add(&work, item->computed_tokens, choice->token_count);
+        }
     }
     return work;
 }
 
 static void put_plan(struct unit *unit, uint32_t row_count) {
     uint32_t token_count = 0, draft_count = 0, page_count = 0;
-    struct extras extras = {0, 0}, used = {0, 0};
+    struct extras extras = {0}, used = {0};
     for (uint32_t i = 0; i < row_count; i++) {
         const struct schedule_choice *choice = &unit->choices[i];
         const struct schedule_item *item = &unit->items[choice->item];
@@ -310,22 +355,25 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
         token_count += choice->token_count;
         draft_count += item->draft_tokens;
         page_count += row_page_count(request, choice->token_count + item->draft_tokens);
-        extras.history += row_extras(request, choice->token_count).history;
-        extras.biases += row_extras(request, choice->token_count).biases;
+        add_extras(&extras, request, choice->token_count);
     }
-    struct step_plan *plan = unit_put(unit, RECORD_RUN_STEP,
-                                      &(struct step_plan){.step = ++unit->step,
-                                                          .row_count = row_count,
-                                                          .token_count = token_count,
-                                                          .page_count = page_count,
-                                                          .history_count = extras.history,
-                                                          .bias_count = extras.biases});
+    struct step_plan *plan =
+        unit_put(unit, RECORD_RUN_STEP,
+                 &(struct step_plan){.step = ++unit->step,
+                                     .row_count = row_count,
+                                     .token_count = token_count,
+                                     .page_count = page_count,
+                                     .history_count = extras.history,
+                                     .bias_count = extras.biases,
+                                     .constraint_count = extras.constraints,
+                                     .constraint_token_count = extras.constraint_tokens,
+                                     .constraint_bytes = extras.constraint_bytes});
     uint32_t tokens_used = 0, pages_used = 0;
     unit->work = work_of(unit, row_count);
     for (uint32_t i = 0; i < row_count; i++)
         put_row(unit, plan, i, &unit->choices[i], &tokens_used, &pages_used, &used);
     check(tokens_used == token_count && pages_used == page_count);
-    check(used.history == extras.history && used.biases == extras.biases);
+    check(memcmp(&used, &extras, sizeof used) == 0);
     unit->step_row_count = unit->last_step_rows = row_count;
     unit->last_step_tokens = token_count + draft_count;
 }
@@ -334,15 +382,19 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
  * earned (schedule_earn); unbound where no answer would wait. */
 static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
     struct step_work answers = {0};
+    bool drafts = false;
     for (uint32_t i = 0; i < count; i++) {
-        answers.answer_rows += unit->items[i].phase == SCHEDULE_DECODE;
-        answers.drafts += unit->items[i].draft_tokens;
+        const struct schedule_item *item = &unit->items[i];
+        if (item->phase != SCHEDULE_DECODE) continue;
+        answers.answer_rows++;
+        answers.drafts += item->draft_tokens + item->row_end - item->computed_tokens - 1;
+        drafts |= item->draft_tokens > 0;
     }
     if (answers.answer_rows == 0) {
         unit->prompt_saved_ns = 0;
         return SCHEDULE_UNBOUND;
     }
-    double tokens_each = 1 + (answers.drafts ? unit->speculate.right : 0);
+    double tokens_each = 1 + (drafts ? unit->speculate.right : 0);
     double answers_ns = step_cost_ns(&unit->cost, &answers), first_ns = 0, dearest_ns = 0;
     int64_t waited_ns = 0;
     for (uint32_t i = count; i-- > 0;) {
@@ -383,6 +435,8 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
         .chunk_tokens_max = unit->options.chunk_tokens_max,
         .prompt_tokens_max = unit->prompt_tokens_max,
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
+        .constraint_bytes_max = LIMIT_CONSTRAINT_BYTES,
+        .constraint_tokens_max = unit->options.context_tokens_max,
         .cost = &unit->cost,
         .prompt_ns_max = prompt_ns_max(unit, count, now_ns),
     };

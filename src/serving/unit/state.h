@@ -44,7 +44,8 @@ struct unit_request {
     uint32_t new_tokens_max;
     uint32_t tokens_here_max; /* of them, what this unit has to have room for */
     uint32_t resumed_count;   /* the answer's first tokens that came with the request */
-    uint32_t output_count;    /* known tokens of the answer; the last of them is not computed yet */
+    uint32_t output_count;    /* known tokens of the answer; the last of them is not computed yet,
+                               * nor are those before it that its constraint forced */
     uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
     uint32_t scored_count; /* leading tokens of the prompt whose scores are not asked for or told */
     uint32_t computed_peak; /* the most ever; below, tokens are obtained once more */
@@ -53,6 +54,8 @@ struct unit_request {
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
     uint32_t bias_count;
     struct token_bias *biases; /* [bias_count] in arena */
+    uint32_t constraint_bytes; /* 0: the answer is free */
+    char *constraint;          /* [constraint_bytes] in arena, as SUBMIT brought it */
     struct history history;    /* empty unless the sampling needs it */
     uint32_t *tokens;          /* [prompt_count + new_tokens_max] in arena: prompt, then answer */
     uint8_t *block_prompt;   /* [pages at most] in arena: of each block's tokens, the first so many

@@ -62,18 +62,21 @@ size_t unit_outbox_bytes(const struct unit_options *options) {
     return outbox_bytes(options);
 }
 
-/* Default: for each request the longest prompt and answer, with biases and all that penalties look
- * at; at most 1 GiB (touched when used). */
+#define CONSTRAINT_BYTES_EACH 4096 /* of the prompts' memory; longer ones share it */
+
+/* Default: for each request the longest prompt and answer, with biases, all that penalties look at
+ * and an ordinary constraint, and for one the longest constraint; at most 1 GiB (touched when
+ * used). */
 static size_t prompt_bytes(const struct unit_options *options) {
     size_t pages = divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
     size_t context =
         round_up(options->context_tokens_max * sizeof(uint32_t) + tiers_request_bytes_max(options) +
                      LIMIT_HISTORY_TOKENS * sizeof(uint32_t) +
                      LIMIT_LOGIT_BIASES * sizeof(struct token_bias) +
-                     pages * (sizeof(struct page_id) + 1) + 64,
+                     pages * (sizeof(struct page_id) + 1) + CONSTRAINT_BYTES_EACH + 64,
                  POOL_CHUNK_BYTES);
     size_t bytes = options->prompt_bytes;
-    if (!bytes) bytes = (options->requests_max + (size_t)1) * context;
+    if (!bytes) bytes = (options->requests_max + (size_t)1) * context + LIMIT_CONSTRAINT_BYTES;
     if (!options->prompt_bytes && bytes > (size_t)1 << 30) bytes = (size_t)1 << 30;
     return round_up(bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
 }
@@ -224,6 +227,15 @@ static bool take_sampling(struct unit_request *request, const struct record_subm
                         submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
 }
 
+/* What binds the answer; false when memory is out. */
+static bool take_constraint(struct unit_request *request, const char *text, uint32_t bytes) {
+    request->constraint = bytes ? arena_take(&request->arena, bytes) : NULL;
+    if (bytes && !request->constraint) return false;
+    if (bytes) memcpy(request->constraint, text, bytes);
+    request->constraint_bytes = bytes;
+    return true;
+}
+
 /* Memory for its sequence; false when there is too little. */
 static bool take_sequence(struct unit_request *request, struct admit_need need) {
     uint64_t page_count = admit_pages(need);
@@ -241,6 +253,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     uint64_t page_count = admit_pages(need);
     uint32_t known_count = submit->prompt_count + submit->resumed_count;
     if (!take_sequence(request, need) || !take_sampling(request, submit) ||
+        !take_constraint(request, submit_constraint(submit), submit->constraint_bytes) ||
         !handoff_open(request, submit)) {
         unit_request_clear(request);
         return false;
@@ -319,7 +332,9 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
     const struct history *history = &request->history;
     *copy = *request;
     copy->arena = arena;
-    if (!take_sequence(copy, need)) return false;
+    if (!take_sequence(copy, need) ||
+        !take_constraint(copy, request->constraint, request->constraint_bytes))
+        return false;
     memcpy(copy->tokens, request->tokens, request_known(request) * sizeof *request->tokens);
     memcpy(copy->block_prompt, request->block_prompt, admit_pages(need));
     if (bias_bytes) {
@@ -435,10 +450,16 @@ static bool is_stop_token(const struct unit_request *request, uint32_t token) {
     return false;
 }
 
-/* How many of the chosen tokens belong to the answer: it may end before the last of them. */
+/* Of the tokens that the row brings, those whose KV rows it has made: drafts that were right. */
+static uint32_t drafts_right(const struct step_result_row *row) {
+    return row->token_count ? row->token_count - 1 - row->forced_count : 0;
+}
+
+/* How many of the chosen and forced tokens belong to the answer, or to the part of it that is made
+ * here: it may end before the last of them. */
 static uint32_t count_wanted(const struct unit_request *request,
                              const struct step_result_row *row) {
-    uint32_t left = request->new_tokens_max - request->output_count;
+    uint32_t left = request->tokens_here_max - request->output_count;
     uint32_t most = row->token_count < left ? row->token_count : left;
     for (uint32_t i = 0; i < most; i++)
         if (is_stop_token(request, row->tokens[i])) return i + 1;
@@ -505,10 +526,14 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
 static void row_done(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row,
                      int64_t now_ns) {
-    uint32_t right = row->token_count ? row->token_count - 1 : 0;
+    uint32_t right = drafts_right(row);
     if (tiers_is_loading(request) && !tiers_step_done(unit, request, row)) {
         if (request->cancelled && !tiers_is_loading(request))
             handoff_leave(unit, request, FINISH_CANCELLED);
+        return;
+    }
+    if (row->lost) { /* what may be chosen was not known in time: it is planned again */
+        if (request->cancelled) handoff_leave(unit, request, FINISH_CANCELLED);
         return;
     }
     request->work.drafts_made += row->draft_count;
@@ -523,7 +548,12 @@ static void row_done(struct unit *unit, struct unit_request *request,
     }
     put_scores(unit, request, result, row);
     if (request->computed_count < request_known(request)) return;
-    check(row->token_count > 0 && !request_scores(request));
+    check(!request_scores(request));
+    if (row->stuck) {
+        handoff_leave(unit, request, FINISH_LENGTH);
+        return;
+    }
+    check(row->token_count > 0);
     unit_request_answer(unit, request);
     put_tokens(unit, request, result, row, now_ns);
     if (is_stop_token(request, request->tokens[request_known(request) - 1]))
@@ -565,8 +595,9 @@ static void observe_step(struct unit *unit, const struct step_result *result,
                          const struct step_result_row *rows) {
     uint32_t made = 0, right = 0;
     for (uint32_t i = 0; i < result->row_count; i++) {
+        if (rows[i].lost) continue;
         made += rows[i].draft_count;
-        right += rows[i].draft_count ? rows[i].token_count - 1 : 0;
+        right += drafts_right(&rows[i]);
     }
     int64_t alone_ns = unit->work.prompt_tokens ? 0 : result->compute_ns;
     step_cost_observe(&unit->cost, &unit->work, result->compute_ns);
@@ -806,6 +837,10 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     const struct unit_request *request = &unit->requests[slot];
     check(request->page_count == 0 || request->state > UNIT_REQUEST_WAITING);
     check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
+    check((request->constraint_bytes > 0) == (request->constraint != NULL));
+    if (request->state == UNIT_REQUEST_DECODE) /* plan.c: forced tokens alone may be behind it */
+        check(request_known(request) - request->computed_count <=
+              (request->constraint_bytes ? 1 + LIMIT_FORCED : 1));
     if (request_runs(request)) /* pages_short */
         check(divide_up(request_known(request), KV_BLOCK_TOKENS) <= request->page_count + 1);
     /* the prompt's blocks are here, not yet the answer */

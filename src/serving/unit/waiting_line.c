@@ -6,19 +6,22 @@
 #include <string.h>
 
 #define BYTES_MAX ((size_t)256 << 20) /* touched when used */
+#define CONSTRAINT_BYTES_EACH 4096    /* longer ones share it */
 
-/* For each request the longest SUBMIT there is and its blocks, up to a bound. */
+/* For each request the longest SUBMIT there is, with an ordinary constraint, and its blocks, up to a
+ * bound; for one the longest constraint. */
 static size_t pool_bytes(const struct unit_options *options, uint32_t ranks) {
     size_t keys = options->context_tokens_max / KV_BLOCK_TOKENS * sizeof(struct block_key);
     struct record_submit submit = {.prompt_count = options->context_tokens_max,
                                    .stop_token_count = 2 * LIMIT_STOP_TOKENS,
-                                   .bias_count = LIMIT_LOGIT_BIASES};
+                                   .bias_count = LIMIT_LOGIT_BIASES,
+                                   .constraint_bytes = CONSTRAINT_BYTES_EACH};
     size_t longest =
         round_up(record_bytes(RECORD_SUBMIT, &submit) + keys + ranks * sizeof(uint32_t) + 32,
                  POOL_CHUNK_BYTES);
     size_t bytes = (size_t)ranks * options->requests_max * longest;
     if (bytes > BYTES_MAX) bytes = BYTES_MAX > longest ? BYTES_MAX : longest;
-    return round_up(bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
+    return round_up(bytes + LIMIT_CONSTRAINT_BYTES, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
 }
 
 size_t waiting_line_bytes(const struct unit_options *options, uint32_t ranks) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects sampling: greedy and its ties, the cuts of top-k and top-p, frequencies that follow the
- * probabilities, the same token for the same seed and position, and no logits that can crash it.
+ * probabilities, the same token for the same seed and position, and no logits that can crash it. And
+ * masks: a choice under one is the choice among its tokens alone, whatever the logits are.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +24,7 @@ static void set_logits(float value) {
 }
 
 static uint32_t sample(struct sampling sampling, uint32_t position) {
-    return sample_token(logits, VOCAB, &sampling, position, scratch);
+    return sample_token(logits, VOCAB, &sampling, position, NULL, scratch);
 }
 
 static void greedy_takes_the_first_of_the_largest(void **state) {
@@ -110,6 +111,100 @@ static void wild_logits_give_a_token(void **state) {
     }
 }
 
+/* ---- masks ---- */
+
+#define MASK_WORDS ((VOCAB + 63) / 64)
+
+static uint64_t random_state = 5;
+
+static uint32_t random_below(uint32_t bound) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((random_state >> 33) % bound);
+}
+
+/* At least one token, one in `sparseness` of the others. */
+static void draw_mask(uint64_t *mask, uint32_t sparseness) {
+    memset(mask, 0, MASK_WORDS * sizeof *mask);
+    uint32_t sure = random_below(VOCAB);
+    for (uint32_t i = 0; i < VOCAB; i++)
+        if (i == sure || random_below(sparseness) == 0) mask[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+/* The plain reference: logits of the mask's tokens alone, in order, and no mask. */
+static uint32_t sample_plainly(const struct sampling *sampling, uint32_t position,
+                               const uint64_t *mask) {
+    static float few[VOCAB], few_scratch[2 * VOCAB];
+    uint32_t ids[VOCAB], count = 0;
+    for (uint32_t i = 0; i < VOCAB; i++)
+        if (mask[i / 64] >> i % 64 & 1) {
+            few[count] = logits[i];
+            ids[count++] = i;
+        }
+    return ids[sample_token(few, count, sampling, position, NULL, few_scratch)];
+}
+
+static struct sampling draw_sampling(uint32_t trial) {
+    return (struct sampling){.temperature = trial % 5 ? 0.2f + 0.4f * (float)(trial % 5) : 0,
+                             .top_p = trial % 3 ? 0.3f + 0.1f * (float)random_below(7) : 1,
+                             .top_k = trial % 4 ? 0 : 1 + random_below(VOCAB),
+                             .min_p = trial % 7 ? 0 : 0.05f,
+                             .seed = trial};
+}
+
+static void a_mask_leaves_its_tokens_alone(void **state) {
+    uint64_t mask[MASK_WORDS];
+    uint32_t elsewhere = 0;
+    for (uint32_t trial = 0; trial < 3000; trial++) {
+        for (uint32_t i = 0; i < VOCAB; i++) /* with ties */
+            logits[i] = (float)random_below(trial % 2 ? 40 : 1000) * 0.01f;
+        draw_mask(mask, 1 + random_below(trial % 3 ? 10 : 400));
+        struct sampling sampling = draw_sampling(trial);
+        uint32_t token = sample_token(logits, VOCAB, &sampling, trial, mask, scratch);
+        assert_int_equal(token, sample_plainly(&sampling, trial, mask));
+        elsewhere += token != sample(sampling, trial);
+    }
+    assert_true(elsewhere > 1000);
+}
+
+static void a_full_mask_changes_nothing(void **state) {
+    uint64_t mask[MASK_WORDS];
+    memset(mask, 0xFF, sizeof mask); /* bits behind the vocabulary mean nothing */
+    for (uint32_t trial = 0; trial < 500; trial++) {
+        for (uint32_t i = 0; i < VOCAB; i++)
+            logits[i] = (float)random_below(1000) * 0.01f;
+        struct sampling sampling = draw_sampling(trial);
+        assert_int_equal(sample_token(logits, VOCAB, &sampling, trial, mask, scratch),
+                         sample(sampling, trial));
+    }
+}
+
+static void no_logits_lead_out_of_a_mask(void **state) {
+    static const float wild[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0, 1e-40f};
+    uint64_t mask[MASK_WORDS];
+    for (uint32_t trial = 0; trial < 2000; trial++) {
+        draw_mask(mask, 1 + random_below(300));
+        for (uint32_t i = 0; i < VOCAB; i++) /* at times none of the mask's is a number */
+            logits[i] = trial % 5 == 0 && mask[i / 64] >> i % 64 & 1 ? NAN : wild[random_below(7)];
+        struct sampling sampling = draw_sampling(trial);
+        uint32_t token = sample_token(logits, VOCAB, &sampling, trial, mask, scratch);
+        assert_true(token < VOCAB && (mask[token / 64] >> token % 64 & 1));
+    }
+}
+
+static void a_mask_without_likely_tokens_is_noticed(void **state) {
+    uint64_t mask[MASK_WORDS] = {0};
+    set_logits(1);
+    mask[0] = UINT64_C(1) << 3;
+    mask[2] = UINT64_C(1) << 7;
+    assert_true(sample_leaves_any(logits, VOCAB, mask));
+    logits[3] = -INFINITY;
+    assert_true(sample_leaves_any(logits, VOCAB, mask));
+    logits[2 * 64 + 7] = NAN;
+    assert_false(sample_leaves_any(logits, VOCAB, mask));
+    logits[2 * 64 + 7] = -3e38f;
+    assert_true(sample_leaves_any(logits, VOCAB, mask));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_takes_the_first_of_the_largest),
@@ -117,6 +212,10 @@ int main(void) {
         cmocka_unit_test(frequencies_follow_probabilities),
         cmocka_unit_test(the_same_choice_is_made_again),
         cmocka_unit_test(wild_logits_give_a_token),
+        cmocka_unit_test(a_mask_leaves_its_tokens_alone),
+        cmocka_unit_test(a_full_mask_changes_nothing),
+        cmocka_unit_test(no_logits_lead_out_of_a_mask),
+        cmocka_unit_test(a_mask_without_likely_tokens_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

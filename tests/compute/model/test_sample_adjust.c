@@ -147,10 +147,10 @@ static void it_follows_the_rules(void **state) {
                 (struct token_bias){below(VOCAB), below(4) ? (float)below(200) - 100 : -INFINITY};
         struct sampling sampling = random_sampling();
         bool doubt;
-        uint32_t raw = sample_token(logits, VOCAB, &sampling, 7, scratch);
+        uint32_t raw = sample_token(logits, VOCAB, &sampling, 7, NULL, scratch);
         if (sample_adjusts(&sampling, &past))
             sample_adjust(logits, VOCAB, &sampling, &past, counts);
-        uint32_t token = sample_token(logits, VOCAB, &sampling, 7, scratch);
+        uint32_t token = sample_token(logits, VOCAB, &sampling, 7, NULL, scratch);
         plain_adjust(plain, &sampling, &past);
         uint32_t expected = plain_sample(plain, &sampling, 7, &doubt);
         doubts += doubt;
@@ -189,11 +189,11 @@ static void a_ban_and_a_push_win(void **state) {
     assert_true(sample_adjusts(&sampling, &past));
     sample_adjust(logits, VOCAB, &sampling, &past, counts);
     for (uint32_t i = 0; i < 1000; i++)
-        assert_int_not_equal(sample_token(logits, VOCAB, &sampling, i, scratch), 7);
+        assert_int_not_equal(sample_token(logits, VOCAB, &sampling, i, NULL, scratch), 7);
     past.bias_count = 3;
     sample_adjust(logits, VOCAB, &sampling, &past, counts);
     for (uint32_t i = 0; i < 1000; i++)
-        assert_int_equal(sample_token(logits, VOCAB, &sampling, i, scratch), 9);
+        assert_int_equal(sample_token(logits, VOCAB, &sampling, i, NULL, scratch), 9);
 }
 
 static void nothing_asked_changes_nothing(void **state) {

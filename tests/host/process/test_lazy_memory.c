@@ -45,6 +45,22 @@ static void what_is_not_touched_costs_nothing(void **state) {
     lazy_memory_free(&memory);
 }
 
+static void what_is_cut_off_is_gone(void **state) {
+    (void)state;
+    size_t before = resident_bytes();
+    struct lazy_memory memory = lazy_memory_take(WHOLE);
+    unsigned char *bytes = memory.start;
+    for (size_t i = 0; i < 2 * PIECE; i++)
+        bytes[i] = 7;
+    lazy_memory_trim(&memory, 5);
+    assert_true(memory.bytes >= 5 && memory.bytes < PIECE);
+    assert_true(resident_bytes() < before + PIECE);
+    assert_int_equal(bytes[4], 7);
+    lazy_memory_trim(&memory, WHOLE); /* it has no more than it has */
+    assert_true(memory.bytes < PIECE);
+    lazy_memory_free(&memory);
+}
+
 static void what_cannot_be_is_told(void **state) {
     (void)state;
     assert_null(lazy_memory_take(SIZE_MAX / 2).start);
@@ -53,6 +69,7 @@ static void what_cannot_be_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_touched_costs_nothing),
+        cmocka_unit_test(what_is_cut_off_is_gone),
         cmocka_unit_test(what_cannot_be_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,6 +156,8 @@ void world_close(struct world *world) {
         dequeue(&world->to_engine);
     while (world->to_tokenize)
         dequeue(&world->to_tokenize);
+    while (world->to_constrain)
+        dequeue(&world->to_constrain);
     for (uint32_t i = 0; i < world->client_count; i++)
         free(world->clients[i].data), free(world->clients[i].receipt),
             free(world->clients[i].headers);
@@ -340,6 +342,10 @@ static void carry_one(struct world *world, const struct record *record) {
     case RECORD_TOKENIZE:
         enqueue(&world->to_tokenize, record);
         break;
+    case RECORD_CONSTRAIN:
+        assert_null(world->to_constrain); /* one at a time */
+        enqueue(&world->to_constrain, record);
+        break;
     case RECORD_RUN_STEP:
         assert_null(world->to_engine);
         enqueue(&world->to_engine, record);
@@ -489,6 +495,24 @@ bool world_tokenize(struct world *world) {
     return true;
 }
 
+bool world_constrain(struct world *world) {
+    if (!world->to_constrain) return false;
+    const struct record_constrain *asked = (const void *)world->to_constrain->record;
+    const char *fault = world->constraint_fault;
+    uint32_t bytes = fault ? (uint32_t)strlen(fault) : 0;
+    struct record_constrained *done =
+        make(RECORD_CONSTRAINED, &(struct record_constrained){.message_bytes = bytes});
+    done->request = asked->request;
+    done->verdict = fault ? world->constraint_verdict : CONSTRAINT_HOLDS;
+    if (fault) memcpy(constrained_message(done), fault, bytes);
+    world->constraints++;
+    format_text(world->last_constraint, sizeof world->last_constraint, "%.*s",
+                (int)asked->text_bytes, constrain_text(asked));
+    world_tell_gateway(world, done);
+    dequeue(&world->to_constrain);
+    return true;
+}
+
 void world_step(struct world *world) {
     world->gateway_machine.step(world->gateway_machine.self, world->now_ns);
     if (world->unit) world->unit_machine.step(world->unit_machine.self, world->now_ns);
@@ -504,6 +528,7 @@ void world_settle(struct world *world) {
         if (!world->to_gateway && !world->to_unit) world_step(world);
         moved |= world_compute(world, false);
         moved |= world_tokenize(world);
+        moved |= world_constrain(world);
         moved |= world->gateway_machine.outbox->used > 0 ||
                  (world->unit && world->unit_machine.outbox->used > 0);
         if (!moved) return;

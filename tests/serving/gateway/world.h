@@ -34,7 +34,7 @@ struct world {
     uint32_t client_count;
     struct queued *to_gateway, *to_unit; /* queues, first to last */
     struct queued *to_engine;            /* at most one */
-    struct queued *to_tokenize;
+    struct queued *to_tokenize, *to_constrain;
     uint32_t submits, cancels, drains, continues, roles; /* seen so far */
     uint32_t last_role;                                  /* enum unit_role */
     struct record_drain last_drain;
@@ -44,6 +44,10 @@ struct world {
     struct unit_id speaker;   /* the unit that speaks when a unit speaks; at first unit 1 */
     struct unit_id last_unit; /* the unit that was spoken to last */
     struct request_id last_tokenized;
+    const char *constraint_fault; /* the verdict about each constraint; NULL: it holds */
+    enum constraint_verdict constraint_verdict;
+    uint32_t constraints; /* judged so far */
+    char last_constraint[1024];
     uint32_t fulls;                    /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
     bool wants_receipts;               /* requests have the header that asks for receipts */
@@ -89,6 +93,8 @@ bool world_deliver_to_gateway(struct world *world);
 bool world_deliver_to_unit(struct world *world);
 bool world_compute(struct world *world, bool failed);
 bool world_tokenize(struct world *world);
+/* Judges the constraint that was asked about, as the world says. */
+bool world_constrain(struct world *world);
 void world_step(struct world *world);
 /* Empties both outboxes; every record is checked. */
 void world_carry(struct world *world);

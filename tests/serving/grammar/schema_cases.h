@@ -33,11 +33,25 @@ static inline const struct tree *case_tree(struct schema_case *one, const char *
     return tree;
 }
 
-static inline enum status case_compile(struct schema_case *one, const char *schema) {
+static inline void case_arenas(struct schema_case *one) {
     static char memory[4 * CASE_BYTES]; /* one case at a time */
     arena_over(&one->trees, memory, CASE_BYTES);
     arena_over(&one->kept, memory + CASE_BYTES, CASE_BYTES);
     arena_over(&one->scratch, memory + 2 * CASE_BYTES, 2 * CASE_BYTES);
+}
+
+/* The form {"schema": text}, or `text` as a form itself. */
+static inline const struct tree *case_form(struct schema_case *one, const char *text,
+                                           bool is_form) {
+    case_arenas(one);
+    const struct tree *tree = case_tree(one, text);
+    struct tree *form = tree_make_object(&one->trees);
+    assert_true(tree_set(&one->trees, form, "schema", tree));
+    return is_form ? tree : form;
+}
+
+static inline enum status case_compile(struct schema_case *one, const char *schema) {
+    case_arenas(one);
     if (one->limits.states_max == 0) one->limits = schema_limits_usual;
     return schema_compile(&one->kept, &one->scratch, case_tree(one, schema), &one->options,
                           &one->limits, &one->program, &one->ignored, &one->error);

@@ -115,6 +115,87 @@ static void nobody_overtakes_the_first_that_waits(void **state) {
     assert_choice(1, 0, 0, SCHEDULE_WAITS_ROWS);
 }
 
+/* A decode row takes the tokens forced behind its one; where they are too many, as many as leave one
+ * to each other and a block to prompts. */
+static void forced_tokens_leave_the_others_theirs(void **state) {
+    (void)state;
+    const struct schedule_item items[] = {
+        {.slot = 0,
+         .phase = SCHEDULE_DECODE,
+         .computed_tokens = 60,
+         .row_end = 67,
+         .known_tokens = 67,
+         .generated = true,
+         .arrival = 0},
+        {.slot = 1,
+         .phase = SCHEDULE_DECODE,
+         .computed_tokens = 5,
+         .row_end = 6,
+         .known_tokens = 6,
+         .draft_tokens = 1,
+         .generated = true,
+         .arrival = 1},
+        {.slot = 2,
+         .phase = SCHEDULE_DECODE,
+         .computed_tokens = 5,
+         .row_end = 9,
+         .known_tokens = 9,
+         .generated = true,
+         .arrival = 2},
+        {.slot = 3, .phase = SCHEDULE_PREFILL, .row_end = 64, .known_tokens = 64, .arrival = 3},
+    };
+    static const uint32_t room[][4] = {
+        {13, 7, 1, 4}, {12, 7, 1, 3}, {10, 7, 1, 1}, {9, 6, 1, 1}, {4, 1, 1, 1}};
+    struct schedule_limits limits = roomy;
+    limits.rows_max = 4;
+    for (uint32_t i = 0; i < ARRAY_COUNT(room); i++) {
+        limits.tokens_max = KV_BLOCK_TOKENS + room[i][0];
+        assert_int_equal(run(items, 4, limits), 4);
+        assert_choice(0, 0, room[i][1], room[i][1] < 7 ? SCHEDULE_CHUNK : SCHEDULE_NEXT_TOKEN);
+        assert_choice(1, 1, room[i][2], SCHEDULE_NEXT_TOKEN);
+        assert_choice(2, 2, room[i][3], room[i][3] < 4 ? SCHEDULE_CHUNK : SCHEDULE_NEXT_TOKEN);
+        assert_choice(3, 3, 64, SCHEDULE_PROMPT_END);
+    }
+}
+
+/* Who needs more than the plan has room for waits for the next one; those that wait do not overtake
+ * each other, those that run do. */
+static void constraints_fit_the_plan(void **state) {
+    (void)state;
+    struct schedule_item items[5];
+    for (uint32_t i = 0; i < ARRAY_COUNT(items); i++)
+        items[i] = (struct schedule_item){.slot = i,
+                                          .phase = i < 2 ? SCHEDULE_PREFILL : SCHEDULE_WAITING,
+                                          .row_end = 10,
+                                          .known_tokens = 10,
+                                          .arrival = i};
+    struct schedule_limits limits = roomy;
+    limits.constraint_bytes_max = 100;
+    limits.constraint_tokens_max = 20;
+    assert_int_equal(run(items, 5, limits), 5);
+    items[0].constraint_bytes = 60;
+    items[1].constraint_bytes = 41;
+    items[2].constraint_bytes = 40;
+    items[3].constraint_bytes = 1;
+    assert_int_equal(run(items, 5, limits), 2);
+    assert_choice(0, 0, 10, SCHEDULE_PROMPT_END);
+    assert_choice(1, 2, 10, SCHEDULE_PROMPT_END);
+    assert_choice(2, 1, 0, SCHEDULE_NO_BYTES);
+    assert_choice(3, 3, 0, SCHEDULE_NO_BYTES);
+    assert_choice(4, 4, 0, SCHEDULE_WAITS_TURN);
+    items[0] = (struct schedule_item){.phase = SCHEDULE_DECODE,
+                                      .row_end = 10,
+                                      .known_tokens = 10,
+                                      .computed_tokens = 9,
+                                      .constraint_bytes = 100,
+                                      .constraint_tokens = 20};
+    items[1].constraint_bytes = 0;
+    items[1].constraint_tokens = 1;
+    assert_int_equal(run(items, 5, limits), 1);
+    assert_choice(0, 0, 1, SCHEDULE_NEXT_TOKEN);
+    assert_choice(1, 1, 0, SCHEDULE_NO_BYTES);
+}
+
 static const struct step_cost some_cost = {.weights = {1000, 50, 40, 2000, 300}};
 
 struct view {
@@ -134,6 +215,8 @@ static struct view random_view(uint64_t seed) {
     view.limits.tokens_max = view.limits.rows_max + 64 + below(seed, &draw, 600);
     view.limits.chunk_tokens_max = 64 + below(seed, &draw, 600);
     view.limits.pages_available = below(seed, &draw, 40);
+    view.limits.constraint_bytes_max = 300;
+    view.limits.constraint_tokens_max = 200;
     view.limits.cost = &some_cost;
     view.limits.prompt_ns_max = below(seed, &draw, 2) ? SCHEDULE_UNBOUND : below(seed, &draw, 9000);
     view.limits.prompt_tokens_max = below(seed, &draw, 2) ? 0 : 64 + below(seed, &draw, 300);
@@ -149,7 +232,14 @@ static struct view random_view(uint64_t seed) {
         item->arrival = below(seed, &draw, 20);
         item->known_tokens = item->row_end = 1 + below(seed, &draw, 500);
         item->computed_tokens = below(seed, &draw, item->row_end) / 64 * 64;
-        if (item->phase == SCHEDULE_DECODE) item->computed_tokens = item->row_end - 1;
+        item->constraint_bytes = below(seed, &draw, 3) ? 0 : below(seed, &draw, 301);
+        item->constraint_tokens = item->constraint_bytes ? below(seed, &draw, 201) : 0;
+        if (item->phase == SCHEDULE_DECODE) {
+            uint32_t forced = below(seed, &draw, 3) ? 0 : below(seed, &draw, 7);
+            item->computed_tokens = item->row_end > forced ? item->row_end - 1 - forced : 0;
+            item->draft_tokens = forced ? 0 : below(seed, &draw, 2);
+            view.limits.tokens_max += item->draft_tokens;
+        }
         item->generated = item->phase == SCHEDULE_DECODE || below(seed, &draw, 4) == 0;
         item->known_tokens += below(seed, &draw, 2) * 50;
         item->pages_needed = 1 + item->known_tokens / 64;
@@ -161,7 +251,9 @@ static struct view random_view(uint64_t seed) {
 static void check_chunk(const struct schedule_item *item, const struct schedule_choice *choice) {
     uint32_t end = item->computed_tokens + choice->token_count;
     if (item->phase == SCHEDULE_DECODE) {
-        assert_int_equal(choice->token_count, 1);
+        if (choice->token_count == 0) assert_int_equal(choice->reason, SCHEDULE_NO_BYTES);
+        if (item->draft_tokens) assert_true(choice->token_count <= 1);
+        assert_true(end <= item->row_end);
     } else if (choice->token_count) {
         assert_true(end <= item->row_end);
         assert_true(item->generated || end == item->row_end || end % KV_BLOCK_TOKENS == 0);
@@ -170,13 +262,14 @@ static void check_chunk(const struct schedule_item *item, const struct schedule_
 }
 
 /* Over random queues: every item is decided once, no limit is passed, chunks end on boundaries,
- * every decode row runs, and something runs if anything can. */
+ * every decode row runs but for its constraint, and something runs if anything can. */
 static void limits_hold_over_random_queues(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 3000; seed++) {
         struct view view = random_view(seed);
         uint32_t running = run(view.items, view.count, view.limits);
         uint32_t tokens = 0, rows = 0, pages = 0, underway = 0, prompt_tokens = 0;
+        uint32_t bytes = 0, answers = 0;
         bool seen[ITEMS_MAX] = {false};
         double ns = 0;
         for (uint32_t i = 0; i < view.count; i++) {
@@ -188,7 +281,9 @@ static void limits_hold_over_random_queues(void **state) {
             assert_true(choice->starts ==
                         (choice->token_count > 0 && item->phase == SCHEDULE_WAITING));
             check_chunk(item, choice);
-            tokens += choice->token_count;
+            tokens += choice->token_count ? choice->token_count + item->draft_tokens : 0;
+            bytes += choice->token_count ? item->constraint_bytes : 0;
+            answers += choice->token_count ? item->constraint_tokens : 0;
             underway += item->phase != SCHEDULE_WAITING;
             rows += item->phase != SCHEDULE_WAITING || choice->starts;
             if (choice->starts) pages += item->pages_needed;
@@ -199,6 +294,7 @@ static void limits_hold_over_random_queues(void **state) {
                 ns += step_cost_run_ns(&some_cost, item->computed_tokens, choice->token_count);
         }
         assert_true(tokens <= view.limits.tokens_max && rows <= view.limits.rows_max);
+        assert_true(bytes <= 300 && answers <= 200);
         assert_true(pages <= view.limits.pages_available && ns <= view.limits.prompt_ns_max);
         if (view.limits.prompt_tokens_max)
             assert_true(prompt_tokens <= view.limits.prompt_tokens_max);
@@ -284,6 +380,8 @@ int main(void) {
         cmocka_unit_test(decode_rows_come_first),
         cmocka_unit_test(prompts_go_by_priority_then_arrival),
         cmocka_unit_test(nobody_overtakes_the_first_that_waits),
+        cmocka_unit_test(forced_tokens_leave_the_others_theirs),
+        cmocka_unit_test(constraints_fit_the_plan),
         cmocka_unit_test(prompts_wait_for_time),
         cmocka_unit_test(time_for_prompts_is_earned),
         cmocka_unit_test(portions_fit_the_answers),

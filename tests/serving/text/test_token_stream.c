@@ -145,6 +145,61 @@ static void it_finds_stops_in_reasoning(void **state) {
     assert_int_equal(all.content_bytes, 0);
 }
 
+/* Pushes `text`, in which each '^', '$' and '@' is the token that opens, closes, and begins what is
+ * bound; the stop strings are "ab", "$x" and "b@". The last one's mark is special and has no text. */
+static void bound_shows(const char *text, struct token_stream_bound bound, const char *reasoning,
+                        const char *content) {
+    static const char *const names[] = {"<think>", "</think>", "<\xef\xbd\x9c\xe2\x96\x81pad\xe2\x96\x81\xef\xbd\x9c>"};
+    static const char *const stop_texts[] = {"ab", "</think>x", "b@"};
+    uint32_t marks[3];
+    struct stop_strings stops = {0};
+    struct token_stream stream;
+    struct gathered all = {.pieces = 0};
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(tokenizer_find(tiny, bytes_of(names[i]), &marks[i]));
+        assert_int_equal(stop_strings_add(&stops, bytes_of(stop_texts[i]), NULL), STATUS_OK);
+    }
+    bound.opens = bound.opens ? marks[0] : TOKEN_STREAM_NO_TOKEN;
+    bound.behind = bound.behind ? marks[1] : TOKEN_STREAM_NO_TOKEN;
+    bound.at = bound.at ? marks[2] : TOKEN_STREAM_NO_TOKEN;
+    enum token_stream_mode mode = TOKEN_STREAM_PLAIN;
+    if (bound.behind != TOKEN_STREAM_NO_TOKEN)
+        mode = bound.opens == TOKEN_STREAM_NO_TOKEN ? TOKEN_STREAM_IN_REASONING
+                                                    : TOKEN_STREAM_MAY_THINK;
+    token_stream_open(&stream, tiny, &stops, mode, NULL);
+    token_stream_bind(&stream, &bound);
+    for (const char *at = text; *at; at++) {
+        const char *mark = strchr("^$@", *at);
+        uint32_t token = mark ? marks[mark - "^$@"] : byte_ids[(uint8_t)*at];
+        if (token_stream_push(&stream, token, gather, &all)) break;
+    }
+    token_stream_finish(&stream, gather, &all);
+    all.reasoning[all.reasoning_bytes] = all.content[all.content_bytes] = '\0';
+    if (strcmp(all.reasoning, reasoning) || strcmp(all.content, content))
+        fail_msg("'%s' shows '%s' and '%s'", text, all.reasoning, all.content);
+}
+
+static void stop_strings_do_not_cut_what_is_bound(void **state) {
+    struct token_stream_bound at_once = {0}, behind = {0, 1, 0}, opens = {1, 1, 0}, at = {0, 0, 1},
+                              both = {0, 1, 1}, all = {1, 1, 1};
+    bound_shows("cabd", at_once, "", "cabd");
+    bound_shows("cabd$e", behind, "c", "");
+    bound_shows("cd$eabf", behind, "cd", "eabf");
+    bound_shows("cda$bf", behind, "cda", "bf"); /* what was held back is text */
+    bound_shows("c$xabf", behind, "c", "xabf");
+    bound_shows("^cd$eabf", opens, "cd", "eabf");
+    bound_shows("^cabd$e", opens, "c", "");
+    bound_shows("cabd", opens, "", "cabd"); /* it does not think */
+    bound_shows("cabd@ab", at, "", "c");
+    bound_shows("ca@babd", at, "", "cababd");
+    bound_shows("cb@dab", at, "", "cbdab");
+    bound_shows("c@d$cabd", both, "cd", "c"); /* `at` counts behind the reasoning alone */
+    bound_shows("c$d@cabd", both, "c", "dcabd");
+    bound_shows("^c$dab@cabd", all, "c", "d");
+    bound_shows("d@cabd", all, "", "dcabd");
+    bound_shows("dab@cabd", all, "", "d");
+}
+
 static void it_refuses_bad_stop_strings(void **state) {
     static char long_text[LIMIT_STOP_STRING_BYTES + 1];
     struct stop_strings stops = {.count = 0};
@@ -374,6 +429,7 @@ int main(void) {
         cmocka_unit_test(it_stops_at_strings),
         cmocka_unit_test(it_holds_back_no_more_than_it_must),
         cmocka_unit_test(it_finds_stops_in_reasoning),
+        cmocka_unit_test(stop_strings_do_not_cut_what_is_bound),
         cmocka_unit_test(it_refuses_bad_stop_strings),
         cmocka_unit_test(it_equals_decoding_at_once),
         cmocka_unit_test(it_does_not_depend_on_the_tokens),

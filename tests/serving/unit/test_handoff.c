@@ -146,6 +146,8 @@ static struct pair *pair_open(uint64_t seed, const struct unit_options *prefill,
     pair->seed = seed;
     pair->prefill = world_open(prefill);
     pair->decode = world_open(decode);
+    pair->prefill->forced_odds = pair->decode->forced_odds = 0.5;
+    pair->prefill->late_odds = pair->decode->late_odds = 0.2;
     pair->prefill_caches = prefill->prefix_cache;
     pair->caches = decode->prefix_cache;
     pair->prefill->other = pair->decode->other = take_other;
@@ -167,6 +169,7 @@ static bool submit(struct pair *pair, const uint32_t *tokens, uint32_t prompt_co
     struct record_submit head = {.prompt_count = prompt_count,
                                  .new_tokens_max = new_tokens_max,
                                  .sampling = {.frequency_penalty = pair->count % 3 ? 0 : 0.5f},
+                                 .constraint_bytes = pair->count % 4 ? 0 : 100 + pair->count,
                                  .task = SUBMIT_RESERVE,
                                  .route = {.ticket = {pair->count + 1}}};
     struct transfer *transfer = &pair->transfers[pair->count++];

@@ -718,12 +718,15 @@ static void crowded_ranks_interrupt_and_move_requests_and_change_no_answer(void 
         struct unit_options options = small_unit();
         options.step_rows_max = options.requests_max;
         struct world *world = open_world(&options);
+        world->forced_odds = 0.5;
+        world->late_odds = 0.05;
         for (uint32_t i = 0; i < 40; i++) {
             while (i - ended(world, FINISH_LENGTH) > 12 || dice(life, 2, world->steps, 3)) {
                 step(world);
                 if (!world->plan_count) break;
                 complete(world);
             }
+            world->constraint_bytes = i % 3 ? 0 : 100 + i;
             submit_long(world, some(PROMPT_MAX, life, 0, i), some(LONG_TOKENS, life, 1, i));
         }
         world_run(world);

@@ -187,6 +187,7 @@ static void turn_engine(struct world *world) {
 static void arrive(struct world *world) {
     uint32_t kind = below(4), size = 1 + below(below(4) ? 150 : 1000);
     uint32_t answer = 1 + below(answers_max);
+    world->constraint_bytes = below(3) ? 0 : 1 + below(below(4) ? 300 : LIMIT_CONSTRAINT_BYTES);
     if (kind == 0 && world->submitted)
         world_submit_turn(world, below(world->submitted), 1 + below(100), answer);
     else
@@ -194,12 +195,12 @@ static void arrive(struct world *world) {
 }
 
 /* Everything at random moments: arrivals, cancellations, failed steps, undrained outboxes (FULL), a
- * drain, few pages. Whatever happens: one ending each, tokens in order and the same as without
+ * drain, few pages, constraints that force tokens, come late or lead nowhere. Whatever happens: one ending each, tokens in order and the same as without
  * interruptions, only rows read that were written for these very tokens, pages back, tables empty.
  */
 static void every_life_ends_once_and_returns_its_pages(void **state) {
     (void)state;
-    uint32_t reasons[FINISH_REASON_COUNT] = {0}, fulls = 0;
+    uint32_t reasons[FINISH_REASON_COUNT] = {0}, fulls = 0, forced = 0, late = 0, stuck = 0;
     uint64_t drafts = 0, right = 0;
     uint64_t hits = 0, evicted = 0, preemptions = 0, recomputed = 0, steps = 0, outputs = 0;
     for (seed_now = 0; seed_now < 300; seed_now++) {
@@ -209,6 +210,9 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
         uint32_t turns = 200 + below(800), failures = below(2) ? below(10) : 0;
         uint32_t arrivals = 1 + below(3), quick = below(2) ? 1 : 1 + below(12);
         answers_max = below(2) ? 60 : 600;
+        world->forced_odds = below(2) ? 0.5 : 0.95;
+        world->late_odds = below(2) ? 0 : 0.1;
+        world->stuck_odds = 0.005;
         uint32_t drain_odds = 1 + below(below(3) ? 2 : 60), cancel_odds = 1 + below(20);
         for (uint32_t turn = 0; turn < turns; turn++) {
             world->now_ns += below(1000);
@@ -230,8 +234,12 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
         }
         world_run(world);
         world_assert_empty(world);
-        for (uint32_t i = 0; i < world->submitted; i++)
+        for (uint32_t i = 0; i < world->submitted; i++) {
             reasons[world->known[i].reason]++;
+            forced += world->known[i].forced;
+            late += world->known[i].late;
+            stuck += world->known[i].stuck;
+        }
         fulls += world->fulls;
         steps += world->load.totals.steps;
         outputs += world->load.totals.output_tokens;
@@ -253,6 +261,8 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
         (unsigned long)preemptions, (unsigned long)recomputed, (unsigned long)drafts,
         (unsigned long)right);
     assert_true(drafts > 10000 && right > 5000 && right < drafts);
+    print_message("# %u tokens forced, %u rows late, %u answers stuck\n", forced, late, stuck);
+    assert_true(forced > 10000 && late > 500 && stuck > 50);
     assert_true(hits > 10000 && evicted > 1000 && preemptions > 50 && recomputed > 5000);
 }
 

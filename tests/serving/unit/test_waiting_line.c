@@ -98,6 +98,25 @@ static void memory_comes_back_whoever_leaves(void **state) {
     assert_int_equal(line.pool.free_count, line.pool.chunk_count);
 }
 
+/* However small the unit is; an ordinary one, with each of the others. */
+static void the_longest_constraint_finds_a_place(void **state) {
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        uint32_t bytes = i == 3 ? LIMIT_CONSTRAINT_BYTES : 4096;
+        struct record_submit fixed = {
+            .request = id_of(i), .prompt_count = 500, .constraint_bytes = bytes};
+        struct record_submit *submit = calloc(1, record_bytes(RECORD_SUBMIT, &fixed));
+        *submit = fixed;
+        record_set_head(submit, RECORD_SUBMIT);
+        memset(submit_constraint(submit), 'a' + (int)i, bytes);
+        assert_true(waiting_line_add(&line, submit, &(struct prompt_blocks){0}, 0, 0));
+        free(submit);
+    }
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const struct record_submit *submit = waiting_line_at(&line, i)->submit;
+        assert_int_equal(submit_constraint(submit)[submit->constraint_bytes - 1], 'a' + (int)i);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(requests_stand_by_priority_and_then_by_arrival, open_line,
@@ -105,6 +124,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_full_line_takes_nobody_until_somebody_leaves, open_line,
                                         close_line),
         cmocka_unit_test_setup_teardown(memory_comes_back_whoever_leaves, open_line, close_line),
+        cmocka_unit_test_setup_teardown(the_longest_constraint_finds_a_place, open_line,
+                                        close_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

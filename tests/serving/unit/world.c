@@ -116,7 +116,8 @@ static void take_tokens(struct world *world, const struct record_tokens *record)
     assert_int_equal(record->first_output_position, known->received);
     if (known->scored) assert_int_equal(known->scored, known->prompt_count);
     assert_int_equal(known->endings, 0);
-    assert_in_range(record->token_count, 1, 1 + LIMIT_DRAFTS);
+    assert_in_range(record->token_count, 1,
+                    known->constraint_bytes ? STEP_ROW_TOKENS : 1 + LIMIT_DRAFTS);
     known->pairs += record->token_count == 2;
     if (!known->told) known->told_work = record->work;
     known->told = true;
@@ -166,7 +167,9 @@ static void take_finished(struct world *world, const struct record_finished *rec
     check_work(known, &record->work);
     known->work = record->work;
     world->hits += record->work.prompt_hit_tokens;
-    if (record->reason == FINISH_LENGTH) assert_int_equal(known->received, known->new_tokens_max);
+    if (known->stuck && !known->cancelled) assert_int_equal(record->reason, FINISH_LENGTH);
+    if (record->reason == FINISH_LENGTH && !known->stuck)
+        assert_int_equal(known->received, known->new_tokens_max);
     if (record->reason == FINISH_STOP_TOKEN)
         assert_int_equal(known->tokens[known->prompt_count + known->received - 1], STOP_TOKEN);
 }
@@ -202,16 +205,53 @@ static void check_extras(const struct step_plan *plan, const struct step_row *ro
         assert_int_equal(step_plan_biases(plan)[row->bias_index + i].token, 40 + i);
 }
 
+/* The text of a request's constraint. */
+static char constraint_byte(uint32_t number, uint32_t at) {
+    return (char)('a' + (number * 7 + at) % 26);
+}
+
+/* A row that begins anew brings its constraint; one that goes on finds it where its last one left
+ * it. Of the fresh constrained rows `seen` came before. */
+static void check_constraint(struct world *world, const struct step_plan *plan,
+                             const struct step_row *row, uint32_t *seen) {
+    uint32_t number = (uint32_t)row->sampling.seed;
+    const struct known *known = &world->known[number];
+    struct bound *bound = &world->bound[plan->rank][row->slot];
+    assert_int_equal(row->constrained, known->constraint_bytes > 0);
+    if (!row->fresh) {
+        assert_int_equal(bound->number, row->constrained ? number : REQUESTS_MAX);
+        if (row->constrained) assert_int_equal(bound->answer_count, known->received);
+        return;
+    }
+    *bound = (struct bound){.number = REQUESTS_MAX};
+    if (!row->constrained) return;
+    const struct step_constraint *brought = &step_plan_constraints(plan)[(*seen)++];
+    const uint32_t *tokens = step_plan_constraint_tokens(plan);
+    *bound = (struct bound){number, known->received};
+    assert_int_equal(brought->row, row - step_plan_rows(plan));
+    assert_int_equal(brought->text_bytes, known->constraint_bytes);
+    for (uint32_t i = 0; i < brought->text_bytes; i++)
+        if (step_plan_constraint_texts(plan)[brought->text_index + i] != constraint_byte(number, i))
+            fail();
+    assert_int_equal(brought->answer_count, known->received);
+    assert_memory_equal(tokens + brought->answer_index, known->tokens + known->prompt_count,
+                        known->received * sizeof *tokens);
+    assert_int_equal(brought->stop_count, 1);
+    assert_int_equal(tokens[brought->stop_index], STOP_TOKEN);
+}
+
 /* The engine trusts a plan blindly, so the world looks at every row. */
 static void take_plan(struct world *world, const struct step_plan *plan) {
     assert_true(plan->rank < world->ranks && !world->plans[plan->rank]);
     world->plans[plan->rank] = malloc(plan->record.bytes);
     memcpy(world->plans[plan->rank], plan, plan->record.bytes);
     world->plan_count++;
+    uint32_t constraints = 0;
     const struct page_id *pages = step_plan_pages(plan);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct known *known = &world->known[row->sampling.seed];
+        check_constraint(world, plan, row, &constraints);
         for (uint32_t p = 0; p < row->page_count; p++)
             assert_true(pages[row->page_index + p].index < world->page_count);
         check_writes(plan, row);
@@ -308,7 +348,7 @@ void world_send(struct world *world, const void *record) {
     assert_int_equal(send(world, record), STATUS_OK);
 }
 
-static _Alignas(8) char record_memory[1 << 16];
+static _Alignas(8) char record_memory[1 << 20];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
 
 void *world_make(enum record_kind kind, const void *fixed) {
@@ -324,10 +364,12 @@ uint32_t world_submit_head(struct world *world, const struct record_submit *head
     check(number < REQUESTS_MAX && token_count <= TOKENS_MAX);
     fixed.request.low = fixed.sampling.seed = number;
     fixed.stop_token_count = 1;
+    if (!fixed.constraint_bytes) fixed.constraint_bytes = world->constraint_bytes;
     struct record_submit *record = world_make(RECORD_SUBMIT, &fixed);
     struct known *known = &world->known[number];
     *known = (struct known){.prompt_count = prompt_count,
                             .bias_count = head->bias_count,
+                            .constraint_bytes = fixed.constraint_bytes,
                             .scored = head->sampling.flags & SAMPLING_SCORES ? 1 : 0,
                             .reserved = head->task == SUBMIT_RESERVE,
                             .received = head->resumed_count,
@@ -339,6 +381,8 @@ uint32_t world_submit_head(struct world *world, const struct record_submit *head
     struct token_bias *biases = submit_biases(record);
     for (uint32_t i = 0; i < head->bias_count; i++)
         biases[i] = (struct token_bias){40 + i, (float)i};
+    for (uint32_t i = 0; i < fixed.constraint_bytes; i++)
+        submit_constraint(record)[i] = constraint_byte(number, i);
     if (!world->reuse_generated)
         for (uint32_t i = 0; i < token_count; i++)
             known->chain = world_chain(known->chain, tokens[i],
@@ -439,13 +483,17 @@ static void spoil_row(struct world *world, const struct step_plan *plan,
         kv_at(world, plan, row, row->first_position + i)->chain = 0;
 }
 
+static bool draw(struct world *world, double odds) {
+    return odds > 0 && random_uniform(1, 1, world->draws++) < odds;
+}
+
 /* Guesses the token behind the row's, and computes it too: at times it is right. `chain` is that of
  * the row's last token. */
 static void draft_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
                       uint64_t chain, struct step_result_row *out) {
     struct known *known = &world->known[row->sampling.seed];
     if (!row->draft_count || random_uniform(1, 0, world->draws++) >= world->made_odds) return;
-    bool right = random_uniform(1, 1, world->draws++) < world->right_odds;
+    bool right = draw(world, world->right_odds);
     uint32_t draft = right ? out->tokens[0] : (out->tokens[0] + 1) % VOCAB;
     chain = world_chain(chain, draft, TOKEN_GENERATED);
     *kv_at(world, plan, row, row->first_position + 1) =
@@ -457,6 +505,24 @@ static void draft_row(struct world *world, const struct step_plan *plan, const s
         engine_token(world, chain, row->sampling.seed, row->output_position + 1);
     known->right++;
     known->next_first++;
+}
+
+/* Behind the tokens chosen, those that nothing else could be; `chain` is that of the row's last
+ * token. */
+static void force_row(struct world *world, const struct step_row *row, uint64_t chain,
+                      struct step_result_row *out) {
+    struct known *known = &world->known[row->sampling.seed];
+    if (!row->constrained || row->sampling.flags & SAMPLING_LOGPROBS) return;
+    for (uint32_t i = 0; i < out->token_count; i++)
+        chain = world_chain(chain, out->tokens[i], TOKEN_GENERATED);
+    while (out->forced_count < LIMIT_FORCED && draw(world, world->forced_odds)) {
+        uint32_t token =
+            engine_token(world, chain, row->sampling.seed, row->output_position + out->token_count);
+        out->tokens[out->token_count++] = token;
+        out->forced_count++;
+        known->forced++;
+        chain = world_chain(chain, token, TOKEN_GENERATED);
+    }
 }
 
 static uint32_t overlap(uint32_t from, uint32_t end, uint32_t low, uint32_t high) {
@@ -506,12 +572,11 @@ static bool take_load_end(struct world *world, const struct step_row *row,
     return known->load_end.blocks == known->load_asked;
 }
 
-/* A row that waited in vain: it has computed with whatever lay in its pages. */
+/* A row that waited in vain for its load has computed with whatever lay in its pages. */
 static void lose_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
                      struct step_result_row *out) {
     struct known *known = &world->known[row->sampling.seed];
     spoil_row(world, plan, row);
-    out->slot = row->slot;
     out->lost = 1;
     if (known->rows == 1) known->rows = 0; /* its first row is still to come */
     world->lost_rows++;
@@ -542,6 +607,46 @@ static uint32_t count_scores(const struct step_plan *plan) {
     return count;
 }
 
+/* What the row's tokens lead to. */
+static void choose_tokens(struct world *world, const struct step_plan *plan,
+                          const struct step_row *row, uint64_t chain, struct step_result_row *out) {
+    struct known *known = &world->known[row->sampling.seed];
+    if (row->output_position == 0 && !known->chain) known->chain = chain;
+    assert_true(chain == known->chain); /* as if never interrupted */
+    if (row->constrained && draw(world, world->stuck_odds)) {
+        out->stuck = known->stuck = true;
+        return;
+    }
+    out->token_count = 1;
+    out->tokens[0] = engine_token(world, chain, row->sampling.seed, row->output_position);
+    draft_row(world, plan, row, chain, out);
+    force_row(world, row, chain, out);
+    if (row->constrained) world->bound[plan->rank][row->slot].answer_count += out->token_count;
+}
+
+static void run_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
+                    struct step_result *result, struct step_result_row *out) {
+    struct known *known = &world->known[row->sampling.seed];
+    bool late = row->constrained && row->sample && draw(world, world->late_odds);
+    out->slot = row->slot;
+    if (row->loads && (!take_load_end(world, row, out) || late)) {
+        lose_row(world, plan, row, out);
+        return;
+    }
+    uint64_t chain = compute_row(world, plan, row);
+    uint32_t right = known->right;
+    if (late) { /* what it computed is right, and may be on its way elsewhere */
+        known->late++;
+        known->next_first = row->first_position;
+        out->lost = 1;
+        return;
+    }
+    known->next_first = row->first_position + row->token_count;
+    if (row->sample) choose_tokens(world, plan, row, chain, out);
+    note_row(world, row, known->right - right);
+    score_row(world, plan, row, result, out);
+}
+
 static void complete_plan(struct world *world, uint32_t rank, bool failed) {
     struct step_plan *plan = world->plans[rank];
     check(plan);
@@ -562,28 +667,11 @@ static void complete_plan(struct world *world, uint32_t rank, bool failed) {
     struct step_result_row *rows = step_result_rows(result);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
-        struct known *known = &world->known[row->sampling.seed];
         if (failed) {
             spoil_row(world, plan, row);
             continue;
         }
-        if (row->loads && !take_load_end(world, row, &rows[i])) {
-            lose_row(world, plan, row, &rows[i]);
-            continue;
-        }
-        uint64_t chain = compute_row(world, plan, row);
-        if (row->sample && row->output_position == 0 && !known->chain) known->chain = chain;
-        if (row->sample) assert_true(chain == known->chain); /* as if never interrupted */
-        rows[i].slot = row->slot;
-        rows[i].token_count = row->sample;
-        known->next_first = row->first_position + row->token_count;
-        if (row->sample) {
-            rows[i].tokens[0] =
-                engine_token(world, chain, row->sampling.seed, row->output_position);
-            draft_row(world, plan, row, chain, &rows[i]);
-        }
-        note_row(world, row, rows[i].token_count > 1);
-        score_row(world, plan, row, result, &rows[i]);
+        run_row(world, plan, row, result, &rows[i]);
     }
     record_set_head(result, RECORD_STEP_DONE);
     world_send(world, result);

@@ -2,7 +2,8 @@
  * A unit in an invented world, of one rank or of several: an engine that computes nothing but
  * chains of numbers, which depend on every token and on the form in which each was computed, so
  * that a row that reads what was not written for these very tokens shows at once; and it drafts,
- * rightly or wrongly. All that the unit says is checked on the way.
+ * rightly or wrongly. Of constraints it knows only whose they are and how long the answer was: what
+ * one forces is what the engine would have chosen. All that the unit says is checked on the way.
  */
 #ifndef TESTS_UNIT_WORLD_H
 #define TESTS_UNIT_WORLD_H
@@ -28,11 +29,19 @@ struct known {
     uint32_t scored; /* leading tokens of its prompt whose scores it was told; 0: not asked */
     uint32_t resumed_count, found; /* tokens that came along; that a storage has said it has */
     uint32_t bias_count;
+    uint32_t constraint_bytes, forced, late; /* tokens and rows */
+    bool stuck;
     struct unit_work work;                     /* when it ended */
     uint32_t peak, elsewhere, computed, again; /* the account of its rows, as the engine saw them */
     bool told;                                 /* its first token has come, with */
     struct unit_work told_work;
     uint32_t tokens[TOKENS_MAX];
+};
+
+/* What the engine keeps of a slot's constraint. */
+struct bound {
+    uint32_t number; /* of the request; REQUESTS_MAX: it has none */
+    uint32_t answer_count;
 };
 
 /* A KV row of the invented engine: it stands for numbers that depend on every token up to its own
@@ -68,6 +77,11 @@ struct world {
     uint32_t waited_rows, lost_rows; /* that waited for loads, in vain */
     double made_odds, right_odds;    /* of drafts: that one is made, that it is right */
     double stop_odds;                /* that the engine chooses STOP_TOKEN */
+    /* Of constrained rows that sample: that one more token is forced, that the mask is late, that
+     * nothing may follow. */
+    double forced_odds, late_odds, stuck_odds;
+    uint32_t constraint_bytes; /* of the requests to come that world_submit_head is not told */
+    struct bound bound[RANKS_MAX][REQUESTS_MAX]; /* by slot */
     uint32_t draws;
     bool reuse_generated;
     int64_t now_ns, step_ns, token_ns; /* a step takes step_ns, and token_ns for each token */
@@ -113,8 +127,8 @@ uint32_t world_submit_resumed(struct world *world, const struct sampling *sampli
                               const uint32_t *tokens, uint32_t prompt_count, uint32_t resumed_count,
                               uint32_t new_tokens_max);
 
-/* Any request: of `head` only name and seed are the number's. Bias i is one of i for token 40 + i.
- */
+/* Any request: of `head` only name and seed are the number's. Bias i is one of i for token 40 + i;
+ * a constraint's text is like no other of its length. */
 uint32_t world_submit_head(struct world *world, const struct record_submit *head,
                            const uint32_t *tokens);
 

@@ -41,9 +41,6 @@ bool api_reader_needs(struct api_reader *reader, const char *place, const char *
 bool api_reader_refuse_type(struct api_reader *reader, const char *place,
                             const struct tree *object);
 
-/* A reason why something is not supported. */
-#define API_CONSTRAINED "this needs constrained output, which this server does not have yet."
-
 /* ---- values ---- */
 
 /* A member that is there and not null; else NULL. */

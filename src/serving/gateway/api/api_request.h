@@ -27,6 +27,13 @@ struct api_prompt { /* text, or token ids */
     size_t token_count;
 };
 
+/* What the answer's text has to be. */
+struct api_constraint {
+    struct bytes form; /* a FORM as JSON (serving/grammar/form.h); empty: the answer is free */
+    struct bytes at;   /* the added token that begins it; empty: the content's start */
+    const char *field; /* that asked for it, a literal, for errors: "response_format" */
+};
+
 struct api_request {
     const struct dialect *dialect; /* in whose words it is asked, and answered */
     /* a chat: an array in the shape of OpenAI's chat API, checked, and never empty */
@@ -63,6 +70,8 @@ struct api_request {
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */
     uint32_t stop_token_count;
+    bool strict_order; /* keys come in the order in which a bound text's schema lists them */
+    struct api_constraint constraint;
     bool one_call;        /* the answer ends with its first call */
     struct bytes told;    /* for struct api_answer */
     struct bytes warning; /* one line of visible ASCII for the client; empty: none */
@@ -78,10 +87,12 @@ struct api_defaults {
     struct sampling sampling;
     const struct api_model *models; /* [model_count]; "default" is the first of them */
     uint32_t model_count;
-    uint64_t tokens_max;       /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
-    enum chat_thought thought; /* what the model's chat template can do */
-    bool prints_tools;         /* it has a place for tools */
-    bool reads_documents;      /* and one for documents */
+    uint64_t tokens_max;               /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
+    enum chat_thought thought;         /* what the model's chat template can do */
+    bool prints_tools;                 /* it has a place for tools */
+    bool reads_documents;              /* and one for documents */
+    enum tool_format calls;            /* how the model writes them */
+    const struct tokenizer *tokenizer; /* NULL: none */
 };
 
 /* The body becomes the reader's root. The reader has all else. */

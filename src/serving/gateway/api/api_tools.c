@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/api/api_tools.h"
 
+#include "base/format.h"
+#include "base/json_writer.h"
 #include "serving/gateway/api/api_values.h"
+#include "serving/gateway/api/dialect.h"
+#include "serving/text/tool_writer.h"
+
+/* ---- tools ---- */
 
 static struct bytes name_of(const struct tree *tool) {
     struct bytes name = {"", 0};
@@ -30,9 +36,10 @@ static bool check_function(struct api_reader *reader, const struct tree *functio
     if (value && tree_kind(value) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", value);
     place = api_place_of("tools", index, ".function.strict");
+    bool strict;
     value = api_reader_given(function, "strict");
-    return !value || api_reader_is_neutral(value, NULL) ||
-           api_reader_unsupported(reader, place.text, API_CONSTRAINED);
+    return !value || tree_get_bool(value, &strict) ||
+           api_reader_wrong_type(reader, place.text, "a boolean", value);
 }
 
 static bool check_tool(struct api_reader *reader, const struct tree *tools, size_t index) {
@@ -64,34 +71,174 @@ bool api_tools_check(struct api_reader *reader, const struct tree *tools) {
     return true;
 }
 
-bool api_tools_give(struct api_reader *reader, const struct tree *tools, struct api_request *out) {
+/* ---- the choice ---- */
+
+bool api_tools_name(struct api_reader *reader, const char *place, const struct tree *tools,
+                    const struct tree *name, struct api_tool_choice *choice) {
+    struct bytes text;
+    choice->limited = true;
+    if (!name || !tree_get_string(name, &text))
+        return api_reader_needs(reader, place, "the name of a tool");
+    for (size_t i = 0; i < tree_count(tools); i++)
+        if (bytes_equal(name_of(tree_at(tools, i)), text)) {
+            choice->named[i] = true;
+            return true;
+        }
+    return api_error_set(reader->error, 400, place, "invalid_value",
+                         "'%s' names the tool '%.*s', which is not among 'tools'.", place,
+                         text.count < 64 ? (int)text.count : 64, text.data);
+}
+
+/* Chats have names and lists inside a member of their own, Responses do not. */
+static const struct tree *inner(const struct tree *object, const char *member) {
+    const struct tree *value = api_reader_given(object, member);
+    return value ? value : object;
+}
+
+/* {"mode": "auto" or "required", "tools": [{"type": "function", ...}, ...]} */
+static bool read_allowed(struct api_reader *reader, const char *place, const struct tree *allowed,
+                         const struct tree *tools, struct api_tool_choice *choice) {
+    const struct tree *mode = tree_member(allowed, "mode"), *list = tree_member(allowed, "tools");
+    choice->forced = api_reader_is(mode, "required");
+    if (!choice->forced && !api_reader_is(mode, "auto"))
+        return api_reader_needs(reader, place, "a 'mode': 'auto' or 'required'");
+    if (tree_count(list) == 0) return api_reader_needs(reader, place, "an array 'tools'");
+    for (size_t i = 0; i < tree_count(list); i++) {
+        const struct tree *one = inner(tree_at(list, i), "function");
+        if (!api_reader_is_type(tree_at(list, i), "function"))
+            return api_reader_refuse_type(reader, place, tree_at(list, i));
+        if (!api_tools_name(reader, place, tools, tree_member(one, "name"), choice)) return false;
+    }
+    return true;
+}
+
+bool api_tools_read_choice(struct api_reader *reader, const struct tree *tools,
+                           struct api_tool_choice *choice_out, struct api_request *out) {
+    static const char place[] = "tool_choice";
+    struct api_tool_choice *choice = choice_out;
+    const struct tree *value = api_reader_given(reader->root, place);
+    bool parallel = true;
+    *choice = (struct api_tool_choice){.none = api_reader_is(value, "none"),
+                                       .forced = api_reader_is(value, "required")};
+    if (!api_reader_flag(reader, reader->root, "parallel_tool_calls", &parallel)) return false;
+    out->one_call = choice->single = !parallel;
+    if (!value || choice->none || choice->forced || api_reader_is(value, "auto")) return true;
+    if (api_reader_is_type(value, "allowed_tools"))
+        return read_allowed(reader, place, inner(value, "allowed_tools"), tools, choice);
+    if (api_reader_is_type(value, "function")) {
+        const struct tree *name = tree_member(inner(value, "function"), "name");
+        choice->forced = choice->single = true;
+        return api_tools_name(reader, place, tools, name, choice);
+    }
+    if (tree_kind(value) == TREE_OBJECT) return api_reader_refuse_type(reader, place, value);
+    return api_error_set(reader->error, 422, place, "invalid_value",
+                         "'tool_choice' must be none, auto, required or a function.");
+}
+
+/* ---- what binds calls ---- */
+
+/* The first tool that may be called and is strict; the count of tools: there is none. */
+static size_t find_strict(const struct tree *tools, const struct api_tool_choice *choice) {
+    size_t i = 0;
+    while (i < tree_count(tools) &&
+           ((choice->limited && !choice->named[i]) || !tool_writer_is_strict(tree_at(tools, i))))
+        i++;
+    return i;
+}
+
+/* "tools[2].function.strict"; in other words than a chat's: "tools[2].strict". */
+static struct api_place place_of_strict(const struct api_reader *reader, size_t index) {
+    bool inside = reader->dialect->number == DIALECT_CHAT;
+    return api_place_of("tools", index, inside ? ".function.strict" : ".strict");
+}
+
+/* The model's calls cannot be told from its text before they are written. */
+static bool refuse_free(struct api_reader *reader, size_t strict, bool limited) {
+    static const char why[] =
+        "this model's calls begin like any text; with 'tool_choice' required it can be held.";
+    struct api_place place = {"tool_choice"};
+    if (!limited) place = place_of_strict(reader, strict);
+    return api_reader_unsupported(reader, place.text, why);
+}
+
+/* Each schema that is to be held can be, in the model's way of writing calls. */
+static bool check_held(struct api_reader *reader, const struct tool_wish *wish) {
+    for (size_t i = 0; i < tree_count(wish->tools); i++) {
+        const struct tree *tool = tree_at(wish->tools, i);
+        bool held = wish->holds_all || tool_writer_is_strict(tool);
+        if ((wish->named && !wish->named[i]) || !held || tool_writer_holds(wish->format, tool))
+            continue;
+        struct api_place place = {"tool_choice"};
+        if (tool_writer_is_strict(tool)) place = place_of_strict(reader, i);
+        return api_error_set(reader->error, 400, place.text, "unsupported_parameter",
+                             "'%s': this model writes no JSON in its calls, and so the parameters "
+                             "of tools[%zu] cannot be held.",
+                             place.text, i);
+    }
+    return true;
+}
+
+/* The answer is as it was bound before, or these calls. */
+static bool add_calls(struct api_reader *reader, struct bytes calls, struct api_request *out) {
+    struct bytes content = out->constraint.form;
+    size_t room = content.count + calls.count + sizeof "{'any':[,]}";
+    struct json_writer writer = {.out = arena_take(reader->arena, room), .room = room};
+    if (!writer.out) return api_reader_no_memory(reader);
+    json_writer_text(&writer, "{\"any\":[");
+    json_writer_bytes(&writer, content);
+    json_writer_text(&writer, ",");
+    json_writer_bytes(&writer, calls);
+    json_writer_text(&writer, "]}");
+    out->constraint.form = (struct bytes){writer.out, writer.count};
+    return true;
+}
+
+static bool bind_calls(struct api_reader *reader, const struct tree *tools,
+                       const struct api_tool_choice *choice, struct api_request *out) {
+    size_t strict = find_strict(tools, choice);
+    bool bound = out->constraint.field != NULL;
+    struct bytes mark = {"", 0};
+    struct tool_wish wish = {.format = reader->defaults->calls,
+                             .tokenizer = reader->defaults->tokenizer,
+                             .tools = tools,
+                             .named = choice->limited ? choice->named : NULL,
+                             .single = choice->single,
+                             .holds_all = choice->forced,
+                             .in_order = out->strict_order,
+                             .from_mark = !choice->forced && !bound};
+    if (!choice->forced && !bound && !choice->limited && strict == tree_count(tools)) return true;
+    if (wish.from_mark && !tool_writer_mark(wish.format, wish.tokenizer, &mark))
+        return refuse_free(reader, strict, choice->limited);
+    if (!check_held(reader, &wish)) return false;
+    const struct tree *form = tool_writer_form(reader->arena, &wish);
+    struct bytes text = form ? tree_text(reader->arena, form) : (struct bytes){NULL, 0};
+    if (!text.data) return api_reader_no_memory(reader);
+    if (bound && !choice->forced) return add_calls(reader, text, out);
+    bool by_choice = choice->forced || choice->limited;
+    out->constraint = (struct api_constraint){
+        .form = text, .at = mark, .field = by_choice ? "tool_choice" : "tools"};
+    return true;
+}
+
+bool api_tools_give(struct api_reader *reader, const struct tree *tools,
+                    const struct api_tool_choice *choice, struct api_request *out) {
+    if (choice->none) return true;
+    if (choice->forced && tree_count(tools) == 0)
+        return api_error_set(reader->error, 400, "tool_choice", "invalid_value",
+                             "'tool_choice' asks for a call, and there are no 'tools'.");
     if (tree_count(tools) == 0) return true;
     if (!reader->defaults->prints_tools)
         return api_reader_unsupported(reader, "tools",
                                       "this model's chat template has no place for tools; the "
                                       "server can be given one that has (--chat-template).");
     out->tools = tools;
-    return true;
-}
-
-/* *out: the model is to know of the tools. */
-static bool read_choice(struct api_reader *reader, bool *out) {
-    const struct tree *value = api_reader_given(reader->root, "tool_choice");
-    *out = !api_reader_is(value, "none");
-    if (!value || !*out || api_reader_is(value, "auto")) return true;
-    if (api_reader_is(value, "required") || tree_kind(value) == TREE_OBJECT)
-        return api_reader_unsupported(reader, "tool_choice", API_CONSTRAINED);
-    return api_error_set(reader->error, 422, "tool_choice", "invalid_value",
-                         "'tool_choice' must be none or auto.");
+    return bind_calls(reader, tools, choice, out);
 }
 
 bool api_tools_read(struct api_reader *reader, struct api_request *out) {
     const struct tree *tools = api_reader_given(reader->root, "tools");
-    bool wanted, parallel = true;
-    if (tools && !api_tools_check(reader, tools)) return false;
-    if (!read_choice(reader, &wanted) ||
-        !api_reader_flag(reader, reader->root, "parallel_tool_calls", &parallel))
-        return false;
-    out->one_call = !parallel;
-    return !wanted || api_tools_give(reader, tools, out);
+    struct api_tool_choice choice;
+    return (!tools || api_tools_check(reader, tools)) &&
+           api_tools_read_choice(reader, tools, &choice, out) &&
+           api_tools_give(reader, tools, &choice, out);
 }

@@ -196,11 +196,3 @@ bool api_values_stream_options(struct api_reader *reader, const struct tree *val
         return api_reader_wrong_type(reader, "stream_options", "an object", value);
     return api_reader_flag(reader, value, "include_usage", &out->include_usage);
 }
-
-bool api_values_response_format(struct api_reader *reader, const struct tree *value,
-                                struct api_request *out) {
-    const struct tree *type = tree_kind(value) == TREE_OBJECT ? tree_member(value, "type") : NULL;
-    return api_reader_is(type, "text") ||
-           api_reader_unsupported(reader, "response_format",
-                                  "only {\"type\": \"text\"} is supported yet.");
-}

@@ -13,7 +13,7 @@ typedef bool api_values_reader(struct api_reader *reader, const struct tree *val
 
 api_values_reader api_values_model, api_values_user_id, api_values_seed, api_values_top_k,
     api_values_biases, api_values_stop_tokens, api_values_stops, api_values_stream_options,
-    api_values_response_format, api_values_modalities, api_values_documents;
+    api_values_modalities, api_values_documents;
 
 /* [a-zA-Z0-9_-], at least one and at most count_max. */
 bool api_values_is_name(struct bytes text, size_t count_max);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/api/api_constraint.h"
 #include "serving/gateway/api/api_thinking.h"
 #include "serving/gateway/api/api_tools.h"
 #include "serving/gateway/api/api_values.h"
@@ -208,7 +209,6 @@ static bool read_tool(struct conversation *talk, const struct tree *tool, size_t
     static const struct {
         const char *name, *why;
     } refused[] = {
-        {"strict", "strict tools need constrained output, which this server does not have yet."},
         {"defer_loading", "all tools are told to the model; leave it out."},
         {"input_examples", "put them into the description."},
     };
@@ -228,7 +228,8 @@ static bool read_tool(struct conversation *talk, const struct tree *tool, size_t
     const struct tree *schema = api_reader_given(tool, "input_schema");
     if (!schema) return api_reader_needs(reader, place.text, "an object 'input_schema'");
     chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
-                      api_reader_given(tool, "description"), schema);
+                      api_reader_given(tool, "description"), schema,
+                      api_reader_given(tool, "strict"));
     return true;
 }
 
@@ -246,16 +247,23 @@ static bool read_tools(struct conversation *talk) {
 
 static bool read_tool_choice(struct conversation *talk, struct api_request *out) {
     struct api_reader *reader = talk->reader;
-    const struct tree *choice = api_reader_given(reader->root, "tool_choice");
-    if (!choice) return api_tools_give(reader, talk->builder.tools, out);
-    if (tree_kind(choice) != TREE_OBJECT)
-        return api_reader_wrong_type(reader, "tool_choice", "an object", choice);
-    if (!api_reader_flag(reader, choice, "disable_parallel_tool_use", &out->one_call)) return false;
-    if (api_reader_is_type(choice, "none")) return true;
-    if (api_reader_is_type(choice, "auto")) return api_tools_give(reader, talk->builder.tools, out);
-    if (api_reader_is_type(choice, "any") || api_reader_is_type(choice, "tool"))
-        return api_reader_unsupported(reader, "tool_choice", API_CONSTRAINED);
-    return api_reader_needs(reader, "tool_choice", "a 'type': 'auto' or 'none'");
+    const struct tree *tools = talk->builder.tools;
+    const struct tree *value = api_reader_given(reader->root, "tool_choice");
+    struct api_tool_choice choice = {.none = api_reader_is_type(value, "none"),
+                                     .forced = api_reader_is_type(value, "any")};
+    if (!value) return api_tools_give(reader, tools, &choice, out);
+    if (tree_kind(value) != TREE_OBJECT)
+        return api_reader_wrong_type(reader, "tool_choice", "an object", value);
+    if (!api_reader_flag(reader, value, "disable_parallel_tool_use", &choice.single)) return false;
+    out->one_call = choice.single;
+    if (api_reader_is_type(value, "tool")) {
+        choice.forced = choice.single = true;
+        if (!api_tools_name(reader, "tool_choice", tools, tree_member(value, "name"), &choice))
+            return false;
+    } else if (!choice.none && !choice.forced && !api_reader_is_type(value, "auto")) {
+        return api_reader_needs(reader, "tool_choice", "a 'type': 'auto', 'any', 'tool' or 'none'");
+    }
+    return api_tools_give(reader, tools, &choice, out);
 }
 
 /* ---- objects ---- */
@@ -282,13 +290,19 @@ static bool read_output_config(struct api_reader *reader, struct api_request *ou
     if (!config) return true;
     if (tree_kind(config) != TREE_OBJECT)
         return api_reader_wrong_type(reader, "output_config", "an object", config);
-    const struct tree *format = api_reader_given(config, "format");
-    if (format && !api_reader_is_neutral(format, NULL))
-        return api_reader_unsupported(reader, "output_config.format", API_CONSTRAINED);
     struct bytes effort = {"", 0};
     return api_reader_text(reader, config, "effort", &effort) &&
            (effort.count == 0 ||
             api_thinking_ask_effort(reader, "output_config.effort", effort, out));
+}
+
+/* Under its older name, too. */
+static bool read_output_format(struct api_reader *reader, struct api_request *out) {
+    const struct tree *old = api_reader_given(reader->root, "output_format"),
+                      *config = api_reader_given(reader->root, "output_config");
+    const struct tree *format = config ? api_reader_given(config, "format") : NULL;
+    if (old && !api_constraint_read_format(reader, "output_format", old, out)) return false;
+    return !format || api_constraint_read_format(reader, "output_config.format", format, out);
 }
 
 /* Edits that keep everything ask for nothing. */
@@ -326,7 +340,8 @@ static bool read_stops(struct api_reader *reader, struct api_request *out) {
 
 bool anthropic_reader_read(struct api_reader *reader, struct api_request *out) {
     struct conversation talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
-    return read_messages(&talk, out) && read_tools(&talk) && read_tool_choice(&talk, out) &&
-           read_thinking(reader, out) && read_output_config(reader, out) &&
-           read_context_management(reader) && read_metadata(reader, out) && read_stops(reader, out);
+    return read_messages(&talk, out) && read_output_format(reader, out) && read_tools(&talk) &&
+           read_tool_choice(&talk, out) && read_thinking(reader, out) &&
+           read_output_config(reader, out) && read_context_management(reader) &&
+           read_metadata(reader, out) && read_stops(reader, out);
 }

@@ -126,12 +126,14 @@ bool chat_builder_end(struct chat_builder *builder) {
 /* ---- tools ---- */
 
 void chat_builder_tool(struct chat_builder *builder, const struct tree *name,
-                       const struct tree *description, const struct tree *parameters) {
+                       const struct tree *description, const struct tree *parameters,
+                       const struct tree *strict) {
     struct tree *function = tree_make_object(builder->arena);
     struct tree *tool = tree_make_object(builder->arena);
     if (name) set(builder, function, "name", name);
     if (description) set(builder, function, "description", description);
     if (parameters) set(builder, function, "parameters", parameters);
+    if (strict && tree_kind(strict) != TREE_FALSE) set(builder, function, "strict", strict);
     set(builder, tool, "type", text_of(builder, "function"));
     set(builder, tool, "function", function);
     append(builder, builder->tools, tool);

@@ -36,9 +36,11 @@ void chat_builder_call(struct chat_builder *builder, const struct tree *id, cons
                        const struct tree *arguments);
 void chat_builder_end_turn(struct chat_builder *builder);
 
-/* One more tool, still to be checked (api_tools_check). The latter two may be NULL. */
+/* One more tool, still to be checked (api_tools_check). The latter three may be NULL; that it is not
+ * strict goes without saying. */
 void chat_builder_tool(struct chat_builder *builder, const struct tree *name,
-                       const struct tree *description, const struct tree *parameters);
+                       const struct tree *description, const struct tree *parameters,
+                       const struct tree *strict);
 
 /* Ends the turn. False: memory ran out. */
 bool chat_builder_end(struct chat_builder *builder);

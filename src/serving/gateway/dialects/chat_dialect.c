@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/dialects/chat_dialect.h"
 
+#include "serving/gateway/api/api_constraint.h"
 #include "serving/gateway/api/api_messages.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/api/api_tools.h"
@@ -45,8 +46,8 @@ static bool read_chat(struct api_reader *reader, struct api_request *out) {
     out->messages = api_reader_given(reader->root, "messages");
     if (!out->messages) return api_reader_missing(reader, "messages");
     return api_messages_check(reader, out->messages) && read_turn(reader, out) &&
-           api_tools_read(reader, out) && read_logprobs(reader, out) &&
-           openai_fields_read(reader, out);
+           api_constraint_read(reader, out) && api_tools_read(reader, out) &&
+           read_logprobs(reader, out) && openai_fields_read(reader, out);
 }
 
 /* ---- whole answers ---- */

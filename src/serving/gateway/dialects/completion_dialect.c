@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/dialects/completion_dialect.h"
 
+#include "serving/gateway/api/api_constraint.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/dialects/openai_fields.h"
 #include "serving/gateway/dialects/openai_words.h"
@@ -99,7 +100,7 @@ static bool check_suffix(struct api_reader *reader, const struct api_request *ou
 
 static bool read_completion(struct api_reader *reader, struct api_request *out) {
     return read_prompts(reader, out) && check_suffix(reader, out) && read_logprobs(reader, out) &&
-           openai_fields_read(reader, out);
+           api_constraint_read(reader, out) && openai_fields_read(reader, out);
 }
 
 /* ---- answers ---- */

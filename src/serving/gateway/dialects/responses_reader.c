@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "serving/gateway/api/api_constraint.h"
 #include "serving/gateway/api/api_thinking.h"
 #include "serving/gateway/api/api_tools.h"
 #include "serving/gateway/dialects/chat_builder.h"
@@ -173,33 +174,24 @@ static bool read_tool(struct items *talk, const struct tree *tool, size_t index)
     struct api_place place = api_place_of("tools", index, "");
     if (!api_reader_is_type(tool, "function"))
         return api_reader_refuse_type(reader, place.text, tool);
-    const struct tree *strict = api_reader_given(tool, "strict");
-    place = api_place_of("tools", index, ".strict");
-    if (strict && !api_reader_is_neutral(strict, NULL))
-        return api_reader_unsupported(reader, place.text, API_CONSTRAINED);
     chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
-                      api_reader_given(tool, "description"), api_reader_given(tool, "parameters"));
+                      api_reader_given(tool, "description"), api_reader_given(tool, "parameters"),
+                      api_reader_given(tool, "strict"));
     return true;
 }
 
 static bool read_tools(struct items *talk, struct api_request *out) {
     struct api_reader *reader = talk->reader;
     const struct tree *tools = api_reader_given(reader->root, "tools");
-    const struct tree *choice = api_reader_given(reader->root, "tool_choice");
-    bool parallel = true;
+    struct api_tool_choice choice;
     if (tools && tree_kind(tools) != TREE_ARRAY)
         return api_reader_wrong_type(reader, "tools", "an array", tools);
     for (size_t i = 0; tools && i < tree_count(tools); i++)
         if (!read_tool(talk, tree_at(tools, i), i)) return false;
     if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
-    if (!api_tools_check(reader, talk->builder.tools) ||
-        !api_reader_flag(reader, reader->root, "parallel_tool_calls", &parallel))
-        return false;
-    out->one_call = !parallel;
-    if (api_reader_is(choice, "none")) return true;
-    if (choice && !api_reader_is(choice, "auto"))
-        return api_reader_unsupported(reader, "tool_choice", API_CONSTRAINED);
-    return api_tools_give(reader, talk->builder.tools, out);
+    return api_tools_check(reader, talk->builder.tools) &&
+           api_tools_read_choice(reader, talk->builder.tools, &choice, out) &&
+           api_tools_give(reader, talk->builder.tools, &choice, out);
 }
 
 /* ---- objects ---- */
@@ -220,13 +212,12 @@ static bool read_reasoning_field(struct api_reader *reader, struct api_request *
     return effort.count == 0 || api_thinking_ask_effort(reader, "reasoning.effort", effort, out);
 }
 
-static bool read_text_field(struct api_reader *reader) {
+static bool read_text_field(struct api_reader *reader, struct api_request *out) {
     const struct tree *text, *format, *verbosity;
     if (!read_object(reader, "text", &text)) return false;
     format = api_reader_given(text, "format");
     verbosity = api_reader_given(text, "verbosity");
-    if (format && !api_reader_is_type(format, "text"))
-        return api_reader_unsupported(reader, "text.format", API_CONSTRAINED);
+    if (format && !api_constraint_read_format(reader, "text.format", format, out)) return false;
     return !verbosity || api_reader_is(verbosity, "medium") ||
            api_reader_unsupported(reader, "text.verbosity",
                                   "ask for short or long answers in the instructions.");
@@ -283,6 +274,7 @@ static void write_told(struct json_writer *writer, const struct api_reader *read
     repeat(writer, large, "instructions", "null");
     repeat(writer, large, "tools", "[]");
     repeat(writer, large, "metadata", "{}");
+    repeat(writer, large, "text", "{\"format\":{\"type\":\"text\"}}");
     repeat(writer, reader, "tool_choice", "\"auto\"");
     repeat(writer, reader, "parallel_tool_calls", "true");
     repeat(writer, reader, "max_output_tokens", "null");
@@ -316,6 +308,6 @@ static bool keep_told(struct api_reader *reader, struct api_request *out) {
 
 bool responses_reader_read(struct api_reader *reader, struct api_request *out) {
     struct items talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
-    return read_input(&talk, out) && read_tools(&talk, out) && read_reasoning_field(reader, out) &&
-           read_text_field(reader) && read_include(reader, out) && keep_told(reader, out);
+    return read_input(&talk, out) && read_text_field(reader, out) && read_tools(&talk, out) &&
+           read_reasoning_field(reader, out) && read_include(reader, out) && keep_told(reader, out);
 }

@@ -220,10 +220,9 @@ static void write_response(struct json_writer *writer, const struct api_answer *
     json_writer_string(writer, answer->model);
     json_writer_text(writer, ",");
     json_writer_bytes(writer, answer->told);
-    json_writer_text(writer,
-                     "\"text\":{\"format\":{\"type\":\"text\"}},\"truncation\":\"disabled\","
-                     "\"background\":false,\"store\":false,\"previous_response_id\":null,"
-                     "\"output\":[");
+    json_writer_text(writer, "\"truncation\":\"disabled\","
+                             "\"background\":false,\"store\":false,\"previous_response_id\":null,"
+                             "\"output\":[");
     if (response->whole) write_output(writer, answer, response->whole, response->tells_tokens);
     json_writer_text(writer, "],\"usage\":");
     if (response->usage)

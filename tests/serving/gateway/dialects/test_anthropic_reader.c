@@ -49,6 +49,11 @@ static void expect(const struct tree *tree, const char *expected) {
     assert_string_equal(copy, expected);
 }
 
+static void expect_form(const char *expected) {
+    if (!bytes_equal(parsed.constraint.form, bytes_of(expected)))
+        fail_msg("%.*s", (int)parsed.constraint.form.count, parsed.constraint.form.data);
+}
+
 static void expect_messages(const char *body, const char *expected) {
     if (!parse(body)) fail_msg("%s: %s", body, error.message);
     expect(parsed.messages, expected);
@@ -152,6 +157,47 @@ static void unknown_fields_are_told(void **state) {
     assert_true(bytes_equal(parsed.warning, BYTES_LITERAL("unknown fields: colour, n")));
 }
 
+#define FORMAT(schema) "{\"type\":\"json_schema\",\"schema\":" schema "}"
+
+static void a_format_binds_the_answer_under_both_its_names(void **state) {
+    assert_true(parse("{" HI ",\"output_format\":" FORMAT("{\"type\": \"null\"}") "}"));
+    expect_form("{\"schema\":{\"type\":\"null\"}}");
+    assert_string_equal(parsed.constraint.field, "output_format");
+    assert_true(parse("{" HI ",\"strict_order\":true,\"output_config\":{\"effort\":\"low\","
+                      "\"format\":" FORMAT("{\"type\":\"null\"}") "}}"));
+    expect_form("{\"schema\":{\"type\":\"null\"},\"in_order\":true}");
+    assert_string_equal(parsed.constraint.field, "output_config.format");
+    assert_int_equal(parsed.warning.count, 0);
+    assert_true(parse("{" HI ",\"output_config\":{\"effort\":\"low\"}}"));
+    assert_int_equal(parsed.constraint.form.count, 0);
+}
+
+#define TOOL                                                                                       \
+    ",\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\",\"maxProperties\":1}}]"
+
+static void a_choice_of_tools_binds_the_answer(void **state) {
+    static const char one[] =
+        "{\"sequence\":[{\"text\":\"{\\\"name\\\": "
+        "\\\"\"},{\"sequence\":[{\"text\":\"f\"},{\"text\":"
+        "\"\\\", \\\"parameters\\\": \"},{\"schema\":{\"type\":\"object\",\"maxProperties\":1}}]},"
+        "{\"text\":\"}\"}]}";
+    defaults.calls = TOOL_FORMAT_LLAMA;
+    assert_true(parse("{" HI TOOL ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}}"));
+    expect_form(one);
+    assert_false(parsed.one_call);
+    assert_true(parse("{" HI TOOL
+                      ",\"tool_choice\":{\"type\":\"any\",\"disable_parallel_tool_use\":"
+                      "true}}"));
+    expect_form(one);
+    assert_string_equal(parsed.constraint.field, "tool_choice");
+    assert_true(parsed.one_call);
+    assert_true(parse("{" HI TOOL ",\"tool_choice\":{\"type\":\"any\"}}"));
+    assert_true(bytes_contain(parsed.constraint.form, BYTES_LITERAL("{\"repeat\":")));
+    assert_true(parse("{" HI TOOL ",\"tool_choice\":{\"type\":\"auto\"}}"));
+    assert_int_equal(parsed.constraint.form.count, 0);
+    defaults.calls = TOOL_FORMAT_DEEPSEEK_V3;
+}
+
 static const struct refusal {
     const char *body;
     uint32_t http_status;
@@ -195,16 +241,24 @@ static const struct refusal {
     {"{" HI ",\"tools\":[{\"name\":\"a b\",\"input_schema\":{}}]}", 400, "tools[0].function.name"},
     {"{" HI ",\"tools\":[{\"name\":\"a\"}]}", 400, "tools[0]"},
     {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"strict\":true}]}", 400,
-     "tools[0].strict"},
+     "tools[0].strict"}, /* where calls begin like text */
+    {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"strict\":1}]}", 400,
+     "tools[0].function.strict"},
     {"{" HI ",\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"defer_loading\":true}]}", 400,
      "tools[0].defer_loading"},
     {"{" HI ",\"tool_choice\":{\"type\":\"any\"}}", 400, "tool_choice"},
     {"{" HI ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}}", 400, "tool_choice"},
+    {"{" HI TOOL ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"g\"}}", 400, "tool_choice"},
+    {"{" HI TOOL ",\"tool_choice\":{\"type\":\"tool\"}}", 400, "tool_choice"},
     {"{" HI ",\"tool_choice\":{}}", 400, "tool_choice"},
     {"{" HI ",\"thinking\":{\"type\":\"deep\"}}", 400, "thinking"},
     {"{" HI ",\"thinking\":true}", 400, "thinking"},
     {"{" HI ",\"output_config\":{\"format\":{\"type\":\"json_schema\"}}}", 400,
      "output_config.format"},
+    {"{" HI ",\"output_format\":{\"type\":\"xml\"}}", 400, "output_format"},
+    {"{" HI
+     ",\"output_format\":" FORMAT("{}") ",\"output_config\":{\"format\":" FORMAT("true") "}}",
+     400, "output_config.format"},
     {"{" HI ",\"context_management\":{\"edits\":[{\"type\":\"clear_tool_uses_20250919\"}]}}", 400,
      "context_management"},
     {"{" HI ",\"container\":\"c\"}", 400, "container"},
@@ -256,6 +310,8 @@ int main(void) {
         cmocka_unit_test(thinking_effort_and_user_are_read),
         cmocka_unit_test(a_count_needs_no_length),
         cmocka_unit_test(unknown_fields_are_told),
+        cmocka_unit_test(a_format_binds_the_answer_under_both_its_names),
+        cmocka_unit_test(a_choice_of_tools_binds_the_answer),
         cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
         cmocka_unit_test(what_the_model_cannot_do_is_refused),
         cmocka_unit_test(a_small_arena_refuses),

@@ -62,11 +62,13 @@ static void calls_without_words_have_no_content(void **state) {
 static void tools_become_functions(void **state) {
     struct chat_builder builder = open();
     struct tree *schema = tree_make_object(&arena);
-    chat_builder_tool(&builder, text("f"), text("does"), schema);
-    chat_builder_tool(&builder, NULL, NULL, NULL);
+    chat_builder_tool(&builder, text("f"), text("does"), schema, tree_make_bool(false));
+    chat_builder_tool(&builder, text("g"), NULL, NULL, tree_make_bool(true));
+    chat_builder_tool(&builder, NULL, NULL, NULL, NULL);
     assert_true(chat_builder_end(&builder));
     expect(builder.tools, "[{\"type\":\"function\",\"function\":{\"name\":\"f\","
                           "\"description\":\"does\",\"parameters\":{}}},"
+                          "{\"type\":\"function\",\"function\":{\"name\":\"g\",\"strict\":true}},"
                           "{\"type\":\"function\",\"function\":{}}]");
 }
 

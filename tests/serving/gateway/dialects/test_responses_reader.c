@@ -19,7 +19,7 @@ static struct api_request parsed;
 static struct api_error error;
 
 static const struct api_model model = {.name = {"tiny-r1", 7}};
-static const struct api_defaults defaults = {
+static struct api_defaults defaults = {
     .sampling = {.temperature = 0.6f, .top_p = 0.95f},
     .models = &model,
     .model_count = 1,
@@ -106,7 +106,9 @@ static void items_of_an_assistants_turn_are_one_message(void **state) {
 static void answers_repeat_what_was_asked(void **state) {
     assert_true(parse("{" HI "}"));
     expect(parsed.told,
-           "\"instructions\":null,\"tools\":[],\"metadata\":{},\"tool_choice\":\"auto\","
+           "\"instructions\":null,\"tools\":[],\"metadata\":{},\"text\":{\"format\":{\"type\":"
+           "\"text\"}},"
+           "\"tool_choice\":\"auto\","
            "\"parallel_tool_calls\":true,\"max_output_tokens\":null,\"temperature\":0.6,"
            "\"top_p\":0.95,\"top_logprobs\":0,\"reasoning\":{\"effort\":null,\"summary\":null},");
     assert_true(parse("{\"instructions\":\"i\",\"tools\":[" TOOL "],\"metadata\":{\"a\":\"b\"},"
@@ -114,6 +116,7 @@ static void answers_repeat_what_was_asked(void **state) {
                       "\"reasoning\":{\"effort\":\"low\",\"summary\":\"auto\"}," HI "}"));
     expect(parsed.told,
            "\"instructions\":\"i\",\"tools\":[" TOOL "],\"metadata\":{\"a\":\"b\"},"
+           "\"text\":{\"format\":{\"type\":\"text\"}},"
            "\"tool_choice\":\"auto\",\"parallel_tool_calls\":false,\"max_output_tokens\":20,"
            "\"temperature\":0.7,\"top_p\":0.95,\"top_logprobs\":0,\"reasoning\":{\"effort\":"
            "\"low\",\"summary\":null},");
@@ -124,6 +127,41 @@ static void answers_repeat_what_was_asked(void **state) {
     assert_int_equal(parsed.new_tokens_max, 20);
     assert_int_equal(parsed.thinking, CHAT_THINKING_ON);
     assert_int_equal(parsed.warning.count, 0);
+}
+
+#define FORMAT                                                                                     \
+    "{\"format\":{\"type\":\"json_schema\",\"name\":\"n\",\"schema\":{\"type\":\"null\"}}}"
+
+static void a_format_binds_the_answer_and_is_repeated(void **state) {
+    assert_true(parse("{" HI ",\"text\":" FORMAT "}"));
+    expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"}}");
+    assert_string_equal(parsed.constraint.field, "text.format");
+    assert_true(bytes_contain(parsed.told, BYTES_LITERAL("\"text\":" FORMAT ",")));
+    assert_true(parse("{" HI ",\"strict_order\":true,\"text\":" FORMAT "}"));
+    expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"},\"in_order\":true}");
+    assert_int_equal(parsed.warning.count, 0);
+    assert_true(parse("{" HI ",\"text\":{\"format\":{\"type\":\"json_object\"}}}"));
+    expect(parsed.constraint.form, "{\"schema\":{\"type\":\"object\"}}");
+}
+
+static void a_choice_of_tools_binds_the_answer(void **state) {
+    static const char form[] =
+        "{\"sequence\":[{\"text\":\"{\\\"name\\\": \\\"\"},{\"sequence\":[{\"text\":\"look\"},{"
+        "\"text\":\"\\\", \\\"parameters\\\": \"},{\"schema\":{\"type\":\"object\"}}]},{\"text\":"
+        "\"}\"}]}";
+    defaults.calls = TOOL_FORMAT_LLAMA;
+    assert_true(parse("{" HI ",\"tools\":[" TOOL
+                      "],\"tool_choice\":{\"type\":\"function\",\"name\":"
+                      "\"look\"}}"));
+    expect(parsed.constraint.form, form);
+    assert_string_equal(parsed.constraint.field, "tool_choice");
+    assert_true(parse("{" HI ",\"tools\":[" TOOL "],\"tool_choice\":\"required\","
+                      "\"parallel_tool_calls\":false}"));
+    expect(parsed.constraint.form, form);
+    assert_true(parsed.one_call);
+    assert_true(parse("{" HI ",\"tools\":[" TOOL "],\"tool_choice\":\"auto\"}"));
+    assert_int_equal(parsed.constraint.form.count, 0);
+    defaults.calls = TOOL_FORMAT_DEEPSEEK_V3;
 }
 
 static void long_instructions_are_not_repeated(void **state) {
@@ -194,7 +232,9 @@ static const struct refusal {
     {"{" HI ",\"truncation\":\"auto\"}", 400, "truncation"},
     {"{" HI ",\"max_tool_calls\":3}", 400, "max_tool_calls"},
     {"{" HI ",\"context_management\":[{\"type\":\"compaction\"}]}", 400, "context_management"},
-    {"{" HI ",\"text\":{\"format\":{\"type\":\"json_object\"}}}", 400, "text.format"},
+    {"{" HI ",\"text\":{\"format\":{\"type\":\"json_schema\",\"name\":\"n\"}}}", 400,
+     "text.format"},
+    {"{" HI ",\"text\":{\"format\":{\"type\":\"grammar\"}}}", 400, "text.format"},
     {"{" HI ",\"text\":{\"verbosity\":\"low\"}}", 400, "text.verbosity"},
     {"{" HI ",\"reasoning\":{\"effort\":\"huge\"}}", 422, "reasoning.effort"},
     {"{" HI ",\"include\":\"x\"}", 400, "include"},
@@ -202,7 +242,9 @@ static const struct refusal {
     {"{" HI ",\"tools\":[{\"type\":\"web_search\"}]}", 400, "tools[0]"},
     {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"\"}]}", 400, "tools[0].function.name"},
     {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":true}]}", 400,
-     "tools[0].strict"},
+     "tools[0].strict"}, /* where calls begin like text */
+    {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":1}]}", 400,
+     "tools[0].function.strict"},
     {"{" HI ",\"tool_choice\":\"required\"}", 400, "tool_choice"},
     {"{" HI ",\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}}", 400, "tool_choice"},
 };
@@ -244,6 +286,8 @@ int main(void) {
         cmocka_unit_test(texts_and_messages_are_content),
         cmocka_unit_test(items_of_an_assistants_turn_are_one_message),
         cmocka_unit_test(answers_repeat_what_was_asked),
+        cmocka_unit_test(a_format_binds_the_answer_and_is_repeated),
+        cmocka_unit_test(a_choice_of_tools_binds_the_answer),
         cmocka_unit_test(long_instructions_are_not_repeated),
         cmocka_unit_test(what_asks_for_nothing_is_fine),
         cmocka_unit_test(log_probabilities_are_asked_for_in_two_ways),

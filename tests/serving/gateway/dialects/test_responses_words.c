@@ -231,7 +231,7 @@ static void read_stream(const char *stream) {
     "{\"id\":\"resp" ID                                                                            \
     "\",\"object\":\"response\",\"created_at\":1700000000,\"status\":\"" status                    \
     "\",\"error\":" error ",\"incomplete_details\":" details                                       \
-    ",\"model\":\"tiny-r1\",\"instructions\":null,\"text\":{\"format\":{\"type\":\"text\"}},"      \
+    ",\"model\":\"tiny-r1\",\"instructions\":null,"                                                \
     "\"truncation\":\"disabled\",\"background\":false,\"store\":false,"                            \
     "\"previous_response_id\":null,\"output\":["
 #define TAIL                                                                                       \

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What is compiled lies in a mapping of its own, which is taken for the worst case, and cut behind
+ * what was written; so is the scratch memory, which goes back after each. The grammar that is opened
+ * for a constraint lies behind it, and is in use by the holders of its turn alone.
+ *
+ * One lock is over the table and the loans. It is never held while something is compiled or opened.
+ */
+#include "host/engine/constraint_store.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/checksum.h"
+#include "host/process/lazy_memory.h"
+#include "host/process/model_text.h"
+#include "serving/grammar/matcher.h"
+
+#define COMPILED_BYTES ((size_t)1 << 30) /* of one constraint, before it is cut */
+#define SCRATCH_BYTES ((size_t)1 << 30)
+#define TRIE_BYTES ((size_t)1 << 30)
+#define MATCHER_BYTES ((size_t)16 << 20)   /* for an answer, of which it touches about 2 MiB */
+#define MATCHERS_IDLE_MAX 32               /* that are not given back */
+#define IDLE_MAX 64                        /* constraints that nobody has a loan of */
+#define IDLE_BYTES_MAX ((size_t)256 << 20) /* of all of them together */
+
+enum { WAITS, IN_WORK, COMPILED, FAILED };
+
+struct stored_constraint {
+    struct stored_constraint *next;
+    uint64_t hash;
+    struct bytes text; /* its own */
+    _Atomic int state; /* set by the thread */
+    uint32_t loans;
+    uint64_t asked; /* when it was asked for last: a number that grows */
+    struct lazy_memory memory;
+    const struct constraint *constraint;
+    struct grammar *grammar;
+    struct constraint_turn turn;
+};
+
+struct constrained_loan {
+    struct constraint_store *store;
+    struct stored_constraint *entry; /* NULL: not lent */
+    struct lazy_memory memory;
+    struct matcher *matcher; /* NULL: not opened yet */
+};
+
+struct constraint_store {
+    struct constraint_store_options options;
+    pthread_mutex_t lock;
+    pthread_cond_t asked;
+    pthread_t thread;
+    bool is_running, is_closing;
+    struct stored_constraint *entries; /* the one that was asked for first in front */
+    uint64_t ask_count;
+    struct constrained_loan *loans; /* [loans_max] */
+    struct lazy_memory idle_matchers[MATCHERS_IDLE_MAX];
+    uint32_t idle_matcher_count;
+    struct constraint_store_counts counts;
+    /* the thread's own */
+    struct model_text text;
+    struct lazy_memory trie_memory;
+    const struct token_trie *trie; /* NULL: not built yet */
+};
+
+/* ---- the thread ---- */
+
+static enum status open_vocabulary(struct constraint_store *store, struct error *error) {
+    struct arena arena, scratch;
+    if (store->trie) return STATUS_OK;
+    enum status status = STATUS_OK;
+    if (!store->text.tokenizer)
+        status = model_text_open_tokenizer(store->options.directory, &store->text, error);
+    if (status) return status;
+    struct lazy_memory work = lazy_memory_take(SCRATCH_BYTES);
+    store->trie_memory = lazy_memory_take(TRIE_BYTES);
+    status = STATUS_NO_MEMORY;
+    if (work.start && store->trie_memory.start) {
+        arena_over(&arena, store->trie_memory.start, store->trie_memory.bytes);
+        arena_over(&scratch, work.start, work.bytes);
+        status = token_trie_of_tokenizer(&arena, &scratch, store->text.tokenizer,
+                                         store->options.vocab, &store->trie);
+    }
+    lazy_memory_free(&work);
+    if (!status) lazy_memory_trim(&store->trie_memory, (size_t)(arena.at - arena.start));
+    if (!status) return STATUS_OK;
+    lazy_memory_free(&store->trie_memory);
+    return error_set(error, status, "no memory for the tokens of %s", store->options.directory);
+}
+
+static enum status compile_in(struct constraint_store *store, struct stored_constraint *entry,
+                              struct lazy_memory *work, struct error *error) {
+    struct arena arena, scratch;
+    arena_over(&arena, entry->memory.start, entry->memory.bytes);
+    arena_over(&scratch, work->start, work->bytes);
+    enum status status = constraint_compile(&arena, &scratch, entry->text, store->text.tokenizer,
+                                            &entry->constraint, error);
+    if (!status)
+        status = grammar_open(&arena, entry->constraint->form, store->trie, &entry->grammar, error);
+    if (!status) lazy_memory_trim(&entry->memory, (size_t)(arena.at - arena.start));
+    return status;
+}
+
+static enum status compile(struct constraint_store *store, struct stored_constraint *entry,
+                           struct error *error) {
+    enum status status = open_vocabulary(store, error);
+    if (status) return status;
+    struct lazy_memory work = lazy_memory_take(SCRATCH_BYTES);
+    entry->memory = lazy_memory_take(COMPILED_BYTES);
+    status = work.start && entry->memory.start
+                 ? compile_in(store, entry, &work, error)
+                 : error_set(error, STATUS_NO_MEMORY, "no memory for a constraint");
+    lazy_memory_free(&work);
+    if (status) lazy_memory_free(&entry->memory);
+    return status;
+}
+
+static void entry_free(struct stored_constraint *entry) {
+    lazy_memory_free(&entry->memory);
+    free((void *)(uintptr_t)entry->text.data);
+    free(entry);
+}
+
+static bool is_done(const struct stored_constraint *entry) {
+    return atomic_load(&entry->state) >= COMPILED;
+}
+
+static struct stored_constraint *take_out(struct constraint_store *store,
+                                          const struct stored_constraint *which) {
+    struct stored_constraint **at = &store->entries;
+    while (*at != which)
+        at = &(*at)->next;
+    struct stored_constraint *entry = *at;
+    *at = entry->next;
+    store->counts.kept--;
+    return entry;
+}
+
+/* Nobody waits for what nobody has a loan of, and what failed may go better later. What is compiled
+ * is kept while it is among the last. */
+static void drop_idle(struct constraint_store *store) {
+    for (;;) {
+        uint32_t count = 0;
+        size_t bytes = 0;
+        const struct stored_constraint *oldest = NULL, *useless = NULL;
+        for (const struct stored_constraint *entry = store->entries; entry; entry = entry->next) {
+            int state = atomic_load(&entry->state);
+            if (entry->loans || state == IN_WORK) continue;
+            if (state != COMPILED) useless = entry;
+            if (!oldest || entry->asked < oldest->asked) oldest = entry;
+            bytes += entry->memory.bytes;
+            count++;
+        }
+        if (!useless && count <= IDLE_MAX && bytes <= IDLE_BYTES_MAX) return;
+        entry_free(take_out(store, useless ? useless : oldest));
+    }
+}
+
+/* The gateway has compiled it before: that it fails here is rare, and worth a line. */
+static void work_on(struct constraint_store *store, struct stored_constraint *entry) {
+    struct error error = {""};
+    atomic_store(&entry->state, IN_WORK);
+    pthread_mutex_unlock(&store->lock);
+    bool fails = compile(store, entry, &error) != STATUS_OK;
+    if (fails) fprintf(stderr, "a constraint cannot be held: %s\n", error.text);
+    pthread_mutex_lock(&store->lock);
+    atomic_store(&entry->state, fails ? FAILED : COMPILED);
+    store->counts.compiled += !fails;
+    store->counts.failed += fails;
+    drop_idle(store);
+    pthread_mutex_unlock(&store->lock);
+    store->options.compiled(store->options.context);
+    pthread_mutex_lock(&store->lock);
+}
+
+static struct stored_constraint *first_waiting(const struct constraint_store *store) {
+    struct stored_constraint *entry = store->entries;
+    while (entry && atomic_load(&entry->state) != WAITS)
+        entry = entry->next;
+    return entry;
+}
+
+static void *work(void *argument) {
+    struct constraint_store *store = argument;
+    pthread_mutex_lock(&store->lock);
+    while (!store->is_closing) {
+        struct stored_constraint *entry = first_waiting(store);
+        if (entry)
+            work_on(store, entry);
+        else
+            pthread_cond_wait(&store->asked, &store->lock);
+    }
+    pthread_mutex_unlock(&store->lock);
+    return NULL;
+}
+
+/* ---- loans ---- */
+
+static bool is_running(struct constraint_store *store) {
+    if (store->is_running) return true;
+    if (pthread_create(&store->thread, NULL, work, store) != 0) return false;
+    pthread_setname_np(store->thread, "constraints");
+    return store->is_running = true;
+}
+
+static struct stored_constraint *find(const struct constraint_store *store, uint64_t hash,
+                                      struct bytes text) {
+    for (struct stored_constraint *entry = store->entries; entry; entry = entry->next)
+        if (entry->hash == hash && entry->text.count == text.count &&
+            memcmp(entry->text.data, text.data, text.count) == 0)
+            return entry;
+    return NULL;
+}
+
+static struct stored_constraint *add(struct constraint_store *store, uint64_t hash,
+                                     struct bytes text) {
+    struct stored_constraint *entry = calloc(1, sizeof *entry), **last = &store->entries;
+    char *copy = malloc(text.count);
+    if (!entry || !copy) {
+        free(entry);
+        free(copy);
+        return NULL;
+    }
+    memcpy(copy, text.data, text.count);
+    entry->hash = hash;
+    entry->text = (struct bytes){copy, text.count};
+    while (*last)
+        last = &(*last)->next;
+    *last = entry;
+    store->counts.kept++;
+    pthread_cond_signal(&store->asked);
+    return entry;
+}
+
+static struct constrained_loan *lend(struct constraint_store *store, struct bytes text) {
+    struct constrained_loan *loan = store->loans;
+    uint64_t hash = checksum_of(text.data, text.count);
+    while (loan < store->loans + store->options.loans_max && loan->entry)
+        loan++;
+    if (loan == store->loans + store->options.loans_max || !is_running(store)) return NULL;
+    struct stored_constraint *entry = find(store, hash, text);
+    store->counts.found += entry != NULL;
+    if (!entry) entry = add(store, hash, text);
+    if (!entry) return NULL;
+    entry->loans++;
+    entry->asked = ++store->ask_count;
+    loan->entry = entry;
+    loan->store = store;
+    return loan;
+}
+
+static struct constrained_loan *ask(void *context, struct bytes text) {
+    struct constraint_store *store = context;
+    pthread_mutex_lock(&store->lock);
+    struct constrained_loan *loan = lend(store, text);
+    pthread_mutex_unlock(&store->lock);
+    return loan;
+}
+
+bool constraint_store_is_ready(const struct constrained_loan *loan) {
+    return is_done(loan->entry);
+}
+
+struct constraint_turn *constraint_store_turn(struct constrained_loan *loan) {
+    return &loan->entry->turn;
+}
+
+/* Memory for an answer; what another had is taken first. */
+static struct lazy_memory take_memory(struct constraint_store *store) {
+    struct lazy_memory memory = {.start = NULL};
+    pthread_mutex_lock(&store->lock);
+    if (store->idle_matcher_count) memory = store->idle_matchers[--store->idle_matcher_count];
+    pthread_mutex_unlock(&store->lock);
+    return memory.start ? memory : lazy_memory_take(MATCHER_BYTES);
+}
+
+static bool ready(void *context, struct constrained_loan *loan,
+                  const struct constraint **constraint_out, struct matcher **matcher_out) {
+    struct constraint_store *store = context;
+    struct stored_constraint *entry = loan->entry;
+    struct arena arena;
+    if (!is_done(entry)) return false;
+    *constraint_out = NULL;
+    *matcher_out = NULL;
+    if (atomic_load(&entry->state) == FAILED) return true;
+    if (!loan->memory.start) loan->memory = take_memory(store);
+    if (!loan->memory.start) return true;
+    arena_over(&arena, loan->memory.start, loan->memory.bytes);
+    if (!loan->matcher && matcher_open(&arena, entry->grammar, &loan->matcher) != STATUS_OK)
+        return true;
+    *constraint_out = entry->constraint;
+    *matcher_out = loan->matcher;
+    return true;
+}
+
+static void give_back(void *context, struct constrained_loan *loan) {
+    struct constraint_store *store = context;
+    pthread_mutex_lock(&store->lock);
+    if (loan->memory.start && store->idle_matcher_count < MATCHERS_IDLE_MAX)
+        store->idle_matchers[store->idle_matcher_count++] = loan->memory;
+    else
+        lazy_memory_free(&loan->memory);
+    loan->entry->loans--;
+    *loan = (struct constrained_loan){.entry = NULL};
+    drop_idle(store);
+    pthread_mutex_unlock(&store->lock);
+}
+
+struct constrained_lender constraint_store_lender(struct constraint_store *store) {
+    return (struct constrained_lender){store, ask, ready, give_back};
+}
+
+struct constraint_store_counts constraint_store_look(struct constraint_store *store) {
+    pthread_mutex_lock(&store->lock);
+    struct constraint_store_counts counts = store->counts;
+    pthread_mutex_unlock(&store->lock);
+    return counts;
+}
+
+/* ---- opening ---- */
+
+enum status constraint_store_open(const struct constraint_store_options *options,
+                                  struct constraint_store **store_out, struct error *error) {
+    struct constraint_store *store = calloc(1, sizeof *store);
+    struct constrained_loan *loans = calloc(options->loans_max, sizeof *loans);
+    char *directory = strdup(options->directory);
+    if (!store || !loans || !directory) {
+        free(store);
+        free(loans);
+        free(directory);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for constraints");
+    }
+    store->options = *options;
+    store->options.directory = directory;
+    store->loans = loans;
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_cond_init(&store->asked, NULL);
+    *store_out = store;
+    return STATUS_OK;
+}
+
+void constraint_store_close(struct constraint_store *store) {
+    if (!store) return;
+    pthread_mutex_lock(&store->lock);
+    store->is_closing = true;
+    pthread_cond_signal(&store->asked);
+    pthread_mutex_unlock(&store->lock);
+    if (store->is_running) pthread_join(store->thread, NULL);
+    while (store->entries)
+        entry_free(take_out(store, store->entries));
+    while (store->idle_matcher_count)
+        lazy_memory_free(&store->idle_matchers[--store->idle_matcher_count]);
+    model_text_close(&store->text);
+    lazy_memory_free(&store->trie_memory);
+    pthread_cond_destroy(&store->asked);
+    pthread_mutex_destroy(&store->lock);
+    free((void *)(uintptr_t)store->options.directory);
+    free(store->loans);
+    free(store);
+}

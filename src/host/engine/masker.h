@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The masks of one rank's constrained answers (struct engine_masks), made by two threads beside the
+ * layers of a step, on the constraints of host/engine/constraint_store. What is asked for is made
+ * even if it comes too late for its step: then the row comes again, and its mask is there.
+ *
+ * No answer waits for another's slow mask. Of what waits, the constraint whose masks cost least goes
+ * first, and at most one of the threads works on one that is known to be slow. A constraint that was
+ * never slow before can still take one thread by surprise; the other goes on with all others'.
+ */
+#ifndef HOST_ENGINE_MASKER_H
+#define HOST_ENGINE_MASKER_H
+
+#include "host/engine/engine.h"
+
+#define MASKER_WAIT_NS 2000000 /* of a step behind its layers, for all of its rows together */
+
+struct masker;
+
+struct masker_options {
+    const char *directory; /* the checkpoint's, with its tokenizer */
+    uint32_t vocab;        /* rows of the model's logits */
+    uint32_t slots;        /* of the rank's unit */
+    uint32_t context_tokens_max;
+    int64_t wait_ns_max; /* usually MASKER_WAIT_NS */
+};
+
+/* STATUS_NO_MEMORY. Costs nothing before the first constraint comes: memory is taken lazily, and the
+ * threads begin then. */
+enum status masker_open(const struct masker_options *options, struct masker **masker_out,
+                        struct error *error) MUST_USE;
+/* The engine has no step under way, and will have none. */
+void masker_close(struct masker *masker);
+
+struct engine_masks masker_masks(struct masker *masker);
+
+struct masker_counts {
+    uint64_t masks, late; /* late: rows, and drafts, that did without */
+    uint64_t mask_ns;     /* the threads' time for all of them */
+    uint64_t forced;      /* tokens */
+    uint64_t compiled, found;
+};
+struct masker_counts masker_look(struct masker *masker);
+
+#endif

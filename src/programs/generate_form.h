@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What `generate` can bind its answers to, in builds with serving: a JSON schema, a regular
+ * expression or a GBNF grammar, held by the same objects as a server's (serving/constraint). Behind
+ * thinking where the prompt is in words and its answer may think; from the first token on where the
+ * prompt is token ids.
+ */
+#ifndef PROGRAMS_GENERATE_FORM_H
+#define PROGRAMS_GENERATE_FORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct generate_form;
+struct generate_text;
+
+struct generate_form_values {
+    const char *schema, *regex, *grammar;
+};
+
+/* Rows for an option table whose values, of the type TYPE, have a member `form`. */
+#define GENERATE_FORM_OPTIONS(TYPE)                                                                \
+    {.name = "schema",                                                                             \
+     .type = OPTION_TEXT,                                                                          \
+     .help = "a file with a JSON schema that the answer fulfils",                                  \
+     .offset = offsetof(TYPE, form.schema)},                                                       \
+        {.name = "regex",                                                                          \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "a regular expression (ECMA) that matches the whole answer",                      \
+         .offset = offsetof(TYPE, form.regex)},                                                    \
+    {                                                                                              \
+        .name = "grammar", .type = OPTION_TEXT,                                                    \
+        .help = "a file with a grammar in llama.cpp's GBNF that the answer follows",               \
+        .offset = offsetof(TYPE, form.grammar)                                                     \
+    }
+
+/* How many of them are given. */
+static inline int generate_form_count(const struct generate_form_values *values) {
+    return (values->schema != NULL) + (values->regex != NULL) + (values->grammar != NULL);
+}
+
+/* Compiles the one that is given, without the model's weights. `text` has the prompt; NULL: it is
+ * token ids, and the tokenizer is read from `directory`. Errors name the file, or the option, and
+ * say what cannot be held. */
+enum status generate_form_open(const struct generate_form_values *values, const char *directory,
+                               const struct generate_text *text, struct generate_form **form_out,
+                               struct error *error) MUST_USE;
+void generate_form_close(struct generate_form *form);
+
+/* So many answers at their starts, of a model with `rows` logits; `stops` end them and are kept. */
+enum status generate_form_begin(struct generate_form *form, uint32_t rows, uint32_t answer_count,
+                                const uint32_t *stops, uint32_t stop_count,
+                                struct error *error) MUST_USE;
+
+/* What the answer's next token may be, until the next call; NULL: all. False: nothing may come. */
+bool generate_form_mask(struct generate_form *form, uint32_t answer, const uint64_t **mask_out);
+
+/* The answer has got a token. */
+void generate_form_push(struct generate_form *form, uint32_t answer, uint32_t token);
+
+#endif

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/text/tool_writer.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "serving/text/tool_cursor.h"
+
+/* A form under way. Once memory runs out nothing more is built. */
+struct call_writer {
+    struct arena *arena;
+    const struct tool_wish *wish;
+    bool failed;
+};
+
+static bool is_added(const struct tokenizer *tokenizer, const char *text) {
+    uint32_t id;
+    return tokenizer && tokenizer_find(tokenizer, bytes_of(text), &id) &&
+           tokenizer_token_is_added(tokenizer, id);
+}
+
+/* ---- parts of forms ---- */
+
+static void set(struct call_writer *writer, struct tree *object, const char *key,
+                const struct tree *value) {
+    if (!tree_set(writer->arena, object, key, value)) writer->failed = true;
+}
+
+static void add(struct call_writer *writer, struct tree *list, const struct tree *value) {
+    if (!tree_append(writer->arena, list, value)) writer->failed = true;
+}
+
+static struct tree *new_form(struct call_writer *writer, const char *key,
+                             const struct tree *value) {
+    struct tree *form = tree_make_object(writer->arena);
+    set(writer, form, key, value);
+    return form;
+}
+
+static struct tree *new_text(struct call_writer *writer, const char *key, struct bytes text) {
+    return new_form(writer, key, tree_make_string(writer->arena, text));
+}
+
+static void add_text(struct call_writer *writer, struct tree *list, const char *text) {
+    add(writer, list, new_text(writer, "text", bytes_of(text)));
+}
+
+static void add_mark(struct call_writer *writer, struct tree *list, const char *mark) {
+    const char *key = is_added(writer->wish->tokenizer, mark) ? "token" : "text";
+    add(writer, list, new_text(writer, key, bytes_of(mark)));
+}
+
+/* A tag of V3.2's; its ends may be NULL. */
+static void add_tag(struct call_writer *writer, struct tree *list, const char *opening,
+                    const char *rest) {
+    if (opening) add_text(writer, list, opening);
+    add_mark(writer, list, "｜DSML｜");
+    if (rest) add_text(writer, list, rest);
+}
+
+/* `form` from `least` to `most` times; most 0: any number. */
+static void add_repeated(struct call_writer *writer, struct tree *list, const struct tree *form,
+                         uint32_t least, uint32_t most) {
+    struct tree *repeat = new_form(writer, "repeat", form);
+    set(writer, repeat, "least", tree_make_integer(writer->arena, least));
+    if (most) set(writer, repeat, "most", tree_make_integer(writer->arena, most));
+    add(writer, list, repeat);
+}
+
+static void add_all(struct call_writer *writer, struct tree *list, const struct tree *forms) {
+    for (size_t i = 0; i < tree_count(forms); i++)
+        add(writer, list, tree_at(forms, i));
+}
+
+/* ---- arguments ---- */
+
+bool tool_writer_is_strict(const struct tree *tool) {
+    bool strict = false;
+    return tree_get_bool(tree_member(tree_member(tool, "function"), "strict"), &strict) && strict;
+}
+
+static struct tree *new_object_schema(struct call_writer *writer) {
+    return new_form(writer, "type", tree_make_string(writer->arena, BYTES_LITERAL("object")));
+}
+
+/* Whatever else the schema would take, arguments are an object. */
+static const struct tree *only_objects(struct call_writer *writer, const struct tree *schema) {
+    struct tree_cursor cursor = {0};
+    struct bytes key, type;
+    const struct tree *value;
+    if (tree_get_string(tree_member(schema, "type"), &type) &&
+        bytes_equal(type, BYTES_LITERAL("object")))
+        return schema;
+    struct tree *only = new_object_schema(writer);
+    while (tree_next_member(schema, &cursor, &key, &value)) {
+        char *name = arena_take_zeroed(writer->arena, key.count + 1);
+        if (!name) {
+            writer->failed = true;
+            break;
+        }
+        memcpy(name, key.data, key.count);
+        if (!bytes_equal(key, BYTES_LITERAL("type"))) set(writer, only, name, value);
+    }
+    return only;
+}
+
+static const struct tree *parameters_of(const struct tree *tool) {
+    const struct tree *schema = tree_member(tree_member(tool, "function"), "parameters");
+    return schema && !tree_is_null(schema) ? schema : NULL;
+}
+
+static bool is_held(const struct call_writer *writer, const struct tree *tool) {
+    return writer->wish->holds_all || tool_writer_is_strict(tool);
+}
+
+/* A tool without parameters takes none. */
+static void add_json(struct call_writer *writer, struct tree *list, const struct tree *tool) {
+    const struct tree *parameters = parameters_of(tool), *schema;
+    struct tree *any = new_object_schema(writer);
+    if (!parameters) set(writer, any, "additionalProperties", tree_make_bool(false));
+    schema = parameters && is_held(writer, tool) ? only_objects(writer, parameters) : any;
+    struct tree *form = new_form(writer, "schema", schema);
+    if (writer->wish->in_order) set(writer, form, "in_order", tree_make_bool(true));
+    add(writer, list, form);
+}
+
+/* ---- arguments that are pairs ---- */
+
+static bool writes_pairs(enum tool_format format) {
+    return format == TOOL_FORMAT_DEEPSEEK_V32 || format == TOOL_FORMAT_GLM;
+}
+
+/* All members have one of these names. */
+static bool has_only(const struct tree *object, const char *const *names) {
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    const struct tree *value;
+    while (tree_next_member(object, &cursor, &key, &value)) {
+        size_t i = 0;
+        while (names[i] && !bytes_equal(key, bytes_of(names[i])))
+            i++;
+        if (!names[i]) return false;
+    }
+    return true;
+}
+
+static bool is_required(const struct tree *parameters, struct bytes name) {
+    const struct tree *required = tree_member(parameters, "required");
+    struct bytes one;
+    for (size_t i = 0; i < tree_count(required); i++)
+        if (tree_get_string(tree_at(required, i), &one) && bytes_equal(one, name)) return true;
+    return false;
+}
+
+bool tool_writer_holds(enum tool_format format, const struct tree *tool) {
+    static const char *const of_objects[] = {
+        "type",  "properties",  "required", "additionalProperties",
+        "title", "description", "$schema",  "definitions",
+        "$defs", NULL};
+    static const char *const of_strings[] = {"type",    "enum",     "title", "description",
+                                             "default", "examples", NULL};
+    const struct tree *parameters = parameters_of(tool), *value;
+    const struct tree *properties = tree_member(parameters, "properties");
+    struct tree_cursor cursor = {0};
+    struct bytes name;
+    size_t required = 0;
+    if (!writes_pairs(format) || !parameters) return true;
+    if (!has_only(parameters, of_objects)) return false;
+    while (tree_next_member(properties, &cursor, &name, &value)) {
+        if (!tool_cursor_is_name(name)) return false;
+        required += is_required(parameters, name);
+        if (tool_format_is_string(value) && !has_only(value, of_strings)) return false;
+    }
+    return required == tree_count(tree_member(parameters, "required"));
+}
+
+/* Any text in which the end of a value, "</" and then `third`, does not stand; if that is no text
+ * but has a token in it, any at all. */
+static void add_plain(struct call_writer *writer, struct tree *list, const char *mark,
+                      const char *third) {
+    char pattern[96];
+    format_text(pattern, sizeof pattern, "([^<]|<(<|/<)*([^</]|/[^<%s]))*(<(<|/<)*/?)?", third);
+    const char *any = is_added(writer->wish->tokenizer, mark) ? "[\\s\\S]*" : pattern;
+    add(writer, list, new_text(writer, "regex", bytes_of(any)));
+}
+
+/* A string as it is: one of the strings that its schema lists, or any. */
+static void add_string(struct call_writer *writer, struct tree *list, const struct tree *schema) {
+    const struct tree *values = tree_member(schema, "enum");
+    struct tree *choice = tree_make_array(writer->arena);
+    struct bytes text;
+    for (size_t i = 0; i < tree_count(values); i++)
+        if (tree_get_string(tree_at(values, i), &text)) add(writer, choice, tree_at(values, i));
+    if (tree_count(choice) > 0)
+        add(writer, list, new_form(writer, "choice", choice));
+    else if (writer->wish->format == TOOL_FORMAT_GLM)
+        add_plain(writer, list, "</arg_value>", "a");
+    else
+        add_plain(writer, list, "｜DSML｜", "｜");
+}
+
+/* Of a tool's parameters; references lead to the definitions beside them. */
+static void add_value(struct call_writer *writer, struct tree *list, const struct tree *parameters,
+                      const struct tree *schema) {
+    static const char *const names[] = {"$defs", "definitions"};
+    struct tree *whole = tree_make_object(writer->arena), *parts = tree_make_array(writer->arena);
+    bool refers = false;
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        const struct tree *definitions = tree_member(parameters, names[i]);
+        if (definitions) set(writer, whole, names[i], definitions);
+        refers |= definitions != NULL;
+    }
+    add(writer, parts, schema);
+    set(writer, whole, "allOf", parts);
+    struct tree *form = new_form(writer, "schema", refers ? whole : schema);
+    if (writer->wish->in_order) set(writer, form, "in_order", tree_make_bool(true));
+    add(writer, list, form);
+}
+
+static struct tree *new_pair(struct call_writer *writer, const struct tree *tool, struct bytes name,
+                             const struct tree *schema) {
+    struct tree *pair = tree_make_array(writer->arena);
+    bool held = is_held(writer, tool), glm = writer->wish->format == TOOL_FORMAT_GLM;
+    bool string = tool_format_is_string(schema);
+    if (glm) {
+        add_mark(writer, pair, "<arg_key>");
+        add(writer, pair, new_text(writer, "text", name));
+        add_mark(writer, pair, "</arg_key>");
+        add_text(writer, pair, "\n");
+        add_mark(writer, pair, "<arg_value>");
+    } else {
+        add_tag(writer, pair, "<", "parameter name=\"");
+        add(writer, pair, new_text(writer, "text", name));
+        add_text(writer, pair, string ? "\" string=\"true\">" : "\" string=\"false\">");
+    }
+    if (string)
+        add_string(writer, pair, held ? schema : NULL);
+    else
+        add_value(writer, pair, parameters_of(tool), held ? schema : tree_make_bool(true));
+    if (glm) {
+        add_mark(writer, pair, "</arg_value>");
+        add_text(writer, pair, "\n");
+    } else {
+        add_tag(writer, pair, "</", "parameter>\n");
+    }
+    return new_form(writer, "sequence", pair);
+}
+
+static void add_pairs(struct call_writer *writer, struct tree *list, const struct tree *tool) {
+    const struct tree *parameters = parameters_of(tool), *schema;
+    struct tree_cursor cursor = {0};
+    struct bytes name;
+    while (tree_next_member(tree_member(parameters, "properties"), &cursor, &name, &schema)) {
+        if (!tool_cursor_is_name(name)) continue; /* no pair can have it */
+        const struct tree *pair = new_pair(writer, tool, name, schema);
+        if (is_held(writer, tool) && is_required(parameters, name))
+            add(writer, list, pair);
+        else
+            add_repeated(writer, list, pair, 0, 1);
+    }
+}
+
+/* ---- names ---- */
+
+/* A name, what stands between, and arguments that go with the name. */
+static const struct tree *named_call(struct call_writer *writer, const struct tree *tool,
+                                     const struct tree *between) {
+    struct tree *parts = tree_make_array(writer->arena);
+    struct bytes name = {"", 0};
+    check(tree_get_string(tree_member(tree_member(tool, "function"), "name"), &name));
+    add(writer, parts, new_text(writer, "text", name));
+    add_all(writer, parts, between);
+    if (writes_pairs(writer->wish->format))
+        add_pairs(writer, parts, tool);
+    else
+        add_json(writer, parts, tool);
+    return new_form(writer, "sequence", parts);
+}
+
+static void add_named_calls(struct call_writer *writer, struct tree *list,
+                            const struct tree *between) {
+    const struct tool_wish *wish = writer->wish;
+    struct tree *calls = tree_make_array(writer->arena);
+    for (size_t i = 0; i < tree_count(wish->tools); i++)
+        if (!wish->named || wish->named[i])
+            add(writer, calls, named_call(writer, tree_at(wish->tools, i), between));
+    add(writer, list, tree_count(calls) == 1 ? tree_at(calls, 0) : new_form(writer, "any", calls));
+}
+
+/* ---- calls ---- */
+
+/* One call, or more: with `between` in between, or (NULL) with or without a newline behind each. */
+static void add_calls(struct call_writer *writer, struct tree *list, struct tree *call,
+                      const char *between) {
+    if (writer->wish->single) {
+        add_all(writer, list, call);
+    } else if (!between) {
+        struct tree *newline = new_text(writer, "text", BYTES_LITERAL("\n"));
+        add_repeated(writer, call, newline, 0, 1);
+        add_repeated(writer, list, new_form(writer, "sequence", call), 1, 0);
+    } else {
+        struct tree *next = tree_make_array(writer->arena);
+        add_text(writer, next, between);
+        add_all(writer, next, call);
+        add_all(writer, list, call);
+        add_repeated(writer, list, new_form(writer, "sequence", next), 0, 0);
+    }
+}
+
+static void write_deepseek(struct call_writer *writer, bool fenced, struct tree *list) {
+    struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
+    add_mark(writer, call, "<｜tool▁call▁begin｜>");
+    if (fenced) add_text(writer, call, "function");
+    if (fenced) add_mark(writer, call, "<｜tool▁sep｜>");
+    if (fenced)
+        add_text(writer, between, "\n```json\n");
+    else
+        add_mark(writer, between, "<｜tool▁sep｜>");
+    add_named_calls(writer, call, between);
+    if (fenced) add_text(writer, call, "\n```");
+    add_mark(writer, call, "<｜tool▁call▁end｜>");
+    if (!writer->wish->from_mark) add_mark(writer, list, "<｜tool▁calls▁begin｜>");
+    add_calls(writer, list, call, NULL);
+    add_mark(writer, list, "<｜tool▁calls▁end｜>");
+}
+
+/* The tag around all calls: V3.2's or V4's. */
+static void add_section(struct call_writer *writer, struct tree *list, const char *opening) {
+    struct tree *names = tree_make_array(writer->arena);
+    add(writer, names, tree_make_string(writer->arena, BYTES_LITERAL("function_calls>")));
+    add(writer, names, tree_make_string(writer->arena, BYTES_LITERAL("tool_calls>")));
+    add_tag(writer, list, opening, NULL);
+    add(writer, list, new_form(writer, "choice", names));
+}
+
+static void write_dsml(struct call_writer *writer, struct tree *list) {
+    struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
+    add_tag(writer, call, "<", "invoke name=\"");
+    add_text(writer, between, "\">\n");
+    add_named_calls(writer, call, between);
+    add_tag(writer, call, "</", "invoke>");
+    add_section(writer, list, writer->wish->from_mark ? NULL : "<");
+    add_text(writer, list, "\n");
+    add_calls(writer, list, call, NULL);
+    add_section(writer, list, "</");
+}
+
+static void write_glm(struct call_writer *writer, struct tree *list) {
+    struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
+    add_mark(writer, call, "<tool_call>");
+    add_text(writer, between, "\n");
+    add_named_calls(writer, call, between);
+    add_mark(writer, call, "</tool_call>");
+    add_calls(writer, list, call, NULL);
+}
+
+static void write_kimi(struct call_writer *writer, struct tree *list) {
+    struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
+    add_mark(writer, call, "<|tool_call_begin|>");
+    add_text(writer, call, "functions.");
+    add(writer, between, new_text(writer, "regex", BYTES_LITERAL(":(0|[1-9][0-9]{0,3})")));
+    add_mark(writer, between, "<|tool_call_argument_begin|>");
+    add_named_calls(writer, call, between);
+    add_mark(writer, call, "<|tool_call_end|>");
+    if (!writer->wish->from_mark) add_mark(writer, list, "<|tool_calls_section_begin|>");
+    add_calls(writer, list, call, NULL);
+    add_mark(writer, list, "<|tool_calls_section_end|>");
+}
+
+/* {"name": "NAME", "arguments": ARGUMENTS} */
+static void add_object(struct call_writer *writer, struct tree *call, const char *arguments) {
+    struct tree *between = tree_make_array(writer->arena);
+    add_text(writer, call, "{\"name\": \"");
+    add_text(writer, between, arguments);
+    add_named_calls(writer, call, between);
+    add_text(writer, call, "}");
+}
+
+static void write_hermes(struct call_writer *writer, struct tree *list) {
+    struct tree *call = tree_make_array(writer->arena);
+    add_mark(writer, call, "<tool_call>");
+    add_text(writer, call, "\n");
+    add_object(writer, call, "\", \"arguments\": ");
+    add_text(writer, call, "\n");
+    add_mark(writer, call, "</tool_call>");
+    add_calls(writer, list, call, NULL);
+}
+
+static void write_llama(struct call_writer *writer, struct tree *list) {
+    struct tree *call = tree_make_array(writer->arena);
+    add_object(writer, call, "\", \"parameters\": ");
+    add_calls(writer, list, call, "; ");
+}
+
+/* An id that the model may give its call. */
+static void add_call_id(struct call_writer *writer, struct tree *list) {
+    struct tree *id = tree_make_array(writer->arena);
+    add_mark(writer, id, "[CALL_ID]");
+    add(writer, id, new_text(writer, "regex", BYTES_LITERAL("[a-zA-Z0-9]{9}")));
+    add_repeated(writer, list, new_form(writer, "sequence", id), 0, 1);
+}
+
+static void write_mistral(struct call_writer *writer, struct tree *list) {
+    const struct tokenizer *tokenizer = writer->wish->tokenizer;
+    struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
+    if (is_added(tokenizer, "[ARGS]")) {
+        add_mark(writer, call, "[TOOL_CALLS]");
+        if (is_added(tokenizer, "[CALL_ID]")) add_call_id(writer, between);
+        add_mark(writer, between, "[ARGS]");
+        add_named_calls(writer, call, between);
+        add_calls(writer, list, call, NULL);
+        return;
+    }
+    add_mark(writer, list, "[TOOL_CALLS]");
+    add_text(writer, list, "[");
+    add_object(writer, call, "\", \"arguments\": ");
+    add_calls(writer, list, call, ", ");
+    add_text(writer, list, "]");
+}
+
+bool tool_writer_mark(enum tool_format format, const struct tokenizer *tokenizer,
+                      struct bytes *out) {
+    static const char *const marks[TOOL_FORMAT_COUNT] = {
+        [TOOL_FORMAT_DEEPSEEK_V3] = "<｜tool▁call▁begin｜>",
+        [TOOL_FORMAT_DEEPSEEK_V31] = "<｜tool▁call▁begin｜>",
+        [TOOL_FORMAT_DEEPSEEK_V32] = "｜DSML｜",
+        [TOOL_FORMAT_HERMES] = "<tool_call>",
+        [TOOL_FORMAT_GLM] = "<tool_call>",
+        [TOOL_FORMAT_KIMI] = "<|tool_call_begin|>",
+        [TOOL_FORMAT_MISTRAL] = "[TOOL_CALLS]",
+    };
+    if (!marks[format] || !is_added(tokenizer, marks[format])) return false;
+    *out = bytes_of(marks[format]);
+    return true;
+}
+
+const struct tree *tool_writer_form(struct arena *arena, const struct tool_wish *wish) {
+    struct call_writer writer = {.arena = arena, .wish = wish};
+    struct tree *list = tree_make_array(arena);
+    switch (wish->format) {
+    case TOOL_FORMAT_DEEPSEEK_V3:
+    case TOOL_FORMAT_DEEPSEEK_V31:
+        write_deepseek(&writer, wish->format == TOOL_FORMAT_DEEPSEEK_V3, list);
+        break;
+    case TOOL_FORMAT_KIMI:
+        write_kimi(&writer, list);
+        break;
+    case TOOL_FORMAT_HERMES:
+        write_hermes(&writer, list);
+        break;
+    case TOOL_FORMAT_LLAMA:
+        write_llama(&writer, list);
+        break;
+    case TOOL_FORMAT_DEEPSEEK_V32:
+        write_dsml(&writer, list);
+        break;
+    case TOOL_FORMAT_GLM:
+        write_glm(&writer, list);
+        break;
+    case TOOL_FORMAT_MISTRAL:
+    case TOOL_FORMAT_COUNT:
+        write_mistral(&writer, list);
+        break;
+    }
+    const struct tree *form = new_form(&writer, "sequence", list);
+    return writer.failed ? NULL : form;
+}

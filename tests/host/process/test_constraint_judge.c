@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects who asks for a constrained answer: what cannot be held is refused in words that name the
+ * keyword; a verdict is that of the very text, and one that was given lately costs nothing.
+ */
+#include "host/process/constraint_judge.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/format.h"
+#include "host/process/model_text.h"
+
+static struct model_text tiny;
+
+static int open_tokenizer(void **state) {
+    char path[512];
+    struct error error;
+    const char *source = getenv("FATHOM_SOURCE");
+    format_text(path, sizeof path, "%s/models/tiny-r1", source ? source : ".");
+    if (model_text_open_tokenizer(path, &tiny, &error)) fail_msg("%s", error.text);
+    return 0;
+}
+
+static int close_tokenizer(void **state) {
+    model_text_close(&tiny);
+    return 0;
+}
+
+static struct constraint_judge *open_judge(void) {
+    struct constraint_judge *judge;
+    struct error error;
+    assert_int_equal(constraint_judge_open(tiny.tokenizer, &judge, &error), STATUS_OK);
+    return judge;
+}
+
+static enum constraint_verdict ask(struct constraint_judge *judge, const char *text,
+                                   const char *words) {
+    struct error error = {"unset"};
+    enum constraint_verdict verdict = constraint_judge_ask(judge, bytes_of(text), &error);
+    if (!strstr(error.text, words)) fail_msg("%s: '%s'", text, error.text);
+    if ((verdict == CONSTRAINT_HOLDS) != (error.text[0] == '\0'))
+        fail_msg("%s: %d, '%s'", text, (int)verdict, error.text);
+    return verdict;
+}
+
+static void a_refusal_says_what_cannot_be_held(void **state) {
+    struct constraint_judge *judge = open_judge();
+    assert_int_equal(ask(judge, "{\"form\":{\"schema\":{\"type\":\"object\"}}}", ""),
+                     CONSTRAINT_HOLDS);
+    assert_int_equal(ask(judge, "{\"form\":{\"schema\":{\"type\":\"number of\"}}}", "type"),
+                     CONSTRAINT_INVALID);
+    assert_int_equal(ask(judge, "{\"form\":{\"schema\":{\"$ref\":\"http://a.example/b\"}}}", "$ref"),
+                     CONSTRAINT_UNSUPPORTED);
+    assert_int_equal(ask(judge, "{\"form\":{\"schema\":{\"pattern\":\"a{9999999}\"}}}", "pattern"),
+                     CONSTRAINT_TOO_LARGE);
+    assert_int_equal(ask(judge, "no JSON", "constraint"), CONSTRAINT_INVALID);
+    constraint_judge_close(judge);
+}
+
+static void tokens_are_those_of_the_model(void **state) {
+    struct constraint_judge *judge = open_judge();
+    assert_int_equal(ask(judge, "{\"behind\":\"</think>\",\"form\":{\"schema\":true}}", ""),
+                     CONSTRAINT_HOLDS);
+    assert_int_not_equal(ask(judge, "{\"behind\":\"</thought>\",\"form\":{\"schema\":true}}",
+                             "</thought>"),
+                         CONSTRAINT_HOLDS);
+    constraint_judge_close(judge);
+}
+
+static void a_verdict_is_remembered_for_its_text_alone(void **state) {
+    struct constraint_judge *judge = open_judge();
+    const char *good = "{\"form\":{\"schema\":{\"type\":\"object\"}}}";
+    const char *bad = "{\"form\":{\"schema\":{\"type\":\"objekt\"}}}";
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(ask(judge, good, ""), CONSTRAINT_HOLDS);
+        assert_int_equal(ask(judge, bad, "type"), CONSTRAINT_INVALID);
+    }
+    assert_int_equal(constraint_judge_compiled(judge), 2);
+    for (uint32_t i = 0; i < 63; i++) { /* the one that is asked for now and then stays */
+        char text[64];
+        format_text(text, sizeof text, "{\"form\":{\"schema\":{\"const\":%u}}}", i);
+        assert_int_equal(ask(judge, text, ""), CONSTRAINT_HOLDS);
+        assert_int_equal(ask(judge, good, ""), CONSTRAINT_HOLDS);
+    }
+    assert_int_equal(constraint_judge_compiled(judge), 2 + 63);
+    assert_int_equal(ask(judge, bad, "type"), CONSTRAINT_INVALID);
+    assert_int_equal(constraint_judge_compiled(judge), 2 + 63 + 1);
+    constraint_judge_close(judge);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refusal_says_what_cannot_be_held),
+        cmocka_unit_test(tokens_are_those_of_the_model),
+        cmocka_unit_test(a_verdict_is_remembered_for_its_text_alone),
+    };
+    return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
+}
