@@ -2,6 +2,7 @@
 #include "serving/grammar/rule_build.h"
 
 #include "base/check.h"
+#include "serving/grammar/automaton_draft.h"
 #include "serving/grammar/regex_automaton.h"
 
 #define INLINE_SIZE_MAX 512  /* of a rule that is put in the place of its calls */
