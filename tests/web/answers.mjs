@@ -9,7 +9,8 @@
 //   --ways N    shapes of service, of them the first N (all)
 //   --names F   writes what is said of each answer to F
 //
-// Fails if an answer is invalid, if bytes differ, or if fewer than 60 of 100 schemas had an answer that ended.
+// Temperature is 1.5, and quotes and closing brackets are led to by biases: the model has never seen JSON. Fails if an
+// answer is invalid, if bytes differ, or if fewer than 60 of 100 schemas had an answer that ended.
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -108,7 +109,7 @@ async function main() {
     `refuses, ${passed.unread.length} that ajv cannot read`);
   show('refused', passed.refused);
   const questions = chosen.flatMap(({ schema }, i) => Array.from({ length: given.seeds }, (_, seed) =>
-    ({ schema, seed, stream: (i + seed) % 2 === 0, maxTokens: given.tokens })));
+    ({ schema, seed: i * given.seeds + seed, stream: (i + seed) % 2 === 0, maxTokens: given.tokens })));
   let wanted, failed = false;
   for (const way of ways.slice(0, given.ways)) {
     const { answers, seconds, fleet } = await answersFrom(way, questions,

@@ -3,6 +3,7 @@
 // test of a few schemas (constrained_ways.test.mjs) and the command of many (answers.mjs).
 import { createHash } from 'node:crypto';
 import { Server, sleep } from './server.mjs';
+import { tokensWith } from './tiny.mjs';
 
 // Shapes of service that give the same answers. `harm`: a unit is killed while its answers come.
 export const ways = [
@@ -21,11 +22,16 @@ async function start({ options, units = 1 }, more) {
   return server;
 }
 
+// A hot model that has never seen JSON would end no string by itself, nor find the keys that a schema requires among all
+// others: every other answer has its keys in order.
+const ends = { ...Object.fromEntries(tokensWith('"').map((id) => [id, 12])),
+  ...Object.fromEntries([...tokensWith('}'), ...tokensWith(']')].map((id) => [id, 8])) };
+
 // { text, reason, tokens } or, where the server refuses it, { status, message }. `onPiece` is called for each piece of
-// a stream. A hot model is an idle one: what it says has nothing to do with the schema but what the server lets through.
+// a stream.
 export async function ask(server, { schema, seed, stream = false, maxTokens = 700 }, onPiece = () => {}) {
   const response = await server.post('/v1/completions', {
-    prompt: 'Write JSON: ', temperature: 1.5, top_p: 1, seed, max_tokens: maxTokens, stream,
+    prompt: 'Write JSON: ', temperature: 1.5, top_p: 1, seed, max_tokens: maxTokens, stream, strict_order: seed % 2 === 1, logit_bias: ends,
     response_format: { type: 'json_schema', json_schema: { name: 'answer', schema } },
     ...stream && { stream_options: { include_usage: true } },
   });
