@@ -97,11 +97,11 @@ static inline const struct token_trie *case_trie(struct arena *arena, struct are
     return trie;
 }
 
-/* Of the form {"schema": schema}. */
-static inline void case_open(struct matcher_case *one, const char *schema) {
+/* Of the form {"schema": schema}, or of `schema` as a form itself. */
+static inline void case_open_as(struct matcher_case *one, const char *schema, bool is_form) {
     static char memory[2 * MATCHER_CASE_BYTES]; /* one case at a time */
     *one = (struct matcher_case){0};
-    const struct tree *form = case_form(&one->schema, schema);
+    const struct tree *form = case_form(&one->schema, schema, is_form);
     arena_over(&one->arena, memory, MATCHER_CASE_BYTES);
     arena_over(&one->scratch, memory + MATCHER_CASE_BYTES, MATCHER_CASE_BYTES);
     if (form_compile(&one->schema.kept, &one->schema.scratch, form, NULL, &schema_limits_usual,
@@ -113,19 +113,33 @@ static inline void case_open(struct matcher_case *one, const char *schema) {
     assert_false(matcher_open(&one->arena, one->grammar, &one->matcher));
 }
 
-/* How far a text is let through; one more than its bytes: it may end. */
-static inline size_t case_reach(const char *schema, const char *text) {
-    struct matcher_case one;
-    case_open(&one, schema);
-    struct grammar_position at = matcher_begin(one.matcher);
+static inline void case_open(struct matcher_case *one, const char *schema) {
+    case_open_as(one, schema, false);
+}
+
+/* How far `matcher` lets a text through; one more than its bytes: it may end. */
+static inline size_t matcher_reach(struct matcher *matcher, const char *text) {
+    struct grammar_position at = matcher_begin(matcher);
     size_t count = 0, bytes = strlen(text);
     while (count < bytes) {
-        at = matcher_push(one.matcher, at, (struct bytes){text + count, 1});
+        at = matcher_push(matcher, at, (struct bytes){text + count, 1});
         if (!at.number) break;
         count++;
     }
-    if (count == bytes) count += matcher_may_end(one.matcher, at);
+    if (count == bytes) count += matcher_may_end(matcher, at);
     return count;
+}
+
+static inline size_t form_reach(const char *form, const char *text) {
+    struct matcher_case one;
+    case_open_as(&one, form, true);
+    return matcher_reach(one.matcher, text);
+}
+
+static inline size_t case_reach(const char *schema, const char *text) {
+    struct matcher_case one;
+    case_open(&one, schema);
+    return matcher_reach(one.matcher, text);
 }
 
 static inline void compare_masks(struct matcher_case *one, struct grammar_position at,

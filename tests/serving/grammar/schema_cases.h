@@ -40,12 +40,14 @@ static inline void case_arenas(struct schema_case *one) {
     arena_over(&one->scratch, memory + 2 * CASE_BYTES, 2 * CASE_BYTES);
 }
 
-/* The form {"schema": text}. */
-static inline const struct tree *case_form(struct schema_case *one, const char *text) {
+/* The form {"schema": text}, or `text` as a form itself. */
+static inline const struct tree *case_form(struct schema_case *one, const char *text,
+                                           bool is_form) {
     case_arenas(one);
+    const struct tree *tree = case_tree(one, text);
     struct tree *form = tree_make_object(&one->trees);
-    assert_true(tree_set(&one->trees, form, "schema", case_tree(one, text)));
-    return form;
+    assert_true(tree_set(&one->trees, form, "schema", tree));
+    return is_form ? tree : form;
 }
 
 static inline enum status case_compile(struct schema_case *one, const char *schema) {
