@@ -36,7 +36,10 @@ size_t fleet_chats_ask(struct fleet_clients *clients, struct fleet_client *clien
                        struct sampling *sampling, uint32_t *answer_max, char *out, size_t room) {
     char content[FLEET_PROMPT_MAX];
     make_content(clients, content, 1 + below(clients, 2, FLEET_PROMPT_MAX - FLEET_TONGUE_FRAME));
-    bool gives_tools = below(clients, 3, 7) > 0, forbids = below(clients, 4, 12) == 0;
+    char binds[600];
+    (void)fleet_clients_bind(clients, client, binds, sizeof binds);
+    bool gives_tools = below(clients, 3, 7) > 0 && !client->bound;
+    bool forbids = below(clients, 4, 12) == 0;
     *answer_max = 1 + below(clients, 5, FLEET_ANSWER_MAX - 1);
     *sampling = (struct sampling){.top_p = 1, .seed = FLEET_SPEAKS + below(clients, 6, 1000000)};
     if (below(clients, 7, 3) == 0) sampling->frequency_penalty = 0.5f;
@@ -54,14 +57,14 @@ size_t fleet_chats_ask(struct fleet_clients *clients, struct fleet_client *clien
     return format_text(
         out, room,
         "{\"max_tokens\":%u,\"seed\":%u,\"n\":%u,\"stream\":%s,\"frequency_penalty\":%s,"
-        "\"min_tokens\":%u%s%s%s%s%s%s,\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}",
+        "\"min_tokens\":%u%s%s%s%s%s%s%s,\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}",
         *answer_max, (unsigned)sampling->seed, client->choice_count,
         client->stream ? "true" : "false", sampling->frequency_penalty != 0 ? "0.5" : "0",
         sampling->min_tokens, client->tells_ids ? ",\"return_token_ids\":true" : "",
         client->stream ? ",\"stream_options\":{\"include_usage\":true}" : "",
         gives_tools ? ",\"tools\":" : "", gives_tools ? fleet_tongue_tools : "",
         gives_tools && forbids ? ",\"tool_choice\":\"none\"" : "",
-        client->one_call ? ",\"parallel_tool_calls\":false" : "", content);
+        client->one_call ? ",\"parallel_tool_calls\":false" : "", binds, content);
 }
 
 void fleet_chats_expect(struct fleet_clients *clients, struct fleet_client *client) {

@@ -104,16 +104,46 @@ static size_t write_prompts(const struct fleet_client *client, char *out, size_t
     return used + format_text(out + used, room - used, several ? "]" : "");
 }
 
+size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_client *client,
+                          char *out, size_t room) {
+    client->constraint = fleet_clients_below(clients, 41, FLEET_CONSTRAINTS);
+    client->bound = clients->constraints && clients->tongue->tokenizer &&
+                    fleet_clients_below(clients, 40, 3) == 0;
+    out[0] = 0;
+    if (!client->bound) return 0;
+    return format_text(out, room, ",\"%s\":%s", fleet_constraints_field(client->constraint),
+                       fleet_constraints_value(client->constraint));
+}
+
+/* A constrained answer as the engine would say it undisturbed. One that ends is what was asked
+ * for. */
+static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client *client,
+                             const struct fleet_prompt *prompt, const struct sampling *sampling,
+                             uint32_t answer_max, uint32_t *tokens_out) {
+    struct constrained_answer *bound =
+        fleet_constraints_follow(clients->constraints, client->constraint);
+    uint32_t count =
+        fleet_engine_answer(prompt->tokens, prompt->count, sampling, bound, answer_max, tokens_out);
+    if (tokens_out[count - 1] == FLEET_STOP_TOKEN &&
+        !fleet_constraints_fulfilled(client->constraint, tokens_out, count - 1, &clients->scratch))
+        fleet_clients_breach(clients, client, "its answer is not what its constraint says");
+    return count;
+}
+
 /* What the engine would say undisturbed; no answer where only the prompts are asked about. */
-static void expect(struct fleet_client *client, struct sampling sampling, uint32_t answer_max) {
+static void expect(struct fleet_clients *clients, struct fleet_client *client,
+                   struct sampling sampling, uint32_t answer_max) {
     uint32_t each = client->choice_count / client->prompt_count;
     for (uint32_t i = 0; i < client->choice_count; i++) {
         struct fleet_choice *choice = &client->choices[i];
         const struct fleet_prompt *prompt = &client->prompts[i / each];
         sampling.choice = i % each;
-        if (answer_max)
+        if (answer_max && client->bound)
+            choice->expected_count =
+                expect_bound(clients, client, prompt, &sampling, answer_max, choice->expected);
+        else if (answer_max)
             choice->expected_count = fleet_engine_answer(prompt->tokens, prompt->count, &sampling,
-                                                         answer_max, choice->expected);
+                                                         NULL, answer_max, choice->expected);
     }
     for (uint32_t p = 0; p < client->prompt_count; p++)
         fleet_engine_scores(client->prompts[p].tokens, client->prompts[p].count,
@@ -148,8 +178,9 @@ static size_t make_completion(struct fleet_clients *clients, struct fleet_client
         logprobs ? ",\"logprobs\":2" : "", client->echo ? ",\"echo\":true" : "",
         client->stream ? ",\"stream_options\":{\"include_usage\":true}" : "");
     used += write_prompts(client, out + used, BODY_BYTES - used);
+    used += fleet_clients_bind(clients, client, out + used, BODY_BYTES - used);
     used += format_text(out + used, BODY_BYTES - used, "}");
-    expect(client, sampling, answer_max);
+    expect(clients, client, sampling, answer_max);
     return used;
 }
 
@@ -158,7 +189,7 @@ static size_t make_chat(struct fleet_clients *clients, struct fleet_client *clie
     uint32_t answer_max;
     size_t used =
         fleet_chats_ask(clients, client, &sampling, &answer_max, clients->body, BODY_BYTES);
-    expect(client, sampling, answer_max);
+    expect(clients, client, sampling, answer_max);
     fleet_chats_expect(clients, client);
     return used;
 }

@@ -10,7 +10,8 @@
 #include "base/random.h"
 #include "contract/machine.h"
 
-struct fleet_speech; /* simulate/fleet_tongue.h */
+struct fleet_constraints; /* simulate/fleet_constraints.h */
+struct fleet_speech;      /* simulate/fleet_tongue.h */
 struct fleet_tongue;
 
 enum {
@@ -52,6 +53,8 @@ struct fleet_client {
     bool chats, with_tools, one_call;
     bool tells_ids; /* it asks for the tokens, besides what they say */
     bool echo;      /* the prompts are to come back, with their scores */
+    bool bound;     /* its answers have to be what the constraint says: */
+    uint32_t constraint;
     uint32_t http_status;
     char code[32];         /* of the error */
     uint32_t choice_count; /* of all prompts, prompt by prompt */
@@ -61,8 +64,9 @@ struct fleet_client {
 struct fleet_clients {
     uint64_t seed;
     bool scarce; /* the gateway may lack memory to let answers go on elsewhere */
-    const struct fleet_tongue *tongue; /* without a tokenizer nobody chats */
-    struct fleet_client *clients;      /* [FLEET_CLIENTS_MAX] */
+    const struct fleet_tongue *tongue; /* without a tokenizer nobody chats, nor binds an answer */
+    struct fleet_constraints *constraints; /* NULL: nobody binds an answer */
+    struct fleet_client *clients;          /* [FLEET_CLIENTS_MAX] */
     uint32_t count;
     struct fleet_speech *speeches; /* of those who chat */
     uint32_t speech_count;
@@ -80,6 +84,11 @@ static inline uint32_t fleet_clients_below(const struct fleet_clients *clients, 
                                            uint32_t bound) {
     return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
 }
+
+/* Decides whether the next client binds its answers; writes the field that asks for it, and a comma
+ * in front. Returns its bytes. */
+size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_client *client,
+                          char *out, size_t room);
 
 /* The next client's CLIENT_REQUEST, in memory that the next one takes over. */
 const struct record *fleet_clients_ask(struct fleet_clients *clients);

@@ -10,14 +10,32 @@
 #define SPOILT_SALT 0xEEEEEEEEEEEEEEEEu
 #define DRAFTS_RIGHT_OF 3 /* all but one draft in so many are right */
 
-size_t fleet_engine_bytes(uint32_t page_count) {
-    return page_count * sizeof(struct fleet_page) + 16;
+#define ENDS_OF 4 /* an answer ends, where it may, one time in so many */
+
+size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max) {
+    return page_count * sizeof(struct fleet_page) +
+           constrained_rows_bytes(slots, context_tokens_max) + 32;
 }
 
 bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count) {
     *engine = (struct fleet_engine){.page_count = page_count};
     engine->pages = arena_take_zeroed(arena, page_count * sizeof *engine->pages);
     return engine->pages != NULL;
+}
+
+bool fleet_engine_bind(struct fleet_engine *engine, struct arena *arena,
+                       struct fleet_constraints *constraints, uint32_t slots,
+                       uint32_t context_tokens_max) {
+    struct constrained_lender lender = fleet_constraints_lender(constraints);
+    engine->constraints = constraints;
+    engine->slot_count = slots;
+    engine->bound = constrained_rows_open(arena, slots, context_tokens_max, &lender);
+    return engine->bound != NULL;
+}
+
+void fleet_engine_unbind(struct fleet_engine *engine) {
+    for (uint32_t slot = 0; engine->bound && slot < engine->slot_count; slot++)
+        constrained_rows_end(engine->bound, slot);
 }
 
 void fleet_page_spoil(struct fleet_page *page) {
@@ -73,10 +91,27 @@ static uint64_t sum_history(const uint32_t *tokens, uint32_t count, uint32_t pro
     return sum;
 }
 
+static bool is_set(const uint64_t *mask, uint32_t token) {
+    return mask[token / 64] >> token % 64 & 1;
+}
+
+/* One of the mask's; the end alone where nothing else may come, whatever forbids it. */
+static uint32_t choose_of(const uint64_t *mask, uint64_t number, bool may_stop) {
+    uint32_t tokens[FLEET_VOCAB], count = 0;
+    bool ends = is_set(mask, FLEET_STOP_TOKEN);
+    for (uint32_t token = FLEET_STOP_TOKEN + 1; token < FLEET_VOCAB; token++)
+        if (is_set(mask, token)) tokens[count++] = token;
+    if (ends && (count == 0 || (may_stop && number % ENDS_OF == 0))) return FLEET_STOP_TOKEN;
+    check(count > 0);
+    return tokens[(number >> 20) % count];
+}
+
+/* `mask` [FLEET_MASK_WORDS] is what may come; NULL: everything. */
 static uint32_t choose(uint64_t sum, const struct sampling *sampling, uint32_t position,
-                       uint32_t last, uint64_t history, bool may_stop) {
+                       uint32_t last, uint64_t history, bool may_stop, const uint64_t *mask) {
     uint64_t number = mix(sum ^ mix(sampling->seed + 7) ^ mix(sampling->choice * 13 + 5) ^
                           mix(position + 3) ^ history);
+    if (mask) return choose_of(mask, number, may_stop);
     if (sampling->seed >= FLEET_SPEAKS)
         return fleet_tongue_follow(number >> 20, last, FLEET_STOP_TOKEN, may_stop);
     if (may_stop && number % STOP_ODDS == 0) return FLEET_STOP_TOKEN;
@@ -97,9 +132,9 @@ void fleet_engine_scores(const uint32_t *prompt, uint32_t prompt_count, uint32_t
 }
 
 uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
-                             const struct sampling *sampling, uint32_t new_tokens_max,
-                             uint32_t *tokens_out) {
-    uint64_t sum = 0, history = prompt_count;
+                             const struct sampling *sampling, struct constrained_answer *bound,
+                             uint32_t new_tokens_max, uint32_t *tokens_out) {
+    uint64_t sum = 0, history = prompt_count, mask[FLEET_MASK_WORDS];
     for (uint32_t i = 0; i < prompt_count; i++) {
         sum = sum_with(sum, row_behind(sum, prompt[i], TOKEN_PROMPT), i);
         history = mix(history + prompt[i] + 1);
@@ -107,7 +142,10 @@ uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
     for (uint32_t i = 0; i < new_tokens_max; i++) {
         uint64_t seen = sampling_needs_history(sampling) ? history : 0;
         uint32_t last = i ? tokens_out[i - 1] : prompt[prompt_count - 1];
-        tokens_out[i] = choose(sum, sampling, i, last, seen, i >= sampling->min_tokens);
+        bool held = bound && constrained_answer_mask(bound, mask);
+        tokens_out[i] =
+            choose(sum, sampling, i, last, seen, i >= sampling->min_tokens, held ? mask : NULL);
+        if (bound) constrained_answer_push(bound, tokens_out[i]);
         if (tokens_out[i] == FLEET_STOP_TOKEN) return i + 1;
         sum = sum_with(sum, row_behind(sum, tokens_out[i], TOKEN_GENERATED), prompt_count + i);
         history = mix(history + tokens_out[i] + 1);
@@ -175,17 +213,67 @@ static void tell_logprobs(const struct step_row *row, struct step_result *result
     result->logprob_count += out->token_count * out->logprobs_each;
 }
 
-/* The token behind those that come to `sum`, and perhaps one more behind a guess. */
+/* ---- constraints ---- */
+
+/* What may come, into the engine's mask. It may be late, as if another thread made it. */
+static enum constrained_mask take_mask(struct fleet_engine *engine, const struct step_row *row) {
+    if (!row->constrained || !row->sample) return CONSTRAINED_MASK_FREE;
+    if (fleet_constraints_is_late(engine->constraints)) return CONSTRAINED_MASK_LATE;
+    return constrained_rows_mask(engine->bound, row->slot, engine->mask);
+}
+
+static void push(struct fleet_engine *engine, const struct step_row *row,
+                 struct step_result_row *out, uint32_t token) {
+    out->tokens[out->token_count++] = token;
+    if (row->constrained) constrained_rows_push(engine->bound, row->slot, token);
+}
+
+/* The only one of the mask. */
+static bool is_alone(const uint64_t *mask, uint32_t *token_out) {
+    uint32_t count = 0;
+    for (uint32_t token = 0; token < FLEET_VOCAB; token++)
+        if (is_set(mask, token)) {
+            *token_out = token;
+            count++;
+        }
+    return count == 1;
+}
+
+/* What alone may come, as masks tell it: more than constrained_rows_forced looks for. */
+static bool find_forced(struct fleet_engine *engine, const struct step_row *row,
+                        uint32_t *token_out) {
+    if (!engine->constraints->looks_ahead)
+        return constrained_rows_forced(engine->bound, row->slot, 1, token_out) == 1;
+    return constrained_rows_mask(engine->bound, row->slot, engine->mask) == CONSTRAINED_MASK_SET &&
+           is_alone(engine->mask, token_out);
+}
+
+static void force(struct fleet_engine *engine, const struct step_row *row,
+                  struct step_result_row *out) {
+    uint32_t token;
+    bool goes_on = row->constrained && !(row->sampling.flags & SAMPLING_LOGPROBS);
+    while (goes_on && out->forced_count < LIMIT_FORCED && find_forced(engine, row, &token)) {
+        push(engine, row, out, token);
+        out->forced_count++;
+        engine->constraints->forced++;
+        goes_on = token != FLEET_STOP_TOKEN;
+    }
+}
+
+/* The token behind those that come to `sum`, and perhaps one more behind a guess, which counts as
+ * wrong if it is not known in time what may follow it. */
 static void sample(struct fleet_engine *engine, const struct step_plan *plan,
-                   const struct step_row *row, uint64_t sum, struct step_result_row *out) {
+                   const struct step_row *row, uint64_t sum, enum constrained_mask outcome,
+                   struct step_result_row *out) {
     const uint32_t *past = step_plan_history(plan) + row->history_index;
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     uint64_t history =
         row->history_count ? sum_history(past, row->history_count, row->history_prompt_count) : 0;
+    const uint64_t *mask = outcome == CONSTRAINED_MASK_SET ? engine->mask : NULL;
     bool stops = may_stop(plan, row);
-    out->token_count = 1;
-    out->tokens[0] = choose(sum, &row->sampling, row->output_position, tokens[row->token_count - 1],
-                            history, stops);
+    push(engine, row, out,
+         choose(sum, &row->sampling, row->output_position, tokens[row->token_count - 1], history,
+                stops, mask));
     if (row->draft_count == 0) return;
     uint32_t draft = mix(sum) % DRAFTS_RIGHT_OF ? out->tokens[0] : 2;
     uint32_t position = row->first_position + 1;
@@ -193,13 +281,18 @@ static void sample(struct fleet_engine *engine, const struct step_plan *plan,
     write_row(engine, plan, row, position, next);
     out->draft_count = 1;
     if (draft != out->tokens[0]) return;
+    outcome = take_mask(engine, row);
+    if (outcome == CONSTRAINED_MASK_LATE || outcome == CONSTRAINED_MASK_STUCK) return;
+    mask = outcome == CONSTRAINED_MASK_SET ? engine->mask : NULL;
     if (row->history_count) history = mix(history + draft + 1);
-    out->tokens[out->token_count++] = choose(sum_with(sum, next, position), &row->sampling,
-                                             row->output_position + 1, draft, history, stops);
+    push(engine, row, out,
+         choose(sum_with(sum, next, position), &row->sampling, row->output_position + 1, draft,
+                history, stops, mask));
 }
 
 void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan,
                         const uint64_t *salts) {
+    if (engine->bound) constrained_rows_take(engine->bound, plan);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         for (uint32_t t = 0; t < row->token_count + row->draft_count; t++) {
@@ -246,10 +339,13 @@ static void score(const struct step_row *row, const uint32_t *tokens, uint32_t i
 }
 
 static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
-                    const struct step_row *row, uint64_t salt, struct step_result *result,
-                    struct step_result_row *out) {
+                    const struct step_row *row, uint64_t salt, bool in_vain,
+                    struct step_result *result, struct step_result_row *out) {
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    enum constrained_mask outcome = in_vain ? CONSTRAINED_MASK_LATE : take_mask(engine, row);
     uint64_t sum = read_rows(engine, plan, row);
+    out->lost = outcome == CONSTRAINED_MASK_LATE;
+    out->stuck = outcome == CONSTRAINED_MASK_STUCK;
     for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS) {
         uint64_t of = page_of(engine, plan, row, first)->salt;
         engine->foreign_reads += of != salt && of != SPOILT_SALT;
@@ -264,7 +360,9 @@ static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
             score(row, tokens, t - first, sum, result, out);
     }
     out->slot = row->slot;
-    if (row->sample && !out->lost) sample(engine, plan, row, sum, out);
+    if (!row->sample || out->lost || out->stuck) return;
+    sample(engine, plan, row, sum, outcome, out);
+    force(engine, row, out);
 }
 
 void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
@@ -279,8 +377,7 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
     for (uint32_t i = 0; i < result->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct step_result_row *out = &step_result_rows(result)[i];
-        out->lost = row->loads && end == FLEET_STEP_LOSES;
-        run_row(engine, plan, row, salts[i], result, out);
+        run_row(engine, plan, row, salts[i], row->loads && end == FLEET_STEP_LOSES, result, out);
         tell_logprobs(row, result, out);
     }
     record_set_head(result, RECORD_STEP_DONE);

@@ -6,7 +6,8 @@
  * missing, doubled or computed in the wrong form is another answer, and so is one that reads a page
  * into which somebody else wrote. What the right one is can be told without any engine
  * (fleet_engine_answer).
- * To who chats it speaks a grammar (fleet_tongue), by the same numbers.
+ * To who chats it speaks a grammar (fleet_tongue), by the same numbers. Of a constrained answer it
+ * chooses among what may come, by the same numbers, and forces what alone may come.
  *
  * Tokens do not tell whose pages they were computed from where two tenants ask the same; so a page
  * also says for which salt it was written, and who reads another's is counted.
@@ -16,6 +17,7 @@
 
 #include "base/arena.h"
 #include "contract/step_plan.h"
+#include "simulate/fleet_constraints.h"
 
 enum { FLEET_VOCAB = 1000, FLEET_STOP_TOKEN = 1, FLEET_SLICES = 3 };
 
@@ -30,14 +32,26 @@ void fleet_page_spoil(struct fleet_page *page);
 struct fleet_engine {
     struct fleet_page *pages; /* [page_count] */
     uint32_t page_count;
-    uint32_t foreign_reads;      /* of another tenant's pages */
-    uint64_t read[FLEET_SLICES]; /* by the row of the step that waits for its load */
+    uint32_t foreign_reads;                /* of another tenant's pages */
+    uint64_t read[FLEET_SLICES];           /* by the row of the step that waits for its load */
+    struct fleet_constraints *constraints; /* NULL: no answer is constrained */
+    struct constrained_rows *bound;        /* those that are */
+    uint32_t slot_count;                   /* of those */
+    uint64_t mask[FLEET_MASK_WORDS];       /* of the row at hand */
 };
 
-size_t fleet_engine_bytes(uint32_t page_count);
+/* With constrained rows for so many slots, as fleet_engine_bind takes them. */
+size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max);
 
 /* False when the arena is out of memory. */
 bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count);
+
+/* It obeys constraints, of a unit with so many slots. False when the arena is out of memory. */
+bool fleet_engine_bind(struct fleet_engine *engine, struct arena *arena,
+                       struct fleet_constraints *constraints, uint32_t slots,
+                       uint32_t context_tokens_max);
+/* It is gone, and gives back what it was lent. */
+void fleet_engine_unbind(struct fleet_engine *engine);
 
 /* Rows of a page's slice have this checksum. */
 uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count);
@@ -68,10 +82,11 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
 void fleet_engine_spoil(struct fleet_engine *engine);
 
 /* The whole answer to a prompt: at most new_tokens_max tokens, up to the stop token, which counts.
- * Returns how many. */
+ * `bound`: where the answer stands under its constraint, at its start; NULL: it has none. Returns
+ * how many. */
 uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
-                             const struct sampling *sampling, uint32_t new_tokens_max,
-                             uint32_t *tokens_out);
+                             const struct sampling *sampling, struct constrained_answer *bound,
+                             uint32_t new_tokens_max, uint32_t *tokens_out);
 
 /* What is told of each token of a prompt but the first: minus scores_out[prompt_count] is the log
  * probability. */

@@ -190,6 +190,16 @@ void fleet_tongue_close(struct fleet_tongue *tongue) {
 
 /* ---- prompts and answers ---- */
 
+uint32_t fleet_tongue_byte(char byte) {
+    return BYTE((uint8_t)byte);
+}
+
+bool fleet_tongue_is_byte(uint32_t token, char *byte_out) {
+    if (token < BYTES_FIRST || token >= BYTES_FIRST + 256) return false;
+    *byte_out = (char)(token - BYTES_FIRST);
+    return true;
+}
+
 uint32_t fleet_tongue_prompt(const char *content, bool with_tools, uint32_t *tokens_out) {
     const char *const parts[] = {with_tools ? "look;seek;" : "", "#", content, ">"};
     uint32_t count = 0;

@@ -35,6 +35,10 @@ extern const char fleet_tongue_tools[];
 /* The token behind `last`, by any number; the stop token only if it may be. */
 uint32_t fleet_tongue_follow(uint64_t number, uint32_t last, uint32_t stop_token, bool may_stop);
 
+/* The token of a byte, and whether a token is one's; the others are no bytes of a text. */
+uint32_t fleet_tongue_byte(char byte);
+bool fleet_tongue_is_byte(uint32_t token, char *byte_out);
+
 /* The tokens of a chat of one message, as the template renders it: returns how many. `content` is
  * of letters. `tokens_out` has room for them and FLEET_TONGUE_FRAME more. */
 enum { FLEET_TONGUE_FRAME = 16 };

@@ -427,6 +427,9 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         bool opened =
             fleet_engine_open(&unit->engines[rank], &arena, world->unit_options.page_count);
+        if (opened && world->options.constraints)
+            opened = fleet_engine_bind(&unit->engines[rank], &arena, world->options.constraints,
+                                       options.requests_max, options.context_tokens_max);
         check(opened);
         fleet_carriers_start(&world->carriers,
                              (struct fleet_place){(uint8_t)index, (uint8_t)rank, unit->life},
@@ -482,6 +485,8 @@ void fleet_units_kill(struct world *world, uint32_t index) {
     disconnect(world, unit);
     fleet_carriers_stop(&world->carriers, index, world->now_ns);
     fleet_storage_stop(&world->storage, index);
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        fleet_engine_unbind(&unit->engines[rank]);
     unit->up = false;
     unit->frozen_ns = 0;
     unit->connect_ns = MACHINE_NEVER;

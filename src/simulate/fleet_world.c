@@ -140,7 +140,9 @@ static void choose_hosts(struct world *world) {
 }
 
 static size_t unit_bytes_max(uint32_t ranks, const struct unit_options *options) {
-    return rank_units_memory_bytes(options, ranks) + ranks * fleet_engine_bytes(FLEET_PAGES_MAX) +
+    return rank_units_memory_bytes(options, ranks) +
+           ranks * fleet_engine_bytes(FLEET_PAGES_MAX, options->requests_max,
+                                      options->context_tokens_max) +
            64;
 }
 
@@ -222,6 +224,8 @@ static struct world *open_world(const struct fleet_world_options *options, struc
                   fleet_post_open(&world->inbox, arena);
     check(world->gateway_memory && world->result && world->envelope && opened);
     world->clients.scarce = report->scarce;
+    world->clients.constraints = options->constraints;
+    if (options->constraints) fleet_constraints_begin(options->constraints, options->seed);
     choose_hosts(world);
     open_units(world, arena);
     world->stall_ns = MACHINE_NEVER;
@@ -263,6 +267,7 @@ static void judge(struct world *world) {
         report->cut += client->cut && !client->refused;
         report->answered += !client->refused && !client->cut;
         report->chats += client->chats && !client->refused && !client->cut;
+        report->bound += client->bound && !client->refused && !client->cut;
         for (uint32_t c = 0; c < client->choice_count; c++)
             report->calls += client->choices[c].calls_begun;
     }
@@ -284,6 +289,11 @@ static void judge_rest(struct world *world) {
         for (uint32_t rank = 0; load->rank_count && rank < world->ranks; rank++)
             if (load_ranks(load)[rank].requests_parked)
                 world_breach(world, "a unit at rest has a request parked");
+    }
+    if (world->options.constraints) {
+        report->bound_begun = world->options.constraints->begun;
+        report->late = world->options.constraints->late;
+        report->forced = world->options.constraints->forced;
     }
     report->arrived = world->carriers.counts.arrived;
     report->not_arrived = world->carriers.counts.failed;

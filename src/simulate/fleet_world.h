@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A fleet in virtual time: the real gateway and real units of several ranks, an engine of numbers
- * (simulate/fleet_engine), the ways of KV blocks between ranks (fleet_carriers), a KV storage that
+ * (simulate/fleet_engine), which obeys constraints (fleet_constraints), the ways of KV blocks between ranks (fleet_carriers), a KV storage that
  * all share (fleet_storage), clients who know what they must be told (fleet_clients), and a network
  * that delays, cuts and loses. Units are combined, or of prefill and of decode.
  *
@@ -23,11 +23,14 @@
 #include "base/arena.h"
 #include "simulate/fleet_log.h"
 
+struct fleet_constraints; /* simulate/fleet_constraints.h */
+
 struct fleet_world_options {
     uint64_t seed;
     bool faults;
     bool gateway_dies;
-    struct fleet_log *log; /* of the last things that happened */
+    struct fleet_log *log;                 /* of the last things that happened */
+    struct fleet_constraints *constraints; /* that clients ask for; NULL: none */
 };
 
 enum fleet_refusal {
@@ -41,8 +44,9 @@ enum fleet_refusal {
 struct fleet_world_report {
     char breach[256];                             /* empty: all that must hold did */
     uint32_t asked, answered, refused, cut, left; /* clients; cut: some tokens, and a reason */
-    uint32_t chats;                               /* of those answered */
+    uint32_t chats, bound;                        /* of those answered; bound: by a constraint */
     uint64_t calls;                               /* of tools, that they were told */
+    uint64_t bound_begun, late, forced; /* answers at engines, perhaps again; masks; tokens */
     uint32_t refused_by[FLEET_REFUSALS];
     uint32_t abandoned; /* clients, by a gateway that died */
     uint32_t deaths, freezes, cuts, failed_steps, drains, roles, rank_deaths, gateway_deaths;

@@ -6,6 +6,7 @@
  * Bugs planted by hand lie in tests/simulate/mutations; mutants.py plants them one after another
  * (./dev mutants), and prints which of the first hundred seeds finds it.
  */
+#include "simulate/fleet_constraints.h"
 #include "simulate/fleet_world.h"
 
 #include <setjmp.h>
@@ -21,7 +22,8 @@
 #include "../slow.h"
 
 static struct arena arena;
-static void *memory;
+static void *memory, *constraints_memory;
+static struct fleet_constraints *constraints; /* of all lives */
 
 static struct fleet_log events;
 static unsigned long long seed_now;
@@ -46,8 +48,11 @@ static void on_abort(int signal_number) {
 }
 
 static struct fleet_world_report live(uint64_t seed, bool faults) {
-    struct fleet_world_options options = {
-        .seed = seed, .faults = faults, .gateway_dies = true, .log = &events};
+    struct fleet_world_options options = {.seed = seed,
+                                          .faults = faults,
+                                          .gateway_dies = true,
+                                          .log = &events,
+                                          .constraints = constraints};
     struct fleet_world_report report;
     seed_now = seed;
     fleet_world_run(&options, &arena, &report);
@@ -75,6 +80,9 @@ static void tell_sum(const struct fleet_world_report *sum) {
                   "theirs, %u more in vain; %u beside others\n",
                   sum->chats, (unsigned)sum->calls, (unsigned)sum->in_step,
                   (unsigned)sum->in_step_lost, (unsigned)sum->in_step_beside);
+    print_message("# %u bound answers, begun %u times; %u masks late, %u tokens forced\n",
+                  sum->bound, (unsigned)sum->bound_begun, (unsigned)sum->late,
+                  (unsigned)sum->forced);
     print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
                   sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
                   sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED]);
@@ -97,6 +105,10 @@ static void every_answer_survives(void **state) {
         sum.answered += report.answered;
         sum.chats += report.chats;
         sum.calls += report.calls;
+        sum.bound += report.bound;
+        sum.bound_begun += report.bound_begun;
+        sum.late += report.late;
+        sum.forced += report.forced;
         sum.refused += report.refused;
         sum.cut += report.cut;
         for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
@@ -136,6 +148,8 @@ static void every_answer_survives(void **state) {
     assert_true(sum.kept > 1000 && sum.loaded > 200 && sum.refused_blocks > 5);
     assert_true(sum.in_step > 300 && sum.in_step_lost > 50 && sum.in_step_beside > 100);
     assert_true(sum.chats > 1000 && sum.calls > 2000);
+    assert_true(sum.bound > 1000 && sum.bound_begun > sum.bound);
+    assert_true(sum.late > 1000 && sum.forced > 10000);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
     assert_true(sum.answered > sum.asked * 6 / 10); /* most units are small, and often gone */
 }
@@ -161,14 +175,18 @@ static void a_seed_gives_the_same_life_again(void **state) {
 static int open_memory(void **state) {
     (void)state;
     memory = malloc(fleet_world_bytes());
-    if (!memory) return 1;
+    constraints_memory = malloc(fleet_constraints_bytes());
+    if (!memory || !constraints_memory) return 1;
+    arena_over(&arena, constraints_memory, fleet_constraints_bytes());
+    constraints = fleet_constraints_open(&arena);
     arena_over(&arena, memory, fleet_world_bytes());
     signal(SIGABRT, on_abort);
-    return 0;
+    return constraints == NULL;
 }
 
 static int close_memory(void **state) {
     (void)state;
+    free(constraints_memory);
     free(memory);
     return 0;
 }

@@ -13,7 +13,7 @@
 
 struct remembered {
     uint8_t text_sha256[SHA256_BYTES]; /* a verdict must not be forged by another text */
-    uint64_t asked;                    /* when it was last asked for, by the judge's count; 0: free */
+    uint64_t asked; /* when it was last asked for, by the judge's count; 0: free */
     enum constraint_verdict verdict;
     struct error error;
 };

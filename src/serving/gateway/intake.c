@@ -9,7 +9,6 @@
 #include "serving/gateway/constraint_ask.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/middle.h"
-#include "serving/gateway/prompt_tokens.h"
 #include "serving/gateway/reply.h"
 
 #define SEED_STRIDE UINT64_C(0x9E3779B97F4A7C15) /* odd, so that no two of 2^64 prompts share one */
@@ -190,7 +189,7 @@ static enum status go_on(struct gateway *gateway, struct request *leader, int64_
     bool whole = !leader->constraint_unjudged;
     for (uint32_t i = 0; i < leader->prompt_count; i++)
         whole &= request_head(leader, i)->asked.prompt != NULL;
-    if (whole && leader->asked.tokens_only) return prompt_tokens_tell(gateway, leader, error);
+    if (whole && leader->asked.tokens_only) return reply_tokens(gateway, leader, error);
     if (whole && fleet_knows_model(&gateway->fleet)) return settle(gateway, leader, now_ns, error);
     if (whole)
         request_unsettle(gateway, leader, now_ns);

@@ -1,14 +1,14 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "serving/gateway/prompt_tokens.h"
-
+/* SPDX-License-Identifier: Apache-2.0
+ * /tokenize and /detokenize: a text's tokens as a completion's prompt has them, and back. A text is
+ * a request that takes the same way to its tokens as any prompt (intake.h), long ones by the
+ * tokenizer's queue, and ends there with reply_tokens.
+ */
 #include "base/check.h"
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_values.h"
 #include "serving/gateway/dialects/completion_dialect.h"
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
-
-#define TOKEN_JSON_BYTES 8 /* "1048575," */
 
 /* ---- what is asked ---- */
 
@@ -62,45 +62,6 @@ enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_cal
     return intake_take(gateway, call, &parsed);
 }
 
-/* ---- its tokens ---- */
-
-static void write_tokens(struct json_writer *writer, const void *context) {
-    const struct request_asked *asked = context;
-    json_writer_text(writer, "{\"count\":");
-    json_writer_unsigned(writer, asked->prompt_tokens);
-    json_writer_text(writer, ",\"tokens\":[");
-    for (uint32_t i = 0; i < asked->prompt_tokens; i++) {
-        if (i > 0) json_writer_text(writer, ",");
-        json_writer_unsigned(writer, asked->prompt[i]);
-    }
-    json_writer_text(writer, "]}");
-}
-
-static void write_count(struct json_writer *writer, const void *context) {
-    const struct request_asked *asked = context;
-    asked->answer.dialect->write_count(writer, asked->prompt_tokens);
-}
-
-static enum status refuse_size(struct api_error *error, const char *param) {
-    api_error_set(error, 413, param, "request_too_large",
-                  "The answer is longer than this server may say at once. Send a shorter '%s'.",
-                  param);
-    return STATUS_INVALID;
-}
-
-enum status prompt_tokens_tell(struct gateway *gateway, struct request *leader,
-                               struct api_error *error) {
-    const struct request_asked *asked = &leader->asked;
-    bool counts = asked->answer.dialect->write_count != NULL;
-    if (!counts &&
-        (size_t)asked->prompt_tokens * TOKEN_JSON_BYTES > reply_text_bytes_max(gateway, 1))
-        return refuse_size(error, "prompt");
-    enum status status = reply_answer(gateway, leader, BYTES_LITERAL(""),
-                                      counts ? write_count : write_tokens, asked);
-    if (!status) request_release(gateway, leader);
-    return status;
-}
-
 /* ---- and back ---- */
 
 static bool read_tokens(struct api_reader *reader, struct api_prompt *out) {
@@ -145,7 +106,7 @@ static bool decode(struct gateway *gateway, const struct api_prompt *prompt, str
     check(status == STATUS_OK);
     *out = (struct bytes){text, count};
     return json_writer_escaped_count(*out) <= reply_text_bytes_max(gateway, 1) ||
-           refuse_size(error, "tokens") == STATUS_OK;
+           reply_refuse_size(error, "tokens") == STATUS_OK;
 }
 
 static void write_text(struct json_writer *writer, const void *context) {

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 
+#define TOKEN_JSON_BYTES 8     /* "1048575," */
 #define CHOICE_FRAME_BYTES 512 /* around the text of each choice of a whole answer */
 
 size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count) {
@@ -193,4 +194,42 @@ enum status reply_no_answer(struct gateway *gateway, const struct request *leade
     struct told_error told = {leader->asked.answer.dialect, &leader->asked.answer,
                               &leader->owed.place, error};
     return put_rest(gateway, leader, leader->asked.stream ? write_failed : write_error, &told);
+}
+
+/* ---- tokens ---- */
+
+static void write_tokens(struct json_writer *writer, const void *context) {
+    const struct request_asked *asked = context;
+    json_writer_text(writer, "{\"count\":");
+    json_writer_unsigned(writer, asked->prompt_tokens);
+    json_writer_text(writer, ",\"tokens\":[");
+    for (uint32_t i = 0; i < asked->prompt_tokens; i++) {
+        if (i > 0) json_writer_text(writer, ",");
+        json_writer_unsigned(writer, asked->prompt[i]);
+    }
+    json_writer_text(writer, "]}");
+}
+
+static void write_token_count(struct json_writer *writer, const void *context) {
+    const struct request_asked *asked = context;
+    asked->answer.dialect->write_count(writer, asked->prompt_tokens);
+}
+
+enum status reply_refuse_size(struct api_error *error, const char *param) {
+    api_error_set(error, 413, param, "request_too_large",
+                  "The answer is longer than this server may say at once. Send a shorter '%s'.",
+                  param);
+    return STATUS_INVALID;
+}
+
+enum status reply_tokens(struct gateway *gateway, struct request *leader, struct api_error *error) {
+    const struct request_asked *asked = &leader->asked;
+    bool counts = asked->answer.dialect->write_count != NULL;
+    if (!counts &&
+        (size_t)asked->prompt_tokens * TOKEN_JSON_BYTES > reply_text_bytes_max(gateway, 1))
+        return reply_refuse_size(error, "prompt");
+    enum status status = reply_answer(gateway, leader, BYTES_LITERAL(""),
+                                      counts ? write_token_count : write_tokens, asked);
+    if (!status) request_release(gateway, leader);
+    return status;
 }

@@ -54,6 +54,14 @@ enum status reply_answer(struct gateway *gateway, const struct request *leader,
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
                             const struct api_error *error) MUST_USE;
 
+/* A request whose prompt's tokens are the answer gets them, and is released. STATUS_INVALID: *error
+ * says that they are too many. */
+enum status reply_tokens(struct gateway *gateway, struct request *leader,
+                         struct api_error *error) MUST_USE;
+
+/* STATUS_INVALID: the answer would be too long. */
+enum status reply_refuse_size(struct api_error *error, const char *param) MUST_USE;
+
 /* Bytes of events around the text: enough for all but the text itself of four events. */
 #define REPLY_FRAME_BYTES ((size_t)16 << 10)
 

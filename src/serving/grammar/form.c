@@ -281,7 +281,8 @@ static enum status compile(struct reader *reader, const struct tree *form,
     enum status status = read_form(reader, form, &root.body);
     if (status) return status;
     if (tree_member(form, "schema")) status = add_line_end(reader, root.body, &root.body);
-    if (!status) status = rule_draft_add_rule(&reader->draft, &root, &rule);
+    if (!status) rule = reader->draft.rule_of[root.body];
+    if (!status && rule == RULE_NONE) status = rule_draft_add_rule(&reader->draft, &root, &rule);
     if (!status) status = join_values(reader, &shapes);
     if (status) return error_set(reader->error, status, "the form is too large");
     return rule_build(reader->arena, &reader->draft, rule, shapes, out, reader->error);

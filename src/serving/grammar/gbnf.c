@@ -7,7 +7,7 @@
 #define DEPTH_MAX 100
 #define COUNT_MAX 1000000u /* of a repetition as spelt; more is no use to an automaton */
 
-struct parser {
+struct gbnf_parser {
     struct rule_draft *draft;
     struct bytes text;
     const struct tokenizer *tokenizer;
@@ -20,14 +20,14 @@ struct parser {
 
 /* ---- failures ---- */
 
-static uint32_t line_at(const struct parser *parser, size_t at) {
+static uint32_t line_at(const struct gbnf_parser *parser, size_t at) {
     uint32_t line = 1;
     for (size_t i = 0; i < at; i++)
         line += parser->text.data[i] == '\n';
     return line;
 }
 
-static enum status refuse(const struct parser *parser, enum status status, const char *what) {
+static enum status refuse(const struct gbnf_parser *parser, enum status status, const char *what) {
     uint32_t line = line_at(parser, parser->at);
     if (!parser->rule.count)
         return error_set(parser->error, status, "gbnf: line %u: %s", line, what);
@@ -37,11 +37,11 @@ static enum status refuse(const struct parser *parser, enum status status, const
 
 /* ---- characters ---- */
 
-static int peek(const struct parser *parser) {
+static int peek(const struct gbnf_parser *parser) {
     return parser->at < parser->text.count ? (uint8_t)parser->text.data[parser->at] : -1;
 }
 
-static bool take(struct parser *parser, const char *text) {
+static bool take(struct gbnf_parser *parser, const char *text) {
     struct bytes rest = {parser->text.data + parser->at, parser->text.count - parser->at};
     if (!bytes_start_with(rest, bytes_of(text))) return false;
     parser->at += strlen(text);
@@ -58,7 +58,7 @@ static bool is_name(int byte) {
 }
 
 /* Blanks and comments; line ends only where a rule may go on behind them. */
-static void skip(struct parser *parser, bool lines) {
+static void skip(struct gbnf_parser *parser, bool lines) {
     for (int byte = peek(parser);
          byte == ' ' || byte == '\t' || byte == '#' || (lines && is_newline(byte));
          byte = peek(parser)) {
@@ -75,7 +75,7 @@ static int digit_value(int byte) {
                                         : -1;
 }
 
-static enum status take_hex(struct parser *parser, uint32_t digits, uint32_t *out) {
+static enum status take_hex(struct gbnf_parser *parser, uint32_t digits, uint32_t *out) {
     uint64_t value = 0;
     for (uint32_t i = 0; i < digits; i++, parser->at++) {
         int digit = digit_value(peek(parser));
@@ -88,7 +88,7 @@ static enum status take_hex(struct parser *parser, uint32_t digits, uint32_t *ou
     return STATUS_OK;
 }
 
-static enum status take_escape(struct parser *parser, uint32_t *out) {
+static enum status take_escape(struct gbnf_parser *parser, uint32_t *out) {
     static const char plain[] = "\\\"[]^-";
     int byte = peek(parser);
     if (byte != -1) parser->at++;
@@ -118,7 +118,7 @@ static enum status take_escape(struct parser *parser, uint32_t *out) {
 }
 
 /* The next character of a literal or a class; the text is valid UTF-8. */
-static enum status take_character(struct parser *parser, uint32_t *out) {
+static enum status take_character(struct gbnf_parser *parser, uint32_t *out) {
     int lead = peek(parser);
     if (lead == -1 || is_newline(lead))
         return refuse(parser, STATUS_INVALID, "a literal or a class without its end");
@@ -134,7 +134,7 @@ static enum status take_character(struct parser *parser, uint32_t *out) {
 /* ---- terminals ---- */
 
 /* Behind the opening quote. */
-static enum status read_literal(struct parser *parser, uint32_t *out) {
+static enum status read_literal(struct gbnf_parser *parser, uint32_t *out) {
     size_t base = parser->draft->waiting_count;
     while (!take(parser, "\"")) {
         struct code_range one;
@@ -149,7 +149,7 @@ static enum status read_literal(struct parser *parser, uint32_t *out) {
 }
 
 /* Behind [ */
-static enum status read_class(struct parser *parser, uint32_t *out) {
+static enum status read_class(struct gbnf_parser *parser, uint32_t *out) {
     struct code_points set = {.work = parser->draft->work};
     bool negative = take(parser, "^");
     enum status status = STATUS_OK;
@@ -177,7 +177,7 @@ static enum status read_class(struct parser *parser, uint32_t *out) {
 }
 
 /* Behind < : [number]> or text> */
-static enum status read_token(struct parser *parser, enum rule_symbol kind, uint32_t *out) {
+static enum status read_token(struct gbnf_parser *parser, enum rule_symbol kind, uint32_t *out) {
     size_t from = parser->at - 1;
     uint64_t number = 0;
     uint32_t token = 0;
@@ -205,7 +205,7 @@ static enum status read_token(struct parser *parser, enum rule_symbol kind, uint
 
 /* ---- rules ---- */
 
-static struct bytes take_name(struct parser *parser) {
+static struct bytes take_name(struct gbnf_parser *parser) {
     size_t from = parser->at;
     while (is_name(peek(parser)))
         parser->at++;
@@ -213,7 +213,7 @@ static struct bytes take_name(struct parser *parser) {
 }
 
 /* The rule of this name, which may not be written yet. */
-static enum status find_rule(struct parser *parser, struct bytes name, uint32_t *out) {
+static enum status find_rule(struct gbnf_parser *parser, struct bytes name, uint32_t *out) {
     struct rule_draft *draft = parser->draft;
     for (size_t r = parser->first_rule; r < draft->rule_count; r++) {
         if (!automaton_spend(draft->work, 1)) return STATUS_TOO_LARGE;
@@ -225,9 +225,9 @@ static enum status find_rule(struct parser *parser, struct bytes name, uint32_t 
     return rule_draft_add_rule(draft, &rule, out);
 }
 
-static enum status read_alternatives(struct parser *parser, bool nested, uint32_t *out);
+static enum status read_alternatives(struct gbnf_parser *parser, bool nested, uint32_t *out);
 
-static enum status read_item(struct parser *parser, uint32_t *out) {
+static enum status read_item(struct gbnf_parser *parser, uint32_t *out) {
     static const struct code_range any = {0, CODE_POINT_MAX};
     enum status status = STATUS_OK;
     uint32_t rule = 0;
@@ -251,7 +251,7 @@ static enum status read_item(struct parser *parser, uint32_t *out) {
     return status;
 }
 
-static bool take_number(struct parser *parser, uint32_t *out) {
+static bool take_number(struct gbnf_parser *parser, uint32_t *out) {
     size_t from = parser->at;
     *out = 0;
     for (; peek(parser) >= '0' && peek(parser) <= '9'; parser->at++) {
@@ -262,7 +262,7 @@ static bool take_number(struct parser *parser, uint32_t *out) {
 }
 
 /* Behind { */
-static enum status read_counts(struct parser *parser, uint32_t *min, uint32_t *max) {
+static enum status read_counts(struct gbnf_parser *parser, uint32_t *min, uint32_t *max) {
     skip(parser, false);
     bool right = take_number(parser, min);
     *max = *min;
@@ -277,7 +277,7 @@ static enum status read_counts(struct parser *parser, uint32_t *min, uint32_t *m
     return STATUS_OK;
 }
 
-static enum status read_repeats(struct parser *parser, bool nested, uint32_t *node) {
+static enum status read_repeats(struct gbnf_parser *parser, bool nested, uint32_t *node) {
     for (;;) {
         uint32_t min = 0, max = REGEX_UNBOUNDED;
         enum status status = STATUS_OK;
@@ -300,7 +300,7 @@ static bool begins_item(int byte) {
            byte == '!' || byte == '(';
 }
 
-static enum status read_sequence(struct parser *parser, bool nested, uint32_t *out) {
+static enum status read_sequence(struct gbnf_parser *parser, bool nested, uint32_t *out) {
     size_t base = parser->draft->waiting_count;
     while (begins_item(peek(parser))) {
         uint32_t node = 0;
@@ -312,7 +312,7 @@ static enum status read_sequence(struct parser *parser, bool nested, uint32_t *o
     return rule_draft_gather(parser->draft, REGEX_SEQUENCE, base, out);
 }
 
-static enum status read_alternatives(struct parser *parser, bool nested, uint32_t *out) {
+static enum status read_alternatives(struct gbnf_parser *parser, bool nested, uint32_t *out) {
     size_t base = parser->draft->waiting_count;
     enum status status = STATUS_OK;
     do {
@@ -324,7 +324,7 @@ static enum status read_alternatives(struct parser *parser, bool nested, uint32_
     return status ? status : rule_draft_gather(parser->draft, REGEX_ALTERNATE, base, out);
 }
 
-static enum status read_rule(struct parser *parser) {
+static enum status read_rule(struct gbnf_parser *parser) {
     uint32_t rule = 0, body = 0;
     parser->rule = (struct bytes){"", 0};
     struct bytes name = take_name(parser);
@@ -345,7 +345,7 @@ static enum status read_rule(struct parser *parser) {
     return STATUS_OK;
 }
 
-static enum status find_root(struct parser *parser, uint32_t *out) {
+static enum status find_root(struct gbnf_parser *parser, uint32_t *out) {
     struct rule_draft *draft = parser->draft;
     uint32_t root = RULE_NONE;
     parser->rule = (struct bytes){"", 0};
@@ -363,11 +363,11 @@ static enum status find_root(struct parser *parser, uint32_t *out) {
 
 enum status gbnf_read(struct rule_draft *draft, struct bytes text,
                       const struct tokenizer *tokenizer, uint32_t *out, struct error *error) {
-    struct parser parser = {.draft = draft,
-                            .text = text,
-                            .tokenizer = tokenizer,
-                            .error = error,
-                            .first_rule = draft->rule_count};
+    struct gbnf_parser parser = {.draft = draft,
+                                 .text = text,
+                                 .tokenizer = tokenizer,
+                                 .error = error,
+                                 .first_rule = draft->rule_count};
     error_set(error, STATUS_TOO_LARGE, "gbnf: the grammar is too large");
     parser.at = utf8_valid_prefix(text);
     if (parser.at < text.count) return refuse(&parser, STATUS_INVALID, "invalid UTF-8");

@@ -12,7 +12,7 @@
 
 enum { LIVES = 1, MAY_BE_EMPTY = 2 };
 
-struct builder {
+struct rule_builder {
     struct rule_draft *draft;
     struct arena *arena;
     struct error *error;
@@ -26,11 +26,11 @@ struct builder {
     struct grammar_program *program;
 };
 
-static void *take_words(struct builder *builder, size_t count, size_t item_bytes) {
+static void *take_words(struct rule_builder *builder, size_t count, size_t item_bytes) {
     return arena_take_zeroed(builder->draft->work->arena, (count + 1) * item_bytes);
 }
 
-static enum status spend(struct builder *builder, uint64_t steps) {
+static enum status spend(struct rule_builder *builder, uint64_t steps) {
     return automaton_spend(builder->draft->work, steps) ? STATUS_OK : STATUS_TOO_LARGE;
 }
 
@@ -40,17 +40,17 @@ static uint64_t add_sizes(uint64_t a, uint64_t b) {
     return a == UNDECIDED || b == UNDECIDED ? UNDECIDED : a + b;
 }
 
-static bool is_inlined(const struct builder *builder, uint32_t rule) {
+static bool is_inlined(const struct rule_builder *builder, uint32_t rule) {
     return !builder->called[rule] && builder->rule_sizes[rule] <= INLINE_SIZE_MAX;
 }
 
-static uint64_t size_of_reference(const struct builder *builder, uint32_t rule) {
+static uint64_t size_of_reference(const struct rule_builder *builder, uint32_t rule) {
     if (builder->called[rule]) return 1;
     uint64_t size = builder->rule_sizes[rule];
     return size == UNDECIDED || size <= INLINE_SIZE_MAX ? size : 1;
 }
 
-static uint64_t size_of_repeat(struct builder *builder, const struct regex_node *node) {
+static uint64_t size_of_repeat(struct rule_builder *builder, const struct regex_node *node) {
     uint64_t copies = node->max == REGEX_UNBOUNDED ? (uint64_t)node->min + 1 : node->max;
     uint64_t body = builder->node_sizes[node->first];
     uint32_t rule = builder->draft->rule_of[node->first];
@@ -62,7 +62,7 @@ static uint64_t size_of_repeat(struct builder *builder, const struct regex_node 
     return 1 + body * copies;
 }
 
-static uint64_t size_of(struct builder *builder, uint32_t number) {
+static uint64_t size_of(struct rule_builder *builder, uint32_t number) {
     const struct rule_draft *draft = builder->draft;
     const struct regex_node *node = &draft->nodes[number];
     uint64_t size = 1;
@@ -76,7 +76,7 @@ static uint64_t size_of(struct builder *builder, uint32_t number) {
 }
 
 /* From what calls nothing upwards; what stays undecided leads to itself. */
-static enum status find_sizes(struct builder *builder) {
+static enum status find_sizes(struct rule_builder *builder) {
     const struct rule_draft *draft = builder->draft;
     for (size_t r = 0; r < draft->rule_count; r++) {
         builder->rule_sizes[r] = UNDECIDED;
@@ -98,7 +98,7 @@ static enum status find_sizes(struct builder *builder) {
 
 /* ---- what has a finite text, what an empty one ---- */
 
-static uint8_t flags_of(const struct builder *builder, uint32_t number) {
+static uint8_t flags_of(const struct rule_builder *builder, uint32_t number) {
     const struct rule_draft *draft = builder->draft;
     const struct regex_node *node = &draft->nodes[number];
     if (draft->rule_of[number] != RULE_NONE) return builder->rule_flags[draft->rule_of[number]];
@@ -114,7 +114,7 @@ static uint8_t flags_of(const struct builder *builder, uint32_t number) {
     return flags;
 }
 
-static enum status find_live(struct builder *builder) {
+static enum status find_live(struct rule_builder *builder) {
     const struct rule_draft *draft = builder->draft;
     for (size_t r = 0; r < draft->rule_count; r++) {
         const struct automaton *automaton = draft->rules[r].automaton;
@@ -138,7 +138,7 @@ static enum status find_live(struct builder *builder) {
 
 /* ---- references ---- */
 
-static enum status put_references(struct builder *builder) {
+static enum status put_references(struct rule_builder *builder) {
     struct rule_draft *draft = builder->draft;
     uint32_t *calls = take_words(builder, draft->rule_count, sizeof *calls);
     size_t count = draft->node_count;
@@ -165,7 +165,7 @@ static enum status put_references(struct builder *builder) {
 
 /* ---- automata ---- */
 
-static enum status fail(struct builder *builder, uint32_t rule, enum status status,
+static enum status fail(struct rule_builder *builder, uint32_t rule, enum status status,
                         const char *what) {
     const struct draft_rule *of = &builder->draft->rules[rule];
     if (!of->name.count) return error_set(builder->error, status, "the form: %s", what);
@@ -173,7 +173,7 @@ static enum status fail(struct builder *builder, uint32_t rule, enum status stat
                      (int)of->name.count, of->name.data, what);
 }
 
-static uint32_t number_of(struct builder *builder, uint32_t rule) {
+static uint32_t number_of(struct rule_builder *builder, uint32_t rule) {
     if (builder->numbers[rule] == RULE_NONE) {
         builder->numbers[rule] = builder->rule_count;
         builder->order[builder->rule_count++] = rule;
@@ -181,7 +181,7 @@ static uint32_t number_of(struct builder *builder, uint32_t rule) {
     return builder->numbers[rule];
 }
 
-static struct rule_edge edge_of(struct builder *builder, uint32_t symbol, uint32_t to) {
+static struct rule_edge edge_of(struct rule_builder *builder, uint32_t symbol, uint32_t to) {
     check(symbol < builder->draft->symbol_count);
     struct draft_symbol of = builder->draft->symbols[symbol];
     builder->program->has_tokens |= of.kind == RULE_TOKEN || of.kind == RULE_OTHER_TOKEN;
@@ -190,7 +190,7 @@ static struct rule_edge edge_of(struct builder *builder, uint32_t symbol, uint32
 }
 
 /* The edges of a state, counted alone where `edges` is NULL. A symbol is spelt in four bytes. */
-static uint32_t list_edges(struct builder *builder, const struct automaton *automaton,
+static uint32_t list_edges(struct rule_builder *builder, const struct automaton *automaton,
                            uint32_t state, struct rule_edge *edges) {
     uint32_t count = 0, one = automaton_step(automaton, state, RULE_SYMBOL_LEAD);
     for (uint32_t symbol = 0; one && symbol < RULE_SYMBOLS_MAX;) {
@@ -204,7 +204,7 @@ static uint32_t list_edges(struct builder *builder, const struct automaton *auto
     return count;
 }
 
-static enum status put_edges(struct builder *builder, const struct automaton *automaton,
+static enum status put_edges(struct rule_builder *builder, const struct automaton *automaton,
                              struct grammar_rule *rule) {
     uint32_t count = 0,
              *first = arena_take(builder->arena, (automaton->state_count + 1) * sizeof *first);
@@ -250,7 +250,7 @@ static const struct automaton *copy_bytes(struct arena *arena, const struct auto
     return copy;
 }
 
-static enum status make_rule(struct builder *builder, uint32_t number) {
+static enum status make_rule(struct rule_builder *builder, uint32_t number) {
     struct rule_draft *draft = builder->draft;
     uint32_t from = builder->order[number];
     const struct automaton *automaton = draft->rules[from].automaton;
@@ -297,7 +297,7 @@ static void add_value(const struct shape_program *shapes, uint32_t shape, struct
 }
 
 /* The bytes that may come in a state, without those behind the rule's end. */
-static bool add_begins(const struct builder *builder, const struct grammar_rule *rule,
+static bool add_begins(const struct rule_builder *builder, const struct grammar_rule *rule,
                        uint32_t state, struct byte_set *set) {
     uint32_t count;
     const struct rule_edge *edges = rule_edges(rule, state, &count);
@@ -316,8 +316,8 @@ static bool add_begins(const struct builder *builder, const struct grammar_rule 
 }
 
 /* How deep a rule's first calls go; 0: some of them are not known yet. */
-static uint32_t depth_of(const struct builder *builder, uint32_t number, const uint32_t *depths,
-                         uint32_t *unknown_out) {
+static uint32_t depth_of(const struct rule_builder *builder, uint32_t number,
+                         const uint32_t *depths, uint32_t *unknown_out) {
     const struct grammar_rule *rule = &builder->rules[number];
     uint32_t count, depth = 1;
     const struct rule_edge *edges = rule_edges(rule, rule->automaton->start, &count);
@@ -334,7 +334,8 @@ static uint32_t depth_of(const struct builder *builder, uint32_t number, const u
 }
 
 /* Each rule that is left begins with another one that is: some of them in a circle. */
-static enum status refuse_circle(struct builder *builder, uint32_t number, const uint32_t *depths) {
+static enum status refuse_circle(struct rule_builder *builder, uint32_t number,
+                                 const uint32_t *depths) {
     for (uint32_t i = 0; i < builder->rule_count; i++)
         (void)depth_of(builder, number, depths, &number);
     for (uint32_t i = 0; i < builder->rule_count; i++) {
@@ -346,7 +347,7 @@ static enum status refuse_circle(struct builder *builder, uint32_t number, const
                 "begins with, like a (\",\" a)*");
 }
 
-static enum status find_begins(struct builder *builder) {
+static enum status find_begins(struct rule_builder *builder) {
     uint32_t *depths = take_words(builder, builder->rule_count, sizeof *depths);
     uint32_t left = builder->rule_count, known = 1, undone = 0;
     if (!depths) return STATUS_NO_MEMORY;
@@ -380,7 +381,7 @@ static bool grows(struct byte_set *set, const struct byte_set *other) {
     return memcmp(&before, set, sizeof before) != 0;
 }
 
-static enum status find_follows(struct builder *builder) {
+static enum status find_follows(struct rule_builder *builder) {
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t r = 0; r < builder->rule_count; r++) {
@@ -402,7 +403,7 @@ static enum status find_follows(struct builder *builder) {
 
 /* ---- the program ---- */
 
-static enum status open_builder(struct builder *builder) {
+static enum status open_builder(struct rule_builder *builder) {
     const struct rule_draft *draft = builder->draft;
     size_t nodes = draft->node_count, rules = draft->rule_count;
     builder->node_sizes = take_words(builder, nodes, sizeof *builder->node_sizes);
@@ -422,7 +423,7 @@ static enum status open_builder(struct builder *builder) {
     return STATUS_OK;
 }
 
-static enum status build(struct builder *builder, uint32_t root,
+static enum status build(struct rule_builder *builder, uint32_t root,
                          const struct shape_program *shapes) {
     enum status status = open_builder(builder);
     if (!status) status = find_sizes(builder);
@@ -443,7 +444,7 @@ static enum status build(struct builder *builder, uint32_t root,
 enum status rule_build(struct arena *arena, struct rule_draft *draft, uint32_t root,
                        const struct shape_program *shapes, const struct grammar_program **out,
                        struct error *error) {
-    struct builder builder = {.draft = draft, .arena = arena, .error = error};
+    struct rule_builder builder = {.draft = draft, .arena = arena, .error = error};
     error->text[0] = 0;
     enum status status = build(&builder, root, shapes);
     if (status && !error->text[0])

@@ -44,12 +44,17 @@ static enum status copy_automaton(struct shape_builder *builder, const struct au
     size_t next_bytes = (size_t)from->state_count * from->class_count * sizeof *from->next;
     uint32_t *next = arena_take(builder->arena, next_bytes);
     uint32_t *labels = arena_take(builder->arena, from->state_count * sizeof *labels);
-    if (!copy || !next || !labels) return no_memory(builder);
+    uint64_t *counts = NULL;
+    if (from->member_counts)
+        counts = arena_take(builder->arena, from->state_count * sizeof *counts);
+    if (!copy || !next || !labels || (from->member_counts && !counts)) return no_memory(builder);
     memcpy(next, from->next, next_bytes);
     memcpy(labels, from->labels, from->state_count * sizeof *labels);
+    if (counts) memcpy(counts, from->member_counts, from->state_count * sizeof *counts);
     *copy = *from;
     copy->next = next;
     copy->labels = labels;
+    copy->member_counts = counts;
     *out = copy;
     enum status status = state_room(builder->state, &builder->copied, builder->copied_count,
                                     &builder->copied_capacity, sizeof *builder->copied);

@@ -284,8 +284,7 @@ void token_stream_bind(struct token_stream *stream, const struct token_stream_bo
     if (bound->behind == TOKEN_STREAM_NO_TOKEN)
         wait_for_at(&output); /* nothing is held back yet that could be put out */
     else
-        stream->bound_waits =
-            bound->opens == TOKEN_STREAM_NO_TOKEN ? BOUND_BEHIND : BOUND_OPENS;
+        stream->bound_waits = bound->opens == TOKEN_STREAM_NO_TOKEN ? BOUND_BEHIND : BOUND_OPENS;
 }
 
 /* What a token says to the reader; nothing for most special ones. */

@@ -60,10 +60,10 @@ struct token_stream {
     const struct tokenizer *tokenizer;
     const struct stop_strings *stops; /* NULL: none */
     enum token_stream_mode mode;
-    bool stopped;              /* a stop string was found; further tokens are ignored */
-    uint32_t stopped_by;       /* if stopped: its place among the stop strings */
-    uint8_t place;             /* enum place, in token_stream.c */
-    uint8_t bound_waits;       /* enum bound_waits, in token_stream.c */
+    bool stopped;        /* a stop string was found; further tokens are ignored */
+    uint32_t stopped_by; /* if stopped: its place among the stop strings */
+    uint8_t place;       /* enum place, in token_stream.c */
+    uint8_t bound_waits; /* enum bound_waits, in token_stream.c */
     struct token_stream_bound bound;
     uint32_t reasoning_tokens; /* from the opening tag to the closing one */
     struct utf8_joiner joiner;

@@ -166,18 +166,6 @@ static bool may_push(const struct unit_request *request) {
     return handoff && handoff->task == SUBMIT_PREFILL && !handoff->failed;
 }
 
-/* Blocks before `end` are whole now. */
-static void note_made(struct unit *unit, const struct unit_request *request, uint32_t end) {
-    struct handoff *handoff = request->handoff;
-    for (; handoff->whole_count < handoff->sent_count && handoff->whole_count < end;
-         handoff->whole_count++) {
-        struct page_id page = request->pages[handoff->whole_count];
-        if (page.index == handoff->sent[handoff->whole_count].index) continue;
-        page_table_lease(&unit->pages, page);
-        handoff->duplicates[handoff->duplicate_count++] = page;
-    }
-}
-
 /* Names blocks before `end` that have not been; those from `whole` on are being made by the step
  * that was planned last. Those that the other unit has are leased with them: no block stays cached
  * whose chain is broken. */
@@ -198,7 +186,6 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t w
     push->making_count = end - (whole > first ? whole : first);
     push->step = push->making_count ? unit->step : 0;
     memcpy(kv_push_pages(push), request->pages + first, count * sizeof *request->pages);
-    note_made(unit, request, whole);
     for (; handoff->sent_count < end; handoff->sent_count++) {
         handoff->sent[handoff->sent_count] = request->pages[handoff->sent_count];
         page_table_lease(&unit->pages, handoff->sent[handoff->sent_count]);
@@ -207,21 +194,29 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t w
     handoff->open = true;
 }
 
-/* Of its prompt, where so many tokens are computed. */
-static uint32_t made_blocks(const struct unit_request *request, uint32_t token_count) {
-    return token_count < request->prompt_count ? token_count / KV_BLOCK_TOKENS
-                                               : prompt_blocks(request);
+/* What it waits for in the step, a load or its mask, may not come: then its row writes once more. */
+static bool may_be_lost(const struct unit_request *request, uint32_t reach) {
+    return tiers_is_loading(request) ||
+           (request->constraint_bytes && reach >= request->prompt_count);
 }
 
 void handoff_push(struct unit *unit, struct unit_request *request) {
-    uint32_t end = made_blocks(request, request->computed_count + request->row_tokens);
-    if (!may_push(request) || tiers_is_loading(request)) return; /* what comes may be damaged */
+    uint32_t reach = request->computed_count + request->row_tokens;
+    uint32_t end = reach < request->prompt_count ? reach / KV_BLOCK_TOKENS : prompt_blocks(request);
+    if (!may_push(request) || may_be_lost(request, reach)) return;
     if (end > request->handoff->sent_count && end > request->handoff->first_block)
         put_push(unit, request, request->computed_count / KV_BLOCK_TOKENS, end, false);
 }
 
 void handoff_made(struct unit *unit, struct unit_request *request) {
-    if (may_push(request)) note_made(unit, request, made_blocks(request, request->computed_count));
+    struct handoff *handoff = request->handoff;
+    if (!may_push(request)) return;
+    for (; handoff->whole_count < handoff->sent_count; handoff->whole_count++) {
+        struct page_id page = request->pages[handoff->whole_count];
+        if (page.index == handoff->sent[handoff->whole_count].index) continue;
+        page_table_lease(&unit->pages, page);
+        handoff->duplicates[handoff->duplicate_count++] = page;
+    }
 }
 
 void handoff_over(struct unit *unit, struct unit_request *request) {

@@ -15,8 +15,7 @@
  * Whoever transfers writes to a request's pages, or reads them, until it says KV_DONE; so a request
  * with an open transfer, however it ends, is parked until then and keeps its pages. Blocks that are
  * being sent have a lease of their own: the request may be interrupted and come back meanwhile. A
- * row that is lost because its mask was late has made its blocks all the same: they are on their
- * way, and it makes equal ones once more.
+ * row that may be lost has its blocks named when it is done.
  */
 #ifndef SERVING_UNIT_HANDOFF_H
 #define SERVING_UNIT_HANDOFF_H
@@ -46,8 +45,7 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
 void handoff_push(struct unit *unit, struct unit_request *request);
 
 /* The step is done. Where another request had made an equal block first, the request has gone over
- * to that one: it is leased, too, as long as the block that was sent. Likewise where its row was
- * lost, and it makes the block again in another page after an interruption. */
+ * to that one: it is leased, too, as long as the block that was sent. */
 void handoff_made(struct unit *unit, struct unit_request *request);
 
 /* The prompt's answer goes on elsewhere: its last blocks are named, and it leaves. */

@@ -55,8 +55,9 @@ static void a_refusal_says_what_cannot_be_held(void **state) {
                      CONSTRAINT_HOLDS);
     assert_int_equal(ask(judge, "{\"form\":{\"schema\":{\"type\":\"number of\"}}}", "type"),
                      CONSTRAINT_INVALID);
-    assert_int_equal(ask(judge, "{\"form\":{\"schema\":{\"$ref\":\"http://a.example/b\"}}}", "$ref"),
-                     CONSTRAINT_UNSUPPORTED);
+    assert_int_equal(
+        ask(judge, "{\"form\":{\"schema\":{\"$ref\":\"http://a.example/b\"}}}", "$ref"),
+        CONSTRAINT_UNSUPPORTED);
     assert_int_equal(ask(judge, "{\"form\":{\"schema\":{\"pattern\":\"a{9999999}\"}}}", "pattern"),
                      CONSTRAINT_TOO_LARGE);
     assert_int_equal(ask(judge, "no JSON", "constraint"), CONSTRAINT_INVALID);
@@ -67,9 +68,9 @@ static void tokens_are_those_of_the_model(void **state) {
     struct constraint_judge *judge = open_judge();
     assert_int_equal(ask(judge, "{\"behind\":\"</think>\",\"form\":{\"schema\":true}}", ""),
                      CONSTRAINT_HOLDS);
-    assert_int_not_equal(ask(judge, "{\"behind\":\"</thought>\",\"form\":{\"schema\":true}}",
-                             "</thought>"),
-                         CONSTRAINT_HOLDS);
+    assert_int_not_equal(
+        ask(judge, "{\"behind\":\"</thought>\",\"form\":{\"schema\":true}}", "</thought>"),
+        CONSTRAINT_HOLDS);
     constraint_judge_close(judge);
 }
 

@@ -2,8 +2,6 @@
  * A text's tokens and back: as a completion's prompt has them, without any unit, and a long text
  * waits for the tokenizer like everybody's.
  */
-#include "serving/gateway/prompt_tokens.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

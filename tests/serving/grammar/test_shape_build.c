@@ -57,12 +57,31 @@ static void equal_claims_share_a_shape(void **state) {
     assert_int_equal(one.program->shape_count, 2);
 }
 
+/* It once pointed at counts in the scratch memory, which its caller had given back. */
+static void a_program_refers_to_nothing_of_the_scratch_memory(void **state) {
+    struct schema_case one = {0};
+    assert_int_equal(case_compile(&one, "{\"type\":\"array\",\"uniqueItems\":true,\"items\":"
+                                        "{\"type\":\"string\",\"enum\":[\"a\",\"b\",\"cc\"]}}"),
+                     STATUS_OK);
+    memset(one.scratch.start, 0xFF, 2 * CASE_BYTES);
+    uint32_t automata = 0;
+    for (uint32_t i = 0; i < one.program->alternative_count; i++) {
+        const struct automaton *string = one.program->alternatives[i].string;
+        if (!string) continue;
+        automata++;
+        assert_int_equal(string->member_counts[string->start], 3);
+        assert_int_equal(string->member_counts[automaton_step(string, string->start, 'c')], 1);
+    }
+    assert_int_equal(automata, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(properties_have_bits_in_the_order_of_the_schema),
         cmocka_unit_test(each_state_of_the_keys_knows_what_it_reaches),
         cmocka_unit_test(what_properties_need_is_closed),
         cmocka_unit_test(equal_claims_share_a_shape),
+        cmocka_unit_test(a_program_refers_to_nothing_of_the_scratch_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

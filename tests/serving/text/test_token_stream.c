@@ -149,7 +149,8 @@ static void it_finds_stops_in_reasoning(void **state) {
  * bound; the stop strings are "ab", "$x" and "b@". The last one's mark is special and has no text. */
 static void bound_shows(const char *text, struct token_stream_bound bound, const char *reasoning,
                         const char *content) {
-    static const char *const names[] = {"<think>", "</think>", "<\xef\xbd\x9c\xe2\x96\x81pad\xe2\x96\x81\xef\xbd\x9c>"};
+    static const char *const names[] = {"<think>", "</think>",
+                                        "<\xef\xbd\x9c\xe2\x96\x81pad\xe2\x96\x81\xef\xbd\x9c>"};
     static const char *const stop_texts[] = {"ab", "</think>x", "b@"};
     uint32_t marks[3];
     struct stop_strings stops = {0};

@@ -633,14 +633,15 @@ static void run_row(struct world *world, const struct step_plan *plan, const str
         lose_row(world, plan, row, out);
         return;
     }
-    uint64_t chain = compute_row(world, plan, row);
-    uint32_t right = known->right;
-    if (late) { /* what it computed is right, and may be on its way elsewhere */
+    if (late) {
+        spoil_row(world, plan, row);
         known->late++;
         known->next_first = row->first_position;
         out->lost = 1;
         return;
     }
+    uint64_t chain = compute_row(world, plan, row);
+    uint32_t right = known->right;
     known->next_first = row->first_position + row->token_count;
     if (row->sample) choose_tokens(world, plan, row, chain, out);
     note_row(world, row, known->right - right);
