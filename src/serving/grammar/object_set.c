@@ -394,6 +394,13 @@ static enum status add_other_key(struct schema_state *state, const struct object
     return status;
 }
 
+/* What a rule for keys of no name is called in schemas. */
+static const char *keyword_of(const struct key_rule *rule, const struct key_condition *keys) {
+    if (keys->condition_count) return "unevaluatedProperties";
+    if (!keys->negated) return "patternProperties";
+    return rule->evaluates ? "additionalProperties" : "propertyNames";
+}
+
 /* Adds objects of `a` that break one rule: some key of its condition breaks its claims. */
 static enum status add_rule_breach(struct schema_state *state, const struct object_set *a,
                                    const struct key_rule *rule, struct object_union *all) {
@@ -416,7 +423,8 @@ static enum status add_rule_breach(struct schema_state *state, const struct obje
         rule->claims == CLAIMS_NEVER && keys.name_count <= CHOICE_NAMES_MAX)
         return add_other_key(state, a, &keys, all);
     return state_error(state, STATUS_UNSUPPORTED,
-                       "cannot hold that some property of any name breaks a rule");
+                       "cannot hold that some property of any name breaks %s",
+                       keyword_of(rule, &keys));
 }
 
 enum status object_without(struct schema_state *state, const struct object_set *a,
