@@ -190,7 +190,9 @@ static enum status add_rule_breach(struct schema_state *state, const struct arra
     for (uint32_t i = 0; i < claims.count && !status; i++) {
         if (to > rule->from && to - rule->from > BREACH_ITEMS_MAX) {
             if (rule->to < a->length_max)
-                return state_error(state, STATUS_UNSUPPORTED, "asks about too many items");
+                return state_error(state, STATUS_UNSUPPORTED,
+                                   "asks which of more than %d items breaks a rule",
+                                   BREACH_ITEMS_MAX);
             struct array_set part = state->array_any;
             part.counts = true;
             part.counted = claims.claims[i] ^ 1;
@@ -244,6 +246,7 @@ enum status array_without(struct schema_state *state, const struct array_set *a,
         status = add_rule_breach(state, a, &b->rules[i], all);
     if (!status && b->counts) status = add_count_breach(state, a, b, all);
     if (!status && b->unique && !a->unique && a->length_max > 1)
-        return state_error(state, STATUS_UNSUPPORTED, "cannot hold that items must repeat");
+        return state_error(state, STATUS_UNSUPPORTED,
+                           "cannot hold that items must repeat, against uniqueItems");
     return status;
 }

@@ -20,7 +20,8 @@ struct automaton {
     const uint32_t *next;          /* [state_count][class_count] */
     const uint32_t *labels;        /* [state_count] 0: not accepting */
     const uint64_t *member_counts; /* [state_count] texts that lead from a state to the end of a
-                                    * member, UINT64_MAX: or more; NULL: there is no end of them */
+                                    * member, UINT64_MAX: or more; NULL: there is no end of them
+                                    * from any */
 };
 
 static inline uint32_t automaton_step(const struct automaton *automaton, uint32_t state,

@@ -403,29 +403,51 @@ static uint64_t add_or_most(uint64_t a, uint64_t b) {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* How many members each state leads to; NULL where there is no end of them. */
+/* The states from which there is an end of texts, each behind all that it leads to: *queue_out. */
+static enum status find_finite(struct minimiser *m, const struct automaton *automaton,
+                               uint32_t **queue_out, uint32_t *queued_out) {
+    uint32_t n = automaton->state_count, k = automaton->class_count, queued = 0;
+    uint32_t *leaving = arena_take_zeroed(m->scratch, n * sizeof *leaving);
+    uint32_t *queue = take_words(m->scratch, n);
+    if (!leaving || !queue) return STATUS_NO_MEMORY;
+    for (size_t i = k; i < (size_t)n * k; i++)
+        leaving[i / k] += automaton->next[i] != 0;
+    for (uint32_t s = 1; s < n; s++)
+        if (leaving[s] == 0) queue[queued++] = s;
+    *queue_out = queue;
+    *queued_out = queued;
+    if (queued == 0) return STATUS_OK;
+    uint32_t *first = arena_take_zeroed(m->scratch, ((size_t)n + 2) * sizeof *first);
+    uint32_t *in = take_words(m->scratch, (size_t)n * k);
+    if (!first || !in) return STATUS_NO_MEMORY;
+    for (size_t i = k; i < (size_t)n * k; i++)
+        first[automaton->next[i] + 2] += automaton->next[i] != 0;
+    for (uint32_t s = 0; s < n; s++)
+        first[s + 2] += first[s + 1];
+    for (size_t i = k; i < (size_t)n * k; i++)
+        if (automaton->next[i]) in[first[automaton->next[i] + 1]++] = (uint32_t)(i / k);
+    for (uint32_t i = 0; i < queued; i++)
+        for (uint32_t j = first[queue[i]]; j < first[queue[i] + 1]; j++)
+            if (--leaving[in[j]] == 0) queue[queued++] = in[j];
+    *queued_out = queued;
+    return STATUS_OK;
+}
+
+/* How many members each state leads to; NULL where there is no end of them from any. */
 static enum status count_members(struct minimiser *m, const struct automaton *automaton,
                                  const uint64_t **out) {
-    uint32_t n = automaton->state_count, k = automaton->class_count, queued = 0;
-    uint32_t weights[256] = {0};
-    uint32_t *arriving = arena_take_zeroed(m->scratch, n * sizeof *arriving);
-    uint32_t *queue = take_words(m->scratch, n);
+    uint32_t n = automaton->state_count, k = automaton->class_count, queued;
+    uint32_t weights[256] = {0}, *queue;
     *out = NULL;
-    if (!arriving || !queue) return STATUS_NO_MEMORY;
-    for (size_t i = 0; i < (size_t)n * k; i++)
-        arriving[automaton->next[i]]++;
-    if (automaton->start && !arriving[automaton->start]) queue[queued++] = automaton->start;
-    for (uint32_t i = 0; i < queued; i++)
-        for (uint32_t c = 0; c < k; c++) {
-            uint32_t head = automaton->next[(size_t)queue[i] * k + c];
-            if (head && --arriving[head] == 0) queue[queued++] = head;
-        }
-    if (queued < n - 1) return STATUS_OK;
-    uint64_t *counts = arena_take_zeroed(m->draft->work->arena, n * sizeof *counts);
+    enum status status = find_finite(m, automaton, &queue, &queued);
+    if (status || (queued == 0 && n > 1)) return status;
+    uint64_t *counts = arena_take(m->draft->work->arena, n * sizeof *counts);
     if (!counts) return STATUS_NO_MEMORY;
+    memset(counts, 0xFF, n * sizeof *counts);
+    counts[0] = 0;
     for (int byte = 0; byte < 256; byte++)
         weights[automaton->classes[byte]]++;
-    for (uint32_t i = queued; i-- > 0;) {
+    for (uint32_t i = 0; i < queued; i++) {
         uint64_t count = automaton->labels[queue[i]] != 0;
         for (uint32_t c = 0; c < k; c++) {
             uint64_t each = counts[automaton->next[(size_t)queue[i] * k + c]];

@@ -4,18 +4,19 @@
 #include "base/number.h"
 #include "serving/grammar/value_set.h"
 
+#define COMPARED_MAX 4096  /* sets of claims that are made to find out whether one holds another */
 #define CHOICE_NAMES_MAX 4 /* of a difference that asks which of them are there */
 
 static bool in_list(const uint32_t *list, uint32_t count, uint32_t value) {
-    uint32_t low = 0;
-    while (low < count) {
-        uint32_t middle = (low + count) / 2;
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
         if (list[middle] < value)
             low = middle + 1;
         else
-            count = middle;
+            high = middle;
     }
-    return list && list[low] == value;
+    return low < count && list[low] == value;
 }
 
 bool condition_has_name(const struct schema_state *state, uint32_t condition, uint32_t name) {
@@ -192,16 +193,99 @@ static bool same_rules(const struct object_set *a, const struct object_set *b) {
     return true;
 }
 
+/* ---- what lies within another ---- */
+
+/* Whether all that fulfils `a` fulfils `b`, as far as can be told: of values without arrays and
+ * objects, which are soon compared. */
+static enum status claims_within(struct schema_state *state, uint32_t a, uint32_t b, bool *out) {
+    bool never;
+    uint32_t before = state->claims_count;
+    *out = a == b || a == CLAIMS_NEVER || b == CLAIMS_ANY;
+    if (*out || b == CLAIMS_NEVER || state->compared_count >= COMPARED_MAX) return STATUS_OK;
+    enum status status = claims_probe(state, a, &never);
+    if (status || state->claims[a].reading != READING_DONE) return status;
+    if (state->claims[a].set->array_count || state->claims[a].set->object_count) return STATUS_OK;
+    const struct claims_entry wanted = state->claims[b];
+    *out = true;
+    for (uint32_t i = 0; i < wanted.count && *out; i++) {
+        uint32_t breach;
+        status = claims_contrary(state, wanted.claims[i], &breach);
+        if (!status) status = claims_and(state, a, breach, &breach);
+        if (!status) status = claims_probe(state, breach, out);
+        if (status) return status;
+    }
+    state->compared_count += state->claims_count - before;
+    return STATUS_OK;
+}
+
+/* Whether every object of `a` obeys the rule, as far as can be told. */
+static enum status obeys(struct schema_state *state, const struct object_set *a,
+                         const struct key_rule *rule, bool *out) {
+    const struct key_condition *keys = &state->conditions[rule->condition];
+    uint32_t claims;
+    *out = rule->claims == CLAIMS_ANY;
+    enum status status = state_spend(state, 1 + a->rule_count);
+    for (uint32_t i = 0; i < a->rule_count && !*out; i++)
+        *out = a->rules[i].condition == rule->condition && a->rules[i].claims == rule->claims;
+    bool one = keys->name_count == 1 && !keys->language_count && !keys->condition_count;
+    if (status || *out || !one || keys->negated) return status;
+    status = object_claims_of(state, a, keys->names[0], &claims);
+    return status ? status : claims_within(state, claims, rule->claims, out);
+}
+
+/* Whether every object of `a` is one of `b`, as far as can be told. */
+static enum status object_within(struct schema_state *state, const struct object_set *a,
+                                 const struct object_set *b, bool *out) {
+    *out = false;
+    enum status status = state_spend(state, 1 + b->required_count);
+    if (status || a->count_min < b->count_min || a->count_max > b->count_max) return status;
+    for (uint32_t i = 0; i < b->required_count; i++)
+        if (!in_list(a->required, a->required_count, b->required[i])) return STATUS_OK;
+    for (uint32_t i = 0; i < b->need_count; i++) {
+        uint32_t k = 0;
+        while (k < a->need_count &&
+               (a->needs[k].name != b->needs[i].name || a->needs[k].other != b->needs[i].other))
+            k++;
+        if (k == a->need_count && !in_list(a->required, a->required_count, b->needs[i].other))
+            return STATUS_OK;
+    }
+    *out = true;
+    for (uint32_t i = 0; i < b->rule_count && *out && !status; i++)
+        status = obeys(state, a, &b->rules[i], out);
+    return status;
+}
+
+enum status object_union_thin(struct schema_state *state, const struct object_set **objects,
+                              uint32_t *count) {
+    uint32_t kept = 0;
+    if (state->unevaluated) return STATUS_OK;
+    for (uint32_t i = 0; i < *count; i++) {
+        bool within = false;
+        for (uint32_t k = 0; k < *count && !within; k++) {
+            if (k == i || !objects[k]) continue;
+            enum status status = object_within(state, objects[i], objects[k], &within);
+            if (status) return status;
+        }
+        if (within) objects[i] = NULL;
+    }
+    for (uint32_t i = 0; i < *count; i++)
+        if (objects[i]) objects[kept++] = objects[i];
+    *count = kept;
+    return STATUS_OK;
+}
+
 enum status object_union_add(struct schema_state *state, struct object_union *all,
                              const struct object_set *object) {
     for (uint32_t i = 0; i < all->count; i++)
         if (same_object(all->objects[i], object) && same_rules(all->objects[i], object))
             return STATUS_OK;
+    enum status status = STATUS_OK;
+    if (all->count == VALUE_UNION_MAX) status = object_union_thin(state, all->objects, &all->count);
+    if (status) return status;
     if (all->count == VALUE_UNION_MAX)
         return state_error(state, STATUS_TOO_LARGE,
                            "leaves more than %d kinds of objects to choose from", VALUE_UNION_MAX);
-    enum status status =
-        state_room(state, &all->objects, all->count, &all->capacity, sizeof *all->objects);
+    status = state_room(state, &all->objects, all->count, &all->capacity, sizeof *all->objects);
     if (status) return status;
     all->objects[all->count++] = object;
     return state_spend(state, all->count);
@@ -310,6 +394,13 @@ static enum status add_other_key(struct schema_state *state, const struct object
     return status;
 }
 
+/* What a rule for keys of no name is called in schemas. */
+static const char *keyword_of(const struct key_rule *rule, const struct key_condition *keys) {
+    if (keys->condition_count) return "unevaluatedProperties";
+    if (!keys->negated) return "patternProperties";
+    return rule->evaluates ? "additionalProperties" : "propertyNames";
+}
+
 /* Adds objects of `a` that break one rule: some key of its condition breaks its claims. */
 static enum status add_rule_breach(struct schema_state *state, const struct object_set *a,
                                    const struct key_rule *rule, struct object_union *all) {
@@ -332,7 +423,8 @@ static enum status add_rule_breach(struct schema_state *state, const struct obje
         rule->claims == CLAIMS_NEVER && keys.name_count <= CHOICE_NAMES_MAX)
         return add_other_key(state, a, &keys, all);
     return state_error(state, STATUS_UNSUPPORTED,
-                       "cannot hold that some property of any name breaks a rule");
+                       "cannot hold that some property of any name breaks %s",
+                       keyword_of(rule, &keys));
 }
 
 enum status object_without(struct schema_state *state, const struct object_set *a,

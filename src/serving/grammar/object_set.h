@@ -19,6 +19,9 @@ struct object_union {
 /* Unless it is in the union already. STATUS_TOO_LARGE. */
 enum status object_union_add(struct schema_state *state, struct object_union *all,
                              const struct object_set *object) MUST_USE;
+/* Leaves out what another one of the `count` holds, too, as far as can be told. */
+enum status object_union_thin(struct schema_state *state, const struct object_set **objects,
+                              uint32_t *count) MUST_USE;
 /* Adds to `all` what `a` holds without `b`. STATUS_UNSUPPORTED: no union of object sets is that. */
 enum status object_without(struct schema_state *state, const struct object_set *a,
                            const struct object_set *b, struct object_union *all) MUST_USE;

@@ -59,6 +59,9 @@ static bool may_stand(const struct shape_program *program, const struct shape_ob
     uint32_t missing_count = find_missing(program, object, with, missing);
     if (keys_left(object, frame) < 1 + missing_count) return false;
     if (!object->in_order) return true;
+    uint32_t distinct = min_u32(frame->distinct + 1u, object->count_min);
+    bool others = object->entry_count > object->bit_count; /* there is no end of them */
+    if (!others && object->bit_count - 1 - bit < object->count_min - distinct) return false;
     for (uint32_t other = bit + 1; other < object->bit_count; other++)
         if (has(seen, other)) return false;
     return all_behind(missing, bit);

@@ -8,7 +8,7 @@
 
 const struct schema_limits schema_limits_usual = {
     .states_max = 65536,
-    .steps_max = 100000000,
+    .steps_max = 50000000,
     .shapes_max = 65536,
     .depth_max = 256,
 };

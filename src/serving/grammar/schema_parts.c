@@ -266,9 +266,55 @@ static enum status read_needs(struct schema_reader *reader, const char *keyword,
     return STATUS_OK;
 }
 
-/* Of each property of `all` the schema that the object must fulfil then: without it, or with both. */
-static enum status read_dependent(struct schema_reader *reader, const char *keyword) {
+/* Objects without the property `key`, or with it and of `part`. */
+static enum status depend(struct schema_reader *reader, struct bytes key,
+                          const struct value_set *part) {
     struct schema_state *state = reader->state;
+    uint32_t *name = arena_take(state->arena, sizeof *name);
+    struct object_set *present = arena_take(state->arena, sizeof *present);
+    const struct object_set **list = arena_take(state->arena, sizeof(struct object_set *));
+    if (!name || !present || !list) return state_failed(state, STATUS_NO_MEMORY);
+    enum status status = state_name(state, key, name);
+    *present = state->object_any;
+    present->required = name;
+    present->required_count = 1;
+    *list = present;
+    struct value_set with = state->value_none, without;
+    with.objects = list;
+    with.object_count = 1;
+    if (!status) status = value_without(state, &reader->set, &with, &without);
+    if (!status) status = value_and(state, &reader->set, &with, &with);
+    if (!status) status = value_and(state, &with, part, &with);
+    return status ? status : value_or(state, &without, &with, &reader->set);
+}
+
+/* Whether of objects a set says nothing but which properties there must be. */
+static bool only_requires(const struct value_set *set) {
+    if (set->object_count != 1) return false;
+    const struct object_set *object = set->objects[0];
+    return !object->rule_count && !object->need_count && object->count_min == 0 &&
+           object->count_max == UINT32_MAX;
+}
+
+/* The same as `depend`, without a choice, which each object would be read in both ways for. */
+static enum status need_all(struct schema_reader *reader, struct bytes key,
+                            const struct object_set *required) {
+    struct schema_state *state = reader->state;
+    struct key_need *needs = arena_take(state->arena, required->required_count * sizeof *needs);
+    struct object_set object = state->object_any;
+    uint32_t name;
+    if (required->required_count == 0) return STATUS_OK;
+    if (!needs) return state_failed(state, STATUS_NO_MEMORY);
+    enum status status = state_name(state, key, &name);
+    for (uint32_t i = 0; i < required->required_count; i++)
+        needs[i] = (struct key_need){name, required->required[i]};
+    object.needs = needs;
+    object.need_count = required->required_count;
+    return status ? status : keep_object(reader, &object);
+}
+
+/* Of each property of `all` the schema that the object must fulfil then. */
+static enum status read_dependent(struct schema_reader *reader, const char *keyword) {
     const struct tree *all = read_keyword(reader, keyword), *value;
     if (!all || reader->set.object_count == 0) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
@@ -276,23 +322,11 @@ static enum status read_dependent(struct schema_reader *reader, const char *keyw
     struct bytes key;
     while (tree_next_member(all, &cursor, &key, &value)) {
         if (tree_kind(value) == TREE_ARRAY || tree_kind(value) == TREE_TRUE) continue;
-        uint32_t *name = arena_take(state->arena, sizeof *name);
-        struct object_set *present = arena_take(state->arena, sizeof *present);
-        const struct object_set **list = arena_take(state->arena, sizeof(struct object_set *));
-        if (!name || !present || !list) return state_failed(state, STATUS_NO_MEMORY);
-        enum status status = state_name(state, key, name);
-        *present = state->object_any;
-        present->required = name;
-        present->required_count = 1;
-        *list = present;
-        struct value_set with = state->value_none, without, part;
-        with.objects = list;
-        with.object_count = 1;
-        if (!status) status = value_without(state, &reader->set, &with, &without);
-        if (!status) status = value_and(state, &reader->set, &with, &with);
-        if (!status) status = read_branch(reader, key, value, &part);
-        if (!status) status = value_and(state, &with, &part, &with);
-        if (!status) status = value_or(state, &without, &with, &reader->set);
+        struct value_set part;
+        enum status status = read_branch(reader, key, value, &part);
+        if (!status)
+            status = only_requires(&part) ? need_all(reader, key, part.objects[0])
+                                          : depend(reader, key, &part);
         if (status) return status;
     }
     return STATUS_OK;

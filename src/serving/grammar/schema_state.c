@@ -345,10 +345,10 @@ enum status claims_read(struct schema_state *state, uint32_t claims, const struc
 enum status claims_probe(struct schema_state *state, uint32_t claims, bool *out) {
     *out = false;
     const struct value_set *set;
-    struct error error, *kept = state->error;
+    struct error *kept = state->error;
     uint32_t at = state->at;
     const char *keyword = state->keyword;
-    state->error = kept ? &error : NULL;
+    state->error = NULL; /* no message is read, and many may fail */
     enum status status = claims_read(state, claims, &set);
     state->error = kept;
     state->at = at;

@@ -124,7 +124,8 @@ struct schema_state {
     uint32_t name_count, name_capacity, condition_count, condition_capacity, claims_count,
         claims_capacity, source_count, source_capacity, resource_count, resource_capacity,
         anchor_count, anchor_capacity;
-    bool unevaluated; /* some schema speaks of unevaluated items or properties */
+    uint32_t compared_count; /* claims that were made to compare object sets alone */
+    bool unevaluated;        /* some schema speaks of unevaluated items or properties */
     struct bytes ignored;
 
     uint32_t number_any;   /* languages: all numbers, */

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "serving/grammar/array_set.h"
+#include "serving/grammar/object_set.h"
 #include "serving/grammar/value_set.h"
 
 #define PREFIX_MAX 4096      /* items with rules of their own */
@@ -323,6 +324,21 @@ static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
     return STATUS_OK;
 }
 
+/* With more keys wanted than are required, and a bound, keys that come again or that need others may
+ * take all places. Each key of no property must be able to become one that has not come, so from no
+ * state of theirs may there be an end of texts. */
+static enum status check_count(struct shape_graph *graph, const struct object_form *form) {
+    const struct object_set *set = form->set;
+    bool bounded = set->count_max < UINT32_MAX, in_order = graph->state->options->in_order;
+    bool runs_out = bounded && form->rest && form->rest->member_counts;
+    bool needs = set->need_count && (bounded || in_order);
+    if (set->count_min <= set->required_count || (!runs_out && !needs)) return STATUS_OK;
+    graph->state->keyword = "minProperties";
+    return state_error(graph->state, STATUS_UNSUPPORTED, "cannot be held beside %s",
+                       needs ? "properties that need others"
+                             : "maxProperties and these patterns of keys");
+}
+
 static enum status grow_object(struct shape_graph *graph, const struct object_set *object,
                                struct object_form *form) {
     struct key_sorts sorts = {0};
@@ -331,6 +347,7 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
     enum status status = note_all(graph, object, &sorts);
     if (!status) status = grow_classes(graph, object, &sorts, form);
     if (!status) status = name_rest(graph, &sorts, form);
+    if (!status) status = check_count(graph, form);
     if (status) return status;
     form->names = sorts.names;
     form->name_count = sorts.name_count;
@@ -347,6 +364,22 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
 
 /* ---- the graph ---- */
 
+/* A text is read in the way of each object set of a value, so no more of them than it takes. */
+static enum status thin_out(struct shape_graph *graph, const struct value_set **set) {
+    uint32_t count = (*set)->object_count;
+    struct value_set *thin = take(graph, 1, sizeof *thin);
+    const struct object_set **objects = take(graph, count, sizeof *objects);
+    if (!thin || !objects) return no_memory(graph);
+    for (uint32_t i = 0; i < count; i++)
+        objects[i] = (*set)->objects[i];
+    enum status status = object_union_thin(graph->state, objects, &count);
+    *thin = **set;
+    thin->objects = objects;
+    thin->object_count = count;
+    *set = thin;
+    return status;
+}
+
 static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     struct schema_state *state = graph->state;
     uint32_t claims = graph->claims[index];
@@ -354,6 +387,8 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     state->keyword = NULL;
     const struct value_set *set = graph->nodes[index].set;
     enum status status = set ? STATUS_OK : claims_read(state, claims, &set);
+    if (status) return status;
+    status = thin_out(graph, &set);
     if (status) return status;
     struct array_form *arrays = take(graph, set->array_count, sizeof *arrays);
     struct object_form *objects = take(graph, set->object_count, sizeof *objects);

@@ -47,6 +47,10 @@ static void items_that_must_differ_do(void **state) {
     lets_through(few, "[1,10,11]");
     stops_before_last(few, "[2,2");
     stops_before_last(few, "[1,10,11,1");
+    const char *branch = "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":"
+                         "\"^(a|b.*)$\"},\"uniqueItems\":true}";
+    lets_through(branch, "[\"b\",\"a\",\"bb\"]");
+    stops_before_last(branch, "[\"a\",\"a"); /* of what begins so, there is no other */
 }
 
 static void readings_go_side_by_side(void **state) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects unions and differences of sets of objects.
  */
+#include "base/format.h"
 #include "schema_cases.h"
 
 static void an_object_fulfils_both_of_two_schemas(void **state) {
@@ -67,6 +68,70 @@ static void what_a_property_needs_may_be_denied(void **state) {
             "{\"a\":1,\"b\":1}");
 }
 
+/* Kinds of objects that the matcher follows side by side. */
+static uint32_t kinds_of(const char *schema) {
+    struct schema_case one = {0};
+    if (case_compile(&one, schema)) fail_msg("%s: %s", schema, one.error.text);
+    const struct value_shape *root = &one.program->shapes[one.program->root];
+    uint32_t count = 0;
+    for (uint32_t i = root->first; i < root->first + root->count; i++)
+        count += (one.program->alternatives[i].kinds & SHAPE_OBJECT) != 0;
+    return count;
+}
+
+static void a_choice_that_another_holds_is_left_out(void **state) {
+    static const char *const held[] = {
+        "{\"anyOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}},"
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"const\":1}},\"required\":[\"a\"]}]}",
+        "{\"type\":\"object\",\"anyOf\":[{\"minProperties\":2,\"maxProperties\":3},"
+        "{\"maxProperties\":4}]}",
+        "{\"type\":\"object\",\"required\":[\"t\"],\"oneOf\":[{\"properties\":{\"t\":{\"const\":1},"
+        "\"a\":{\"type\":\"null\"}}},{\"properties\":{\"t\":{\"const\":2}}}]}",
+    };
+    static const uint32_t kinds[] = {1, 1, 2};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        if (kinds_of(held[i]) != kinds[i]) fail_msg("%s: %u kinds", held[i], kinds_of(held[i]));
+    accepts(held[0], "{\"a\":2}");
+    accepts(held[0], "{}");
+    rejects(held[0], "{\"a\":\"x\"}");
+    rejects(held[1], "{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1}");
+    accepts(held[2], "{\"t\":1,\"a\":null}");
+    accepts(held[2], "{\"t\":2,\"a\":1}");
+    rejects(held[2], "{\"t\":1,\"a\":1}");
+}
+
+static void a_choice_that_no_other_holds_stays(void **state) {
+    static const char *const both[] = {
+        "{\"type\":\"object\",\"anyOf\":[{\"properties\":{\"a\":{\"type\":\"integer\"}}},"
+        "{\"properties\":{\"a\":{\"type\":\"string\"}},\"required\":[\"a\"]}]}",
+        "{\"type\":\"object\",\"anyOf\":[{\"required\":[\"a\"]},{\"required\":[\"b\"]}]}",
+        "{\"type\":\"object\",\"anyOf\":[{\"maxProperties\":3},{\"minProperties\":2}]}",
+        "{\"type\":\"object\",\"anyOf\":[{\"dependentRequired\":{\"a\":[\"b\"]}},"
+        "{\"dependentRequired\":{\"a\":[\"c\"]}}]}",
+        "{\"type\":\"object\",\"anyOf\":[{\"properties\":{\"a\":{\"type\":\"array\"}}},"
+        "{\"properties\":{\"b\":{\"type\":\"array\"}}}]}",
+    };
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++)
+        if (kinds_of(both[i]) != 2) fail_msg("%s: %u kinds", both[i], kinds_of(both[i]));
+}
+
+static void more_choices_than_there_may_be_are_held_if_others_hold_them(void **state) {
+    static char schema[1 << 16];
+    size_t used = format_text(schema, sizeof schema, "{\"type\":\"object\",\"anyOf\":[");
+    for (int i = 0; i < 600; i++)
+        used += format_text(schema + used, sizeof schema - used,
+                            "{\"required\":[\"a\"],\"properties\":{\"n\":{\"const\":%d}}},", i);
+    format_text(schema + used, sizeof schema - used, "{\"required\":[\"a\"]}]}");
+    refuses(schema, STATUS_TOO_LARGE, "#/anyOf: leaves more than 512 kinds of objects");
+    used = format_text(schema, sizeof schema,
+                       "{\"type\":\"object\",\"anyOf\":[{\"required\":[\"a\"]}");
+    for (int i = 0; i < 600; i++)
+        used += format_text(schema + used, sizeof schema - used,
+                            ",{\"required\":[\"a\"],\"properties\":{\"n\":{\"const\":%d}}}", i);
+    format_text(schema + used, sizeof schema - used, "]}");
+    assert_int_equal(kinds_of(schema), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_object_fulfils_both_of_two_schemas),
@@ -74,6 +139,9 @@ int main(void) {
         cmocka_unit_test(a_closed_object_that_may_not_be_has_another_key),
         cmocka_unit_test(a_breach_by_any_key_is_refused),
         cmocka_unit_test(what_a_property_needs_may_be_denied),
+        cmocka_unit_test(a_choice_that_another_holds_is_left_out),
+        cmocka_unit_test(a_choice_that_no_other_holds_stays),
+        cmocka_unit_test(more_choices_than_there_may_be_are_held_if_others_hold_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

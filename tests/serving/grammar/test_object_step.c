@@ -40,12 +40,28 @@ static void another_key_counts_once(void **state) {
     lets_through(least, "{\"x\":1,\"x\":1,\"z\":1}");
 }
 
+static void in_order_enough_properties_are_left(void **state) {
+#define IN_ORDER(schema) "{\"in_order\":true,\"schema\":" schema "}"
+    const char *closed =
+        IN_ORDER("{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{},\"c\":{}},"
+                 "\"additionalProperties\":false,\"minProperties\":2}");
+    const char *open = IN_ORDER("{\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{},\"c\":{}},"
+                                "\"minProperties\":2}");
+    (void)state;
+    assert_int_equal(form_reach(closed, "{\"c"), 2); /* none may come behind it */
+    assert_int_equal(form_reach(closed, "{\"b\":1}"), 6);
+    assert_int_equal(form_reach(closed, "{\"b\":1,\"c\":1}"), 14);
+    assert_int_equal(form_reach(closed, "{\"a\":1,\"c\":1}"), 14);
+    assert_int_equal(form_reach(open, "{\"c\":1,\"x\":1}"), 14);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(properties_come_in_any_order_and_once),
         cmocka_unit_test(places_are_kept_for_what_is_required),
         cmocka_unit_test(dependencies_come_too),
         cmocka_unit_test(another_key_counts_once),
+        cmocka_unit_test(in_order_enough_properties_are_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,19 @@ static void what_nothing_has_spoken_of_is_bound(void **state) {
     rejects("{\"prefixItems\":[{}],\"unevaluatedItems\":false}", "[1,2]");
 }
 
+static void a_dependency_that_only_requires_leaves_no_choice(void **state) {
+    const char *schema =
+        "{\"type\":\"object\",\"dependencies\":{\"a\":{\"required\":[\"b\",\"c\"]},"
+        "\"d\":{}},\"$schema\":\"http://json-schema.org/draft-07/schema#\"}";
+    struct schema_case one = {0};
+    if (case_compile(&one, schema)) fail_msg("%s", one.error.text);
+    assert_int_equal(one.program->object_count, 2); /* the other is a value of any kind */
+    accepts(schema, "{\"b\":1}");
+    accepts(schema, "{\"a\":1,\"b\":1,\"c\":1,\"d\":1}");
+    rejects(schema, "{\"a\":1,\"b\":1}");
+    rejects(schema, "{\"a\":1,\"d\":1}");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_follow_their_prefix),
@@ -101,6 +114,7 @@ int main(void) {
         cmocka_unit_test(names_of_properties_are_bound),
         cmocka_unit_test(a_property_may_need_others_or_a_schema),
         cmocka_unit_test(what_nothing_has_spoken_of_is_bound),
+        cmocka_unit_test(a_dependency_that_only_requires_leaves_no_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,12 +43,29 @@ static void few_other_keys_become_names(void **state) {
     assert_int_equal(one.program->objects[0].bit_count, 2);
 }
 
+static void what_could_run_out_of_places_is_refused(void **state) {
+    (void)state;
+    refuses(
+        "{\"type\":\"object\",\"patternProperties\":{\"^(a|b.*)$\":{}},\"additionalProperties\":"
+        "false,\"minProperties\":2,\"maxProperties\":3}",
+        STATUS_UNSUPPORTED, "#/minProperties: cannot be held beside maxProperties");
+    refuses("{\"type\":\"object\",\"dependentRequired\":{\"a\":[\"b\"],\"b\":[\"a\"]},"
+            "\"minProperties\":2,\"maxProperties\":3}",
+            STATUS_UNSUPPORTED, "#/minProperties: cannot be held beside properties that need");
+    accepts("{\"type\":\"object\",\"patternProperties\":{\"^b.*$\":{}},\"additionalProperties\":"
+            "false,\"minProperties\":2,\"maxProperties\":3}",
+            "{\"b\":1,\"bb\":2}");
+    accepts("{\"type\":\"object\",\"dependentRequired\":{\"a\":[\"b\"]},\"minProperties\":2}",
+            "{\"x\":1,\"y\":2}");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_never_ends_is_cut_off),
         cmocka_unit_test(counts_that_cannot_be_met_leave_nothing),
         cmocka_unit_test(what_needs_the_impossible_is_impossible),
         cmocka_unit_test(few_other_keys_become_names),
+        cmocka_unit_test(what_could_run_out_of_places_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
