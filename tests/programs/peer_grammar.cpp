@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -117,6 +118,7 @@ static void answer_apart(peer &peer, const std::string &line) {
     int state = 0;
     pid_t child = fork();
     if (child == 0) {
+        if (!freopen("/dev/null", "w", stderr)) _exit(1); // it tells each grammar that it cannot read
         alarm(LINE_SECONDS);
         std::cout << answer(peer, line) << std::flush;
         _exit(0);

@@ -168,8 +168,8 @@ before(async () => {
 });
 after(() => tiny?.stop());
 
-const who = { model: 'default', max_tokens: 400, temperature: 1, messages: [{ role: 'user', content: 'Who?' }] };
-const Pet = z.object({ kind: z.enum(['otter', 'fox']), tame: z.boolean(), marks: z.array(z.enum(['a', 'b'])) });
+const who = { model: 'default', max_tokens: 1500, temperature: 1, messages: [{ role: 'user', content: 'Who?' }] };
+const Pet = z.object({ kind: z.enum(['otter', 'fox']), tame: z.boolean(), coat: z.object({ hue: z.enum(['red', 'brown']) }) });
 
 test('anthropic: messages.parse brings what a zod schema describes', async () => {
   const message = await constrained.messages.parse({ ...who, output_config: { format: zodOutputFormat(Pet) } });
@@ -182,7 +182,7 @@ test('anthropic: messages.parse brings what a zod schema describes', async () =>
 test('anthropic: a tool that must be used has an input that its zod schema describes', async () => {
   const tool = betaZodTool({ name: 'adopt', description: 'Takes it home.', inputSchema: Pet, run: () => 'done' });
   const { name: called, description: told, input_schema: schema } = tool;
-  for (const [strict, tool_choice] of [[false, { type: 'tool', name: 'adopt' }], [true, { type: 'any' }]]) {
+  for (const [strict, tool_choice] of [[false, { type: 'tool', name: 'adopt' }], [true, { type: 'any', disable_parallel_tool_use: true }]]) {
     const request = { ...who, tool_choice, tools: [{ name: called, description: told, input_schema: schema, strict }] };
     for (const message of [await constrained.messages.create(request), await constrained.messages.stream(request).finalMessage()]) {
       assert.equal(message.stop_reason, 'tool_use');

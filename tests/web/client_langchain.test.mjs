@@ -21,7 +21,7 @@ before(async () => {
   });
   chat = of(server, 'puppet');
   thinker = of(server, 'deepseek-reasoner');
-  constrained = of(tiny, 'default', { temperature: 1.5, maxTokens: 400, modelKwargs: { seed: 6 } });
+  constrained = of(tiny, 'default', { temperature: 1.5, maxTokens: 1500, modelKwargs: { seed: 6 } });
 });
 
 after(() => Promise.all([server?.stop(), tiny?.stop()]));

@@ -6,8 +6,8 @@
  * score known tokens are reduced to what is told of them as they come, and never kept.
  *
  * A constrained row chooses under its mask, and one whose mask is late chooses nothing: the same row
- * comes again. A draft whose mask is late counts as wrong. Forced tokens are asked for when all rows
- * have chosen, so that who tells them has worked meanwhile.
+ * comes again. A draft whose mask is late counts as wrong. What comes behind chosen tokens, masks
+ * and forced tokens, is asked for when all rows have chosen: who makes it has worked meanwhile.
  */
 #include "host/engine/engine.h"
 
@@ -176,10 +176,10 @@ enum status engine_check(const struct engine *engine, const struct step_plan *pl
     return status == STATUS_OK ? plan_check(engine->model, plan, error) : status;
 }
 
-/* Chooses one token, of the mask's if there is one, and says how likely it was. */
+/* Chooses one token, of the mask's if there is one. */
 static uint32_t choose(struct engine *engine, const struct step_row *row,
                        const struct sample_past *past, uint32_t output_position,
-                       const uint64_t *mask, const float *logits, struct step_result *result) {
+                       const uint64_t *mask, const float *logits) {
     uint32_t vocab = model_shape(engine->model)->vocab;
     const float *chosen_from = logits;
     if (sample_adjusts(&row->sampling, past)) {
@@ -189,13 +189,8 @@ static uint32_t choose(struct engine *engine, const struct step_row *row,
         if (!mask || sample_leaves_any(engine->adjusted, vocab, mask))
             chosen_from = engine->adjusted;
     }
-    uint32_t token = sample_token(chosen_from, vocab, &row->sampling, output_position, mask,
-                                  engine->sample_scratch);
-    if (row->sampling.flags & SAMPLING_LOGPROBS)
-        result->logprob_count +=
-            sample_logprobs(logits, vocab, token, row->sampling.top_logprobs,
-                            step_result_logprobs(result) + result->logprob_count);
-    return token;
+    return sample_token(chosen_from, vocab, &row->sampling, output_position, mask,
+                        engine->sample_scratch);
 }
 
 /* The past gets one token longer, as a unit's history would: its oldest falls out when it is full.
@@ -218,56 +213,94 @@ static bool take_mask(struct engine *engine, const struct step_row *row, const u
     if (!row->constrained) return true;
     enum engine_mask outcome = engine->masks.await(engine->masks.context, row->slot, mask_out);
     if (outcome == ENGINE_MASK_FREE) *mask_out = NULL;
-    if (outcome == ENGINE_MASK_LATE) {
-        out->lost = 1;
-        out->scored_count = 0;
-    }
+    if (outcome == ENGINE_MASK_FREE || outcome == ENGINE_MASK_SET) return true;
+    if (out->token_count) return false; /* the draft counts as wrong */
+    out->lost = outcome == ENGINE_MASK_LATE;
     out->stuck = outcome == ENGINE_MASK_STUCK;
-    return outcome == ENGINE_MASK_FREE || outcome == ENGINE_MASK_SET;
+    if (out->lost) out->scored_count = 0;
+    return false;
 }
 
 static bool may_be_forced(const struct step_row *row) {
     return row->constrained && !(row->sampling.flags & SAMPLING_LOGPROBS);
 }
 
-/* Whether the draft is right, and may be followed by what the row's constraint says. */
-static bool go_on(struct engine *engine, const struct step_row *row,
-                  const struct model_draft *draft, const struct step_result_row *out,
-                  const uint64_t **mask_out) {
+/* The token chosen last was guessed. */
+static bool is_right(const struct model_draft *draft, const struct step_result_row *out) {
     uint32_t last = out->token_count - 1;
-    struct step_result_row unused = {0};
-    bool right = last < draft->count && out->tokens[last] == draft->tokens[last];
-    if (!row->constrained) return right;
-    enum engine_mask_want want = right                ? ENGINE_WANTS_MASK
-                                 : may_be_forced(row) ? ENGINE_WANTS_FORCED
-                                                      : ENGINE_WANTS_NOTHING;
-    engine->masks.push(engine->masks.context, row->slot, out->tokens[last], want);
-    return right && take_mask(engine, row, mask_out, &unused);
+    return last < draft->count && out->tokens[last] == draft->tokens[last];
 }
 
-/* Chooses the row's token, and further ones as long as drafts turn out right. */
-static void sample_row(struct engine *engine, const struct step_plan *plan,
-                       const struct step_row *row, const struct model_draft *draft,
-                       const float *logits, struct step_result *result,
-                       struct step_result_row *out) {
+/* Tells the row's constraint of the token chosen last. */
+static void push_chosen(struct engine *engine, const struct step_row *row,
+                        const struct model_draft *draft, const struct step_result_row *out) {
+    enum engine_mask_want want = ENGINE_WANTS_NOTHING;
+    if (is_right(draft, out))
+        want = ENGINE_WANTS_MASK;
+    else if (may_be_forced(row))
+        want = ENGINE_WANTS_FORCED;
+    engine->masks.push(engine->masks.context, row->slot, out->tokens[out->token_count - 1], want);
+}
+
+/* How likely the token chosen last was. A row's tokens stand together: with the first one, room is
+ * left for those that may come behind it. */
+static void tell_logprobs(const struct engine *engine, const struct step_row *row,
+                          const struct model_draft *draft, const float *logits,
+                          struct step_result *result, struct step_result_row *out) {
+    uint32_t last = out->token_count - 1;
+    struct token_logprob *logprobs = step_result_logprobs(result) + out->logprob_index;
+    if (!(row->sampling.flags & SAMPLING_LOGPROBS)) return;
+    out->logprobs_each =
+        sample_logprobs(logits, model_shape(engine->model)->vocab, out->tokens[last],
+                        row->sampling.top_logprobs, logprobs + (size_t)last * out->logprobs_each);
+    if (last > 0) return;
+    uint32_t more = is_right(draft, out) ? draft->count * out->logprobs_each : 0;
+    memset(logprobs + out->logprobs_each, 0, more * sizeof *logprobs);
+    result->logprob_count += out->logprobs_each + more;
+}
+
+/* Chooses the row's next token, behind those that it has chosen in this step; `logits` are the
+ * row's. */
+static void choose_next(struct engine *engine, const struct step_plan *plan,
+                        const struct step_row *row, const struct model_draft *draft,
+                        const float *logits, struct step_result *result,
+                        struct step_result_row *out) {
     struct sample_past past = {.history = step_plan_history(plan) + row->history_index,
                                .history_count = row->history_count,
                                .prompt_count = row->history_prompt_count,
                                .biases = step_plan_biases(plan) + row->bias_index,
                                .bias_count = row->bias_count};
     const uint64_t *mask;
+    uint32_t count = out->token_count;
     if (!take_mask(engine, row, &mask, out)) return;
+    for (uint32_t i = 0; i < count; i++)
+        past_add(engine, &past, out->tokens[i]);
+    logits += (size_t)count * model_shape(engine->model)->vocab;
+    if (count == 0) out->logprob_index = result->logprob_count;
     out->draft_count = draft->count;
-    out->logprob_index = result->logprob_count;
-    for (;;) {
-        uint32_t count = out->token_count++;
-        out->tokens[count] =
-            choose(engine, row, &past, row->output_position + count, mask, logits, result);
-        if (!go_on(engine, row, draft, out, &mask)) break;
-        past_add(engine, &past, out->tokens[count]);
-        logits += model_shape(engine->model)->vocab;
+    out->tokens[out->token_count++] =
+        choose(engine, row, &past, row->output_position + count, mask, logits);
+    if (row->constrained) push_chosen(engine, row, draft, out);
+    tell_logprobs(engine, row, draft, logits, result, out);
+}
+
+/* All rows' first tokens, then those behind drafts that turned out right: so masks behind these are
+ * made while other rows choose. */
+static void choose_all(struct engine *engine, const struct step_plan *plan,
+                       struct step_result *result) {
+    for (uint32_t count = 0; count <= LIMIT_DRAFTS; count++) {
+        const float *logits = engine->logits;
+        for (uint32_t i = 0; i < plan->row_count; i++) {
+            const struct step_row *row = &step_plan_rows(plan)[i];
+            struct step_result_row *out = &step_result_rows(result)[i];
+            struct model_draft draft = draft_of_row(engine->model, i);
+            if (row->loads && count == 0) end_load(engine, out);
+            if (row->sample && !out->lost && out->token_count == count &&
+                (count == 0 || is_right(&draft, out)))
+                choose_next(engine, plan, row, &draft, logits, result, out);
+            logits += ((size_t)row->logits_count + draft.count) * model_shape(engine->model)->vocab;
+        }
     }
-    out->logprobs_each = (result->logprob_count - out->logprob_index) / out->token_count;
 }
 
 static void add_forced(struct engine *engine, const struct step_row *row,
@@ -308,14 +341,7 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     status = forward_run(engine->model, plan, engine->logits, NULL, error);
     if (status != STATUS_OK) return status;
     result->awaited_ns = engine->awaited_ns; /* so far; what follows makes no other rank wait */
-    const float *logits = engine->logits;
-    for (uint32_t i = 0; i < plan->row_count; i++) {
-        struct model_draft draft = draft_of_row(engine->model, i);
-        if (rows[i].loads) end_load(engine, &results[i]);
-        if (rows[i].sample && !results[i].lost)
-            sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
-        logits += ((size_t)rows[i].logits_count + draft.count) * model_shape(engine->model)->vocab;
-    }
+    choose_all(engine, plan, result);
     for (uint32_t i = 0; i < plan->row_count; i++)
         add_forced(engine, &rows[i], &results[i]);
     return STATUS_OK;

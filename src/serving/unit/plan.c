@@ -58,6 +58,12 @@ static bool brings_constraint(const struct unit_request *request) {
     return request->constraint_bytes && (request->fresh || request->state == UNIT_REQUEST_WAITING);
 }
 
+bool plan_brings_constraints(const struct unit *unit) {
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++)
+        if (brings_constraint(&unit->requests[slot])) return true;
+    return false;
+}
+
 static struct schedule_item view_request(const struct unit *unit, uint32_t slot) {
     const struct unit_request *request = &unit->requests[slot];
     return (struct schedule_item){

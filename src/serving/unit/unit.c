@@ -54,6 +54,12 @@ static size_t outbox_bytes_min(const struct unit_options *options) {
     return round_up(step > reaction ? step : reaction, 16);
 }
 
+/* A step without constraints leaves their room to what others put. */
+static size_t step_bytes(const struct unit *unit) {
+    size_t bytes = outbox_bytes_min(&unit->options);
+    return plan_brings_constraints(unit) ? bytes : bytes - LIMIT_CONSTRAINT_BYTES;
+}
+
 static size_t outbox_bytes(const struct unit_options *options) {
     return options->outbox_bytes ? options->outbox_bytes / 16 * 16 : outbox_bytes_min(options);
 }
@@ -682,7 +688,7 @@ static void unit_step(void *self, int64_t now_ns) {
     struct unit *unit = self;
     if (now_ns >= unit->tiers.answer_by_ns) unit->plan_wanted = true;
     if (!has_work(unit) && now_ns < unit->give_up_ns) return;
-    if (!unit_can_put(unit, outbox_bytes_min(&unit->options))) return;
+    if (!unit_can_put(unit, step_bytes(unit))) return;
     handoff_give_up(unit, now_ns);
     if (!unit->hello_sent) put_hello(unit);
     if (unit->abandoned)

@@ -5,7 +5,8 @@
  * text, never computes, never keeps a request's answer. A request may come with the first tokens of
  * its answer, chosen by a unit that was lost: it goes on as if it had been interrupted here. Where
  * it lets the engine draft ahead, an answer may grow by two tokens in a step; it never sees a draft
- * that was wrong.
+ * that was wrong. What binds an answer it carries to the engine, and never reads; tokens that this
+ * forces come without a row of their own.
  *
  * Prefill and decode may be apart: a unit may be asked for the prompt and the first token alone and
  * let the KV blocks go to another unit, which has reserved pages for them (serving/unit/handoff.h).

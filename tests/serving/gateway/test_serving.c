@@ -446,6 +446,8 @@ static void live(uint64_t seed, uint8_t digest_out[SHA256_BYTES]) {
     struct world *world = world_open(&options);
     /* Little more than one answer's frame: FULL is met all the time. */
     world->gateway_machine.outbox->capacity = 96 << 10;
+    /* No constraint comes, so nobody needs its room. */
+    world->unit_machine.outbox->capacity -= LIMIT_CONSTRAINT_BYTES;
     uint32_t turns = 500 + below(2500), carry_odds = 1 + below(below(2) ? 8 : 1000);
     uint32_t drain_at = below(3) ? turns : below(turns);
     had_drain = drain_at < turns;
