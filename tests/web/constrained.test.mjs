@@ -305,7 +305,8 @@ test('hostile schemas are refused in bounded time, while the stream of another c
     const { error } = await response.json();
     const seconds = (performance.now() - began) / 1000;
     console.log(`${name}: ${response.status} after ${seconds.toFixed(2)} s, ${pieces - before} pieces meanwhile: ${error?.message.slice(0, 120)}`);
-    assert.ok(response.status < 500 && (response.status >= 400 || name.startsWith('grammar')), `${name}: ${response.status}`);
+    assert.ok(response.status < 500, `${name}: ${response.status}`); // what takes long is told of behind a head that has gone out
+    assert.ok(error ? error.type === 'invalid_request_error' : name.startsWith('grammar'), name);
   }
   assert.ok(done || pieces > 0);
   await reader.cancel();
