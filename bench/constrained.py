@@ -4,8 +4,10 @@
 server answers the same prompts free and under a JSON schema, in phases by turns, so that a change of the machine's mood
 meets both. The schema's array is longer than an answer may be, so all answers are of equal length and each phase has
 the same steps of --streams rows; only the constraint differs. TPOT is (last token - first token) / (tokens - 1), the
-median over requests; processor time is the whole server's, a token."""
+median over requests; processor time is the whole server's, a token, and beside it the share of the threads that compile
+constraints and make masks, which tells their cost even while other work fills the machine."""
 import argparse
+import glob
 import json
 import os
 import re
@@ -20,7 +22,7 @@ SCHEMA = {"type": "array", "minItems": 4000, "items": {
                    "count": {"type": "integer", "minimum": 0, "maximum": 100000}, "share": {"type": "number"},
                    "done": {"type": "boolean"}, "when": {"type": "string", "format": "date"},
                    "tags": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]{2,8}$"}, "maxItems": 4}}}}
-FIGURES = ("tpot_ms", "tokens_per_second", "processor_ms")
+FIGURES = ("tpot_ms", "tokens_per_second", "processor_ms")  # of each kind of phase, and their ratio
 
 
 def options():
@@ -73,9 +75,17 @@ def with_tokenizer(wanted, folder):
 
 
 def processor_seconds(process):
-    with open("/proc/%d/stat" % process.pid, encoding="utf-8") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Of all threads that run now, and of those that are there for constraints alone."""
+    whole, masks = 0, 0
+    for folder in glob.glob("/proc/%d/task/*" % process.pid):
+        try:
+            with open(folder + "/comm", encoding="utf-8") as name, open(folder + "/schedstat", encoding="utf-8") as file:
+                seconds = int(file.read().split()[0]) / 1e9
+                masks += seconds if name.read().strip() in ("masks", "constraints") else 0
+                whole += seconds
+        except OSError:  # a thread that has just ended
+            continue
+    return whole, masks
 
 
 def phase(wanted, server, url, number, schema):
@@ -86,13 +96,13 @@ def phase(wanted, server, url, number, schema):
                            "--requests", str(wanted.streams), "--concurrency", str(wanted.streams),
                            "--prompt-tokens", str(wanted.prompt_tokens), "--output-tokens", str(wanted.output_tokens),
                            "--temperature", str(wanted.temperature), *more], stdout=subprocess.PIPE, text=True, check=False)
-    spent = processor_seconds(server) - before
+    whole, masks = (now - then for now, then in zip(processor_seconds(server), before))
     result = json.loads(done.stdout)
     tokens = wanted.streams * wanted.output_tokens
     if result["failed"] or result["output_tokens"] != tokens:
         sys.exit("constrained.py: expected %d tokens, found %s" % (tokens, done.stdout))
     return {"tpot_ms": 1e3 * result["tpot_seconds"]["p50"], "tokens_per_second": result["output_tokens_per_second"],
-            "processor_ms": 1e3 * spent / tokens}
+            "processor_ms": 1e3 * whole / tokens, "masks_percent": 100 * masks / whole}
 
 
 def measure(wanted, server, url, schema):
@@ -102,13 +112,15 @@ def measure(wanted, server, url, schema):
         for kind in ("free", "bound") if number % 2 else ("bound", "free"):
             found = phase(wanted, server, url, number, schema if kind == "bound" else None)
             row.update({kind + "_" + name: found[name] for name in FIGURES})
+            if kind == "bound":
+                row["masks_percent"] = found["masks_percent"]
         for name in FIGURES:
             row[name + "_ratio"] = row["bound_" + name] / row["free_" + name]
         if number:
             rounds.append(row)
-            print("TPOT %.2f free, %.2f ms bound: %.3f; processor time a token: %.3f" % (
-                row["free_tpot_ms"], row["bound_tpot_ms"], row["tpot_ms_ratio"], row["processor_ms_ratio"]),
-                file=sys.stderr)
+            print("TPOT %.2f free, %.2f ms bound: %.3f; processor time a token: %.3f, of it for masks %.2f %%" % (
+                row["free_tpot_ms"], row["bound_tpot_ms"], row["tpot_ms_ratio"], row["processor_ms_ratio"],
+                row["masks_percent"]), file=sys.stderr)
     return rounds
 
 
@@ -137,8 +149,9 @@ def main():
         print(json.dumps({"streams": wanted.streams, "rounds": rounds, "median": middle}))
     else:
         print("median of %d rounds, %d streams: TPOT %.2f ms free, %.2f bound (%.3f x); %.1f and %.1f tokens/s (%.3f x); "
-              "processor time a token %.3f and %.3f ms (%.3f x)" % (len(rounds), wanted.streams, *(
-                  middle[part % name] for name in FIGURES for part in ("free_%s", "bound_%s", "%s_ratio"))))
+              "processor time a token %.3f and %.3f ms (%.3f x), of it for masks %.2f %%" % (
+                  len(rounds), wanted.streams, *(middle[part % name] for name in FIGURES for part in (
+                      "free_%s", "bound_%s", "%s_ratio")), middle["masks_percent"]))
 
 
 main()

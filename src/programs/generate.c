@@ -443,8 +443,7 @@ int program_generate(int argc, char **argv) {
     if (generation.values.logprobs && !generation.values.json)
         return command_misused(generate_options, "--logprobs needs --json");
     if (generate_form_count(&generation.values.form) > 1)
-        return command_misused(generate_options,
-                               "expected one of --schema, --regex and --grammar");
+        return command_misused(generate_options, "expected one of --schema, --regex and --grammar");
     if (generate_form_count(&generation.values.form) && generation.values.ignore_eos)
         return command_misused(generate_options, "a bound answer ends where its --schema, --regex "
                                                  "or --grammar does; leave out --ignore-eos");

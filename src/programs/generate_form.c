@@ -70,8 +70,7 @@ static void write_text(struct json_writer *writer, const struct generate_form_va
 }
 
 static enum status compile(struct generate_form *form, const struct generate_form_values *values,
-                           struct bytes given, enum token_stream_mode stream,
-                           struct error *error) {
+                           struct bytes given, enum token_stream_mode stream, struct error *error) {
     struct arena compiled, scratch;
     struct json_writer writer = {NULL, 0, 0};
     struct error found = {""};
@@ -88,8 +87,7 @@ static enum status compile(struct generate_form *form, const struct generate_for
     return error_set(error, status, "%.200s: %s", name_of(values), found.text);
 }
 
-static enum status open_given(struct generate_form *form,
-                              const struct generate_form_values *values,
+static enum status open_given(struct generate_form *form, const struct generate_form_values *values,
                               enum token_stream_mode stream, struct error *error) {
     struct bytes given;
     void *taken = NULL;
@@ -114,8 +112,8 @@ enum status generate_form_open(const struct generate_form_values *values, const 
     if (!text) status = model_text_open_tokenizer(directory, &form->own, error);
     form->tokenizer = text ? generate_text_tokenizer(text) : form->own.tokenizer;
     if (!status)
-        status = open_given(form, values, text ? generate_text_mode(text) : TOKEN_STREAM_PLAIN,
-                            error);
+        status =
+            open_given(form, values, text ? generate_text_mode(text) : TOKEN_STREAM_PLAIN, error);
     if (status)
         generate_form_close(form);
     else
@@ -133,8 +131,8 @@ void generate_form_close(struct generate_form *form) {
 }
 
 static enum status begin_answers(struct generate_form *form, struct grammar *grammar,
-                                 struct arena *arena, uint32_t answer_count,
-                                 const uint32_t *stops, uint32_t stop_count) {
+                                 struct arena *arena, uint32_t answer_count, const uint32_t *stops,
+                                 uint32_t stop_count) {
     form->answers = arena_take(arena, answer_count * sizeof *form->answers);
     enum status status = form->answers ? STATUS_OK : STATUS_NO_MEMORY;
     for (uint32_t i = 0; !status && i < answer_count; i++) {
@@ -159,17 +157,16 @@ enum status generate_form_begin(struct generate_form *form, uint32_t rows, uint3
                          answer_count);
     arena_over(&running, form->running.start, form->running.bytes);
     arena_over(&scratch, form->scratch.start, form->scratch.bytes);
-    enum status status =
-        token_trie_of_tokenizer(&running, &scratch, form->tokenizer, rows, &trie);
+    enum status status = token_trie_of_tokenizer(&running, &scratch, form->tokenizer, rows, &trie);
     lazy_memory_free(&form->scratch);
     if (status) return error_set(error, status, "no memory for the tokens' tree");
     status = grammar_open(&running, form->constraint->form, trie, &grammar, error);
     if (status) return status;
     form->mask = arena_take(&running, trie->word_count * sizeof *form->mask);
-    if (form->mask) status = begin_answers(form, grammar, &running, answer_count, stops, stop_count);
+    if (form->mask)
+        status = begin_answers(form, grammar, &running, answer_count, stops, stop_count);
     if (form->mask && !status) return STATUS_OK;
-    return error_set(error, STATUS_NO_MEMORY, "no memory for %u constrained answers",
-                     answer_count);
+    return error_set(error, STATUS_NO_MEMORY, "no memory for %u constrained answers", answer_count);
 }
 
 bool generate_form_mask(struct generate_form *form, uint32_t answer, const uint64_t **mask_out) {

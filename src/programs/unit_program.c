@@ -137,7 +137,9 @@ static struct kv_ranks_options kv_options(const struct unit_values *values) {
 
 /* A rank other than 0: what its pages and its masks need beside the work for rank 0. */
 struct beside {
-    const struct unit_values *values;
+    struct model_run_values run;
+    struct unit_side_values unit;
+    uint64_t ranks;
     struct kv_ranks_options kv;
     struct kv_agent *agent;
     struct masker *masker;
@@ -158,9 +160,8 @@ static enum status open_agent(struct beside *beside, struct engine *engine, uint
 static enum status beside_opened(void *context, struct engine *engine, uint32_t rank,
                                  struct error *error) {
     struct beside *beside = context;
-    const struct unit_values *values = beside->values;
-    enum status status = unit_side_open_masker(&values->run, &values->unit, values->job.ranks,
-                                               engine, &beside->masker, error);
+    enum status status = unit_side_open_masker(&beside->run, &beside->unit, beside->ranks, engine,
+                                               &beside->masker, error);
     if (status) return status;
     const struct engine_masks masks = masker_masks(beside->masker);
     engine_set_masks(engine, &masks);
@@ -184,7 +185,9 @@ static void beside_closing(void *context) {
 /* Called before the rank is known. */
 static void prepare_ranks(const struct unit_values *values) {
     static struct beside beside;
-    beside.values = values;
+    beside.run = values->run;
+    beside.unit = values->unit;
+    beside.ranks = values->job.ranks;
     beside.kv = kv_options(values);
     const struct rank_group_side side = {&beside, beside_opened, beside_closing};
     if (values->job.ranks > 1) rank_group_beside(&side);

@@ -5,15 +5,17 @@
 //
 // Each line is answered by a process of its own, which may take LINE_SECONDS: a grammar may be more
 // than the peer's recursion holds, or its time. Masks are made as its sampler makes them, over the
-// whole vocabulary; they are slow, so only before every so manieth token.
+// whole vocabulary; they are slow, so only before one of so many tokens. All times are processor time.
 //
-// usage: peer_grammar VOCABULARY.GGUF EVERY
+// usage: peer_grammar VOCABULARY.GGUF ONE-IN
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -25,10 +27,10 @@
 
 static const unsigned LINE_SECONDS = 60;
 
-using steady = std::chrono::steady_clock;
-
-static int64_t since_ns(steady::time_point start) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(steady::now() - start).count();
+static int64_t spent_ns() {
+    timespec spent = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    return (int64_t)spent.tv_sec * 1000000000 + spent.tv_nsec;
 }
 
 struct peer {
@@ -43,9 +45,9 @@ static void time_mask(peer &peer, llama_sampler *grammar) {
     for (size_t t = 0; t < peer.candidates.size(); t++)
         peer.candidates[t] = {(llama_token)t, 0.0f, 0.0f};
     llama_token_data_array all = {peer.candidates.data(), peer.candidates.size(), -1, false};
-    steady::time_point start = steady::now();
+    int64_t start = spent_ns();
     llama_sampler_apply(grammar, &all);
-    int64_t ns = since_ns(start);
+    int64_t ns = spent_ns() - start;
     peer.masks += (peer.masks.empty() ? "" : ",") + std::to_string(ns);
     peer.mask_worst_ns = std::max(peer.mask_worst_ns, ns);
 }
@@ -94,7 +96,7 @@ static std::string answer(peer &peer, const std::string &line) {
     common_json root = common_json::parse(line);
     std::string error, at;
     llama_sampler *grammar = nullptr;
-    steady::time_point start = steady::now();
+    int64_t start = spent_ns();
     try {
         std::string gbnf = json_schema_to_grammar(root.at("schema"), true);
         grammar = llama_sampler_init_grammar(peer.vocab, gbnf.c_str(), "root");
@@ -102,7 +104,7 @@ static std::string answer(peer &peer, const std::string &line) {
     } catch (const std::exception &thrown) {
         error = thrown.what();
     }
-    int64_t ns = since_ns(start);
+    int64_t ns = spent_ns() - start;
     for (const auto &text : root.at("texts")) {
         if (!grammar) break;
         at += (at.empty() ? "" : ",") +
@@ -119,13 +121,14 @@ static void answer_apart(peer &peer, const std::string &line) {
     pid_t child = fork();
     if (child == 0) {
         if (!freopen("/dev/null", "w", stderr)) _exit(1); // it tells each grammar that it cannot read
-        alarm(LINE_SECONDS);
+        rlimit limit = {LINE_SECONDS, LINE_SECONDS + 1};
+        if (setrlimit(RLIMIT_CPU, &limit)) _exit(1);
         std::cout << answer(peer, line) << std::flush;
         _exit(0);
     }
     if (child < 0 || waitpid(child, &state, 0) != child) throw std::runtime_error("no process");
     if (state == 0) return;
-    bool late = WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM;
+    bool late = WIFSIGNALED(state) && WTERMSIG(state) == SIGXCPU;
     std::cout << "{\"compile_ns\":0,\"status\":\"" << (late ? "late" : "died")
               << "\",\"error\":\"\",\"at\":[],\"mask_worst_ns\":0,\"mask_ns\":[]}" << std::endl;
 }
@@ -134,7 +137,7 @@ int main(int argc, char **argv) {
     peer peer = {};
     std::string line;
     if (argc != 3) {
-        std::cerr << "usage: peer_grammar VOCABULARY.GGUF EVERY\n";
+        std::cerr << "usage: peer_grammar VOCABULARY.GGUF ONE-IN\n";
         return 2;
     }
     llama_log_set([](enum ggml_log_level, const char *, void *) {}, nullptr);

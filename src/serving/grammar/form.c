@@ -121,8 +121,7 @@ static enum status read_regex(struct reader *reader, const struct tree *value, u
     enum status status = read_text(reader, "regex", value, &pattern);
     if (status) return status;
     status = regex_parse(work, pattern, REGEX_ECMA, &regex, &error);
-    if (!status)
-        status = regex_automaton_make(work, &regex, regex.root, &rule.automaton);
+    if (!status) status = regex_automaton_make(work, &regex, regex.root, &rule.automaton);
     arena_clear(work->scratch);
     if (status) return error_set(reader->error, status, "regex: %s", error.text);
     if (!rule.automaton->start)

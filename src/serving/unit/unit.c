@@ -36,9 +36,8 @@ static size_t hello_bytes(void) {
     return record_bytes(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
 }
 
-/* What one STEP_DONE may put out at once: scores, tokens and an end for each row, and a load
- * report. */
-static size_t reaction_bytes(const struct unit_options *options) {
+/* Scores, tokens and an end for each row, and a load report. */
+size_t unit_reaction_bytes(const struct unit_options *options) {
     struct record_tokens tokens = {.token_count = STEP_ROW_TOKENS,
                                    .logprobs_each = TOKEN_LOGPROBS_MAX};
     size_t row = record_bytes(RECORD_TOKENS, &tokens) + record_bytes(RECORD_FINISHED, NULL);
@@ -50,7 +49,7 @@ static size_t outbox_bytes_min(const struct unit_options *options) {
     size_t step = plan_bytes_max(options) + hello_bytes() + load_bytes() +
                   tiers_plan_bytes_max(options) + handoff_give_up_bytes_max() +
                   options->step_rows_max * handoff_plan_bytes_max(options);
-    size_t reaction = reaction_bytes(options);
+    size_t reaction = unit_reaction_bytes(options);
     return round_up(step > reaction ? step : reaction, 16);
 }
 
@@ -612,7 +611,7 @@ static void observe_step(struct unit *unit, const struct step_result *result,
 
 static enum status receive_step_done(struct unit *unit, const struct step_result *result,
                                      int64_t now_ns) {
-    if (!unit_can_put(unit, reaction_bytes(&unit->options))) return STATUS_FULL;
+    if (!unit_can_put(unit, unit_reaction_bytes(&unit->options))) return STATUS_FULL;
     check(unit->step_row_count > 0 && result->step == unit->step);
     check(result->failed || result->row_count == unit->step_row_count);
     const struct step_result_row *rows = step_result_rows(result);

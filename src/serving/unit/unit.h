@@ -82,6 +82,9 @@ size_t unit_memory_bytes(const struct unit_options *options);
 /* Capacity of its outbox. */
 size_t unit_outbox_bytes(const struct unit_options *options);
 
+/* What one STEP_DONE may put out at once; it finds the outbox full where there is less room. */
+size_t unit_reaction_bytes(const struct unit_options *options);
+
 /* Everything is taken from `arena`, and dies with it. STATUS_INVALID names the option that is out
  * of range; STATUS_NO_MEMORY. */
 enum status unit_create(struct arena *arena, const struct unit_options *options,

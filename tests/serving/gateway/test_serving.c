@@ -443,11 +443,10 @@ static void live(uint64_t seed, uint8_t digest_out[SHA256_BYTES]) {
     draws = 0;
     had_faults = below(3) == 0;
     struct world_options options = random_options();
+    options.tight = true;
     struct world *world = world_open(&options);
     /* Little more than one answer's frame: FULL is met all the time. */
     world->gateway_machine.outbox->capacity = 96 << 10;
-    /* No constraint comes, so nobody needs its room. */
-    world->unit_machine.outbox->capacity -= LIMIT_CONSTRAINT_BYTES;
     uint32_t turns = 500 + below(2500), carry_odds = 1 + below(below(2) ? 8 : 1000);
     uint32_t drain_at = below(3) ? turns : below(turns);
     had_drain = drain_at < turns;

@@ -143,6 +143,11 @@ struct world *world_open(const struct world_options *options) {
     arena = take_arena(world, unit_memory_bytes(&unit));
     if (unit_create(&arena, &unit, &world->unit, &error)) fail_msg("%s", error.text);
     world->unit_machine = unit_machine(world->unit);
+    if (options->tight) { /* no constraint comes, so nobody needs its room */
+        size_t least = unit_outbox_bytes(&unit) - LIMIT_CONSTRAINT_BYTES;
+        size_t reaction = unit_reaction_bytes(&unit);
+        world->unit_machine.outbox->capacity = (uint32_t)(least > reaction ? least : reaction);
+    }
     world_settle(world);
     return world;
 }

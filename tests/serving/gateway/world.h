@@ -61,6 +61,7 @@ struct world {
 
 struct world_options {
     bool no_tokenizer, no_unit;
+    bool tight; /* the unit's outbox holds what a STEP_DONE needs, and no more */
     struct gateway_options gateway; /* zeros: sensible ones */
     struct unit_options unit;
 };
