@@ -57,6 +57,7 @@ test('the description names only what there is', async () => {
 
 for (const stream of [false, true]) {
   const end = stream ? drain : (answer) => answer;
+  const schema = { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false };
   const how = stream ? ', streamed' : '';
 
   test(`chats keep to the description${how}`, async () => {
@@ -67,6 +68,9 @@ for (const stream of [false, true]) {
     await chat(say('Hello 🙂'), { logprobs: true, top_logprobs: 3, max_completion_tokens: 4, logit_bias: { 5: 1 } });
     const told = stream ? { stream_options: { include_usage: true } } : {};
     await chat(toolCall, { tools, tool_choice: 'auto', thinking: { type: 'enabled' }, ...told });
+    await chat(say('{}'), { response_format: { type: 'json_schema', json_schema: { name: 'a', strict: true, schema } } });
+    await chat(say('{}'), { structured_outputs: { regex: '[{}]+' }, strict_order: false });
+    await chat(toolCall, { tools: [{ type: 'function', function: { ...weather, strict: true } }], tool_choice: 'required' });
     await chat(fail('so far '));
     kept('POST /v1/chat/completions 200');
   });
@@ -76,6 +80,8 @@ for (const stream of [false, true]) {
     await complete(say('Hello 🙂'), { logprobs: 2, echo: true });
     await complete(['one', 'two'].map(say), { n: 2 });
     await complete([100, 200, 300], { max_tokens: 4 });
+    await complete(say('a'), { guided_choice: ['a', 'b'] });
+    await complete(say('a'), { grammar: 'root ::= "a"' });
     kept('POST /v1/completions 200');
   });
 
@@ -84,6 +90,8 @@ for (const stream of [false, true]) {
     await respond(say('Hello 🙂'), { instructions: 'Be brief.', max_output_tokens: 5 });
     const tools = [{ type: 'function', strict: false, ...weather }];
     await respond(user(toolCall), { tools, reasoning: { effort: 'high' } });
+    await respond(say('{}'), { text: { format: { type: 'json_schema', name: 'a', schema } } });
+    await respond(user(toolCall), { tools, tool_choice: { type: 'function', name: 'weather' } });
     kept('POST /v1/responses 200');
   });
 
@@ -94,6 +102,8 @@ for (const stream of [false, true]) {
       end(anthropic.messages.create({ model: 'puppet', max_tokens: 2000, messages: user(content), stream, ...more }));
     await message(say('Hello 🙂'), { system: 'Be brief.', stop_sequences: ['x'] });
     await message(toolCall, { tools, thinking: { type: 'enabled', budget_tokens: 1024 } });
+    await message(say('{}'), { output_config: { format: { type: 'json_schema', schema } } });
+    await message(toolCall, { tools, tool_choice: { type: 'tool', name: 'weather' } });
     kept('POST /v1/messages 200');
   });
 }
