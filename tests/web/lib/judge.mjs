@@ -35,20 +35,35 @@ function compileFirst([Kind, ...older], schema) {
   }
 }
 
-// JSON.parse keeps the last of equal keys in silence.
-function membersOf(value) {
-  if (value === null || typeof value !== 'object') return 0;
-  const inside = Object.values(value).reduce((sum, member) => sum + membersOf(member), 0);
-  return Array.isArray(value) ? inside : inside + Object.keys(value).length;
+// The keys of a value's objects, and those that its text has: JSON.parse keeps the last of equal ones in silence.
+function keysOf(value) {
+  if (value === null || typeof value !== 'object') return [];
+  return [...Array.isArray(value) ? [] : Object.keys(value), ...Object.values(value).flatMap(keysOf)];
+}
+const keysIn = (text) => [...text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?/gs)].filter(([, , colon]) => colon)
+  .map(([, string]) => JSON.parse(string));
+
+// Of all that a schema names as properties; of other keys nobody keeps a list, and they may come again.
+function namesIn(schema) {
+  if (schema === null || typeof schema !== 'object') return [];
+  const { properties } = schema;
+  const names = properties !== null && typeof properties === 'object' ? Object.keys(properties) : [];
+  return [...names, ...Object.values(schema).flatMap(namesIn)];
 }
 
-const colonsOf = (text) => text.replace(/"(?:[^"\\]|\\.)*"/gs, '').split(':').length - 1;
+function comesTwice(names, text, value) {
+  const written = keysIn(text), kept = keysOf(value);
+  if (written.length === kept.length) return false;
+  const count = (list, name) => list.filter((key) => key === name).length;
+  return written.some((key) => names.has(key) && count(written, key) !== count(kept, key));
+}
 
 // A function that tells what is wrong with a text; null: it is a JSON text of the schema. Throws what ajv has to say
 // against the schema.
 export function judgeOf(schema) {
   const named = drafts.find(([name]) => String(schema.$schema ?? '').includes(name));
   const validate = named ? compile(named[1], schema) : compileFirst([Ajv2020, Ajv, Ajv4], schema);
+  const names = new Set(namesIn(schema));
   return (text) => {
     let value;
     try {
@@ -56,7 +71,7 @@ export function judgeOf(schema) {
     } catch (error) {
       return `no JSON: ${error.message}`;
     }
-    if (membersOf(value) !== colonsOf(text)) return 'a key comes twice';
+    if (comesTwice(names, text, value)) return 'a key comes twice';
     return validate(value) ? null : JSON.stringify(validate.errors.slice(0, 2));
   };
 }
