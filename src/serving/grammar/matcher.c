@@ -62,6 +62,12 @@ static void list_threads(const struct stack_table *table, uint32_t number,
     }
 }
 
+/* An order that is the same in each table, so that what is dropped beyond the most threads does not
+ * depend on where a matcher has been before. */
+static bool comes_behind(const struct stack_table *table, uint32_t a, uint32_t b) {
+    return stack_table_at(table, a)->content > stack_table_at(table, b)->content;
+}
+
 /* Equal sets get equal numbers: their stacks are put in order. */
 static uint32_t number_of(struct stack_table *table, struct thread_list *threads) {
     if (threads->count < 2) return threads->count ? threads->frames[0] : STACK_NONE;
@@ -69,7 +75,7 @@ static uint32_t number_of(struct stack_table *table, struct thread_list *threads
     uint32_t words = (threads->count + 1) / 2;
     for (uint32_t i = 1; i < threads->count; i++) {
         uint32_t each = threads->frames[i], at = i;
-        for (; at > 0 && threads->frames[at - 1] > each; at--)
+        for (; at > 0 && comes_behind(table, threads->frames[at - 1], each); at--)
             threads->frames[at] = threads->frames[at - 1];
         threads->frames[at] = each;
     }
