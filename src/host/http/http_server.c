@@ -314,7 +314,7 @@ static struct record_client_request *make_request(struct server_connection *conn
     record_set_head(request, RECORD_CLIENT_REQUEST);
     if (head->path.count) memcpy(client_request_path(request), head->path.data, head->path.count);
     memcpy(client_request_authorization(request), KEY_SCHEME, scheme_bytes);
-    if (key.count)
+    if (key.data)
         memcpy(client_request_authorization(request) + scheme_bytes, key.data, key.count);
     if (connection->body_bytes)
         memcpy(client_request_body(request), connection->body, connection->body_bytes);
