@@ -292,8 +292,8 @@ static void add_value(const struct shape_program *shapes, uint32_t shape, struct
     if (kinds & SHAPE_OBJECT) byte_set_add(set, '{');
     if (!(kinds & SHAPE_NUMBER)) return;
     byte_set_add(set, '-');
-    for (uint8_t digit = '0'; digit <= '9'; digit++)
-        byte_set_add(set, digit);
+    for (int digit = '0'; digit <= '9'; digit++)
+        byte_set_add(set, (uint8_t)digit);
 }
 
 /* The bytes that may come in a state, without those behind the rule's end. */
