@@ -281,8 +281,9 @@ void token_stream_open(struct token_stream *stream, const struct tokenizer *toke
 void token_stream_bind(struct token_stream *stream, const struct token_stream_bound *bound) {
     struct output output = {.stream = stream};
     stream->bound = *bound;
+    check(stream->held_bytes == 0); /* nothing has come yet that could be put out */
     if (bound->behind == TOKEN_STREAM_NO_TOKEN)
-        wait_for_at(&output); /* nothing is held back yet that could be put out */
+        wait_for_at(&output);
     else
         stream->bound_waits = bound->opens == TOKEN_STREAM_NO_TOKEN ? BOUND_BEHIND : BOUND_OPENS;
 }
