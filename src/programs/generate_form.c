@@ -12,7 +12,6 @@
 #include "serving/constraint/constrained_answer.h"
 #include "serving/text/utf8.h"
 
-#define COMPILE_BYTES ((size_t)1 << 30) /* of each of two memories; little of it is touched */
 #define GRAMMAR_BYTES ((size_t)256 << 20)
 #define ANSWER_BYTES ((size_t)8 << 20) /* a matcher */
 
@@ -91,8 +90,8 @@ static enum status open_given(struct generate_form *form, const struct generate_
                               enum token_stream_mode stream, struct error *error) {
     struct bytes given;
     void *taken = NULL;
-    form->compiled = lazy_memory_take(COMPILE_BYTES);
-    form->scratch = lazy_memory_take(COMPILE_BYTES);
+    form->compiled = lazy_memory_take(CONSTRAINT_RESULT_BYTES);
+    form->scratch = lazy_memory_take(CONSTRAINT_SCRATCH_BYTES);
     if (!form->compiled.start || !form->scratch.start)
         return error_set(error, STATUS_NO_MEMORY, "no memory to compile a constraint");
     enum status status = take_given(values, &given, &taken, error);
@@ -151,7 +150,7 @@ enum status generate_form_begin(struct generate_form *form, uint32_t rows, uint3
     struct grammar *grammar = NULL;
     struct arena running, scratch;
     form->running = lazy_memory_take(GRAMMAR_BYTES + answer_count * ANSWER_BYTES);
-    form->scratch = lazy_memory_take(COMPILE_BYTES);
+    form->scratch = lazy_memory_take(CONSTRAINT_SCRATCH_BYTES);
     if (!form->running.start || !form->scratch.start)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %u constrained answers",
                          answer_count);

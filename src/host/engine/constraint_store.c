@@ -19,8 +19,8 @@
 #include "host/process/model_text.h"
 #include "serving/grammar/matcher.h"
 
-#define COMPILED_BYTES ((size_t)1 << 30) /* of one constraint, before it is cut */
-#define SCRATCH_BYTES ((size_t)1 << 30)
+/* Of one constraint, before it is cut: what it is compiled to, and the grammar opened for it. */
+#define COMPILED_BYTES (2 * CONSTRAINT_RESULT_BYTES)
 #define TRIE_BYTES ((size_t)1 << 30)
 #define MATCHER_BYTES ((size_t)16 << 20)   /* for an answer, of which it touches about 2 MiB */
 #define MATCHERS_IDLE_MAX 32               /* that are not given back */
@@ -76,7 +76,7 @@ static enum status open_vocabulary(struct constraint_store *store, struct error 
     if (!store->text.tokenizer)
         status = model_text_open_tokenizer(store->options.directory, &store->text, error);
     if (status) return status;
-    struct lazy_memory work = lazy_memory_take(SCRATCH_BYTES);
+    struct lazy_memory work = lazy_memory_take(CONSTRAINT_SCRATCH_BYTES);
     store->trie_memory = lazy_memory_take(TRIE_BYTES);
     status = STATUS_NO_MEMORY;
     if (work.start && store->trie_memory.start) {
@@ -109,7 +109,7 @@ static enum status compile(struct constraint_store *store, struct stored_constra
                            struct error *error) {
     enum status status = open_vocabulary(store, error);
     if (status) return status;
-    struct lazy_memory work = lazy_memory_take(SCRATCH_BYTES);
+    struct lazy_memory work = lazy_memory_take(CONSTRAINT_SCRATCH_BYTES);
     entry->memory = lazy_memory_take(COMPILED_BYTES);
     status = work.start && entry->memory.start
                  ? compile_in(store, entry, &work, error)
