@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A hardware file and a model file, as values: what a GPU, its links and its disks do, and what a
+ * model's layers ask of them. Both are YAML that was turned into a tree (base/tree.h); each number
+ * in them stands beside the place that it comes from, and whether it was fitted.
+ */
+#ifndef SIMULATE_HARDWARE_HARDWARE_FILE_H
+#define SIMULATE_HARDWARE_HARDWARE_FILE_H
+
+#include "base/status.h"
+#include "base/tree.h"
+
+/* What the twin needs to know besides stage times; the stages' constants are opaque to it. */
+struct hardware {
+    char name[32];
+    uint32_t gpus_per_node;
+    double hbm_bytes;         /* of a GPU, that an engine may use */
+    double hbm_gbps;          /* GB/s of a GPU */
+    double nic_gbps;          /* Gbit/s of a GPU's own link to other nodes, one way */
+    double nvlink_gbps;       /* GB/s of a GPU within its node, one way */
+    double network_latency_us;
+    double host_memory_bytes; /* a node's, for KV blocks */
+    double storage_gbps;      /* Gbit/s a node, to and from the disks that all nodes share */
+    double storage_latency_us;
+    double step_gap_us;       /* from a step's end to the next one's begin, serving plane included */
+    double request_us;        /* of a gateway, for a request, before a unit hears of it */
+    double token_us;          /* of a gateway, from a unit's tokens to its client */
+    double node_price;        /* of a node and hour, in the prices' currency; 0: the prices say */
+    const struct hardware_stages *stages; /* simulate/hardware/stages.h */
+};
+
+struct model_figures {
+    char name[32];
+    uint32_t layers, dense_layers; /* the MTP layer not counted */
+    uint32_t hidden, heads, q_rank, kv_rank, rope_dim, nope_dim, value_dim;
+    uint32_t experts, experts_per_token, expert_groups, groups_per_token, expert_hidden;
+    uint32_t shared_experts, dense_hidden, vocab;
+    double kv_bytes_per_token; /* of all layers */
+    double mtp_acceptance;     /* of drafts, where MTP is on */
+};
+
+/* Both live in `arena`. STATUS_INVALID names the file's key that is missing, unknown or out of
+ * range. `name` stands for the file in messages. */
+enum status hardware_read(struct arena *arena, const struct tree *tree, const char *name,
+                          struct hardware *hardware_out, struct error *error) MUST_USE;
+enum status model_figures_read(const struct tree *tree, const char *name,
+                               struct model_figures *model_out, struct error *error) MUST_USE;
+
+#endif
