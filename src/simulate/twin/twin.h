@@ -52,6 +52,9 @@ struct twin_options {
     double host_bytes;              /* of KV blocks in memory, a rank; 0: none */
     double expert_skew, expert_drift;
     struct twin_source source;
+    int64_t settle_ns;              /* from the start: prompts are computed, and KV blocks travel, in
+                                     * no time, so that the standing requests are where they belong;
+                                     * answers take their time. <= warm_ns */
     int64_t warm_ns;                /* from the start: nothing is counted yet */
     int64_t measure_ns;             /* behind it: counted. Then the run ends; 0: when all are answered */
     const struct twin_fault *faults; /* [fault_count] by time; simulate/twin/twin_faults.h */
