@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every call into a unit is followed by emptying its outbox into ours, so a unit never has to wait
- * for room: a call is made only while ours has room for all that one unit can say.
+ * Units put their records into our outbox; after every call into a unit, what it has put there is
+ * looked at, and given its rank. A unit never has to wait for room: a call is made only while there
+ * is room for all that one unit can say.
  */
 #include "serving/unit/rank_units.h"
 
@@ -31,12 +32,10 @@ _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
 struct rank_unit {
     struct unit *unit;
     struct machine machine;
-    struct unit_rank hello;
-    struct record_unit_load load;
-    struct unit_rank_load own_load; /* its tail */
     struct recent_blocks memory;    /* what its storage keeps there, as far as is known */
     struct step_work work;          /* of the step in flight, when it is done */
-    bool planned, has_load;
+    struct step_plan *plan;         /* in the outbox, while a step is made */
+    bool planned;
     bool masked; /* takes no new request */
 };
 
@@ -67,10 +66,9 @@ struct rank_units {
     uint32_t missing;   /* STEP_DONEs that have not come back */
     struct map rank_of; /* request id -> rank, or IN_LINE */
     struct outbox outbox;
-    struct record_unit_hello hello;
-    uint32_t hellos; /* units that have said hello */
-    uint32_t role;   /* enum unit_role */
-    bool load_changed;
+    size_t unit_bytes; /* of the outbox: what one unit can say at once */
+    uint32_t role; /* enum unit_role */
+    bool hello_sent, load_changed;
     struct record_experts experts; /* at first; zeros: nothing is to be told */
 };
 
@@ -93,26 +91,25 @@ static void *put(struct rank_units *units, const struct record *record) {
 }
 
 static void put_hello(struct rank_units *units) {
-    struct record_unit_hello all = units->hello;
+    struct record_unit_hello all = {0}, one;
+    struct unit_rank rank;
+    for (uint32_t i = 0; i < units->rank_count; i++) {
+        unit_hello(units->ranks[i].unit, &one, &rank);
+        one.page_count += all.page_count;
+        one.requests_max += all.requests_max;
+        all = one;
+    }
     all.role = units->role;
     all.rank_count = units->rank_count;
     struct record_unit_hello *hello = put_kind(units, RECORD_UNIT_HELLO, &all);
-    for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        hello_ranks(hello)[rank] = units->ranks[rank].hello;
+    for (uint32_t i = 0; i < units->rank_count; i++)
+        unit_hello(units->ranks[i].unit, &one, &hello_ranks(hello)[i]);
 }
 
-static void take_hello(struct rank_units *units, uint32_t rank,
-                       const struct record_unit_hello *hello) {
-    units->ranks[rank].hello = *hello_ranks(hello);
-    if (units->hellos++ == 0) {
-        units->hello = *hello;
-    } else {
-        units->hello.page_count += hello->page_count;
-        units->hello.requests_max += hello->requests_max;
-    }
-    if (units->hellos < units->rank_count) return;
+static void say_hello(struct rank_units *units) {
     put_hello(units);
     if (units->experts.ranks) put(units, &units->experts.record);
+    units->hello_sent = units->load_changed = true;
 }
 
 static void learn_length(struct rank_units *units, const struct record_finished *finished) {
@@ -132,70 +129,61 @@ static void note_memory(struct recent_blocks *memory, const struct record *recor
     }
 }
 
-static void take_record(struct rank_units *units, uint32_t rank, const struct record *record) {
+/* What a unit has put there gets its rank. */
+static void take_record(struct rank_units *units, uint32_t rank, struct record *record) {
     switch ((enum record_kind)record->kind) {
-    case RECORD_UNIT_HELLO:
-        take_hello(units, rank, (const struct record_unit_hello *)record);
-        return;
-    case RECORD_UNIT_LOAD:
-        units->ranks[rank].load = *(const struct record_unit_load *)record;
-        units->ranks[rank].own_load = *load_ranks((const struct record_unit_load *)record);
-        units->ranks[rank].has_load = units->load_changed = true;
-        return;
-    case RECORD_RUN_STEP: {
-        struct step_plan *plan = put(units, record);
-        plan->rank = (uint16_t)rank;
+    case RECORD_RUN_STEP:
+        units->ranks[rank].plan = (struct step_plan *)record;
+        units->ranks[rank].plan->rank = (uint16_t)rank;
         units->ranks[rank].planned = true;
         return;
-    }
     case RECORD_FINISHED:
         learn_length(units, (const struct record_finished *)record);
         map_remove(&units->rank_of, key_of(((const struct record_finished *)record)->request));
-        ((struct record_finished *)put(units, record))->work.rank = rank;
+        ((struct record_finished *)record)->work.rank = rank;
         return;
     case RECORD_TOKENS:
-        ((struct record_tokens *)put(units, record))->work.rank = rank;
+        ((struct record_tokens *)record)->work.rank = rank;
         return;
     case RECORD_RESERVED:
-        ((struct record_reserved *)put(units, record))->rank = rank;
+        ((struct record_reserved *)record)->rank = rank;
         return;
     default:
         note_memory(&units->ranks[rank].memory, record);
-        if (record_is_kv(record))
-            ((struct record_kv *)put(units, record))->rank = rank;
-        else
-            put(units, record);
+        if (record_is_kv(record)) ((struct record_kv *)record)->rank = rank;
     }
 }
 
-static void drain(struct rank_units *units, uint32_t rank) {
-    struct outbox *outbox = units->ranks[rank].machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));)
+/* After a call into a unit, before which the outbox held `used` bytes. */
+static void take_records(struct rank_units *units, uint32_t rank, uint32_t used) {
+    while (used < units->outbox.used) {
+        struct record *record = (struct record *)(void *)(units->outbox.memory + used);
         take_record(units, rank, record);
-    outbox_clear(outbox);
+        used += record->bytes;
+    }
+    if (unit_take_load_change(units->ranks[rank].unit)) units->load_changed = true;
 }
 
 static void put_load(struct rank_units *units) {
-    for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        if (!units->ranks[rank].has_load) return; /* the first ones come together */
+    if (!units->hello_sent) return;
     struct record_unit_load *all = put_kind(
         units, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = units->rank_count});
     all->requests_waiting = units->line.count;
     memcpy(all->prefill_choices_total, units->prefill_choices, sizeof units->prefill_choices);
     memcpy(all->decode_choices_total, units->decode_choices, sizeof units->decode_choices);
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        const struct record_unit_load *load = &units->ranks[rank].load;
-        all->requests_waiting += load->requests_waiting;
-        all->requests_running += load->requests_running;
-        all->pages_free += load->pages_free;
-        all->pages_held += load->pages_held;
-        all->pages_cached += load->pages_cached;
-        all->last_step_rows += load->last_step_rows;
-        all->last_step_tokens += load->last_step_tokens;
-        if (load->last_step_ns > all->last_step_ns) all->last_step_ns = load->last_step_ns;
-        unit_counters_add_rank(&all->totals, &load->totals);
-        if (load->kv_storage > all->kv_storage) all->kv_storage = load->kv_storage;
-        load_ranks(all)[rank] = units->ranks[rank].own_load;
+        struct record_unit_load load;
+        unit_load(units->ranks[rank].unit, &load, &load_ranks(all)[rank]);
+        all->requests_waiting += load.requests_waiting;
+        all->requests_running += load.requests_running;
+        all->pages_free += load.pages_free;
+        all->pages_held += load.pages_held;
+        all->pages_cached += load.pages_cached;
+        all->last_step_rows += load.last_step_rows;
+        all->last_step_tokens += load.last_step_tokens;
+        if (load.last_step_ns > all->last_step_ns) all->last_step_ns = load.last_step_ns;
+        unit_counters_add_rank(&all->totals, &load.totals);
+        if (load.kv_storage > all->kv_storage) all->kv_storage = load.kv_storage;
     }
     units->load_changed = false;
 }
@@ -211,7 +199,7 @@ static size_t own_bytes(uint32_t ranks) {
 
 static bool has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >=
-           units->ranks[0].machine.outbox->capacity + own_bytes(units->rank_count);
+           units->unit_bytes + own_bytes(units->rank_count);
 }
 
 static void view_offer(struct rank_units *units, uint32_t rank) {
@@ -371,9 +359,10 @@ static uint32_t choose_on_arrival(struct rank_units *units, const struct record_
 static void pass_on(struct rank_units *units, uint32_t rank, const struct record *record,
                     int64_t now_ns) {
     struct machine *machine = &units->ranks[rank].machine;
+    uint32_t used = units->outbox.used;
     enum status status = machine->receive(machine->self, record, now_ns);
-    check(status == STATUS_OK); /* its outbox is empty */
-    drain(units, rank);
+    check(status == STATUS_OK); /* there was room */
+    take_records(units, rank, used);
 }
 
 /* ---- those that belong to no rank yet ---- */
@@ -536,7 +525,7 @@ static void take_result(struct rank_units *units, const struct step_result *resu
 
 static void take_role(struct rank_units *units, const struct record_role *record) {
     units->role = record->role;
-    if (units->hellos == units->rank_count) put_hello(units);
+    if (units->hello_sent) put_hello(units);
 }
 
 /* Its experts are the engine's business. */
@@ -545,6 +534,11 @@ static void mask(struct rank_units *units, const struct record_drain *record) {
     units->ranks[record->rank].masked = !record->back;
     if (record->dead) unit_abandon(units->ranks[record->rank].unit);
     put(units, &record->record);
+}
+
+/* One report is enough for the results of all ranks. */
+static bool is_within_step(const struct rank_units *units, const struct record *record) {
+    return record->kind == RECORD_STEP_DONE && units->missing > 0;
 }
 
 static enum status units_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -588,7 +582,7 @@ static enum status units_receive(void *self, const struct record *record, int64_
     default:
         check(!"a kind that units take");
     }
-    if (units->load_changed) put_load(units);
+    if (units->load_changed && !is_within_step(units, record)) put_load(units);
     return STATUS_OK;
 }
 
@@ -605,20 +599,18 @@ static void agree(struct step_plan *plan, bool drafts, uint32_t overlap) {
 static void complete_step(struct rank_units *units) {
     bool drafts = false;
     uint32_t overlap = OVERLAP_SEQUENTIAL;
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        if (units->ranks[rank].planned) continue;
-        struct step_plan *plan = put_kind(units, RECORD_RUN_STEP, NULL);
-        plan->rank = (uint16_t)rank;
-    }
-    for (int again = 0; again < 2; again++)
-        for (const struct record *record = NULL; (record = outbox_next(&units->outbox, record));) {
-            struct step_plan *plan = (struct step_plan *)(uintptr_t)record;
-            if (record->kind != RECORD_RUN_STEP) continue;
-            for (uint32_t i = 0; i < plan->row_count; i++)
-                drafts |= step_plan_rows(plan)[i].draft_count > 0;
-            if (plan->overlap > overlap) overlap = plan->overlap;
-            if (again) agree(plan, drafts, overlap);
+    for (uint32_t i = 0; i < units->rank_count; i++) {
+        struct rank_unit *rank = &units->ranks[i];
+        if (rank->planned) {
+            drafts |= unit_drafts(rank->unit);
+        } else {
+            rank->plan = put_kind(units, RECORD_RUN_STEP, NULL);
+            rank->plan->rank = (uint16_t)i;
         }
+        if (rank->plan->overlap > overlap) overlap = rank->plan->overlap;
+    }
+    for (uint32_t i = 0; i < units->rank_count; i++)
+        agree(units->ranks[i].plan, drafts, overlap);
     units->missing = units->rank_count;
     units->step_ns = 0;
     units->step_failed = false;
@@ -661,34 +653,43 @@ static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
     }
 }
 
-static void units_step(void *self, int64_t now_ns) {
-    struct rank_units *units = self;
+/* A plan for each rank, if any has work. */
+static void plan_ranks(struct rank_units *units, int64_t now_ns) {
     bool any = false;
-    uint32_t busy = 0;                                /* ranks that may have rows in the step */
-    if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
-    for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        relieve(units, rank, now_ns);
-    walk_line(units, now_ns);
-    if (units->outbox.used) return; /* what binding brought goes out first */
+    uint32_t busy = 0; /* ranks that may have rows in the step */
     if (units->levels) level_steps(units);
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         busy += unit_could_run(units->ranks[rank].unit);
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         struct machine *machine = &units->ranks[rank].machine;
+        uint32_t used = units->outbox.used;
         busy -= unit_could_run(units->ranks[rank].unit);
         unit_set_others(units->ranks[rank].unit, busy + units->line.count > 0);
         machine->step(machine->self, now_ns);
-        drain(units, rank);
+        take_records(units, rank, used);
         busy += unit_could_run(units->ranks[rank].unit);
         any |= units->ranks[rank].planned;
     }
     if (any) complete_step(units);
+}
+
+static void units_step(void *self, int64_t now_ns) {
+    struct rank_units *units = self;
+    if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
+    if (!units->hello_sent) say_hello(units);
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        relieve(units, rank, now_ns);
+    uint32_t used = units->outbox.used;
+    walk_line(units, now_ns);
+    /* what binding brought goes out first */
+    if (units->outbox.used == used) plan_ranks(units, now_ns);
     if (units->load_changed) put_load(units);
 }
 
 static int64_t units_next_wake_ns(const void *self) {
     const struct rank_units *units = self;
     int64_t earliest = units->missing ? MACHINE_NEVER : units->retry_ns;
+    if (!units->hello_sent) return 0;
     if (units->line_wanted && !units->missing) return 0;
     for (uint32_t rank = 0; rank < units->rank_count && !units->missing; rank++) {
         const struct machine *machine = &units->ranks[rank].machine;
@@ -701,7 +702,7 @@ static int64_t units_next_wake_ns(const void *self) {
 /* ---- creation ---- */
 
 static size_t outbox_bytes(const struct rank_units *units) {
-    size_t one = units->ranks[0].machine.outbox->capacity + sizeof(struct step_plan);
+    size_t one = units->unit_bytes + sizeof(struct step_plan);
     return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
@@ -717,7 +718,7 @@ static size_t keys_bytes(const struct unit_options *options) {
 }
 
 size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks) {
-    size_t one = unit_memory_bytes(options) + 64;
+    size_t one = unit_rank_memory_bytes(options) + 64;
     size_t outbox =
         ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
     return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
@@ -780,11 +781,18 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
         struct unit_options own = *options;
         if (own.pids) own.pids += i;
         if (own.kv_addresses) own.kv_addresses += i;
-        enum status status = unit_create(arena, &own, &units->ranks[i].unit, error);
+        enum status status =
+            unit_create_rank(arena, &own, &units->outbox, &units->ranks[i].unit, error);
         if (status) return status;
         units->ranks[i].machine = unit_machine(units->ranks[i].unit);
     }
-    units->outbox.capacity = (uint32_t)outbox_bytes(units);
+    units->unit_bytes = unit_outbox_bytes(options);
+    size_t bytes = outbox_bytes(units);
+    if (bytes > UINT32_MAX)
+        return error_set(error, STATUS_INVALID,
+                         "unit: the plans of %u ranks may take %zu bytes, at most 4 GiB", ranks,
+                         bytes);
+    units->outbox.capacity = (uint32_t)bytes;
     units->outbox.memory = arena_take(arena, units->outbox.capacity);
     if (!units->outbox.memory)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);
