@@ -22,6 +22,7 @@
 #define PATIENCE_NS 1000000000
 #define LOOKS_OF_RANK                                                                              \
     16 /* at those that wait, for one step: twice as many as a gateway lets wait */
+#define LOOKS_MAX 512 /* all in all: each looks at all ranks */
 #define MEMORY_BLOCKS_MAX (1u << 20) /* of all ranks' storages that are remembered: 90 MB */
 #define IN_LINE LIMIT_RANKS          /* instead of a rank: it has none yet */
 
@@ -34,6 +35,7 @@ struct rank_unit {
     struct machine machine;
     struct recent_blocks memory;    /* what its storage keeps there, as far as is known */
     struct step_work work;          /* of the step in flight, when it is done */
+    uint64_t offer_round;           /* units->offers has what it offers, as of this round */
     struct step_plan *plan;         /* in the outbox, while a step is made */
     bool planned;
     bool masked; /* takes no new request */
@@ -47,6 +49,9 @@ struct rank_units {
     struct prefill_hit *hits;
     struct decode_rank *decodes;
     struct unit_offer *offers;   /* view_offers */
+    int64_t room_turn; /* no rank has room for a turn that is this or later; INT64_MAX: one has for
+                        * all. view_room */
+    uint64_t offer_round;        /* counted up when all offers have changed; from 1 on */
     struct prompt_blocks blocks; /* scratch, of the SUBMIT that has come */
     uint32_t near_count;         /* of blocks: rank_count or 0 */
     struct waiting_line line;
@@ -113,8 +118,9 @@ static void say_hello(struct rank_units *units) {
 }
 
 static void learn_length(struct rank_units *units, const struct record_finished *finished) {
-    if (finished->reason == FINISH_STOP_TOKEN || finished->reason == FINISH_LENGTH)
-        predict_length_learn(&units->lengths, finished->output_tokens);
+    if (finished->reason != FINISH_STOP_TOKEN && finished->reason != FINISH_LENGTH) return;
+    predict_length_learn(&units->lengths, finished->output_tokens);
+    units->offer_round++;
 }
 
 /* What is stored, and what is loaded, passes through the storage's memory and stays there for a
@@ -202,14 +208,42 @@ static bool has_room(const struct rank_units *units) {
            units->unit_bytes + own_bytes(units->rank_count);
 }
 
-static void view_offer(struct rank_units *units, uint32_t rank) {
-    units->offers[rank] = unit_offer(units->ranks[rank].unit, &units->lengths);
+/* A rank takes a record, or steps: it offers something else. */
+static void forget_offer(struct rank_units *units, uint32_t rank) {
+    units->ranks[rank].offer_round = 0;
 }
 
-/* Before a choice: what the ranks have to offer is as it was until one takes a record or steps. */
+/* Before a choice: ranks are asked again that have changed since. */
 static void view_offers(struct rank_units *units) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        if (units->ranks[rank].offer_round == units->offer_round) continue;
+        units->offers[rank] = unit_offer(units->ranks[rank].unit, &units->lengths);
+        units->ranks[rank].offer_round = units->offer_round;
+    }
+}
+
+static bool takes(const struct rank_units *units, uint32_t rank) {
+    return units->offers[rank].requests < units->house.requests_max && !units->ranks[rank].masked;
+}
+
+/* Its next step has room for a request of some turn, at least. */
+static bool has_row(const struct rank_units *units, uint32_t rank) {
+    return units->offers[rank].rows < units->house.rows_max;
+}
+
+/* Before the line is walked, and when a rank has changed meanwhile: what its requests look at. */
+static void view_room(struct rank_units *units) {
+    view_offers(units);
+    units->room_turn = INT64_MIN;
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        view_offer(units, rank);
+        if (takes(units, rank) && has_row(units, rank) &&
+            units->offers[rank].full_turn > units->room_turn)
+            units->room_turn = units->offers[rank].full_turn;
+}
+
+/* True if a rank has room for a prompt of that turn; all offers are known. */
+static bool any_room(const struct rank_units *units, int64_t turn) {
+    return units->on_arrival || turn < units->room_turn || units->room_turn == INT64_MAX;
 }
 
 /* To a prompt of that turn; true if any has room. */
@@ -218,12 +252,11 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
         bool masked = units->ranks[rank].masked;
-        bool takes = offer->requests < units->house.requests_max && !masked;
-        bool room = offer->rows < units->house.rows_max &&
+        bool room = has_row(units, rank) &&
                     (turn < offer->full_turn || offer->full_turn == INT64_MAX);
         if (units->on_arrival) room = true;
         units->prefills[rank] = (struct prefill_rank){
-            .takes = takes && room,
+            .takes = takes(units, rank) && room,
             .pages_free = offer->pages_available,
             .bound_cost =
                 masked ? 1e300 /* nobody is to wait for it */
@@ -298,7 +331,7 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
                                 .page_count =
                                     (uint32_t)admit_start_pages(admit_need_of(submit), known),
                                 .patient = patient};
-    if (!view_prefills(units, turn))
+    if (!any_room(units, turn) || !view_prefills(units, turn))
         return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_ROOM, 0};
     view_hits(units, blocks);
     struct prefill_choice choice =
@@ -311,8 +344,8 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
 static uint32_t choose_simply(struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
-        bool takes = offer->requests < units->house.requests_max && !units->ranks[rank].masked;
-        units->loads[rank] = (struct balance_rank){offer->requests, offer->tokens_ahead, takes};
+        units->loads[rank] =
+            (struct balance_rank){offer->requests, offer->tokens_ahead, takes(units, rank)};
     }
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }
@@ -323,11 +356,9 @@ static struct decode_choice choose_to_decode(struct rank_units *units,
     static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
-        bool takes = rank != but && !units->ranks[rank].masked &&
-                     offer->requests < units->house.requests_max;
         units->decodes[rank] = (struct decode_rank){
             .requests = offer->rows,
-            .requests_max = takes ? units->house.rows_max : 0,
+            .requests_max = rank != but && takes(units, rank) ? units->house.rows_max : 0,
             .pages_total = units->house.page_count,
             .pages_held = offer->pages_held,
             .pages_reserved = units->house.page_count - offer->pages_held - offer->pages_available,
@@ -360,6 +391,7 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
                     int64_t now_ns) {
     struct machine *machine = &units->ranks[rank].machine;
     uint32_t used = units->outbox.used;
+    forget_offer(units, rank);
     enum status status = machine->receive(machine->self, record, now_ns);
     check(status == STATUS_OK); /* there was room */
     take_records(units, rank, used);
@@ -416,15 +448,19 @@ static void bind(struct rank_units *units, uint32_t place, uint32_t rank) {
     units->load_changed = true;
 }
 
+static uint32_t looks_max(const struct rank_units *units) {
+    uint32_t looks = LOOKS_OF_RANK * units->rank_count;
+    return looks < LOOKS_MAX ? looks : LOOKS_MAX;
+}
+
 /* Those whose turn it is, to ranks whose next step has room for them. Who waits for a rank that
  * caches its prompt, or for pages, lets others pass for as long as it is patient. */
 static void walk_line(struct rank_units *units, int64_t now_ns) {
     uint32_t place = 0;
     units->line_wanted = false;
     units->retry_ns = MACHINE_NEVER;
-    if (units->line.count > 0) view_offers(units);
-    for (uint32_t looks = 0; place < units->line.count && looks < LOOKS_OF_RANK * units->rank_count;
-         looks++) {
+    if (units->line.count > 0) view_room(units);
+    for (uint32_t looks = 0; place < units->line.count && looks < looks_max(units); looks++) {
         struct waiting_request *request = waiting_line_at(&units->line, place);
         int64_t patient_until_ns = request->arrived_ns + units->patience_ns;
         bool patient = now_ns < patient_until_ns;
@@ -439,7 +475,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
         request->reason = choice.reason;
         if (choice.rank != BALANCE_NO_RANK) {
             bind(units, place, choice.rank);
-            view_offer(units, choice.rank);
+            view_room(units);
             continue;
         }
         if (choice.reason == PREFILL_WAITS_PAGES && !patient) break;
@@ -648,6 +684,8 @@ static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
         if (choice.rank == BALANCE_NO_RANK ||
             !unit_move(unit, leaver.request, units->ranks[choice.rank].unit, now_ns))
             return;
+        forget_offer(units, rank);
+        forget_offer(units, choice.rank);
         map_remove(&units->rank_of, key_of(leaver.request));
         map_add(&units->rank_of, key_of(leaver.request), choice.rank);
     }
@@ -663,6 +701,7 @@ static void plan_ranks(struct rank_units *units, int64_t now_ns) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         struct machine *machine = &units->ranks[rank].machine;
         uint32_t used = units->outbox.used;
+        forget_offer(units, rank);
         busy -= unit_could_run(units->ranks[rank].unit);
         unit_set_others(units->ranks[rank].unit, busy + units->line.count > 0);
         machine->step(machine->self, now_ns);
@@ -732,6 +771,7 @@ size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t rank
 static void set_rules(struct rank_units *units, const struct unit_options *options,
                       uint32_t ranks) {
     units->rank_count = ranks;
+    units->offer_round = 1;
     units->house = (struct admit_house){.context_tokens_max = options->context_tokens_max,
                                         .page_count = options->page_count,
                                         .requests_max = options->requests_max,
