@@ -37,6 +37,9 @@ struct twin_unit_kind {
     double tpot_target_ms;           /* schedule_pace; 0: by stretch */
 };
 
+struct twin_ended;
+struct twin_fault; /* simulate/twin/twin_faults.h */
+
 enum twin_storage { TWIN_STORAGE_NONE, TWIN_STORAGE_MEMORY, TWIN_STORAGE_DISK };
 
 struct twin_options {
@@ -52,6 +55,9 @@ struct twin_options {
     double host_bytes;              /* of KV blocks in memory, a rank; 0: none */
     double expert_skew, expert_drift;
     struct twin_source source;
+    int64_t settle_ns;              /* from the start: prompts are computed, and KV blocks travel, in
+                                     * no time, so that the standing requests are where they belong;
+                                     * answers take their time. <= warm_ns */
     int64_t warm_ns;                /* from the start: nothing is counted yet */
     int64_t measure_ns;             /* behind it: counted. Then the run ends; 0: when all are answered */
     const struct twin_fault *faults; /* [fault_count] by time; simulate/twin/twin_faults.h */
@@ -95,6 +101,7 @@ struct twin_report {
     double transfer_bytes, storage_read_bytes, storage_written_bytes;
     uint64_t records;         /* received by machines, all in all */
     uint64_t events;
+    uint64_t digest;          /* of all records that machines received, and when: equal in equal runs */
 };
 
 /* Runs in `arena`, whose memory is twin_bytes(options). STATUS_INVALID names the option. */
