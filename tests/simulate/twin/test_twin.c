@@ -23,6 +23,8 @@ static const struct hardware small_hardware = {
     .hbm_bytes = 1e9,
     .nic_gbps = 400,
     .network_latency_us = 20,
+    .storage_gbps = 200,
+    .storage_latency_us = 500,
     .step_gap_us = 100,
     .request_us = 10,
     .token_us = 10,
@@ -55,6 +57,7 @@ struct drawn { /* requests with exponential gaps; groups begin alike */
     uint64_t seed;
     uint32_t made, count, groups, blocks;
     uint32_t standing; /* the first so many */
+    uint32_t stored;   /* leading tokens of each prompt, before the run */
     double gap_ns;
     uint32_t prompt_max, answer_max;
     double at_ns;
@@ -77,6 +80,7 @@ static bool next(void *self, struct twin_request *out) {
         .blocks = drawn->ids,
         .block_count = drawn->blocks,
         .block_tokens = 512,
+        .stored_tokens = drawn->stored,
         .standing = number < drawn->standing,
     };
     return true;
@@ -265,6 +269,36 @@ static void test_a_beginning_is_reused_as_far_as_it_goes(void **state) {
     assert_int_equal(report.hit_tokens, hits);
 }
 
+/* As above, but the pages hold next to nothing: what was computed comes back from the disk. */
+static void test_the_storage_brings_back_what_pages_lost(void **state) {
+    (void)state;
+    struct twin_report reports[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        struct drawn drawn = few(9);
+        drawn.gap_ns = 1e9;
+        drawn.answer_max = 10;
+        drawn.prompt_max = 6000;
+        drawn.stored = i == 2 ? 1536 : 0;
+        struct twin_options options = one_and_one(&drawn);
+        options.kinds[0].page_count = 120;
+        options.kinds[0].kv_storage = i > 0;
+        options.storage_bytes = 1e12;
+        options.host_bytes = 1e9;
+        reports[i] = live(&options);
+    }
+    const struct twin_role_counts *without = &reports[0].roles[UNIT_PREFILL];
+    const struct twin_role_counts *with = &reports[1].roles[UNIT_PREFILL];
+    const struct twin_role_counts *before = &reports[2].roles[UNIT_PREFILL];
+    assert_int_equal(without->disk_hits + without->host_hits, 0);
+    assert_true(with->disk_hits + with->host_hits > 0);
+    assert_true(reports[1].hit_tokens > reports[0].hit_tokens);
+    assert_true(reports[2].hit_tokens > reports[1].hit_tokens);
+    assert_true(reports[1].storage_read_bytes > 0 && reports[1].storage_written_bytes > 0);
+    assert_true(before->disk_hits + before->host_hits > with->disk_hits + with->host_hits);
+    assert_int_equal(with->computed_tokens + with->device_hits + with->host_hits + with->disk_hits,
+                     with->prompt_tokens);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everybody_is_answered),
@@ -275,6 +309,7 @@ int main(void) {
         cmocka_unit_test(test_answers_come_as_fast_as_the_clock_says),
         cmocka_unit_test(test_drafts_are_right_as_often_as_the_model_says),
         cmocka_unit_test(test_a_beginning_is_reused_as_far_as_it_goes),
+        cmocka_unit_test(test_the_storage_brings_back_what_pages_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
