@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "base/number.h"
 
 /* ---- listening ---- */
 
@@ -172,7 +173,7 @@ static void add_role(struct figure_list *list, const struct outcome *outcome, en
         over((double)counts->output_tokens, seconds * nodes),
         over(counts->step_ns * 1e-6, steps),
         100 * over((double)counts->pages_held, (double)counts->pages_total),
-        over(counts->expert_balance, steps),
+        counts->expert_balance,
         100 * over(counts->idle_s, seconds * ranks),
     };
     static const char *const units[6] = {"tokens/s", "tokens/s", "ms", "%", "largest/mean", "%"};
