@@ -56,6 +56,8 @@ enum step_spent {
 
 struct step_time {
     int64_t ns;
+    int64_t layers_ns; /* of it: what the layers take; the rest are head, sampling, launches, moves.
+                        * 0 where whole steps were measured */
     double spent[STEP_SPENT_COUNT];
 };
 
