@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/number.h"
 #include "base/random.h"
 #include "serving/policy/move_experts.h"
@@ -117,7 +118,9 @@ static void weigh(struct expert_world *world, uint32_t layer) {
     double mean = 1;
     for (uint32_t i = 0; i < EXPERT_LOADS; i++) {
         mean *= 4;
-        world->busiest[layer][i] = ranks == 1 ? 1 : largest_of(shares, ranks, mean) / mean;
+        world->busiest[layer][i] = world->options.skew == 0 ? expert_world_balance(world, layer)
+                                   : ranks == 1 ? 1
+                                                : largest_of(shares, ranks, mean) / mean;
     }
 }
 
@@ -161,7 +164,8 @@ static void see_loads(struct expert_world *world, uint32_t layer) {
     const double *chosen = world->chosen + (size_t)layer * world->experts;
     double remembered = 2.0 * MEMORY_CHOICES_PER_EXPERT * world->experts;
     for (uint32_t e = 0; e < world->experts; e++) {
-        double seen = chosen[e] + sqrt(chosen[e] / remembered) * draw_normal(world);
+        double seen = chosen[e];
+        if (world->options.skew > 0) seen += sqrt(chosen[e] / remembered) * draw_normal(world);
         world->loads[e] = (uint64_t)(LOAD_UNIT * max_double(0, seen));
     }
 }

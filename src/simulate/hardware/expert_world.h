@@ -12,6 +12,7 @@
  * pairs on average, with about that variance. What counts is the busiest rank: the expectation of
  * the largest of all ranks' normal variables, E = x + int (1 - prod Phi((t - N s_r) / sqrt(N s_r)))
  * dt from x on, x where no rank's largest can be; tabulated for each layer by the mean of pairs.
+ * Without skew all experts are chosen equally often, and a step has no chance in it.
  */
 #ifndef SIMULATE_HARDWARE_EXPERT_WORLD_H
 #define SIMULATE_HARDWARE_EXPERT_WORLD_H

@@ -3,6 +3,10 @@
  * the table's order, and one link, which carries a lane's dispatch and combine one after the other.
  * MLP waits until its lane's dispatch is there, COMBINE for what its experts sent back.
  *
+ * Where lanes go abreast by urgency, a table repeats itself after some layers: of models with many,
+ * a few are walked, with the experts' times of several layers on average, and the rest follows from
+ * their pace.
+ *
  * One rank stands for all of a unit: each of its stages takes as long as the slowest rank's, as all
  * wait for each other twice a layer. Times are microseconds.
  */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/number.h"
 #include "simulate/hardware/expert_world.h"
 #include "simulate/hardware/overlap_walk.h"
