@@ -15,7 +15,7 @@
 #include "serving/cache/prefix_affinity.h"
 #include "simulate/hardware.h"
 #include "simulate/ranks.h"
-#include "simulate/twin/load_trace.h"
+#include "simulate/load/load_trace.h"
 #include "simulate/unit_choice.h"
 
 #define TRACE_BYTES_MAX ((size_t)1 << 30)

@@ -18,7 +18,7 @@
 #include "bench/load_chart.h"
 #include "bench/load_ideal.h"
 #include "bench/load_report.h"
-#include "simulate/twin/load_trace.h"
+#include "simulate/load/load_trace.h"
 
 #define REQUESTS_MAX 10000000
 #define REQUESTS_PER_SECOND 1000 /* drawn for --seconds */

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "bench/load_answer.h"
 #include "bench/load_events.h"
-#include "simulate/twin/load_trace.h"
+#include "simulate/load/load_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "simulate/twin/load_trace.h"
+#include "simulate/load/load_trace.h"
 
 #include <math.h>
 #include <setjmp.h>

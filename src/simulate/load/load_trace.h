@@ -10,8 +10,8 @@
  *
  * Times become seconds from the first request; rows must not go back in time.
  */
-#ifndef SIMULATE_TWIN_LOAD_TRACE_H
-#define SIMULATE_TWIN_LOAD_TRACE_H
+#ifndef SIMULATE_LOAD_LOAD_TRACE_H
+#define SIMULATE_LOAD_LOAD_TRACE_H
 
 #include "base/arena.h"
 
