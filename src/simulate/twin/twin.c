@@ -32,7 +32,7 @@ void twin_note(struct twin_world *world, const struct record *record) {
 /* ---- opening ---- */
 
 static uint32_t events_max(const struct twin_options *options) {
-    return 16 * options->gateways * options->gateway_requests_max + (1u << 16);
+    return 32 * options->gateways * options->gateway_requests_max + (1u << 18);
 }
 
 size_t twin_bytes(const struct twin_options *options) {
@@ -65,6 +65,16 @@ static enum status check_options(const struct twin_options *options, struct erro
     }
     if (status) return status;
     if (units == 0 || units > LIMIT_FLEET_UNITS) return out_of_range(error, "the number of units");
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        if (options->kinds[i].kv_storage && options->storage_bytes > 0 &&
+            !(options->kinds[i].hardware->storage_gbps > 0))
+            return out_of_range(error, "the hardware's storage_gbps");
+    const struct twin_fault *wrong = twin_faults_wrong(options);
+    if (wrong)
+        return error_set(error, STATUS_INVALID, "twin: a fault, %s, names what is not there",
+                         wrong->kind < TWIN_FAULT_KIND_COUNT
+                             ? twin_faults_name((enum twin_fault_kind)wrong->kind)
+                             : "of no known kind");
     if (options->model->vocab <= TWIN_WORDS_FIRST) return out_of_range(error, "the vocabulary");
     if (options->settle_ns > options->warm_ns) return out_of_range(error, "settle_ns");
     return STATUS_OK;
@@ -90,6 +100,7 @@ static enum status open_world(struct twin_world *world, struct arena *arena, str
 static void begin_counting(struct twin_world *world) {
     twin_units_begin(world);
     world->transfers.bytes = 0;
+    world->storage.read_bytes = world->storage.written_bytes = 0;
     world->counts = true;
 }
 
@@ -110,6 +121,15 @@ static void happen(struct twin_world *world, const struct event *event) {
     case TWIN_EVENT_TRANSFER_IN:
         twin_units_end_transfer(world, event);
         break;
+    case TWIN_EVENT_STORAGE:
+        twin_units_end_job(world, event);
+        break;
+    case TWIN_EVENT_FAULT:
+        twin_faults_happen(world, event);
+        break;
+    case TWIN_EVENT_NOTICE:
+        twin_gateways_tell(world, event->index, RECORD_UNIT_LOST, (uint32_t)event->stamp);
+        break;
     case TWIN_EVENT_WARM:
         begin_counting(world);
     }
@@ -120,6 +140,7 @@ static void live(struct twin_world *world) {
     uint32_t at_once = 0;
     event_queue_add(&world->events, (struct event){.due_ns = world->options->warm_ns,
                                                    .kind = TWIN_EVENT_WARM});
+    twin_faults_plan(world);
     twin_clients_fetch(world);
     while (!world->report->breach[0] && event_queue_take(&world->events, &event)) {
         if (event.due_ns > world->end_ns) break;
@@ -138,6 +159,8 @@ static void finish(struct twin_world *world) {
     report->measured_s = (double)(world->now_ns - world->options->warm_ns) * 1e-9;
     if (report->measured_s < 0) report->measured_s = 0;
     report->transfer_bytes = world->transfers.bytes;
+    report->storage_read_bytes = world->storage.read_bytes;
+    report->storage_written_bytes = world->storage.written_bytes;
     twin_units_count(world);
     if (!to_the_end || report->breach[0]) return;
     twin_clients_judge(world);
