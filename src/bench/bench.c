@@ -28,6 +28,8 @@ const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING
     {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp, &bench_mtp_options},
     {"peers", "llama.cpp and Fathom in turn", bench_peers, &bench_peers_options},
+    {"plan", "planning a step of a whole unit, and taking its results", bench_plan,
+     &bench_plan_options},
     {"serve", "load on any OpenAI-style server", bench_serve, &bench_serve_options},
     {"ttft", "a prompt's first token: computed, from the KV storage, as the server chooses",
      bench_ttft, &bench_ttft_options},

@@ -382,6 +382,7 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
     check(memcmp(&used, &extras, sizeof used) == 0);
     unit->step_row_count = unit->last_step_rows = row_count;
     unit->last_step_tokens = token_count + draft_count;
+    unit->drafts = draft_count > 0;
 }
 
 /* What prompts may add to the next step: nothing until the next portion of the first in turn is

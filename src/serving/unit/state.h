@@ -91,7 +91,8 @@ struct unit {
     uint8_t model_id[32];
     int64_t pid;
     char kv_address[KV_ADDRESS_BYTES];
-    struct outbox outbox;
+    struct outbox *outbox; /* its own, or its ranks' */
+    struct outbox own;     /* without memory if it is one of several ranks */
     struct page_table pages;
     struct prefix_tree tree;
     struct evict_candidate *candidates; /* [page_count] scratch of one eviction */
@@ -120,6 +121,7 @@ struct unit {
     struct kv_transfers transfers; /* to here, of prompts that other units computed */
     int64_t give_up_ns;            /* when one of them may have been waited for long enough */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
+    bool drafts; /* a row of the step in flight has */
     bool others; /* at other ranks, or in line before them, who would wait for a step to end */
 };
 
@@ -168,12 +170,12 @@ static inline struct admit_house unit_rows_and_pages(const struct unit *unit) {
 }
 
 static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
-    return outbox_room(&unit->outbox) >= bytes;
+    return outbox_room(unit->outbox) >= bytes;
 }
 
 /* Room has been checked before. */
 static inline void *unit_put(struct unit *unit, enum record_kind kind, const void *fixed) {
-    void *record = outbox_put(&unit->outbox, kind, fixed);
+    void *record = outbox_put(unit->outbox, kind, fixed);
     check(record);
     return record;
 }

@@ -90,7 +90,7 @@ double day_standing(struct step_clock *clock, uint32_t ranks, uint32_t rows_max,
 
 void day_window_options(const struct day_options *day, const struct day_segment *segment,
                         const struct twin_options *fleet, bool whole, double standing_rank,
-                        const struct load_lengths *lengths, struct day_load *load_out,
+                        const struct day_lengths *lengths, struct day_load *load_out,
                         struct twin_options *options_out) {
     struct twin_options options = *fleet;
     double share = whole ? 1 : 1.0 / segment->decode_units;

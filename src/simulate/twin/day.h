@@ -36,7 +36,7 @@ struct day_options {
     struct day_step steps[DAY_STEPS_MAX]; /* [step_count] ascending; the first at hour 0 */
     uint32_t step_count;
     double input_tokens, output_tokens; /* of the whole day */
-    struct load_moments moments;
+    struct day_moments moments;
     double settle_s, warm_s, measure_s; /* of a window; the warm time includes the settling */
     double waiting_s; /* so many seconds' arrivals have no token yet when a window begins */
 };
@@ -67,7 +67,7 @@ double day_standing(struct step_clock *clock, uint32_t ranks, uint32_t rows_max,
  * `load_out` is the source's, and has to live as long as the run. */
 void day_window_options(const struct day_options *day, const struct day_segment *segment,
                         const struct twin_options *fleet, bool whole, double standing_rank,
-                        const struct load_lengths *lengths, struct day_load *load_out,
+                        const struct day_lengths *lengths, struct day_load *load_out,
                         struct twin_options *options_out);
 
 #endif

@@ -71,13 +71,13 @@ static double mu_of(double mean, double sigma, uint32_t most) {
     return (low + high) / 2;
 }
 
-static uint32_t stored_of(const struct load_lengths *lengths, uint32_t prompt_tokens) {
+static uint32_t stored_of(const struct day_lengths *lengths, uint32_t prompt_tokens) {
     double hit = lengths->hit_of_prompt * prompt_tokens;
     uint32_t blocks = (uint32_t)(hit / KV_BLOCK_TOKENS);
     return min_u32(blocks, (prompt_tokens - 1) / KV_BLOCK_TOKENS) * KV_BLOCK_TOKENS;
 }
 
-static double stored_mean(const struct load_lengths *lengths) {
+static double stored_mean(const struct day_lengths *lengths) {
     double sum = 0;
     for (int i = 0; i < GRID; i++)
         sum += stored_of(lengths, tokens_at((i + 0.5) / GRID, lengths->prompt_mu,
@@ -85,8 +85,8 @@ static double stored_mean(const struct load_lengths *lengths) {
     return sum / GRID * (1 - lengths->moments.first_share);
 }
 
-bool day_load_solve(const struct load_moments *moments, struct load_lengths *lengths_out) {
-    struct load_lengths lengths = {
+bool day_load_solve(const struct day_moments *moments, struct day_lengths *lengths_out) {
+    struct day_lengths lengths = {
         .moments = *moments,
         .prompt_sigma = sqrt(log(1 + moments->prompt_cv * moments->prompt_cv)),
         .answer_sigma = sqrt(log(1 + moments->answer_cv * moments->answer_cv))};
@@ -130,7 +130,7 @@ static double spread(const struct day_load *load, uint64_t index, uint32_t dimen
 
 /* One that is in the middle of its answer. */
 static void draw_standing(const struct day_load *load, uint64_t index, struct twin_request *out) {
-    const struct load_lengths *lengths = &load->lengths;
+    const struct day_lengths *lengths = &load->lengths;
     double sigma = lengths->answer_sigma;
     uint32_t prompt = tokens_at(spread(load, index, 0), lengths->prompt_mu, lengths->prompt_sigma,
                                 lengths->moments.prompt_max);
@@ -144,7 +144,7 @@ static void draw_standing(const struct day_load *load, uint64_t index, struct tw
 }
 
 static void draw_arrival(const struct day_load *load, uint64_t index, struct twin_request *out) {
-    const struct load_lengths *lengths = &load->lengths;
+    const struct day_lengths *lengths = &load->lengths;
     bool hits = spread(load, index, 5) >= lengths->moments.first_share;
     out->prompt_tokens = tokens_at(spread(load, index, 3), lengths->prompt_mu,
                                    lengths->prompt_sigma, lengths->moments.prompt_max);

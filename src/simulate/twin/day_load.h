@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The load of a fleet in a steady state, from what is published of it: means. Lengths are lognormal
  * and bounded; prompts and answers are independent of each other. Of all distributions with these
- * spreads that one is taken whose means are the published ones (struct load_moments).
+ * spreads that one is taken whose means are the published ones (struct day_moments).
  *
  * A steady fleet has requests in the middle of their answers. The chance that one of them has an
  * answer of o tokens is o times as large as that of one that arrives, and each of its tokens may be
@@ -17,7 +17,7 @@
 #include "simulate/twin/twin_request.h"
 
 /* What is known, and what is chosen. */
-struct load_moments {
+struct day_moments {
     double in_out;    /* prompt tokens for each answer token */
     double hit_share; /* of prompt tokens, that were computed before */
     double kv_mean;   /* KV tokens read for each answer token */
@@ -29,18 +29,18 @@ struct load_moments {
 };
 
 /* The distributions that have these moments, bounds and whole blocks counted in. */
-struct load_lengths {
-    struct load_moments moments;
+struct day_lengths {
+    struct day_moments moments;
     double prompt_mu, prompt_sigma, answer_mu, answer_sigma; /* of logarithms */
     double hit_of_prompt;                                    /* of one that hits */
     double prompt_mean, answer_mean;                         /* tokens, as drawn */
 };
 
 /* False: no distribution has them (a kv_mean too small for in_out and answer_cv, say). */
-bool day_load_solve(const struct load_moments *moments, struct load_lengths *lengths_out);
+bool day_load_solve(const struct day_moments *moments, struct day_lengths *lengths_out);
 
 struct day_load {
-    struct load_lengths lengths;
+    struct day_lengths lengths;
     double rate;              /* arrivals a second */
     uint32_t standing_count;  /* that are in the middle of their answers at the start */
     uint32_t waiting_count;   /* that arrive at begin_ns, all at once: what the fleet has of

@@ -37,6 +37,9 @@ struct twin_unit_kind {
     double tpot_target_ms;           /* schedule_pace; 0: by stretch */
 };
 
+struct twin_ended;
+struct twin_fault; /* simulate/twin/twin_faults.h */
+
 enum twin_storage { TWIN_STORAGE_NONE, TWIN_STORAGE_MEMORY, TWIN_STORAGE_DISK };
 
 struct twin_options {
@@ -98,6 +101,7 @@ struct twin_report {
     double transfer_bytes, storage_read_bytes, storage_written_bytes;
     uint64_t records;         /* received by machines, all in all */
     uint64_t events;
+    uint64_t digest;          /* of all records that machines received, and when: equal in equal runs */
 };
 
 /* Runs in `arena`, whose memory is twin_bytes(options). STATUS_INVALID names the option. */

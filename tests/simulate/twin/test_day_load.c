@@ -12,7 +12,7 @@
 #include "base/limits.h"
 #include "simulate/twin/day_load.h"
 
-static const struct load_moments published = {.in_out = 3.62,
+static const struct day_moments published = {.in_out = 3.62,
                                               .hit_share = 0.5625,
                                               .kv_mean = 4989,
                                               .prompt_cv = 1.2,
@@ -97,8 +97,8 @@ static void standing_requests_are_those_of_a_steady_fleet(void **state) {
 
 static void means_that_contradict_each_other_are_refused(void **state) {
     (void)state;
-    struct load_moments moments = published;
-    struct load_lengths lengths;
+    struct day_moments moments = published;
+    struct day_lengths lengths;
     moments.hit_share = 0.8; /* more than those that do not begin a conversation have */
     assert_false(day_load_solve(&moments, &lengths));
     moments = published;

@@ -1,19 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bench/load_trace.h"
+#include "simulate/load/load_trace.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
 #include "base/check.h"
 
+static void *memory; /* of the trace that was read last */
+
+static enum status read_text(const char *text, struct load_trace *trace, struct error *error) {
+    struct arena arena;
+    size_t bytes = load_trace_bytes(bytes_of(text));
+    free(memory);
+    memory = malloc(bytes);
+    arena_over(&arena, memory, bytes);
+    return load_trace_read(&arena, bytes_of(text), "trace", trace, error);
+}
+
+static int free_memory(void **state) {
+    (void)state;
+    free(memory);
+    memory = NULL;
+    return 0;
+}
+
 static struct load_trace read_good(const char *text) {
     struct load_trace trace = {0};
     struct error error = {""};
-    enum status status = load_trace_read(bytes_of(text), "trace", &trace, &error);
+    enum status status = read_text(text, &trace, &error);
     if (status) fail_msg("%s", error.text);
     return trace;
 }
@@ -38,7 +57,6 @@ static void azure_rows_are_read(void **state) {
     assert_row(&trace, 0, 0, 374, 44);
     assert_row(&trace, 1, 1.25, 396, 1); /* an answer has a token at least */
     assert_row(&trace, 2, 86400.5, 1, 1);
-    load_trace_free(&trace);
 }
 
 static void mooncake_rows_are_read(void **state) {
@@ -55,7 +73,6 @@ static void mooncake_rows_are_read(void **state) {
     assert_int_equal(trace.rows[1].block_count, 2);
     assert_int_equal(trace.blocks[trace.rows[1].block_index], 0);
     assert_int_equal(trace.blocks[trace.rows[1].block_index + 1], 9);
-    load_trace_free(&trace);
 }
 
 static void lengths_alone_are_enough(void **state) {
@@ -66,7 +83,6 @@ static void lengths_alone_are_enough(void **state) {
     assert_int_equal(trace.count, 2);
     assert_false(trace.has_arrivals);
     assert_row(&trace, 1, 0, 100, 10);
-    load_trace_free(&trace);
 }
 
 /* All due at once is no arrival pattern: clients would only be counted late. */
@@ -79,7 +95,6 @@ static void rows_that_come_at_once_have_no_arrivals(void **state) {
     struct load_trace trace = read_good(text);
     assert_int_equal(trace.count, 2);
     assert_false(trace.has_arrivals);
-    load_trace_free(&trace);
 }
 
 /* Each message names the line and the trouble. */
@@ -119,7 +134,7 @@ static void bad_files_are_refused(void **state) {
         strcpy(text + at, cases[i].body);
         struct load_trace trace = {0};
         struct error error = {""};
-        assert_int_equal(load_trace_read(bytes_of(text), "trace", &trace, &error), STATUS_INVALID);
+        assert_int_equal(read_text(text, &trace, &error), STATUS_INVALID);
         if (!strstr(error.text, cases[i].where) || !strstr(error.text, cases[i].what) ||
             strchr(error.text, '\n'))
             fail_msg("case %zu: %s", i, error.text);
@@ -152,7 +167,15 @@ static void a_sample_keeps_conversations(void **state) {
         assert_int_equal(trace.blocks[row->block_index + 1], trace.blocks[first->block_index + 1]);
         assert_true(row->arrival == first->arrival + (double)(i / talks * TALKS));
     }
-    load_trace_free(&trace);
+}
+
+/* What prompts share they share at the new length, too: whole blocks become whole smaller blocks. */
+static void scaled_lengths_keep_their_blocks(void **state) {
+    (void)state;
+    assert_int_equal(load_trace_scale(2 * LOAD_TRACE_BLOCK_TOKENS, 32), 64);
+    assert_int_equal(load_trace_scale(1, 32), 1);
+    assert_int_equal(load_trace_scale(600, 512), 600);
+    assert_int_equal(load_trace_scale(LOAD_TRACE_TOKENS_MAX, 1024), LOAD_TRACE_TOKENS_MAX);
 }
 
 int main(void) {
@@ -162,7 +185,8 @@ int main(void) {
         cmocka_unit_test(lengths_alone_are_enough),
         cmocka_unit_test(rows_that_come_at_once_have_no_arrivals),
         cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(scaled_lengths_keep_their_blocks),
         cmocka_unit_test(a_sample_keeps_conversations),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, free_memory);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bench/load_trace.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "simulate/load/load_trace.h"
 
 #include "base/random.h"
+#include "base/real.h"
 #include "base/tree.h"
 
 #define COLUMNS_MAX 64
 #define TREE_BYTES_PER_BYTE 64
+#define SCRATCH_BYTES_MIN 4096
 #define DRAW_SAMPLE 0x5A3B1E
 
 /* What is known while reading. */
 struct trace_reading {
     struct load_trace trace;
-    size_t rows_room, blocks_room;
+    char *scratch; /* [scratch_bytes] of one row's tree */
+    size_t scratch_bytes;
     const char *name;
     size_t line;
     double first;
@@ -24,21 +24,6 @@ struct trace_reading {
 static enum status bad(const struct trace_reading *reading, const char *what) {
     return error_set(reading->error, STATUS_INVALID, "%s, line %zu: %s", reading->name,
                      reading->line, what);
-}
-
-/* Makes room for one more; false: no memory. */
-static bool grow(void **items, size_t *room, size_t count, size_t item_bytes) {
-    if (count < *room) return true;
-    size_t more = *room ? 2 * *room : 1024;
-    void *grown = realloc(*items, more * item_bytes);
-    if (!grown) return false;
-    *items = grown;
-    *room = more;
-    return true;
-}
-
-static enum status no_memory(const struct trace_reading *reading) {
-    return error_set(reading->error, STATUS_NO_MEMORY, "%s: no memory for its rows", reading->name);
 }
 
 static enum status add_row(struct trace_reading *reading, double time, int64_t prompt,
@@ -52,10 +37,6 @@ static enum status add_row(struct trace_reading *reading, double time, int64_t p
     double arrival = time - reading->first;
     if (trace->count && !(arrival >= trace->rows[trace->count - 1].arrival))
         return bad(reading, "it comes before the row above; sort the trace by time");
-    void *rows = trace->rows;
-    if (!grow(&rows, &reading->rows_room, trace->count, sizeof *trace->rows))
-        return no_memory(reading);
-    trace->rows = rows;
     trace->rows[trace->count++] = (struct load_trace_row){
         .arrival = arrival,
         .prompt_tokens = (uint32_t)prompt,
@@ -93,13 +74,11 @@ static size_t split(struct bytes line, struct bytes fields[COLUMNS_MAX]) {
 }
 
 static bool read_number(struct bytes field, double *out) {
-    char text[64], *end;
-    if (field.count == 0 || field.count >= sizeof text) return false;
-    memcpy(text, field.data, field.count);
-    text[field.count] = 0; /* the field is not terminated: look only at the copy */
-    if (strspn(text, "0123456789.eE+-") < field.count) return false;
-    *out = strtod(text, &end);
-    return *end == 0 && *out >= 0 && *out < 1e15;
+    double number;
+    if (field.count >= 64 || !real_read(field, &number) || !(number >= 0 && number < 1e15))
+        return false;
+    *out = number;
+    return true;
 }
 
 /* Days from 1970-01-01, in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level
@@ -112,25 +91,42 @@ static double days_from_civil(int year, int month, int day) {
     return era * 146097.0 + days - 719468;
 }
 
+/* Takes at most digits_max digits off the text's beginning, and what must stand behind them ('\0':
+ * nothing must). */
+static bool take_digits(struct bytes *text, size_t digits_max, char behind, int *out) {
+    size_t at = 0;
+    int number = 0;
+    for (; at < text->count && at < digits_max; at++) {
+        if (text->data[at] < '0' || text->data[at] > '9') break;
+        number = 10 * number + text->data[at] - '0';
+    }
+    if (at == 0) return false;
+    if (behind) {
+        if (at == text->count) return false;
+        char found = text->data[at++];
+        if (found != behind && !(behind == ' ' && found == 'T')) return false;
+    }
+    *text = (struct bytes){text->data + at, text->count - at};
+    *out = number;
+    return true;
+}
+
 /* "2023-11-16 18:15:46.6805900", a 'T' in the middle and a zone behind allowed, the zone ignored;
  * or a plain number of seconds. */
 static bool read_time(struct bytes field, double *out) {
-    char text[64];
-    int year, month, day, hour, minute, used = 0;
+    int year, month, day, hour, minute;
     double second;
     if (read_number(field, out)) return true;
-    if (field.count >= sizeof text) return false;
-    memcpy(text, field.data, field.count);
-    text[field.count] = 0;
-    /* Numbers of so few digits always fit. NOLINTNEXTLINE(cert-err34-c) */
-    if (sscanf(text, "%4d-%2d-%2d%*1[ T]%2d:%2d:%n", &year, &month, &day, &hour, &minute, &used) <
-            5 ||
-        used == 0)
+    if (field.count >= 64 || !take_digits(&field, 4, '-', &year) ||
+        !take_digits(&field, 2, '-', &month) || !take_digits(&field, 2, ' ', &day) ||
+        !take_digits(&field, 2, ':', &hour) || !take_digits(&field, 2, ':', &minute))
         return false;
-    char *end;
-    second = strtod(text + used, &end);
-    if (end == text + used || !(second >= 0 && second < 61) || year < 1970 || month < 1 ||
-        month > 12 || day < 1 || day > 31 || hour < 0 || hour > 23 || minute < 0 || minute > 59)
+    size_t digits = 0;
+    while (digits < field.count &&
+           (field.data[digits] == '.' || (field.data[digits] >= '0' && field.data[digits] <= '9')))
+        digits++;
+    if (!real_read((struct bytes){field.data, digits}, &second) || second >= 61 || year < 1970 ||
+        month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59)
         return false;
     *out = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
     return true;
@@ -181,10 +177,6 @@ static enum status add_blocks(struct trace_reading *reading, const struct tree *
     for (size_t i = 0; i < tree_count(ids); i++) {
         int64_t id;
         if (!tree_get_integer(tree_at(ids, i), &id)) return bad(reading, "a hash id is no integer");
-        void *blocks = trace->blocks;
-        if (!grow(&blocks, &reading->blocks_room, trace->block_count, sizeof *trace->blocks))
-            return no_memory(reading);
-        trace->blocks = blocks;
         trace->blocks[trace->block_count++] = (uint64_t)id;
         row->block_count++;
     }
@@ -196,10 +188,7 @@ static enum status read_json_row(struct trace_reading *reading, struct bytes lin
     const struct tree *root;
     double ms = 0;
     int64_t prompt, output;
-    size_t room = line.count * TREE_BYTES_PER_BYTE + 4096;
-    void *memory = malloc(room);
-    if (!memory) return no_memory(reading);
-    arena_over(&arena, memory, room);
+    arena_over(&arena, reading->scratch, reading->scratch_bytes);
     struct error why;
     enum status status = STATUS_OK;
     if (tree_parse(&arena, line, "row", &root, &why)) status = bad(reading, why.text);
@@ -216,7 +205,6 @@ static enum status read_json_row(struct trace_reading *reading, struct bytes lin
     }
     if (!status) status = add_row(reading, ms / 1e3, prompt, output);
     if (!status) status = add_blocks(reading, tree_member(root, "hash_ids"));
-    free(memory);
     return status;
 }
 
@@ -250,19 +238,60 @@ static enum status read_lines(struct trace_reading *reading, struct bytes text) 
     return error_set(reading->error, STATUS_INVALID, "%s: no requests in it", reading->name);
 }
 
-enum status load_trace_read(struct bytes text, const char *name, struct load_trace *trace_out,
-                            struct error *error) {
-    struct trace_reading reading = {.name = name, .error = error};
-    enum status status = read_lines(&reading, text);
-    if (status) {
-        load_trace_free(&reading.trace);
-        return status;
+/* What a text could have at most. */
+struct trace_room {
+    size_t rows, blocks, scratch_bytes;
+};
+
+static struct trace_room room_for(struct bytes text) {
+    struct trace_room room = {0};
+    struct bytes line;
+    bool json = false, begun = false;
+    while (take_line(&text, &line)) {
+        if (is_blank(line)) continue;
+        if (!begun) json = line.data[0] == '{';
+        begun = true;
+        room.rows++;
+        if (!json) continue;
+        size_t scratch = line.count * TREE_BYTES_PER_BYTE + SCRATCH_BYTES_MIN;
+        if (scratch > room.scratch_bytes) room.scratch_bytes = scratch;
+        const char *at = line.data, *end = line.data + line.count;
+        for (; at && at < end; room.blocks++)
+            if ((at = memchr(at, ',', (size_t)(end - at)))) at++;
     }
+    return room;
+}
+
+size_t load_trace_bytes(struct bytes text) {
+    struct trace_room room = room_for(text);
+    return room.rows * sizeof(struct load_trace_row) + room.blocks * sizeof(uint64_t) +
+           room.scratch_bytes + 64;
+}
+
+enum status load_trace_read(struct arena *arena, struct bytes text, const char *name,
+                            struct load_trace *trace_out, struct error *error) {
+    struct trace_room room = room_for(text);
+    struct trace_reading reading = {.name = name, .error = error};
+    reading.trace.rows = arena_take(arena, room.rows * sizeof *reading.trace.rows);
+    reading.trace.blocks = arena_take(arena, room.blocks * sizeof *reading.trace.blocks);
+    reading.scratch = arena_take(arena, room.scratch_bytes);
+    reading.scratch_bytes = room.scratch_bytes;
+    if (!reading.trace.rows || !reading.trace.blocks || !reading.scratch)
+        return error_set(error, STATUS_NO_MEMORY, "%s: no memory for its rows", name);
+    enum status status = read_lines(&reading, text);
+    if (status) return status;
     struct load_trace *trace = &reading.trace;
     if (trace->count > 1 && trace->rows[trace->count - 1].arrival == 0)
         trace->has_arrivals = false; /* all at once: as fast as they are taken */
     *trace_out = *trace;
     return STATUS_OK;
+}
+
+uint32_t load_trace_scale(uint32_t tokens, uint32_t block_tokens) {
+    uint64_t scaled =
+        ((uint64_t)tokens * block_tokens + LOAD_TRACE_BLOCK_TOKENS / 2) / LOAD_TRACE_BLOCK_TOKENS;
+    if (scaled > LOAD_TRACE_TOKENS_MAX) return LOAD_TRACE_TOKENS_MAX;
+    return scaled ? (uint32_t)scaled : 1;
 }
 
 static bool is_drawn(const struct load_trace *trace, size_t index, uint64_t one_in, uint64_t seed) {
@@ -284,10 +313,4 @@ void load_trace_sample(struct load_trace *trace, uint64_t one_in, uint64_t seed)
     double first = kept ? trace->rows[0].arrival : 0;
     for (size_t i = 0; i < kept; i++)
         trace->rows[i].arrival -= first;
-}
-
-void load_trace_free(struct load_trace *trace) {
-    free(trace->rows);
-    free(trace->blocks);
-    *trace = (struct load_trace){0};
 }

@@ -10,11 +10,10 @@
  *
  * Times become seconds from the first request; rows must not go back in time.
  */
-#ifndef BENCH_LOAD_TRACE_H
-#define BENCH_LOAD_TRACE_H
+#ifndef SIMULATE_LOAD_LOAD_TRACE_H
+#define SIMULATE_LOAD_LOAD_TRACE_H
 
-#include "base/bytes.h"
-#include "base/status.h"
+#include "base/arena.h"
 
 #define LOAD_TRACE_BLOCK_TOKENS 512
 #define LOAD_TRACE_TOKENS_MAX (1u << 20) /* of one prompt, and of one answer */
@@ -34,11 +33,18 @@ struct load_trace {
     bool has_arrivals; /* false, too, where all rows come at once */
 };
 
+/* Arena bytes that suffice for reading such a text. */
+size_t load_trace_bytes(struct bytes text);
+
 /* `name` stands for the text in messages. STATUS_INVALID names the line and what is wrong with it.
- * The caller frees what it gets. */
-enum status load_trace_read(struct bytes text, const char *name, struct load_trace *trace_out,
-                            struct error *error);
-void load_trace_free(struct load_trace *trace);
+ * The trace lives in the arena; the text may go. */
+enum status load_trace_read(struct arena *arena, struct bytes text, const char *name,
+                            struct load_trace *trace_out, struct error *error) MUST_USE;
+
+/* So many tokens of a trace where its blocks have block_tokens instead of LOAD_TRACE_BLOCK_TOKENS:
+ * the one way to make a trace's lengths smaller that keeps what its prompts share. At least 1, at
+ * most LOAD_TRACE_TOKENS_MAX. */
+uint32_t load_trace_scale(uint32_t tokens, uint32_t block_tokens);
 
 /* Keeps one conversation of `one_in`, drawn from the seed, and moves the arrivals so that the first
  * row comes at 0: requests that share their second block (many traces have one first block for all)
