@@ -91,6 +91,7 @@ static struct twin_client *claim(struct twin_world *world) {
         .arrival_ns = request->arrival_ns,
         .prompt_tokens = request->prompt_tokens,
         .answer_tokens = request->answer_tokens,
+        .stored_tokens = request->stored_tokens,
         .standing = request->standing != 0,
         .waits = request->standing != 0,
     };
@@ -171,12 +172,27 @@ static struct twin_client *find(struct twin_world *world, struct request_id id) 
     return client->number == id.low ? client : NULL;
 }
 
+uint32_t twin_clients_stored(struct twin_world *world, struct request_id id) {
+    const struct twin_client *client = find(world, id);
+    return client ? client->stored_tokens : 0;
+}
+
 static void note_first(struct twin_world *world, struct twin_client *client) {
     client->first_ns = client->last_ns = world->now_ns + world->token_ns;
     if (!client->waits) return;
     client->waits = false;
     world->standing_waits--;
     if (world->has_next && world->next.standing) expect_next(world);
+}
+
+static void tell_begun(struct twin_world *world, const struct twin_client *client) {
+    struct twin_ended so_far = {.arrival_ns = client->arrival_ns,
+                                .first_ns = client->first_ns,
+                                .prompt_tokens = client->prompt_tokens,
+                                .answer_tokens = 1,
+                                .hit_tokens = client->hit_tokens,
+                                .standing = client->standing};
+    if (world->options->begun) world->options->begun(world->options->context, &so_far);
 }
 
 /* As many at once as a step brought. */
@@ -206,6 +222,7 @@ static void take_tokens(struct twin_world *world, struct twin_client *client,
     if (client->told_tokens == 0) {
         note_first(world, client);
         client->hit_tokens = tokens->work.prompt_hit_tokens;
+        tell_begun(world, client);
         fresh--;
     }
     if (fresh) note_more(world, client, fresh);
