@@ -10,6 +10,8 @@ const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING
     {"balance", "DP load balancers on a trace, in virtual time", bench_balance,
      &bench_balance_options},
+    {"calibrate", "this machine, into a hardware file for the twin", bench_calibrate,
+     &bench_calibrate_options},
     {"cache", "the KV storage's disk bandwidth beside fio, and its index", bench_cache,
      &bench_cache_options},
     {"eplb", "expert placements beside DeepSeek's greedy and the bound", bench_eplb,

@@ -14,6 +14,7 @@ extern const size_t bench_subject_count;
 
 int bench_balance(int argc, char **argv);
 int bench_cache(int argc, char **argv);
+int bench_calibrate(int argc, char **argv);
 int bench_eplb(int argc, char **argv);
 int bench_hardware(int argc, char **argv);
 int bench_exchange(int argc, char **argv);
@@ -30,6 +31,7 @@ int bench_transfer(int argc, char **argv);
 int bench_ttft(int argc, char **argv);
 extern const struct option_table bench_balance_options;
 extern const struct option_table bench_cache_options;
+extern const struct option_table bench_calibrate_options;
 extern const struct option_table bench_eplb_options;
 extern const struct option_table bench_hardware_options;
 extern const struct option_table bench_exchange_options;
