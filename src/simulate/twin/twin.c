@@ -77,7 +77,6 @@ static enum status check_options(const struct twin_options *options, struct erro
                              : "of no known kind");
     if (options->model->vocab <= TWIN_WORDS_FIRST) return out_of_range(error, "the vocabulary");
     if (options->sampled && options->sample_ns <= 0) return out_of_range(error, "sample_ns");
-    if (options->settle_ns > options->warm_ns) return out_of_range(error, "settle_ns");
     return STATUS_OK;
 }
 

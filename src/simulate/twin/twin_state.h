@@ -60,6 +60,7 @@ struct twin_unit {
     uint64_t preempted;        /* in lives before */
     uint64_t preempted_before; /* before counting began, likewise below */
     uint64_t moves;
+    uint64_t computed; /* prompts' tokens, since counting began */
 };
 
 struct twin_gateway {

@@ -212,6 +212,14 @@ static void count_pages(struct twin_world *world, struct twin_unit *unit) {
     sums->total += ns * unit->options.page_count * unit->kind->ranks;
 }
 
+static void count_loads(struct twin_role_counts *counts, const struct twin_unit *unit) {
+    double seconds = (double)(unit->done_ns - unit->step_ns) / SECOND;
+    for (int i = 0; i < TWIN_LOAD_COUNT; i++) {
+        counts->load_most[i] += seconds * (double)unit->sum.load_most[i];
+        counts->load_mean[i] += seconds * (double)unit->sum.load[i] / unit->kind->ranks;
+    }
+}
+
 static void count_step(struct twin_world *world, struct twin_unit *unit, uint64_t output_tokens) {
     struct twin_role_counts *counts = counts_of(world, unit);
     if (!world->counts) return;
@@ -219,9 +227,11 @@ static void count_step(struct twin_world *world, struct twin_unit *unit, uint64_
     counts->step_ns += (double)(unit->done_ns - unit->step_ns);
     for (int i = 0; i < STEP_SPENT_COUNT; i++)
         counts->spent[i] += unit->engine.time.spent[i];
-    counts->computed_tokens += unit->sum.prompt_tokens;
-    counts->rows += unit->sum.answer_rows;
-    counts->context += unit->sum.context;
+    counts->computed_tokens += unit->sum.load[TWIN_LOAD_TOKENS];
+    counts->rows += unit->sum.load[TWIN_LOAD_ROWS];
+    counts->context += unit->sum.load[TWIN_LOAD_CONTEXT];
+    count_loads(counts, unit);
+    unit->computed += unit->sum.load[TWIN_LOAD_TOKENS];
     counts->output_tokens += output_tokens;
     counts->expert_balance += step_clock_balance_mean(unit->clock);
 }
@@ -526,7 +536,7 @@ static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     struct twin_engine *engine = &unit->engine;
     bool settles = twin_settles(world);
     unit->sum = twin_engine_begin(engine, world->now_ns, settles);
-    if (settles && unit->sum.answer_rows == 0) engine->time.ns = NO_STEP_NS;
+    if (settles && unit->sum.load[TWIN_LOAD_ROWS] == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) twin_engine_observe(engine, engine->time.ns);
     unit->in_step = true;
     unit->step_ns = world->now_ns;
@@ -689,6 +699,7 @@ static void count_unit(struct twin_world *world, struct twin_unit *unit) {
     counts->preemptions +=
         unit->preempted + load_of(unit)->totals.preemptions - unit->preempted_before;
     counts->moves += step_clock_moves(unit->clock) - unit->moves;
+    if (unit->computed > counts->unit_computed_most) counts->unit_computed_most = unit->computed;
 }
 
 static void count_role(struct twin_world *world, enum unit_role role) {
