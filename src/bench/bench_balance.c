@@ -5,10 +5,10 @@
  * one token), those of a unit that answers (prompts and transfers take no time), and the units
  * behind a gateway.
  *
- * A phase plays the trace twice for each method. First all requests come at once: what the method
- * gets done when requests never run out. Then they come as they were recorded, only so fast that
- * the weakest of the methods has the load asked for, so that nobody's queue grows; whose does
- * nevertheless is said.
+ * Requests come as they were recorded, only so fast that the load asked for is had. Where prompts
+ * are computed that is a part of what the weakest of the methods gets done when requests never run
+ * out, for which each method plays the trace with all requests at once first; where answers are
+ * made, a part of the ranks' KV memory or rows. So nobody's queue should grow; whose does is told.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,15 +27,15 @@
 #include "simulate/twin/twin.h"
 
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
-#define PREFIX_BLOCKS (1u << 20)         /* that the gateway remembers */
-#define AT_ONCE 1e6                      /* requests a second: they never run out */
-#define FREE_RANKS 8                     /* of the unit whose prompts take no time */
+#define PREFIX_BLOCKS (1u << 20) /* that the gateway remembers */
+#define AT_ONCE 1e6              /* requests a second: they never run out */
+#define FREE_RANKS 8             /* of the unit whose prompts take no time */
 #define FREE_STEP_TOKENS LIMIT_STEP_TOKENS
-#define REDUNDANT_EXPERTS 32             /* at least, so that each rank has as many slots */
-#define ROWS_OF_PROMPTS 64               /* of a rank that computes prompts */
-#define QUICK_RANKS 4                    /* --quick has so many times fewer */
+#define REDUNDANT_EXPERTS 32 /* at least, so that each rank has as many slots */
+#define ROWS_OF_PROMPTS 64   /* of a rank that computes prompts */
+#define QUICK_RANKS 4        /* --quick has so many times fewer */
 #define QUICK_REQUESTS 20
-#define GROWS 1.5                        /* times as many requests held in the second half */
+#define GROWS 1.5 /* times as many requests held in the second half */
 #define METHODS_MAX 8
 
 struct balance_values {
@@ -70,8 +70,9 @@ static const struct option balance_rows[] = {
     {.name = "load",
      .type = OPTION_COUNT,
      .fallback = "70",
-     .help = "percent of the tokens a second that the weakest of the methods gets done when "
-             "requests never run out",
+     .help =
+         "percent: of the prompt tokens a second that the weakest of the methods gets done when "
+         "requests never run out; of the answering ranks' KV memory, or rows",
      .minimum = 1,
      .maximum = 200,
      AT(load)},
@@ -175,7 +176,7 @@ struct balance_bench {
 
 struct balance_outcome {
     struct twin_report report;
-    double spread[2], p50_ms, p99_ms, busy, held[2], full_tokens_s;
+    double spread[2], p50_ms, p99_ms, held[2], tokens_s;
     bool keeps_up;
 };
 
@@ -211,6 +212,7 @@ static enum status open_source(struct balance_bench *bench, double requests_per_
 
 struct played { /* sums over the requests */
     double prompt_tokens, answer_tokens, known_tokens;
+    double answer_context; /* KV positions that answers read */
 };
 
 /* `known`: of prompts, in blocks that some prompt before had, all others before them likewise: what
@@ -241,6 +243,8 @@ static enum status sum_up(struct balance_bench *bench, struct played *out, struc
         out->known_tokens += known / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
         out->prompt_tokens += request.prompt_tokens;
         out->answer_tokens += request.answer_tokens;
+        out->answer_context +=
+            (double)request.answer_tokens * (request.prompt_tokens + request.answer_tokens / 2.0);
     }
     free(memory);
     return status;
@@ -306,8 +310,44 @@ static void set_prompts(struct balance_bench *bench, const struct balance_way *w
     kind->bind_on_arrival = way->on_arrival;
     options->kind_count = 1;
     options->prefix_blocks = way->by_prefix ? PREFIX_BLOCKS : 0;
-    options->storage_bytes =
-        (double)bench->values.disk_tokens * bench->model.kv_bytes_per_token;
+    options->storage_bytes = (double)bench->values.disk_tokens * bench->model.kv_bytes_per_token;
+}
+
+/* Requests a second that hold the load asked for of all ranks' memory or rows, where ranks have
+ * equal ones. */
+static enum status decode_rate(struct balance_bench *bench, const struct played *played,
+                               double *rate_out, struct error *error) {
+    const struct balance_values *values = &bench->values;
+    const struct twin_unit_kind kind = kind_of(bench, UNIT_DECODE, ranks_of(bench), 1);
+    const struct step_clock_options options = {.hardware = kind.hardware,
+                                               .model = &bench->model,
+                                               .ranks = kind.ranks,
+                                               .ranks_per_node = kind.ranks_per_node,
+                                               .redundant_experts = kind.redundant_experts,
+                                               .balance_experts = true};
+    static struct step_share shares[LIMIT_RANKS];
+    double context = played->answer_context / played->answer_tokens, load = (double)values->load;
+    double requests = (double)values->rank_tokens / context;
+    if (requests > (double)values->rows) requests = (double)values->rows;
+    requests *= load / 100;
+    for (uint32_t rank = 0; rank < kind.ranks; rank++)
+        shares[rank] = (struct step_share){.answer_rows = (uint32_t)(requests + 1),
+                                           .answer_tokens = (uint32_t)(requests + 1),
+                                           .context = (uint64_t)(requests * context),
+                                           .slowness = 1};
+    struct step_clock *clock;
+    struct arena arena;
+    size_t bytes = step_clock_bytes(&options);
+    void *memory = malloc(bytes);
+    arena_over(&arena, memory, memory ? bytes : 0);
+    enum status status = step_clock_open(&arena, &options, &clock, error);
+    if (!status) {
+        struct step_time time = step_clock_step(clock, shares, OVERLAP_DECODE_FIVE_STAGE, 0);
+        double answers = played->answer_tokens / (double)values->requests;
+        *rate_out = kind.ranks * requests / (answers * (double)time.ns * 1e-9);
+    }
+    free(memory);
+    return status;
 }
 
 static void note_end(void *context, const struct twin_ended *ended) {
@@ -316,8 +356,7 @@ static void note_end(void *context, const struct twin_ended *ended) {
 }
 
 static enum status run(struct balance_bench *bench, const struct balance_way *way,
-                       double requests_per_s, struct twin_report *report_out,
-                       struct error *error) {
+                       double requests_per_s, struct twin_report *report_out, struct error *error) {
     struct twin_options options = {.model = &bench->model,
                                    .gateways = 1,
                                    .gateway_requests_max = (uint32_t)bench->values.requests,
@@ -358,7 +397,7 @@ static double tokens_of(const struct balance_bench *bench, const struct twin_end
 }
 
 /* Between the ends of the first tenth and of the first eight tenths. */
-static double full_tokens_s(const struct balance_bench *bench) {
+static double tokens_s(const struct balance_bench *bench) {
     uint32_t first = bench->ended_count / 10, last = bench->ended_count * 8 / 10;
     double tokens = 0;
     for (uint32_t i = first; i < last; i++)
@@ -385,12 +424,13 @@ static void set_percentiles(struct balance_bench *bench, struct balance_outcome 
     uint32_t count = 0;
     for (uint32_t i = 0; i < bench->ended_count; i++) {
         const struct twin_ended *ended = &bench->ended[i];
-        if (ended->arrival_ns < last_ns / 10 || ended->arrival_ns > last_ns - last_ns / 10) continue;
+        if (ended->arrival_ns < last_ns / 10 || ended->arrival_ns > last_ns - last_ns / 10)
+            continue;
         if (bench->phase != PHASE_DECODE)
             bench->numbers[count++] = (double)(ended->first_ns - ended->arrival_ns);
         else if (ended->answer_tokens > 1)
-            bench->numbers[count++] = (double)(ended->end_ns - ended->first_ns) /
-                                      (double)(ended->answer_tokens - 1);
+            bench->numbers[count++] =
+                (double)(ended->end_ns - ended->first_ns) / (double)(ended->answer_tokens - 1);
     }
     if (!count) return;
     qsort(bench->numbers, count, sizeof *bench->numbers, by_value);
@@ -430,8 +470,6 @@ static void set_spreads(const struct balance_bench *bench, struct balance_outcom
     outcome->spread[1] = spread_of(counts, decode ? TWIN_LOAD_ROWS : TWIN_LOAD_TOKENS);
     if (bench->phase == PHASE_UNITS && computed > 0)
         outcome->spread[0] = (double)counts->unit_computed_most * units / computed;
-    if (outcome->report.measured_s > 0)
-        outcome->busy = counts->step_ns * 1e-9 / (units * outcome->report.measured_s);
 }
 
 /* ---- lines ---- */
@@ -446,16 +484,10 @@ static const struct phase_words words_of[] = {
                        {"attention", "tokens"},
                        "ttft",
                        "TTFT p50 ms"},
-    [PHASE_DECODE] = {"decode",
-                      {"kv_spread", "request_spread"},
-                      {"KV", "requests"},
-                      "tpot",
-                      "TPOT p50 ms"},
-    [PHASE_UNITS] = {"units",
-                     {"unit_spread", "token_spread"},
-                     {"units", "tokens"},
-                     "ttft",
-                     "TTFT p50 ms"},
+    [PHASE_DECODE] =
+        {"decode", {"kv_spread", "request_spread"}, {"KV", "requests"}, "tpot", "TPOT p50 ms"},
+    [PHASE_UNITS] =
+        {"units", {"unit_spread", "token_spread"}, {"units", "tokens"}, "ttft", "TTFT p50 ms"},
 };
 
 static double hit_rate(const struct twin_report *report) {
@@ -469,40 +501,37 @@ static void print_line(struct balance_bench *bench, const struct balance_way *wa
     uint64_t preempted = report->roles[UNIT_DECODE].preemptions;
     if (bench->values.json) {
         printf("%s\n  {\"phase\":\"%s\",\"method\":\"%s\",\"hit_rate\":%.4f,\"%s\":%.4f,"
-               "\"%s\":%.4f,\"%s_p50_ms\":%.2f,\"%s_p99_ms\":%.2f,\"busy\":%.4f,"
+               "\"%s\":%.4f,\"%s_p50_ms\":%.2f,\"%s_p99_ms\":%.2f,"
                "\"held_first_half\":%.1f,\"held_second_half\":%.1f,\"keeps_up\":%s,"
-               "\"preempted\":%llu,\"full_tokens_per_second\":%.0f}",
+               "\"preempted\":%llu,\"tokens_per_second\":%.0f}",
                bench->printed++ ? "," : "[", words->name, way->name, hit_rate(report),
                words->spread[0], outcome->spread[0], words->spread[1], outcome->spread[1],
-               words->time, outcome->p50_ms, words->time, outcome->p99_ms, outcome->busy,
-               outcome->held[0], outcome->held[1], outcome->keeps_up ? "true" : "false",
-               (unsigned long long)preempted, outcome->full_tokens_s);
+               words->time, outcome->p50_ms, words->time, outcome->p99_ms, outcome->held[0],
+               outcome->held[1], outcome->keeps_up ? "true" : "false",
+               (unsigned long long)preempted, outcome->tokens_s);
         return;
     }
-    printf("  %-15s %6.3f %9.3f %9.3f %12.1f %10.1f %6.2f %7.0f %7.0f %9llu %14.0f%s\n", way->name,
+    printf("  %-15s %6.3f %9.3f %9.3f %12.1f %10.1f %7.0f %7.0f %9llu %14.0f%s\n", way->name,
            hit_rate(report), outcome->spread[0], outcome->spread[1], outcome->p50_ms,
-           outcome->p99_ms, outcome->busy, outcome->held[0], outcome->held[1],
-           (unsigned long long)preempted, outcome->full_tokens_s,
-           outcome->keeps_up ? "" : "  falls behind");
+           outcome->p99_ms, outcome->held[0], outcome->held[1], (unsigned long long)preempted,
+           outcome->tokens_s, outcome->keeps_up ? "" : "  falls behind");
     fflush(stdout);
 }
 
 static void print_head(const struct balance_bench *bench, const struct played *played,
-                       const struct balance_way *weakest, double requests_per_s) {
+                       const char *of, double requests_per_s) {
     const struct phase_words *words = &words_of[bench->phase];
     if (bench->values.json) return;
-    printf("%s: %llu of %u ranks, %llu requests, %.3g a second: %llu %% of what %s gets done when "
-           "they never run out\n",
-           words->name,
+    printf("%s: %llu of %u ranks, %llu requests, %.3g a second: %llu %% of %s\n", words->name,
            (unsigned long long)(bench->phase == PHASE_UNITS ? bench->values.units : 1),
            ranks_of(bench), (unsigned long long)bench->values.requests, requests_per_s,
-           (unsigned long long)bench->values.load, weakest->name);
+           (unsigned long long)bench->values.load, of);
     if (bench->phase != PHASE_DECODE)
-        printf("hits of a cache that forgets nothing: %.3f\n",
+        printf("  hits of a cache that forgets nothing: %.3f\n",
                played->known_tokens / played->prompt_tokens);
-    printf("  %-15s %6s %9s %9s %12s %10s %6s %7s %7s %9s %14s\n", "method", "hits",
-           words->heads[0], words->heads[1], words->time_head, "p99 ms", "busy", "held:", "later",
-           "preempted", "tokens/s, full");
+    printf("  %-15s %6s %9s %9s %12s %10s %7s %7s %9s %14s\n", "method", "hits", words->heads[0],
+           words->heads[1], words->time_head, "p99 ms", "held:", "later", "preempted",
+           bench->phase == PHASE_DECODE ? "tokens/s" : "tokens/s, full");
 }
 
 /* ---- phases ---- */
@@ -523,29 +552,44 @@ static uint32_t list_ways(enum balance_phase phase, struct balance_way ways[METH
     return count;
 }
 
+/* What each method gets done of prompts that never run out; the weakest's rate times the load. */
+static enum status prompt_rate(struct balance_bench *bench, const struct balance_way *ways,
+                               uint32_t count, const struct played *played, double *full_out,
+                               uint32_t *weakest_out, double *rate_out, struct error *error) {
+    struct twin_report report;
+    uint32_t weakest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        enum status status = run(bench, &ways[i], AT_ONCE, &report, error);
+        if (status) return status;
+        full_out[i] = tokens_s(bench);
+        if (full_out[i] < full_out[weakest]) weakest = i;
+    }
+    *weakest_out = weakest;
+    *rate_out = full_out[weakest] * (double)bench->values.load / 100 *
+                (double)bench->values.requests / played->prompt_tokens;
+    return STATUS_OK;
+}
+
 static enum status run_phase(struct balance_bench *bench, enum balance_phase phase,
                              struct error *error) {
     struct balance_way ways[METHODS_MAX];
-    double full[METHODS_MAX] = {0};
+    double full[METHODS_MAX] = {0}, rate = 0;
     uint32_t count = list_ways(phase, ways), weakest = 0;
-    struct balance_outcome outcome;
+    char of[96] = "the ranks' KV memory or rows";
     struct played played;
     bench->phase = phase;
     enum status status = sum_up(bench, &played, error);
-    for (uint32_t i = 0; i < count && !status; i++) {
-        status = run(bench, &ways[i], AT_ONCE, &outcome.report, error);
-        if (status) return status;
-        full[i] = full_tokens_s(bench);
-        if (full[i] < full[weakest]) weakest = i;
+    if (!status && phase == PHASE_DECODE) status = decode_rate(bench, &played, &rate, error);
+    if (!status && phase != PHASE_DECODE) {
+        status = prompt_rate(bench, ways, count, &played, full, &weakest, &rate, error);
+        snprintf(of, sizeof of, "what %s gets done when they never run out", ways[weakest].name);
     }
-    double tokens = phase == PHASE_DECODE ? played.answer_tokens : played.prompt_tokens;
-    double rate = full[weakest] * (double)bench->values.load / 100 /
-                  (tokens / (double)bench->values.requests);
-    if (!status) print_head(bench, &played, &ways[weakest], rate);
+    if (!status) print_head(bench, &played, of, rate);
     for (uint32_t i = 0; i < count && !status; i++) {
-        outcome = (struct balance_outcome){.full_tokens_s = full[i]};
+        struct balance_outcome outcome = {.tokens_s = full[i]};
         status = run(bench, &ways[i], rate, &outcome.report, error);
         if (status) return status;
+        if (phase == PHASE_DECODE) outcome.tokens_s = tokens_s(bench);
         set_percentiles(bench, &outcome);
         set_held(bench, &outcome);
         set_spreads(bench, &outcome);
@@ -600,8 +644,8 @@ static enum status set_up(struct balance_bench *bench, const char *path, struct 
         values->decode_ranks = divide_up(values->decode_ranks, QUICK_RANKS);
         values->requests = divide_up(values->requests, QUICK_REQUESTS);
     }
-    values->max_prompt = values->max_prompt < values->rank_tokens / 2 ? values->max_prompt
-                                                                      : values->rank_tokens / 2;
+    values->max_prompt =
+        values->max_prompt < values->rank_tokens / 2 ? values->max_prompt : values->rank_tokens / 2;
     bench->ended = malloc(values->requests * sizeof *bench->ended);
     bench->numbers = malloc(values->requests * sizeof *bench->numbers);
     if (!bench->ended || !bench->numbers)

@@ -378,7 +378,7 @@ static enum status open_unit(struct twin_world *world, struct twin_unit *unit, s
     unit->connections = arena_take_zeroed(arena, options->gateways * sizeof *unit->connections);
     if (!unit->connections || !open_requests(unit, arena))
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
-    unit->wake_ns = MACHINE_NEVER;
+    unit->wake_ns = unit->queued_ns = MACHINE_NEVER;
     return start(world, unit, error);
 }
 
@@ -623,6 +623,8 @@ void twin_units_wake(struct twin_world *world, struct twin_unit *unit, int64_t d
     if (due_ns < world->now_ns) due_ns = world->now_ns;
     if (due_ns >= unit->wake_ns) return;
     unit->wake_ns = due_ns;
+    if (due_ns == unit->queued_ns) return; /* its event is still there */
+    if (due_ns == unit->done_ns) unit->queued_ns = due_ns;
     event_queue_add(&world->events, (struct event){.due_ns = due_ns,
                                                    .stamp = (uint64_t)due_ns,
                                                    .kind = TWIN_EVENT_UNIT,
@@ -664,6 +666,7 @@ void twin_units_run(struct twin_world *world, struct twin_unit *unit) {
     struct machine *machine = &unit->machine;
     const struct twin_message *message;
     unit->wake_ns = MACHINE_NEVER;
+    if (unit->queued_ns <= world->now_ns) unit->queued_ns = MACHINE_NEVER;
     if (!unit->up) return;
     while ((message = twin_post_first(&unit->inbox)) && message->due_ns <= world->now_ns) {
         deliver(world, unit, message);
