@@ -88,7 +88,7 @@ static size_t prompt_bytes(const struct unit_options *options) {
 }
 
 size_t unit_rank_memory_bytes(const struct unit_options *options) {
-    size_t per_request = sizeof(struct unit_request) + 2 * sizeof(uint32_t) +
+    size_t per_request = sizeof(struct unit_request) + 3 * sizeof(uint32_t) +
                          sizeof(struct schedule_item) + sizeof(struct schedule_choice) +
                          sizeof(struct decode_running);
     return sizeof(struct unit) + page_table_bytes(options->page_count) +
@@ -146,14 +146,14 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     unit->requests = arena_take_zeroed(arena, o->requests_max * sizeof *unit->requests);
     unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
     unit->step_slots = arena_take(arena, o->step_rows_max * sizeof *unit->step_slots);
+    unit->line = arena_take(arena, o->requests_max * sizeof *unit->line);
     unit->items = arena_take(arena, o->requests_max * sizeof *unit->items);
     unit->choices = arena_take(arena, o->requests_max * sizeof *unit->choices);
     unit->order = arena_take(arena, o->requests_max * sizeof *unit->order);
     unit->leavers = arena_take(arena, o->requests_max * sizeof *unit->leavers);
     unit->candidates = arena_take(arena, o->page_count * sizeof *unit->candidates);
-    if (!pool || !unit->requests || !unit->free_slots ||
-        !unit->step_slots || !unit->items || !unit->choices || !unit->order || !unit->leavers ||
-        !unit->candidates)
+    if (!pool || !unit->requests || !unit->free_slots || !unit->step_slots || !unit->line ||
+        !unit->items || !unit->choices || !unit->order || !unit->leavers || !unit->candidates)
         return STATUS_NO_MEMORY;
     pool_open(&unit->pool, pool, pool_bytes);
     unit_request_open_all(unit);
@@ -355,10 +355,12 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
 static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
     struct admit_need need = request_need(request);
     struct arena arena = copy->arena;
+    bool listed = copy->listed;
     size_t bias_bytes = request->bias_count * sizeof *request->biases;
     const struct history *history = &request->history;
     *copy = *request;
     copy->arena = arena;
+    copy->listed = listed;
     if (!take_sequence(copy, need) ||
         !take_constraint(copy, request->constraint, request->constraint_bytes))
         return false;
@@ -507,8 +509,9 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
                                          .logprobs_each = each,
                                          .work = account_work(request)});
     memcpy(tokens_chosen(tokens), row->tokens, count * sizeof *row->tokens);
-    memcpy(tokens_logprobs(tokens), step_result_logprobs(result) + row->logprob_index,
-           (size_t)count * each * sizeof(struct token_logprob));
+    if (each)
+        memcpy(tokens_logprobs(tokens), step_result_logprobs(result) + row->logprob_index,
+               (size_t)count * each * sizeof(struct token_logprob));
     for (uint32_t i = 0; i < count; i++) {
         check(row->tokens[i] < unit->options.vocab_count);
         history_add(&request->history, row->tokens[i]);
@@ -521,6 +524,7 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
 static void put_scores(struct unit *unit, struct unit_request *request,
                        const struct step_result *result, const struct step_result_row *row) {
     uint32_t each = row->logprobs_each, end = request->scored_count + row->scored_count;
+    if (row->scored_count == 0) return;
     const struct token_logprob *logprobs = step_result_logprobs(result) + row->score_index;
     check(end <= request->prompt_count);
     while (request->scored_count < end) {
@@ -540,10 +544,10 @@ static void put_scores(struct unit *unit, struct unit_request *request,
 
 static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
     uint32_t end = request->computed_count + count;
-    struct unit_work before = request->work;
+    uint32_t computed = request->work.computed_tokens, again = request->work.recomputed_tokens;
     account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
-    unit->totals.prompt_tokens += request->work.computed_tokens - before.computed_tokens;
-    unit->totals.recomputed_tokens += request->work.recomputed_tokens - before.recomputed_tokens;
+    unit->totals.prompt_tokens += request->work.computed_tokens - computed;
+    unit->totals.recomputed_tokens += request->work.recomputed_tokens - again;
     uint32_t known_blocks = request->shared_count;
     request->computed_count = end;
     pages_share(unit, request);
@@ -568,7 +572,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     unit->totals.drafts += row->draft_count;
     unit->totals.drafts_right += right;
     tokens_computed(unit, request, request->row_tokens);
-    handoff_made(unit, request);
+    if (request->pushes) handoff_made(unit, request);
     if (request->cancelled) {
         handoff_leave(unit, request, FINISH_CANCELLED);
         return;
@@ -589,7 +593,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
         handoff_leave(unit, request, FINISH_LENGTH);
     else if (request->output_count == request->tokens_here_max)
         handoff_over(unit, request);
-    else
+    else if (right)
         tokens_computed(unit, request, right);
 }
 
@@ -651,6 +655,16 @@ static void observe_step(struct unit *unit, const struct step_result *result,
     speculate_observe(&unit->speculate, unit->work.answer_rows, made, right, alone_ns);
 }
 
+/* Of the rows behind the i'th. */
+static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_count) {
+    if (i + UNIT_AHEAD < row_count)
+        request_prefetch(&unit->requests[unit->step_slots[i + UNIT_AHEAD]]);
+    if (i + UNIT_AHEAD / 2 < row_count) {
+        const struct unit_request *next = &unit->requests[unit->step_slots[i + UNIT_AHEAD / 2]];
+        __builtin_prefetch(next->tokens + request_known(next), 1);
+    }
+}
+
 static enum status receive_step_done(struct unit *unit, const struct step_result *result,
                                      int64_t now_ns) {
     if (!unit_can_put(unit, unit_reaction_bytes(&unit->options))) return STATUS_FULL;
@@ -664,6 +678,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     if (!result->failed) observe_step(unit, result, rows);
     for (uint32_t i = 0; i < row_count; i++) {
         struct unit_request *request = &unit->requests[unit->step_slots[i]];
+        prefetch_rows(unit, i, row_count);
         check(request->in_step);
         request->in_step = false;
         if (result->failed) {

@@ -32,7 +32,7 @@ void twin_note(struct twin_world *world, const struct record *record) {
 /* ---- opening ---- */
 
 static uint32_t events_max(const struct twin_options *options) {
-    return 16 * options->gateways * options->gateway_requests_max + (1u << 16);
+    return 32 * options->gateways * options->gateway_requests_max + (1u << 18);
 }
 
 size_t twin_bytes(const struct twin_options *options) {
@@ -65,7 +65,18 @@ static enum status check_options(const struct twin_options *options, struct erro
     }
     if (status) return status;
     if (units == 0 || units > LIMIT_FLEET_UNITS) return out_of_range(error, "the number of units");
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        if (options->kinds[i].kv_storage && options->storage_bytes > 0 &&
+            !(options->kinds[i].hardware->storage_gbps > 0))
+            return out_of_range(error, "the hardware's storage_gbps");
+    const struct twin_fault *wrong = twin_faults_wrong(options);
+    if (wrong)
+        return error_set(error, STATUS_INVALID, "twin: a fault, %s, names what is not there",
+                         wrong->kind < TWIN_FAULT_KIND_COUNT
+                             ? twin_faults_name((enum twin_fault_kind)wrong->kind)
+                             : "of no known kind");
     if (options->model->vocab <= TWIN_WORDS_FIRST) return out_of_range(error, "the vocabulary");
+    if (options->sampled && options->sample_ns <= 0) return out_of_range(error, "sample_ns");
     if (options->settle_ns > options->warm_ns) return out_of_range(error, "settle_ns");
     return STATUS_OK;
 }
@@ -90,6 +101,7 @@ static enum status open_world(struct twin_world *world, struct arena *arena, str
 static void begin_counting(struct twin_world *world) {
     twin_units_begin(world);
     world->transfers.bytes = 0;
+    world->storage.read_bytes = world->storage.written_bytes = 0;
     world->counts = true;
 }
 
@@ -110,22 +122,48 @@ static void happen(struct twin_world *world, const struct event *event) {
     case TWIN_EVENT_TRANSFER_IN:
         twin_units_end_transfer(world, event);
         break;
+    case TWIN_EVENT_STORAGE:
+        twin_units_end_job(world, event);
+        break;
+    case TWIN_EVENT_FAULT:
+        twin_faults_happen(world, event);
+        break;
+    case TWIN_EVENT_NOTICE:
+        twin_gateways_tell(world, event->index, RECORD_UNIT_LOST, (uint32_t)event->stamp);
+        break;
     case TWIN_EVENT_WARM:
         begin_counting(world);
+    }
+}
+
+/* All moments up to now_ns that somebody wants to hear of. */
+static void sample(struct twin_world *world) {
+    const struct twin_options *options = world->options;
+    struct twin_sample sample = {.so_far = world->report,
+                                 .open = world->client_max - world->free_count};
+    if (!options->sampled || !world->counts) return;
+    while (world->sample_ns <= world->now_ns) {
+        sample.now_ns = world->sample_ns;
+        twin_units_sample(world, sample.pages_share);
+        options->sampled(options->context, &sample);
+        world->sample_ns += options->sample_ns;
     }
 }
 
 static void live(struct twin_world *world) {
     struct event event;
     uint32_t at_once = 0;
-    event_queue_add(&world->events, (struct event){.due_ns = world->options->warm_ns,
-                                                   .kind = TWIN_EVENT_WARM});
+    world->sample_ns = world->options->warm_ns + world->options->sample_ns;
+    event_queue_add(&world->events,
+                    (struct event){.due_ns = world->options->warm_ns, .kind = TWIN_EVENT_WARM});
+    twin_faults_plan(world);
     twin_clients_fetch(world);
     while (!world->report->breach[0] && event_queue_take(&world->events, &event)) {
         if (event.due_ns > world->end_ns) break;
         at_once = event.due_ns == world->now_ns ? at_once + 1 : 0;
         if (at_once > WAKES_AT_ONCE) twin_breach(world, "a machine does not rest");
         world->now_ns = event.due_ns;
+        sample(world);
         world->report->events++;
         happen(world, &event);
     }
@@ -135,9 +173,12 @@ static void finish(struct twin_world *world) {
     struct twin_report *report = world->report;
     bool to_the_end = world->end_ns == MACHINE_NEVER;
     world->now_ns = to_the_end ? world->rest_ns : world->end_ns;
+    sample(world);
     report->measured_s = (double)(world->now_ns - world->options->warm_ns) * 1e-9;
     if (report->measured_s < 0) report->measured_s = 0;
     report->transfer_bytes = world->transfers.bytes;
+    report->storage_read_bytes = world->storage.read_bytes;
+    report->storage_written_bytes = world->storage.written_bytes;
     twin_units_count(world);
     if (!to_the_end || report->breach[0]) return;
     twin_clients_judge(world);

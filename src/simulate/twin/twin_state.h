@@ -15,15 +15,20 @@
 #include "simulate/twin/event_queue.h"
 #include "simulate/twin/twin.h"
 #include "simulate/twin/twin_engine.h"
+#include "simulate/twin/twin_faults.h"
 #include "simulate/twin/twin_post.h"
+#include "simulate/twin/twin_storage.h"
 #include "simulate/twin/twin_transfer.h"
 
 enum twin_event {
     TWIN_EVENT_UNIT,         /* index: of the unit; stamp: the time, if it is still meant */
-    TWIN_EVENT_GATEWAY,      /* likewise */
+    TWIN_EVENT_GATEWAY,      /* index: of the gateway; stamp: the time, if it is still meant */
     TWIN_EVENT_ASK,          /* the next request reaches a gateway */
     TWIN_EVENT_TRANSFER_OUT, /* index: of the transfer, whose end is told to the sender */
     TWIN_EVENT_TRANSFER_IN,  /* to the receiver */
+    TWIN_EVENT_STORAGE,      /* index: of the storage's job, whose answer is told */
+    TWIN_EVENT_FAULT,        /* index: of the options' fault */
+    TWIN_EVENT_NOTICE,       /* index: of the gateway; stamp: a connection that it finds lost */
     TWIN_EVENT_WARM          /* counting begins */
 };
 
@@ -32,23 +37,28 @@ struct twin_unit {
     struct unit_options options;
     uint32_t index, life;
     bool up;
-    uint32_t connection; /* the unit's name at all gateways: another one in each life */
-    char *memory;        /* of the machine */
+    uint32_t connected;    /* times so far */
+    uint32_t *connections; /* [gateways] the unit's name there, another one each time; 0: none */
+    char *memory;          /* of the machine */
     size_t memory_bytes;
     struct rank_units *units;
     struct machine machine;
     struct twin_post inbox;
     struct twin_engine engine;
     struct step_clock *clock;
-    int64_t wake_ns;          /* when its event is due; MACHINE_NEVER */
-    int64_t step_ns, done_ns; /* the step at hand began, and is told of; MACHINE_NEVER: none is */
-    bool in_step, begins;     /* begins: its plans are there, and it has no time yet */
+    int64_t wake_ns;            /* when its event is due; MACHINE_NEVER */
+    int64_t step_ns, done_ns;   /* the step at hand began, and is told of; MACHINE_NEVER: none is */
+    bool in_step, begins;       /* begins: its plans are there, and it has no time yet */
     struct twin_engine_sum sum; /* of the step at hand */
-    uint32_t held;              /* requests that it was given, and has not ended */
+    struct request_id *open;    /* [open_count] requests that it was given, and has not ended */
+    uint32_t open_count, open_max;
+    char *open_memory;
+    struct map open_places;      /* of a request in `open` */
     struct record *hello, *load; /* the last ones */
     int64_t load_ns;             /* the pages below stand since then */
     uint64_t pages_held, pages_cached;
-    struct unit_counters counted; /* when counting began, likewise below */
+    uint64_t preempted;        /* in lives before */
+    uint64_t preempted_before; /* before counting began, likewise below */
     uint64_t moves;
 };
 
@@ -64,7 +74,7 @@ struct twin_gateway {
 struct twin_client { /* a request on its way */
     uint64_t number; /* from 1; 0: the place is free */
     int64_t arrival_ns, first_ns, last_ns;
-    uint32_t prompt_tokens, answer_tokens, told_tokens, hit_tokens;
+    uint32_t prompt_tokens, answer_tokens, stored_tokens, told_tokens, hit_tokens;
     bool standing, waits; /* waits: a standing one that has no token yet */
 };
 
@@ -76,9 +86,10 @@ struct twin_world {
     const struct twin_options *options;
     struct twin_report *report;
     int64_t now_ns;
-    int64_t end_ns;         /* MACHINE_NEVER: when all are answered */
-    int64_t rest_ns;        /* the last answer's end so far */
-    bool counts;            /* now is measured time */
+    int64_t end_ns;    /* MACHINE_NEVER: when all are answered */
+    int64_t rest_ns;   /* the last answer's end so far */
+    bool counts;       /* now is measured time */
+    int64_t sample_ns; /* the next moment that somebody wants to hear of */
     int64_t network_ns, request_ns, token_ns;
     double block_bytes;
     struct event_queue events;
@@ -87,16 +98,17 @@ struct twin_world {
     struct twin_gateway *gateways; /* [options.gateways] */
     uint32_t unit_count, rows_max;
     struct twin_transfers transfers;
-    struct step_result *result; /* scratch: a rank's answer */
+    struct twin_disks storage;
+    struct step_result *result;  /* scratch: a rank's answer */
     struct twin_client *clients; /* [client_max] */
     uint32_t *free_clients;      /* of them free_count */
     uint32_t client_max, free_count;
-    uint64_t asked;             /* requests so far, standing ones included */
-    struct twin_request next;   /* that reaches a gateway at its event */
+    uint64_t asked;           /* requests so far, standing ones included */
+    struct twin_request next; /* that reaches a gateway at its event */
     bool has_next;
     uint32_t standing_waits;
-    char *envelope;             /* scratch: a request or a prompt's tokens, on their way */
-    char *scratch;              /* for what does not leave a function */
+    char *envelope; /* scratch: a request or a prompt's tokens, on their way */
+    char *scratch;  /* for what does not leave a function */
     size_t scratch_bytes;
     struct twin_page_sums pages[UNIT_ROLE_COUNT];
 };
@@ -125,16 +137,28 @@ void twin_units_run(struct twin_world *world, struct twin_unit *unit);
 void twin_units_wake(struct twin_world *world, struct twin_unit *unit, int64_t due_ns);
 
 /* A record of a gateway's leaves for the unit with that connection. */
-void twin_units_send(struct twin_world *world, uint32_t connection, const struct record *record);
+void twin_units_send(struct twin_world *world, uint32_t gateway, uint32_t connection,
+                     const struct record *record);
 
-/* A transfer's end is told. */
+/* Lives and connections. `noticed`: gateways see at once that it is gone; else after a while. A
+ * unit that is cut off cancels what the gateway had given it, and connects again later. */
+void twin_units_start(struct twin_world *world, struct twin_unit *unit);
+void twin_units_kill(struct twin_world *world, struct twin_unit *unit, bool noticed);
+void twin_units_cut(struct twin_world *world, struct twin_unit *unit, uint32_t gateway);
+void twin_units_connect(struct twin_world *world, struct twin_unit *unit, uint32_t gateway);
+
+/* A transfer's end, the storage's answer is told. */
 void twin_units_end_transfer(struct twin_world *world, const struct event *event);
+void twin_units_end_job(struct twin_world *world, const struct event *event);
 
 /* Counting begins: what was counted before is set apart. */
 void twin_units_begin(struct twin_world *world);
 
 /* Counting ends: what the units counted themselves. */
 void twin_units_count(struct twin_world *world);
+
+/* The share of KV pages that each role holds now. */
+void twin_units_sample(const struct twin_world *world, double shares_out[UNIT_ROLE_COUNT]);
 
 /* At the end of all: nothing is held. */
 void twin_units_judge(struct twin_world *world);
@@ -147,12 +171,13 @@ enum status twin_gateways_open(struct twin_world *world, struct arena *arena,
 void twin_gateways_run(struct twin_world *world, struct twin_gateway *gateway);
 void twin_gateways_wake(struct twin_world *world, struct twin_gateway *gateway, int64_t due_ns);
 
-/* A unit's record leaves for the gateway; UINT32_MAX: for all. */
+/* A unit's record leaves for the gateway. */
 void twin_gateways_send(struct twin_world *world, uint32_t gateway, uint32_t connection,
                         const struct record *record);
 
-/* UNIT_JOINED or UNIT_LOST, for all. */
-void twin_gateways_tell(struct twin_world *world, enum record_kind kind, uint32_t connection);
+/* UNIT_JOINED or UNIT_LOST. */
+void twin_gateways_tell(struct twin_world *world, uint32_t gateway, enum record_kind kind,
+                        uint32_t connection);
 
 /* The request reaches a gateway now. */
 void twin_gateways_ask(struct twin_world *world, struct twin_gateway *gateway,
@@ -173,6 +198,9 @@ void twin_clients_ask(struct twin_world *world);
 /* A prompt's tokens are wanted: the record that brings them. */
 const struct record *twin_clients_tokenize(struct twin_world *world,
                                            const struct record_tokenize *tokenize);
+
+/* Tokens of the request's prompt that the storage had before the run. */
+uint32_t twin_clients_stored(struct twin_world *world, struct request_id id);
 
 /* A unit's record about a request reaches a gateway. */
 void twin_clients_notice(struct twin_world *world, const struct record *record);

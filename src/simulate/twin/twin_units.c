@@ -26,6 +26,18 @@ static uint32_t pages_most(const struct twin_options *options, const struct twin
     return (uint32_t)(kind->hardware->hbm_bytes / block_bytes) + 1;
 }
 
+/* In a rank's memory beside its pages. */
+static uint32_t memory_blocks(const struct twin_options *options,
+                              const struct twin_unit_kind *kind) {
+    double block_bytes = KV_BLOCK_TOKENS * options->model->kv_bytes_per_token;
+    return kind->kv_storage ? (uint32_t)(options->host_bytes / block_bytes) : 0;
+}
+
+static uint32_t disk_blocks(const struct twin_options *options) {
+    double blocks = options->storage_bytes / (KV_BLOCK_TOKENS * options->model->kv_bytes_per_token);
+    return blocks < TWIN_DISK_BLOCKS_MAX ? (uint32_t)blocks : TWIN_DISK_BLOCKS_MAX;
+}
+
 static struct unit_options unit_options(const struct twin_options *options,
                                         const struct twin_unit_kind *kind, uint32_t page_count) {
     static const uint8_t model_id[32] = {1};
@@ -43,12 +55,15 @@ static struct unit_options unit_options(const struct twin_options *options,
         .level_steps = kind->level_steps,
         .bind_on_arrival = kind->bind_on_arrival,
         .role = kind->role,
+        .kv_storage = kind->kv_storage,
+        .page_bytes = (uint64_t)(KV_BLOCK_TOKENS * options->model->kv_bytes_per_token),
+        .kv_memory_blocks = memory_blocks(options, kind),
         .model_id = model_id,
         .numerics_id = "twin",
     };
     if (!own.requests_max) own.requests_max = 2 * own.step_rows_max;
-    own.prompt_bytes = own.requests_max * PROMPT_BYTES +
-                       4 * sizeof(uint32_t) * (size_t)own.context_tokens_max;
+    own.prompt_bytes =
+        own.requests_max * PROMPT_BYTES + 4 * sizeof(uint32_t) * (size_t)own.context_tokens_max;
     return own;
 }
 
@@ -74,6 +89,58 @@ static struct step_clock_options clock_options(const struct twin_options *option
     };
 }
 
+/* ---- requests that it has ---- */
+
+/* A batch of arrivals may all be refused before the unit's word on them is heard. */
+static uint32_t requests_max(const struct unit_options *own, uint32_t ranks) {
+    return ranks * own->requests_max + 4096;
+}
+
+static size_t requests_bytes(const struct unit_options *own, uint32_t ranks) {
+    uint32_t most = requests_max(own, ranks);
+    return most * sizeof(struct request_id) + map_bytes(most) + 64;
+}
+
+static bool open_requests(struct twin_unit *unit, struct arena *arena) {
+    unit->open_max = requests_max(&unit->options, unit->kind->ranks);
+    unit->open = arena_take(arena, unit->open_max * sizeof *unit->open);
+    unit->open_memory = arena_take(arena, map_bytes(unit->open_max));
+    return unit->open && unit->open_memory;
+}
+
+static void forget_requests(struct twin_unit *unit) {
+    struct arena arena;
+    arena_over(&arena, unit->open_memory, map_bytes(unit->open_max));
+    unit->open_count = 0;
+    enum status status = map_open(&unit->open_places, &arena, unit->open_max);
+    check(status == STATUS_OK);
+}
+
+static struct map_key key_of(struct request_id id) {
+    return (struct map_key){id.high, id.low, id.attempt};
+}
+
+static void add_request(struct twin_unit *unit, struct request_id id) {
+    if (map_find(&unit->open_places, key_of(id)) != MAP_NONE) return; /* a repeat */
+    check(unit->open_count < unit->open_max);
+    map_add(&unit->open_places, key_of(id), unit->open_count);
+    unit->open[unit->open_count++] = id;
+}
+
+static void remove_request(struct twin_world *world, struct twin_unit *unit, struct request_id id) {
+    uint32_t place = map_find(&unit->open_places, key_of(id));
+    if (place == MAP_NONE) {
+        twin_breach(world, "a unit ended a request that it does not have");
+        return;
+    }
+    struct request_id last = unit->open[--unit->open_count];
+    map_remove(&unit->open_places, key_of(id));
+    if (place == unit->open_count) return;
+    map_remove(&unit->open_places, key_of(last));
+    map_add(&unit->open_places, key_of(last), place);
+    unit->open[place] = last;
+}
+
 /* ---- memory ---- */
 
 static size_t said_bytes(uint32_t ranks) {
@@ -91,7 +158,21 @@ static size_t kind_bytes(const struct twin_options *options, const struct twin_u
     return sizeof(struct twin_unit) + machine_bytes(&own, kind->ranks) + POST_BYTES +
            twin_engine_bytes(kind->ranks, own.step_rows_max) + step_clock_bytes(&clock) +
            said_bytes(kind->ranks) + sizeof(struct twin_nic) +
-           TWIN_SIDES * kind->ranks * sizeof(int64_t) + 256;
+           TWIN_SIDES * kind->ranks * sizeof(int64_t) + sizeof(struct twin_store) +
+           twin_storage_unit_bytes(memory_blocks(options, kind), kind->ranks) +
+           options->gateways * sizeof(uint32_t) + requests_bytes(&own, kind->ranks) + 256;
+}
+
+/* Questions and blocks to be kept that are not answered. */
+static uint32_t jobs_max(const struct twin_options *options) {
+    uint32_t jobs = 64;
+    for (uint32_t i = 0; i < options->kind_count; i++) {
+        const struct twin_unit_kind *kind = &options->kinds[i];
+        struct unit_options own = unit_options(options, kind, 1);
+        if (kind->kv_storage)
+            jobs += kind->count * kind->ranks * (2 * own.requests_max + own.step_rows_max);
+    }
+    return jobs;
 }
 
 static uint32_t transfers_max(const struct twin_options *options) {
@@ -101,136 +182,18 @@ static uint32_t transfers_max(const struct twin_options *options) {
 static uint32_t rows_most(const struct twin_options *options) {
     uint32_t most = 0;
     for (uint32_t i = 0; i < options->kind_count; i++)
-        most = max_u32(most,
-                       unit_options(options, &options->kinds[i], 1).step_rows_max);
+        most = max_u32(most, unit_options(options, &options->kinds[i], 1).step_rows_max);
     return most;
 }
 
 size_t twin_units_bytes(const struct twin_options *options) {
-    size_t bytes = twin_transfer_bytes(transfers_max(options)) +
-                   twin_engine_result_bytes(rows_most(options)) + 256;
+    size_t units = unit_count(options);
+    size_t bytes = twin_transfer_bytes(transfers_max(options)) + units * units * sizeof(int64_t) +
+                   twin_engine_result_bytes(rows_most(options)) +
+                   twin_storage_bytes(disk_blocks(options), jobs_max(options)) + 256;
     for (uint32_t i = 0; i < options->kind_count; i++)
         bytes += options->kinds[i].count * kind_bytes(options, &options->kinds[i]);
     return bytes;
-}
-
-/* ---- lives ---- */
-
-static void name_address(const struct twin_unit *unit, uint32_t rank,
-                         char address[KV_ADDRESS_BYTES]) {
-    memset(address, 0, KV_ADDRESS_BYTES);
-    format_text(address, KV_ADDRESS_BYTES, "unit%u.rank%u.life%u", unit->index, rank, unit->life);
-}
-
-/* A new machine in the old one's memory; it says hello with its first step. */
-static enum status start(struct twin_world *world, struct twin_unit *unit, struct error *error) {
-    static char addresses[LIMIT_RANKS][KV_ADDRESS_BYTES];
-    struct arena arena;
-    struct unit_options own = unit->options;
-    unit->life++;
-    for (uint32_t rank = 0; rank < unit->kind->ranks; rank++)
-        name_address(unit, rank, addresses[rank]);
-    own.kv_addresses = (const char(*)[KV_ADDRESS_BYTES])addresses;
-    arena_over(&arena, unit->memory, unit->memory_bytes);
-    enum status status =
-        rank_units_create(&arena, &own, unit->kind->ranks, &unit->units, error);
-    if (status) return status;
-    unit->machine = rank_units_machine(unit->units);
-    twin_engine_forget(&unit->engine);
-    unit->connection = unit->life * world->unit_count + unit->index;
-    unit->up = true;
-    unit->in_step = unit->begins = false;
-    unit->done_ns = MACHINE_NEVER;
-    unit->held = 0;
-    unit->pages_held = unit->pages_cached = 0;
-    unit->load_ns = world->now_ns;
-    twin_post_clear(&unit->inbox);
-    twin_gateways_tell(world, RECORD_UNIT_JOINED, unit->connection);
-    twin_units_wake(world, unit, world->now_ns);
-    return STATUS_OK;
-}
-
-/* ---- opening ---- */
-
-static bool open_nic(struct twin_world *world, struct twin_unit *unit, struct arena *arena) {
-    struct twin_nic *nic = &world->transfers.nics[unit->index];
-    for (int side = 0; side < TWIN_SIDES; side++) {
-        nic->ns_each[side] = 8 / unit->kind->hardware->nic_gbps;
-        nic->free_ns[side] =
-            arena_take_zeroed(arena, unit->kind->ranks * sizeof *nic->free_ns[side]);
-        if (!nic->free_ns[side]) return false;
-    }
-    return true;
-}
-
-static enum status open_unit(struct twin_world *world, struct twin_unit *unit,
-                             struct arena *arena, struct error *error) {
-    const struct twin_options *options = world->options;
-    const struct twin_unit_kind *kind = unit->kind;
-    struct step_clock_options clock = clock_options(options, kind, unit->index);
-    enum status status = step_clock_open(arena, &clock, &unit->clock, error);
-    if (status) return status;
-    uint32_t pages = kind->page_count ? kind->page_count : step_clock_page_count(unit->clock);
-    unit->options = unit_options(options, kind, pages);
-    unit->memory_bytes = machine_bytes(&unit->options, kind->ranks);
-    unit->memory = arena_take(arena, unit->memory_bytes);
-    unit->hello = arena_take_zeroed(arena, said_bytes(kind->ranks));
-    bool opened = unit->memory && unit->hello && twin_post_open(&unit->inbox, arena, POST_BYTES) &&
-                  twin_engine_open(&unit->engine, arena, unit->clock, options->model, kind->ranks,
-                                   unit->options.step_rows_max, kind->overlap) &&
-                  open_nic(world, unit, arena);
-    if (!opened) return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
-    struct record_unit_hello hello = {.rank_count = kind->ranks};
-    unit->load = (struct record *)(void *)((char *)unit->hello +
-                                           record_bytes(RECORD_UNIT_HELLO, &hello));
-    unit->wake_ns = MACHINE_NEVER;
-    return start(world, unit, error);
-}
-
-static void transfer_due(void *context, uint32_t transfer, enum twin_side side, int64_t due_ns,
-                         uint64_t stamp) {
-    struct twin_world *world = context;
-    event_queue_add(
-        &world->events,
-        (struct event){.due_ns = due_ns,
-                       .stamp = stamp,
-                       .kind = side == TWIN_OUT ? TWIN_EVENT_TRANSFER_OUT : TWIN_EVENT_TRANSFER_IN,
-                       .index = transfer});
-}
-
-static enum status open_transfers(struct twin_world *world, struct arena *arena,
-                                  struct error *error) {
-    struct twin_transfers *transfers = &world->transfers;
-    bool opened = twin_transfer_open(transfers, arena, transfers_max(world->options));
-    transfers->nics = arena_take_zeroed(arena, world->unit_count * sizeof *transfers->nics);
-    if (!opened || !transfers->nics)
-        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for transfers");
-    transfers->block_bytes = world->block_bytes;
-    transfers->layers = world->options->model->layers;
-    transfers->latency_ns = world->network_ns;
-    transfers->context = world;
-    transfers->due = transfer_due;
-    return STATUS_OK;
-}
-
-enum status twin_units_open(struct twin_world *world, struct arena *arena, struct error *error) {
-    const struct twin_options *options = world->options;
-    world->unit_count = unit_count(options);
-    world->rows_max = rows_most(options);
-    world->units = arena_take_zeroed(arena, world->unit_count * sizeof *world->units);
-    world->result = arena_take(arena, twin_engine_result_bytes(world->rows_max));
-    if (!world->units || !world->result)
-        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
-    enum status status = open_transfers(world, arena, error);
-    uint32_t index = 0;
-    for (uint32_t kind = 0; kind < options->kind_count; kind++)
-        for (uint32_t i = 0; i < options->kinds[kind].count && !status; i++, index++) {
-            struct twin_unit *unit = &world->units[index];
-            unit->kind = &options->kinds[kind];
-            unit->index = index;
-            status = open_unit(world, unit, arena, error);
-        }
-    return status;
 }
 
 /* ---- counting ---- */
@@ -274,6 +237,213 @@ static void count_finished(struct twin_world *world, struct twin_unit *unit,
                              work->transferred_tokens + work->computed_tokens;
 }
 
+static const struct record_unit_load *load_of(const struct twin_unit *unit) {
+    return (const struct record_unit_load *)(const void *)unit->load;
+}
+
+/* ---- lives ---- */
+
+static void name_address(const struct twin_unit *unit, uint32_t rank,
+                         char address[KV_ADDRESS_BYTES]) {
+    memset(address, 0, KV_ADDRESS_BYTES);
+    format_text(address, KV_ADDRESS_BYTES, "unit%u.rank%u.life%u", unit->index, rank, unit->life);
+}
+
+/* It says hello by itself if it has not yet. */
+void twin_units_connect(struct twin_world *world, struct twin_unit *unit, uint32_t gateway) {
+    if (!unit->up || unit->connections[gateway]) return;
+    uint32_t connection = ++unit->connected * world->unit_count + unit->index;
+    unit->connections[gateway] = connection;
+    twin_gateways_tell(world, gateway, RECORD_UNIT_JOINED, connection);
+    if (unit->hello->bytes) twin_gateways_send(world, gateway, connection, unit->hello);
+    if (unit->load->bytes) twin_gateways_send(world, gateway, connection, unit->load);
+}
+
+static void disconnect(struct twin_world *world, struct twin_unit *unit, uint32_t gateway,
+                       int64_t after_ns) {
+    uint32_t connection = unit->connections[gateway];
+    unit->connections[gateway] = 0;
+    if (connection == 0) return;
+    event_queue_add(&world->events, (struct event){.due_ns = world->now_ns + after_ns,
+                                                   .stamp = connection,
+                                                   .kind = TWIN_EVENT_NOTICE,
+                                                   .index = gateway});
+}
+
+void twin_units_kill(struct twin_world *world, struct twin_unit *unit, bool noticed) {
+    int64_t after_ns = noticed ? 0 : TWIN_NOTICE_NS;
+    count_pages(world, unit);
+    unit->pages_held = unit->pages_cached = 0;
+    unit->preempted += load_of(unit)->totals.preemptions;
+    unit->up = unit->in_step = false;
+    unit->wake_ns = MACHINE_NEVER;
+    twin_post_clear(&unit->inbox);
+    for (uint32_t i = 0; i < world->options->gateways; i++)
+        disconnect(world, unit, i, after_ns);
+    twin_transfer_lose(&world->transfers, unit->index, world->network_ns + after_ns, world->now_ns);
+    twin_storage_stop(&world->storage, unit->index);
+}
+
+/* A new machine in the old one's memory; it says hello with its first step. */
+static enum status start(struct twin_world *world, struct twin_unit *unit, struct error *error) {
+    static char addresses[LIMIT_RANKS][KV_ADDRESS_BYTES];
+    struct arena arena;
+    struct unit_options own = unit->options;
+    unit->life++;
+    for (uint32_t rank = 0; rank < unit->kind->ranks; rank++)
+        name_address(unit, rank, addresses[rank]);
+    own.kv_addresses = (const char(*)[KV_ADDRESS_BYTES])addresses;
+    arena_over(&arena, unit->memory, unit->memory_bytes);
+    enum status status = rank_units_create(&arena, &own, unit->kind->ranks, &unit->units, error);
+    if (status) return status;
+    unit->machine = rank_units_machine(unit->units);
+    twin_engine_forget(&unit->engine);
+    world->storage.stores[unit->index].connection = unit->life;
+    unit->up = true;
+    unit->in_step = unit->begins = false;
+    unit->done_ns = MACHINE_NEVER;
+    memset(unit->hello, 0, sizeof *unit->hello);
+    memset(unit->load, 0, record_bytes(RECORD_UNIT_LOAD, NULL));
+    forget_requests(unit);
+    unit->pages_held = unit->pages_cached = 0;
+    unit->load_ns = world->now_ns;
+    twin_post_clear(&unit->inbox);
+    for (uint32_t i = 0; i < world->options->gateways; i++)
+        twin_units_connect(world, unit, i);
+    twin_units_wake(world, unit, world->now_ns);
+    return STATUS_OK;
+}
+
+void twin_units_start(struct twin_world *world, struct twin_unit *unit) {
+    struct error error;
+    enum status status = start(world, unit, &error);
+    check(status == STATUS_OK); /* it did before */
+}
+
+/* ---- opening ---- */
+
+static bool open_nic(struct twin_world *world, struct twin_unit *unit, struct arena *arena) {
+    struct twin_nic *nic = &world->transfers.nics[unit->index];
+    for (int side = 0; side < TWIN_SIDES; side++) {
+        nic->ns_each[side] = 8 / unit->kind->hardware->nic_gbps;
+        nic->free_ns[side] =
+            arena_take_zeroed(arena, unit->kind->ranks * sizeof *nic->free_ns[side]);
+        if (!nic->free_ns[side]) return false;
+    }
+    return true;
+}
+
+static bool open_store(struct twin_world *world, struct twin_unit *unit, struct arena *arena) {
+    const struct twin_unit_kind *kind = unit->kind;
+    struct twin_store *store = &world->storage.stores[unit->index];
+    if (!twin_storage_open_unit(store, arena, memory_blocks(world->options, kind), kind->ranks,
+                                kind->ranks_per_node))
+        return false;
+    store->memory_byte_ns = 8 / kind->hardware->nic_gbps;
+    store->disk_byte_ns = kind->hardware->storage_gbps > 0 ? 8 / kind->hardware->storage_gbps : 0;
+    store->latency_ns = (int64_t)(kind->hardware->storage_latency_us * 1000);
+    return true;
+}
+
+static enum status open_unit(struct twin_world *world, struct twin_unit *unit, struct arena *arena,
+                             struct error *error) {
+    const struct twin_options *options = world->options;
+    const struct twin_unit_kind *kind = unit->kind;
+    struct step_clock_options clock = clock_options(options, kind, unit->index);
+    enum status status = step_clock_open(arena, &clock, &unit->clock, error);
+    if (status) return status;
+    uint32_t pages = kind->page_count ? kind->page_count : step_clock_page_count(unit->clock);
+    unit->options = unit_options(options, kind, pages);
+    unit->memory_bytes = machine_bytes(&unit->options, kind->ranks);
+    unit->memory = arena_take(arena, unit->memory_bytes);
+    unit->hello = arena_take_zeroed(arena, said_bytes(kind->ranks));
+    bool opened = unit->memory && unit->hello && twin_post_open(&unit->inbox, arena, POST_BYTES) &&
+                  twin_engine_open(&unit->engine, arena, unit->clock, options->model, kind->ranks,
+                                   unit->options.step_rows_max, kind->overlap) &&
+                  open_nic(world, unit, arena) && open_store(world, unit, arena);
+    if (!opened) return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
+    struct record_unit_hello hello = {.rank_count = kind->ranks};
+    unit->load =
+        (struct record *)(void *)((char *)unit->hello + record_bytes(RECORD_UNIT_HELLO, &hello));
+    unit->connections = arena_take_zeroed(arena, options->gateways * sizeof *unit->connections);
+    if (!unit->connections || !open_requests(unit, arena))
+        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
+    unit->wake_ns = MACHINE_NEVER;
+    return start(world, unit, error);
+}
+
+static void transfer_due(void *context, uint32_t transfer, enum twin_side side, int64_t due_ns,
+                         uint64_t stamp) {
+    struct twin_world *world = context;
+    event_queue_add(
+        &world->events,
+        (struct event){.due_ns = due_ns,
+                       .stamp = stamp,
+                       .kind = side == TWIN_OUT ? TWIN_EVENT_TRANSFER_OUT : TWIN_EVENT_TRANSFER_IN,
+                       .index = transfer});
+}
+
+static enum status open_transfers(struct twin_world *world, struct arena *arena,
+                                  struct error *error) {
+    struct twin_transfers *transfers = &world->transfers;
+    bool opened = twin_transfer_open(transfers, arena, transfers_max(world->options));
+    transfers->nics = arena_take_zeroed(arena, world->unit_count * sizeof *transfers->nics);
+    transfers->unit_count = world->unit_count;
+    transfers->notice_ns = TWIN_NOTICE_NS;
+    transfers->cut_ns =
+        arena_take_zeroed(arena, world->unit_count * world->unit_count * sizeof *transfers->cut_ns);
+    if (!opened || !transfers->nics || !transfers->cut_ns)
+        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for transfers");
+    transfers->block_bytes = world->block_bytes;
+    transfers->layers = world->options->model->layers;
+    transfers->latency_ns = world->network_ns;
+    transfers->context = world;
+    transfers->due = transfer_due;
+    return STATUS_OK;
+}
+
+static void storage_due(void *context, uint32_t job, int64_t due_ns, uint64_t stamp) {
+    struct twin_world *world = context;
+    event_queue_add(
+        &world->events,
+        (struct event){.due_ns = due_ns, .stamp = stamp, .kind = TWIN_EVENT_STORAGE, .index = job});
+}
+
+static enum status open_storage(struct twin_world *world, struct arena *arena,
+                                struct error *error) {
+    struct twin_disks *storage = &world->storage;
+    bool opened =
+        twin_storage_open(storage, arena, disk_blocks(world->options), jobs_max(world->options));
+    storage->stores = arena_take_zeroed(arena, world->unit_count * sizeof *storage->stores);
+    if (!opened || !storage->stores)
+        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the storage");
+    storage->block_bytes = world->block_bytes;
+    storage->context = world;
+    storage->due = storage_due;
+    return STATUS_OK;
+}
+
+enum status twin_units_open(struct twin_world *world, struct arena *arena, struct error *error) {
+    const struct twin_options *options = world->options;
+    world->unit_count = unit_count(options);
+    world->rows_max = rows_most(options);
+    world->units = arena_take_zeroed(arena, world->unit_count * sizeof *world->units);
+    world->result = arena_take(arena, twin_engine_result_bytes(world->rows_max));
+    if (!world->units || !world->result)
+        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
+    enum status status = open_transfers(world, arena, error);
+    if (!status) status = open_storage(world, arena, error);
+    uint32_t index = 0;
+    for (uint32_t kind = 0; kind < options->kind_count; kind++)
+        for (uint32_t i = 0; i < options->kinds[kind].count && !status; i++, index++) {
+            struct twin_unit *unit = &world->units[index];
+            unit->kind = &options->kinds[kind];
+            unit->index = index;
+            status = open_unit(world, unit, arena, error);
+        }
+    return status;
+}
+
 /* ---- what a unit says ---- */
 
 static void take_load(struct twin_world *world, struct twin_unit *unit,
@@ -296,7 +466,7 @@ static void tell_gateways(struct twin_world *world, struct twin_unit *unit,
         take_load(world, unit, (const struct record_unit_load *)record);
         break;
     case RECORD_FINISHED:
-        unit->held--;
+        remove_request(world, unit, record_request(record));
         count_finished(world, unit, &((const struct record_finished *)record)->work);
         gateway = (uint32_t)(record_request(record).high >> 32);
         break;
@@ -304,7 +474,30 @@ static void tell_gateways(struct twin_world *world, struct twin_unit *unit,
         check(record->kind == RECORD_TOKENS || record->kind == RECORD_RESERVED);
         gateway = (uint32_t)(record_request(record).high >> 32);
     }
-    twin_gateways_send(world, gateway, unit->connection, record);
+    for (uint32_t i = 0; i < world->options->gateways; i++)
+        if (gateway == i || gateway == UINT32_MAX)
+            twin_gateways_send(world, i, unit->connections[i], record);
+}
+
+static void tell_storage(struct twin_world *world, struct twin_unit *unit,
+                         const struct record *record) {
+    struct twin_disks *storage = &world->storage;
+    bool free = twin_settles(world);
+    switch (record->kind) {
+    case RECORD_KV_FIND:
+        twin_storage_find(storage, unit->index, (const struct record_kv_find *)record,
+                          twin_clients_stored(world, record_request(record)) / KV_BLOCK_TOKENS,
+                          world->now_ns);
+        break;
+    case RECORD_KV_LOAD:
+        twin_storage_load(storage, unit->index, (const struct record_kv_load *)record, free,
+                          world->now_ns);
+        break;
+    default:
+        check(record->kind == RECORD_KV_KEEP);
+        twin_storage_keep(storage, unit->index, (const struct record_kv_keep *)record, free,
+                          world->now_ns);
+    }
 }
 
 static void tell_pages(struct twin_world *world, struct twin_unit *unit,
@@ -319,10 +512,12 @@ static void tell_pages(struct twin_world *world, struct twin_unit *unit,
         twin_transfer_push(transfers, unit->index, (const struct record_kv_push *)record,
                            twin_settles(world), unit->done_ns, world->now_ns);
         break;
-    default:
-        check(record->kind == RECORD_KV_CANCEL);
+    case RECORD_KV_CANCEL:
         twin_transfer_cancel(transfers, unit->index, (const struct record_kv_cancel *)record,
                              world->now_ns);
+        break;
+    default:
+        tell_storage(world, unit, record);
     }
 }
 
@@ -335,8 +530,8 @@ static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     if (!settles) twin_engine_observe(engine, engine->time.ns);
     unit->in_step = true;
     unit->step_ns = world->now_ns;
-    unit->done_ns = world->now_ns + engine->time.ns +
-                    (int64_t)(unit->kind->hardware->step_gap_us * 1000);
+    unit->done_ns =
+        world->now_ns + engine->time.ns + (int64_t)(unit->kind->hardware->step_gap_us * 1000);
     twin_units_wake(world, unit, unit->done_ns);
 }
 
@@ -371,11 +566,12 @@ static void hand_over(struct twin_world *world, struct twin_unit *unit,
     check(status == STATUS_OK);
 }
 
-void twin_units_send(struct twin_world *world, uint32_t connection, const struct record *record) {
+void twin_units_send(struct twin_world *world, uint32_t gateway, uint32_t connection,
+                     const struct record *record) {
     struct twin_unit *unit = &world->units[connection % world->unit_count];
-    if (!unit->up || unit->connection != connection) return;
+    if (!unit->up || unit->connections[gateway] != connection) return;
     int64_t due_ns = world->now_ns + world->network_ns;
-    struct record *copy = twin_post_put(&unit->inbox, due_ns, record->bytes);
+    struct record *copy = twin_post_put(&unit->inbox, due_ns, connection, record->bytes);
     check(copy); /* more than POST_BYTES are under way to a unit */
     memcpy(copy, record, record->bytes);
     twin_units_wake(world, unit, due_ns);
@@ -388,6 +584,15 @@ void twin_units_end_transfer(struct twin_world *world, const struct event *event
     if (!twin_transfer_end(&world->transfers, event->index, side, event->stamp, &index, &done))
         return;
     hand_over(world, &world->units[index], &done.record);
+    twin_units_wake(world, &world->units[index], world->now_ns);
+}
+
+void twin_units_end_job(struct twin_world *world, const struct event *event) {
+    uint32_t index;
+    const struct record *record =
+        twin_storage_end(&world->storage, event->index, event->stamp, &index);
+    if (!record) return;
+    hand_over(world, &world->units[index], record);
     twin_units_wake(world, &world->units[index], world->now_ns);
 }
 
@@ -414,14 +619,44 @@ void twin_units_wake(struct twin_world *world, struct twin_unit *unit, int64_t d
                                                    .index = unit->index});
 }
 
+static bool is_connected(const struct twin_world *world, const struct twin_unit *unit,
+                         uint32_t connection) {
+    for (uint32_t i = 0; i < world->options->gateways; i++)
+        if (unit->connections[i] == connection) return true;
+    return false;
+}
+
+/* What was on its way when the network was cut does not arrive. */
+static void deliver(struct twin_world *world, struct twin_unit *unit,
+                    const struct twin_message *message) {
+    if (!is_connected(world, unit, message->connection)) return;
+    if (message->record.kind == RECORD_SUBMIT) {
+        if (unit->open_count == unit->open_max) drain(world, unit);
+        add_request(unit, record_request(&message->record));
+    }
+    hand_over(world, unit, &message->record);
+}
+
+/* As the unit's host does when it loses its gateway. */
+void twin_units_cut(struct twin_world *world, struct twin_unit *unit, uint32_t gateway) {
+    if (!unit->up || !unit->connections[gateway]) return;
+    disconnect(world, unit, gateway, TWIN_NOTICE_NS);
+    for (uint32_t i = unit->open_count; i > 0; i--) {
+        if (i > unit->open_count) continue; /* others have ended meanwhile */
+        struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel),
+                                       unit->open[i - 1]};
+        if (cancel.request.high >> 32 == gateway) hand_over(world, unit, &cancel.record);
+    }
+    twin_units_wake(world, unit, world->now_ns);
+}
+
 void twin_units_run(struct twin_world *world, struct twin_unit *unit) {
     struct machine *machine = &unit->machine;
     const struct twin_message *message;
     unit->wake_ns = MACHINE_NEVER;
     if (!unit->up) return;
     while ((message = twin_post_first(&unit->inbox)) && message->due_ns <= world->now_ns) {
-        unit->held += message->record.kind == RECORD_SUBMIT;
-        hand_over(world, unit, &message->record);
+        deliver(world, unit, message);
         twin_post_drop(&unit->inbox);
     }
     if (unit->in_step && unit->done_ns <= world->now_ns) end_step(world, unit);
@@ -435,15 +670,11 @@ void twin_units_run(struct twin_world *world, struct twin_unit *unit) {
 
 /* ---- begin and end of what is counted ---- */
 
-static const struct record_unit_load *load_of(const struct twin_unit *unit) {
-    return (const struct record_unit_load *)(const void *)unit->load;
-}
-
 void twin_units_begin(struct twin_world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct twin_unit *unit = &world->units[i];
         count_pages(world, unit); /* not counted: it begins now */
-        unit->counted = load_of(unit)->totals;
+        unit->preempted_before = unit->preempted + load_of(unit)->totals.preemptions;
         unit->moves = step_clock_moves(unit->clock);
     }
 }
@@ -455,7 +686,8 @@ static void count_unit(struct twin_world *world, struct twin_unit *unit) {
     counts->ranks += unit->kind->ranks;
     counts->nodes += divide_up(unit->kind->ranks, max_u32(1, unit->kind->ranks_per_node));
     counts->idle_s += world->report->measured_s * unit->kind->ranks;
-    counts->preemptions += load_of(unit)->totals.preemptions - unit->counted.preemptions;
+    counts->preemptions +=
+        unit->preempted + load_of(unit)->totals.preemptions - unit->preempted_before;
     counts->moves += step_clock_moves(unit->clock) - unit->moves;
 }
 
@@ -479,6 +711,19 @@ void twin_units_count(struct twin_world *world) {
         count_role(world, (enum unit_role)role);
 }
 
+void twin_units_sample(const struct twin_world *world, double shares_out[UNIT_ROLE_COUNT]) {
+    for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
+        double held = 0, total = 0;
+        for (uint32_t i = 0; i < world->unit_count; i++) {
+            const struct twin_unit *unit = &world->units[i];
+            if (unit->kind->role != (enum unit_role)role) continue;
+            held += unit->up ? (double)unit->pages_held : 0;
+            total += (double)unit->options.page_count * unit->kind->ranks;
+        }
+        shares_out[role] = total > 0 ? held / total : 0;
+    }
+}
+
 void twin_units_judge(struct twin_world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct twin_unit *unit = &world->units[i];
@@ -488,9 +733,12 @@ void twin_units_judge(struct twin_world *world) {
             if (unit_request_count(rank_units_unit(unit->units, rank)))
                 twin_breach(world, "a unit at rest holds requests");
         }
-        if (unit->held) twin_breach(world, "a unit has not ended a request that it was given");
+        if (unit->open_count)
+            twin_breach(world, "a unit has not ended a request that it was given");
         if (unit->pages_held) twin_breach(world, "a unit at rest holds pages");
     }
     if (twin_transfer_open_count(&world->transfers))
         twin_breach(world, "a transfer has not ended at rest");
+    if (twin_storage_open_count(&world->storage))
+        twin_breach(world, "the storage has not answered at rest");
 }

@@ -1,140 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/twin/twin.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "small_fleet.h"
 
-#include <cmocka.h>
-
-#include "base/random.h"
-#include "simulate/twin/twin_words.h"
-
-/* ---- a small fleet and its requests ---- */
-
-static const struct hardware small_hardware = {
-    .name = "small",
-    .gpus_per_node = 8,
-    .hbm_bytes = 1e9,
-    .nic_gbps = 400,
-    .network_latency_us = 20,
-    .step_gap_us = 100,
-    .request_us = 10,
-    .token_us = 10,
-};
-static const struct model_figures small_model = {
-    .name = "small",
-    .layers = 61,
-    .vocab = 129280,
-    .kv_bytes_per_token = 70272,
-    .mtp_acceptance = 0.8,
-};
-
-static struct twin_unit_kind kind_of(enum unit_role role, uint32_t ranks) {
-    return (struct twin_unit_kind){
-        .count = 1,
-        .role = role,
-        .hardware = &small_hardware,
-        .ranks = ranks,
-        .ranks_per_node = 8,
-        .rows_max = 16,
-        .requests_max = 64,
-        .step_tokens_max = 4096,
-        .page_count = 2000,
-        .context_tokens_max = 16384,
-        .prefix_cache = true,
-    };
-}
-
-struct drawn { /* requests with exponential gaps; groups begin alike */
-    uint64_t seed;
-    uint32_t made, count, groups, blocks;
-    uint32_t standing; /* the first so many */
-    double gap_ns;
-    uint32_t prompt_max, answer_max;
-    double at_ns;
-    uint64_t ids[64];
-};
-
-static bool next(void *self, struct twin_request *out) {
-    struct drawn *drawn = self;
-    if (drawn->made == drawn->count) return false;
-    uint32_t number = drawn->made++;
-    if (number >= drawn->standing) drawn->at_ns += drawn->gap_ns;
-    for (uint32_t i = 0; i < drawn->blocks; i++)
-        drawn->ids[i] = (number % drawn->groups) * 1000 + i;
-    *out = (struct twin_request){
-        .arrival_ns = (int64_t)drawn->at_ns,
-        .prompt_tokens =
-            1 + (uint32_t)(random_uniform(drawn->seed, 1, number) * drawn->prompt_max),
-        .answer_tokens =
-            1 + (uint32_t)(random_uniform(drawn->seed, 2, number) * drawn->answer_max),
-        .blocks = drawn->ids,
-        .block_count = drawn->blocks,
-        .block_tokens = 512,
-        .standing = number < drawn->standing,
-    };
-    return true;
-}
-
-static struct drawn few(uint64_t seed) {
-    return (struct drawn){.seed = seed,
-                          .count = 200,
-                          .groups = 7,
-                          .blocks = 3,
-                          .gap_ns = 20e6,
-                          .prompt_max = 3000,
-                          .answer_max = 200};
-}
-
-static struct twin_options one_and_one(struct drawn *drawn) {
-    struct twin_options options = {
-        .model = &small_model,
-        .kinds = {kind_of(UNIT_PREFILL, 2), kind_of(UNIT_DECODE, 4)},
-        .kind_count = 2,
-        .gateways = 1,
-        .gateway_requests_max = 1000,
-        .prefix_blocks = 1 << 12,
-        .source = {drawn, next},
-    };
-    return options;
-}
-
-static struct twin_report live(const struct twin_options *options) {
-    struct arena arena;
-    struct error error;
-    struct twin_report report;
-    size_t bytes = twin_bytes(options);
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_ptr_not_equal(memory, MAP_FAILED);
-    arena_over(&arena, memory, bytes);
-    enum status status = twin_run(options, &arena, &report, &error);
-    if (status) fail_msg("%s", error.text);
-    munmap(memory, bytes);
-    assert_string_equal(report.breach, "");
-    return report;
-}
-
-/* ---- cases ---- */
-
-static void test_everybody_is_answered(void **state) {
+static void everybody_is_answered(void **state) {
     (void)state;
-    struct drawn drawn = few(1);
-    struct twin_options options = one_and_one(&drawn);
-    struct twin_report report = live(&options);
+    struct small_load drawn = small_few(1);
+    struct twin_options options = small_one_and_one(&drawn);
+    struct twin_report report = small_live(&options);
     assert_int_equal(report.asked, 200);
     assert_int_equal(report.answered, 200);
     assert_int_equal(report.refused + report.failed, 0);
     assert_int_equal(histogram_total(&report.ttft), 200);
 }
 
+static void equal_runs_are_equal_in_every_record(void **state) {
+    (void)state;
+    struct twin_report reports[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        struct small_load drawn = small_few(i < 2 ? 1 : 2);
+        struct twin_options options = small_one_and_one(&drawn);
+        reports[i] = small_live(&options);
+    }
+    assert_memory_equal(&reports[0], &reports[1], sizeof reports[0]);
+    assert_true(reports[0].digest != reports[2].digest);
+}
+
+/* What goes in comes out, wherever it is counted. */
+static void tokens_are_neither_lost_nor_made(void **state) {
+    (void)state;
+    struct small_load drawn = small_few(3), same = small_few(3);
+    struct twin_options options = small_one_and_one(&drawn);
+    struct twin_report report = small_live(&options);
+    const struct twin_role_counts *prefill = &report.roles[UNIT_PREFILL];
+    const struct twin_role_counts *decode = &report.roles[UNIT_DECODE];
+    struct twin_request request;
+    uint64_t prompts = 0, answers = 0;
+    while (small_next(&same, &request)) {
+        prompts += request.prompt_tokens;
+        answers += request.answer_tokens;
+    }
+    assert_int_equal(report.prompt_tokens, prompts);
+    assert_int_equal(report.output_tokens, answers);
+    assert_int_equal(prefill->prompt_tokens, prompts);
+    assert_int_equal(prefill->computed_tokens + prefill->device_hits, prompts);
+    assert_int_equal(prefill->output_tokens, report.answered);
+    assert_int_equal(prefill->output_tokens + decode->output_tokens, answers);
+    assert_int_equal(decode->computed_tokens, 0);
+    assert_true(report.transfer_bytes > 0);
+}
+
+/* Two requests of one beginning, far apart: all whole blocks of it are hits. */
+static void a_beginning_is_reused_as_far_as_it_goes(void **state) {
+    (void)state;
+    struct small_load drawn = small_few(8);
+    drawn.gap_ns = 10e9;
+    drawn.answer_max = 10;
+    struct small_load same = drawn;
+    struct twin_options options = small_one_and_one(&drawn);
+    options.kinds[0].page_count = 16000;
+    options.kinds[0].ranks = 1;
+    struct twin_report report = small_live(&options);
+    uint32_t longest[7] = {0};
+    uint64_t hits = 0;
+    struct twin_request request;
+    for (uint32_t number = 0; small_next(&same, &request); number++) {
+        uint32_t shared = request.prompt_tokens < 3 * 512 ? request.prompt_tokens : 3 * 512;
+        uint32_t had = longest[number % 7] < shared ? longest[number % 7] : shared;
+        uint32_t useful = request.prompt_tokens - 1; /* its last token is always computed */
+        hits += (had < useful ? had : useful) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+        uint32_t whole = shared / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+        if (whole > longest[number % 7]) longest[number % 7] = whole;
+    }
+    assert_int_equal(report.hit_tokens, hits);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everybody_is_answered),
+        cmocka_unit_test(everybody_is_answered),
+        cmocka_unit_test(equal_runs_are_equal_in_every_record),
+        cmocka_unit_test(tokens_are_neither_lost_nor_made),
+        cmocka_unit_test(a_beginning_is_reused_as_far_as_it_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
