@@ -109,10 +109,12 @@ static void happen(struct twin_world *world, const struct event *event) {
     struct twin_gateway *gateway = &world->gateways[event->index];
     switch ((enum twin_event)event->kind) {
     case TWIN_EVENT_UNIT:
-        if ((uint64_t)unit->wake_ns == event->stamp) twin_units_run(world, unit);
+        if (event_alarm_rings(&unit->alarm, &world->events, world->now_ns))
+            twin_units_run(world, unit);
         break;
     case TWIN_EVENT_GATEWAY:
-        if ((uint64_t)gateway->wake_ns == event->stamp) twin_gateways_run(world, gateway);
+        if (event_alarm_rings(&gateway->alarm, &world->events, world->now_ns))
+            twin_gateways_run(world, gateway);
         break;
     case TWIN_EVENT_ASK:
         twin_clients_ask(world);

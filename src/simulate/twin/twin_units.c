@@ -286,7 +286,7 @@ void twin_units_kill(struct twin_world *world, struct twin_unit *unit, bool noti
     unit->pages_held = unit->pages_cached = 0;
     unit->preempted += load_of(unit)->totals.preemptions;
     unit->up = unit->in_step = false;
-    unit->wake_ns = MACHINE_NEVER;
+    unit->alarm.due_ns = MACHINE_NEVER;
     twin_post_clear(&unit->inbox);
     for (uint32_t i = 0; i < world->options->gateways; i++)
         disconnect(world, unit, i, after_ns);
@@ -378,7 +378,7 @@ static enum status open_unit(struct twin_world *world, struct twin_unit *unit, s
     unit->connections = arena_take_zeroed(arena, options->gateways * sizeof *unit->connections);
     if (!unit->connections || !open_requests(unit, arena))
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
-    unit->wake_ns = unit->queued_ns = MACHINE_NEVER;
+    unit->alarm = event_alarm_of(TWIN_EVENT_UNIT, unit->index);
     return start(world, unit, error);
 }
 
@@ -621,14 +621,7 @@ static void end_step(struct twin_world *world, struct twin_unit *unit) {
 
 void twin_units_wake(struct twin_world *world, struct twin_unit *unit, int64_t due_ns) {
     if (due_ns < world->now_ns) due_ns = world->now_ns;
-    if (due_ns >= unit->wake_ns) return;
-    unit->wake_ns = due_ns;
-    if (due_ns == unit->queued_ns) return; /* its event is still there */
-    if (due_ns == unit->done_ns) unit->queued_ns = due_ns;
-    event_queue_add(&world->events, (struct event){.due_ns = due_ns,
-                                                   .stamp = (uint64_t)due_ns,
-                                                   .kind = TWIN_EVENT_UNIT,
-                                                   .index = unit->index});
+    event_alarm_set(&unit->alarm, &world->events, due_ns);
 }
 
 static bool is_connected(const struct twin_world *world, const struct twin_unit *unit,
@@ -665,8 +658,6 @@ void twin_units_cut(struct twin_world *world, struct twin_unit *unit, uint32_t g
 void twin_units_run(struct twin_world *world, struct twin_unit *unit) {
     struct machine *machine = &unit->machine;
     const struct twin_message *message;
-    unit->wake_ns = MACHINE_NEVER;
-    if (unit->queued_ns <= world->now_ns) unit->queued_ns = MACHINE_NEVER;
     if (!unit->up) return;
     while ((message = twin_post_first(&unit->inbox)) && message->due_ns <= world->now_ns) {
         deliver(world, unit, message);
