@@ -24,12 +24,12 @@ def lines_of(*options):
 
 
 def trace_file(folder):
-    """Prompts of 20 conversations, a few of them long, one request each 100 ms."""
+    """Prompts of 23 conversations, a few of them long, one request each 100 ms."""
     path = folder + "/trace.jsonl"
     with open(path, "w", encoding="utf-8") as file:
         for i in range(200):
             length = 20000 if i % 40 == 0 else 600 + 37 * (i * i % 97)
-            ids = [1000 * (i % 20) + k for k in range(length // 512)]
+            ids = [1000 * (i % 23) + k for k in range(length // 512)]
             file.write(json.dumps({"timestamp": 100 * i, "input_length": length,
                                    "output_length": 20 + i % 100, "hash_ids": ids}) + "\n")
     return path

@@ -344,9 +344,8 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
 static uint32_t choose_simply(struct rank_units *units, bool answers) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
-        units->loads[rank] =
-            (struct balance_rank){offer->requests, answers ? offer->pages_held : offer->tokens_ahead,
-                                  takes(units, rank)};
+        units->loads[rank] = (struct balance_rank){
+            offer->requests, answers ? offer->pages_held : offer->tokens_ahead, takes(units, rank)};
     }
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }

@@ -66,9 +66,8 @@ static void queue_alarm(struct event_alarm *alarm, struct event_queue *queue) {
     if (alarm->count && alarm->queued_ns[alarm->count - 1] <= alarm->due_ns) return;
     check(alarm->count < EVENT_ALARM_DEPTH);
     alarm->queued_ns[alarm->count++] = alarm->due_ns;
-    event_queue_add(queue, (struct event){.due_ns = alarm->due_ns,
-                                          .kind = alarm->kind,
-                                          .index = alarm->index});
+    event_queue_add(
+        queue, (struct event){.due_ns = alarm->due_ns, .kind = alarm->kind, .index = alarm->index});
 }
 
 void event_alarm_set(struct event_alarm *alarm, struct event_queue *queue, int64_t due_ns) {

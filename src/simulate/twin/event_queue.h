@@ -39,9 +39,9 @@ bool event_queue_take(struct event_queue *queue, struct event *event_out);
 #define EVENT_ALARM_DEPTH 64
 
 struct event_alarm {
-    uint32_t kind, index; /* of its events */
-    uint32_t count;       /* of them in the queue */
-    int64_t due_ns;       /* INT64_MAX: not set */
+    uint32_t kind, index;                 /* of its events */
+    uint32_t count;                       /* of them in the queue */
+    int64_t due_ns;                       /* INT64_MAX: not set */
     int64_t queued_ns[EVENT_ALARM_DEPTH]; /* descending */
 };
 
