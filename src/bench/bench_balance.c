@@ -174,7 +174,7 @@ struct balance_bench {
     uint32_t ended_count, printed;
 };
 
-struct balance_outcome {
+struct method_outcome {
     struct twin_report report;
     double spread[2], p50_ms, p99_ms, held[2], tokens_s;
     bool keeps_up;
@@ -419,7 +419,7 @@ static int64_t last_arrival(const struct balance_bench *bench) {
 }
 
 /* TTFT or TPOT of the middle four fifths, by arrival. */
-static void set_percentiles(struct balance_bench *bench, struct balance_outcome *outcome) {
+static void set_percentiles(struct balance_bench *bench, struct method_outcome *outcome) {
     int64_t last_ns = last_arrival(bench);
     uint32_t count = 0;
     for (uint32_t i = 0; i < bench->ended_count; i++) {
@@ -449,7 +449,7 @@ static double held_between(const struct balance_bench *bench, double from_ns, do
     return to_ns > from_ns ? sum / (to_ns - from_ns) : 0;
 }
 
-static void set_held(const struct balance_bench *bench, struct balance_outcome *outcome) {
+static void set_held(const struct balance_bench *bench, struct method_outcome *outcome) {
     double last_ns = (double)last_arrival(bench);
     outcome->held[0] = held_between(bench, 0.1 * last_ns, 0.5 * last_ns);
     outcome->held[1] = held_between(bench, 0.5 * last_ns, 0.9 * last_ns);
@@ -461,7 +461,7 @@ static double spread_of(const struct twin_role_counts *counts, enum twin_load lo
     return mean > 0 ? counts->load_most[load] / mean : 1;
 }
 
-static void set_spreads(const struct balance_bench *bench, struct balance_outcome *outcome) {
+static void set_spreads(const struct balance_bench *bench, struct method_outcome *outcome) {
     bool decode = bench->phase == PHASE_DECODE;
     const struct twin_role_counts *counts =
         &outcome->report.roles[decode ? UNIT_DECODE : UNIT_BOTH];
@@ -495,7 +495,7 @@ static double hit_rate(const struct twin_report *report) {
 }
 
 static void print_line(struct balance_bench *bench, const struct balance_way *way,
-                       const struct balance_outcome *outcome) {
+                       const struct method_outcome *outcome) {
     const struct phase_words *words = &words_of[bench->phase];
     const struct twin_report *report = &outcome->report;
     uint64_t preempted = report->roles[UNIT_DECODE].preemptions;
@@ -586,7 +586,7 @@ static enum status run_phase(struct balance_bench *bench, enum balance_phase pha
     }
     if (!status) print_head(bench, &played, of, rate);
     for (uint32_t i = 0; i < count && !status; i++) {
-        struct balance_outcome outcome = {.tokens_s = full[i]};
+        struct method_outcome outcome = {.tokens_s = full[i]};
         status = run(bench, &ways[i], rate, &outcome.report, error);
         if (status) return status;
         if (phase == PHASE_DECODE) outcome.tokens_s = tokens_s(bench);
