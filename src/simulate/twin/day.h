@@ -57,6 +57,11 @@ struct day_window {                   /* what a window was, beside its report */
 /* segments_out[DAY_SEGMENTS_MAX]; returns how many. The day's options are valid. */
 uint32_t day_segments(const struct day_options *day, struct day_segment *segments_out);
 
+/* Seconds of the clock's steps with so many answers on each rank (it need not be a whole number) of
+ * kv_mean positions each. */
+double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_kind overlap,
+                        double kv_mean, double rows);
+
 /* Requests that a rank of the decode unit runs when the unit makes `output_rate` tokens a second
  * with answers' tokens of `kv_mean` positions each: by bisection of the clock's steps, which take
  * `stretch` times as long. More than rows_max are never meant. */
