@@ -7,7 +7,7 @@ enum { BEGINS, ENDS };
 
 const char *twin_faults_name(enum twin_fault_kind kind) {
     static const char *const names[TWIN_FAULT_KIND_COUNT] = {
-        "unit-dies", "node-dies", "units-cut", "gateway-cut",
+        "unit-dies", "node-dies",  "units-cut", "gateway-cut",
         "rank-slow", "disks-slow", "disks-fail"};
     return names[kind];
 }
