@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "host/process/lazy_memory.h"
 #include "programs/programs.h"
+#include "programs/sim_day.h"
 #include "programs/sim_files.h"
 #include "simulate/report/outcome_json.h"
 #include "simulate/report/outcome_text.h"
@@ -21,6 +22,7 @@ struct sim_values {
     const char *seed, *report;
     struct option_texts set;
     bool json, list, verbose;
+    double whole_hour;
 };
 
 #define AT(field) .offset = offsetof(struct sim_values, field)
@@ -38,6 +40,13 @@ static const struct option sim_rows[] = {
              "fleet.units[0].count or hardware.hbm_gbps; may "
              "be given several times",
      AT(set)},
+    {.name = "whole-hour",
+     .type = OPTION_NUMBER,
+     .fallback = "-1",
+     .help = "of a day: run only the segment with this hour, as a sample and then with all units",
+     .minimum = -1,
+     .maximum = 23.99,
+     AT(whole_hour)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
     {.name = "list",
      .type = OPTION_FLAG,
@@ -59,6 +68,7 @@ const struct option_table sim_options[1] = {{
         "a file of numbers. SCENARIO is a YAML file or a built-in name.\n\nexamples:\n"
         "  fathom sim small\n"
         "  fathom sim ep144 --set hardware.nic_gbps=200 --set fleet.units[0].count=5\n"
+        "  fathom sim deepseek-day --verbose\n"
         "  fathom sim my-fleet.yaml --json",
     .options = sim_rows,
     .option_count = ARRAY_COUNT(sim_rows),
@@ -71,6 +81,7 @@ struct sim_job {
     void *trace_memory;
     struct scenario scenario;
     struct outcome *outcome;
+    struct day_outcome *day;
 };
 
 /* ---- the scenario ---- */
@@ -108,7 +119,7 @@ static enum status open_scenario(struct sim_job *job, const char *name, struct e
     if (traced)
         status =
             sim_files_trace(&files, job->scenario.load.trace, &job->trace_memory, &trace, error);
-    if (status) return status;
+    if (status || job->scenario.load.kind == SCENARIO_LOAD_DAY) return status;
     /* The trace's rows live on in their memory; what points at them does, too. */
     struct load_trace *kept = arena_take(&arena, sizeof *kept);
     if (!kept) return error_set(error, STATUS_NO_MEMORY, "no memory for %.100s", name);
@@ -146,30 +157,33 @@ static enum status run(struct sim_job *job, struct error *error) {
     return status;
 }
 
-/* ---- what it came to ---- */
-
-typedef void write_outcome(struct json_writer *writer, const struct outcome *outcome);
-
-/* Measured first, written second. */
-static enum status take_text(write_outcome *write, const struct outcome *outcome,
-                             struct bytes *text_out, struct error *error) {
-    struct json_writer counter = {0};
-    write(&counter, outcome);
-    struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
-    if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for what it came to");
-    write(&writer, outcome);
-    check(json_writer_fits(&writer));
-    *text_out = (struct bytes){writer.out, writer.count};
-    return STATUS_OK;
+static enum status run_day(struct sim_job *job, struct error *error) {
+    job->day = malloc(sizeof *job->day);
+    if (!job->day) return error_set(error, STATUS_NO_MEMORY, "no memory for a day");
+    return sim_day_run(&job->scenario, job->values->whole_hour, job->values->verbose, job->day,
+                       error);
 }
 
+/* ---- what it came to ---- */
+
+static void write_outcome(struct json_writer *writer, const struct sim_job *job) {
+    bool json = job->values->json;
+    if (job->day)
+        (json ? day_outcome_write_json : day_outcome_write_text)(writer, job->day);
+    else
+        (json ? outcome_json_write : outcome_text_write)(writer, job->outcome);
+}
+
+/* Measured first, written second. */
 static enum status show(const struct sim_job *job, struct error *error) {
-    struct bytes text;
-    enum status status = take_text(job->values->json ? outcome_json_write : outcome_text_write,
-                                   job->outcome, &text, error);
-    if (status) return status;
-    fwrite(text.data, 1, text.count, stdout);
-    free((void *)(uintptr_t)text.data);
+    struct json_writer counter = {0};
+    write_outcome(&counter, job);
+    struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
+    if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for what it came to");
+    write_outcome(&writer, job);
+    check(json_writer_fits(&writer));
+    fwrite(writer.out, 1, writer.count, stdout);
+    free(writer.out);
     return STATUS_OK;
 }
 
@@ -188,12 +202,14 @@ int program_sim(int argc, char **argv) {
                                             "are built in");
     struct sim_job job = {.values = &values};
     enum status status = open_scenario(&job, result.positional[0], &error);
-    if (!status) status = run(&job, &error);
+    bool day = !status && job.scenario.load.kind == SCENARIO_LOAD_DAY;
+    if (!status) status = day ? run_day(&job, &error) : run(&job, &error);
     if (!status) status = show(&job, &error);
-    if (!status && job.outcome->report.breach[0])
+    if (!status && !day && job.outcome->report.breach[0])
         status = error_set(&error, STATUS_CORRUPT, "the run breaks what must hold: %.200s",
                            job.outcome->report.breach);
     free(job.outcome);
+    free(job.day);
     free(job.trace_memory);
     lazy_memory_free(&job.world);
     lazy_memory_free(&job.trees);

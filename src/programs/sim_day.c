@@ -15,7 +15,8 @@
 struct day_job {
     struct scenario *scenario;
     struct day_outcome *outcome;
-    struct outcome *window;
+    struct outcome *window; /* of the last one that ran */
+    struct twin_options window_options;
     struct lazy_memory clock_memory;
     struct step_clock *clock; /* of a decode unit */
     double stretch;           /* twin's decode steps over the clock's */
@@ -65,7 +66,8 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
         status = error_set(error, STATUS_CORRUPT, "the window at hour %.2f: %.200s", segment->hour,
                            report->breach);
     if (!status && job->verbose)
-        fprintf(stderr, "fathom sim: hour %5.2f: %.2f s; %.3g M records (%.3g M/s); %zu MiB reserved\n",
+        fprintf(stderr,
+                "fathom sim: hour %5.2f: %.2f s; %.3g M records (%.3g M/s); %zu MiB reserved\n",
                 segment->hour, seconds, (double)report->records * 1e-6,
                 (double)report->records * 1e-6 / seconds, bytes >> 20);
     return status;
@@ -73,7 +75,7 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
 
 /* Afterwards the scenario's options are the fleet's again. */
 static enum status live_window(struct day_job *job, const struct day_segment *segment, bool whole,
-                               bool counts, struct error *error) {
+                               struct error *error) {
     struct twin_options fleet = job->scenario->options;
     const struct twin_unit_kind *decode = &fleet.kinds[1];
     double kv = job->scenario->load.day.moments.kv_mean;
@@ -89,23 +91,84 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
         job->stretch = counted->step_ns / (double)counted->steps * 1e-9 /
                        day_step_seconds(job->clock, decode->ranks, overlap, context, rows);
     }
-    if (!status && counts)
-        day_outcome_add(job->outcome, segment, whole, job->window, &job->scenario->options);
+    job->window_options = job->scenario->options;
     job->scenario->options = fleet;
     return status;
 }
 
-static enum status live_day(struct day_job *job, double whole_hour, struct error *error) {
+/* Segments that are alike share a window: the same units, and loads within this share. */
+#define ALIKE 0.03
+
+static bool is_alike(const struct day_segment *segment, const struct day_segment *other) {
+    return segment->decode_units == other->decode_units &&
+           segment->prefill_units == other->prefill_units &&
+           other->output_rate >= segment->output_rate &&
+           other->output_rate <= segment->output_rate * (1 + ALIKE);
+}
+
+/* The window's load is the mean of those that it stands for: the segment with the least load that
+ * has none yet, and those that are alike. */
+static struct day_segment shared_segment(const struct day_segment *segments, uint32_t count,
+                                         const bool *done, uint32_t least) {
+    struct day_segment shared = segments[least];
+    double hours = 0, input = 0, output = 0, sampled = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct day_segment *segment = &segments[i];
+        if (done[i] || !is_alike(&segments[least], segment)) continue;
+        hours += segment->hours;
+        input += segment->input_rate * segment->hours;
+        output += segment->output_rate * segment->hours;
+        sampled += segment->sample_prefill_units * segment->hours;
+    }
+    shared.input_rate = input / hours;
+    shared.output_rate = output / hours;
+    shared.sample_prefill_units = (uint32_t)(sampled / hours + 0.5);
+    return shared;
+}
+
+static uint32_t least_loaded(const struct day_segment *segments, uint32_t count, const bool *done) {
+    uint32_t least = count;
+    for (uint32_t i = 0; i < count; i++)
+        if (!done[i] && (least == count || segments[i].output_rate < segments[least].output_rate))
+            least = i;
+    return least;
+}
+
+static enum status live_day(struct day_job *job, struct error *error) {
+    struct day_segment segments[DAY_SEGMENTS_MAX];
+    bool done[DAY_SEGMENTS_MAX] = {false};
+    uint32_t least, count = day_segments(&job->scenario->load.day, segments);
+    bool first = true;
+    while ((least = least_loaded(segments, count, done)) < count) {
+        struct day_segment shared = shared_segment(segments, count, done, least);
+        const struct day_segment lightest = segments[least];
+        enum status status = first ? live_window(job, &shared, false, error) : STATUS_OK;
+        if (!status) status = live_window(job, &shared, false, error);
+        if (status) return status;
+        first = false;
+        for (uint32_t i = 0; i < count; i++) {
+            if (done[i] || !is_alike(&lightest, &segments[i])) continue;
+            day_outcome_add(job->outcome, &segments[i], &shared, false, job->window,
+                            &job->window_options);
+            done[i] = true;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* The segment with that hour: as a sample, and whole. */
+static enum status live_hour(struct day_job *job, double hour, struct error *error) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     enum status status = STATUS_OK;
-    uint32_t count = day_segments(&job->scenario->load.day, segments);
-    for (uint32_t i = 0; !status && i < count; i++) {
-        const struct day_segment *segment = &segments[i];
-        bool holds = whole_hour >= segment->hour && whole_hour < segment->hour + segment->hours;
-        if (whole_hour >= 0 && !holds) continue;
-        if (i == 0 || whole_hour >= 0) status = live_window(job, segment, false, false, error);
-        if (!status) status = live_window(job, segment, false, true, error);
-        if (!status && whole_hour >= 0) status = live_window(job, segment, true, true, error);
+    uint32_t i = 0, count = day_segments(&job->scenario->load.day, segments);
+    while (i + 1 < count && hour >= segments[i].hour + segments[i].hours)
+        i++;
+    status = live_window(job, &segments[i], false, error);
+    for (int whole = 0; !status && whole < 2; whole++) {
+        status = live_window(job, &segments[i], whole, error);
+        if (!status)
+            day_outcome_add(job->outcome, &segments[i], &segments[i], whole, job->window,
+                            &job->window_options);
     }
     return status;
 }
@@ -119,22 +182,24 @@ static enum status open_clock(struct day_job *job, struct error *error) {
     if (!job->clock_memory.start)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a clock of %zu MiB", bytes >> 20);
     arena_over(&arena, job->clock_memory.start, job->clock_memory.bytes);
-    enum status status = day_profile_steps(options.hardware, options.model, &arena,
-                                           &job->outcome->profile, error);
+    enum status status =
+        day_profile_steps(options.hardware, options.model, &arena, &job->outcome->profile, error);
     arena_clear(&arena);
     return status ? status : step_clock_open(&arena, &options, &job->clock, error);
 }
 
 enum status sim_day_run(struct scenario *scenario, double whole_hour, bool verbose,
                         struct day_outcome *outcome, struct error *error) {
-    struct day_job job = {.scenario = scenario, .outcome = outcome, .stretch = 1, .verbose = verbose};
+    struct day_job job = {
+        .scenario = scenario, .outcome = outcome, .stretch = 1, .verbose = verbose};
     *outcome = (struct day_outcome){.scenario = scenario};
     if (!day_load_solve(&scenario->load.day.moments, &outcome->lengths))
         return error_set(error, STATUS_INVALID, "no lengths have the day's means");
     job.window = malloc(sizeof *job.window);
     if (!job.window) return error_set(error, STATUS_NO_MEMORY, "no memory for a window");
     enum status status = open_clock(&job, error);
-    if (!status) status = live_day(&job, whole_hour, error);
+    if (!status)
+        status = whole_hour < 0 ? live_day(&job, error) : live_hour(&job, whole_hour, error);
     if (!status) day_outcome_end(outcome);
     free(job.window);
     lazy_memory_free(&job.clock_memory);

@@ -21,8 +21,9 @@ static void set_spent(const struct twin_role_counts *counts, double *spent_out) 
         spent_out[i] = share_of(outcome_spent(counts, i), sum);
 }
 
-void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segment, bool whole,
-                     const struct outcome *window, const struct twin_options *options) {
+void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segment,
+                     const struct day_segment *shared, bool whole, const struct outcome *window,
+                     const struct twin_options *options) {
     const struct twin_report *report = &window->report;
     const struct twin_role_counts *prefill = &report->roles[UNIT_PREFILL];
     const struct twin_role_counts *decode = &report->roles[UNIT_DECODE];
@@ -40,9 +41,8 @@ void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segm
         .kv_tokens = share_of((double)decode->context, (double)decode->rows),
         .hit_share = share_of(hits, (double)prefill->prompt_tokens),
         .input_of_offered = share_of((double)prefill->prompt_tokens / report->measured_s,
-                                     segment->input_rate * share),
-        .output_of_offered =
-            share_of(output / report->measured_s, segment->output_rate * share),
+                                     shared->input_rate * share),
+        .output_of_offered = share_of(output / report->measured_s, shared->output_rate * share),
         .ttft_p50_s = spread_quantile(&window->ttft, 0.5) * 1e-9,
         .ttft_p99_s = spread_quantile(&window->ttft, 0.99) * 1e-9,
         .tpot_p50_s = spread_quantile(&window->tpot, 0.5) * 1e-9,
@@ -60,11 +60,23 @@ void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segm
         .disk_share = share_of((double)prefill->disk_hits, hits)};
     set_spent(prefill, out->spent[0]);
     set_spent(decode, out->spent[1]);
-    outcome->records += report->records;
-    day_sums_add(&outcome->sums, segment, options, report);
+    day_sums_add(&outcome->sums, segment, shared, options, report);
+}
+
+/* By hour; there are few. */
+static void order_windows(struct day_outcome *outcome) {
+    for (uint32_t i = 1; i < outcome->window_count; i++)
+        for (uint32_t j = i;
+             j > 0 && outcome->windows[j].segment.hour < outcome->windows[j - 1].segment.hour;
+             j--) {
+            struct day_window_outcome swapped = outcome->windows[j];
+            outcome->windows[j] = outcome->windows[j - 1];
+            outcome->windows[j - 1] = swapped;
+        }
 }
 
 void day_outcome_end(struct day_outcome *outcome) {
+    order_windows(outcome);
     const struct prices *prices = &outcome->scenario->prices;
     const struct day_prices of_day = {.hit = prices->tokens.input_hit,
                                       .miss = prices->tokens.input_miss,
@@ -107,10 +119,9 @@ static void write_figures(struct json_writer *writer, const struct day_outcome *
 }
 
 static void write_windows(struct json_writer *writer, const struct day_outcome *outcome) {
-    words_format(writer,
-                 "\n%6s %5s %3s %3s %3s %8s %7s %7s %9s %9s %9s %7s %7s %6s %6s\n", "hour", "hours",
-                 "D", "P", "of", "tok/s/u", "req/GPU", "KV/tok", "step ms", "TTFT p50", "TTFT p99",
-                 "in", "out", "bal", "busy");
+    words_format(writer, "\n%6s %5s %3s %3s %3s %8s %7s %7s %9s %9s %9s %7s %7s %6s %6s\n", "hour",
+                 "hours", "D", "P", "of", "tok/s/u", "req/GPU", "KV/tok", "step ms", "TTFT p50",
+                 "TTFT p99", "in", "out", "bal", "busy");
     for (uint32_t i = 0; i < outcome->window_count; i++) {
         const struct day_window_outcome *window = &outcome->windows[i];
         words_format(
@@ -125,10 +136,11 @@ static void write_windows(struct json_writer *writer, const struct day_outcome *
             window->output_of_offered * 100, window->decode_balance, window->prefill_busy,
             window->whole ? "  whole fleet" : "");
     }
-    words_format(writer,
-                 "\nhour: of the day that begins at noon. D, P: decode and prefill units; of: prefill "
-                 "units in the window. in, out: tokens of those offered. bal: experts of decode, "
-                 "largest rank over mean. busy: prefill.\n");
+    words_format(
+        writer,
+        "\nhour: of the day that begins at noon. D, P: decode and prefill units; of: prefill "
+        "units in the window. in, out: tokens of those offered. bal: experts of decode, "
+        "largest rank over mean. busy: prefill.\n");
 }
 
 void day_outcome_write_text(struct json_writer *writer, const struct day_outcome *outcome) {

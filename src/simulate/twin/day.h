@@ -4,7 +4,8 @@
  * and its share of the prefill units live in full detail, on that unit's share of the load; the rest
  * of the fleet is as many times that. The rules:
  *
- *   segments  the day is cut at each hour and at each change of the nodes
+ *   segments  the day is cut at each hour and at each change of the nodes; those with the same units
+ *             whose loads differ by 3 % at most share a window
  *   sample    1 decode unit of D; of P prefill units P / D, rounded up or down such that the
  *             day's prefill units are right on the whole; arrivals: 1 / D of the fleet's
  *   start     as many requests in the middle of their answers as make the segment's tokens at the
