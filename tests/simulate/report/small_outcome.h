@@ -4,6 +4,7 @@
 #ifndef SIMULATE_REPORT_SMALL_OUTCOME_H
 #define SIMULATE_REPORT_SMALL_OUTCOME_H
 
+#include "base/json_writer.h"
 #include "simulate/report/outcome.h"
 
 static struct scenario small_scenario;
@@ -11,7 +12,7 @@ static struct outcome small_outcome;
 static struct hardware small_hardware = {.gpus_per_node = 8};
 static char small_memory[1 << 16], small_text[1 << 18];
 
-static void small_outcome_make(void) {
+__attribute__((unused)) static void small_outcome_make(void) {
     static const char tree[] = "{\"name\":\"a <run>\",\"x\":{\"value\":3,\"source\":\"a page\"}}";
     struct arena arena;
     arena_over(&arena, small_memory, sizeof small_memory);
@@ -38,7 +39,8 @@ static void small_outcome_make(void) {
                                                                       .pages_total = 4};
 }
 
-static const char *small_outcome_text(void (*write)(struct json_writer *, const struct outcome *)) {
+__attribute__((unused)) static const char *
+small_outcome_text(void (*write)(struct json_writer *, const struct outcome *)) {
     struct json_writer writer = {.out = small_text, .room = sizeof small_text - 1};
     write(&writer, &small_outcome);
     small_text[writer.count < writer.room ? writer.count : writer.room] = 0;
