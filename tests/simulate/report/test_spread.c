@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static struct spread spread;
+static struct time_spread spread;
 
 static int empty(void **state) {
     (void)state;
