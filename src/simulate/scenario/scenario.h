@@ -7,6 +7,7 @@
 #ifndef SIMULATE_SCENARIO_SCENARIO_H
 #define SIMULATE_SCENARIO_SCENARIO_H
 
+#include "simulate/hardware/hardware_file.h"
 #include "simulate/load/load_mix.h"
 #include "simulate/load/load_replay.h"
 #include "simulate/scenario/prices.h"
