@@ -2,6 +2,7 @@
  * fathom sim: runs a scenario in the twin (simulate/twin/twin.h) and says what it came to. Equal
  * scenarios and seeds give equal texts; what a clock says goes to stderr.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,9 @@
 #include "programs/programs.h"
 #include "programs/sim_day.h"
 #include "programs/sim_files.h"
+#include "simulate/report/day_page.h"
 #include "simulate/report/outcome_json.h"
+#include "simulate/report/outcome_page.h"
 #include "simulate/report/outcome_text.h"
 
 #define TREES_BYTES ((size_t)256 << 20) /* of which a scenario touches little */
@@ -48,6 +51,10 @@ static const struct option sim_rows[] = {
      .maximum = 23.99,
      AT(whole_hour)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+    {.name = "report",
+     .type = OPTION_TEXT,
+     .help = "write an HTML page with charts to this file",
+     AT(report)},
     {.name = "list",
      .type = OPTION_FLAG,
      .help = "print the names of the scenarios, hardware, "
@@ -166,25 +173,53 @@ static enum status run_day(struct sim_job *job, struct error *error) {
 
 /* ---- what it came to ---- */
 
-static void write_outcome(struct json_writer *writer, const struct sim_job *job) {
-    bool json = job->values->json;
+enum sim_form { SIM_TEXT, SIM_JSON, SIM_PAGE, SIM_FORM_COUNT };
+
+static void write_run(struct json_writer *writer, const struct sim_job *job, enum sim_form form) {
+    static void (*const of_run[])(struct json_writer *, const struct outcome *) = {
+        outcome_text_write, outcome_json_write, outcome_page_write};
+    static void (*const of_day[])(struct json_writer *, const struct day_outcome *) = {
+        day_outcome_write_text, day_outcome_write_json, day_page_write};
     if (job->day)
-        (json ? day_outcome_write_json : day_outcome_write_text)(writer, job->day);
+        of_day[form](writer, job->day);
     else
-        (json ? outcome_json_write : outcome_text_write)(writer, job->outcome);
+        of_run[form](writer, job->outcome);
 }
 
 /* Measured first, written second. */
-static enum status show(const struct sim_job *job, struct error *error) {
+static enum status take_text(const struct sim_job *job, enum sim_form form, struct bytes *text_out,
+                             struct error *error) {
     struct json_writer counter = {0};
-    write_outcome(&counter, job);
+    write_run(&counter, job, form);
     struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
     if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for what it came to");
-    write_outcome(&writer, job);
+    write_run(&writer, job, form);
     check(json_writer_fits(&writer));
-    fwrite(writer.out, 1, writer.count, stdout);
-    free(writer.out);
+    *text_out = (struct bytes){writer.out, writer.count};
     return STATUS_OK;
+}
+
+/* Into a new file, or over an old one. */
+static enum status write_page(const struct sim_job *job, struct error *error) {
+    const char *path = job->values->report;
+    struct bytes text;
+    enum status status = take_text(job, SIM_PAGE, &text, error);
+    if (status) return status;
+    FILE *file = fopen(path, "wb");
+    bool written = file && fwrite(text.data, 1, text.count, file) == text.count;
+    if (file && fclose(file)) written = false;
+    free((void *)(uintptr_t)text.data);
+    if (written) return STATUS_OK;
+    return error_set(error, STATUS_IO, "--report: cannot write %.300s: %s", path, strerror(errno));
+}
+
+static enum status show(const struct sim_job *job, struct error *error) {
+    struct bytes text;
+    enum status status = take_text(job, job->values->json ? SIM_JSON : SIM_TEXT, &text, error);
+    if (status) return status;
+    fwrite(text.data, 1, text.count, stdout);
+    free((void *)(uintptr_t)text.data);
+    return job->values->report ? write_page(job, error) : STATUS_OK;
 }
 
 int program_sim(int argc, char **argv) {

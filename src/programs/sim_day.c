@@ -67,9 +67,11 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
                            report->breach);
     if (!status && job->verbose)
         fprintf(stderr,
-                "fathom sim: hour %5.2f: %.2f s; %.3g M records (%.3g M/s); %zu MiB reserved\n",
+                "fathom sim: hour %5.2f: %.2f s; %.3g M records (%.3g M/s); %zu MiB reserved; "
+                "steps of decode "
+                "%.3f times the clock's of equal ranks in the window before\n",
                 segment->hour, seconds, (double)report->records * 1e-6,
-                (double)report->records * 1e-6 / seconds, bytes >> 20);
+                (double)report->records * 1e-6 / seconds, bytes >> 20, job->stretch);
     return status;
 }
 
