@@ -9,10 +9,12 @@
 #include "base/tree.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/json_writer.h"
 #include "base/real.h"
 
@@ -166,6 +168,13 @@ struct tree *tree_make_string(struct arena *arena, struct bytes text) {
 struct tree *tree_make_integer(struct arena *arena, int64_t value) {
     json_t *volatile made = NULL;
     IN_ARENA(arena, made = json_integer(value));
+    return (struct tree *)made;
+}
+
+struct tree *tree_make_real(struct arena *arena, double value) {
+    json_t *volatile made = NULL;
+    check(isfinite(value));
+    IN_ARENA(arena, made = json_real(value));
     return (struct tree *)made;
 }
 

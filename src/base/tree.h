@@ -59,6 +59,7 @@ struct tree *tree_make_object(struct arena *arena);
 struct tree *tree_make_array(struct arena *arena);
 struct tree *tree_make_string(struct arena *arena, struct bytes text);
 struct tree *tree_make_integer(struct arena *arena, int64_t value);
+struct tree *tree_make_real(struct arena *arena, double value); /* finite */
 struct tree *tree_make_bool(bool value);
 struct tree *tree_make_null(void);
 

@@ -10,10 +10,14 @@ const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING
     {"balance", "DP load balancers on a trace, in virtual time", bench_balance,
      &bench_balance_options},
+    {"calibrate", "this machine, into a hardware file for the twin", bench_calibrate,
+     &bench_calibrate_options},
     {"cache", "the KV storage's disk bandwidth beside fio, and its index", bench_cache,
      &bench_cache_options},
     {"eplb", "expert placements beside DeepSeek's greedy and the bound", bench_eplb,
      &bench_eplb_options},
+    {"hardware", "the twin's times of steps beside published ones", bench_hardware,
+     &bench_hardware_options},
     {"gateway", "records a second and memory of the gateway's machine, with a fleet's requests",
      bench_gateway, &bench_gateway_options},
 #endif
@@ -30,6 +34,8 @@ const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING
     {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp, &bench_mtp_options},
     {"peers", "llama.cpp and Fathom in turn", bench_peers, &bench_peers_options},
+    {"plan", "planning a step of a whole unit, and taking its results", bench_plan,
+     &bench_plan_options},
     {"serve", "load on any OpenAI-style server", bench_serve, &bench_serve_options},
     {"ttft", "a prompt's first token: computed, from the KV storage, as the server chooses",
      bench_ttft, &bench_ttft_options},

@@ -12,10 +12,10 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "bench/bench.h"
-#include "bench/load_trace.h"
 #include "serving/cache/prefix_affinity.h"
 #include "simulate/hardware.h"
 #include "simulate/ranks.h"
+#include "simulate/load/load_trace.h"
 #include "simulate/unit_choice.h"
 
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
@@ -150,6 +150,7 @@ const struct option_table bench_balance_options = {
 struct balance_bench {
     struct balance_values values;
     struct load_trace trace;
+    void *trace_memory;
     struct stage_table *measured;   /* NULL: the published hardware */
     struct ranks_request *requests; /* [count] of several plays of the trace */
     uint32_t *blocks;
@@ -517,7 +518,11 @@ static enum status read_trace(struct balance_bench *bench, const char *path, str
     struct bytes text;
     enum status status = file_take(path, TRACE_BYTES_MAX, &text, error);
     if (status) return status;
-    status = load_trace_read(text, path, &bench->trace, error);
+    size_t bytes = load_trace_bytes(text);
+    struct arena arena;
+    bench->trace_memory = malloc(bytes);
+    arena_over(&arena, bench->trace_memory, bench->trace_memory ? bytes : 0);
+    status = load_trace_read(&arena, text, path, &bench->trace, error);
     free((void *)(uintptr_t)text.data);
     if (!status && bench->trace.count == 0)
         return error_set(error, STATUS_INVALID, "%.300s: a trace without requests", path);
@@ -550,7 +555,7 @@ int bench_balance(int argc, char **argv) {
     if (!status && bench.values.decode_ranks) status = run_methods(&bench, false, &error);
     if (!status && bench.values.units) status = run_all_units(&bench, &error);
     if (!status && bench.values.json) printf("%s\n", bench.printed ? "\n]" : "[]");
-    load_trace_free(&bench.trace);
+    free(bench.trace_memory);
     free(bench.requests);
     free(bench.blocks);
     free(bench.ready_ns);

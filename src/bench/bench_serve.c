@@ -18,7 +18,7 @@
 #include "bench/load_chart.h"
 #include "bench/load_ideal.h"
 #include "bench/load_report.h"
-#include "bench/load_trace.h"
+#include "simulate/load/load_trace.h"
 
 #define REQUESTS_MAX 10000000
 #define REQUESTS_PER_SECOND 1000 /* drawn for --seconds */
@@ -31,7 +31,7 @@ struct bench_serve_values {
     uint64_t requests, concurrency, seconds, leave_percent, warmup, seed, timeout, max_prompt,
         max_output, sample;
     double rate, speed, scale_tokens, trace_rate, temperature;
-    bool ignore_eos, describe, json;
+    bool ignore_eos, describe, each, json;
 };
 
 #define AT(field) .offset = offsetof(struct bench_serve_values, field)
@@ -178,6 +178,10 @@ static const struct option serve_rows[] = {
      .type = OPTION_FLAG,
      .help = "send nothing, print what would be sent, and what an endless cache would have of it",
      AT(describe)},
+    {.name = "each",
+     .type = OPTION_FLAG,
+     .help = "with --json: tell each request's times and blocks, too",
+     AT(each)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
 
@@ -197,6 +201,7 @@ struct plan {
     struct load_request *requests;
     size_t count;
     struct load_trace trace;
+    void *trace_memory;
 };
 
 /* "A" or "A:B", 1 <= A <= B. */
@@ -260,7 +265,11 @@ static enum status take_trace(struct plan *plan, const struct bench_serve_values
     struct bytes text;
     enum status status = file_take(values->trace, TRACE_BYTES_MAX, &text, error);
     if (status) return status;
-    status = load_trace_read(text, values->trace, &plan->trace, error);
+    size_t bytes = load_trace_bytes(text);
+    struct arena arena;
+    plan->trace_memory = malloc(bytes);
+    arena_over(&arena, plan->trace_memory, plan->trace_memory ? bytes : 0);
+    status = load_trace_read(&arena, text, values->trace, &plan->trace, error);
     free((void *)(uintptr_t)text.data);
     if (status) return status;
     load_trace_sample(&plan->trace, values->sample, values->seed);
@@ -269,14 +278,6 @@ static enum status take_trace(struct plan *plan, const struct bench_serve_values
     if (plan->count == 0)
         return error_set(error, STATUS_INVALID, "--sample: none of the conversations is drawn");
     return STATUS_OK;
-}
-
-/* So many tokens of a trace's `tokens`, whose blocks now have block_tokens. */
-static uint32_t scale(uint32_t tokens, uint32_t block_tokens, uint64_t max) {
-    uint64_t scaled =
-        ((uint64_t)tokens * block_tokens + LOAD_TRACE_BLOCK_TOKENS / 2) / LOAD_TRACE_BLOCK_TOKENS;
-    if (scaled > LOAD_TRACE_TOKENS_MAX) scaled = LOAD_TRACE_TOKENS_MAX;
-    return cut(scaled ? (uint32_t)scaled : 1, max);
 }
 
 /* How much faster than recorded. */
@@ -298,8 +299,10 @@ static enum status read_trace(struct plan *plan, const struct bench_serve_values
         const struct load_trace_row *row = &plan->trace.rows[i];
         plan->requests[i] = (struct load_request){
             .arrival = values->rate > 0 ? poisson : row->arrival / speed,
-            .prompt_tokens = scale(row->prompt_tokens, block_tokens, values->max_prompt),
-            .output_tokens = scale(row->output_tokens, block_tokens, values->max_output),
+            .prompt_tokens =
+                cut(load_trace_scale(row->prompt_tokens, block_tokens), values->max_prompt),
+            .output_tokens =
+                cut(load_trace_scale(row->output_tokens, block_tokens), values->max_output),
             .blocks = row->block_count ? plan->trace.blocks + row->block_index : NULL,
             .block_count = row->block_count,
             .block_tokens = block_tokens,
@@ -416,7 +419,8 @@ static enum status show(const struct plan *plan, const struct bench_serve_values
     if (status) return status;
     if (values->trace) write_ideal(&ideal, members, sizeof members);
     if (values->json)
-        load_report_print_json(&report, outcome, &plan->options, members);
+        load_report_print_json(&report, outcome, &plan->options,
+                               values->each ? plan->requests : NULL, members);
     else
         load_report_print(&report, outcome, &plan->options);
     if (values->trace && !values->json) {
@@ -460,7 +464,7 @@ int bench_serve(int argc, char **argv) {
                            plan.count, url);
 done:
     load_outcome_free(&outcome);
-    load_trace_free(&plan.trace);
+    free(plan.trace_memory);
     free(plan.requests);
     free(extra);
     return status ? command_failed(&bench_serve_options, status, &error)

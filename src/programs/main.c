@@ -33,6 +33,7 @@ const struct program programs[] = {
 #ifdef FATHOM_SERVING
     {"replay", "run recorded machines again", program_replay, OPTIONS(replay_options)},
     {"serve", "an API server and a chat page", program_serve, OPTIONS(serve_options)},
+    {"sim", "a fleet in virtual time", program_sim, OPTIONS(sim_options)},
     {"template", "the prompt that a chat template makes of a request", program_template,
      OPTIONS(template_options)},
     {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},

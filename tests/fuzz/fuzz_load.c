@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "bench/load_answer.h"
 #include "bench/load_events.h"
-#include "bench/load_trace.h"
+#include "simulate/load/load_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -49,8 +49,16 @@ static void receive(struct bytes text, size_t step, struct received *received) {
 static void read_trace(struct bytes text) {
     struct load_trace trace;
     struct error error = {""};
-    if (load_trace_read(text, "trace", &trace, &error)) {
+    size_t bytes = load_trace_bytes(text);
+    char *memory = malloc(bytes);
+    struct arena arena;
+    check(memory);
+    arena_over(&arena, memory, bytes);
+    enum status status = load_trace_read(&arena, text, "trace", &trace, &error);
+    check(status != STATUS_NO_MEMORY);
+    if (status) {
         check(error.text[0] && !strchr(error.text, '\n'));
+        free(memory);
         return;
     }
     check(trace.count > 0);
@@ -61,7 +69,7 @@ static void read_trace(struct bytes text) {
         check(row->output_tokens >= 1 && row->output_tokens <= LOAD_TRACE_TOKENS_MAX);
         check(row->block_index + row->block_count <= trace.block_count);
     }
-    load_trace_free(&trace);
+    free(memory);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -46,7 +46,7 @@ class Tokens:
 
 
 def ask(server, request, tokens):
-    body = {"messages": [{"role": "user", "content": request["question"]}], "max_tokens": 200,
+    body = {"messages": [{"role": "user", "content": request["question"]}], "max_tokens": 100,
             "stream": request["stream"], "temperature": request.get("temperature", 0)}
     for name in ("seed", "ignore_eos"):
         if name in request:
@@ -100,6 +100,14 @@ def disturb(server, wanted, harm, line, name):
 
 
 def main():
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:  # it is patience for the most part
+        still = pool.submit(still_from_the_start)
+        lose_ranks()
+        still.result()
+    orphans()
+
+
+def lose_ranks():
     alone = Server("--mtp", "off")
     wanted = ask_all(alone, Tokens())
     alone.stop()
@@ -117,8 +125,6 @@ def main():
 
     disturb(several, wanted, kill_one_of_two, r"unit \d ended \(signal 9\)", "one of 2 units killed")
     several.stop()
-    still_from_the_start()
-    orphans()
 
 
 def rank_of(server_pid, rank):

@@ -22,22 +22,27 @@ static void fade(struct predict_length *lengths) {
         lengths->ended[i] = kept;
         lengths->total += kept;
     }
+    for (uint32_t i = PREDICT_LENGTH_BUCKETS - 1; i-- > 0;) {
+        lengths->later_ended[i] = lengths->later_ended[i + 1] + lengths->ended[i + 1];
+        lengths->later_tokens[i] = lengths->later_tokens[i + 1] + lengths->tokens[i + 1];
+    }
 }
 
 void predict_length_learn(struct predict_length *lengths, uint32_t tokens) {
     uint32_t bucket = bucket_of(tokens);
     lengths->ended[bucket]++;
     lengths->tokens[bucket] += tokens;
+    for (uint32_t i = 0; i < bucket; i++) {
+        lengths->later_ended[i]++;
+        lengths->later_tokens[i] += tokens;
+    }
     if (++lengths->total == PREDICT_LENGTH_MEMORY) fade(lengths);
 }
 
 uint32_t predict_length_left(const struct predict_length *lengths, uint32_t tokens,
                              uint32_t limit) {
-    uint64_t ended = 0, sum = 0;
-    for (uint32_t i = bucket_of(tokens) + 1; i < PREDICT_LENGTH_BUCKETS; i++) {
-        ended += lengths->ended[i];
-        sum += lengths->tokens[i];
-    }
-    uint64_t left = ended ? sum / ended - tokens : tokens + 1;
+    uint32_t bucket = bucket_of(tokens);
+    uint64_t ended = lengths->later_ended[bucket];
+    uint64_t left = ended ? lengths->later_tokens[bucket] / ended - tokens : tokens + 1;
     return left < limit ? (uint32_t)left : limit;
 }

@@ -14,6 +14,8 @@
 struct predict_length { /* starts zeroed: nothing known */
     uint64_t ended[PREDICT_LENGTH_BUCKETS];
     uint64_t tokens[PREDICT_LENGTH_BUCKETS]; /* of the answers that ended in the bucket */
+    /* Of those in all later buckets: a guess is made far more often than an answer ends. */
+    uint64_t later_ended[PREDICT_LENGTH_BUCKETS], later_tokens[PREDICT_LENGTH_BUCKETS];
     uint64_t total;
 };
 

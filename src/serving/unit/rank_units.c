@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every call into a unit is followed by emptying its outbox into ours, so a unit never has to wait
- * for room: a call is made only while ours has room for all that one unit can say.
+ * Units put their records into our outbox; after every call into a unit, what it has put there is
+ * looked at, and given its rank. A unit never has to wait for room: a call is made only while there
+ * is room for all that one unit can say.
  */
 #include "serving/unit/rank_units.h"
 
@@ -20,7 +21,8 @@
 #define REQUEST_PAGES 4   /* of a step's answers: as much as one's rows weigh beside its context */
 #define PATIENCE_NS 1000000000
 #define LOOKS_OF_RANK                                                                              \
-    16 /* at those that wait, for one step: twice as many as a gateway lets wait */
+    16                /* at those that wait, for one step: twice as many as a gateway lets wait */
+#define LOOKS_MAX 512 /* all in all: each looks at all ranks */
 #define MEMORY_BLOCKS_MAX (1u << 20) /* of all ranks' storages that are remembered: 90 MB */
 #define IN_LINE LIMIT_RANKS          /* instead of a rank: it has none yet */
 
@@ -31,12 +33,11 @@ _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
 struct rank_unit {
     struct unit *unit;
     struct machine machine;
-    struct unit_rank hello;
-    struct record_unit_load load;
-    struct unit_rank_load own_load; /* its tail */
-    struct recent_blocks memory;    /* what its storage keeps there, as far as is known */
-    struct step_work work;          /* of the step in flight, when it is done */
-    bool planned, has_load;
+    struct recent_blocks memory; /* what its storage keeps there, as far as is known */
+    struct step_work work;       /* of the step in flight, when it is done */
+    uint64_t offer_round;        /* units->offers has what it offers, as of this round */
+    struct step_plan *plan;      /* in the outbox, while a step is made */
+    bool planned;
     bool masked; /* takes no new request */
 };
 
@@ -47,7 +48,10 @@ struct rank_units {
     struct prefill_rank *prefills;
     struct prefill_hit *hits;
     struct decode_rank *decodes;
-    struct unit_offer *offers;   /* view_offers */
+    struct unit_offer *offers; /* view_offers */
+    int64_t room_turn; /* no rank has room for a turn that is this or later; INT64_MAX: one has for
+                        * all. view_room */
+    uint64_t offer_round;        /* counted up when all offers have changed; from 1 on */
     struct prompt_blocks blocks; /* scratch, of the SUBMIT that has come */
     uint32_t near_count;         /* of blocks: rank_count or 0 */
     struct waiting_line line;
@@ -67,10 +71,9 @@ struct rank_units {
     uint32_t missing;   /* STEP_DONEs that have not come back */
     struct map rank_of; /* request id -> rank, or IN_LINE */
     struct outbox outbox;
-    struct record_unit_hello hello;
-    uint32_t hellos; /* units that have said hello */
-    uint32_t role;   /* enum unit_role */
-    bool load_changed;
+    size_t unit_bytes; /* of the outbox: what one unit can say at once */
+    uint32_t role;     /* enum unit_role */
+    bool hello_sent, load_changed;
     struct record_experts experts; /* at first; zeros: nothing is to be told */
 };
 
@@ -93,31 +96,31 @@ static void *put(struct rank_units *units, const struct record *record) {
 }
 
 static void put_hello(struct rank_units *units) {
-    struct record_unit_hello all = units->hello;
+    struct record_unit_hello all = {0}, one;
+    struct unit_rank rank;
+    for (uint32_t i = 0; i < units->rank_count; i++) {
+        unit_hello(units->ranks[i].unit, &one, &rank);
+        one.page_count += all.page_count;
+        one.requests_max += all.requests_max;
+        all = one;
+    }
     all.role = units->role;
     all.rank_count = units->rank_count;
     struct record_unit_hello *hello = put_kind(units, RECORD_UNIT_HELLO, &all);
-    for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        hello_ranks(hello)[rank] = units->ranks[rank].hello;
+    for (uint32_t i = 0; i < units->rank_count; i++)
+        unit_hello(units->ranks[i].unit, &one, &hello_ranks(hello)[i]);
 }
 
-static void take_hello(struct rank_units *units, uint32_t rank,
-                       const struct record_unit_hello *hello) {
-    units->ranks[rank].hello = *hello_ranks(hello);
-    if (units->hellos++ == 0) {
-        units->hello = *hello;
-    } else {
-        units->hello.page_count += hello->page_count;
-        units->hello.requests_max += hello->requests_max;
-    }
-    if (units->hellos < units->rank_count) return;
+static void say_hello(struct rank_units *units) {
     put_hello(units);
     if (units->experts.ranks) put(units, &units->experts.record);
+    units->hello_sent = units->load_changed = true;
 }
 
 static void learn_length(struct rank_units *units, const struct record_finished *finished) {
-    if (finished->reason == FINISH_STOP_TOKEN || finished->reason == FINISH_LENGTH)
-        predict_length_learn(&units->lengths, finished->output_tokens);
+    if (finished->reason != FINISH_STOP_TOKEN && finished->reason != FINISH_LENGTH) return;
+    predict_length_learn(&units->lengths, finished->output_tokens);
+    units->offer_round++;
 }
 
 /* What is stored, and what is loaded, passes through the storage's memory and stays there for a
@@ -132,70 +135,61 @@ static void note_memory(struct recent_blocks *memory, const struct record *recor
     }
 }
 
-static void take_record(struct rank_units *units, uint32_t rank, const struct record *record) {
+/* What a unit has put there gets its rank. */
+static void take_record(struct rank_units *units, uint32_t rank, struct record *record) {
     switch ((enum record_kind)record->kind) {
-    case RECORD_UNIT_HELLO:
-        take_hello(units, rank, (const struct record_unit_hello *)record);
-        return;
-    case RECORD_UNIT_LOAD:
-        units->ranks[rank].load = *(const struct record_unit_load *)record;
-        units->ranks[rank].own_load = *load_ranks((const struct record_unit_load *)record);
-        units->ranks[rank].has_load = units->load_changed = true;
-        return;
-    case RECORD_RUN_STEP: {
-        struct step_plan *plan = put(units, record);
-        plan->rank = (uint16_t)rank;
+    case RECORD_RUN_STEP:
+        units->ranks[rank].plan = (struct step_plan *)record;
+        units->ranks[rank].plan->rank = (uint16_t)rank;
         units->ranks[rank].planned = true;
         return;
-    }
     case RECORD_FINISHED:
         learn_length(units, (const struct record_finished *)record);
         map_remove(&units->rank_of, key_of(((const struct record_finished *)record)->request));
-        ((struct record_finished *)put(units, record))->work.rank = rank;
+        ((struct record_finished *)record)->work.rank = rank;
         return;
     case RECORD_TOKENS:
-        ((struct record_tokens *)put(units, record))->work.rank = rank;
+        ((struct record_tokens *)record)->work.rank = rank;
         return;
     case RECORD_RESERVED:
-        ((struct record_reserved *)put(units, record))->rank = rank;
+        ((struct record_reserved *)record)->rank = rank;
         return;
     default:
         note_memory(&units->ranks[rank].memory, record);
-        if (record_is_kv(record))
-            ((struct record_kv *)put(units, record))->rank = rank;
-        else
-            put(units, record);
+        if (record_is_kv(record)) ((struct record_kv *)record)->rank = rank;
     }
 }
 
-static void drain(struct rank_units *units, uint32_t rank) {
-    struct outbox *outbox = units->ranks[rank].machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));)
+/* After a call into a unit, before which the outbox held `used` bytes. */
+static void take_records(struct rank_units *units, uint32_t rank, uint32_t used) {
+    while (used < units->outbox.used) {
+        struct record *record = (struct record *)(void *)(units->outbox.memory + used);
         take_record(units, rank, record);
-    outbox_clear(outbox);
+        used += record->bytes;
+    }
+    if (unit_take_load_change(units->ranks[rank].unit)) units->load_changed = true;
 }
 
 static void put_load(struct rank_units *units) {
-    for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        if (!units->ranks[rank].has_load) return; /* the first ones come together */
+    if (!units->hello_sent) return;
     struct record_unit_load *all = put_kind(
         units, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = units->rank_count});
     all->requests_waiting = units->line.count;
     memcpy(all->prefill_choices_total, units->prefill_choices, sizeof units->prefill_choices);
     memcpy(all->decode_choices_total, units->decode_choices, sizeof units->decode_choices);
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        const struct record_unit_load *load = &units->ranks[rank].load;
-        all->requests_waiting += load->requests_waiting;
-        all->requests_running += load->requests_running;
-        all->pages_free += load->pages_free;
-        all->pages_held += load->pages_held;
-        all->pages_cached += load->pages_cached;
-        all->last_step_rows += load->last_step_rows;
-        all->last_step_tokens += load->last_step_tokens;
-        if (load->last_step_ns > all->last_step_ns) all->last_step_ns = load->last_step_ns;
-        unit_counters_add_rank(&all->totals, &load->totals);
-        if (load->kv_storage > all->kv_storage) all->kv_storage = load->kv_storage;
-        load_ranks(all)[rank] = units->ranks[rank].own_load;
+        struct record_unit_load load;
+        unit_load(units->ranks[rank].unit, &load, &load_ranks(all)[rank]);
+        all->requests_waiting += load.requests_waiting;
+        all->requests_running += load.requests_running;
+        all->pages_free += load.pages_free;
+        all->pages_held += load.pages_held;
+        all->pages_cached += load.pages_cached;
+        all->last_step_rows += load.last_step_rows;
+        all->last_step_tokens += load.last_step_tokens;
+        if (load.last_step_ns > all->last_step_ns) all->last_step_ns = load.last_step_ns;
+        unit_counters_add_rank(&all->totals, &load.totals);
+        if (load.kv_storage > all->kv_storage) all->kv_storage = load.kv_storage;
     }
     units->load_changed = false;
 }
@@ -210,18 +204,45 @@ static size_t own_bytes(uint32_t ranks) {
 }
 
 static bool has_room(const struct rank_units *units) {
-    return outbox_room(&units->outbox) >=
-           units->ranks[0].machine.outbox->capacity + own_bytes(units->rank_count);
+    return outbox_room(&units->outbox) >= units->unit_bytes + own_bytes(units->rank_count);
 }
 
-static void view_offer(struct rank_units *units, uint32_t rank) {
-    units->offers[rank] = unit_offer(units->ranks[rank].unit, &units->lengths);
+/* A rank takes a record, or steps: it offers something else. */
+static void forget_offer(struct rank_units *units, uint32_t rank) {
+    units->ranks[rank].offer_round = 0;
 }
 
-/* Before a choice: what the ranks have to offer is as it was until one takes a record or steps. */
+/* Before a choice: ranks are asked again that have changed since. */
 static void view_offers(struct rank_units *units) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        if (units->ranks[rank].offer_round == units->offer_round) continue;
+        units->offers[rank] = unit_offer(units->ranks[rank].unit, &units->lengths);
+        units->ranks[rank].offer_round = units->offer_round;
+    }
+}
+
+static bool takes(const struct rank_units *units, uint32_t rank) {
+    return units->offers[rank].requests < units->house.requests_max && !units->ranks[rank].masked;
+}
+
+/* Its next step has room for a request of some turn, at least. */
+static bool has_row(const struct rank_units *units, uint32_t rank) {
+    return units->offers[rank].rows < units->house.rows_max;
+}
+
+/* Before the line is walked, and when a rank has changed meanwhile: what its requests look at. */
+static void view_room(struct rank_units *units) {
+    view_offers(units);
+    units->room_turn = INT64_MIN;
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        view_offer(units, rank);
+        if (takes(units, rank) && has_row(units, rank) &&
+            units->offers[rank].full_turn > units->room_turn)
+            units->room_turn = units->offers[rank].full_turn;
+}
+
+/* True if a rank has room for a prompt of that turn; all offers are known. */
+static bool any_room(const struct rank_units *units, int64_t turn) {
+    return units->on_arrival || turn < units->room_turn || units->room_turn == INT64_MAX;
 }
 
 /* To a prompt of that turn; true if any has room. */
@@ -230,12 +251,11 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
         bool masked = units->ranks[rank].masked;
-        bool takes = offer->requests < units->house.requests_max && !masked;
-        bool room = offer->rows < units->house.rows_max &&
-                    (turn < offer->full_turn || offer->full_turn == INT64_MAX);
+        bool room =
+            has_row(units, rank) && (turn < offer->full_turn || offer->full_turn == INT64_MAX);
         if (units->on_arrival) room = true;
         units->prefills[rank] = (struct prefill_rank){
-            .takes = takes && room,
+            .takes = takes(units, rank) && room,
             .pages_free = offer->pages_available,
             .bound_cost =
                 masked ? 1e300 /* nobody is to wait for it */
@@ -310,7 +330,7 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
                                 .page_count =
                                     (uint32_t)admit_start_pages(admit_need_of(submit), known),
                                 .patient = patient};
-    if (!view_prefills(units, turn))
+    if (!any_room(units, turn) || !view_prefills(units, turn))
         return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_ROOM, 0};
     view_hits(units, blocks);
     struct prefill_choice choice =
@@ -323,8 +343,8 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
 static uint32_t choose_simply(struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
-        bool takes = offer->requests < units->house.requests_max && !units->ranks[rank].masked;
-        units->loads[rank] = (struct balance_rank){offer->requests, offer->tokens_ahead, takes};
+        units->loads[rank] =
+            (struct balance_rank){offer->requests, offer->tokens_ahead, takes(units, rank)};
     }
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }
@@ -335,11 +355,9 @@ static struct decode_choice choose_to_decode(struct rank_units *units,
     static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
-        bool takes = rank != but && !units->ranks[rank].masked &&
-                     offer->requests < units->house.requests_max;
         units->decodes[rank] = (struct decode_rank){
             .requests = offer->rows,
-            .requests_max = takes ? units->house.rows_max : 0,
+            .requests_max = rank != but && takes(units, rank) ? units->house.rows_max : 0,
             .pages_total = units->house.page_count,
             .pages_held = offer->pages_held,
             .pages_reserved = units->house.page_count - offer->pages_held - offer->pages_available,
@@ -371,9 +389,11 @@ static uint32_t choose_on_arrival(struct rank_units *units, const struct record_
 static void pass_on(struct rank_units *units, uint32_t rank, const struct record *record,
                     int64_t now_ns) {
     struct machine *machine = &units->ranks[rank].machine;
+    uint32_t used = units->outbox.used;
+    forget_offer(units, rank);
     enum status status = machine->receive(machine->self, record, now_ns);
-    check(status == STATUS_OK); /* its outbox is empty */
-    drain(units, rank);
+    check(status == STATUS_OK); /* there was room */
+    take_records(units, rank, used);
 }
 
 /* ---- those that belong to no rank yet ---- */
@@ -427,15 +447,19 @@ static void bind(struct rank_units *units, uint32_t place, uint32_t rank) {
     units->load_changed = true;
 }
 
+static uint32_t looks_max(const struct rank_units *units) {
+    uint32_t looks = LOOKS_OF_RANK * units->rank_count;
+    return looks < LOOKS_MAX ? looks : LOOKS_MAX;
+}
+
 /* Those whose turn it is, to ranks whose next step has room for them. Who waits for a rank that
  * caches its prompt, or for pages, lets others pass for as long as it is patient. */
 static void walk_line(struct rank_units *units, int64_t now_ns) {
     uint32_t place = 0;
     units->line_wanted = false;
     units->retry_ns = MACHINE_NEVER;
-    if (units->line.count > 0) view_offers(units);
-    for (uint32_t looks = 0; place < units->line.count && looks < LOOKS_OF_RANK * units->rank_count;
-         looks++) {
+    if (units->line.count > 0) view_room(units);
+    for (uint32_t looks = 0; place < units->line.count && looks < looks_max(units); looks++) {
         struct waiting_request *request = waiting_line_at(&units->line, place);
         int64_t patient_until_ns = request->arrived_ns + units->patience_ns;
         bool patient = now_ns < patient_until_ns;
@@ -450,7 +474,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
         request->reason = choice.reason;
         if (choice.rank != BALANCE_NO_RANK) {
             bind(units, place, choice.rank);
-            view_offer(units, choice.rank);
+            view_room(units);
             continue;
         }
         if (choice.reason == PREFILL_WAITS_PAGES && !patient) break;
@@ -536,7 +560,7 @@ static void take_result(struct rank_units *units, const struct step_result *resu
 
 static void take_role(struct rank_units *units, const struct record_role *record) {
     units->role = record->role;
-    if (units->hellos == units->rank_count) put_hello(units);
+    if (units->hello_sent) put_hello(units);
 }
 
 /* Its experts are the engine's business. */
@@ -545,6 +569,11 @@ static void mask(struct rank_units *units, const struct record_drain *record) {
     units->ranks[record->rank].masked = !record->back;
     if (record->dead) unit_abandon(units->ranks[record->rank].unit);
     put(units, &record->record);
+}
+
+/* One report is enough for the results of all ranks. */
+static bool is_within_step(const struct rank_units *units, const struct record *record) {
+    return record->kind == RECORD_STEP_DONE && units->missing > 0;
 }
 
 static enum status units_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -588,7 +617,7 @@ static enum status units_receive(void *self, const struct record *record, int64_
     default:
         check(!"a kind that units take");
     }
-    if (units->load_changed) put_load(units);
+    if (units->load_changed && !is_within_step(units, record)) put_load(units);
     return STATUS_OK;
 }
 
@@ -605,20 +634,18 @@ static void agree(struct step_plan *plan, bool drafts, uint32_t overlap) {
 static void complete_step(struct rank_units *units) {
     bool drafts = false;
     uint32_t overlap = OVERLAP_SEQUENTIAL;
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        if (units->ranks[rank].planned) continue;
-        struct step_plan *plan = put_kind(units, RECORD_RUN_STEP, NULL);
-        plan->rank = (uint16_t)rank;
-    }
-    for (int again = 0; again < 2; again++)
-        for (const struct record *record = NULL; (record = outbox_next(&units->outbox, record));) {
-            struct step_plan *plan = (struct step_plan *)(uintptr_t)record;
-            if (record->kind != RECORD_RUN_STEP) continue;
-            for (uint32_t i = 0; i < plan->row_count; i++)
-                drafts |= step_plan_rows(plan)[i].draft_count > 0;
-            if (plan->overlap > overlap) overlap = plan->overlap;
-            if (again) agree(plan, drafts, overlap);
+    for (uint32_t i = 0; i < units->rank_count; i++) {
+        struct rank_unit *rank = &units->ranks[i];
+        if (rank->planned) {
+            drafts |= unit_drafts(rank->unit);
+        } else {
+            rank->plan = put_kind(units, RECORD_RUN_STEP, NULL);
+            rank->plan->rank = (uint16_t)i;
         }
+        if (rank->plan->overlap > overlap) overlap = rank->plan->overlap;
+    }
+    for (uint32_t i = 0; i < units->rank_count; i++)
+        agree(units->ranks[i].plan, drafts, overlap);
     units->missing = units->rank_count;
     units->step_ns = 0;
     units->step_failed = false;
@@ -656,39 +683,51 @@ static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
         if (choice.rank == BALANCE_NO_RANK ||
             !unit_move(unit, leaver.request, units->ranks[choice.rank].unit, now_ns))
             return;
+        forget_offer(units, rank);
+        forget_offer(units, choice.rank);
         map_remove(&units->rank_of, key_of(leaver.request));
         map_add(&units->rank_of, key_of(leaver.request), choice.rank);
     }
 }
 
-static void units_step(void *self, int64_t now_ns) {
-    struct rank_units *units = self;
+/* A plan for each rank, if any has work. */
+static void plan_ranks(struct rank_units *units, int64_t now_ns) {
     bool any = false;
-    uint32_t busy = 0;                                /* ranks that may have rows in the step */
-    if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
-    for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        relieve(units, rank, now_ns);
-    walk_line(units, now_ns);
-    if (units->outbox.used) return; /* what binding brought goes out first */
+    uint32_t busy = 0; /* ranks that may have rows in the step */
     if (units->levels) level_steps(units);
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         busy += unit_could_run(units->ranks[rank].unit);
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         struct machine *machine = &units->ranks[rank].machine;
+        uint32_t used = units->outbox.used;
+        forget_offer(units, rank);
         busy -= unit_could_run(units->ranks[rank].unit);
         unit_set_others(units->ranks[rank].unit, busy + units->line.count > 0);
         machine->step(machine->self, now_ns);
-        drain(units, rank);
+        take_records(units, rank, used);
         busy += unit_could_run(units->ranks[rank].unit);
         any |= units->ranks[rank].planned;
     }
     if (any) complete_step(units);
+}
+
+static void units_step(void *self, int64_t now_ns) {
+    struct rank_units *units = self;
+    if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
+    if (!units->hello_sent) say_hello(units);
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        relieve(units, rank, now_ns);
+    uint32_t used = units->outbox.used;
+    walk_line(units, now_ns);
+    /* what binding brought goes out first */
+    if (units->outbox.used == used) plan_ranks(units, now_ns);
     if (units->load_changed) put_load(units);
 }
 
 static int64_t units_next_wake_ns(const void *self) {
     const struct rank_units *units = self;
     int64_t earliest = units->missing ? MACHINE_NEVER : units->retry_ns;
+    if (!units->hello_sent) return 0;
     if (units->line_wanted && !units->missing) return 0;
     for (uint32_t rank = 0; rank < units->rank_count && !units->missing; rank++) {
         const struct machine *machine = &units->ranks[rank].machine;
@@ -701,7 +740,7 @@ static int64_t units_next_wake_ns(const void *self) {
 /* ---- creation ---- */
 
 static size_t outbox_bytes(const struct rank_units *units) {
-    size_t one = units->ranks[0].machine.outbox->capacity + sizeof(struct step_plan);
+    size_t one = units->unit_bytes + sizeof(struct step_plan);
     return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
@@ -717,7 +756,7 @@ static size_t keys_bytes(const struct unit_options *options) {
 }
 
 size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks) {
-    size_t one = unit_memory_bytes(options) + 64;
+    size_t one = unit_rank_memory_bytes(options) + 64;
     size_t outbox =
         ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
     return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
@@ -731,6 +770,7 @@ size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t rank
 static void set_rules(struct rank_units *units, const struct unit_options *options,
                       uint32_t ranks) {
     units->rank_count = ranks;
+    units->offer_round = 1;
     units->house = (struct admit_house){.context_tokens_max = options->context_tokens_max,
                                         .page_count = options->page_count,
                                         .requests_max = options->requests_max,
@@ -780,11 +820,18 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
         struct unit_options own = *options;
         if (own.pids) own.pids += i;
         if (own.kv_addresses) own.kv_addresses += i;
-        enum status status = unit_create(arena, &own, &units->ranks[i].unit, error);
+        enum status status =
+            unit_create_rank(arena, &own, &units->outbox, &units->ranks[i].unit, error);
         if (status) return status;
         units->ranks[i].machine = unit_machine(units->ranks[i].unit);
     }
-    units->outbox.capacity = (uint32_t)outbox_bytes(units);
+    units->unit_bytes = unit_outbox_bytes(options);
+    size_t bytes = outbox_bytes(units);
+    if (bytes > UINT32_MAX)
+        return error_set(error, STATUS_INVALID,
+                         "unit: the plans of %u ranks may take %zu bytes, at most 4 GiB", ranks,
+                         bytes);
+    units->outbox.capacity = (uint32_t)bytes;
     units->outbox.memory = arena_take(arena, units->outbox.capacity);
     if (!units->outbox.memory)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);

@@ -54,9 +54,10 @@ static size_t outbox_bytes_min(const struct unit_options *options) {
 }
 
 /* A step without constraints leaves their room to what others put. */
-static size_t step_bytes(const struct unit *unit) {
+static bool has_step_room(const struct unit *unit) {
     size_t bytes = outbox_bytes_min(&unit->options);
-    return plan_brings_constraints(unit) ? bytes : bytes - LIMIT_CONSTRAINT_BYTES;
+    if (unit_can_put(unit, bytes)) return true;
+    return unit_can_put(unit, bytes - LIMIT_CONSTRAINT_BYTES) && !plan_brings_constraints(unit);
 }
 
 static size_t outbox_bytes(const struct unit_options *options) {
@@ -86,15 +87,19 @@ static size_t prompt_bytes(const struct unit_options *options) {
     return round_up(bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
 }
 
-size_t unit_memory_bytes(const struct unit_options *options) {
-    size_t per_request = sizeof(struct unit_request) + 2 * sizeof(uint32_t) +
+size_t unit_rank_memory_bytes(const struct unit_options *options) {
+    size_t per_request = sizeof(struct unit_request) + 3 * sizeof(uint32_t) +
                          sizeof(struct schedule_item) + sizeof(struct schedule_choice) +
                          sizeof(struct decode_running);
-    return sizeof(struct unit) + outbox_bytes(options) + page_table_bytes(options->page_count) +
+    return sizeof(struct unit) + page_table_bytes(options->page_count) +
            prefix_tree_bytes(options->page_count) +
            options->page_count * sizeof(struct evict_candidate) + prompt_bytes(options) +
            map_bytes(options->requests_max) + options->requests_max * per_request +
            options->step_rows_max * sizeof(uint32_t) + 256;
+}
+
+size_t unit_memory_bytes(const struct unit_options *options) {
+    return unit_rank_memory_bytes(options) + outbox_bytes(options);
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -138,19 +143,17 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     const struct unit_options *o = &unit->options;
     size_t pool_bytes = prompt_bytes(o);
     void *pool = arena_take(arena, pool_bytes);
-    unit->outbox = (struct outbox){.memory = arena_take(arena, outbox_bytes(o)),
-                                   .capacity = (uint32_t)outbox_bytes(o)};
     unit->requests = arena_take_zeroed(arena, o->requests_max * sizeof *unit->requests);
     unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
     unit->step_slots = arena_take(arena, o->step_rows_max * sizeof *unit->step_slots);
+    unit->line = arena_take(arena, o->requests_max * sizeof *unit->line);
     unit->items = arena_take(arena, o->requests_max * sizeof *unit->items);
     unit->choices = arena_take(arena, o->requests_max * sizeof *unit->choices);
     unit->order = arena_take(arena, o->requests_max * sizeof *unit->order);
     unit->leavers = arena_take(arena, o->requests_max * sizeof *unit->leavers);
     unit->candidates = arena_take(arena, o->page_count * sizeof *unit->candidates);
-    if (!pool || !unit->outbox.memory || !unit->requests || !unit->free_slots ||
-        !unit->step_slots || !unit->items || !unit->choices || !unit->order || !unit->leavers ||
-        !unit->candidates)
+    if (!pool || !unit->requests || !unit->free_slots || !unit->step_slots || !unit->line ||
+        !unit->items || !unit->choices || !unit->order || !unit->leavers || !unit->candidates)
         return STATUS_NO_MEMORY;
     pool_open(&unit->pool, pool, pool_bytes);
     unit_request_open_all(unit);
@@ -159,8 +162,17 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     return status ? status : page_table_open(&unit->pages, arena, o->page_count);
 }
 
-enum status unit_create(struct arena *arena, const struct unit_options *options,
-                        struct unit **unit_out, struct error *error) {
+/* Its outbox; a rank's belongs to all. */
+static bool take_outbox(struct unit *unit, struct arena *arena, struct outbox *lent) {
+    unit->outbox = lent ? lent : &unit->own;
+    if (lent) return true;
+    unit->own.capacity = (uint32_t)outbox_bytes(&unit->options);
+    unit->own.memory = arena_take(arena, unit->own.capacity);
+    return unit->own.memory != NULL;
+}
+
+static enum status create(struct arena *arena, const struct unit_options *options,
+                          struct outbox *lent, struct unit **unit_out, struct error *error) {
     enum status status = options_check(options, error);
     if (status) return status;
     struct unit *unit = arena_take_zeroed(arena, sizeof *unit);
@@ -183,11 +195,21 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
     unit->options.kv_addresses = NULL;
     unit->options.model_id = unit->model_id;
     unit->options.numerics_id = unit->numerics_id;
-    if (take_tables(unit, arena))
+    if (!take_outbox(unit, arena, lent) || take_tables(unit, arena))
         return error_set(error, STATUS_NO_MEMORY, "unit: %zu bytes of memory are not enough",
                          unit_memory_bytes(options));
     *unit_out = unit;
     return STATUS_OK;
+}
+
+enum status unit_create(struct arena *arena, const struct unit_options *options,
+                        struct unit **unit_out, struct error *error) {
+    return create(arena, options, NULL, unit_out, error);
+}
+
+enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
+                             struct outbox *outbox, struct unit **unit_out, struct error *error) {
+    return create(arena, options, outbox, unit_out, error);
 }
 
 /* ---- a request's beginning and end ---- */
@@ -333,10 +355,12 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
 static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
     struct admit_need need = request_need(request);
     struct arena arena = copy->arena;
+    bool listed = copy->listed;
     size_t bias_bytes = request->bias_count * sizeof *request->biases;
     const struct history *history = &request->history;
     *copy = *request;
     copy->arena = arena;
+    copy->listed = listed;
     if (!take_sequence(copy, need) ||
         !take_constraint(copy, request->constraint, request->constraint_bytes))
         return false;
@@ -485,8 +509,9 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
                                          .logprobs_each = each,
                                          .work = account_work(request)});
     memcpy(tokens_chosen(tokens), row->tokens, count * sizeof *row->tokens);
-    memcpy(tokens_logprobs(tokens), step_result_logprobs(result) + row->logprob_index,
-           (size_t)count * each * sizeof(struct token_logprob));
+    if (each)
+        memcpy(tokens_logprobs(tokens), step_result_logprobs(result) + row->logprob_index,
+               (size_t)count * each * sizeof(struct token_logprob));
     for (uint32_t i = 0; i < count; i++) {
         check(row->tokens[i] < unit->options.vocab_count);
         history_add(&request->history, row->tokens[i]);
@@ -499,6 +524,7 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
 static void put_scores(struct unit *unit, struct unit_request *request,
                        const struct step_result *result, const struct step_result_row *row) {
     uint32_t each = row->logprobs_each, end = request->scored_count + row->scored_count;
+    if (row->scored_count == 0) return;
     const struct token_logprob *logprobs = step_result_logprobs(result) + row->score_index;
     check(end <= request->prompt_count);
     while (request->scored_count < end) {
@@ -518,10 +544,10 @@ static void put_scores(struct unit *unit, struct unit_request *request,
 
 static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
     uint32_t end = request->computed_count + count;
-    struct unit_work before = request->work;
+    uint32_t computed = request->work.computed_tokens, again = request->work.recomputed_tokens;
     account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
-    unit->totals.prompt_tokens += request->work.computed_tokens - before.computed_tokens;
-    unit->totals.recomputed_tokens += request->work.recomputed_tokens - before.recomputed_tokens;
+    unit->totals.prompt_tokens += request->work.computed_tokens - computed;
+    unit->totals.recomputed_tokens += request->work.recomputed_tokens - again;
     uint32_t known_blocks = request->shared_count;
     request->computed_count = end;
     pages_share(unit, request);
@@ -546,7 +572,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     unit->totals.drafts += row->draft_count;
     unit->totals.drafts_right += right;
     tokens_computed(unit, request, request->row_tokens);
-    handoff_made(unit, request);
+    if (request->pushes) handoff_made(unit, request);
     if (request->cancelled) {
         handoff_leave(unit, request, FINISH_CANCELLED);
         return;
@@ -567,32 +593,52 @@ static void row_done(struct unit *unit, struct unit_request *request,
         handoff_leave(unit, request, FINISH_LENGTH);
     else if (request->output_count == request->tokens_here_max)
         handoff_over(unit, request);
-    else
+    else if (right)
         tokens_computed(unit, request, right);
 }
 
-static void put_load(struct unit *unit) {
-    struct record_unit_load *load =
-        unit_put(unit, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
-    load->requests_waiting = unit->counts[UNIT_REQUEST_WAITING];
-    load->requests_running = unit_running_count(unit);
-    load->pages_free = unit->pages.free_count;
-    load->pages_held = unit->pages.held_count;
-    load->pages_cached = unit->pages.cached_count;
+/* A rank of several is asked, and says nothing itself. */
+static bool speaks(const struct unit *unit) {
+    return unit->outbox == &unit->own;
+}
+
+void unit_load(const struct unit *unit, struct record_unit_load *load,
+               struct unit_rank_load *rank) {
+    *load = (struct record_unit_load){
+        .requests_waiting = unit->counts[UNIT_REQUEST_WAITING],
+        .requests_running = unit_running_count(unit),
+        .pages_free = unit->pages.free_count,
+        .pages_held = unit->pages.held_count,
+        .pages_cached = unit->pages.cached_count,
+        .rank_count = 1,
+        .last_step_rows = unit->last_step_rows,
+        .last_step_tokens = unit->last_step_tokens,
+        .last_step_ns = unit->last_step_ns,
+        .totals = unit->totals,
+        .kv_storage = tiers_storage_state(unit),
+    };
     check(load->pages_free + load->pages_held + load->pages_cached == unit->options.page_count);
-    load->last_step_rows = unit->last_step_rows;
-    load->last_step_tokens = unit->last_step_tokens;
-    load->last_step_ns = unit->last_step_ns;
-    load->totals = unit->totals;
-    load->kv_storage = tiers_storage_state(unit);
-    *load_ranks(load) = (struct unit_rank_load){.requests_waiting = load->requests_waiting,
-                                                .requests_running = load->requests_running,
-                                                .pages_free = load->pages_free,
-                                                .pages_held = load->pages_held,
-                                                .pages_cached = load->pages_cached,
-                                                .requests_parked = unit_parked_count(unit),
-                                                .kv_storage = load->kv_storage};
+    *rank = (struct unit_rank_load){.requests_waiting = load->requests_waiting,
+                                    .requests_running = load->requests_running,
+                                    .pages_free = load->pages_free,
+                                    .pages_held = load->pages_held,
+                                    .pages_cached = load->pages_cached,
+                                    .requests_parked = unit_parked_count(unit),
+                                    .kv_storage = load->kv_storage};
+}
+
+static void put_load(struct unit *unit) {
+    struct record_unit_load load;
+    struct unit_rank_load rank;
+    unit_load(unit, &load, &rank);
+    *load_ranks(unit_put(unit, RECORD_UNIT_LOAD, &load)) = rank;
     unit->load_changed = false;
+}
+
+bool unit_take_load_change(struct unit *unit) {
+    bool changed = unit->load_changed;
+    unit->load_changed = false;
+    return changed;
 }
 
 /* What the step cost and brought, before its rows are taken. */
@@ -609,6 +655,16 @@ static void observe_step(struct unit *unit, const struct step_result *result,
     speculate_observe(&unit->speculate, unit->work.answer_rows, made, right, alone_ns);
 }
 
+/* Of the rows behind the i'th. */
+static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_count) {
+    if (i + UNIT_AHEAD < row_count)
+        request_prefetch(&unit->requests[unit->step_slots[i + UNIT_AHEAD]]);
+    if (i + UNIT_AHEAD / 2 < row_count) {
+        const struct unit_request *next = &unit->requests[unit->step_slots[i + UNIT_AHEAD / 2]];
+        __builtin_prefetch(next->tokens + request_known(next), 1);
+    }
+}
+
 static enum status receive_step_done(struct unit *unit, const struct step_result *result,
                                      int64_t now_ns) {
     if (!unit_can_put(unit, unit_reaction_bytes(&unit->options))) return STATUS_FULL;
@@ -622,6 +678,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     if (!result->failed) observe_step(unit, result, rows);
     for (uint32_t i = 0; i < row_count; i++) {
         struct unit_request *request = &unit->requests[unit->step_slots[i]];
+        prefetch_rows(unit, i, row_count);
         check(request->in_step);
         request->in_step = false;
         if (result->failed) {
@@ -636,28 +693,35 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
         row_done(unit, request, result, &rows[i], now_ns);
     }
     unit->plan_wanted = unit_active_count(unit) > 0;
-    put_load(unit);
+    unit->load_changed = true;
+    if (speaks(unit)) put_load(unit);
     return STATUS_OK;
 }
 
 /* ---- the machine ---- */
 
-static void put_hello(struct unit *unit) {
-    struct record_unit_hello *hello =
-        unit_put(unit, RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
-    hello->vocab_count = unit->options.vocab_count;
-    hello->context_tokens_max = unit->options.context_tokens_max;
-    hello->page_count = unit->options.page_count;
-    hello->page_tokens = KV_BLOCK_TOKENS;
-    hello->requests_max = unit->options.requests_max;
-    hello->role = unit->options.role;
-    struct unit_rank *rank = hello_ranks(hello);
-    rank->pid = unit->pid;
-    rank->page_count = hello->page_count;
-    rank->requests_max = hello->requests_max;
+void unit_hello(const struct unit *unit, struct record_unit_hello *hello, struct unit_rank *rank) {
+    *hello = (struct record_unit_hello){
+        .vocab_count = unit->options.vocab_count,
+        .context_tokens_max = unit->options.context_tokens_max,
+        .page_count = unit->options.page_count,
+        .page_tokens = KV_BLOCK_TOKENS,
+        .requests_max = unit->options.requests_max,
+        .role = unit->options.role,
+        .rank_count = 1,
+    };
+    *rank = (struct unit_rank){
+        .pid = unit->pid, .page_count = hello->page_count, .requests_max = hello->requests_max};
     memcpy(rank->kv_address, unit->kv_address, sizeof rank->kv_address);
     memcpy(hello->model_id, unit->model_id, sizeof hello->model_id);
     memcpy(hello->numerics_id, unit->numerics_id, sizeof hello->numerics_id);
+}
+
+static void put_hello(struct unit *unit) {
+    struct record_unit_hello hello;
+    struct unit_rank rank;
+    unit_hello(unit, &hello, &rank);
+    *hello_ranks(unit_put(unit, RECORD_UNIT_HELLO, &hello)) = rank;
     unit->hello_sent = true;
     unit->load_changed = true;
 }
@@ -679,7 +743,7 @@ static void end_all(struct unit *unit) {
 
 static bool has_work(const struct unit *unit) {
     bool ends = unit->abandoned && unit_active_count(unit) > 0;
-    return ends || !unit->hello_sent || unit->load_changed ||
+    return ends || (speaks(unit) && (!unit->hello_sent || unit->load_changed)) ||
            (unit->plan_wanted && !unit->abandoned && unit->step_row_count == 0);
 }
 
@@ -687,14 +751,14 @@ static void unit_step(void *self, int64_t now_ns) {
     struct unit *unit = self;
     if (now_ns >= unit->tiers.answer_by_ns) unit->plan_wanted = true;
     if (!has_work(unit) && now_ns < unit->give_up_ns) return;
-    if (!unit_can_put(unit, step_bytes(unit))) return;
+    if (!has_step_room(unit)) return;
     handoff_give_up(unit, now_ns);
-    if (!unit->hello_sent) put_hello(unit);
+    if (speaks(unit) && !unit->hello_sent) put_hello(unit);
     if (unit->abandoned)
         end_all(unit);
     else if (unit->plan_wanted && unit->step_row_count == 0)
         plan_step(unit, now_ns);
-    if (unit->load_changed) put_load(unit);
+    if (speaks(unit) && unit->load_changed) put_load(unit);
 }
 
 static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -742,7 +806,7 @@ static int64_t unit_next_wake_ns(const void *self) {
 
 struct machine unit_machine(struct unit *unit) {
     return (struct machine){.self = unit,
-                            .outbox = &unit->outbox,
+                            .outbox = unit->outbox,
                             .receive = unit_receive,
                             .step = unit_step,
                             .next_wake_ns = unit_next_wake_ns};
@@ -832,6 +896,10 @@ bool unit_could_run(const struct unit *unit) {
 
 void unit_set_others(struct unit *unit, bool others) {
     unit->others = others;
+}
+
+bool unit_drafts(const struct unit *unit) {
+    return unit->drafts;
 }
 
 bool unit_step_in_flight(const struct unit *unit) {

@@ -96,6 +96,28 @@ struct machine unit_machine(struct unit *unit);
  * takes none. */
 void unit_abandon(struct unit *unit);
 
+/* ---- one of several ranks (serving/unit/rank_units.h) ---- */
+
+/* As unit_memory_bytes and unit_create, of a rank that puts its records into the `outbox` that all
+ * ranks share, which has to have room for them with every call: as unit_outbox_bytes says. What a
+ * hello and a load report tell is asked of it, and never said. */
+size_t unit_rank_memory_bytes(const struct unit_options *options);
+enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
+                             struct outbox *outbox, struct unit **unit_out,
+                             struct error *error) MUST_USE;
+
+/* What it would say for itself, with one rank in the tail. */
+void unit_hello(const struct unit *unit, struct record_unit_hello *hello_out,
+                struct unit_rank *rank_out);
+void unit_load(const struct unit *unit, struct record_unit_load *load_out,
+               struct unit_rank_load *rank_out);
+
+/* True once after something that its load report tells has changed. */
+bool unit_take_load_change(struct unit *unit);
+
+/* A row of the step in flight has drafts. */
+bool unit_drafts(const struct unit *unit);
+
 /* Requests it holds, waiting and running; a drained unit may stop at 0. */
 uint32_t unit_request_count(const struct unit *unit);
 

@@ -16,6 +16,9 @@ struct twin_request {
      * behind them is the request's own. Valid until the next call of the source. */
     const uint64_t *blocks;
     uint32_t block_count, block_tokens;
+    uint32_t stored_tokens; /* its first so many tokens were computed before the run began: the
+                             * storage that all units share has their KV blocks, whatever it was
+                             * told to keep since. 0 where the fleet has no such storage */
     /* 1: it belongs to the fleet's state at the start (a request in the middle of its answer, as
      * one whose prompt has what was said already). It counts for no TTFT. */
     uint32_t standing;

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A source of requests from a trace (struct twin_source): its lengths scaled by a stated factor,
+ * its times by another, played several times over. Each play has prompts of its own: what a
+ * trace's prompts share, they share within a play. Several plays may run at the same time, each
+ * beginning elsewhere in the trace, so that a small service's trace loads a large one without
+ * bursts that nobody saw.
+ */
+#ifndef SIMULATE_LOAD_LOAD_REPLAY_H
+#define SIMULATE_LOAD_LOAD_REPLAY_H
+
+#include "simulate/load/load_trace.h"
+#include "simulate/twin/twin_request.h"
+
+#define LOAD_REPLAY_ABREAST_MAX 256
+
+struct load_replay_options {
+    const struct load_trace *trace; /* lives as long as the source */
+    uint32_t block_tokens;          /* for LOAD_TRACE_BLOCK_TOKENS of the trace: scales lengths */
+    uint32_t tokens_max;            /* longer prompts are cut, and then answers, to fit; 0: none */
+    double speed;                   /* times as fast as recorded */
+    double requests_per_s;          /* instead of speed, where > 0: of all plays together */
+    uint32_t plays;                 /* one after another, >= 1; 0: no end */
+    uint32_t abreast;               /* at the same time, 1..LOAD_REPLAY_ABREAST_MAX */
+    uint64_t requests;              /* at most so many; 0: all */
+    uint64_t seed;
+};
+
+struct load_replay;
+
+size_t load_replay_bytes(const struct load_replay_options *options);
+
+/* STATUS_INVALID: the trace has no arrival times and no rate was given. */
+enum status load_replay_open(struct arena *arena, const struct load_replay_options *options,
+                             struct load_replay **replay_out, struct error *error) MUST_USE;
+
+struct twin_source load_replay_source(struct load_replay *replay);
+
+#endif

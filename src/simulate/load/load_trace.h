@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Request traces: when requests came and how long they were. Read as they are published:
+ *
+ *   Azure LLM inference traces (CSV): TIMESTAMP,ContextTokens,GeneratedTokens, the first as
+ *     2023-11-16 18:15:46.6805900
+ *   Mooncake (JSON Lines): {"timestamp": ms, "input_length": n, "output_length": n,
+ *     "hash_ids": [one id for each 512 tokens of the prompt: equal ids, equal tokens]}
+ *   any CSV with columns num_prefill_tokens and num_decode_tokens and, if it has arrival times,
+ *     arrived_at in seconds
+ *
+ * Times become seconds from the first request; rows must not go back in time.
+ */
+#ifndef SIMULATE_LOAD_LOAD_TRACE_H
+#define SIMULATE_LOAD_LOAD_TRACE_H
+
+#include "base/arena.h"
+
+#define LOAD_TRACE_BLOCK_TOKENS 512
+#define LOAD_TRACE_TOKENS_MAX (1u << 20) /* of one prompt, and of one answer */
+
+struct load_trace_row {
+    double arrival; /* seconds from the first row */
+    uint32_t prompt_tokens, output_tokens;
+    size_t block_index;   /* its first block, in load_trace.blocks */
+    uint32_t block_count; /* 0: the prompt shares nothing with others */
+};
+
+struct load_trace {
+    struct load_trace_row *rows; /* [count] */
+    size_t count;
+    uint64_t *blocks; /* [block_count] */
+    size_t block_count;
+    bool has_arrivals; /* false, too, where all rows come at once */
+};
+
+/* Arena bytes that suffice for reading such a text. */
+size_t load_trace_bytes(struct bytes text);
+
+/* `name` stands for the text in messages. STATUS_INVALID names the line and what is wrong with it.
+ * The trace lives in the arena; the text may go. */
+enum status load_trace_read(struct arena *arena, struct bytes text, const char *name,
+                            struct load_trace *trace_out, struct error *error) MUST_USE;
+
+/* So many tokens of a trace where its blocks have block_tokens instead of LOAD_TRACE_BLOCK_TOKENS:
+ * the one way to make a trace's lengths smaller that keeps what its prompts share. At least 1, at
+ * most LOAD_TRACE_TOKENS_MAX. */
+uint32_t load_trace_scale(uint32_t tokens, uint32_t block_tokens);
+
+/* Keeps one conversation of `one_in`, drawn from the seed, and moves the arrivals so that the first
+ * row comes at 0: requests that share their second block (many traces have one first block for all)
+ * stay together, so what they have in common is kept, too; those without blocks are drawn one by
+ * one. May leave none. */
+void load_trace_sample(struct load_trace *trace, uint64_t one_in, uint64_t seed);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A scenario: a fleet, its hardware and model, a load, prices, and for how long, read from a tree
+ * in which names are resolved (scenario_edit.h). What it does not say is as the product's defaults
+ * are. Its load becomes a source of requests when it is opened: a trace is read by the program,
+ * since files are not for pure rooms.
+ */
+#ifndef SIMULATE_SCENARIO_SCENARIO_H
+#define SIMULATE_SCENARIO_SCENARIO_H
+
+#include "simulate/load/load_mix.h"
+#include "simulate/load/load_replay.h"
+#include "simulate/scenario/prices.h"
+#include "simulate/twin/twin.h"
+
+enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE };
+
+struct scenario_load {
+    enum scenario_load_kind kind;
+    struct load_mix_options mix;
+    struct mix_moments asked; /* moments that the shape was solved for; zeros: it was given */
+    char trace[SCENARIO_TEXT_BYTES]; /* a name or a file */
+    double length_scale;
+    struct load_replay_options replay; /* without its trace */
+};
+
+struct scenario {
+    char name[SCENARIO_TEXT_BYTES];
+    struct twin_options options;                  /* without its source, until the load is opened */
+    struct hardware hardware[TWIN_KINDS_MAX + 1]; /* the fleet's, then those of kinds of units */
+    struct model_figures model;
+    struct scenario_load load;
+    struct prices prices;
+    double start_hour;       /* of the day, UTC, when the measured time begins */
+    const struct tree *tree; /* that it was read from */
+};
+
+/* Reads; everything stays in `arena` and in *scenario_out, which points into itself. `file` stands
+ * for the tree in messages. STATUS_INVALID names the key and the cure. */
+enum status scenario_read(struct arena *arena, const struct tree *tree, const char *file,
+                          struct scenario *scenario_out, struct error *error) MUST_USE;
+
+/* Arena bytes for scenario_open_load. `trace`: what the program read for load.trace, or NULL. */
+size_t scenario_load_bytes(const struct scenario *scenario, const struct load_trace *trace);
+
+/* Makes the source of the options. */
+enum status scenario_open_load(struct arena *arena, struct scenario *scenario,
+                               const struct load_trace *trace, struct error *error) MUST_USE;
+
+#endif

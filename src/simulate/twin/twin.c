@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Time goes from one event to the next.
+ */
+#include "simulate/twin/twin.h"
+
+#include "base/check.h"
+#include "base/checksum.h"
+#include "base/format.h"
+#include "base/number.h"
+#include "contract/kv_block.h"
+#include "simulate/twin/twin_state.h"
+#include "simulate/twin/twin_words.h"
+
+#define WAKES_AT_ONCE 100000 /* events of one moment: more are a machine that never rests */
+
+/* ---- what all files use ---- */
+
+void twin_breach(struct twin_world *world, const char *text) {
+    struct twin_report *report = world->report;
+    if (!report->breach[0])
+        format_text(report->breach, sizeof report->breach, "%s (after %lld us)", text,
+                    (long long)(world->now_ns / 1000));
+}
+
+void twin_note(struct twin_world *world, const struct record *record) {
+    struct twin_report *report = world->report;
+    report->records++;
+    report->digest = twin_words_mix(report->digest ^ checksum_of(record, record->bytes) ^
+                                    (uint64_t)world->now_ns);
+}
+
+/* ---- opening ---- */
+
+static uint32_t events_max(const struct twin_options *options) {
+    return 32 * options->gateways * options->gateway_requests_max + (1u << 18);
+}
+
+size_t twin_bytes(const struct twin_options *options) {
+    return sizeof(struct twin_world) + event_queue_bytes(events_max(options)) +
+           twin_clients_bytes(options) + twin_gateways_bytes(options) + twin_units_bytes(options) +
+           4096;
+}
+
+static enum status out_of_range(struct error *error, const char *name) {
+    return error_set(error, STATUS_INVALID, "twin: %s is out of range", name);
+}
+
+static enum status check_kind(const struct twin_unit_kind *kind, struct error *error) {
+    if (!kind->hardware) return out_of_range(error, "a unit's hardware");
+    if (kind->ranks == 0 || kind->ranks > LIMIT_RANKS) return out_of_range(error, "ranks");
+    if (kind->role >= UNIT_ROLE_COUNT) return out_of_range(error, "role");
+    if (kind->overlap >= OVERLAP_KIND_COUNT) return out_of_range(error, "overlap");
+    return STATUS_OK;
+}
+
+static enum status check_options(const struct twin_options *options, struct error *error) {
+    enum status status = STATUS_OK;
+    uint32_t units = 0;
+    if (options->gateways == 0) return out_of_range(error, "gateways");
+    if (options->kind_count == 0 || options->kind_count > TWIN_KINDS_MAX)
+        return out_of_range(error, "kind_count");
+    for (uint32_t i = 0; i < options->kind_count && !status; i++) {
+        status = check_kind(&options->kinds[i], error);
+        units += options->kinds[i].count;
+    }
+    if (status) return status;
+    if (units == 0 || units > LIMIT_FLEET_UNITS) return out_of_range(error, "the number of units");
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        if (options->kinds[i].kv_storage && options->storage_bytes > 0 &&
+            !(options->kinds[i].hardware->storage_gbps > 0))
+            return out_of_range(error, "the hardware's storage_gbps");
+    const struct twin_fault *wrong = twin_faults_wrong(options);
+    if (wrong)
+        return error_set(error, STATUS_INVALID, "twin: a fault, %s, names what is not there",
+                         wrong->kind < TWIN_FAULT_KIND_COUNT
+                             ? twin_faults_name((enum twin_fault_kind)wrong->kind)
+                             : "of no known kind");
+    if (options->model->vocab <= TWIN_WORDS_FIRST) return out_of_range(error, "the vocabulary");
+    if (options->sampled && options->sample_ns <= 0) return out_of_range(error, "sample_ns");
+    if (options->settle_ns > options->warm_ns) return out_of_range(error, "settle_ns");
+    return STATUS_OK;
+}
+
+static enum status open_world(struct twin_world *world, struct arena *arena, struct error *error) {
+    const struct twin_options *options = world->options;
+    const struct hardware *hardware = options->kinds[0].hardware;
+    world->network_ns = (int64_t)(hardware->network_latency_us * 1000);
+    world->request_ns = (int64_t)(hardware->request_us * 1000);
+    world->token_ns = (int64_t)(hardware->token_us * 1000);
+    world->block_bytes = KV_BLOCK_TOKENS * options->model->kv_bytes_per_token;
+    world->end_ns = options->measure_ns ? options->warm_ns + options->measure_ns : MACHINE_NEVER;
+    if (!event_queue_open(&world->events, arena, events_max(options)) ||
+        !twin_clients_open(world, arena))
+        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the events");
+    enum status status = twin_gateways_open(world, arena, error);
+    return status ? status : twin_units_open(world, arena, error);
+}
+
+/* ---- a run ---- */
+
+static void begin_counting(struct twin_world *world) {
+    twin_units_begin(world);
+    world->transfers.bytes = 0;
+    world->storage.read_bytes = world->storage.written_bytes = 0;
+    world->counts = true;
+}
+
+static void happen(struct twin_world *world, const struct event *event) {
+    struct twin_unit *unit = &world->units[event->index];
+    struct twin_gateway *gateway = &world->gateways[event->index];
+    switch ((enum twin_event)event->kind) {
+    case TWIN_EVENT_UNIT:
+        if ((uint64_t)unit->wake_ns == event->stamp) twin_units_run(world, unit);
+        break;
+    case TWIN_EVENT_GATEWAY:
+        if ((uint64_t)gateway->wake_ns == event->stamp) twin_gateways_run(world, gateway);
+        break;
+    case TWIN_EVENT_ASK:
+        twin_clients_ask(world);
+        break;
+    case TWIN_EVENT_TRANSFER_OUT:
+    case TWIN_EVENT_TRANSFER_IN:
+        twin_units_end_transfer(world, event);
+        break;
+    case TWIN_EVENT_STORAGE:
+        twin_units_end_job(world, event);
+        break;
+    case TWIN_EVENT_FAULT:
+        twin_faults_happen(world, event);
+        break;
+    case TWIN_EVENT_NOTICE:
+        twin_gateways_tell(world, event->index, RECORD_UNIT_LOST, (uint32_t)event->stamp);
+        break;
+    case TWIN_EVENT_WARM:
+        begin_counting(world);
+    }
+}
+
+/* All moments up to now_ns that somebody wants to hear of. */
+static void sample(struct twin_world *world) {
+    const struct twin_options *options = world->options;
+    struct twin_sample sample = {.so_far = world->report,
+                                 .open = world->client_max - world->free_count};
+    if (!options->sampled || !world->counts) return;
+    while (world->sample_ns <= world->now_ns) {
+        sample.now_ns = world->sample_ns;
+        twin_units_sample(world, sample.pages_share);
+        options->sampled(options->context, &sample);
+        world->sample_ns += options->sample_ns;
+    }
+}
+
+static void live(struct twin_world *world) {
+    struct event event;
+    uint32_t at_once = 0;
+    world->sample_ns = world->options->warm_ns + world->options->sample_ns;
+    event_queue_add(&world->events,
+                    (struct event){.due_ns = world->options->warm_ns, .kind = TWIN_EVENT_WARM});
+    twin_faults_plan(world);
+    twin_clients_fetch(world);
+    while (!world->report->breach[0] && event_queue_take(&world->events, &event)) {
+        if (event.due_ns > world->end_ns) break;
+        at_once = event.due_ns == world->now_ns ? at_once + 1 : 0;
+        if (at_once > WAKES_AT_ONCE) twin_breach(world, "a machine does not rest");
+        world->now_ns = event.due_ns;
+        sample(world);
+        world->report->events++;
+        happen(world, &event);
+    }
+}
+
+static void finish(struct twin_world *world) {
+    struct twin_report *report = world->report;
+    bool to_the_end = world->end_ns == MACHINE_NEVER;
+    world->now_ns = to_the_end ? world->rest_ns : world->end_ns;
+    sample(world);
+    report->measured_s = (double)(world->now_ns - world->options->warm_ns) * 1e-9;
+    if (report->measured_s < 0) report->measured_s = 0;
+    report->transfer_bytes = world->transfers.bytes;
+    report->storage_read_bytes = world->storage.read_bytes;
+    report->storage_written_bytes = world->storage.written_bytes;
+    twin_units_count(world);
+    if (!to_the_end || report->breach[0]) return;
+    twin_clients_judge(world);
+    twin_gateways_judge(world);
+    twin_units_judge(world);
+}
+
+enum status twin_run(const struct twin_options *options, struct arena *arena,
+                     struct twin_report *report_out, struct error *error) {
+    *report_out = (struct twin_report){.breach = ""};
+    enum status status = check_options(options, error);
+    if (status) return status;
+    struct twin_world *world = arena_take_zeroed(arena, sizeof *world);
+    if (!world) return error_set(error, STATUS_NO_MEMORY, "twin: no memory");
+    world->options = options;
+    world->report = report_out;
+    status = open_world(world, arena, error);
+    if (!status) {
+        live(world);
+        finish(world);
+    }
+    if (world->tokenizer) twin_words_close(world->tokenizer);
+    return status;
+}

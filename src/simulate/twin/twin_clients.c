@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The twin's clients: a request's body, what becomes of it, and its times. A request's id names the
+ * gateway, the client's place and the request's number, so whoever sees a record of it knows them.
+ *
+ * Standing requests come a few at a time, whatever their number: the next one when one of those
+ * before has its first token.
+ */
+#include "base/check.h"
+#include "base/format.h"
+#include "base/number.h"
+#include "base/tree.h"
+#include "simulate/twin/twin_state.h"
+#include "simulate/twin/twin_words.h"
+
+#include <string.h>
+
+#define PLACE_BITS 24 /* of a connection's name */
+#define STANDING_AT_ONCE 256
+#define BODY_BYTES_MAX 256 /* without a prompt of token ids */
+#define TOKEN_TEXT 7       /* an id and its comma */
+#define PARSE_BYTES ((size_t)1 << 20)
+
+/* ---- memory ---- */
+
+static uint32_t clients_max(const struct twin_options *options) {
+    return options->gateways * options->gateway_requests_max + 16;
+}
+
+static uint32_t context_max(const struct twin_options *options) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        most = max_u32(most, options->kinds[i].context_tokens_max);
+    return most;
+}
+
+static size_t envelope_bytes(const struct twin_options *options) {
+    return context_max(options) * (size_t)TOKEN_TEXT + 4096;
+}
+
+static size_t scratch_bytes(const struct twin_options *options) {
+    return context_max(options) * sizeof(uint32_t) + PARSE_BYTES;
+}
+
+size_t twin_clients_bytes(const struct twin_options *options) {
+    return clients_max(options) * (sizeof(struct twin_client) + sizeof(uint32_t)) +
+           envelope_bytes(options) + scratch_bytes(options) + 64;
+}
+
+bool twin_clients_open(struct twin_world *world, struct arena *arena) {
+    world->client_max = world->free_count = clients_max(world->options);
+    world->scratch_bytes = scratch_bytes(world->options);
+    world->scratch = arena_take(arena, world->scratch_bytes);
+    world->envelope = arena_take(arena, envelope_bytes(world->options));
+    world->clients = arena_take_zeroed(arena, world->client_max * sizeof *world->clients);
+    world->free_clients = arena_take(arena, world->client_max * sizeof *world->free_clients);
+    if (!world->envelope || !world->scratch || !world->clients || !world->free_clients)
+        return false;
+    for (uint32_t i = 0; i < world->client_max; i++)
+        world->free_clients[i] = world->client_max - 1 - i;
+    return true;
+}
+
+/* ---- requests come ---- */
+
+static struct twin_gateway *gateway_of(struct twin_world *world, uint64_t number) {
+    return &world->gateways[number % world->options->gateways];
+}
+
+static void expect_next(struct twin_world *world) {
+    struct twin_gateway *gateway = gateway_of(world, world->asked + 1);
+    bool standing = world->next.standing != 0;
+    if (!world->has_next || (standing && world->standing_waits >= STANDING_AT_ONCE)) return;
+    int64_t begin_ns = world->next.arrival_ns;
+    if (gateway->busy_ns > begin_ns) begin_ns = gateway->busy_ns;
+    if (!standing) gateway->busy_ns = begin_ns += world->request_ns;
+    if (world->now_ns > begin_ns) begin_ns = world->now_ns;
+    event_queue_add(&world->events, (struct event){.due_ns = begin_ns, .kind = TWIN_EVENT_ASK});
+}
+
+void twin_clients_fetch(struct twin_world *world) {
+    const struct twin_source *source = &world->options->source;
+    world->has_next = source->next(source->self, &world->next);
+    expect_next(world);
+}
+
+static struct twin_client *claim(struct twin_world *world) {
+    const struct twin_request *request = &world->next;
+    check(world->free_count > 0);
+    struct twin_client *client = &world->clients[world->free_clients[--world->free_count]];
+    *client = (struct twin_client){
+        .number = ++world->asked,
+        .arrival_ns = request->arrival_ns,
+        .prompt_tokens = request->prompt_tokens,
+        .answer_tokens = request->answer_tokens,
+        .stored_tokens = request->stored_tokens,
+        .standing = request->standing != 0,
+        .waits = request->standing != 0,
+    };
+    world->standing_waits += client->waits;
+    if (world->counts && !client->standing) world->report->asked++;
+    return client;
+}
+
+static size_t write_prompt(struct twin_world *world, uint64_t number, char *out, size_t room) {
+    const struct twin_request *request = &world->next;
+    if (!world->options->through_api)
+        return format_text(out, room, "\"#%llu\"", (unsigned long long)number);
+    uint32_t *tokens = (uint32_t *)(void *)world->scratch;
+    twin_words_prompt(request, number, world->options->model->vocab, tokens);
+    size_t used = format_text(out, room, "[");
+    for (uint32_t i = 0; i < request->prompt_tokens; i++)
+        used += format_text(out + used, room - used, i ? ",%u" : "%u", tokens[i]);
+    return used + format_text(out + used, room - used, "]");
+}
+
+static const struct record *make_request(struct twin_world *world, uint32_t gateway,
+                                         const struct twin_client *client) {
+    static const char path[] = "/v1/completions";
+    uint64_t place = (uint64_t)(client - world->clients);
+    struct record_client_request *record = (struct record_client_request *)(void *)world->envelope;
+    *record = (struct record_client_request){
+        .connection = {client->number << PLACE_BITS | place},
+        .random = {(uint64_t)gateway << 32 | place, client->number},
+        .unix_time = world->now_ns / 1000000000,
+        .method = HTTP_POST,
+        .path_bytes = sizeof path - 1,
+        .body_bytes = BODY_BYTES_MAX + client->prompt_tokens * TOKEN_TEXT,
+    };
+    record_set_head(record, RECORD_CLIENT_REQUEST);
+    char *body = client_request_body(record);
+    size_t room = record->body_bytes;
+    size_t used = format_text(
+        body, room,
+        "{\"max_tokens\":%u,\"seed\":%llu,\"stream\":%s,\"prompt\":", client->answer_tokens,
+        (unsigned long long)client->number, world->options->through_api ? "true" : "false");
+    used += write_prompt(world, client->number, body + used, room - used);
+    used += format_text(body + used, room - used, "}");
+    record->body_bytes = (uint32_t)used;
+    record_set_head(record, RECORD_CLIENT_REQUEST);
+    memcpy(client_request_path(record), path, sizeof path - 1);
+    memset(body + used, 0, (size_t)((char *)record + record->record.bytes - (body + used)));
+    return &record->record;
+}
+
+void twin_clients_ask(struct twin_world *world) {
+    struct twin_client *client = claim(world);
+    struct twin_gateway *gateway = gateway_of(world, client->number);
+    twin_gateways_ask(world, gateway, make_request(world, gateway->index, client));
+    twin_clients_fetch(world);
+}
+
+/* Its text is "#" and its number; the request that has just come is the only one whose prompt can
+ * be wanted. */
+const struct record *twin_clients_tokenize(struct twin_world *world,
+                                           const struct record_tokenize *tokenize) {
+    struct record_tokenized *record = (struct record_tokenized *)(void *)world->envelope;
+    check(tokenize->request.low == world->asked);
+    *record = (struct record_tokenized){.request = tokenize->request,
+                                        .token_count = world->next.prompt_tokens};
+    record_set_head(record, RECORD_TOKENIZED);
+    uint32_t *tokens = tokenized_tokens(record);
+    twin_words_prompt(&world->next, world->asked, world->options->model->vocab, tokens);
+    if (record->token_count % 2) tokens[record->token_count] = 0;
+    return &record->record;
+}
+
+/* ---- tokens ---- */
+
+static struct twin_client *find(struct twin_world *world, struct request_id id) {
+    uint32_t place = (uint32_t)id.high;
+    check(place < world->client_max);
+    struct twin_client *client = &world->clients[place];
+    return client->number == id.low ? client : NULL;
+}
+
+uint32_t twin_clients_stored(struct twin_world *world, struct request_id id) {
+    const struct twin_client *client = find(world, id);
+    return client ? client->stored_tokens : 0;
+}
+
+static void note_first(struct twin_world *world, struct twin_client *client) {
+    client->first_ns = client->last_ns = world->now_ns + world->token_ns;
+    if (!client->waits) return;
+    client->waits = false;
+    world->standing_waits--;
+    if (world->has_next && world->next.standing) expect_next(world);
+}
+
+static void tell_begun(struct twin_world *world, const struct twin_client *client) {
+    struct twin_ended so_far = {.arrival_ns = client->arrival_ns,
+                                .first_ns = client->first_ns,
+                                .prompt_tokens = client->prompt_tokens,
+                                .answer_tokens = 1,
+                                .hit_tokens = client->hit_tokens,
+                                .standing = client->standing};
+    if (world->options->begun) world->options->begun(world->options->context, &so_far);
+}
+
+/* As many at once as a step brought. */
+static void note_more(struct twin_world *world, struct twin_client *client, uint32_t count) {
+    int64_t now_ns = world->now_ns + world->token_ns;
+    double gap_s = (double)(now_ns - client->last_ns) * 1e-9;
+    client->last_ns = now_ns;
+    if (!world->counts || gap_s <= 0) return;
+    world->report->user_speed_tokens += count * (count / gap_s);
+    world->report->user_tokens += count;
+}
+
+/* The same tokens may be told again where a request goes on elsewhere. */
+static void take_tokens(struct twin_world *world, struct twin_client *client,
+                        const struct record_tokens *tokens) {
+    uint32_t vocab = world->options->model->vocab, end;
+    for (uint32_t i = 0; i < tokens->token_count; i++)
+        if (tokens_chosen(tokens)[i] !=
+            twin_words_answer(client->number, tokens->first_output_position + i, vocab))
+            twin_breach(world, "a token is another request's, or of another place");
+    end = tokens->first_output_position + tokens->token_count;
+    if (tokens->first_output_position > client->told_tokens)
+        twin_breach(world, "a token is missing in an answer");
+    if (end > client->answer_tokens) twin_breach(world, "an answer is longer than was asked for");
+    if (end <= client->told_tokens) return;
+    uint32_t fresh = end - client->told_tokens;
+    if (client->told_tokens == 0) {
+        note_first(world, client);
+        client->hit_tokens = tokens->work.prompt_hit_tokens;
+        tell_begun(world, client);
+        fresh--;
+    }
+    if (fresh) note_more(world, client, fresh);
+    client->told_tokens = end;
+}
+
+void twin_clients_notice(struct twin_world *world, const struct record *record) {
+    if (record->kind != RECORD_TOKENS) return;
+    struct twin_client *client = find(world, record_request(record));
+    if (client) take_tokens(world, client, (const struct record_tokens *)record);
+}
+
+/* ---- ends ---- */
+
+static void count_answer(struct twin_world *world, const struct twin_client *client,
+                         int64_t end_ns) {
+    struct twin_report *report = world->report;
+    report->answered++;
+    report->prompt_tokens += client->prompt_tokens;
+    report->hit_tokens += client->hit_tokens;
+    report->output_tokens += client->told_tokens;
+    histogram_add(&report->ttft, &histogram_times,
+                  (uint64_t)(client->first_ns - client->arrival_ns));
+    histogram_add(&report->e2e, &histogram_times, (uint64_t)(end_ns - client->arrival_ns));
+    if (client->told_tokens > 1)
+        histogram_add(&report->tpot, &histogram_times,
+                      (uint64_t)(client->last_ns - client->first_ns) / (client->told_tokens - 1));
+}
+
+static void end(struct twin_world *world, struct twin_client *client, bool refused) {
+    bool whole = client->told_tokens == client->answer_tokens && !refused;
+    int64_t end_ns = world->now_ns + world->token_ns;
+    struct twin_ended ended = {
+        client->arrival_ns,  client->first_ns,   end_ns,           client->prompt_tokens,
+        client->told_tokens, client->hit_tokens, client->standing, !whole};
+    if (client->waits) note_first(world, client); /* it never will have one */
+    if (world->counts && !client->standing) {
+        if (whole) count_answer(world, client, end_ns);
+        world->report->refused += !whole && client->told_tokens == 0;
+        world->report->failed += !whole && client->told_tokens > 0;
+    }
+    if (world->options->ended) world->options->ended(world->options->context, &ended);
+    world->rest_ns = end_ns;
+    client->number = 0;
+    world->free_clients[world->free_count++] = (uint32_t)(client - world->clients);
+}
+
+static int64_t number_in(const struct tree *object, const char *name) {
+    int64_t number = -1;
+    tree_get_integer(tree_member(object, name), &number);
+    return number;
+}
+
+/* What the gateway says of a whole answer is what the twin knows of it. */
+static void judge_answer(struct twin_world *world, struct twin_client *client,
+                         const struct record_respond *respond) {
+    struct arena scratch;
+    struct error error;
+    const struct tree *root;
+    arena_over(&scratch, world->scratch, world->scratch_bytes);
+    struct bytes body = {respond_body(respond), respond->body_bytes};
+    if (tree_parse(&scratch, body, "answer", &root, &error)) {
+        twin_breach(world, "an answer is no JSON");
+        return;
+    }
+    const struct tree *usage = tree_member(root, "usage");
+    if (!usage) return;
+    int64_t hits = number_in(usage, "prompt_cache_hit_tokens");
+    if (number_in(usage, "prompt_tokens") != client->prompt_tokens ||
+        hits + number_in(usage, "prompt_cache_miss_tokens") != client->prompt_tokens)
+        twin_breach(world, "hits and misses are not the prompt");
+    if (number_in(usage, "completion_tokens") != client->told_tokens)
+        twin_breach(world, "an answer's length is not that of its tokens");
+    client->hit_tokens = hits > 0 ? (uint32_t)hits : 0;
+}
+
+void twin_clients_hear(struct twin_world *world, const struct record *record) {
+    uint64_t name = ((const struct record_stream_end *)record)->connection.value;
+    uint32_t place = (uint32_t)(name & ((1u << PLACE_BITS) - 1));
+    check(place < world->client_max);
+    struct twin_client *client = &world->clients[place];
+    if (client->number != name >> PLACE_BITS) {
+        twin_breach(world, "a request is answered twice");
+        return;
+    }
+    if (record->kind == RECORD_RESPOND) {
+        const struct record_respond *respond = (const struct record_respond *)record;
+        bool refused = respond->http_status != 200;
+        if (!refused) judge_answer(world, client, respond);
+        end(world, client, refused);
+    } else if (record->kind == RECORD_STREAM_END) {
+        end(world, client, false);
+    }
+}
+
+void twin_clients_judge(struct twin_world *world) {
+    if (world->free_count != world->client_max) twin_breach(world, "a request was never answered");
+}

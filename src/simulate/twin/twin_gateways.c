@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The hosts of the twin's gateways.
+ */
+#include "base/check.h"
+#include "base/number.h"
+#include "serving/policy/share_tokenizer.h"
+#include "simulate/twin/twin_state.h"
+#include "simulate/twin/twin_words.h"
+
+#include <string.h>
+
+#define POST_BYTES ((size_t)256 << 20) /* from units; little of it is touched */
+#define BODY_BYTES_LEAST ((size_t)64 << 10)
+#define TOKEN_TEXT 8 /* bytes of a token id in a body */
+
+static uint32_t context_max(const struct twin_options *options) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        most = max_u32(most, options->kinds[i].context_tokens_max);
+    return most;
+}
+
+static struct gateway_options gateway_options(const struct twin_options *options,
+                                              const struct tokenizer *tokenizer) {
+    size_t tokens = context_max(options);
+    size_t body = options->through_api ? tokens * TOKEN_TEXT : 0;
+    size_t outbox = 4 * (tokens * sizeof(uint32_t) + body) + ((size_t)4 << 20);
+    return (struct gateway_options){
+        .tokenizer = options->through_api ? NULL : tokenizer,
+        .model_names = "twin",
+        .version = "0",
+        .sampling = {.top_p = 1},
+        .requests_max = options->gateway_requests_max,
+        .body_bytes_max = BODY_BYTES_LEAST + body,
+        .inline_text_bytes = 1, /* every text goes out to be tokenized */
+        .outbox_bytes = outbox < RECORD_BYTES_MAX ? outbox : RECORD_BYTES_MAX,
+        .prefix_blocks = options->prefix_blocks,
+        .keep_alive_ns = options->through_api ? 0 : INT64_MAX / 4, /* no signs: answers are whole */
+    };
+}
+
+size_t twin_gateways_bytes(const struct twin_options *options) {
+    static const char any;
+    struct gateway_options own =
+        gateway_options(options, (const struct tokenizer *)(const void *)&any);
+    return options->gateways *
+               (gateway_memory_bytes(&own) + sizeof(struct twin_gateway) + POST_BYTES + 64) +
+           twin_words_bytes() + 64;
+}
+
+static enum status no_memory(struct error *error) {
+    return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the gateways");
+}
+
+enum status twin_gateways_open(struct twin_world *world, struct arena *arena, struct error *error) {
+    uint32_t count = world->options->gateways;
+    enum status status = twin_words_open(arena, &world->tokenizer, error);
+    world->gateways = arena_take_zeroed(arena, count * sizeof *world->gateways);
+    if (!status && !world->gateways) return no_memory(error);
+    struct gateway_options own = gateway_options(world->options, world->tokenizer);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        struct twin_gateway *gateway = &world->gateways[i];
+        gateway->index = i;
+        gateway->wake_ns = MACHINE_NEVER;
+        status = gateway_create(arena, &own, &gateway->gateway, error);
+        if (status) return status;
+        gateway->machine = gateway_machine(gateway->gateway);
+        if (!twin_post_open(&gateway->inbox, arena, POST_BYTES)) return no_memory(error);
+    }
+    return status;
+}
+
+/* ---- to and from the machine ---- */
+
+/* A prompt that is wanted comes in no time, as soon as the outbox is empty. */
+static void drain(struct twin_world *world, struct twin_gateway *gateway) {
+    struct outbox *outbox = gateway->machine.outbox;
+    const struct record *wanted = NULL;
+    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+        if (record->kind == RECORD_TO_UNIT) {
+            const struct record_carried *carried = (const struct record_carried *)record;
+            twin_units_send(world, gateway->index, carried->unit.value, carried_inner(carried));
+        } else if (record->kind == RECORD_TOKENIZE) {
+            check(!wanted);
+            wanted = twin_clients_tokenize(world, (const struct record_tokenize *)record);
+        } else {
+            twin_clients_hear(world, record);
+        }
+    }
+    outbox_clear(outbox);
+    if (!wanted) return;
+    twin_note(world, wanted);
+    enum status status = gateway->machine.receive(gateway->machine.self, wanted, world->now_ns);
+    check(status == STATUS_OK); /* its outbox is empty */
+    drain(world, gateway);
+}
+
+static void hand_over(struct twin_world *world, struct twin_gateway *gateway,
+                      const struct record *record) {
+    struct machine *machine = &gateway->machine;
+    twin_note(world, record);
+    enum status status = machine->receive(machine->self, record, world->now_ns);
+    if (status == STATUS_OK) return;
+    check(status == STATUS_FULL && machine->outbox->used > 0);
+    drain(world, gateway);
+    status = machine->receive(machine->self, record, world->now_ns);
+    check(status == STATUS_OK);
+}
+
+void twin_gateways_ask(struct twin_world *world, struct twin_gateway *gateway,
+                       const struct record *request) {
+    hand_over(world, gateway, request);
+    drain(world, gateway);
+    twin_gateways_wake(world, gateway, world->now_ns);
+}
+
+/* ---- from units ---- */
+
+static struct record *put(struct twin_world *world, struct twin_gateway *gateway, size_t bytes) {
+    int64_t due_ns = world->now_ns + world->network_ns;
+    struct record *record = twin_post_put(&gateway->inbox, due_ns, 0, bytes);
+    check(record); /* more than POST_BYTES are under way to a gateway */
+    twin_gateways_wake(world, gateway, due_ns);
+    return record;
+}
+
+void twin_gateways_send(struct twin_world *world, uint32_t index, uint32_t connection,
+                        const struct record *record) {
+    if (connection == 0) return;
+    size_t bytes = sizeof(struct record_carried) + record->bytes;
+    struct record_carried *carried =
+        (struct record_carried *)(void *)put(world, &world->gateways[index], bytes);
+    *carried = (struct record_carried){.record = record_head(RECORD_FROM_UNIT, bytes),
+                                       .unit = {connection},
+                                       .inner_bytes = record->bytes};
+    memcpy(carried_inner(carried), record, record->bytes);
+}
+
+void twin_gateways_tell(struct twin_world *world, uint32_t index, enum record_kind kind,
+                        uint32_t connection) {
+    struct record_unit_link link = {.record = record_head(kind, sizeof link), .unit = {connection}};
+    memcpy(put(world, &world->gateways[index], sizeof link), &link, sizeof link);
+}
+
+/* ---- time ---- */
+
+void twin_gateways_wake(struct twin_world *world, struct twin_gateway *gateway, int64_t due_ns) {
+    if (due_ns < world->now_ns) due_ns = world->now_ns;
+    if (due_ns >= gateway->wake_ns) return;
+    gateway->wake_ns = due_ns;
+    event_queue_add(&world->events, (struct event){.due_ns = due_ns,
+                                                   .stamp = (uint64_t)due_ns,
+                                                   .kind = TWIN_EVENT_GATEWAY,
+                                                   .index = gateway->index});
+}
+
+void twin_gateways_run(struct twin_world *world, struct twin_gateway *gateway) {
+    struct machine *machine = &gateway->machine;
+    const struct twin_message *message;
+    gateway->wake_ns = MACHINE_NEVER;
+    while ((message = twin_post_first(&gateway->inbox)) && message->due_ns <= world->now_ns) {
+        if (message->record.kind == RECORD_FROM_UNIT)
+            twin_clients_notice(world,
+                                carried_inner((const struct record_carried *)&message->record));
+        hand_over(world, gateway, &message->record);
+        twin_post_drop(&gateway->inbox);
+    }
+    drain(world, gateway);
+    machine->step(machine->self, world->now_ns);
+    drain(world, gateway);
+    twin_gateways_wake(world, gateway, machine->next_wake_ns(machine->self));
+    twin_gateways_wake(world, gateway, twin_post_next_ns(&gateway->inbox));
+}
+
+void twin_gateways_judge(struct twin_world *world) {
+    for (uint32_t i = 0; i < world->options->gateways; i++) {
+        gateway_audit(world->gateways[i].gateway);
+        if (gateway_request_count(world->gateways[i].gateway))
+            twin_breach(world, "a gateway at rest holds requests");
+    }
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Records on their way to one machine, in the order in which they were sent: a ring of bytes. All
+ * take the same time, so the first one is due first. Memory behind the longest queue that ever was
+ * stays untouched: an empty ring begins at its start again.
+ */
+#ifndef SIMULATE_TWIN_TWIN_POST_H
+#define SIMULATE_TWIN_TWIN_POST_H
+
+#include "base/arena.h"
+#include "contract/machine.h"
+
+struct twin_message {
+    int64_t due_ns;
+    uint32_t bytes;      /* of all this; 0: the ring goes on at its start */
+    uint32_t connection; /* as the sender likes */
+    struct record record;
+};
+
+struct twin_post {
+    char *memory;
+    size_t capacity, head, tail; /* of the first message; behind the last */
+    size_t count;                /* messages */
+    bool wrapped;                /* the tail is before the head */
+};
+
+/* False when the arena is out of memory. */
+bool twin_post_open(struct twin_post *post, struct arena *arena, size_t capacity);
+
+/* Room for a record of so many bytes, behind all others; its content is the caller's to fill in.
+ * NULL: the ring is full. */
+struct record *twin_post_put(struct twin_post *post, int64_t due_ns, uint32_t connection,
+                             size_t bytes);
+
+/* The first message; NULL: there is none. */
+const struct twin_message *twin_post_first(const struct twin_post *post);
+void twin_post_drop(struct twin_post *post);
+
+void twin_post_clear(struct twin_post *post);
+
+/* MACHINE_NEVER: nothing is on its way. */
+static inline int64_t twin_post_next_ns(const struct twin_post *post) {
+    const struct twin_message *message = twin_post_first(post);
+    return message ? message->due_ns : MACHINE_NEVER;
+}
+
+#endif

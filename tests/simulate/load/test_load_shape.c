@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/load/load_shape.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+
+/* 608e9 / 168e9 tokens, 342e9 of 608e9 obtained, 4,989 KV tokens: DeepSeek's day, 2025-02-27. */
+static const struct mix_moments published = {
+    .prompt_answer_ratio = 608.0 / 168, .hit_share = 342.0 / 608, .kv_tokens = 4989};
+
+static void a_solved_shape_has_the_moments(void **state) {
+    (void)state;
+    static const double turns[] = {1.2, 2, 2.2}, cvs[] = {0, 0.8, 1.2};
+    for (size_t t = 0; t < ARRAY_COUNT(turns); t++)
+        for (size_t c = 0; c < ARRAY_COUNT(cvs); c++) {
+            struct load_shape shape = {.turns = turns[t], .answer_cv = cvs[c], .text_cv = 1};
+            struct error error;
+            assert_int_equal(load_shape_solve(&published, &shape, &error), STATUS_OK);
+            struct mix_moments found = load_shape_moments(&shape);
+            assert_true(fabs(found.prompt_answer_ratio / published.prompt_answer_ratio - 1) < 1e-9);
+            assert_true(fabs(found.hit_share / published.hit_share - 1) < 1e-9);
+            assert_true(fabs(found.kv_tokens / published.kv_tokens - 1) < 1e-9);
+            assert_true(shape.text_tokens >= 1 && shape.system_tokens >= 0);
+        }
+}
+
+/* With every answer alike, the published moments mean 1,211 tokens to an answer. */
+static void answers_that_are_all_alike_are_longer(void **state) {
+    (void)state;
+    struct load_shape shape = {.turns = 2, .answer_cv = 0};
+    struct error error;
+    assert_int_equal(load_shape_solve(&published, &shape, &error), STATUS_OK);
+    assert_true(fabs(shape.answer_tokens - 1211) < 1);
+}
+
+static void moments_that_no_shape_has_are_refused_with_the_cure(void **state) {
+    (void)state;
+    struct load_shape shape = {.turns = 6, .answer_cv = 1};
+    struct error error = {""};
+    assert_int_equal(load_shape_solve(&published, &shape, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "turns"));
+    struct mix_moments few = published;
+    few.hit_share = 0.999;
+    shape.turns = 2;
+    assert_int_equal(load_shape_solve(&few, &shape, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "hit_share"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_solved_shape_has_the_moments),
+        cmocka_unit_test(answers_that_are_all_alike_are_longer),
+        cmocka_unit_test(moments_that_no_shape_has_are_refused_with_the_cure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
