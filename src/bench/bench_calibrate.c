@@ -174,6 +174,7 @@ struct calibration {
     struct arena arena;
     const struct tree *alone, *ranks; /* what --rows says; `ranks` NULL: one rank alone */
     struct calibrate_service service;
+    struct machine_limits limits;
     double transfer_gbps, transfer_us, disk_gbps;
 };
 
@@ -276,6 +277,15 @@ static enum status run_transfer(struct calibration *all, struct error *error) {
     return STATUS_OK;
 }
 
+static enum status run_limits(struct calibration *all, struct error *error) {
+    struct team *team;
+    enum status status = team_open((uint32_t)all->values->run.threads, &team, error);
+    if (status) return status;
+    status = machine_limits_measure(team, false, &all->limits, error);
+    team_close(team);
+    return status;
+}
+
 static enum status run_disk(struct calibration *all, struct error *error) {
     struct words words = {.count = 0};
     const struct tree *tree;
@@ -356,6 +366,12 @@ static void write_file(FILE *file, const struct calibration *all) {
     fprintf(file, "name: cpu-here\ngpus_per_node: %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
     fprintf(file, "hbm_bytes: {value: %.0f, source: \"weights and KV pages of a rank alone\"}\n",
             weights + pages * number(alone, "page_bytes"));
+    fprintf(file,
+            "hbm_gbps: {value: %.5g, source: \"what %u threads read at most\"}\n"
+            "nvlink_gbps: {value: %.5g, source: \"as nic_gbps: the same memory\"}\n",
+            all->limits.read_bytes * 1e-9, all->limits.threads, all->transfer_gbps / 8);
+    fprintf(file, "host_memory_bytes: {value: %.0f, source: \"the machine's\"}\n",
+            (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
     fprintf(file, "nic_gbps: {value: %.5g, source: \"fathom bench transfer, the fastest\"}\n",
             all->transfer_gbps);
     fprintf(file,
@@ -363,6 +379,9 @@ static void write_file(FILE *file, const struct calibration *all) {
             at_least_0(all->transfer_us));
     fprintf(file, "storage_gbps: {value: %.5g, source: \"fathom bench cache, cold reads\"}\n",
             all->disk_gbps);
+    fprintf(file,
+            "storage_latency_us: {value: 0, source: \"in storage_gbps: reads of whole prompts\"}\n"
+            "node_price: {value: 0, source: \"the scenario's prices say\"}\n");
     write_service(file, all);
     fprintf(file,
             "steps:\n  source: \"fathom bench calibrate, %s, kernels %.*s, numerics %.*s, "
@@ -410,7 +429,8 @@ static enum status measure(struct calibration *all, struct error *error) {
     if (ranks > 1) say_steps(all->ranks, ranks, machine_limits_now() - began);
     status = run_service(all, error);
     if (!status) status = run_transfer(all, error);
-    return status ? status : run_disk(all, error);
+    if (!status) status = run_disk(all, error);
+    return status ? status : run_limits(all, error);
 }
 
 static enum status write_out(const struct calibration *all, struct error *error) {

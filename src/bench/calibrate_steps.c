@@ -109,11 +109,17 @@ static enum status fill_pages(struct step_timer *timer, struct error *error) {
     return status;
 }
 
+/* Of two steps the second is timed: while serving, most steps follow one of their kind, whose
+ * weights and rows are still in the caches. */
 static enum status time_shape(struct step_timer *timer, const struct calibrate_shape *shape,
                               double *us_out, struct error *error) {
-    for (uint32_t rank = 0; rank < timer->limits->ranks; rank++)
-        make_plan(timer, rank, shape);
-    return run_step(timer, us_out, error);
+    enum status status = STATUS_OK;
+    for (int turn = 0; turn < 2 && !status; turn++) {
+        for (uint32_t rank = 0; rank < timer->limits->ranks; rank++)
+            make_plan(timer, rank, shape);
+        status = run_step(timer, us_out, error);
+    }
+    return status;
 }
 
 /* ---- room ---- */

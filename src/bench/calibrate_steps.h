@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Times steps of the engine as it serves: step plans go to all ranks' engines, which choose tokens
  * too. Shapes are timed in turn, round by round, so that what the machine does meanwhile meets all
- * of them; a shape's time is the median of its rounds.
+ * of them; a shape's time is the median of its rounds. In a round a shape comes twice, and the second
+ * time counts.
  *
  * Prompts and contexts are random tokens. All pages are filled with rows of such prompts first, so
  * that contexts are read from memory as when serving.

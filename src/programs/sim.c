@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "host/process/lazy_memory.h"
 #include "programs/programs.h"
+#include "programs/sim_against.h"
 #include "programs/sim_files.h"
 #include "simulate/report/outcome_json.h"
 #include "simulate/report/outcome_text.h"
@@ -18,7 +19,7 @@
 #define TREES_BYTES ((size_t)256 << 20) /* of which a scenario touches little */
 
 struct sim_values {
-    const char *seed, *report;
+    const char *seed, *report, *against;
     struct option_texts set;
     bool json, list, verbose;
 };
@@ -38,6 +39,11 @@ static const struct option sim_rows[] = {
              "fleet.units[0].count or hardware.hbm_gbps; may "
              "be given several times",
      AT(set)},
+    {.name = "against",
+     .type = OPTION_TEXT,
+     .help = "what `fathom bench serve --json --each` printed of a real server: its requests come "
+             "instead of the scenario's load, and its figures stand beside the twin's",
+     AT(against)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
     {.name = "list",
      .type = OPTION_FLAG,
@@ -71,6 +77,7 @@ struct sim_job {
     void *trace_memory;
     struct scenario scenario;
     struct outcome *outcome;
+    struct sim_against *against; /* NULL: the scenario's own load */
 };
 
 /* ---- the scenario ---- */
@@ -133,6 +140,7 @@ static enum status run(struct sim_job *job, struct error *error) {
         return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet of %zu MiB", bytes >> 20);
     arena_over(&arena, job->world.start, job->world.bytes);
     outcome_listen(job->outcome, &job->scenario);
+    if (job->against) sim_against_listen(job->against, &job->scenario.options);
     int64_t begin_ns = clock_now_ns();
     enum status status = twin_run(options, &arena, &job->outcome->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
@@ -165,6 +173,7 @@ static enum status take_text(write_outcome *write, const struct outcome *outcome
 
 static enum status show(const struct sim_job *job, struct error *error) {
     struct bytes text;
+    if (job->against) return sim_against_print(job->against, job->values->json, error);
     enum status status = take_text(job->values->json ? outcome_json_write : outcome_text_write,
                                    job->outcome, &text, error);
     if (status) return status;
@@ -188,6 +197,7 @@ int program_sim(int argc, char **argv) {
                                             "are built in");
     struct sim_job job = {.values = &values};
     enum status status = open_scenario(&job, result.positional[0], &error);
+    if (!status && values.against) status = sim_against_open(values.against, &job.against, &error);
     if (!status) status = run(&job, &error);
     if (!status) status = show(&job, &error);
     if (!status && job.outcome->report.breach[0])
@@ -195,6 +205,7 @@ int program_sim(int argc, char **argv) {
                            job.outcome->report.breach);
     free(job.outcome);
     free(job.trace_memory);
+    sim_against_close(job.against);
     lazy_memory_free(&job.world);
     lazy_memory_free(&job.trees);
     return status ? command_failed(sim_options, status, &error) : command_end(sim_options);
