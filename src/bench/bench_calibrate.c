@@ -27,6 +27,7 @@
 #include "compute/model/model.h"
 
 #define WORDS 40 /* of a child's command line */
+#define TRANSFER_ROUNDS 3
 #define JSON_BYTES ((size_t)16 << 20)
 
 struct calibrate_values {
@@ -174,8 +175,7 @@ struct calibration {
     struct arena arena;
     const struct tree *alone, *ranks; /* what --rows says; `ranks` NULL: one rank alone */
     struct calibrate_service service;
-    struct machine_limits limits;
-    double transfer_gbps, transfer_us, disk_gbps;
+    double transfer_gbps, transfer_us, memory_gbps, disk_gbps;
 };
 
 struct words {
@@ -256,7 +256,7 @@ static enum status run_service(struct calibration *all, struct error *error) {
                                  (uint32_t)number(all->alone, "vocab"), &all->service, error);
 }
 
-/* A block's time, and the rate of many: of the second layout, real blocks. */
+/* The rates of the fastest cases, and what the smallest takes beyond its bytes. */
 static enum status run_transfer(struct calibration *all, struct error *error) {
     struct words words = {.count = 0};
     const struct tree *tree;
@@ -264,26 +264,20 @@ static enum status run_transfer(struct calibration *all, struct error *error) {
     add(&words, "bench");
     add(&words, "transfer");
     add(&words, "--json");
+    add_number(&words, "--rounds", TRANSFER_ROUNDS);
     enum status status = run_child(all, &words, &tree, error);
     if (status) return status;
     const struct tree *cases = tree_member(tree, "cases"), *least = tree_at(cases, 0);
     for (size_t i = 0; i < tree_count(cases); i++) {
         const struct tree *one = tree_at(cases, i);
         double rate = number(one, "bytes") * 8e-9 / number(tree_member(one, "transfer"), "seconds");
+        double copied = number(one, "bytes") * 2e-9 / number(tree_member(one, "memcpy"), "seconds");
         if (rate > all->transfer_gbps) all->transfer_gbps = rate;
+        if (copied > all->memory_gbps) all->memory_gbps = copied;
     }
     all->transfer_us = number(tree_member(least, "transfer"), "seconds") * 1e6 -
                        number(least, "bytes") * 8e-3 / all->transfer_gbps;
     return STATUS_OK;
-}
-
-static enum status run_limits(struct calibration *all, struct error *error) {
-    struct team *team;
-    enum status status = team_open((uint32_t)all->values->run.threads, &team, error);
-    if (status) return status;
-    status = machine_limits_measure(team, false, &all->limits, error);
-    team_close(team);
-    return status;
 }
 
 static enum status run_disk(struct calibration *all, struct error *error) {
@@ -362,14 +356,15 @@ static void write_file(FILE *file, const struct calibration *all) {
     check(tree_get_string(tree_member(alone, "kernels"), &kernels) &&
           tree_get_string(tree_member(alone, "numerics"), &numerics));
     model_run_name(all->values->run.model ? all->values->run.model : "tiny-r1", NULL, model);
-    fprintf(file, "# SPDX-License-Identifier: Apache-2.0\n# Written by `fathom bench calibrate`.\n");
+    fprintf(file,
+            "# SPDX-License-Identifier: Apache-2.0\n# Written by `fathom bench calibrate`.\n");
     fprintf(file, "name: cpu-here\ngpus_per_node: %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
     fprintf(file, "hbm_bytes: {value: %.0f, source: \"weights and KV pages of a rank alone\"}\n",
             weights + pages * number(alone, "page_bytes"));
     fprintf(file,
-            "hbm_gbps: {value: %.5g, source: \"what %u threads read at most\"}\n"
+            "hbm_gbps: {value: %.5g, source: \"fathom bench transfer: memcpy, read and written\"}\n"
             "nvlink_gbps: {value: %.5g, source: \"as nic_gbps: the same memory\"}\n",
-            all->limits.read_bytes * 1e-9, all->limits.threads, all->transfer_gbps / 8);
+            all->memory_gbps, all->transfer_gbps / 8);
     fprintf(file, "host_memory_bytes: {value: %.0f, source: \"the machine's\"}\n",
             (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
     fprintf(file, "nic_gbps: {value: %.5g, source: \"fathom bench transfer, the fastest\"}\n",
@@ -412,8 +407,9 @@ static double spread(const struct tree *measured) {
 }
 
 static void say_steps(const struct tree *measured, uint64_t ranks, double seconds) {
-    fprintf(stderr, "%zu shapes of steps on %" PRIu64
-                    " ranks in %.0f s; half of a shape's times lie within %.1f %%\n",
+    fprintf(stderr,
+            "%zu shapes of steps on %" PRIu64
+            " ranks in %.0f s; half of a shape's times lie within %.1f %%\n",
             tree_count(tree_member(measured, "rows")), ranks, seconds, spread(measured));
 }
 
@@ -429,8 +425,7 @@ static enum status measure(struct calibration *all, struct error *error) {
     if (ranks > 1) say_steps(all->ranks, ranks, machine_limits_now() - began);
     status = run_service(all, error);
     if (!status) status = run_transfer(all, error);
-    if (!status) status = run_disk(all, error);
-    return status ? status : run_limits(all, error);
+    return status ? status : run_disk(all, error);
 }
 
 static enum status write_out(const struct calibration *all, struct error *error) {
@@ -463,11 +458,9 @@ int bench_calibrate(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_calibrate_options, argc, argv, &values, &result, &exit_code))
         return exit_code;
-    if (values.rows &&
-        rank_job_begin(&bench_calibrate_options, &values.job, &exit_code))
+    if (values.rows && rank_job_begin(&bench_calibrate_options, &values.job, &exit_code))
         return exit_code;
-    enum status status =
-        values.rows ? measure_rows(&values, &error) : calibrate(&values, &error);
+    enum status status = values.rows ? measure_rows(&values, &error) : calibrate(&values, &error);
     return status ? command_failed(&bench_calibrate_options, status, &error)
                   : command_end(&bench_calibrate_options);
 }

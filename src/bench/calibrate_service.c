@@ -23,12 +23,12 @@ static void quartiles(double *figures, size_t count, double *low, double *median
     *high = figures[count - 1 - count / 4];
 }
 
-static enum status summarize(const struct load_outcome *outcome,
-                             struct calibrate_service *service, struct error *error) {
+static enum status summarize(const struct load_outcome *outcome, struct calibrate_service *service,
+                             struct error *error) {
     size_t count = outcome->request_count - WARM;
     double *first = calloc(count, sizeof *first), *token = calloc(count, sizeof *token);
-    enum status status = first && token ? STATUS_OK
-                                        : error_set(error, STATUS_NO_MEMORY, "no memory for times");
+    enum status status =
+        first && token ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for times");
     for (size_t i = 0; i < count && !status; i++) {
         const struct load_result *result = &outcome->results[i + WARM];
         if (result->failure != LOAD_OK || result->output_tokens != CALIBRATE_SERVICE_TOKENS)

@@ -162,8 +162,8 @@ static void summarize(struct calibrate_step *step, double *us, uint32_t rounds) 
     step->high = us[rounds - 1 - rounds / 4];
 }
 
-static enum status time_all(struct step_timer *timer, uint32_t rounds,
-                            struct calibrate_step *steps, uint32_t count, struct error *error) {
+static enum status time_all(struct step_timer *timer, uint32_t rounds, struct calibrate_step *steps,
+                            uint32_t count, struct error *error) {
     static double us[CALIBRATE_SHAPES_MAX][CALIBRATE_ROUNDS_MAX];
     double warm;
     enum status status = fill_pages(timer, error);

@@ -18,8 +18,8 @@
 
 struct calibrate_step {
     struct calibrate_shape shape;
-    double us;         /* median over rounds, from a step's begin to its end */
-    double low, high;  /* quartiles */
+    double us;        /* median over rounds, from a step's begin to its end */
+    double low, high; /* quartiles */
 };
 
 /* Borrows the group, whose engines are open with room for the limits, the pages of limits->rows_max
