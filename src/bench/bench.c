@@ -16,6 +16,10 @@ const struct command_subject bench_subjects[] = {
      &bench_cache_options},
     {"eplb", "expert placements beside DeepSeek's greedy and the bound", bench_eplb,
      &bench_eplb_options},
+    {"hardware", "the twin's times of steps beside published ones", bench_hardware,
+     &bench_hardware_options},
+    {"gateway", "records a second and memory of the gateway's machine, with a fleet's requests",
+     bench_gateway, &bench_gateway_options},
 #endif
     {"exchange", "dispatch and combine between ranks, beside MPI_Alltoallv", bench_exchange,
      &bench_exchange_options},

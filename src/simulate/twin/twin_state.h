@@ -22,7 +22,7 @@
 
 enum twin_event {
     TWIN_EVENT_UNIT,         /* index: of the unit; stamp: the time, if it is still meant */
-    TWIN_EVENT_GATEWAY,      /* likewise */
+    TWIN_EVENT_GATEWAY,      /* index: of the gateway; stamp: the time, if it is still meant */
     TWIN_EVENT_ASK,          /* the next request reaches a gateway */
     TWIN_EVENT_TRANSFER_OUT, /* index: of the transfer, whose end is told to the sender */
     TWIN_EVENT_TRANSFER_IN,  /* to the receiver */
