@@ -77,14 +77,14 @@ static void see(struct against_seen *seen, double arrival, double first, double 
 
 static bool read_request(struct sim_against *against, const struct tree *tree) {
     struct twin_request request = {.tenant = against->count};
-    double arrival, first, last;
+    double sent, first, last;
     uint32_t hits;
     struct bytes outcome;
     bool whole = get_count(tree, "prompt_tokens", &request.prompt_tokens) &&
                  get_count(tree, "output_tokens", &request.answer_tokens) &&
                  get_count(tree, "cached_tokens", &hits) &&
                  get_count(tree, "block_tokens", &request.block_tokens) &&
-                 get_seconds(tree, "arrival", &arrival) && get_seconds(tree, "first", &first) &&
+                 get_seconds(tree, "sent", &sent) && get_seconds(tree, "first", &first) &&
                  get_seconds(tree, "last", &last) &&
                  tree_get_string(tree_member(tree, "outcome"), &outcome) &&
                  read_blocks(&against->arena, tree_member(tree, "blocks"), &request);
@@ -93,11 +93,11 @@ static bool read_request(struct sim_against *against, const struct tree *tree) {
         against->real.failed++;
         return true;
     }
-    request.arrival_ns = (int64_t)(arrival * 1e9);
+    request.arrival_ns = (int64_t)(sent * 1e9);
     against->requests[against->count++] = request;
     against->real.prompt_tokens += request.prompt_tokens;
     against->real.hit_tokens += hits;
-    see(&against->real, arrival, first, last, request.answer_tokens);
+    see(&against->real, sent, first, last, request.answer_tokens);
     return true;
 }
 
