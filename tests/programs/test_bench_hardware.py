@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_bench_hardware.py FATHOM: by `fathom bench hardware`, the twin's clock of steps has DeepSeek's two profile steps
-within 3 %, and SGLang's published runs on H100 nodes, to which nothing was fitted, within 8 %."""
+within 3 %, and SGLang's published runs on H100 nodes within 8 %, those with its own EPLB by a balance that was chosen."""
 import json
 
 from command import run

@@ -105,7 +105,9 @@ struct twin_role_counts { /* of all units of one role, in the measured time */
 struct twin_report {
     char breach[256]; /* empty: everything that must hold held */
     double measured_s;
-    uint64_t asked, answered, refused, failed; /* requests; that came in the measured time */
+    /* Requests, standing ones apart: that came in the measured time; that ended in it, whole, without
+     * a token, in the middle. */
+    uint64_t asked, answered, refused, failed;
     uint64_t prompt_tokens, hit_tokens, output_tokens; /* of answered ones, wherever computed */
     struct twin_role_counts roles[UNIT_ROLE_COUNT];
     struct histogram ttft, tpot, e2e; /* histogram_times; finer figures through `ended` */

@@ -280,6 +280,7 @@ static void take_hello(struct world *world, const struct record_unit_hello *hell
 
 static void take_load(struct world *world, const struct record_unit_load *load) {
     world->load = *load;
+    world->loads++;
     memcpy(world->rank_loads, load_ranks(load), load->rank_count * sizeof *world->rank_loads);
 }
 
