@@ -154,6 +154,7 @@ model: tiny-r1
 hardware: %s
 fleet:
   through_api: true
+  prefix_blocks: 262144
   units:
 %s
 load:  # what --against brings comes instead
