@@ -743,6 +743,7 @@ static enum status calibrate(const struct calibrate_values *values, struct error
     if (own <= 0) status = error_set(error, STATUS_IO, "/proc/self/exe: cannot be read");
     if (!all.memory) status = error_set(error, STATUS_NO_MEMORY, "no memory for the figures");
     arena_over(&all.arena, all.memory, all.memory ? JSON_BYTES : 0);
+    if (!status) status = engine_check_device(values->run.device, error);
     if (!status) status = measure(&all, error);
     if (!status) status = write_out(&all, error);
     free(all.memory);
