@@ -13,6 +13,7 @@
 #include "host/process/lazy_memory.h"
 #include "programs/programs.h"
 #include "programs/sim_day.h"
+#include "programs/sim_against.h"
 #include "programs/sim_files.h"
 #include "simulate/report/day_page.h"
 #include "simulate/report/outcome_json.h"
@@ -22,7 +23,7 @@
 #define TREES_BYTES ((size_t)256 << 20) /* of which a scenario touches little */
 
 struct sim_values {
-    const char *seed, *report;
+    const char *seed, *report, *against;
     struct option_texts set;
     bool json, list, verbose;
     double whole_hour;
@@ -50,6 +51,11 @@ static const struct option sim_rows[] = {
      .minimum = -1,
      .maximum = 23.99,
      AT(whole_hour)},
+    {.name = "against",
+     .type = OPTION_TEXT,
+     .help = "what `fathom bench serve --json --each` printed of a real server: its requests come "
+             "instead of the scenario's load, and its figures stand beside the twin's",
+     AT(against)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
     {.name = "report",
      .type = OPTION_TEXT,
@@ -89,6 +95,7 @@ struct sim_job {
     struct scenario scenario;
     struct outcome *outcome;
     struct day_outcome *day;
+    struct sim_against *against; /* NULL: the scenario's own load */
 };
 
 /* ---- the scenario ---- */
@@ -151,6 +158,7 @@ static enum status run(struct sim_job *job, struct error *error) {
         return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet of %zu MiB", bytes >> 20);
     arena_over(&arena, job->world.start, job->world.bytes);
     outcome_listen(job->outcome, &job->scenario);
+    if (job->against) sim_against_listen(job->against, &job->scenario.options);
     int64_t begin_ns = clock_now_ns();
     enum status status = twin_run(options, &arena, &job->outcome->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
@@ -215,6 +223,7 @@ static enum status write_page(const struct sim_job *job, struct error *error) {
 
 static enum status show(const struct sim_job *job, struct error *error) {
     struct bytes text;
+    if (job->against) return sim_against_print(job->against, job->values->json, error);
     enum status status = take_text(job, job->values->json ? SIM_JSON : SIM_TEXT, &text, error);
     if (status) return status;
     fwrite(text.data, 1, text.count, stdout);
@@ -238,6 +247,10 @@ int program_sim(int argc, char **argv) {
     struct sim_job job = {.values = &values};
     enum status status = open_scenario(&job, result.positional[0], &error);
     bool day = !status && job.scenario.load.kind == SCENARIO_LOAD_DAY;
+    if (day && values.against)
+        status = error_set(&error, STATUS_INVALID,
+                           "--against: a day has a load of its own; give another scenario");
+    if (!status && values.against) status = sim_against_open(values.against, &job.against, &error);
     if (!status) status = day ? run_day(&job, &error) : run(&job, &error);
     if (!status) status = show(&job, &error);
     if (!status && !day && job.outcome->report.breach[0])
@@ -246,6 +259,7 @@ int program_sim(int argc, char **argv) {
     free(job.outcome);
     free(job.day);
     free(job.trace_memory);
+    sim_against_close(job.against);
     lazy_memory_free(&job.world);
     lazy_memory_free(&job.trees);
     return status ? command_failed(sim_options, status, &error) : command_end(sim_options);
