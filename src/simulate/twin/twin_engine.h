@@ -11,6 +11,7 @@
 #include "contract/step_plan.h"
 #include "serving/policy/choose_overlap.h"
 #include "simulate/hardware/step_clock.h"
+#include "simulate/twin/twin.h"
 
 struct twin_row { /* of a plan: what its answer needs */
     uint64_t request;
@@ -42,7 +43,8 @@ struct twin_engine {
 };
 
 struct twin_engine_sum { /* of a step, over its ranks */
-    uint64_t prompt_tokens, answer_rows, output_tokens, context;
+    uint64_t output_tokens;
+    uint64_t load[TWIN_LOAD_COUNT], load_most[TWIN_LOAD_COUNT]; /* of all, of the fullest */
 };
 
 size_t twin_engine_bytes(uint32_t ranks, uint32_t rows_max);
