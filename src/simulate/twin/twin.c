@@ -32,7 +32,7 @@ void twin_note(struct twin_world *world, const struct record *record) {
 /* ---- opening ---- */
 
 static uint32_t events_max(const struct twin_options *options) {
-    return 16 * options->gateways * options->gateway_requests_max + (1u << 16);
+    return 32 * options->gateways * options->gateway_requests_max + (1u << 18);
 }
 
 size_t twin_bytes(const struct twin_options *options) {
@@ -65,6 +65,10 @@ static enum status check_options(const struct twin_options *options, struct erro
     }
     if (status) return status;
     if (units == 0 || units > LIMIT_FLEET_UNITS) return out_of_range(error, "the number of units");
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        if (options->kinds[i].kv_storage && options->storage_bytes > 0 &&
+            !(options->kinds[i].hardware->storage_gbps > 0))
+            return out_of_range(error, "the hardware's storage_gbps");
     if (options->model->vocab <= TWIN_WORDS_FIRST) return out_of_range(error, "the vocabulary");
     if (options->settle_ns > options->warm_ns) return out_of_range(error, "settle_ns");
     return STATUS_OK;
@@ -90,6 +94,7 @@ static enum status open_world(struct twin_world *world, struct arena *arena, str
 static void begin_counting(struct twin_world *world) {
     twin_units_begin(world);
     world->transfers.bytes = 0;
+    world->storage.read_bytes = world->storage.written_bytes = 0;
     world->counts = true;
 }
 
@@ -109,6 +114,9 @@ static void happen(struct twin_world *world, const struct event *event) {
     case TWIN_EVENT_TRANSFER_OUT:
     case TWIN_EVENT_TRANSFER_IN:
         twin_units_end_transfer(world, event);
+        break;
+    case TWIN_EVENT_STORAGE:
+        twin_units_end_job(world, event);
         break;
     case TWIN_EVENT_WARM:
         begin_counting(world);
@@ -138,6 +146,8 @@ static void finish(struct twin_world *world) {
     report->measured_s = (double)(world->now_ns - world->options->warm_ns) * 1e-9;
     if (report->measured_s < 0) report->measured_s = 0;
     report->transfer_bytes = world->transfers.bytes;
+    report->storage_read_bytes = world->storage.read_bytes;
+    report->storage_written_bytes = world->storage.written_bytes;
     twin_units_count(world);
     if (!to_the_end || report->breach[0]) return;
     twin_clients_judge(world);

@@ -91,6 +91,7 @@ static struct twin_client *claim(struct twin_world *world) {
         .arrival_ns = request->arrival_ns,
         .prompt_tokens = request->prompt_tokens,
         .answer_tokens = request->answer_tokens,
+        .stored_tokens = request->stored_tokens,
         .standing = request->standing != 0,
         .waits = request->standing != 0,
     };
@@ -169,6 +170,11 @@ static struct twin_client *find(struct twin_world *world, struct request_id id) 
     check(place < world->client_max);
     struct twin_client *client = &world->clients[place];
     return client->number == id.low ? client : NULL;
+}
+
+uint32_t twin_clients_stored(struct twin_world *world, struct request_id id) {
+    const struct twin_client *client = find(world, id);
+    return client ? client->stored_tokens : 0;
 }
 
 static void note_first(struct twin_world *world, struct twin_client *client) {

@@ -16,6 +16,7 @@
 #include "simulate/twin/twin.h"
 #include "simulate/twin/twin_engine.h"
 #include "simulate/twin/twin_post.h"
+#include "simulate/twin/twin_storage.h"
 #include "simulate/twin/twin_transfer.h"
 
 enum twin_event {
@@ -24,6 +25,7 @@ enum twin_event {
     TWIN_EVENT_ASK,          /* the next request reaches a gateway */
     TWIN_EVENT_TRANSFER_OUT, /* index: of the transfer, whose end is told to the sender */
     TWIN_EVENT_TRANSFER_IN,  /* to the receiver */
+    TWIN_EVENT_STORAGE,      /* index: of the storage's job, whose answer is told */
     TWIN_EVENT_WARM          /* counting begins */
 };
 
@@ -64,7 +66,7 @@ struct twin_gateway {
 struct twin_client { /* a request on its way */
     uint64_t number; /* from 1; 0: the place is free */
     int64_t arrival_ns, first_ns, last_ns;
-    uint32_t prompt_tokens, answer_tokens, told_tokens, hit_tokens;
+    uint32_t prompt_tokens, answer_tokens, stored_tokens, told_tokens, hit_tokens;
     bool standing, waits; /* waits: a standing one that has no token yet */
 };
 
@@ -87,6 +89,7 @@ struct twin_world {
     struct twin_gateway *gateways; /* [options.gateways] */
     uint32_t unit_count, rows_max;
     struct twin_transfers transfers;
+    struct twin_disks storage;
     struct step_result *result; /* scratch: a rank's answer */
     struct twin_client *clients; /* [client_max] */
     uint32_t *free_clients;      /* of them free_count */
@@ -127,8 +130,9 @@ void twin_units_wake(struct twin_world *world, struct twin_unit *unit, int64_t d
 /* A record of a gateway's leaves for the unit with that connection. */
 void twin_units_send(struct twin_world *world, uint32_t connection, const struct record *record);
 
-/* A transfer's end is told. */
+/* A transfer's end, the storage's answer is told. */
 void twin_units_end_transfer(struct twin_world *world, const struct event *event);
+void twin_units_end_job(struct twin_world *world, const struct event *event);
 
 /* Counting begins: what was counted before is set apart. */
 void twin_units_begin(struct twin_world *world);
@@ -173,6 +177,9 @@ void twin_clients_ask(struct twin_world *world);
 /* A prompt's tokens are wanted: the record that brings them. */
 const struct record *twin_clients_tokenize(struct twin_world *world,
                                            const struct record_tokenize *tokenize);
+
+/* Tokens of the request's prompt that the storage had before the run. */
+uint32_t twin_clients_stored(struct twin_world *world, struct request_id id);
 
 /* A unit's record about a request reaches a gateway. */
 void twin_clients_notice(struct twin_world *world, const struct record *record);

@@ -26,6 +26,18 @@ static uint32_t pages_most(const struct twin_options *options, const struct twin
     return (uint32_t)(kind->hardware->hbm_bytes / block_bytes) + 1;
 }
 
+/* In a rank's memory beside its pages. */
+static uint32_t memory_blocks(const struct twin_options *options,
+                              const struct twin_unit_kind *kind) {
+    double block_bytes = KV_BLOCK_TOKENS * options->model->kv_bytes_per_token;
+    return kind->kv_storage ? (uint32_t)(options->host_bytes / block_bytes) : 0;
+}
+
+static uint32_t disk_blocks(const struct twin_options *options) {
+    double blocks = options->storage_bytes / (KV_BLOCK_TOKENS * options->model->kv_bytes_per_token);
+    return blocks < TWIN_DISK_BLOCKS_MAX ? (uint32_t)blocks : TWIN_DISK_BLOCKS_MAX;
+}
+
 static struct unit_options unit_options(const struct twin_options *options,
                                         const struct twin_unit_kind *kind, uint32_t page_count) {
     static const uint8_t model_id[32] = {1};
@@ -43,6 +55,9 @@ static struct unit_options unit_options(const struct twin_options *options,
         .level_steps = kind->level_steps,
         .bind_on_arrival = kind->bind_on_arrival,
         .role = kind->role,
+        .kv_storage = kind->kv_storage,
+        .page_bytes = (uint64_t)(KV_BLOCK_TOKENS * options->model->kv_bytes_per_token),
+        .kv_memory_blocks = memory_blocks(options, kind),
         .model_id = model_id,
         .numerics_id = "twin",
     };
@@ -91,7 +106,20 @@ static size_t kind_bytes(const struct twin_options *options, const struct twin_u
     return sizeof(struct twin_unit) + machine_bytes(&own, kind->ranks) + POST_BYTES +
            twin_engine_bytes(kind->ranks, own.step_rows_max) + step_clock_bytes(&clock) +
            said_bytes(kind->ranks) + sizeof(struct twin_nic) +
-           TWIN_SIDES * kind->ranks * sizeof(int64_t) + 256;
+           TWIN_SIDES * kind->ranks * sizeof(int64_t) + sizeof(struct twin_store) +
+           twin_storage_unit_bytes(memory_blocks(options, kind), kind->ranks) + 256;
+}
+
+/* Questions and blocks to be kept that are not answered. */
+static uint32_t jobs_max(const struct twin_options *options) {
+    uint32_t jobs = 64;
+    for (uint32_t i = 0; i < options->kind_count; i++) {
+        const struct twin_unit_kind *kind = &options->kinds[i];
+        struct unit_options own = unit_options(options, kind, 1);
+        if (kind->kv_storage)
+            jobs += kind->count * kind->ranks * (2 * own.requests_max + own.step_rows_max);
+    }
+    return jobs;
 }
 
 static uint32_t transfers_max(const struct twin_options *options) {
@@ -108,7 +136,8 @@ static uint32_t rows_most(const struct twin_options *options) {
 
 size_t twin_units_bytes(const struct twin_options *options) {
     size_t bytes = twin_transfer_bytes(transfers_max(options)) +
-                   twin_engine_result_bytes(rows_most(options)) + 256;
+                   twin_engine_result_bytes(rows_most(options)) +
+                   twin_storage_bytes(disk_blocks(options), jobs_max(options)) + 256;
     for (uint32_t i = 0; i < options->kind_count; i++)
         bytes += options->kinds[i].count * kind_bytes(options, &options->kinds[i]);
     return bytes;
@@ -138,6 +167,7 @@ static enum status start(struct twin_world *world, struct twin_unit *unit, struc
     unit->machine = rank_units_machine(unit->units);
     twin_engine_forget(&unit->engine);
     unit->connection = unit->life * world->unit_count + unit->index;
+    world->storage.stores[unit->index].connection = unit->connection;
     unit->up = true;
     unit->in_step = unit->begins = false;
     unit->done_ns = MACHINE_NEVER;
@@ -163,6 +193,18 @@ static bool open_nic(struct twin_world *world, struct twin_unit *unit, struct ar
     return true;
 }
 
+static bool open_store(struct twin_world *world, struct twin_unit *unit, struct arena *arena) {
+    const struct twin_unit_kind *kind = unit->kind;
+    struct twin_store *store = &world->storage.stores[unit->index];
+    if (!twin_storage_open_unit(store, arena, memory_blocks(world->options, kind), kind->ranks,
+                                kind->ranks_per_node))
+        return false;
+    store->memory_byte_ns = 8 / kind->hardware->nic_gbps;
+    store->disk_byte_ns = kind->hardware->storage_gbps > 0 ? 8 / kind->hardware->storage_gbps : 0;
+    store->latency_ns = (int64_t)(kind->hardware->storage_latency_us * 1000);
+    return true;
+}
+
 static enum status open_unit(struct twin_world *world, struct twin_unit *unit,
                              struct arena *arena, struct error *error) {
     const struct twin_options *options = world->options;
@@ -178,7 +220,7 @@ static enum status open_unit(struct twin_world *world, struct twin_unit *unit,
     bool opened = unit->memory && unit->hello && twin_post_open(&unit->inbox, arena, POST_BYTES) &&
                   twin_engine_open(&unit->engine, arena, unit->clock, options->model, kind->ranks,
                                    unit->options.step_rows_max, kind->overlap) &&
-                  open_nic(world, unit, arena);
+                  open_nic(world, unit, arena) && open_store(world, unit, arena);
     if (!opened) return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
     struct record_unit_hello hello = {.rank_count = kind->ranks};
     unit->load = (struct record *)(void *)((char *)unit->hello +
@@ -213,6 +255,28 @@ static enum status open_transfers(struct twin_world *world, struct arena *arena,
     return STATUS_OK;
 }
 
+static void storage_due(void *context, uint32_t job, int64_t due_ns, uint64_t stamp) {
+    struct twin_world *world = context;
+    event_queue_add(&world->events, (struct event){.due_ns = due_ns,
+                                                   .stamp = stamp,
+                                                   .kind = TWIN_EVENT_STORAGE,
+                                                   .index = job});
+}
+
+static enum status open_storage(struct twin_world *world, struct arena *arena,
+                                struct error *error) {
+    struct twin_disks *storage = &world->storage;
+    bool opened = twin_storage_open(storage, arena, disk_blocks(world->options),
+                                    jobs_max(world->options));
+    storage->stores = arena_take_zeroed(arena, world->unit_count * sizeof *storage->stores);
+    if (!opened || !storage->stores)
+        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the storage");
+    storage->block_bytes = world->block_bytes;
+    storage->context = world;
+    storage->due = storage_due;
+    return STATUS_OK;
+}
+
 enum status twin_units_open(struct twin_world *world, struct arena *arena, struct error *error) {
     const struct twin_options *options = world->options;
     world->unit_count = unit_count(options);
@@ -222,6 +286,7 @@ enum status twin_units_open(struct twin_world *world, struct arena *arena, struc
     if (!world->units || !world->result)
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
     enum status status = open_transfers(world, arena, error);
+    if (!status) status = open_storage(world, arena, error);
     uint32_t index = 0;
     for (uint32_t kind = 0; kind < options->kind_count; kind++)
         for (uint32_t i = 0; i < options->kinds[kind].count && !status; i++, index++) {
@@ -307,6 +372,27 @@ static void tell_gateways(struct twin_world *world, struct twin_unit *unit,
     twin_gateways_send(world, gateway, unit->connection, record);
 }
 
+static void tell_storage(struct twin_world *world, struct twin_unit *unit,
+                         const struct record *record) {
+    struct twin_disks *storage = &world->storage;
+    bool free = twin_settles(world);
+    switch (record->kind) {
+    case RECORD_KV_FIND:
+        twin_storage_find(storage, unit->index, (const struct record_kv_find *)record,
+                          twin_clients_stored(world, record_request(record)) / KV_BLOCK_TOKENS,
+                          world->now_ns);
+        break;
+    case RECORD_KV_LOAD:
+        twin_storage_load(storage, unit->index, (const struct record_kv_load *)record, free,
+                          world->now_ns);
+        break;
+    default:
+        check(record->kind == RECORD_KV_KEEP);
+        twin_storage_keep(storage, unit->index, (const struct record_kv_keep *)record, free,
+                          world->now_ns);
+    }
+}
+
 static void tell_pages(struct twin_world *world, struct twin_unit *unit,
                        const struct record *record) {
     struct twin_transfers *transfers = &world->transfers;
@@ -319,10 +405,12 @@ static void tell_pages(struct twin_world *world, struct twin_unit *unit,
         twin_transfer_push(transfers, unit->index, (const struct record_kv_push *)record,
                            twin_settles(world), unit->done_ns, world->now_ns);
         break;
-    default:
-        check(record->kind == RECORD_KV_CANCEL);
+    case RECORD_KV_CANCEL:
         twin_transfer_cancel(transfers, unit->index, (const struct record_kv_cancel *)record,
                              world->now_ns);
+        break;
+    default:
+        tell_storage(world, unit, record);
     }
 }
 
@@ -388,6 +476,15 @@ void twin_units_end_transfer(struct twin_world *world, const struct event *event
     if (!twin_transfer_end(&world->transfers, event->index, side, event->stamp, &index, &done))
         return;
     hand_over(world, &world->units[index], &done.record);
+    twin_units_wake(world, &world->units[index], world->now_ns);
+}
+
+void twin_units_end_job(struct twin_world *world, const struct event *event) {
+    uint32_t index;
+    const struct record *record =
+        twin_storage_end(&world->storage, event->index, event->stamp, &index);
+    if (!record) return;
+    hand_over(world, &world->units[index], record);
     twin_units_wake(world, &world->units[index], world->now_ns);
 }
 
@@ -493,4 +590,6 @@ void twin_units_judge(struct twin_world *world) {
     }
     if (twin_transfer_open_count(&world->transfers))
         twin_breach(world, "a transfer has not ended at rest");
+    if (twin_storage_open_count(&world->storage))
+        twin_breach(world, "the storage has not answered at rest");
 }

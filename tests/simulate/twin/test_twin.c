@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include "base/limits.h"
 #include "base/random.h"
+#include "serving/policy/speculate.h"
 #include "simulate/twin/twin_words.h"
 
 /* ---- a small fleet and its requests ---- */
@@ -21,6 +23,8 @@ static const struct hardware small_hardware = {
     .hbm_bytes = 1e9,
     .nic_gbps = 400,
     .network_latency_us = 20,
+    .storage_gbps = 200,
+    .storage_latency_us = 500,
     .step_gap_us = 100,
     .request_us = 10,
     .token_us = 10,
@@ -53,6 +57,7 @@ struct drawn { /* requests with exponential gaps; groups begin alike */
     uint64_t seed;
     uint32_t made, count, groups, blocks;
     uint32_t standing; /* the first so many */
+    uint32_t stored;   /* leading tokens of each prompt, before the run */
     double gap_ns;
     uint32_t prompt_max, answer_max;
     double at_ns;
@@ -75,6 +80,7 @@ static bool next(void *self, struct twin_request *out) {
         .blocks = drawn->ids,
         .block_count = drawn->blocks,
         .block_tokens = 512,
+        .stored_tokens = drawn->stored,
         .standing = number < drawn->standing,
     };
     return true;
@@ -103,6 +109,14 @@ static struct twin_options one_and_one(struct drawn *drawn) {
     return options;
 }
 
+static void show(const struct twin_report *r) {
+    fprintf(stderr, "measured %.3f asked %lu ans %lu ref %lu fail %lu prompt %lu hit %lu out %lu speed %.2f rec %lu ev %lu '%s'\n", r->measured_s, r->asked, r->answered, r->refused, r->failed, r->prompt_tokens, r->hit_tokens, r->output_tokens, r->user_speed_tokens / r->user_tokens, r->records, r->events, r->breach);
+    for (int i = 0; i < UNIT_ROLE_COUNT; i++) {
+        const struct twin_role_counts *c = &r->roles[i];
+        if (c->units) fprintf(stderr, "  role %d steps %lu step_ms %.3f prompt %lu comp %lu dev %lu host %lu disk %lu out %lu rows %lu ctx %lu held %lu cached %lu total %lu preempt %lu idle %.3f\n", i, c->steps, c->step_ns / c->steps * 1e-6, c->prompt_tokens, c->computed_tokens, c->device_hits, c->host_hits, c->disk_hits, c->output_tokens, c->rows, c->context, c->pages_held, c->pages_cached, c->pages_total, c->preemptions, c->idle_s);
+    }
+}
+
 static struct twin_report live(const struct twin_options *options) {
     struct arena arena;
     struct error error;
@@ -115,6 +129,7 @@ static struct twin_report live(const struct twin_options *options) {
     enum status status = twin_run(options, &arena, &report, &error);
     if (status) fail_msg("%s", error.text);
     munmap(memory, bytes);
+    if (getenv("SHOW")) show(&report);
     assert_string_equal(report.breach, "");
     return report;
 }
@@ -132,9 +147,169 @@ static void test_everybody_is_answered(void **state) {
     assert_int_equal(histogram_total(&report.ttft), 200);
 }
 
+
+static void test_equal_runs_are_equal_in_every_record(void **state) {
+    (void)state;
+    struct twin_report reports[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        struct drawn drawn = few(i < 2 ? 1 : 2);
+        struct twin_options options = one_and_one(&drawn);
+        reports[i] = live(&options);
+    }
+    assert_memory_equal(&reports[0], &reports[1], sizeof reports[0]);
+    assert_true(reports[0].digest != reports[2].digest);
+}
+
+/* What goes in comes out, wherever it is counted. */
+static void test_tokens_are_neither_lost_nor_made(void **state) {
+    (void)state;
+    struct drawn drawn = few(3), same = few(3);
+    struct twin_options options = one_and_one(&drawn);
+    struct twin_report report = live(&options);
+    const struct twin_role_counts *prefill = &report.roles[UNIT_PREFILL];
+    const struct twin_role_counts *decode = &report.roles[UNIT_DECODE];
+    struct twin_request request;
+    uint64_t prompts = 0, answers = 0;
+    while (next(&same, &request)) {
+        prompts += request.prompt_tokens;
+        answers += request.answer_tokens;
+    }
+    assert_int_equal(report.prompt_tokens, prompts);
+    assert_int_equal(report.output_tokens, answers);
+    assert_int_equal(prefill->prompt_tokens, prompts);
+    assert_int_equal(prefill->computed_tokens + prefill->device_hits, prompts);
+    assert_int_equal(prefill->output_tokens, report.answered);
+    assert_int_equal(prefill->output_tokens + decode->output_tokens, answers);
+    assert_int_equal(decode->computed_tokens, 0);
+    assert_true(report.transfer_bytes > 0);
+}
+
+static void test_two_gateways_share_the_units(void **state) {
+    (void)state;
+    struct drawn drawn = few(4);
+    struct twin_options options = one_and_one(&drawn);
+    options.gateways = 2;
+    struct twin_report report = live(&options);
+    assert_int_equal(report.answered, 200);
+}
+
+static void test_parsed_bodies_and_streams_are_served_likewise(void **state) {
+    (void)state;
+    struct drawn fast = few(5), parsed = few(5);
+    struct twin_options options = one_and_one(&fast);
+    struct twin_report whole = live(&options);
+    options = one_and_one(&parsed);
+    options.through_api = true;
+    struct twin_report streamed = live(&options);
+    assert_int_equal(streamed.answered, 200);
+    assert_int_equal(streamed.output_tokens, whole.output_tokens);
+    assert_int_equal(streamed.hit_tokens, whole.hit_tokens);
+    assert_memory_equal(&streamed.ttft, &whole.ttft, sizeof whole.ttft);
+}
+
+/* A rank with 16 rows all the time brings 16 tokens a step: 20 ms + 16 * 0.1 ms + 0.1 ms. */
+static void test_answers_come_as_fast_as_the_clock_says(void **state) {
+    (void)state;
+    struct drawn drawn = few(6);
+    drawn.count = drawn.standing = 600;
+    drawn.prompt_max = 100;
+    drawn.answer_max = 4000;
+    struct twin_options options = one_and_one(&drawn);
+    options.kinds[1].page_count = 8000;
+    options.kinds[1].requests_max = 256;
+    options.settle_ns = 1000000000;
+    options.warm_ns = 2000000000;
+    options.measure_ns = 10000000000;
+    struct twin_report report = live(&options);
+    const struct twin_role_counts *decode = &report.roles[UNIT_DECODE];
+    double step_s = 0.0217, tokens = 4 * 16 * report.measured_s / step_s;
+    assert_true(report.measured_s == 10);
+    assert_true((double)decode->steps > 0.99 * report.measured_s / step_s);
+    assert_true((double)decode->steps < 1.01 * report.measured_s / step_s);
+    assert_true((double)decode->output_tokens > 0.99 * tokens);
+    assert_true((double)decode->output_tokens < 1.01 * tokens);
+    double speed = report.user_speed_tokens / report.user_tokens * step_s;
+    assert_true(speed > 0.99 && speed < 1.01);
+}
+
+static void test_drafts_are_right_as_often_as_the_model_says(void **state) {
+    (void)state;
+    struct drawn drawn = few(7);
+    struct twin_options options = one_and_one(&drawn);
+    options.kinds[1].speculate = SPECULATE_ALWAYS;
+    struct twin_report report = live(&options);
+    const struct twin_role_counts *decode = &report.roles[UNIT_DECODE];
+    double each = (double)decode->output_tokens / (double)decode->rows;
+    assert_int_equal(report.answered, 200);
+    assert_true(each > 1.7 && each < 1.8); /* none is drafted across a block's end */
+}
+
+/* Two requests of one beginning, far apart: all whole blocks of it are hits. */
+static void test_a_beginning_is_reused_as_far_as_it_goes(void **state) {
+    (void)state;
+    struct drawn drawn = few(8);
+    drawn.gap_ns = 10e9;
+    drawn.answer_max = 10;
+    struct drawn same = drawn;
+    struct twin_options options = one_and_one(&drawn);
+    options.kinds[0].page_count = 16000;
+    options.kinds[0].ranks = 1;
+    struct twin_report report = live(&options);
+    uint32_t longest[7] = {0};
+    uint64_t hits = 0;
+    struct twin_request request;
+    for (uint32_t number = 0; next(&same, &request); number++) {
+        uint32_t shared = request.prompt_tokens < 3 * 512 ? request.prompt_tokens : 3 * 512;
+        uint32_t had = longest[number % 7] < shared ? longest[number % 7] : shared;
+        uint32_t useful = request.prompt_tokens - 1; /* its last token is always computed */
+        hits += (had < useful ? had : useful) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+        uint32_t whole = shared / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+        if (whole > longest[number % 7]) longest[number % 7] = whole;
+    }
+    assert_int_equal(report.hit_tokens, hits);
+}
+
+/* As above, but the pages hold next to nothing: what was computed comes back from the disk. */
+static void test_the_storage_brings_back_what_pages_lost(void **state) {
+    (void)state;
+    struct twin_report reports[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        struct drawn drawn = few(9);
+        drawn.gap_ns = 1e9;
+        drawn.answer_max = 10;
+        drawn.prompt_max = 6000;
+        drawn.stored = i == 2 ? 1536 : 0;
+        struct twin_options options = one_and_one(&drawn);
+        options.kinds[0].page_count = 120;
+        options.kinds[0].kv_storage = i > 0;
+        options.storage_bytes = 1e12;
+        options.host_bytes = 1e9;
+        reports[i] = live(&options);
+    }
+    const struct twin_role_counts *without = &reports[0].roles[UNIT_PREFILL];
+    const struct twin_role_counts *with = &reports[1].roles[UNIT_PREFILL];
+    const struct twin_role_counts *before = &reports[2].roles[UNIT_PREFILL];
+    assert_int_equal(without->disk_hits + without->host_hits, 0);
+    assert_true(with->disk_hits + with->host_hits > 0);
+    assert_true(reports[1].hit_tokens > reports[0].hit_tokens);
+    assert_true(reports[2].hit_tokens > reports[1].hit_tokens);
+    assert_true(reports[1].storage_read_bytes > 0 && reports[1].storage_written_bytes > 0);
+    assert_true(before->disk_hits + before->host_hits > with->disk_hits + with->host_hits);
+    assert_int_equal(with->computed_tokens + with->device_hits + with->host_hits + with->disk_hits,
+                     with->prompt_tokens);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everybody_is_answered),
+        cmocka_unit_test(test_equal_runs_are_equal_in_every_record),
+        cmocka_unit_test(test_tokens_are_neither_lost_nor_made),
+        cmocka_unit_test(test_two_gateways_share_the_units),
+        cmocka_unit_test(test_parsed_bodies_and_streams_are_served_likewise),
+        cmocka_unit_test(test_answers_come_as_fast_as_the_clock_says),
+        cmocka_unit_test(test_drafts_are_right_as_often_as_the_model_says),
+        cmocka_unit_test(test_a_beginning_is_reused_as_far_as_it_goes),
+        cmocka_unit_test(test_the_storage_brings_back_what_pages_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/twin/twin_storage.h"
+
+#include "base/check.h"
+#include "base/number.h"
+
+#define QUEUE_BYTES 67108864.0 /* 64 MiB: as a host has for its unit (programs/unit_side.c) */
+
+size_t twin_storage_bytes(uint32_t disk_blocks, uint32_t job_max) {
+    return twin_blocks_bytes(disk_blocks) +
+           job_max * (sizeof(struct twin_job) + sizeof(uint32_t)) + 128;
+}
+
+size_t twin_storage_unit_bytes(uint32_t memory_blocks, uint32_t ranks) {
+    return ranks * (twin_blocks_bytes(memory_blocks) + sizeof(struct twin_blocks) +
+                    2 * sizeof(int64_t)) +
+           128;
+}
+
+bool twin_storage_open(struct twin_disks *storage, struct arena *arena, uint32_t disk_blocks,
+                       uint32_t job_max) {
+    *storage = (struct twin_disks){.job_max = job_max, .free_count = job_max, .slowness = 1};
+    storage->jobs = arena_take_zeroed(arena, job_max * sizeof *storage->jobs);
+    storage->free_jobs = arena_take(arena, job_max * sizeof *storage->free_jobs);
+    if (!storage->jobs || !storage->free_jobs ||
+        !twin_blocks_open(&storage->disk, arena, disk_blocks))
+        return false;
+    for (uint32_t i = 0; i < job_max; i++)
+        storage->free_jobs[i] = job_max - 1 - i;
+    return true;
+}
+
+bool twin_storage_open_unit(struct twin_store *store, struct arena *arena, uint32_t memory_blocks,
+                            uint32_t ranks, uint32_t ranks_per_node) {
+    uint32_t nodes = (uint32_t)divide_up(ranks, max_u32(1, ranks_per_node));
+    *store = (struct twin_store){.ranks = ranks, .ranks_per_node = max_u32(1, ranks_per_node)};
+    store->memories = arena_take(arena, ranks * sizeof *store->memories);
+    store->read_ns = arena_take_zeroed(arena, nodes * sizeof *store->read_ns);
+    store->write_ns = arena_take_zeroed(arena, nodes * sizeof *store->write_ns);
+    if (!store->memories || !store->read_ns || !store->write_ns) return false;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        if (!twin_blocks_open(&store->memories[rank], arena, memory_blocks)) return false;
+    return true;
+}
+
+/* ---- answers ---- */
+
+static void answer(struct twin_disks *storage, uint32_t unit, struct twin_job job,
+                   int64_t due_ns) {
+    check(storage->free_count > 0);
+    uint32_t index = storage->free_jobs[--storage->free_count];
+    job.unit = unit;
+    job.connection = storage->stores[unit].connection;
+    job.stamp = ++storage->stamps;
+    storage->jobs[index] = job;
+    storage->due(storage->context, index, due_ns, job.stamp);
+}
+
+const struct record *twin_storage_end(struct twin_disks *storage, uint32_t index, uint64_t stamp,
+                                      uint32_t *unit_out) {
+    struct twin_job *job = &storage->jobs[index];
+    check(job->stamp == stamp);
+    job->stamp = 0;
+    storage->free_jobs[storage->free_count++] = index;
+    *unit_out = job->unit;
+    bool lives = storage->stores[job->unit].connection == job->connection;
+    return lives ? &job->answer.record : NULL;
+}
+
+void twin_storage_stop(struct twin_disks *storage, uint32_t unit) {
+    struct twin_store *store = &storage->stores[unit];
+    store->connection = 0;
+    for (uint32_t rank = 0; rank < store->ranks; rank++)
+        twin_blocks_clear(&store->memories[rank]);
+}
+
+uint32_t twin_storage_open_count(const struct twin_disks *storage) {
+    return storage->job_max - storage->free_count;
+}
+
+/* ---- where blocks are ---- */
+
+enum where { NOWHERE, IN_MEMORY, ON_DISK };
+
+static enum where look(struct twin_disks *storage, struct twin_blocks *memory,
+                       const struct block_key *key, bool use, int64_t now_ns) {
+    if (twin_blocks_has(memory, key, use, now_ns)) return IN_MEMORY;
+    if (storage->fails) return NOWHERE;
+    return twin_blocks_has(&storage->disk, key, use, now_ns) ? ON_DISK : NOWHERE;
+}
+
+void twin_storage_find(struct twin_disks *storage, uint32_t unit,
+                       const struct record_kv_find *find, uint32_t stored, int64_t now_ns) {
+    struct twin_blocks *memory = &storage->stores[unit].memories[find->rank];
+    struct twin_job job = {
+        .answer.found = {.record = record_head(RECORD_KV_FOUND, sizeof job.answer.found),
+                         .request = find->request,
+                         .rank = find->rank}};
+    for (uint32_t i = 0; i < stored && i < find->key_count; i++)
+        twin_blocks_add(&storage->disk, &kv_find_keys(find)[i], 0);
+    for (uint32_t i = 0; i < find->key_count; i++) {
+        enum where where = look(storage, memory, &kv_find_keys(find)[i], false, now_ns);
+        if (where == NOWHERE) break;
+        job.answer.found.blocks++;
+        job.answer.found.host_blocks += where == IN_MEMORY;
+    }
+    answer(storage, unit, job, now_ns);
+}
+
+void twin_storage_load(struct twin_disks *storage, uint32_t unit,
+                       const struct record_kv_load *load, bool free, int64_t now_ns) {
+    struct twin_store *store = &storage->stores[unit];
+    struct twin_blocks *memory = &store->memories[load->rank];
+    struct load_end end = {0};
+    check(!load->in_step); /* the twin's units load before a step */
+    for (; end.blocks < load->block_count; end.blocks++) {
+        const struct block_key *key = &kv_load_keys(load)[end.blocks];
+        enum where where = look(storage, memory, key, true, now_ns);
+        if (where == NOWHERE) break;
+        end.host_blocks += where == IN_MEMORY;
+        twin_blocks_add(memory, key, now_ns);
+    }
+    double far = (end.blocks - end.host_blocks) * storage->block_bytes;
+    int64_t end_ns =
+        now_ns + (int64_t)(end.host_blocks * storage->block_bytes * store->memory_byte_ns);
+    int64_t *link_ns = &store->read_ns[load->rank / store->ranks_per_node];
+    if (far > 0 && !free) {
+        if (*link_ns < now_ns) *link_ns = now_ns;
+        *link_ns += (int64_t)(far * store->disk_byte_ns * storage->slowness);
+        int64_t there_ns = *link_ns + (int64_t)((double)store->latency_ns * storage->slowness);
+        if (there_ns > end_ns) end_ns = there_ns;
+    }
+    if (free) end_ns = now_ns;
+    storage->read_bytes += far;
+    end.ns = end_ns - now_ns;
+    struct twin_job job = {
+        .answer.loaded = {.record = record_head(RECORD_KV_LOADED, sizeof job.answer.loaded),
+                          .request = load->request,
+                          .rank = load->rank,
+                          .end = end}};
+    answer(storage, unit, job, end_ns);
+}
+
+/* To disk, if there is room in the queue; when it is whole there, *whole_ns_out says. */
+static bool write(struct twin_disks *storage, struct twin_store *store, uint32_t rank, bool free,
+                  int64_t now_ns, int64_t *whole_ns_out) {
+    int64_t *link_ns = &store->write_ns[rank / store->ranks_per_node];
+    if (*link_ns < now_ns) *link_ns = now_ns;
+    double byte_ns = store->disk_byte_ns * storage->slowness;
+    double waiting = (double)(*link_ns - now_ns) / byte_ns;
+    if (storage->fails || waiting > QUEUE_BYTES * store->ranks_per_node) return false;
+    if (!free) *link_ns += (int64_t)(storage->block_bytes * byte_ns);
+    *whole_ns_out = free ? now_ns : *link_ns + store->latency_ns;
+    storage->written_bytes += storage->block_bytes;
+    return true;
+}
+
+void twin_storage_keep(struct twin_disks *storage, uint32_t unit,
+                       const struct record_kv_keep *keep, bool free, int64_t now_ns) {
+    struct twin_store *store = &storage->stores[unit];
+    double bytes = keep->block_count * storage->block_bytes;
+    struct twin_job job = {
+        .answer.kept = {.record = record_head(RECORD_KV_KEPT, sizeof job.answer.kept),
+                        .rank = keep->rank,
+                        .writable = !storage->fails,
+                        .last_page = keep->last_page}};
+    for (uint32_t i = 0; i < keep->block_count; i++) {
+        const struct block_key *key = &kv_keep_keys(keep)[i + 1];
+        int64_t whole_ns;
+        twin_blocks_add(&store->memories[keep->rank], key, now_ns);
+        if (storage->disk.capacity == 0) continue;
+        if (!storage->fails && twin_blocks_knows(&storage->disk, key))
+            twin_blocks_add(&storage->disk, key, INT64_MAX); /* used once more */
+        else if (write(storage, store, keep->rank, free, now_ns, &whole_ns))
+            twin_blocks_add(&storage->disk, key, whole_ns);
+        else
+            job.answer.kept.dropped++;
+    }
+    answer(storage, unit, job, free ? now_ns : now_ns + (int64_t)(bytes * store->memory_byte_ns));
+}

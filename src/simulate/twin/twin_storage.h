@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The KV storage of the twin: memory of each rank, and disks that all units share, which every node
+ * reaches over a link of its own, one way each. Whatever is kept or loaded passes through the
+ * rank's memory and stays there until others need the room.
+ *
+ * Rules: looking for blocks takes no time, as the index is in memory. Between a rank and its memory
+ * blocks move at the rate of the rank's network link (both hang on the same bus), one load beside
+ * the other. Loads from disk wait for each other at their node's link, and so do writes; a rank may
+ * have QUEUE_BYTES waiting to be written, and what comes beyond that is dropped. A block that is on
+ * disk is not written again.
+ */
+#ifndef SIMULATE_TWIN_TWIN_STORAGE_H
+#define SIMULATE_TWIN_TWIN_STORAGE_H
+
+#include "contract/record_kv.h"
+#include "simulate/twin/twin_blocks.h"
+
+#define TWIN_DISK_BLOCKS_MAX (1u << 22) /* that are remembered at once */
+
+struct twin_job { /* an answer that is on its way */
+    uint32_t unit, connection;
+    uint64_t stamp; /* 0: none */
+    union {
+        struct record record;
+        struct record_kv kv;
+        struct record_kv_found found;
+        struct record_kv_loaded loaded;
+        struct record_kv_kept kept;
+    } answer;
+};
+
+struct twin_store { /* of a unit */
+    struct twin_blocks *memories;   /* [ranks] */
+    int64_t *read_ns, *write_ns;    /* [nodes] when the node's links are free */
+    double memory_byte_ns, disk_byte_ns;
+    int64_t latency_ns;
+    uint32_t ranks, ranks_per_node;
+    uint32_t connection;            /* of its life */
+};
+
+struct twin_disks {
+    struct twin_store *stores; /* [unit] */
+    struct twin_blocks disk;
+    struct twin_job *jobs; /* [job_max] */
+    uint32_t *free_jobs;   /* of them free_count */
+    uint32_t job_max, free_count;
+    uint64_t stamps;
+    double block_bytes;
+    double read_bytes, written_bytes; /* from and to disk, so far */
+    double slowness;                  /* of the disks; 1 */
+    bool fails;                       /* they do */
+    void *context;
+    /* The job's answer is to be told then (twin_storage_end). */
+    void (*due)(void *context, uint32_t job, int64_t due_ns, uint64_t stamp);
+};
+
+size_t twin_storage_bytes(uint32_t disk_blocks, uint32_t job_max);
+size_t twin_storage_unit_bytes(uint32_t memory_blocks, uint32_t ranks);
+
+/* `due`, the figures and the stores are the caller's to set. False: the arena is out of memory. */
+bool twin_storage_open(struct twin_disks *storage, struct arena *arena, uint32_t disk_blocks,
+                       uint32_t job_max);
+bool twin_storage_open_unit(struct twin_store *store, struct arena *arena, uint32_t memory_blocks,
+                            uint32_t ranks, uint32_t ranks_per_node);
+
+/* The unit dies, and its memory with it. */
+void twin_storage_stop(struct twin_disks *storage, uint32_t unit);
+
+/* A unit's KV_FIND: of its keys, the first `stored` were on disk before the run began. */
+void twin_storage_find(struct twin_disks *storage, uint32_t unit,
+                       const struct record_kv_find *find, uint32_t stored, int64_t now_ns);
+
+/* KV_LOAD, KV_KEEP. `free`: it takes no time. */
+void twin_storage_load(struct twin_disks *storage, uint32_t unit,
+                       const struct record_kv_load *load, bool free, int64_t now_ns);
+void twin_storage_keep(struct twin_disks *storage, uint32_t unit,
+                       const struct record_kv_keep *keep, bool free, int64_t now_ns);
+
+/* The moment that `due` named: what to tell whom; NULL: nothing any more. Valid until the next
+ * call of anything here. */
+const struct record *twin_storage_end(struct twin_disks *storage, uint32_t job, uint64_t stamp,
+                                      uint32_t *unit_out);
+
+uint32_t twin_storage_open_count(const struct twin_disks *storage);
+
+#endif
