@@ -69,6 +69,12 @@ static enum status check_options(const struct twin_options *options, struct erro
         if (options->kinds[i].kv_storage && options->storage_bytes > 0 &&
             !(options->kinds[i].hardware->storage_gbps > 0))
             return out_of_range(error, "the hardware's storage_gbps");
+    const struct twin_fault *wrong = twin_faults_wrong(options);
+    if (wrong)
+        return error_set(error, STATUS_INVALID, "twin: a fault, %s, names what is not there",
+                         wrong->kind < TWIN_FAULT_KIND_COUNT
+                             ? twin_faults_name((enum twin_fault_kind)wrong->kind)
+                             : "of no known kind");
     if (options->model->vocab <= TWIN_WORDS_FIRST) return out_of_range(error, "the vocabulary");
     if (options->settle_ns > options->warm_ns) return out_of_range(error, "settle_ns");
     return STATUS_OK;
@@ -118,6 +124,12 @@ static void happen(struct twin_world *world, const struct event *event) {
     case TWIN_EVENT_STORAGE:
         twin_units_end_job(world, event);
         break;
+    case TWIN_EVENT_FAULT:
+        twin_faults_happen(world, event);
+        break;
+    case TWIN_EVENT_NOTICE:
+        twin_gateways_tell(world, event->index, RECORD_UNIT_LOST, (uint32_t)event->stamp);
+        break;
     case TWIN_EVENT_WARM:
         begin_counting(world);
     }
@@ -128,6 +140,7 @@ static void live(struct twin_world *world) {
     uint32_t at_once = 0;
     event_queue_add(&world->events, (struct event){.due_ns = world->options->warm_ns,
                                                    .kind = TWIN_EVENT_WARM});
+    twin_faults_plan(world);
     twin_clients_fetch(world);
     while (!world->report->breach[0] && event_queue_take(&world->events, &event)) {
         if (event.due_ns > world->end_ns) break;

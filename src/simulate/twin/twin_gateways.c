@@ -80,7 +80,7 @@ static void drain(struct twin_world *world, struct twin_gateway *gateway) {
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         if (record->kind == RECORD_TO_UNIT) {
             const struct record_carried *carried = (const struct record_carried *)record;
-            twin_units_send(world, carried->unit.value, carried_inner(carried));
+            twin_units_send(world, gateway->index, carried->unit.value, carried_inner(carried));
         } else if (record->kind == RECORD_TOKENIZE) {
             check(!wanted);
             wanted = twin_clients_tokenize(world, (const struct record_tokenize *)record);
@@ -120,7 +120,7 @@ void twin_gateways_ask(struct twin_world *world, struct twin_gateway *gateway,
 
 static struct record *put(struct twin_world *world, struct twin_gateway *gateway, size_t bytes) {
     int64_t due_ns = world->now_ns + world->network_ns;
-    struct record *record = twin_post_put(&gateway->inbox, due_ns, bytes);
+    struct record *record = twin_post_put(&gateway->inbox, due_ns, 0, bytes);
     check(record); /* more than POST_BYTES are under way to a gateway */
     twin_gateways_wake(world, gateway, due_ns);
     return record;
@@ -128,11 +128,7 @@ static struct record *put(struct twin_world *world, struct twin_gateway *gateway
 
 void twin_gateways_send(struct twin_world *world, uint32_t index, uint32_t connection,
                         const struct record *record) {
-    if (index == UINT32_MAX) {
-        for (uint32_t i = 0; i < world->options->gateways; i++)
-            twin_gateways_send(world, i, connection, record);
-        return;
-    }
+    if (connection == 0) return;
     size_t bytes = sizeof(struct record_carried) + record->bytes;
     struct record_carried *carried =
         (struct record_carried *)(void *)put(world, &world->gateways[index], bytes);
@@ -142,12 +138,10 @@ void twin_gateways_send(struct twin_world *world, uint32_t index, uint32_t conne
     memcpy(carried_inner(carried), record, record->bytes);
 }
 
-void twin_gateways_tell(struct twin_world *world, enum record_kind kind, uint32_t connection) {
-    for (uint32_t i = 0; i < world->options->gateways; i++) {
-        struct record_unit_link link = {.record = record_head(kind, sizeof link),
-                                        .unit = {connection}};
-        memcpy(put(world, &world->gateways[i], sizeof link), &link, sizeof link);
-    }
+void twin_gateways_tell(struct twin_world *world, uint32_t index, enum record_kind kind,
+                        uint32_t connection) {
+    struct record_unit_link link = {.record = record_head(kind, sizeof link), .unit = {connection}};
+    memcpy(put(world, &world->gateways[index], sizeof link), &link, sizeof link);
 }
 
 /* ---- time ---- */

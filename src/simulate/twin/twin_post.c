@@ -20,7 +20,8 @@ static struct twin_message *at(const struct twin_post *post, size_t place) {
     return (struct twin_message *)(void *)(post->memory + place);
 }
 
-struct record *twin_post_put(struct twin_post *post, int64_t due_ns, size_t bytes) {
+struct record *twin_post_put(struct twin_post *post, int64_t due_ns, uint32_t connection,
+                             size_t bytes) {
     size_t all = MARK_BYTES + bytes;
     size_t end = post->wrapped ? post->head : post->capacity - MARK_BYTES;
     if (post->tail + all > end) {
@@ -32,6 +33,7 @@ struct record *twin_post_put(struct twin_post *post, int64_t due_ns, size_t byte
     struct twin_message *message = at(post, post->tail);
     message->due_ns = due_ns;
     message->bytes = (uint32_t)all;
+    message->connection = connection;
     post->tail += all;
     post->count++;
     return &message->record;

@@ -12,7 +12,7 @@
 struct twin_message {
     int64_t due_ns;
     uint32_t bytes; /* of all this; 0: the ring goes on at its start */
-    uint32_t reserved;
+    uint32_t connection; /* as the sender likes */
     struct record record;
 };
 
@@ -28,7 +28,8 @@ bool twin_post_open(struct twin_post *post, struct arena *arena, size_t capacity
 
 /* Room for a record of so many bytes, behind all others; its content is the caller's to fill in.
  * NULL: the ring is full. */
-struct record *twin_post_put(struct twin_post *post, int64_t due_ns, size_t bytes);
+struct record *twin_post_put(struct twin_post *post, int64_t due_ns, uint32_t connection,
+                             size_t bytes);
 
 /* The first message; NULL: there is none. */
 const struct twin_message *twin_post_first(const struct twin_post *post);

@@ -15,6 +15,7 @@
 #include "simulate/twin/event_queue.h"
 #include "simulate/twin/twin.h"
 #include "simulate/twin/twin_engine.h"
+#include "simulate/twin/twin_faults.h"
 #include "simulate/twin/twin_post.h"
 #include "simulate/twin/twin_storage.h"
 #include "simulate/twin/twin_transfer.h"
@@ -26,6 +27,8 @@ enum twin_event {
     TWIN_EVENT_TRANSFER_OUT, /* index: of the transfer, whose end is told to the sender */
     TWIN_EVENT_TRANSFER_IN,  /* to the receiver */
     TWIN_EVENT_STORAGE,      /* index: of the storage's job, whose answer is told */
+    TWIN_EVENT_FAULT,        /* index: of the options' fault */
+    TWIN_EVENT_NOTICE,       /* index: of the gateway; stamp: a connection that it finds lost */
     TWIN_EVENT_WARM          /* counting begins */
 };
 
@@ -34,7 +37,8 @@ struct twin_unit {
     struct unit_options options;
     uint32_t index, life;
     bool up;
-    uint32_t connection; /* the unit's name at all gateways: another one in each life */
+    uint32_t connected;    /* times so far */
+    uint32_t *connections; /* [gateways] the unit's name there, another one each time; 0: none */
     char *memory;        /* of the machine */
     size_t memory_bytes;
     struct rank_units *units;
@@ -46,11 +50,15 @@ struct twin_unit {
     int64_t step_ns, done_ns; /* the step at hand began, and is told of; MACHINE_NEVER: none is */
     bool in_step, begins;     /* begins: its plans are there, and it has no time yet */
     struct twin_engine_sum sum; /* of the step at hand */
-    uint32_t held;              /* requests that it was given, and has not ended */
+    struct request_id *open;    /* [open_count] requests that it was given, and has not ended */
+    uint32_t open_count, open_max;
+    char *open_memory;
+    struct map open_places;     /* of a request in `open` */
     struct record *hello, *load; /* the last ones */
     int64_t load_ns;             /* the pages below stand since then */
     uint64_t pages_held, pages_cached;
-    struct unit_counters counted; /* when counting began, likewise below */
+    uint64_t preempted;        /* in lives before */
+    uint64_t preempted_before; /* before counting began, likewise below */
     uint64_t moves;
 };
 
@@ -128,7 +136,15 @@ void twin_units_run(struct twin_world *world, struct twin_unit *unit);
 void twin_units_wake(struct twin_world *world, struct twin_unit *unit, int64_t due_ns);
 
 /* A record of a gateway's leaves for the unit with that connection. */
-void twin_units_send(struct twin_world *world, uint32_t connection, const struct record *record);
+void twin_units_send(struct twin_world *world, uint32_t gateway, uint32_t connection,
+                     const struct record *record);
+
+/* Lives and connections. `noticed`: gateways see at once that it is gone; else after a while. A
+ * unit that is cut off cancels what the gateway had given it, and connects again later. */
+void twin_units_start(struct twin_world *world, struct twin_unit *unit);
+void twin_units_kill(struct twin_world *world, struct twin_unit *unit, bool noticed);
+void twin_units_cut(struct twin_world *world, struct twin_unit *unit, uint32_t gateway);
+void twin_units_connect(struct twin_world *world, struct twin_unit *unit, uint32_t gateway);
 
 /* A transfer's end, the storage's answer is told. */
 void twin_units_end_transfer(struct twin_world *world, const struct event *event);
@@ -151,12 +167,13 @@ enum status twin_gateways_open(struct twin_world *world, struct arena *arena,
 void twin_gateways_run(struct twin_world *world, struct twin_gateway *gateway);
 void twin_gateways_wake(struct twin_world *world, struct twin_gateway *gateway, int64_t due_ns);
 
-/* A unit's record leaves for the gateway; UINT32_MAX: for all. */
+/* A unit's record leaves for the gateway. */
 void twin_gateways_send(struct twin_world *world, uint32_t gateway, uint32_t connection,
                         const struct record *record);
 
-/* UNIT_JOINED or UNIT_LOST, for all. */
-void twin_gateways_tell(struct twin_world *world, enum record_kind kind, uint32_t connection);
+/* UNIT_JOINED or UNIT_LOST. */
+void twin_gateways_tell(struct twin_world *world, uint32_t gateway, enum record_kind kind,
+                        uint32_t connection);
 
 /* The request reaches a gateway now. */
 void twin_gateways_ask(struct twin_world *world, struct twin_gateway *gateway,

@@ -85,7 +85,7 @@ enum where { NOWHERE, IN_MEMORY, ON_DISK };
 static enum where look(struct twin_disks *storage, struct twin_blocks *memory,
                        const struct block_key *key, bool use, int64_t now_ns) {
     if (twin_blocks_has(memory, key, use, now_ns)) return IN_MEMORY;
-    if (storage->fails) return NOWHERE;
+    if (storage->failures > 0) return NOWHERE;
     return twin_blocks_has(&storage->disk, key, use, now_ns) ? ON_DISK : NOWHERE;
 }
 
@@ -148,7 +148,7 @@ static bool write(struct twin_disks *storage, struct twin_store *store, uint32_t
     if (*link_ns < now_ns) *link_ns = now_ns;
     double byte_ns = store->disk_byte_ns * storage->slowness;
     double waiting = (double)(*link_ns - now_ns) / byte_ns;
-    if (storage->fails || waiting > QUEUE_BYTES * store->ranks_per_node) return false;
+    if (storage->failures > 0 || waiting > QUEUE_BYTES * store->ranks_per_node) return false;
     if (!free) *link_ns += (int64_t)(storage->block_bytes * byte_ns);
     *whole_ns_out = free ? now_ns : *link_ns + store->latency_ns;
     storage->written_bytes += storage->block_bytes;
@@ -162,14 +162,14 @@ void twin_storage_keep(struct twin_disks *storage, uint32_t unit,
     struct twin_job job = {
         .answer.kept = {.record = record_head(RECORD_KV_KEPT, sizeof job.answer.kept),
                         .rank = keep->rank,
-                        .writable = !storage->fails,
+                        .writable = storage->failures == 0,
                         .last_page = keep->last_page}};
     for (uint32_t i = 0; i < keep->block_count; i++) {
         const struct block_key *key = &kv_keep_keys(keep)[i + 1];
         int64_t whole_ns;
         twin_blocks_add(&store->memories[keep->rank], key, now_ns);
         if (storage->disk.capacity == 0) continue;
-        if (!storage->fails && twin_blocks_knows(&storage->disk, key))
+        if (storage->failures == 0 && twin_blocks_knows(&storage->disk, key))
             twin_blocks_add(&storage->disk, key, INT64_MAX); /* used once more */
         else if (write(storage, store, keep->rank, free, now_ns, &whole_ns))
             twin_blocks_add(&storage->disk, key, whole_ns);

@@ -48,7 +48,7 @@ struct twin_disks {
     double block_bytes;
     double read_bytes, written_bytes; /* from and to disk, so far */
     double slowness;                  /* of the disks; 1 */
-    bool fails;                       /* they do */
+    uint32_t failures;                /* > 0: they neither read nor write */
     void *context;
     /* The job's answer is to be told then (twin_storage_end). */
     void (*due)(void *context, uint32_t job, int64_t due_ns, uint64_t stamp);

@@ -94,6 +94,19 @@ static void refuse(struct twin_transfers *transfers, struct twin_transfer *trans
     end_side(transfers, transfer, TWIN_OUT, false, now_ns + transfers->latency_ns);
 }
 
+static void lose_both(struct twin_transfers *transfers, struct twin_transfer *transfer,
+                      int64_t now_ns) {
+    end_side(transfers, transfer, TWIN_IN, false, now_ns + transfers->notice_ns);
+    end_side(transfers, transfer, TWIN_OUT, false, now_ns + transfers->notice_ns);
+}
+
+static bool is_cut(const struct twin_transfers *transfers, const struct twin_transfer *transfer,
+                   int64_t now_ns) {
+    uint32_t from = transfer->sides[TWIN_OUT].place.unit;
+    uint32_t to = transfer->sides[TWIN_IN].place.unit;
+    return transfers->cut_ns[from * transfers->unit_count + to] > now_ns;
+}
+
 void twin_transfer_push(struct twin_transfers *transfers, uint32_t unit,
                         const struct record_kv_push *push, bool free, int64_t step_ns,
                         int64_t now_ns) {
@@ -104,6 +117,10 @@ void twin_transfer_push(struct twin_transfers *transfers, uint32_t unit,
     if (transfer->sides[TWIN_OUT].ending) return;
     if (!transfer->sides[TWIN_IN].open || transfer->sides[TWIN_IN].ending) {
         refuse(transfers, transfer, now_ns);
+        return;
+    }
+    if (is_cut(transfers, transfer, now_ns)) {
+        lose_both(transfers, transfer, now_ns);
         return;
     }
     if (push->page_count && !free) carry(transfers, transfer, push, step_ns, now_ns);
@@ -141,28 +158,35 @@ static void release(struct twin_transfers *transfers, struct twin_transfer *tran
     transfers->free[transfers->free_count++] = (uint32_t)(transfer - transfers->transfers);
 }
 
-void twin_transfer_lose(struct twin_transfers *transfers, uint32_t unit, uint32_t other,
+void twin_transfer_lose(struct twin_transfers *transfers, uint32_t unit, int64_t after_ns,
                         int64_t now_ns) {
     for (uint32_t i = 0; i < transfers->capacity; i++) {
         struct twin_transfer *transfer = &transfers->transfers[i];
-        if (!transfer->taken) continue;
-        uint32_t from = transfer->sides[TWIN_OUT].place.unit;
-        uint32_t to = transfer->sides[TWIN_IN].place.unit;
-        bool is_out = transfer->sides[TWIN_OUT].open && from == unit;
-        bool is_in = transfer->sides[TWIN_IN].open && to == unit;
-        if (other != UINT32_MAX) {
-            bool between = (from == unit && to == other) || (from == other && to == unit);
-            if (between && transfer->sides[TWIN_OUT].open && transfer->sides[TWIN_IN].open)
-                fail(transfers, transfer, TWIN_OUT, now_ns);
-            continue;
+        for (int side = 0; transfer->taken && side < TWIN_SIDES; side++) {
+            if (!transfer->sides[side].open || transfer->sides[side].place.unit != unit) continue;
+            transfer->sides[side].open = false; /* nobody is there to be told */
+            end_side(transfers, transfer, side == TWIN_IN ? TWIN_OUT : TWIN_IN, false,
+                     now_ns + after_ns);
+            release(transfers, transfer);
         }
-        if (!is_out && !is_in) continue;
-        enum twin_side side = is_out ? TWIN_OUT : TWIN_IN;
-        transfer->sides[side].open = false; /* nobody is there to be told */
-        end_side(transfers, transfer, is_out ? TWIN_IN : TWIN_OUT, false,
-                 now_ns + transfers->latency_ns);
-        release(transfers, transfer);
     }
+}
+
+static bool is_between(const struct twin_transfer *transfer, uint32_t unit, uint32_t other) {
+    uint32_t from = transfer->sides[TWIN_OUT].place.unit;
+    uint32_t to = transfer->sides[TWIN_IN].place.unit;
+    if (!transfer->sides[TWIN_OUT].open || !transfer->sides[TWIN_IN].open) return false;
+    return (from == unit && to == other) || (from == other && to == unit);
+}
+
+void twin_transfer_cut(struct twin_transfers *transfers, uint32_t unit, uint32_t other,
+                       int64_t until_ns, int64_t now_ns) {
+    int64_t *there_ns = &transfers->cut_ns[unit * transfers->unit_count + other];
+    int64_t *back_ns = &transfers->cut_ns[other * transfers->unit_count + unit];
+    if (until_ns > *there_ns) *there_ns = *back_ns = until_ns;
+    for (uint32_t i = 0; i < transfers->capacity; i++)
+        if (transfers->transfers[i].taken && is_between(&transfers->transfers[i], unit, other))
+            lose_both(transfers, &transfers->transfers[i], now_ns);
 }
 
 bool twin_transfer_end(struct twin_transfers *transfers, uint32_t index, enum twin_side side,

@@ -47,7 +47,9 @@ struct twin_transfers {
     double block_bytes, layers;
     double bytes; /* that left, in all */
     struct twin_nic *nics; /* [unit] */
-    int64_t latency_ns;
+    int64_t *cut_ns;       /* [unit][unit_count] until then nothing passes between the two */
+    uint32_t unit_count;
+    int64_t latency_ns, notice_ns; /* notice: after which a cut is noticed */
     void *context;
     /* At that time the side's end is to be told (twin_transfer_end). */
     void (*due)(void *context, uint32_t transfer, enum twin_side side, int64_t due_ns,
@@ -68,9 +70,13 @@ void twin_transfer_push(struct twin_transfers *transfers, uint32_t unit,
 void twin_transfer_cancel(struct twin_transfers *transfers, uint32_t unit,
                           const struct record_kv_cancel *cancel, int64_t now_ns);
 
-/* All of a unit's, or all between two units (other != UINT32_MAX), end without having arrived. */
-void twin_transfer_lose(struct twin_transfers *transfers, uint32_t unit, uint32_t other,
+/* The unit is gone: its transfers end at the other side. `after_ns`: until that is noticed. */
+void twin_transfer_lose(struct twin_transfers *transfers, uint32_t unit, int64_t after_ns,
                         int64_t now_ns);
+
+/* Nothing passes between two units until then: what is under way ends without having arrived. */
+void twin_transfer_cut(struct twin_transfers *transfers, uint32_t unit, uint32_t other,
+                       int64_t until_ns, int64_t now_ns);
 
 /* The moment has come that `due` named. False: it was meant no more; else what to tell whom. */
 bool twin_transfer_end(struct twin_transfers *transfers, uint32_t transfer, enum twin_side side,

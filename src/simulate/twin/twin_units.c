@@ -89,6 +89,59 @@ static struct step_clock_options clock_options(const struct twin_options *option
     };
 }
 
+/* ---- requests that it has ---- */
+
+/* A batch of arrivals may all be refused before the unit's word on them is heard. */
+static uint32_t requests_max(const struct unit_options *own, uint32_t ranks) {
+    return ranks * own->requests_max + 4096;
+}
+
+static size_t requests_bytes(const struct unit_options *own, uint32_t ranks) {
+    uint32_t most = requests_max(own, ranks);
+    return most * sizeof(struct request_id) + map_bytes(most) + 64;
+}
+
+static bool open_requests(struct twin_unit *unit, struct arena *arena) {
+    unit->open_max = requests_max(&unit->options, unit->kind->ranks);
+    unit->open = arena_take(arena, unit->open_max * sizeof *unit->open);
+    unit->open_memory = arena_take(arena, map_bytes(unit->open_max));
+    return unit->open && unit->open_memory;
+}
+
+static void forget_requests(struct twin_unit *unit) {
+    struct arena arena;
+    arena_over(&arena, unit->open_memory, map_bytes(unit->open_max));
+    unit->open_count = 0;
+    enum status status = map_open(&unit->open_places, &arena, unit->open_max);
+    check(status == STATUS_OK);
+}
+
+static struct map_key key_of(struct request_id id) {
+    return (struct map_key){id.high, id.low, id.attempt};
+}
+
+static void add_request(struct twin_unit *unit, struct request_id id) {
+    if (map_find(&unit->open_places, key_of(id)) != MAP_NONE) return; /* a repeat */
+    check(unit->open_count < unit->open_max);
+    map_add(&unit->open_places, key_of(id), unit->open_count);
+    unit->open[unit->open_count++] = id;
+}
+
+static void remove_request(struct twin_world *world, struct twin_unit *unit,
+                           struct request_id id) {
+    uint32_t place = map_find(&unit->open_places, key_of(id));
+    if (place == MAP_NONE) {
+        twin_breach(world, "a unit ended a request that it does not have");
+        return;
+    }
+    struct request_id last = unit->open[--unit->open_count];
+    map_remove(&unit->open_places, key_of(id));
+    if (place == unit->open_count) return;
+    map_remove(&unit->open_places, key_of(last));
+    map_add(&unit->open_places, key_of(last), place);
+    unit->open[place] = last;
+}
+
 /* ---- memory ---- */
 
 static size_t said_bytes(uint32_t ranks) {
@@ -107,7 +160,8 @@ static size_t kind_bytes(const struct twin_options *options, const struct twin_u
            twin_engine_bytes(kind->ranks, own.step_rows_max) + step_clock_bytes(&clock) +
            said_bytes(kind->ranks) + sizeof(struct twin_nic) +
            TWIN_SIDES * kind->ranks * sizeof(int64_t) + sizeof(struct twin_store) +
-           twin_storage_unit_bytes(memory_blocks(options, kind), kind->ranks) + 256;
+           twin_storage_unit_bytes(memory_blocks(options, kind), kind->ranks) +
+           options->gateways * sizeof(uint32_t) + requests_bytes(&own, kind->ranks) + 256;
 }
 
 /* Questions and blocks to be kept that are not answered. */
@@ -135,12 +189,58 @@ static uint32_t rows_most(const struct twin_options *options) {
 }
 
 size_t twin_units_bytes(const struct twin_options *options) {
-    size_t bytes = twin_transfer_bytes(transfers_max(options)) +
+    size_t units = unit_count(options);
+    size_t bytes = twin_transfer_bytes(transfers_max(options)) + units * units * sizeof(int64_t) +
                    twin_engine_result_bytes(rows_most(options)) +
                    twin_storage_bytes(disk_blocks(options), jobs_max(options)) + 256;
     for (uint32_t i = 0; i < options->kind_count; i++)
         bytes += options->kinds[i].count * kind_bytes(options, &options->kinds[i]);
     return bytes;
+}
+
+/* ---- counting ---- */
+
+static struct twin_role_counts *counts_of(struct twin_world *world, const struct twin_unit *unit) {
+    return &world->report->roles[unit->kind->role];
+}
+
+static void count_pages(struct twin_world *world, struct twin_unit *unit) {
+    struct twin_page_sums *sums = &world->pages[unit->kind->role];
+    double ns = (double)(world->now_ns - unit->load_ns);
+    unit->load_ns = world->now_ns;
+    if (!world->counts) return;
+    sums->held += ns * (double)unit->pages_held;
+    sums->cached += ns * (double)unit->pages_cached;
+    sums->total += ns * unit->options.page_count * unit->kind->ranks;
+}
+
+static void count_step(struct twin_world *world, struct twin_unit *unit, uint64_t output_tokens) {
+    struct twin_role_counts *counts = counts_of(world, unit);
+    if (!world->counts) return;
+    counts->steps++;
+    counts->step_ns += (double)(unit->done_ns - unit->step_ns);
+    for (int i = 0; i < STEP_SPENT_COUNT; i++)
+        counts->spent[i] += unit->engine.time.spent[i];
+    counts->computed_tokens += unit->sum.prompt_tokens;
+    counts->rows += unit->sum.answer_rows;
+    counts->context += unit->sum.context;
+    counts->output_tokens += output_tokens;
+    counts->expert_balance += step_clock_balance_mean(unit->clock);
+}
+
+static void count_finished(struct twin_world *world, struct twin_unit *unit,
+                           const struct unit_work *work) {
+    struct twin_role_counts *counts = counts_of(world, unit);
+    if (!world->counts || work->prefill_ns == 0) return;
+    counts->device_hits += work->device_tokens;
+    counts->host_hits += work->host_tokens;
+    counts->disk_hits += work->disk_tokens;
+    counts->prompt_tokens += work->device_tokens + work->host_tokens + work->disk_tokens +
+                             work->transferred_tokens + work->computed_tokens;
+}
+
+static const struct record_unit_load *load_of(const struct twin_unit *unit) {
+    return (const struct record_unit_load *)(const void *)unit->load;
 }
 
 /* ---- lives ---- */
@@ -149,6 +249,41 @@ static void name_address(const struct twin_unit *unit, uint32_t rank,
                          char address[KV_ADDRESS_BYTES]) {
     memset(address, 0, KV_ADDRESS_BYTES);
     format_text(address, KV_ADDRESS_BYTES, "unit%u.rank%u.life%u", unit->index, rank, unit->life);
+}
+
+/* It says hello by itself if it has not yet. */
+void twin_units_connect(struct twin_world *world, struct twin_unit *unit, uint32_t gateway) {
+    if (!unit->up || unit->connections[gateway]) return;
+    uint32_t connection = ++unit->connected * world->unit_count + unit->index;
+    unit->connections[gateway] = connection;
+    twin_gateways_tell(world, gateway, RECORD_UNIT_JOINED, connection);
+    if (unit->hello->bytes) twin_gateways_send(world, gateway, connection, unit->hello);
+    if (unit->load->bytes) twin_gateways_send(world, gateway, connection, unit->load);
+}
+
+static void disconnect(struct twin_world *world, struct twin_unit *unit, uint32_t gateway,
+                       int64_t after_ns) {
+    uint32_t connection = unit->connections[gateway];
+    unit->connections[gateway] = 0;
+    if (connection == 0) return;
+    event_queue_add(&world->events, (struct event){.due_ns = world->now_ns + after_ns,
+                                                   .stamp = connection,
+                                                   .kind = TWIN_EVENT_NOTICE,
+                                                   .index = gateway});
+}
+
+void twin_units_kill(struct twin_world *world, struct twin_unit *unit, bool noticed) {
+    int64_t after_ns = noticed ? 0 : TWIN_NOTICE_NS;
+    count_pages(world, unit);
+    unit->pages_held = unit->pages_cached = 0;
+    unit->preempted += load_of(unit)->totals.preemptions;
+    unit->up = unit->in_step = false;
+    unit->wake_ns = MACHINE_NEVER;
+    twin_post_clear(&unit->inbox);
+    for (uint32_t i = 0; i < world->options->gateways; i++)
+        disconnect(world, unit, i, after_ns);
+    twin_transfer_lose(&world->transfers, unit->index, world->network_ns + after_ns, world->now_ns);
+    twin_storage_stop(&world->storage, unit->index);
 }
 
 /* A new machine in the old one's memory; it says hello with its first step. */
@@ -166,18 +301,26 @@ static enum status start(struct twin_world *world, struct twin_unit *unit, struc
     if (status) return status;
     unit->machine = rank_units_machine(unit->units);
     twin_engine_forget(&unit->engine);
-    unit->connection = unit->life * world->unit_count + unit->index;
-    world->storage.stores[unit->index].connection = unit->connection;
+    world->storage.stores[unit->index].connection = unit->life;
     unit->up = true;
     unit->in_step = unit->begins = false;
     unit->done_ns = MACHINE_NEVER;
-    unit->held = 0;
+    memset(unit->hello, 0, sizeof *unit->hello);
+    memset(unit->load, 0, record_bytes(RECORD_UNIT_LOAD, NULL));
+    forget_requests(unit);
     unit->pages_held = unit->pages_cached = 0;
     unit->load_ns = world->now_ns;
     twin_post_clear(&unit->inbox);
-    twin_gateways_tell(world, RECORD_UNIT_JOINED, unit->connection);
+    for (uint32_t i = 0; i < world->options->gateways; i++)
+        twin_units_connect(world, unit, i);
     twin_units_wake(world, unit, world->now_ns);
     return STATUS_OK;
+}
+
+void twin_units_start(struct twin_world *world, struct twin_unit *unit) {
+    struct error error;
+    enum status status = start(world, unit, &error);
+    check(status == STATUS_OK); /* it did before */
 }
 
 /* ---- opening ---- */
@@ -225,6 +368,9 @@ static enum status open_unit(struct twin_world *world, struct twin_unit *unit,
     struct record_unit_hello hello = {.rank_count = kind->ranks};
     unit->load = (struct record *)(void *)((char *)unit->hello +
                                            record_bytes(RECORD_UNIT_HELLO, &hello));
+    unit->connections = arena_take_zeroed(arena, options->gateways * sizeof *unit->connections);
+    if (!unit->connections || !open_requests(unit, arena))
+        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
     unit->wake_ns = MACHINE_NEVER;
     return start(world, unit, error);
 }
@@ -245,7 +391,11 @@ static enum status open_transfers(struct twin_world *world, struct arena *arena,
     struct twin_transfers *transfers = &world->transfers;
     bool opened = twin_transfer_open(transfers, arena, transfers_max(world->options));
     transfers->nics = arena_take_zeroed(arena, world->unit_count * sizeof *transfers->nics);
-    if (!opened || !transfers->nics)
+    transfers->unit_count = world->unit_count;
+    transfers->notice_ns = TWIN_NOTICE_NS;
+    transfers->cut_ns = arena_take_zeroed(arena, world->unit_count * world->unit_count *
+                                                     sizeof *transfers->cut_ns);
+    if (!opened || !transfers->nics || !transfers->cut_ns)
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for transfers");
     transfers->block_bytes = world->block_bytes;
     transfers->layers = world->options->model->layers;
@@ -298,47 +448,6 @@ enum status twin_units_open(struct twin_world *world, struct arena *arena, struc
     return status;
 }
 
-/* ---- counting ---- */
-
-static struct twin_role_counts *counts_of(struct twin_world *world, const struct twin_unit *unit) {
-    return &world->report->roles[unit->kind->role];
-}
-
-static void count_pages(struct twin_world *world, struct twin_unit *unit) {
-    struct twin_page_sums *sums = &world->pages[unit->kind->role];
-    double ns = (double)(world->now_ns - unit->load_ns);
-    unit->load_ns = world->now_ns;
-    if (!world->counts) return;
-    sums->held += ns * (double)unit->pages_held;
-    sums->cached += ns * (double)unit->pages_cached;
-    sums->total += ns * unit->options.page_count * unit->kind->ranks;
-}
-
-static void count_step(struct twin_world *world, struct twin_unit *unit, uint64_t output_tokens) {
-    struct twin_role_counts *counts = counts_of(world, unit);
-    if (!world->counts) return;
-    counts->steps++;
-    counts->step_ns += (double)(unit->done_ns - unit->step_ns);
-    for (int i = 0; i < STEP_SPENT_COUNT; i++)
-        counts->spent[i] += unit->engine.time.spent[i];
-    counts->computed_tokens += unit->sum.prompt_tokens;
-    counts->rows += unit->sum.answer_rows;
-    counts->context += unit->sum.context;
-    counts->output_tokens += output_tokens;
-    counts->expert_balance += step_clock_balance_mean(unit->clock);
-}
-
-static void count_finished(struct twin_world *world, struct twin_unit *unit,
-                           const struct unit_work *work) {
-    struct twin_role_counts *counts = counts_of(world, unit);
-    if (!world->counts || work->prefill_ns == 0) return;
-    counts->device_hits += work->device_tokens;
-    counts->host_hits += work->host_tokens;
-    counts->disk_hits += work->disk_tokens;
-    counts->prompt_tokens += work->device_tokens + work->host_tokens + work->disk_tokens +
-                             work->transferred_tokens + work->computed_tokens;
-}
-
 /* ---- what a unit says ---- */
 
 static void take_load(struct twin_world *world, struct twin_unit *unit,
@@ -361,7 +470,7 @@ static void tell_gateways(struct twin_world *world, struct twin_unit *unit,
         take_load(world, unit, (const struct record_unit_load *)record);
         break;
     case RECORD_FINISHED:
-        unit->held--;
+        remove_request(world, unit, record_request(record));
         count_finished(world, unit, &((const struct record_finished *)record)->work);
         gateway = (uint32_t)(record_request(record).high >> 32);
         break;
@@ -369,7 +478,9 @@ static void tell_gateways(struct twin_world *world, struct twin_unit *unit,
         check(record->kind == RECORD_TOKENS || record->kind == RECORD_RESERVED);
         gateway = (uint32_t)(record_request(record).high >> 32);
     }
-    twin_gateways_send(world, gateway, unit->connection, record);
+    for (uint32_t i = 0; i < world->options->gateways; i++)
+        if (gateway == i || gateway == UINT32_MAX)
+            twin_gateways_send(world, i, unit->connections[i], record);
 }
 
 static void tell_storage(struct twin_world *world, struct twin_unit *unit,
@@ -459,11 +570,12 @@ static void hand_over(struct twin_world *world, struct twin_unit *unit,
     check(status == STATUS_OK);
 }
 
-void twin_units_send(struct twin_world *world, uint32_t connection, const struct record *record) {
+void twin_units_send(struct twin_world *world, uint32_t gateway, uint32_t connection,
+                     const struct record *record) {
     struct twin_unit *unit = &world->units[connection % world->unit_count];
-    if (!unit->up || unit->connection != connection) return;
+    if (!unit->up || unit->connections[gateway] != connection) return;
     int64_t due_ns = world->now_ns + world->network_ns;
-    struct record *copy = twin_post_put(&unit->inbox, due_ns, record->bytes);
+    struct record *copy = twin_post_put(&unit->inbox, due_ns, connection, record->bytes);
     check(copy); /* more than POST_BYTES are under way to a unit */
     memcpy(copy, record, record->bytes);
     twin_units_wake(world, unit, due_ns);
@@ -511,14 +623,44 @@ void twin_units_wake(struct twin_world *world, struct twin_unit *unit, int64_t d
                                                    .index = unit->index});
 }
 
+static bool is_connected(const struct twin_world *world, const struct twin_unit *unit,
+                         uint32_t connection) {
+    for (uint32_t i = 0; i < world->options->gateways; i++)
+        if (unit->connections[i] == connection) return true;
+    return false;
+}
+
+/* What was on its way when the network was cut does not arrive. */
+static void deliver(struct twin_world *world, struct twin_unit *unit,
+                    const struct twin_message *message) {
+    if (!is_connected(world, unit, message->connection)) return;
+    if (message->record.kind == RECORD_SUBMIT) {
+        if (unit->open_count == unit->open_max) drain(world, unit);
+        add_request(unit, record_request(&message->record));
+    }
+    hand_over(world, unit, &message->record);
+}
+
+/* As the unit's host does when it loses its gateway. */
+void twin_units_cut(struct twin_world *world, struct twin_unit *unit, uint32_t gateway) {
+    if (!unit->up || !unit->connections[gateway]) return;
+    disconnect(world, unit, gateway, TWIN_NOTICE_NS);
+    for (uint32_t i = unit->open_count; i > 0; i--) {
+        if (i > unit->open_count) continue; /* others have ended meanwhile */
+        struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel),
+                                       unit->open[i - 1]};
+        if (cancel.request.high >> 32 == gateway) hand_over(world, unit, &cancel.record);
+    }
+    twin_units_wake(world, unit, world->now_ns);
+}
+
 void twin_units_run(struct twin_world *world, struct twin_unit *unit) {
     struct machine *machine = &unit->machine;
     const struct twin_message *message;
     unit->wake_ns = MACHINE_NEVER;
     if (!unit->up) return;
     while ((message = twin_post_first(&unit->inbox)) && message->due_ns <= world->now_ns) {
-        unit->held += message->record.kind == RECORD_SUBMIT;
-        hand_over(world, unit, &message->record);
+        deliver(world, unit, message);
         twin_post_drop(&unit->inbox);
     }
     if (unit->in_step && unit->done_ns <= world->now_ns) end_step(world, unit);
@@ -532,15 +674,11 @@ void twin_units_run(struct twin_world *world, struct twin_unit *unit) {
 
 /* ---- begin and end of what is counted ---- */
 
-static const struct record_unit_load *load_of(const struct twin_unit *unit) {
-    return (const struct record_unit_load *)(const void *)unit->load;
-}
-
 void twin_units_begin(struct twin_world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct twin_unit *unit = &world->units[i];
         count_pages(world, unit); /* not counted: it begins now */
-        unit->counted = load_of(unit)->totals;
+        unit->preempted_before = unit->preempted + load_of(unit)->totals.preemptions;
         unit->moves = step_clock_moves(unit->clock);
     }
 }
@@ -552,7 +690,8 @@ static void count_unit(struct twin_world *world, struct twin_unit *unit) {
     counts->ranks += unit->kind->ranks;
     counts->nodes += divide_up(unit->kind->ranks, max_u32(1, unit->kind->ranks_per_node));
     counts->idle_s += world->report->measured_s * unit->kind->ranks;
-    counts->preemptions += load_of(unit)->totals.preemptions - unit->counted.preemptions;
+    counts->preemptions +=
+        unit->preempted + load_of(unit)->totals.preemptions - unit->preempted_before;
     counts->moves += step_clock_moves(unit->clock) - unit->moves;
 }
 
@@ -585,7 +724,7 @@ void twin_units_judge(struct twin_world *world) {
             if (unit_request_count(rank_units_unit(unit->units, rank)))
                 twin_breach(world, "a unit at rest holds requests");
         }
-        if (unit->held) twin_breach(world, "a unit has not ended a request that it was given");
+        if (unit->open_count) twin_breach(world, "a unit has not ended a request that it was given");
         if (unit->pages_held) twin_breach(world, "a unit at rest holds pages");
     }
     if (twin_transfer_open_count(&world->transfers))

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/twin/twin_faults.h"
+
+#include "simulate/twin/twin_state.h"
+
+enum { BEGINS, ENDS };
+
+const char *twin_faults_name(enum twin_fault_kind kind) {
+    static const char *const names[TWIN_FAULT_KIND_COUNT] = {
+        "unit-dies", "node-dies", "units-cut", "gateway-cut",
+        "rank-slow", "disks-slow", "disks-fail"};
+    return names[kind];
+}
+
+/* ---- what is there ---- */
+
+static const struct twin_unit_kind *kind_of(const struct twin_options *options, uint32_t unit) {
+    for (uint32_t i = 0; i < options->kind_count; i++) {
+        if (unit < options->kinds[i].count) return &options->kinds[i];
+        unit -= options->kinds[i].count;
+    }
+    return NULL;
+}
+
+static bool is_there(const struct twin_options *options, const struct twin_fault *fault) {
+    const struct twin_unit_kind *kind = kind_of(options, fault->unit);
+    bool scaled = fault->kind == TWIN_FAULT_RANK_SLOW || fault->kind == TWIN_FAULT_DISKS_SLOW;
+    if (fault->at_ns < 0 || fault->lasts_ns < 0 || (scaled && !(fault->factor > 0))) return false;
+    switch (fault->kind) {
+    case TWIN_FAULT_UNIT_DIES:
+    case TWIN_FAULT_NODE_DIES:
+        return kind != NULL;
+    case TWIN_FAULT_UNITS_CUT:
+        return kind && kind_of(options, fault->other) && fault->unit != fault->other;
+    case TWIN_FAULT_GATEWAY_CUT:
+        return kind && fault->other < options->gateways;
+    case TWIN_FAULT_RANK_SLOW:
+        return kind && fault->other < kind->ranks;
+    default:
+        return fault->kind < TWIN_FAULT_KIND_COUNT;
+    }
+}
+
+const struct twin_fault *twin_faults_wrong(const struct twin_options *options) {
+    for (uint32_t i = 0; i < options->fault_count; i++)
+        if (!is_there(options, &options->faults[i])) return &options->faults[i];
+    return NULL;
+}
+
+/* ---- they happen ---- */
+
+void twin_faults_plan(struct twin_world *world) {
+    for (uint32_t i = 0; i < world->options->fault_count; i++)
+        event_queue_add(&world->events, (struct event){.due_ns = world->options->faults[i].at_ns,
+                                                       .kind = TWIN_EVENT_FAULT,
+                                                       .index = i,
+                                                       .stamp = BEGINS});
+}
+
+/* A unit that has died twice comes back once. */
+static void die(struct twin_world *world, struct twin_unit *unit, bool noticed) {
+    if (unit->up) twin_units_kill(world, unit, noticed);
+}
+
+static void begin(struct twin_world *world, const struct twin_fault *fault) {
+    struct twin_unit *unit = &world->units[fault->unit];
+    switch ((enum twin_fault_kind)fault->kind) {
+    case TWIN_FAULT_UNIT_DIES:
+        die(world, unit, true);
+        break;
+    case TWIN_FAULT_NODE_DIES:
+        die(world, unit, false);
+        break;
+    case TWIN_FAULT_UNITS_CUT:
+        twin_transfer_cut(&world->transfers, fault->unit, fault->other,
+                          fault->at_ns + fault->lasts_ns, world->now_ns);
+        break;
+    case TWIN_FAULT_GATEWAY_CUT:
+        twin_units_cut(world, unit, fault->other);
+        break;
+    case TWIN_FAULT_RANK_SLOW:
+        unit->engine.slowness[fault->other] *= fault->factor;
+        break;
+    case TWIN_FAULT_DISKS_SLOW:
+        world->storage.slowness *= fault->factor;
+        break;
+    default:
+        world->storage.failures++;
+    }
+}
+
+static void end(struct twin_world *world, const struct twin_fault *fault) {
+    struct twin_unit *unit = &world->units[fault->unit];
+    switch ((enum twin_fault_kind)fault->kind) {
+    case TWIN_FAULT_UNIT_DIES:
+    case TWIN_FAULT_NODE_DIES:
+        if (!unit->up) twin_units_start(world, unit);
+        break;
+    case TWIN_FAULT_UNITS_CUT:
+        break; /* its time says so */
+    case TWIN_FAULT_GATEWAY_CUT:
+        twin_units_connect(world, unit, fault->other);
+        break;
+    case TWIN_FAULT_RANK_SLOW:
+        unit->engine.slowness[fault->other] /= fault->factor;
+        break;
+    case TWIN_FAULT_DISKS_SLOW:
+        world->storage.slowness /= fault->factor;
+        break;
+    default:
+        world->storage.failures--;
+    }
+}
+
+void twin_faults_happen(struct twin_world *world, const struct event *event) {
+    const struct twin_fault *fault = &world->options->faults[event->index];
+    bool dies = fault->kind == TWIN_FAULT_UNIT_DIES || fault->kind == TWIN_FAULT_NODE_DIES;
+    if (event->stamp == ENDS) {
+        end(world, fault);
+        return;
+    }
+    begin(world, fault);
+    if (dies && fault->lasts_ns == 0) return;
+    event_queue_add(&world->events, (struct event){.due_ns = world->now_ns + fault->lasts_ns,
+                                                   .kind = TWIN_EVENT_FAULT,
+                                                   .index = event->index,
+                                                   .stamp = ENDS});
+}
