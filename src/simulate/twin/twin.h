@@ -40,6 +40,8 @@ struct twin_unit_kind {
 struct twin_ended;
 struct twin_fault; /* simulate/twin/twin_faults.h */
 
+enum twin_storage { TWIN_STORAGE_NONE, TWIN_STORAGE_MEMORY, TWIN_STORAGE_DISK };
+
 struct twin_options {
     const struct model_figures *model;
     struct twin_unit_kind kinds[TWIN_KINDS_MAX];
