@@ -70,9 +70,11 @@ struct twin_options {
 
 /* One request's times as its client saw them. */
 struct twin_ended {
-    int64_t arrival_ns, first_ns, end_ns; /* first_ns 0: there was no token */
+    uint64_t number; /* of the request, from 1, as the source brought them */
+    int64_t arrival_ns, first_ns, last_ns, end_ns; /* first_ns 0: there was no token */
     uint32_t prompt_tokens, answer_tokens, hit_tokens;
-    bool standing, failed;
+    uint32_t http_status;
+    bool standing, failed; /* failed: refused, or cut off */
 };
 
 struct twin_role_counts { /* of all units of one role, in the measured time */
@@ -83,6 +85,7 @@ struct twin_role_counts { /* of all units of one role, in the measured time */
     uint64_t prompt_tokens, computed_tokens; /* prompt's tokens that went through; of them computed */
     uint64_t device_hits, host_hits, disk_hits; /* tokens of prompts, by where they were obtained */
     uint64_t output_tokens;
+    uint64_t answered_tokens;  /* tokens of answers that went through, those computed again too */
     uint64_t rows, context;    /* summed over steps: answer rows, and KV positions that they read */
     uint64_t pages_held, pages_cached, pages_total; /* mean over time, of a rank */
     uint64_t preemptions, moves; /* requests that lost their pages; experts that came to a rank */

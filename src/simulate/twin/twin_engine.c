@@ -77,17 +77,16 @@ struct twin_engine_sum twin_engine_begin(struct twin_engine *engine, int64_t now
         if (tokens > most) most = tokens;
         sum.prompt_tokens += share->prompt_tokens;
         sum.answer_rows += share->answer_rows;
-        sum.output_tokens += share->answer_tokens;
+        sum.answered_tokens += share->answer_tokens;
         sum.context += share->context;
         if (prompts_free) share->prompt_tokens = 0, share->attended = share->cached = 0;
     }
     engine->size = (struct choose_overlap_step){engine->rank_count, most,
-                                                sum.prompt_tokens > sum.output_tokens};
+                                                sum.prompt_tokens > sum.answered_tokens};
     engine->kind = engine->overlap >= 0 ? (enum overlap_kind)engine->overlap
                                         : choose_overlap(&engine->choose, &engine->size).kind;
     engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
     twin_engine_forget(engine);
-    sum.output_tokens = 0; /* known at its end */
     return sum;
 }
 

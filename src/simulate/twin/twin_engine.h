@@ -42,7 +42,7 @@ struct twin_engine {
 };
 
 struct twin_engine_sum { /* of a step, over its ranks */
-    uint64_t prompt_tokens, answer_rows, output_tokens, context;
+    uint64_t prompt_tokens, answer_rows, answered_tokens, output_tokens, context;
 };
 
 size_t twin_engine_bytes(uint32_t ranks, uint32_t rows_max);

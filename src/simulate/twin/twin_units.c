@@ -225,6 +225,7 @@ static void count_step(struct twin_world *world, struct twin_unit *unit, uint64_
     counts->rows += unit->sum.answer_rows;
     counts->context += unit->sum.context;
     counts->output_tokens += output_tokens;
+    counts->answered_tokens += unit->sum.answered_tokens;
     counts->expert_balance += step_clock_balance_mean(unit->clock);
 }
 

@@ -314,6 +314,7 @@ static void test_nobody_is_lost_whatever_fails(void **state) {
                 .unit = (uint32_t)(random_uniform(seed, 5, i) * 4),
                 .factor = 3};
         faults[TWIN_FAULT_UNITS_CUT].other = (faults[TWIN_FAULT_UNITS_CUT].unit + 2) % 4;
+        faults[TWIN_FAULT_RACK_DIES].other = 3;
         options.gateways = 2;
         options.kinds[0].count = options.kinds[1].count = 2;
         options.kinds[0].page_count = 300;
