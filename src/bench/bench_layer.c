@@ -4,7 +4,7 @@
  * part what it costs at least on this machine, and what DeepSeek published for it on another.
  *
  * --table writes the same times over a grid of tokens, contexts and rows per expert, for whoever
- * wants to know a step's time without computing (simulate/stage_table.h reads it).
+ * wants to know a step's time without computing (simulate/hardware/stage_table.h reads it).
  */
 #include <errno.h>
 #include <math.h>

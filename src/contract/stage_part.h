@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The parts of a layer's stages (contract/overlap.h), in the order in which they run: what one
  * kernel, or a fused few, would be. The engine tells them while it runs, a bench times them, and
- * tables of measured times (simulate/stage_table.h) name them.
+ * tables of measured times (simulate/hardware/stage_table.h) name them.
  */
 #ifndef CONTRACT_STAGE_PART_H
 #define CONTRACT_STAGE_PART_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How long a step of DeepSeek-V3/R1 takes, rank by rank, for worlds in which nothing is computed:
  * on H800 nodes, by a model made of what is published, or on a machine whose stage times were
- * measured (simulate/stage_table.h).
+ * measured (simulate/hardware/stage_table.h).
  *
  * Stage times per layer follow DeepSeek's profile-data traces (decode EP128, train EP64), the
  * throughputs of DeepGEMM, FlashMLA and DeepEP as their README files give them, and the overlap of
@@ -18,7 +18,7 @@
 #ifndef SIMULATE_HARDWARE_H
 #define SIMULATE_HARDWARE_H
 
-#include "simulate/stage_table.h"
+#include "simulate/hardware/stage_table.h"
 
 struct hardware_prefill_rank {
     uint32_t tokens;   /* computed in this step, in two micro-batches */

@@ -13,7 +13,7 @@
 #include "base/limits.h"
 #include "serving/policy/balance.h"
 
-struct stage_table; /* simulate/stage_table.h */
+struct stage_table; /* simulate/hardware/stage_table.h */
 
 #define RANKS_BLOCK_TOKENS 512 /* of a trace's prompt blocks */
 

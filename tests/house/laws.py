@@ -5,6 +5,9 @@
   includes ROOT                 docs/rooms.txt: who may include whom, and foreign headers by the door
   headers  ROOT CC...           every header compiles alone
   purity   ROOT ROOM=LIB...     what the pure rooms' libraries leave undefined (nm -u) is on the list
+  choices  ROOT ROOM=LIB...     what is simulated chooses nothing: simulate calls no policy (but where
+                                experts lie, which is the engine's part), and defines no function that
+                                the product has
   lengths  ROOT                 files <= 1,000 lines, functions <= 70, but for tests/house/lengths.txt
   banned   ROOT                 calls that a room, or anyone, may not make
   owners   ROOT                 states that one file alone changes
@@ -184,6 +187,33 @@ def law_purity(root, libm, *pairs):
         for symbol in sorted(symbols(libraries[room], "-u")):
             if symbol not in allowed and not PURE_RUNTIME.fullmatch(symbol):
                 breach("src/" + room, "is pure, but uses %s()" % symbol)
+
+
+# --- choices ----------------------------------------------------------------------------------------
+
+# What the engine's side of the product asks of serving/policy, too (host/engine/rebalancer, lanes), and
+# texts.
+NO_SCHEDULER = re.compile(r"(balance_experts|rebalance|move_experts|expert_load|choose_overlap)\w*|\w+_name")
+
+
+def law_choices(root, *pairs):
+    libraries = dict(pair.split("=", 1) for pair in pairs)
+    simulated = [room for room in libraries if lies_in(room, ("simulate",))]
+    policy = symbols(libraries["serving/policy"], "--defined-only", "-g")
+    product = {symbol: room for room, path in libraries.items() if room not in simulated
+               for symbol in symbols(path, "--defined-only", "-g")}
+    called = set()
+    for room in simulated:
+        undefined = symbols(libraries[room], "-u")
+        called |= undefined
+        for symbol in sorted(undefined & policy):
+            if not NO_SCHEDULER.fullmatch(symbol):
+                breach("src/" + room, "chooses with %s(), which only machines may" % symbol)
+        for symbol in sorted(symbols(libraries[room], "--defined-only", "-g") & set(product)):
+            breach("src/" + room, "has a %s() of its own beside that of src/%s" % (symbol, product[symbol]))
+    for machine in ("gateway_create", "rank_units_create"):
+        if machine not in called:
+            breach("src/simulate", "does not run the product's machines: nobody calls %s()" % machine)
 
 
 # --- lengths ----------------------------------------------------------------------------------------
@@ -438,7 +468,7 @@ def law_documents(root):
                 breach(path, "%s has no heading #%s" % (other, anchor))
 
 
-LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity,
+LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity, "choices": law_choices,
         "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "names": law_names,
         "comments": law_comments, "words": law_words, "mirrors": law_mirrors, "cases": law_cases, "tour": law_tour,
         "documents": law_documents}

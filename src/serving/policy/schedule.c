@@ -41,10 +41,15 @@ static void sift_down(const struct schedule_item *items, uint32_t *order, uint32
     }
 }
 
-/* Heap sort: in place, no recursion, same result everywhere. */
+/* Heap sort: in place, no recursion, same result everywhere. Items that stand in order, as they do
+ * from one step of answers to the next, are only looked at. */
 void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t *order) {
+    uint32_t ordered = 1;
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
+    while (ordered < count && !comes_before(&items[ordered], &items[ordered - 1]))
+        ordered++;
+    if (ordered >= count) return;
     for (uint32_t i = count / 2; i-- > 0;)
         sift_down(items, order, i, count);
     for (uint32_t end = count; end > 1;) {

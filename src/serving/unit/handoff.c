@@ -50,6 +50,7 @@ bool handoff_open(struct unit_request *request, const struct record_submit *subm
     handoff->task = submit->task;
     handoff->first_block = submit->first_block;
     handoff->route = submit->route;
+    request->pushes = submit->task == SUBMIT_PREFILL;
     request->handoff = handoff;
     if (submit->task == SUBMIT_RESERVE) return true;
     size_t blocks = divide_up(submit->prompt_count, KV_BLOCK_TOKENS);
@@ -162,8 +163,7 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
 /* ---- the side that computes the prompt ---- */
 
 static bool may_push(const struct unit_request *request) {
-    const struct handoff *handoff = request->handoff;
-    return handoff && handoff->task == SUBMIT_PREFILL && !handoff->failed;
+    return request->pushes && !request->handoff->failed;
 }
 
 /* Names blocks before `end` that have not been; those from `whole` on are being made by the step

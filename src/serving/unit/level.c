@@ -6,10 +6,11 @@
 
 /* Prompts, and what is computed again, in turn. */
 static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
-    uint32_t count = 0, answers = 0;
+    uint32_t count = 0;
+    *answers_out = unit->counts[UNIT_REQUEST_DECODE];
+    if (unit->counts[UNIT_REQUEST_WAITING] + unit->counts[UNIT_REQUEST_PREFILL] == 0) return 0;
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
-        answers += request->state == UNIT_REQUEST_DECODE;
         if (request->state != UNIT_REQUEST_WAITING && request->state != UNIT_REQUEST_PREFILL)
             continue;
         unit->items[count++] = (struct schedule_item){.slot = slot,
@@ -20,7 +21,6 @@ static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
                                                       .arrival = request->arrival};
     }
     schedule_order(unit->items, count, unit->order);
-    *answers_out = answers;
     return count;
 }
 

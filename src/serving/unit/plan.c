@@ -38,14 +38,17 @@ size_t plan_bytes_max(const struct unit_options *options) {
 
 /* ---- the view ---- */
 
+/* Behind the prompt all is generated; within it, so is what was found by its text alone. */
 static bool is_generated(const struct unit_request *request, uint32_t position) {
-    return position % KV_BLOCK_TOKENS >= request->block_prompt[position / KV_BLOCK_TOKENS];
+    return position >= request->prompt_count ||
+           position % KV_BLOCK_TOKENS >= request->block_prompt[position / KV_BLOCK_TOKENS];
 }
 
 /* Where a row from `position` on ends at the latest: its tokens have one form, and are known. */
 static uint32_t row_end(const struct unit_request *request, uint32_t position) {
     uint32_t known = request_known(request), end = position;
     bool generated = is_generated(request, position);
+    if (position >= request->prompt_count) return known;
     while (end < known && is_generated(request, end) == generated) {
         uint32_t block = end / KV_BLOCK_TOKENS, prompt = request->block_prompt[block];
         end = block * KV_BLOCK_TOKENS + (generated ? KV_BLOCK_TOKENS : prompt);
@@ -84,31 +87,39 @@ static struct schedule_item view_request(const struct unit *unit, uint32_t slot)
     };
 }
 
-static bool request_steps(const struct unit_request *request) {
-    return request->state == UNIT_REQUEST_WAITING || request_runs(request);
-}
-
+/* In the last plan's order, so that there is little to be done for order: whose turn it is changes
+ * only with those who come and go. */
 static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
-    uint32_t count = 0, asking = 0;
+    uint32_t count = 0, asking = 0, end = unit->options.requests_max;
     unit->tiers.answer_by_ns = MACHINE_NEVER;
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t i = 0; i < unit->line_count; i++) {
+        uint32_t slot = unit->line[i];
         struct unit_request *request = &unit->requests[slot];
-        if (!request_steps(request)) continue;
+        if (!request_steps(request)) {
+            request->listed = false;
+            continue;
+        }
         int64_t answer_by_ns = tiers_answer_by_ns(unit, request, now_ns);
         if (answer_by_ns <= now_ns) {
             unit->items[count++] = view_request(unit, slot);
             continue;
         }
-        asking++;
+        unit->order[end - ++asking] = slot; /* behind all that are in view */
         if (answer_by_ns < unit->tiers.answer_by_ns) unit->tiers.answer_by_ns = answer_by_ns;
     }
     check(count + asking == unit_active_count(unit));
     schedule_order(unit->items, count, unit->order);
+    for (uint32_t i = 0; i < count; i++)
+        unit->line[i] = unit->items[unit->order[i]].slot;
+    for (uint32_t i = 0; i < asking; i++)
+        unit->line[count + i] = unit->order[end - 1 - i];
+    unit->line_count = count + asking;
     return count;
 }
 
 /* What the cache holds for the first that wait. */
 static void look_up_waiting(struct unit *unit, uint32_t count) {
+    if (unit->counts[UNIT_REQUEST_WAITING] == 0) return;
     if (unit_rows_and_pages(unit).rows_running == unit->options.step_rows_max) return;
     uint32_t looked_up = 0;
     for (uint32_t i = 0; i < count && looked_up < LOOK_UPS_MAX; i++) {
@@ -177,6 +188,7 @@ static bool may_draft(const struct unit_request *request) {
 /* A draft takes a free or cached page when it needs one, but nobody is interrupted for it. */
 static void choose_drafts(struct unit *unit, uint32_t count) {
     uint32_t row_count = 0, able_count = 0;
+    if (unit->options.speculate == SPECULATE_NEVER) return;
     for (uint32_t i = 0; i < count; i++) {
         if (unit->items[i].phase != SCHEDULE_DECODE) continue;
         row_count++;

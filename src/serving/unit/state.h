@@ -30,16 +30,15 @@ enum unit_request_state {
     UNIT_REQUEST_STATE_COUNT
 };
 
-struct unit_request {
-    struct request_id id;
-    uint8_t state; /* enum unit_request_state */
-    bool in_step;  /* a row of the step in flight; row_tokens is its length */
+struct unit_request { /* first what every step looks at, so that it is few cache lines */
+    uint8_t state;    /* enum unit_request_state */
+    bool in_step;     /* a row of the step in flight; row_tokens is its length */
     bool cancelled;
-    bool fresh; /* no row since it started or came back */
+    bool fresh;   /* no row since it started or came back */
+    bool pushes;  /* its blocks go to another unit */
+    bool listed;  /* unit->line has its slot */
+    bool started; /* it has looked for its prompt in the unit's pages */
     uint32_t row_tokens;
-    struct sampling sampling;
-    int32_t priority;
-    struct tenant_salt tenant;
     uint32_t prompt_count;
     uint32_t new_tokens_max;
     uint32_t tokens_here_max; /* of them, what this unit has to have room for */
@@ -49,26 +48,29 @@ struct unit_request {
     uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
     uint32_t scored_count; /* leading tokens of the prompt whose scores are not asked for or told */
     uint32_t computed_peak; /* the most ever; below, tokens are obtained once more */
-    bool started;           /* it has looked for its prompt in the unit's pages */
-    uint32_t stop_token_count;
-    uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
-    uint32_t bias_count;
-    struct token_bias *biases; /* [bias_count] in arena */
+    uint32_t page_count;    /* leased now; the first shared_count are cached blocks */
+    uint32_t shared_count;  /* read-only: whole, in the prefix tree */
+    uint32_t node;          /* of the last shared block; PREFIX_NONE: none */
     uint32_t constraint_bytes; /* 0: the answer is free */
-    char *constraint;          /* [constraint_bytes] in arena, as SUBMIT brought it */
-    struct history history;    /* empty unless the sampling needs it */
-    uint32_t *tokens;          /* [prompt_count + new_tokens_max] in arena: prompt, then answer */
-    uint8_t *block_prompt;   /* [pages at most] in arena: of each block's tokens, the first so many
-                              * are computed in the form PROMPT, the others as GENERATED */
-    struct page_id *pages;   /* [pages at most] in arena */
-    uint32_t page_count;     /* leased now; the first shared_count are cached blocks */
-    uint32_t shared_count;   /* read-only: whole, in the prefix tree */
-    uint32_t node;           /* of the last shared block; PREFIX_NONE: none */
-    struct unit_work work;   /* serving/unit/account.h keeps it */
-    struct handoff *handoff; /* in arena; NULL: the whole answer is made here */
+    uint32_t bias_count;
+    uint32_t stop_token_count;
+    int32_t priority;
+    uint32_t *tokens;           /* [prompt_count + new_tokens_max] in arena: prompt, then answer */
+    struct page_id *pages;      /* [pages at most] in arena */
     struct request_tiers *tier; /* in arena; NULL: nothing can come from the KV storage */
+    struct handoff *handoff;    /* in arena; NULL: the whole answer is made here */
     int64_t turn;
     uint64_t arrival;
+    struct request_id id;
+    struct history history; /* empty unless the sampling needs it */
+    struct sampling sampling;
+    struct unit_work work; /* serving/unit/account.h keeps it */
+    uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
+    struct tenant_salt tenant;
+    struct token_bias *biases; /* [bias_count] in arena */
+    char *constraint;          /* [constraint_bytes] in arena, as SUBMIT brought it */
+    uint8_t *block_prompt;     /* [pages at most] in arena: of each block's tokens, the first so
+                                * many are computed in the form PROMPT, the others as GENERATED */
     int64_t arrived_ns;
     int64_t waits_since_ns; /* its arrival, or its last interruption */
     int64_t began_ns;       /* its first step; set with work.queue_ns */
@@ -101,6 +103,9 @@ struct unit {
     struct unit_request *requests;   /* [requests_max] */
     uint32_t *free_slots;            /* [counts[UNIT_REQUEST_FREE]] stack */
     uint32_t *step_slots;            /* [step_row_count] of the step in flight, in row order */
+    uint32_t *line; /* [line_count] slots of requests that may have rows, in the last plan's order;
+                     * then those that came since. Some have left */
+    uint32_t line_count;
     struct schedule_item *items;     /* [requests_max] scratch of one plan */
     struct schedule_choice *choices; /* [requests_max] scratch */
     uint32_t *order;                 /* [requests_max] scratch */
@@ -140,6 +145,11 @@ static inline struct admit_need request_need(const struct unit_request *request)
 
 static inline bool request_runs(const struct unit_request *request) {
     return request->state >= UNIT_REQUEST_PREFILL;
+}
+
+/* It may have a row in the next step. */
+static inline bool request_steps(const struct unit_request *request) {
+    return request->state == UNIT_REQUEST_WAITING || request_runs(request);
 }
 
 static inline uint32_t unit_held_count(const struct unit *unit) {

@@ -88,7 +88,7 @@ static size_t prompt_bytes(const struct unit_options *options) {
 }
 
 size_t unit_rank_memory_bytes(const struct unit_options *options) {
-    size_t per_request = sizeof(struct unit_request) + 2 * sizeof(uint32_t) +
+    size_t per_request = sizeof(struct unit_request) + 3 * sizeof(uint32_t) +
                          sizeof(struct schedule_item) + sizeof(struct schedule_choice) +
                          sizeof(struct decode_running);
     return sizeof(struct unit) + page_table_bytes(options->page_count) +
@@ -146,13 +146,14 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     unit->requests = arena_take_zeroed(arena, o->requests_max * sizeof *unit->requests);
     unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
     unit->step_slots = arena_take(arena, o->step_rows_max * sizeof *unit->step_slots);
+    unit->line = arena_take(arena, o->requests_max * sizeof *unit->line);
     unit->items = arena_take(arena, o->requests_max * sizeof *unit->items);
     unit->choices = arena_take(arena, o->requests_max * sizeof *unit->choices);
     unit->order = arena_take(arena, o->requests_max * sizeof *unit->order);
     unit->leavers = arena_take(arena, o->requests_max * sizeof *unit->leavers);
     unit->candidates = arena_take(arena, o->page_count * sizeof *unit->candidates);
     if (!pool || !unit->requests || !unit->free_slots ||
-        !unit->step_slots || !unit->items || !unit->choices || !unit->order || !unit->leavers ||
+        !unit->step_slots || !unit->line || !unit->items || !unit->choices || !unit->order || !unit->leavers ||
         !unit->candidates)
         return STATUS_NO_MEMORY;
     pool_open(&unit->pool, pool, pool_bytes);
@@ -355,10 +356,12 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
 static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
     struct admit_need need = request_need(request);
     struct arena arena = copy->arena;
+    bool listed = copy->listed;
     size_t bias_bytes = request->bias_count * sizeof *request->biases;
     const struct history *history = &request->history;
     *copy = *request;
     copy->arena = arena;
+    copy->listed = listed;
     if (!take_sequence(copy, need) ||
         !take_constraint(copy, request->constraint, request->constraint_bytes))
         return false;
@@ -540,10 +543,10 @@ static void put_scores(struct unit *unit, struct unit_request *request,
 
 static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
     uint32_t end = request->computed_count + count;
-    struct unit_work before = request->work;
+    uint32_t computed = request->work.computed_tokens, again = request->work.recomputed_tokens;
     account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
-    unit->totals.prompt_tokens += request->work.computed_tokens - before.computed_tokens;
-    unit->totals.recomputed_tokens += request->work.recomputed_tokens - before.recomputed_tokens;
+    unit->totals.prompt_tokens += request->work.computed_tokens - computed;
+    unit->totals.recomputed_tokens += request->work.recomputed_tokens - again;
     uint32_t known_blocks = request->shared_count;
     request->computed_count = end;
     pages_share(unit, request);
@@ -589,7 +592,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
         handoff_leave(unit, request, FINISH_LENGTH);
     else if (request->output_count == request->tokens_here_max)
         handoff_over(unit, request);
-    else
+    else if (right)
         tokens_computed(unit, request, right);
 }
 

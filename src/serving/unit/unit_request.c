@@ -10,21 +10,25 @@ static enum unit_request_state reported(enum unit_request_state state) {
     return state == UNIT_REQUEST_DECODE ? UNIT_REQUEST_PREFILL : state;
 }
 
+static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
+    return (uint32_t)(request - unit->requests);
+}
+
 static void set_state(struct unit *unit, struct unit_request *request,
                       enum unit_request_state state) {
     enum unit_request_state before = (enum unit_request_state)request->state;
     unit->counts[before]--;
     unit->counts[state]++;
     request->state = (uint8_t)state;
+    if (request_steps(request) && !request->listed) {
+        request->listed = true;
+        unit->line[unit->line_count++] = slot_of(unit, request);
+    }
     if (reported(before) != reported(state)) unit->load_changed = true;
 }
 
 static struct map_key key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
-}
-
-static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
-    return (uint32_t)(request - unit->requests);
 }
 
 void unit_request_open_all(struct unit *unit) {
@@ -50,7 +54,7 @@ struct unit_request *unit_request_free(const struct unit *unit) {
 void unit_request_clear(struct unit_request *request) {
     arena_clear(&request->arena);
     struct arena arena = request->arena;
-    *request = (struct unit_request){.arena = arena};
+    *request = (struct unit_request){.arena = arena, .listed = request->listed};
 }
 
 void unit_request_enter(struct unit *unit, struct unit_request *request, int64_t now_ns) {
@@ -134,10 +138,12 @@ void unit_request_drop(struct unit *unit, struct unit_request *request) {
 }
 
 void unit_request_audit(const struct unit *unit) {
-    uint32_t counts[UNIT_REQUEST_STATE_COUNT] = {0};
+    uint32_t counts[UNIT_REQUEST_STATE_COUNT] = {0}, listed = 0;
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         counts[request->state]++;
+        listed += request->listed;
+        check(request->listed || !request_steps(request));
         if (request->state != UNIT_REQUEST_FREE)
             check(map_find(&unit->slots, key_of(request->id)) == slot);
         else
@@ -146,4 +152,7 @@ void unit_request_audit(const struct unit *unit) {
     for (uint32_t state = 0; state < UNIT_REQUEST_STATE_COUNT; state++)
         check(counts[state] == unit->counts[state]);
     check(unit->slots.count == unit_held_count(unit));
+    check(listed == unit->line_count);
+    for (uint32_t i = 0; i < listed; i++)
+        check(unit->requests[unit->line[i]].listed);
 }

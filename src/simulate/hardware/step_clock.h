@@ -26,7 +26,8 @@ struct step_clock_options {
     uint32_t redundant_experts; /* slots beyond one for each expert, in all */
     bool balance_experts;       /* placed and moved by serving/policy; else consecutive experts lie
                                  * together and stay there */
-    double expert_skew;         /* sigma of the lognormal loads of a layer's experts; 0: all alike */
+    double expert_skew;         /* sigma of the lognormal loads of a layer's experts; 0: all are
+                                 * chosen equally often in every step, as in DeepSeek's profiles */
     double expert_drift;        /* share of the logarithm's variance that is new each hour, 0..1 */
     uint64_t seed;
 };
@@ -56,6 +57,8 @@ enum step_spent {
 
 struct step_time {
     int64_t ns;
+    int64_t layers_ns; /* of it: what the layers take; the rest are head, sampling, launches, moves.
+                        * 0 where whole steps were measured */
     double spent[STEP_SPENT_COUNT];
 };
 
@@ -77,7 +80,7 @@ uint64_t step_clock_moves(const struct step_clock *clock); /* experts that came 
 
 /* From the next step on, a few experts of each layer (one in 32, drawn anew) are chosen so many
  * times as often as they would be; 1: no more. The balancer learns of it as of any other load. */
-void step_clock_heat(struct step_clock *clock, double factor);
+void step_clock_heat(struct step_clock *clock, double factor, int64_t now_ns);
 
 /* Bytes of weights on a rank, and of KV pages that the rest of its memory holds. */
 double step_clock_weight_bytes(const struct step_clock *clock);

@@ -50,17 +50,17 @@ static double below(double z) { /* the normal distribution's share below z */
 }
 
 /* The mean of min(X, most) ^ power. */
-static double cut_moment(const struct load_lengths *lengths, double power) {
+static double cut_moment(const struct draw_lengths *lengths, double power) {
     double top = (log(lengths->most) - lengths->mu) / lengths->sigma;
     double whole = exp(power * lengths->mu + 0.5 * power * power * lengths->sigma * lengths->sigma);
     return whole * below(top - power * lengths->sigma) +
            pow(lengths->most, power) * (1 - below(top));
 }
 
-bool load_draw_fit(double mean, double cv, uint32_t most, struct load_lengths *lengths_out) {
+bool load_draw_fit(double mean, double cv, uint32_t most, struct draw_lengths *lengths_out) {
     if (!(mean >= 1 && mean < most && cv >= 0)) return false;
     double variance = log1p(cv * cv);
-    struct load_lengths lengths = {log(mean) - variance / 2, sqrt(variance), most};
+    struct draw_lengths lengths = {log(mean) - variance / 2, sqrt(variance), most};
     for (int round = 0; cv > 0 && round < FIT_ROUNDS; round++) {
         double first = cut_moment(&lengths, 1), second = cut_moment(&lengths, 2);
         double found = log(second / (first * first)), share = mean / first;
@@ -78,7 +78,7 @@ bool load_draw_fit(double mean, double cv, uint32_t most, struct load_lengths *l
     return true;
 }
 
-uint32_t load_draw_length(struct load_dice *dice, const struct load_lengths *lengths) {
+uint32_t load_draw_length(struct load_dice *dice, const struct draw_lengths *lengths) {
     double length = exp(lengths->mu + lengths->sigma * load_draw_normal(dice));
     if (length >= lengths->most) return lengths->most;
     return length < 1 ? 1 : (uint32_t)(length + 0.5);

@@ -22,14 +22,14 @@ double load_draw_exponential(struct load_dice *dice, double mean);
 double load_draw_gamma(struct load_dice *dice, double mean, double cv);
 
 /* exp(mu + sigma n), cut to [1, most] and rounded. */
-struct load_lengths {
+struct draw_lengths {
     double mu, sigma;
     uint32_t most;
 };
 
 /* Lengths whose mean and cv are these behind the cut; false: the cut leaves no room for them. */
-bool load_draw_fit(double mean, double cv, uint32_t most, struct load_lengths *lengths_out);
-uint32_t load_draw_length(struct load_dice *dice, const struct load_lengths *lengths);
+bool load_draw_fit(double mean, double cv, uint32_t most, struct draw_lengths *lengths_out);
+uint32_t load_draw_length(struct load_dice *dice, const struct draw_lengths *lengths);
 
 /* A number from two others in which no pattern is left (splitmix64's finalizer). */
 uint64_t load_draw_hash(uint64_t a, uint64_t b);

@@ -25,7 +25,7 @@ struct mix_turn {
 
 struct load_mix {
     struct load_mix_options options;
-    struct load_lengths answers, texts;
+    struct draw_lengths answers, texts;
     struct mix_turn *heap; /* [room], the earliest first */
     size_t count, room;
     uint64_t talks, given, cut;

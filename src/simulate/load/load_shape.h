@@ -27,18 +27,18 @@ struct load_shape {
     uint32_t tokens_max;             /* prompt and answer; a conversation ends before it */
 };
 
-struct load_moments {
+struct mix_moments {
     double prompt_answer_ratio; /* prompt tokens over answer tokens */
     double hit_share;           /* of prompt tokens, 0..1, with a cache that forgets nothing */
     double kv_tokens;           /* that an answer token reads, mean over answer tokens */
 };
 
 /* The moments of a shape. */
-struct load_moments load_shape_moments(const struct load_shape *shape);
+struct mix_moments load_shape_moments(const struct load_shape *shape);
 
 /* Sets answer_tokens, text_tokens and system_tokens; the shape's other members are given.
  * STATUS_INVALID: no such shape has these moments; the error says what to change. */
-enum status load_shape_solve(const struct load_moments *moments, struct load_shape *shape,
+enum status load_shape_solve(const struct mix_moments *moments, struct load_shape *shape,
                              struct error *error) MUST_USE;
 
 #endif

@@ -5,28 +5,45 @@
 
 #include "base/check.h"
 
-#define PRICE(member) .kind = SCENARIO_NUMBER, .offset = offsetof(struct prices, member)
-#define PERIOD(member) .kind = SCENARIO_NUMBER, .offset = offsetof(struct prices_period, member)
+#define PRICE(member) offsetof(struct prices, member)
+#define PERIOD(member) offsetof(struct prices_period, member)
 
 static const struct scenario_key prices_keys[] = {
-    {"name", SCENARIO_TEXT, offsetof(struct prices, name)},
-    {"about", SCENARIO_OTHER},
-    {"source", SCENARIO_OTHER},
-    {"currency", SCENARIO_TEXT, offsetof(struct prices, currency), .needed = true},
-    {"node_hour", PRICE(node_hour), .needed = true},
-    {"input_hit", PRICE(tokens.input_hit), .needed = true},
-    {"input_miss", PRICE(tokens.input_miss), .needed = true},
-    {"output", PRICE(tokens.output), .needed = true},
-    {"periods", SCENARIO_OTHER},
+    {.name = "name", .kind = SCENARIO_TEXT, .offset = offsetof(struct prices, name)},
+    {.name = "about", .kind = SCENARIO_OTHER},
+    {.name = "source", .kind = SCENARIO_OTHER},
+    {.name = "currency",
+     .kind = SCENARIO_TEXT,
+     .offset = offsetof(struct prices, currency),
+     .needed = true},
+    {.name = "node_hour", .kind = SCENARIO_NUMBER, .offset = PRICE(node_hour), .needed = true},
+    {.name = "input_hit",
+     .kind = SCENARIO_NUMBER,
+     .offset = PRICE(tokens.input_hit),
+     .needed = true},
+    {.name = "input_miss",
+     .kind = SCENARIO_NUMBER,
+     .offset = PRICE(tokens.input_miss),
+     .needed = true},
+    {.name = "output", .kind = SCENARIO_NUMBER, .offset = PRICE(tokens.output), .needed = true},
+    {.name = "periods", .kind = SCENARIO_OTHER},
 };
 
 static const struct scenario_key period_keys[] = {
-    {"about", SCENARIO_OTHER},
-    {"from_hour", PERIOD(from_hour), .maximum = 24, .needed = true},
-    {"to_hour", PERIOD(to_hour), .maximum = 24, .needed = true},
-    {"input_hit", PERIOD(tokens.input_hit)},
-    {"input_miss", PERIOD(tokens.input_miss)},
-    {"output", PERIOD(tokens.output)},
+    {.name = "about", .kind = SCENARIO_OTHER},
+    {.name = "from_hour",
+     .kind = SCENARIO_NUMBER,
+     .offset = PERIOD(from_hour),
+     .maximum = 24,
+     .needed = true},
+    {.name = "to_hour",
+     .kind = SCENARIO_NUMBER,
+     .offset = PERIOD(to_hour),
+     .maximum = 24,
+     .needed = true},
+    {.name = "input_hit", .kind = SCENARIO_NUMBER, .offset = PERIOD(tokens.input_hit)},
+    {.name = "input_miss", .kind = SCENARIO_NUMBER, .offset = PERIOD(tokens.input_miss)},
+    {.name = "output", .kind = SCENARIO_NUMBER, .offset = PERIOD(tokens.output)},
 };
 
 enum status prices_read(const struct scenario_place *place, const struct tree *tree,

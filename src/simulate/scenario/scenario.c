@@ -19,18 +19,18 @@
 #define ROOT(member) offsetof(struct scenario, member)
 
 static const struct scenario_key root_keys[] = {
-    {"name", SCENARIO_TEXT, ROOT(name)},
-    {"about", SCENARIO_OTHER},
-    {"hardware", SCENARIO_OTHER, .needed = true},
-    {"model", SCENARIO_OTHER, .needed = true},
-    {"prices", SCENARIO_OTHER},
-    {"fleet", SCENARIO_OTHER, .needed = true},
-    {"load", SCENARIO_OTHER, .needed = true},
-    {"settle_s", SCENARIO_TIME, ROOT(options.settle_ns)},
-    {"warm_s", SCENARIO_TIME, ROOT(options.warm_ns)},
-    {"measure_s", SCENARIO_TIME, ROOT(options.measure_ns)},
-    {"start_hour", SCENARIO_NUMBER, ROOT(start_hour), .maximum = 24},
-    {"seed", SCENARIO_LARGE, ROOT(options.seed)},
+    {.name = "name", .kind = SCENARIO_TEXT, .offset = ROOT(name)},
+    {.name = "about", .kind = SCENARIO_OTHER},
+    {.name = "hardware", .kind = SCENARIO_OTHER, .needed = true},
+    {.name = "model", .kind = SCENARIO_OTHER, .needed = true},
+    {.name = "prices", .kind = SCENARIO_OTHER},
+    {.name = "fleet", .kind = SCENARIO_OTHER, .needed = true},
+    {.name = "load", .kind = SCENARIO_OTHER, .needed = true},
+    {.name = "settle_s", .kind = SCENARIO_TIME, .offset = ROOT(options.settle_ns)},
+    {.name = "warm_s", .kind = SCENARIO_TIME, .offset = ROOT(options.warm_ns)},
+    {.name = "measure_s", .kind = SCENARIO_TIME, .offset = ROOT(options.measure_ns)},
+    {.name = "start_hour", .kind = SCENARIO_NUMBER, .offset = ROOT(start_hour), .maximum = 24},
+    {.name = "seed", .kind = SCENARIO_LARGE, .offset = ROOT(options.seed)},
 };
 
 /* ---- the fleet ---- */
@@ -38,15 +38,35 @@ static const struct scenario_key root_keys[] = {
 #define FLEET(member) offsetof(struct twin_options, member)
 
 static const struct scenario_key fleet_keys[] = {
-    {"gateways", SCENARIO_COUNT, FLEET(gateways), 1, 1024},
-    {"gateway_requests", SCENARIO_COUNT, FLEET(gateway_requests_max), 1, 1e6},
-    {"prefix_blocks", SCENARIO_COUNT, FLEET(prefix_blocks), 0, 1e9},
-    {"through_api", SCENARIO_FLAG, FLEET(through_api)},
-    {"storage_bytes", SCENARIO_NUMBER, FLEET(storage_bytes)},
-    {"host_bytes", SCENARIO_NUMBER, FLEET(host_bytes)},
-    {"expert_skew", SCENARIO_NUMBER, FLEET(expert_skew), 0, 4},
-    {"expert_drift", SCENARIO_NUMBER, FLEET(expert_drift), 0, 1},
-    {"units", SCENARIO_OTHER, .needed = true},
+    {.name = "gateways",
+     .kind = SCENARIO_COUNT,
+     .offset = FLEET(gateways),
+     .minimum = 1,
+     .maximum = 1024},
+    {.name = "gateway_requests",
+     .kind = SCENARIO_COUNT,
+     .offset = FLEET(gateway_requests_max),
+     .minimum = 1,
+     .maximum = 1e6},
+    {.name = "prefix_blocks",
+     .kind = SCENARIO_COUNT,
+     .offset = FLEET(prefix_blocks),
+     .minimum = 0,
+     .maximum = 1e9},
+    {.name = "through_api", .kind = SCENARIO_FLAG, .offset = FLEET(through_api)},
+    {.name = "storage_bytes", .kind = SCENARIO_NUMBER, .offset = FLEET(storage_bytes)},
+    {.name = "host_bytes", .kind = SCENARIO_NUMBER, .offset = FLEET(host_bytes)},
+    {.name = "expert_skew",
+     .kind = SCENARIO_NUMBER,
+     .offset = FLEET(expert_skew),
+     .minimum = 0,
+     .maximum = 4},
+    {.name = "expert_drift",
+     .kind = SCENARIO_NUMBER,
+     .offset = FLEET(expert_drift),
+     .minimum = 0,
+     .maximum = 1},
+    {.name = "units", .kind = SCENARIO_OTHER, .needed = true},
 };
 
 /* What a kind of units says in words; the numbers go straight to twin_unit_kind. */
@@ -58,28 +78,73 @@ struct kind_words {
 #define KIND(member) offsetof(struct kind_words, kind.member)
 
 static const struct scenario_key kind_keys[] = {
-    {"about", SCENARIO_OTHER},
-    {"role", SCENARIO_CHOICE, offsetof(struct kind_words, role), .choices = "both|prefill|decode",
+    {.name = "about", .kind = SCENARIO_OTHER},
+    {.name = "role",
+     .kind = SCENARIO_CHOICE,
+     .offset = offsetof(struct kind_words, role),
+     .choices = "both|prefill|decode",
      .needed = true},
-    {"count", SCENARIO_COUNT, KIND(count), 1, 4096},
-    {"hardware", SCENARIO_OTHER},
-    {"ranks", SCENARIO_COUNT, KIND(ranks), 1, LIMIT_RANKS, .needed = true},
-    {"ranks_per_node", SCENARIO_COUNT, KIND(ranks_per_node), 1, LIMIT_RANKS},
-    {"redundant_experts", SCENARIO_COUNT, KIND(redundant_experts), 0, LIMIT_EXPERTS},
-    {"balance_experts", SCENARIO_FLAG, KIND(balance_experts)},
-    {"rows", SCENARIO_COUNT, KIND(rows_max), 0, 65536},
-    {"requests", SCENARIO_COUNT, KIND(requests_max), 0, 65536},
-    {"step_tokens", SCENARIO_COUNT, KIND(step_tokens_max), 0, 1e6},
-    {"pages", SCENARIO_COUNT, KIND(page_count)},
-    {"context_tokens", SCENARIO_COUNT, KIND(context_tokens_max), 0, LIMIT_CONTEXT},
-    {"speculate", SCENARIO_CHOICE, KIND(speculate), .choices = SPECULATE_NAMES},
-    {"overlap", SCENARIO_CHOICE, offsetof(struct kind_words, overlap), .choices = OVERLAP_NAMES},
-    {"rank_balance", SCENARIO_CHOICE, KIND(rank_balance), .choices = BALANCE_NAMES},
-    {"bind_on_arrival", SCENARIO_FLAG, KIND(bind_on_arrival)},
-    {"level_steps", SCENARIO_FLAG, KIND(level_steps)},
-    {"prefix_cache", SCENARIO_FLAG, KIND(prefix_cache)},
-    {"kv_storage", SCENARIO_FLAG, KIND(kv_storage)},
-    {"tpot_target_ms", SCENARIO_NUMBER, KIND(tpot_target_ms), 0, 1e6},
+    {.name = "count", .kind = SCENARIO_COUNT, .offset = KIND(count), .minimum = 1, .maximum = 4096},
+    {.name = "hardware", .kind = SCENARIO_OTHER},
+    {.name = "ranks",
+     .kind = SCENARIO_COUNT,
+     .offset = KIND(ranks),
+     .minimum = 1,
+     .maximum = LIMIT_RANKS,
+     .needed = true},
+    {.name = "ranks_per_node",
+     .kind = SCENARIO_COUNT,
+     .offset = KIND(ranks_per_node),
+     .minimum = 1,
+     .maximum = LIMIT_RANKS},
+    {.name = "redundant_experts",
+     .kind = SCENARIO_COUNT,
+     .offset = KIND(redundant_experts),
+     .minimum = 0,
+     .maximum = LIMIT_EXPERTS},
+    {.name = "balance_experts", .kind = SCENARIO_FLAG, .offset = KIND(balance_experts)},
+    {.name = "rows",
+     .kind = SCENARIO_COUNT,
+     .offset = KIND(rows_max),
+     .minimum = 0,
+     .maximum = 65536},
+    {.name = "requests",
+     .kind = SCENARIO_COUNT,
+     .offset = KIND(requests_max),
+     .minimum = 0,
+     .maximum = 65536},
+    {.name = "step_tokens",
+     .kind = SCENARIO_COUNT,
+     .offset = KIND(step_tokens_max),
+     .minimum = 0,
+     .maximum = 1e6},
+    {.name = "pages", .kind = SCENARIO_COUNT, .offset = KIND(page_count)},
+    {.name = "context_tokens",
+     .kind = SCENARIO_COUNT,
+     .offset = KIND(context_tokens_max),
+     .minimum = 0,
+     .maximum = LIMIT_CONTEXT},
+    {.name = "speculate",
+     .kind = SCENARIO_CHOICE,
+     .offset = KIND(speculate),
+     .choices = SPECULATE_NAMES},
+    {.name = "overlap",
+     .kind = SCENARIO_CHOICE,
+     .offset = offsetof(struct kind_words, overlap),
+     .choices = OVERLAP_NAMES},
+    {.name = "rank_balance",
+     .kind = SCENARIO_CHOICE,
+     .offset = KIND(rank_balance),
+     .choices = BALANCE_NAMES},
+    {.name = "bind_on_arrival", .kind = SCENARIO_FLAG, .offset = KIND(bind_on_arrival)},
+    {.name = "level_steps", .kind = SCENARIO_FLAG, .offset = KIND(level_steps)},
+    {.name = "prefix_cache", .kind = SCENARIO_FLAG, .offset = KIND(prefix_cache)},
+    {.name = "kv_storage", .kind = SCENARIO_FLAG, .offset = KIND(kv_storage)},
+    {.name = "tpot_target_ms",
+     .kind = SCENARIO_NUMBER,
+     .offset = KIND(tpot_target_ms),
+     .minimum = 0,
+     .maximum = 1e6},
 };
 
 /* Hardware that is written where it is used; else the fleet's. */
@@ -103,8 +168,7 @@ static enum status read_kind(struct arena *arena, const struct scenario_place *p
                                         .level_steps = true,
                                         .kv_storage = true}};
     const struct tree *own = NULL;
-    enum status status =
-        scenario_keys_read(place, tree, kind_keys, ARRAY_COUNT(kind_keys), &words);
+    enum status status = scenario_keys_read(place, tree, kind_keys, ARRAY_COUNT(kind_keys), &words);
     if (status) return status;
     struct twin_unit_kind *kind = &scenario->options.kinds[index];
     *kind = words.kind;
@@ -125,8 +189,8 @@ static enum status read_fleet(struct arena *arena, const struct scenario_place *
     struct scenario_place place = scenario_keys_below(root, "fleet");
     struct scenario_place list = scenario_keys_below(&place, "units");
     const struct tree *tree = tree_member(scenario->tree, "fleet");
-    enum status status = scenario_keys_read(&place, tree, fleet_keys, ARRAY_COUNT(fleet_keys),
-                                            &scenario->options);
+    enum status status =
+        scenario_keys_read(&place, tree, fleet_keys, ARRAY_COUNT(fleet_keys), &scenario->options);
     if (status) return status;
     const struct tree *units = tree_member(tree, "units");
     size_t count = tree_count(units);
@@ -149,56 +213,150 @@ static enum status read_fleet(struct arena *arena, const struct scenario_place *
 #define REPLAY(member) offsetof(struct scenario_load, replay.member)
 
 static const struct scenario_key load_keys[] = {
-    {"about", SCENARIO_OTHER},
-    {"mix", SCENARIO_OTHER},
-    {"trace", SCENARIO_OTHER},
+    {.name = "about", .kind = SCENARIO_OTHER},
+    {.name = "mix", .kind = SCENARIO_OTHER},
+    {.name = "trace", .kind = SCENARIO_OTHER},
 };
 
 static const struct scenario_key mix_keys[] = {
-    {"about", SCENARIO_OTHER},
-    {"requests_per_s", SCENARIO_NUMBER, MIX(requests_per_s), 1e-6, 1e6, .needed = true},
-    {"requests", SCENARIO_LARGE, MIX(requests)},
-    {"arrival_cv", SCENARIO_NUMBER, MIX(arrival_cv), 0.05, 20},
-    {"turns", SCENARIO_NUMBER, MIX(shape.turns), 1, 1000},
-    {"systems", SCENARIO_COUNT, MIX(shape.systems), 1, 1e6},
-    {"tokens_max", SCENARIO_COUNT, MIX(shape.tokens_max), 128, LIMIT_CONTEXT},
-    {"answer_cv", SCENARIO_NUMBER, MIX(shape.answer_cv), 0, 10},
-    {"text_cv", SCENARIO_NUMBER, MIX(shape.text_cv), 0, 10},
-    {"think_s", SCENARIO_NUMBER, MIX(think_s), 1e-3, 1e6},
-    {"assumed_ttft_s", SCENARIO_NUMBER, MIX(ttft_s), 0, 1e4},
-    {"assumed_tpot_s", SCENARIO_NUMBER, MIX(tpot_s), 1e-6, 100},
-    {"past", SCENARIO_FLAG, MIX(past)},
-    {"moments", SCENARIO_OTHER},
-    {"tokens", SCENARIO_OTHER},
+    {.name = "about", .kind = SCENARIO_OTHER},
+    {.name = "requests_per_s",
+     .kind = SCENARIO_NUMBER,
+     .offset = MIX(requests_per_s),
+     .minimum = 1e-6,
+     .maximum = 1e6,
+     .needed = true},
+    {.name = "requests", .kind = SCENARIO_LARGE, .offset = MIX(requests)},
+    {.name = "arrival_cv",
+     .kind = SCENARIO_NUMBER,
+     .offset = MIX(arrival_cv),
+     .minimum = 0.05,
+     .maximum = 20},
+    {.name = "turns",
+     .kind = SCENARIO_NUMBER,
+     .offset = MIX(shape.turns),
+     .minimum = 1,
+     .maximum = 1000},
+    {.name = "systems",
+     .kind = SCENARIO_COUNT,
+     .offset = MIX(shape.systems),
+     .minimum = 1,
+     .maximum = 1e6},
+    {.name = "tokens_max",
+     .kind = SCENARIO_COUNT,
+     .offset = MIX(shape.tokens_max),
+     .minimum = 128,
+     .maximum = LIMIT_CONTEXT},
+    {.name = "answer_cv",
+     .kind = SCENARIO_NUMBER,
+     .offset = MIX(shape.answer_cv),
+     .minimum = 0,
+     .maximum = 10},
+    {.name = "text_cv",
+     .kind = SCENARIO_NUMBER,
+     .offset = MIX(shape.text_cv),
+     .minimum = 0,
+     .maximum = 10},
+    {.name = "think_s",
+     .kind = SCENARIO_NUMBER,
+     .offset = MIX(think_s),
+     .minimum = 1e-3,
+     .maximum = 1e6},
+    {.name = "assumed_ttft_s",
+     .kind = SCENARIO_NUMBER,
+     .offset = MIX(ttft_s),
+     .minimum = 0,
+     .maximum = 1e4},
+    {.name = "assumed_tpot_s",
+     .kind = SCENARIO_NUMBER,
+     .offset = MIX(tpot_s),
+     .minimum = 1e-6,
+     .maximum = 100},
+    {.name = "past", .kind = SCENARIO_FLAG, .offset = MIX(past)},
+    {.name = "moments", .kind = SCENARIO_OTHER},
+    {.name = "tokens", .kind = SCENARIO_OTHER},
 };
 
 static const struct scenario_key moments_keys[] = {
-    {"prompt_answer_ratio", SCENARIO_NUMBER, offsetof(struct load_moments, prompt_answer_ratio),
-     1e-3, 1e6, .needed = true},
-    {"hit_share", SCENARIO_NUMBER, offsetof(struct load_moments, hit_share), 0, 0.999,
+    {.name = "prompt_answer_ratio",
+     .kind = SCENARIO_NUMBER,
+     .offset = offsetof(struct mix_moments, prompt_answer_ratio),
+     .minimum = 1e-3,
+     .maximum = 1e6,
      .needed = true},
-    {"kv_tokens", SCENARIO_NUMBER, offsetof(struct load_moments, kv_tokens), 1, 1e6,
+    {.name = "hit_share",
+     .kind = SCENARIO_NUMBER,
+     .offset = offsetof(struct mix_moments, hit_share),
+     .minimum = 0,
+     .maximum = 0.999,
+     .needed = true},
+    {.name = "kv_tokens",
+     .kind = SCENARIO_NUMBER,
+     .offset = offsetof(struct mix_moments, kv_tokens),
+     .minimum = 1,
+     .maximum = 1e6,
      .needed = true},
 };
 
 #define SHAPE(member) offsetof(struct load_shape, member)
 
 static const struct scenario_key tokens_keys[] = {
-    {"answer", SCENARIO_NUMBER, SHAPE(answer_tokens), 1, LIMIT_CONTEXT, .needed = true},
-    {"text", SCENARIO_NUMBER, SHAPE(text_tokens), 1, LIMIT_CONTEXT, .needed = true},
-    {"system", SCENARIO_NUMBER, SHAPE(system_tokens), 0, LIMIT_CONTEXT},
+    {.name = "answer",
+     .kind = SCENARIO_NUMBER,
+     .offset = SHAPE(answer_tokens),
+     .minimum = 1,
+     .maximum = LIMIT_CONTEXT,
+     .needed = true},
+    {.name = "text",
+     .kind = SCENARIO_NUMBER,
+     .offset = SHAPE(text_tokens),
+     .minimum = 1,
+     .maximum = LIMIT_CONTEXT,
+     .needed = true},
+    {.name = "system",
+     .kind = SCENARIO_NUMBER,
+     .offset = SHAPE(system_tokens),
+     .minimum = 0,
+     .maximum = LIMIT_CONTEXT},
 };
 
 static const struct scenario_key trace_keys[] = {
-    {"about", SCENARIO_OTHER},
-    {"file", SCENARIO_TEXT, offsetof(struct scenario_load, trace), .needed = true},
-    {"length_scale", SCENARIO_NUMBER, offsetof(struct scenario_load, length_scale), 1.0 / 512, 16},
-    {"tokens_max", SCENARIO_COUNT, REPLAY(tokens_max), 2, LIMIT_CONTEXT},
-    {"speed", SCENARIO_NUMBER, REPLAY(speed), 1e-6, 1e6},
-    {"requests_per_s", SCENARIO_NUMBER, REPLAY(requests_per_s), 1e-6, 1e6},
-    {"plays", SCENARIO_COUNT, REPLAY(plays), 0, 1e6},
-    {"abreast", SCENARIO_COUNT, REPLAY(abreast), 1, LOAD_REPLAY_ABREAST_MAX},
-    {"requests", SCENARIO_LARGE, REPLAY(requests)},
+    {.name = "about", .kind = SCENARIO_OTHER},
+    {.name = "file",
+     .kind = SCENARIO_TEXT,
+     .offset = offsetof(struct scenario_load, trace),
+     .needed = true},
+    {.name = "length_scale",
+     .kind = SCENARIO_NUMBER,
+     .offset = offsetof(struct scenario_load, length_scale),
+     .minimum = 1.0 / 512,
+     .maximum = 16},
+    {.name = "tokens_max",
+     .kind = SCENARIO_COUNT,
+     .offset = REPLAY(tokens_max),
+     .minimum = 2,
+     .maximum = LIMIT_CONTEXT},
+    {.name = "speed",
+     .kind = SCENARIO_NUMBER,
+     .offset = REPLAY(speed),
+     .minimum = 1e-6,
+     .maximum = 1e6},
+    {.name = "requests_per_s",
+     .kind = SCENARIO_NUMBER,
+     .offset = REPLAY(requests_per_s),
+     .minimum = 1e-6,
+     .maximum = 1e6},
+    {.name = "plays",
+     .kind = SCENARIO_COUNT,
+     .offset = REPLAY(plays),
+     .minimum = 0,
+     .maximum = 1e6},
+    {.name = "abreast",
+     .kind = SCENARIO_COUNT,
+     .offset = REPLAY(abreast),
+     .minimum = 1,
+     .maximum = LOAD_REPLAY_ABREAST_MAX},
+    {.name = "requests", .kind = SCENARIO_LARGE, .offset = REPLAY(requests)},
 };
 
 static enum status read_mix(const struct scenario_place *load_place, const struct tree *tree,
@@ -208,7 +366,8 @@ static enum status read_mix(const struct scenario_place *load_place, const struc
     load->kind = SCENARIO_LOAD_MIX;
     enum status status = scenario_keys_read(&place, tree, mix_keys, ARRAY_COUNT(mix_keys), load);
     if (status) return status;
-    const struct tree *moments = tree_member(tree, "moments"), *tokens = tree_member(tree, "tokens");
+    const struct tree *moments = tree_member(tree, "moments"),
+                      *tokens = tree_member(tree, "tokens");
     if (!moments == !tokens)
         return scenario_keys_refuse(&place, "expected either moments (prompt_answer_ratio, "
                                             "hit_share, kv_tokens) or tokens (answer, text, "
@@ -217,8 +376,8 @@ static enum status read_mix(const struct scenario_place *load_place, const struc
     if (tokens)
         return scenario_keys_read(&below, tokens, tokens_keys, ARRAY_COUNT(tokens_keys),
                                   &load->mix.shape);
-    status = scenario_keys_read(&below, moments, moments_keys, ARRAY_COUNT(moments_keys),
-                                &load->asked);
+    status =
+        scenario_keys_read(&below, moments, moments_keys, ARRAY_COUNT(moments_keys), &load->asked);
     if (!status && load_shape_solve(&load->asked, &load->mix.shape, &why))
         status = scenario_keys_refuse(&below, "%s", why.text);
     return status;
@@ -276,8 +435,8 @@ static enum status read_parts(struct arena *arena, const struct scenario_place *
     const struct tree *prices = tree_member(scenario->tree, "prices");
     struct scenario_place place = scenario_keys_below(root, "model");
     char name[SCENARIO_PATH_BYTES + 128];
-    enum status status = read_hardware(arena, root, tree_member(scenario->tree, "hardware"),
-                                       &scenario->hardware[0]);
+    enum status status =
+        read_hardware(arena, root, tree_member(scenario->tree, "hardware"), &scenario->hardware[0]);
     if (status) return status;
     if (tree_kind(model) != TREE_OBJECT)
         return scenario_keys_refuse(&place, "expected a name, a file or an object, found %s",

@@ -17,7 +17,7 @@ enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE };
 struct scenario_load {
     enum scenario_load_kind kind;
     struct load_mix_options mix;
-    struct load_moments asked; /* moments that the shape was solved for; zeros: it was given */
+    struct mix_moments asked; /* moments that the shape was solved for; zeros: it was given */
     char trace[SCENARIO_TEXT_BYTES]; /* a name or a file */
     double length_scale;
     struct load_replay_options replay; /* without its trace */
@@ -25,12 +25,12 @@ struct scenario_load {
 
 struct scenario {
     char name[SCENARIO_TEXT_BYTES];
-    struct twin_options options; /* without its source, until the load is opened */
+    struct twin_options options;                  /* without its source, until the load is opened */
     struct hardware hardware[TWIN_KINDS_MAX + 1]; /* the fleet's, then those of kinds of units */
     struct model_figures model;
     struct scenario_load load;
     struct prices prices;
-    double start_hour; /* of the day, UTC, when the measured time begins */
+    double start_hour;       /* of the day, UTC, when the measured time begins */
     const struct tree *tree; /* that it was read from */
 };
 

@@ -76,6 +76,7 @@ static enum status check_options(const struct twin_options *options, struct erro
                              ? twin_faults_name((enum twin_fault_kind)wrong->kind)
                              : "of no known kind");
     if (options->model->vocab <= TWIN_WORDS_FIRST) return out_of_range(error, "the vocabulary");
+    if (options->sampled && options->sample_ns <= 0) return out_of_range(error, "sample_ns");
     if (options->settle_ns > options->warm_ns) return out_of_range(error, "settle_ns");
     return STATUS_OK;
 }
@@ -135,9 +136,24 @@ static void happen(struct twin_world *world, const struct event *event) {
     }
 }
 
+/* All moments up to now_ns that somebody wants to hear of. */
+static void sample(struct twin_world *world) {
+    const struct twin_options *options = world->options;
+    struct twin_sample sample = {.so_far = world->report,
+                                 .open = world->client_max - world->free_count};
+    if (!options->sampled || !world->counts) return;
+    while (world->sample_ns <= world->now_ns) {
+        sample.now_ns = world->sample_ns;
+        twin_units_sample(world, sample.pages_share);
+        options->sampled(options->context, &sample);
+        world->sample_ns += options->sample_ns;
+    }
+}
+
 static void live(struct twin_world *world) {
     struct event event;
     uint32_t at_once = 0;
+    world->sample_ns = world->options->warm_ns + world->options->sample_ns;
     event_queue_add(&world->events, (struct event){.due_ns = world->options->warm_ns,
                                                    .kind = TWIN_EVENT_WARM});
     twin_faults_plan(world);
@@ -147,6 +163,7 @@ static void live(struct twin_world *world) {
         at_once = event.due_ns == world->now_ns ? at_once + 1 : 0;
         if (at_once > WAKES_AT_ONCE) twin_breach(world, "a machine does not rest");
         world->now_ns = event.due_ns;
+        sample(world);
         world->report->events++;
         happen(world, &event);
     }
@@ -156,6 +173,7 @@ static void finish(struct twin_world *world) {
     struct twin_report *report = world->report;
     bool to_the_end = world->end_ns == MACHINE_NEVER;
     world->now_ns = to_the_end ? world->rest_ns : world->end_ns;
+    sample(world);
     report->measured_s = (double)(world->now_ns - world->options->warm_ns) * 1e-9;
     if (report->measured_s < 0) report->measured_s = 0;
     report->transfer_bytes = world->transfers.bytes;

@@ -38,6 +38,7 @@ struct twin_unit_kind {
 };
 
 struct twin_ended;
+struct twin_sample;
 struct twin_fault; /* simulate/twin/twin_faults.h */
 
 enum twin_storage { TWIN_STORAGE_NONE, TWIN_STORAGE_MEMORY, TWIN_STORAGE_DISK };
@@ -66,6 +67,19 @@ struct twin_options {
     /* Called with each request that has ended, in the order of their ends; NULL: nobody. */
     void *context;
     void (*ended)(void *context, const struct twin_ended *ended);
+    /* Called with each request at its first token (end_ns 0); NULL: nobody. */
+    void (*begun)(void *context, const struct twin_ended *so_far);
+    /* Called each sample_ns of the measured time; NULL: nobody. */
+    void (*sampled)(void *context, const struct twin_sample *sample);
+    int64_t sample_ns;
+};
+
+/* A moment of the measured time. */
+struct twin_sample {
+    int64_t now_ns;
+    const struct twin_report *so_far; /* its sums; means are made at the end */
+    double pages_share[UNIT_ROLE_COUNT]; /* of a role's KV pages that are held; 0: it has none */
+    uint32_t open;                       /* requests that have begun and not ended */
 };
 
 /* One request's times as its client saw them. */

@@ -187,6 +187,16 @@ static void note_first(struct twin_world *world, struct twin_client *client) {
     if (world->has_next && world->next.standing) expect_next(world);
 }
 
+static void tell_begun(struct twin_world *world, const struct twin_client *client) {
+    struct twin_ended so_far = {.arrival_ns = client->arrival_ns,
+                                .first_ns = client->first_ns,
+                                .prompt_tokens = client->prompt_tokens,
+                                .answer_tokens = 1,
+                                .hit_tokens = client->hit_tokens,
+                                .standing = client->standing};
+    if (world->options->begun) world->options->begun(world->options->context, &so_far);
+}
+
 /* As many at once as a step brought. */
 static void note_more(struct twin_world *world, struct twin_client *client, uint32_t count) {
     int64_t now_ns = world->now_ns + world->token_ns;
@@ -214,6 +224,7 @@ static void take_tokens(struct twin_world *world, struct twin_client *client,
     if (client->told_tokens == 0) {
         note_first(world, client);
         client->hit_tokens = tokens->work.prompt_hit_tokens;
+        tell_begun(world, client);
         fresh--;
     }
     if (fresh) note_more(world, client, fresh);

@@ -120,7 +120,7 @@ static void begin(struct twin_world *world, const struct twin_fault *fault) {
         world->storage.failures++;
         break;
     case TWIN_FAULT_EXPERTS_HOT:
-        step_clock_heat(unit->clock, fault->factor);
+        step_clock_heat(unit->clock, fault->factor, world->now_ns);
         break;
     default: /* requests come as twin_faults_arrival says */
         break;
@@ -153,7 +153,7 @@ static void end(struct twin_world *world, const struct twin_fault *fault) {
         world->storage.failures--;
         break;
     case TWIN_FAULT_EXPERTS_HOT:
-        step_clock_heat(unit->clock, 1);
+        step_clock_heat(unit->clock, 1, world->now_ns);
         break;
     default:
         break;

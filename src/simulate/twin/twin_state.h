@@ -90,6 +90,7 @@ struct twin_world {
     int64_t end_ns;         /* MACHINE_NEVER: when all are answered */
     int64_t rest_ns;        /* the last answer's end so far */
     bool counts;            /* now is measured time */
+    int64_t sample_ns;      /* the next moment that somebody wants to hear of */
     int64_t network_ns, request_ns, token_ns;
     double block_bytes;
     struct event_queue events;
@@ -156,6 +157,9 @@ void twin_units_begin(struct twin_world *world);
 
 /* Counting ends: what the units counted themselves. */
 void twin_units_count(struct twin_world *world);
+
+/* The share of KV pages that each role holds now. */
+void twin_units_sample(const struct twin_world *world, double shares_out[UNIT_ROLE_COUNT]);
 
 /* At the end of all: nothing is held. */
 void twin_units_judge(struct twin_world *world);

@@ -716,6 +716,19 @@ void twin_units_count(struct twin_world *world) {
         count_role(world, (enum unit_role)role);
 }
 
+void twin_units_sample(const struct twin_world *world, double shares_out[UNIT_ROLE_COUNT]) {
+    for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
+        double held = 0, total = 0;
+        for (uint32_t i = 0; i < world->unit_count; i++) {
+            const struct twin_unit *unit = &world->units[i];
+            if (unit->kind->role != (enum unit_role)role) continue;
+            held += unit->up ? (double)unit->pages_held : 0;
+            total += (double)unit->options.page_count * unit->kind->ranks;
+        }
+        shares_out[role] = total > 0 ? held / total : 0;
+    }
+}
+
 void twin_units_judge(struct twin_world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct twin_unit *unit = &world->units[i];

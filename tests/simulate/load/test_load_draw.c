@@ -21,7 +21,7 @@ static void assert_near(double found, double wanted, double share) {
         fail_msg("%.9g is not near %.9g", found, wanted);
 }
 
-static struct moments lengths_of(const struct load_lengths *lengths) {
+static struct moments lengths_of(const struct draw_lengths *lengths) {
     struct load_dice dice = {.seed = 7};
     double sum = 0, squares = 0;
     for (int i = 0; i < DRAWS; i++) {
@@ -42,7 +42,7 @@ static void lengths_have_their_moments_behind_the_cut(void **state) {
         uint32_t most;
     } cases[] = {{1000, 1, 65536}, {1000, 1, 4000}, {300, 0.2, 400}, {2000, 1.5, 32768}};
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
-        struct load_lengths lengths;
+        struct draw_lengths lengths;
         assert_true(load_draw_fit(cases[i].mean, cases[i].cv, cases[i].most, &lengths));
         struct moments moments = lengths_of(&lengths);
         assert_near(moments.mean, cases[i].mean, 0.01);
@@ -52,7 +52,7 @@ static void lengths_have_their_moments_behind_the_cut(void **state) {
 
 static void a_cv_of_zero_is_one_length(void **state) {
     (void)state;
-    struct load_lengths lengths;
+    struct draw_lengths lengths;
     assert_true(load_draw_fit(1234, 0, 4096, &lengths));
     struct load_dice dice = {.seed = 1};
     for (int i = 0; i < 10; i++)
@@ -61,7 +61,7 @@ static void a_cv_of_zero_is_one_length(void **state) {
 
 static void what_the_cut_leaves_no_room_for_is_refused(void **state) {
     (void)state;
-    struct load_lengths lengths;
+    struct draw_lengths lengths;
     assert_false(load_draw_fit(5000, 1, 4096, &lengths));
     assert_false(load_draw_fit(0, 1, 4096, &lengths));
     assert_false(load_draw_fit(4000, 2, 4096, &lengths));

@@ -15,7 +15,7 @@
 
 #define REQUESTS 400000
 
-static const struct load_moments published = {
+static const struct mix_moments published = {
     .prompt_answer_ratio = 608.0 / 168, .hit_share = 342.0 / 608, .kv_tokens = 4989};
 
 static void *memory; /* of the mix that was opened last */

@@ -12,7 +12,7 @@
 #include "base/check.h"
 
 /* 608e9 / 168e9 tokens, 342e9 of 608e9 obtained, 4,989 KV tokens: DeepSeek's day, 2025-02-27. */
-static const struct load_moments published = {
+static const struct mix_moments published = {
     .prompt_answer_ratio = 608.0 / 168, .hit_share = 342.0 / 608, .kv_tokens = 4989};
 
 static void a_solved_shape_has_the_moments(void **state) {
@@ -23,7 +23,7 @@ static void a_solved_shape_has_the_moments(void **state) {
             struct load_shape shape = {.turns = turns[t], .answer_cv = cvs[c], .text_cv = 1};
             struct error error;
             assert_int_equal(load_shape_solve(&published, &shape, &error), STATUS_OK);
-            struct load_moments found = load_shape_moments(&shape);
+            struct mix_moments found = load_shape_moments(&shape);
             assert_true(fabs(found.prompt_answer_ratio / published.prompt_answer_ratio - 1) < 1e-9);
             assert_true(fabs(found.hit_share / published.hit_share - 1) < 1e-9);
             assert_true(fabs(found.kv_tokens / published.kv_tokens - 1) < 1e-9);
@@ -46,7 +46,7 @@ static void moments_that_no_shape_has_are_refused_with_the_cure(void **state) {
     struct error error = {""};
     assert_int_equal(load_shape_solve(&published, &shape, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "turns"));
-    struct load_moments few = published;
+    struct mix_moments few = published;
     few.hit_share = 0.999;
     shape.turns = 2;
     assert_int_equal(load_shape_solve(&few, &shape, &error), STATUS_INVALID);

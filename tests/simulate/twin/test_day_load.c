@@ -13,13 +13,13 @@
 #include "simulate/twin/day_load.h"
 
 static const struct day_moments published = {.in_out = 3.62,
-                                              .hit_share = 0.5625,
-                                              .kv_mean = 4989,
-                                              .prompt_cv = 1.2,
-                                              .answer_cv = 1.0,
-                                              .first_share = 0.3,
-                                              .prompt_max = 65536,
-                                              .answer_max = 16384};
+                                             .hit_share = 0.5625,
+                                             .kv_mean = 4989,
+                                             .prompt_cv = 1.2,
+                                             .answer_cv = 1.0,
+                                             .first_share = 0.3,
+                                             .prompt_max = 65536,
+                                             .answer_max = 16384};
 
 static void assert_near(double value, double wanted, double share) {
     if (fabs(value / wanted - 1) > share) fail_msg("%g instead of %g", value, wanted);

@@ -73,10 +73,8 @@ static bool next(void *self, struct twin_request *out) {
         drawn->ids[i] = (number % drawn->groups) * 1000 + i;
     *out = (struct twin_request){
         .arrival_ns = (int64_t)drawn->at_ns,
-        .prompt_tokens =
-            1 + (uint32_t)(random_uniform(drawn->seed, 1, number) * drawn->prompt_max),
-        .answer_tokens =
-            1 + (uint32_t)(random_uniform(drawn->seed, 2, number) * drawn->answer_max),
+        .prompt_tokens = 1 + (uint32_t)(random_uniform(drawn->seed, 1, number) * drawn->prompt_max),
+        .answer_tokens = 1 + (uint32_t)(random_uniform(drawn->seed, 2, number) * drawn->answer_max),
         .blocks = drawn->ids,
         .block_count = drawn->blocks,
         .block_tokens = 512,

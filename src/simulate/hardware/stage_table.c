@@ -2,7 +2,7 @@
  * Lines go into their part's grid one by one, in any order; what the grid lacks at the end is seen
  * by the points that were never set.
  */
-#include "simulate/stage_table.h"
+#include "simulate/hardware/stage_table.h"
 
 #include <math.h>
 

@@ -17,8 +17,8 @@
  * points do not. Below the first point of a column they stay (weights are read for however few
  * tokens); behind the last they go on as between the last two, or with only one in proportion.
  */
-#ifndef SIMULATE_STAGE_TABLE_H
-#define SIMULATE_STAGE_TABLE_H
+#ifndef SIMULATE_HARDWARE_STAGE_TABLE_H
+#define SIMULATE_HARDWARE_STAGE_TABLE_H
 
 #include "base/bytes.h"
 #include "base/status.h"

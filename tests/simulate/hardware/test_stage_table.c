@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
-#include "simulate/stage_table.h"
+#include "simulate/hardware/stage_table.h"
 
 #define HEAD "phase,part,tokens,context,expert_rows,experts,us,flop,bytes\n"
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/hardware/builtin.h"
+
+#include "base/check.h"
+
+#define FILE_IN_BINARY(symbol) extern const char symbol##_start[], symbol##_end[]
+
+FILE_IN_BINARY(twin_h800);
+FILE_IN_BINARY(twin_h100);
+FILE_IN_BINARY(twin_h200);
+FILE_IN_BINARY(twin_deepseek_v3);
+FILE_IN_BINARY(twin_tiny_r1);
+
+static const struct {
+    enum builtin_kind kind;
+    const char *name, *start, *end;
+} files[] = {
+    {BUILTIN_HARDWARE, "h800", twin_h800_start, twin_h800_end},
+    {BUILTIN_HARDWARE, "h100", twin_h100_start, twin_h100_end},
+    {BUILTIN_HARDWARE, "h200", twin_h200_start, twin_h200_end},
+    {BUILTIN_MODEL, "deepseek-v3", twin_deepseek_v3_start, twin_deepseek_v3_end},
+    {BUILTIN_MODEL, "tiny-r1", twin_tiny_r1_start, twin_tiny_r1_end},
+};
+
+struct bytes builtin_text(enum builtin_kind kind, struct bytes name) {
+    for (size_t i = 0; i < ARRAY_COUNT(files); i++)
+        if (files[i].kind == kind && bytes_equal(name, bytes_of(files[i].name)))
+            return (struct bytes){files[i].start, (size_t)(files[i].end - files[i].start)};
+    return (struct bytes){NULL, 0};
+}
+
+const char *builtin_name(enum builtin_kind kind, uint32_t index) {
+    for (size_t i = 0; i < ARRAY_COUNT(files); i++)
+        if (files[i].kind == kind && index-- == 0) return files[i].name;
+    return NULL;
+}

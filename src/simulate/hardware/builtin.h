@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The hardware and model files that the binary carries: those of twin/, byte for byte.
+ */
+#ifndef SIMULATE_HARDWARE_BUILTIN_H
+#define SIMULATE_HARDWARE_BUILTIN_H
+
+#include "base/bytes.h"
+
+enum builtin_kind { BUILTIN_HARDWARE, BUILTIN_MODEL };
+
+/* YAML text; data is NULL where no file of that kind has the name ("h800", "deepseek-v3"). */
+struct bytes builtin_text(enum builtin_kind kind, struct bytes name);
+
+/* The names of a kind, one by one; NULL behind the last. */
+const char *builtin_name(enum builtin_kind kind, uint32_t index);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Loads only change at full hours, so looks that would see the same loads again are left out.
+ */
+#include "simulate/hardware/expert_world.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/number.h"
+#include "base/random.h"
+#include "serving/policy/move_experts.h"
+#include "serving/policy/rebalance.h"
+
+#define HOUR_NS 3600000000000
+/* As host/engine/rebalancer and the options of `fathom serve` have them. */
+#define LOOK_NS 30000000000
+#define GAIN 0.05
+#define LAYER_GAIN 0.02
+#define CHOICES_PER_EXPERT_MIN 32
+#define MEMORY_CHOICES_PER_EXPERT 256
+#define LOOKS 6        /* an hour: two for a map, two more, and what is left over */
+#define HOT_SHARE (1.0 / 32) /* of a layer's experts, when some are hot */
+#define LOAD_UNIT 1e12 /* a layer's load as the balancer's whole number */
+
+static uint32_t slots_of(const struct expert_world_options *options) {
+    return (uint32_t)divide_up(options->model->experts +
+                                   (options->balances ? options->redundant_experts : 0),
+                               options->ranks);
+}
+
+static uint32_t layers_of(const struct expert_world_options *options) {
+    return options->model->layers - options->model->dense_layers;
+}
+
+static struct rebalance_shape shape_of(const struct expert_world_options *options) {
+    return (struct rebalance_shape){options->model->experts, options->ranks, slots_of(options)};
+}
+
+size_t expert_world_bytes(const struct expert_world_options *options) {
+    const struct rebalance_shape shape = shape_of(options);
+    size_t layers = layers_of(options), slots = (size_t)options->ranks * slots_of(options);
+    size_t each = 16 * options->model->experts + 8 * options->ranks + 8 * EXPERT_LOADS + 8 * slots +
+                  sizeof(struct rebalance_gain) + sizeof(bool);
+    size_t once = 8 * options->model->experts + 5 * options->ranks +
+                  slots * sizeof(struct expert_move) + sizeof(struct rebalance);
+    return layers * each + once + rebalance_bytes(&shape) + 4096;
+}
+
+/* ---- chance ---- */
+
+/* A normal variable by Box and Muller: the next one of the world's. */
+static double draw_normal(struct expert_world *world) {
+    uint64_t at = world->draws++;
+    double u = random_uniform(world->options.seed, (uint32_t)(at >> 24) * 2, (uint32_t)at & 0xffffff);
+    double v =
+        random_uniform(world->options.seed, (uint32_t)(at >> 24) * 2 + 1, (uint32_t)at & 0xffffff);
+    return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
+}
+
+static bool is_hot(const struct expert_world *world, uint32_t layer, uint32_t expert) {
+    uint32_t which = world->heats * LIMIT_LAYERS + layer;
+    return world->heat != 1 && random_uniform(~world->options.seed, which, expert) < HOT_SHARE;
+}
+
+static void choose_loads(struct expert_world *world) {
+    for (uint32_t layer = 0; layer < world->layers; layer++) {
+        const double *logs = world->logs + (size_t)layer * world->experts;
+        double *chosen = world->chosen + (size_t)layer * world->experts, sum = 0;
+        for (uint32_t e = 0; e < world->experts; e++)
+            sum += chosen[e] = exp(world->options.skew * logs[e]) *
+                               (is_hot(world, layer, e) ? world->heat : 1);
+        for (uint32_t e = 0; e < world->experts; e++)
+            chosen[e] /= sum;
+    }
+}
+
+static void drift(struct expert_world *world, int64_t hours) {
+    double kept = pow(1 - world->options.drift, (double)hours);
+    if (world->options.skew == 0 || kept == 1) return;
+    for (size_t i = 0; i < (size_t)world->layers * world->experts; i++)
+        world->logs[i] = sqrt(kept) * world->logs[i] + sqrt(1 - kept) * draw_normal(world);
+    choose_loads(world);
+}
+
+/* ---- the busiest rank ---- */
+
+static double normal_below(double z) {
+    return 0.5 * erfc(-z * M_SQRT1_2);
+}
+
+/* Of ranks with those shares and `mean` pairs each on average: what the busiest has. */
+static double largest_of(const double *shares, uint32_t ranks, double mean) {
+    const double step = 0.25;
+    double top = 0, sum = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        top = max_double(top, shares[r]);
+    top *= ranks * mean;
+    double spread = sqrt(top), from = top - 3 * spread;
+    if (top <= 0) return mean;
+    for (double z = step / 2; z < 9; z += step) {
+        double at = from + z * spread, below = 1;
+        for (uint32_t r = 0; r < ranks && below > 1e-9; r++) {
+            double own = shares[r] * ranks * mean;
+            if (own > 0 && at - own < 6 * sqrt(own)) below *= normal_below((at - own) / sqrt(own));
+        }
+        sum += (1 - below) * step * spread;
+    }
+    return from + sum;
+}
+
+static void weigh(struct expert_world *world, uint32_t layer) {
+    const uint32_t ranks = world->options.ranks, room = world->slots_per_rank;
+    const uint32_t *slots = world->slots + (size_t)layer * ranks * room;
+    const double *chosen = world->chosen + (size_t)layer * world->experts;
+    double *shares = world->shares + (size_t)layer * ranks;
+    uint16_t replicas[LIMIT_EXPERTS] = {0};
+    for (uint32_t i = 0; i < ranks * room; i++)
+        if (slots[i] != REBALANCE_EMPTY) replicas[slots[i]]++;
+    for (uint32_t r = 0; r < ranks; r++) {
+        shares[r] = 0;
+        for (uint32_t i = r * room; i < (r + 1) * room; i++)
+            if (slots[i] != REBALANCE_EMPTY) shares[r] += chosen[slots[i]] / replicas[slots[i]];
+    }
+    double mean = 1;
+    for (uint32_t i = 0; i < EXPERT_LOADS; i++) {
+        mean *= 4;
+        world->busiest[layer][i] = world->options.skew == 0 ? expert_world_balance(world, layer)
+                                   : ranks == 1 ? 1
+                                                : largest_of(shares, ranks, mean) / mean;
+    }
+}
+
+static void weigh_all(struct expert_world *world) {
+    for (uint32_t layer = 0; layer < world->layers; layer++)
+        weigh(world, layer);
+}
+
+struct expert_mean expert_world_mean(double pairs) {
+    double at = pairs > 4 ? log2(pairs) / 2 - 1 : 0;
+    if (at > EXPERT_LOADS - 1) at = EXPERT_LOADS - 1;
+    uint32_t column = min_u32((uint32_t)at, EXPERT_LOADS - 2);
+    return (struct expert_mean){column, at - column};
+}
+
+double expert_world_balance(const struct expert_world *world, uint32_t layer) {
+    const double *shares = world->shares + (size_t)layer * world->options.ranks;
+    double top = 0;
+    for (uint32_t r = 0; r < world->options.ranks; r++)
+        top = max_double(top, shares[r]);
+    return top * world->options.ranks;
+}
+
+/* ---- maps ---- */
+
+/* Consecutive experts on a rank; a rank that would have none has another one's, too. */
+static void lay_in_order(struct expert_world *world) {
+    const uint32_t ranks = world->options.ranks, room = world->slots_per_rank;
+    for (uint32_t layer = 0; layer < world->layers; layer++)
+        for (uint32_t r = 0; r < ranks; r++) {
+            uint32_t *slots = world->slots + ((size_t)layer * ranks + r) * room;
+            uint32_t first = r * world->experts / ranks, end = (r + 1) * world->experts / ranks;
+            for (uint32_t i = 0; i < room; i++)
+                slots[i] = first + i < max_u32(end, first + 1) ? first + i : REBALANCE_EMPTY;
+        }
+}
+
+/* The average over the choices that are remembered: of n of them, a share s shows as s with the
+ * variance s / 2 n. */
+static void see_loads(struct expert_world *world, uint32_t layer) {
+    const double *chosen = world->chosen + (size_t)layer * world->experts;
+    double remembered = 2.0 * MEMORY_CHOICES_PER_EXPERT * world->experts;
+    for (uint32_t e = 0; e < world->experts; e++) {
+        double seen = chosen[e];
+        if (world->options.skew > 0) seen += sqrt(chosen[e] / remembered) * draw_normal(world);
+        world->loads[e] = (uint64_t)(LOAD_UNIT * max_double(0, seen));
+    }
+}
+
+static void look_at_layers(struct expert_world *world) {
+    const struct rebalance_shape shape = shape_of(&world->options);
+    size_t count = (size_t)shape.ranks * shape.slots_per_rank;
+    for (uint32_t layer = 0; layer < world->layers; layer++) {
+        see_loads(world, layer);
+        rebalance_layer(&shape, world->loads, world->masked, world->slots + layer * count,
+                        world->place_memory, world->target + layer * count, &world->gains[layer]);
+    }
+}
+
+static void adopt(struct expert_world *world) {
+    size_t count = (size_t)world->options.ranks * world->slots_per_rank;
+    for (uint32_t layer = 0; layer < world->layers; layer++) {
+        if (!world->changes[layer]) continue;
+        memcpy(world->slots + layer * count, world->target + layer * count,
+               count * sizeof *world->slots);
+        weigh(world, layer);
+    }
+}
+
+/* Which experts move, and until when. */
+static void begin_moving(struct expert_world *world, const struct rebalance_rule *rule,
+                         int64_t now_ns) {
+    const struct rebalance_shape shape = shape_of(&world->options);
+    const struct model_figures *model = world->options.model;
+    size_t count = (size_t)shape.ranks * shape.slots_per_rank;
+    uint32_t most = 0;
+    world->new_moves = 0;
+    memset(world->gives, 0, shape.ranks * sizeof *world->gives);
+    for (uint32_t layer = 0; layer < world->layers; layer++) {
+        world->changes[layer] = rebalance_changes(rule, &world->gains[layer]);
+        if (!world->changes[layer]) continue;
+        struct move_experts change = {layer, shape.ranks, shape.slots_per_rank,
+                                      world->slots + layer * count, world->target + layer * count};
+        world->new_moves += move_experts(&change, world->gives, world->moves);
+    }
+    for (uint32_t r = 0; r < shape.ranks; r++)
+        most = max_u32(most, world->gives[r]);
+    double bytes = 3.0 * model->hidden * model->expert_hidden * most;
+    world->waves = 1 + (uint32_t)(bytes / world->options.moves.memory_bytes);
+    world->moved_ns = now_ns + (int64_t)(bytes * 8 / world->options.moves.gbps) + 1;
+}
+
+static void look(struct expert_world *world, int64_t now_ns) {
+    const struct rebalance_rule rule = {
+        GAIN, LAYER_GAIN, (uint64_t)world->experts * CHOICES_PER_EXPERT_MIN, LOOK_NS};
+    world->next_look_ns = now_ns + LOOK_NS;
+    world->looks--;
+    look_at_layers(world);
+    enum rebalance_verdict verdict = rebalance_judge(world->rebalance, &rule, world->gains,
+                                                     world->layers, world->choices, now_ns);
+    if (verdict == REBALANCE_GOES) begin_moving(world, &rule, now_ns);
+    if (verdict == REBALANCE_NOT_WORTH_IT) world->looks = 0;
+}
+
+static double end_moving(struct expert_world *world, int64_t now_ns) {
+    adopt(world);
+    rebalance_done(world->rebalance, now_ns);
+    world->moved_ns = 0;
+    world->next_look_ns = now_ns + LOOK_NS;
+    world->choices = 0;
+    world->move_count += world->new_moves;
+    return world->options.moves.adopt_us * world->waves;
+}
+
+/* ---- time ---- */
+
+bool expert_world_is_moving(const struct expert_world *world) {
+    return world->moved_ns != 0;
+}
+
+static void begin(struct expert_world *world, int64_t now_ns) {
+    world->began = true;
+    world->first_ns = now_ns;
+}
+
+double expert_world_advance(struct expert_world *world, int64_t now_ns, double tokens) {
+    if (!world->began) begin(world, now_ns);
+    int64_t hour = (now_ns - world->first_ns) / HOUR_NS;
+    world->choices += (uint64_t)(tokens * world->options.model->experts_per_token);
+    if (hour > world->hour) {
+        drift(world, hour - world->hour);
+        if (world->options.skew > 0 && world->options.drift > 0) weigh_all(world);
+        world->hour = hour;
+        world->looks = world->options.balances && world->options.skew > 0 ? LOOKS : 0;
+        world->next_look_ns = now_ns + LOOK_NS;
+    }
+    if (world->moved_ns && now_ns >= world->moved_ns) return end_moving(world, now_ns);
+    if (!world->moved_ns && world->looks && now_ns >= world->next_look_ns) look(world, now_ns);
+    return 0;
+}
+
+void expert_world_heat(struct expert_world *world, double factor, int64_t now_ns) {
+    if (factor == world->heat) return;
+    world->heat = factor;
+    world->heats++;
+    choose_loads(world);
+    weigh_all(world);
+    world->looks = world->options.balances ? LOOKS : 0;
+    if (world->next_look_ns <= now_ns) world->next_look_ns = now_ns + LOOK_NS;
+}
+
+static bool take_memory(struct expert_world *world, struct arena *arena) {
+    const struct rebalance_shape shape = shape_of(&world->options);
+    size_t layers = world->layers, slots = (size_t)shape.ranks * shape.slots_per_rank;
+    size_t experts = layers * world->experts;
+    return (world->logs = arena_take_zeroed(arena, experts * sizeof *world->logs)) &&
+           (world->chosen = arena_take(arena, experts * sizeof *world->chosen)) &&
+           (world->shares = arena_take(arena, layers * shape.ranks * sizeof *world->shares)) &&
+           (world->busiest = arena_take(arena, layers * sizeof *world->busiest)) &&
+           (world->slots = arena_take(arena, layers * slots * sizeof *world->slots)) &&
+           (world->target = arena_take(arena, layers * slots * sizeof *world->target)) &&
+           (world->loads = arena_take(arena, world->experts * sizeof *world->loads)) &&
+           (world->masked = arena_take_zeroed(arena, shape.ranks * sizeof *world->masked)) &&
+           (world->changes = arena_take_zeroed(arena, layers * sizeof *world->changes)) &&
+           (world->gains = arena_take_zeroed(arena, layers * sizeof *world->gains)) &&
+           (world->rebalance = arena_take_zeroed(arena, sizeof *world->rebalance)) &&
+           (world->moves = arena_take(arena, slots * sizeof *world->moves)) &&
+           (world->gives = arena_take(arena, shape.ranks * sizeof *world->gives)) &&
+           (world->place_memory = arena_take(arena, rebalance_bytes(&shape)));
+}
+
+/* With balancing, the unit's life before the world's begins has left the best map for its loads. */
+bool expert_world_open(struct expert_world *world, struct arena *arena,
+                       const struct expert_world_options *options) {
+    *world = (struct expert_world){.options = *options,
+                                   .layers = layers_of(options),
+                                   .experts = options->model->experts,
+                                   .heat = 1,
+                                   .slots_per_rank = slots_of(options)};
+    if (!take_memory(world, arena)) return false;
+    for (size_t i = 0; i < (size_t)world->layers * world->experts && options->skew > 0; i++)
+        world->logs[i] = draw_normal(world);
+    choose_loads(world);
+    lay_in_order(world);
+    if (options->balances && options->ranks > 1) {
+        look_at_layers(world);
+        memset(world->changes, true, world->layers * sizeof *world->changes);
+        adopt(world);
+    } else {
+        weigh_all(world);
+    }
+    return true;
+}

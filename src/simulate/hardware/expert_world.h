@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where a unit's experts lie, how often each is chosen, and what it costs to move them.
+ *
+ * Loads are drawn: in each layer, expert e is chosen in proportion to exp(sigma g_e), g_e normal.
+ * Every hour the share `drift` of a g's variance is new: g' = sqrt(1 - drift) g + sqrt(drift) n.
+ * With balancing, the product's own rule looks at the loads (serving/policy/rebalance), with the
+ * times and thresholds that host/engine/rebalancer has by default; what it sees has the noise of
+ * as many choices as the rebalancer remembers. A new map takes effect when its last expert has
+ * come; until then the links have less for others.
+ *
+ * A step has a finite number of tokens: a rank with the share s of a layer's load gets N s of N
+ * pairs on average, with about that variance. What counts is the busiest rank: the expectation of
+ * the largest of all ranks' normal variables, E = x + int (1 - prod Phi((t - N s_r) / sqrt(N s_r)))
+ * dt from x on, x where no rank's largest can be; tabulated for each layer by the mean of pairs.
+ * Without skew all experts are chosen equally often, and a step has no chance in it.
+ */
+#ifndef SIMULATE_HARDWARE_EXPERT_WORLD_H
+#define SIMULATE_HARDWARE_EXPERT_WORLD_H
+
+#include "base/arena.h"
+#include "simulate/hardware/stages.h"
+
+struct expert_world_options {
+    const struct model_figures *model;
+    uint32_t ranks, redundant_experts;
+    bool balances;
+    double skew, drift;
+    uint64_t seed;
+    struct move_rates moves;
+};
+
+#define EXPERT_LOADS 9 /* 4^1 to 4^9 pairs a rank, on average */
+
+struct expert_world {
+    struct expert_world_options options;
+    uint32_t layers, experts, slots_per_rank; /* layers with experts */
+    double *logs;                             /* [layers][experts] */
+    double *chosen;                           /* [layers][experts] shares; sum 1 */
+    double *shares;                           /* [layers][ranks] of a layer's load; sum 1 */
+    double (*busiest)[EXPERT_LOADS];          /* [layers] largest rank over mean, by the mean */
+    uint32_t *slots, *target;                 /* [layers][ranks * slots_per_rank] */
+    uint64_t *loads;                          /* [experts] as the balancer sees them */
+    bool *masked, *changes;                   /* [ranks] none is; [layers] */
+    struct rebalance_gain *gains;             /* [layers] */
+    struct rebalance *rebalance;
+    struct expert_move *moves;                /* [slots] */
+    uint32_t *gives;                          /* [ranks] */
+    void *place_memory;
+    int64_t hour;                             /* since the first step */
+    int64_t first_ns, next_look_ns, moved_ns; /* moved_ns: the wave under way ends; 0: none is */
+    bool began;
+    uint32_t looks; /* that are left until the loads drift again */
+    uint64_t choices, move_count, new_moves, draws;
+    uint32_t waves;
+    double heat; /* 1: none are hot */
+    uint32_t heats;
+};
+
+size_t expert_world_bytes(const struct expert_world_options *options);
+/* False: the memory does not suffice. */
+bool expert_world_open(struct expert_world *world, struct arena *arena,
+                       const struct expert_world_options *options);
+
+/* A step begins, of so many tokens on all ranks. Returns what it waits for new maps, in us. */
+double expert_world_advance(struct expert_world *world, int64_t now_ns, double tokens);
+
+/* A few experts of each layer, other ones with each call, are chosen `factor` times as often from
+ * now on; 1: none. The balancer looks when it would. */
+void expert_world_heat(struct expert_world *world, double factor, int64_t now_ns);
+bool expert_world_is_moving(const struct expert_world *world);
+
+/* Where between the columns of `busiest` a mean of pairs stands. */
+struct expert_mean {
+    uint32_t column;
+    double f;
+};
+struct expert_mean expert_world_mean(double pairs);
+
+static inline double expert_world_busiest(const struct expert_world *world, uint32_t layer,
+                                          struct expert_mean mean) {
+    const double *row = world->busiest[layer] + mean.column;
+    return row[0] + (row[1] - row[0]) * mean.f;
+}
+
+/* Largest rank's share of a layer's load over the mean, of endless tokens. */
+double expert_world_balance(const struct expert_world *world, uint32_t layer);
+
+#endif

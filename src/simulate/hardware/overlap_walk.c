@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/hardware/overlap_walk.h"
+
+#include <string.h>
+
+#include "base/number.h"
+
+#define WALK_SETTLES 4 /* layers with experts until a table with an urgency has its pace, */
+#define WALK_PACES 6   /* by which it is measured, */
+#define WALK_ENDS 2    /* and behind which it runs out */
+#define WALK_FEW (WALK_SETTLES + WALK_PACES + WALK_ENDS)
+
+struct walk {
+    const struct walk_work *work;
+    double now, link_free, waited;
+    double settled, settled_waited, paced, paced_waited; /* when all lanes were so far */
+    double arrival[OVERLAP_LANES];
+};
+
+static void send(struct walk *walk, uint32_t lane, double us) {
+    walk->link_free = max_double(walk->now, walk->link_free) + us;
+    walk->arrival[lane] = walk->link_free;
+}
+
+static void wait_until(struct walk *walk, double time) {
+    if (time <= walk->now) return;
+    walk->waited += time - walk->now;
+    walk->now = time;
+}
+
+static void run(struct walk *walk, enum stage stage, uint32_t lane, uint32_t layer) {
+    const struct walk_work *work = walk->work;
+    const struct walk_lane *times = &work->lanes[work->sizes[lane]];
+    const struct walk_layer *experts = &work->experts[work->sizes[lane]][layer];
+    bool dense = layer < work->dense_layers;
+    switch (stage) {
+    case STAGE_ATTENTION_0: walk->now += times->attention_0; break;
+    case STAGE_ATTENTION_1: walk->now += times->attention_1; break;
+    case STAGE_SHARED:
+        if (!dense) walk->now += times->shared;
+        break;
+    case STAGE_DISPATCH:
+        if (!dense) send(walk, lane, experts->dispatch);
+        break;
+    case STAGE_MLP:
+        if (!dense) wait_until(walk, walk->arrival[lane]);
+        walk->now += dense ? times->dense : experts->mlp;
+        if (!dense) send(walk, lane, experts->combine);
+        break;
+    case STAGE_COMBINE:
+        if (!dense) wait_until(walk, walk->arrival[lane]);
+        break;
+    case STAGE_COUNT: break;
+    }
+}
+
+static void walk_rows(struct walk *walk, const struct overlap *overlap) {
+    const int64_t layers = walk->work->layers;
+    for (int64_t at = -1; at < layers; at++)
+        for (uint32_t i = 0; i < overlap->row_count; i++) {
+            const struct overlap_row *row = &overlap->rows[i];
+            int64_t layer = at + row->ahead;
+            if (layer >= 0 && layer < layers)
+                run(walk, (enum stage)row->stage, row->lane, (uint32_t)layer);
+        }
+}
+
+/* A transfer is waited for by the stages behind it. */
+static bool still_waits(const struct walk *walk, const struct overlap_place *place, uint32_t lane) {
+    return (place->stage == STAGE_MLP || place->stage == STAGE_COMBINE) &&
+           place->layer >= walk->work->dense_layers && walk->arrival[lane] > walk->now;
+}
+
+/* The lane has ended a layer: perhaps the last of all to do so. */
+static void note_pace(struct walk *walk, const struct overlap_place *places, uint32_t count) {
+    const uint32_t first = walk->work->dense_layers + WALK_SETTLES;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t lane = 0; lane < count; lane++)
+        least = min_u32(least, places[lane].layer);
+    if (least == first && walk->settled == 0)
+        walk->settled = walk->now, walk->settled_waited = walk->waited;
+    if (least == first + WALK_PACES && walk->paced == 0)
+        walk->paced = walk->now, walk->paced_waited = walk->waited;
+}
+
+static void walk_urgency(struct walk *walk, const struct overlap *overlap) {
+    struct overlap_place places[OVERLAP_LANES] = {{0}};
+    const uint32_t layers = walk->work->layers, count = overlap->lane_count;
+    for (;;) {
+        double next_arrival = 0;
+        bool any_waits = false;
+        for (uint32_t lane = 0; lane < count; lane++) {
+            places[lane].waits =
+                places[lane].layer < layers && still_waits(walk, &places[lane], lane);
+            if (!places[lane].waits) continue;
+            if (!any_waits || walk->arrival[lane] < next_arrival)
+                next_arrival = walk->arrival[lane];
+            any_waits = true;
+        }
+        uint32_t lane = overlap_next(overlap, layers, places);
+        if (lane < count) {
+            run(walk, places[lane].stage, lane, places[lane].layer);
+            overlap_advance(&places[lane]);
+            if (places[lane].stage == STAGE_ATTENTION_0) note_pace(walk, places, count);
+        } else if (any_waits) {
+            wait_until(walk, next_arrival);
+        } else {
+            return;
+        }
+    }
+}
+
+/* The experts of `from` to `to` in one layer. */
+static struct walk_layer mean_of(const struct walk_layer *layers, uint32_t from, uint32_t to) {
+    struct walk_layer mean = {0};
+    for (uint32_t i = from; i < to; i++) {
+        mean.mlp += layers[i].mlp / (to - from);
+        mean.dispatch += layers[i].dispatch / (to - from);
+        mean.combine += layers[i].combine / (to - from);
+    }
+    return mean;
+}
+
+static double walk_few(const struct overlap *overlap, const struct walk_work *work,
+                       double *waited_out) {
+    const uint32_t dense = work->dense_layers, sparse = work->layers - dense;
+    const double left = (double)(sparse - WALK_FEW) / WALK_PACES;
+    struct walk_work few;
+    struct walk walk = {.work = &few};
+    few.layers = dense + WALK_FEW;
+    few.dense_layers = dense;
+    memcpy(few.sizes, work->sizes, sizeof few.sizes);
+    memcpy(few.lanes, work->lanes, sizeof few.lanes);
+    for (uint32_t size = 0; size < WALK_SIZES; size++)
+        for (uint32_t i = 0; i < WALK_FEW; i++)
+            few.experts[size][dense + i] =
+                mean_of(work->experts[size], dense + i * sparse / WALK_FEW,
+                        dense + (i + 1) * sparse / WALK_FEW);
+    walk_urgency(&walk, overlap);
+    *waited_out = walk.waited + (walk.paced_waited - walk.settled_waited) * left;
+    return walk.now + (walk.paced - walk.settled) * left;
+}
+
+double overlap_walk(const struct overlap *overlap, const struct walk_work *work,
+                    double *waited_out) {
+    struct walk walk = {.work = work};
+    if (overlap->urgency && overlap->urgency->abreast &&
+        work->layers > work->dense_layers + WALK_FEW)
+        return walk_few(overlap, work, waited_out);
+    if (overlap->urgency)
+        walk_urgency(&walk, overlap);
+    else
+        walk_rows(&walk, overlap);
+    *waited_out = walk.waited;
+    return walk.now;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/hardware/stages.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "simulate/hardware/stage_table.h"
+
+/* A micro-batch at which DeepEP's low-latency kernels are measured. */
+#define LOW_LATENCY_TOKENS 128
+
+static double product_flop(const struct model_figures *model, enum stage_product product) {
+    const double hidden = model->hidden, heads = model->heads;
+    switch (product) {
+    case PRODUCT_DOWN: return 2 * hidden * (model->q_rank + model->kv_rank + model->rope_dim);
+    case PRODUCT_QUERY: return 2 * model->q_rank * heads * (model->nope_dim + model->rope_dim);
+    case PRODUCT_EXPAND: return 2 * model->kv_rank * heads * (model->nope_dim + model->value_dim);
+    case PRODUCT_OUTPUT: return 2 * hidden * heads * model->value_dim;
+    case PRODUCT_SHARED_UP: return 4 * hidden * model->expert_hidden * model->shared_experts;
+    case PRODUCT_SHARED_DOWN: return 2 * hidden * model->expert_hidden * model->shared_experts;
+    case PRODUCT_DENSE: return 6 * hidden * model->dense_hidden;
+    case STAGE_PRODUCT_COUNT: break;
+    }
+    return 0;
+}
+
+/* TFLOPS are 1e6 operations a microsecond. */
+static double product_us(const struct hardware_stages *stages, const struct model_figures *model,
+                         enum stage_product product, double rows, double share) {
+    const struct product_rates *rates = &stages->products[product];
+    double flop = product_flop(model, product);
+    double of_64 = 64 * flop / (rates->tflops_64 * 1e6);
+    double of_128 = 128 * flop / (rates->tflops_128 * 1e6);
+    if (rows <= 0) return 0;
+    double memory = of_64 + (of_128 - of_64) * max_double(0, rows - 64) / 64;
+    return max_double(memory * stages->hbm_scale, rows * flop / (rates->tflops * 1e6 * share));
+}
+
+/* ---- of rates ---- */
+
+/* FlashMLA: 2 (512 + 64 + 512) operations for each head, query token and position. */
+static double answer_core(const struct hardware_stages *stages, const struct model_figures *model,
+                          const struct stage_work *work) {
+    const struct answer_rates *rates = &stages->answer;
+    double each = work->answer_tokens / work->answer_rows; /* query tokens of a request */
+    double tflops = rates->core_tflops;
+    if (each > 1)
+        tflops += (rates->core_tflops_2 - tflops) * (each < 2 ? each - 1 : 1);
+    double width = 2.0 * model->kv_rank + model->rope_dim;
+    double flop = 2 * model->heads * width * work->context * each;
+    double bytes = work->context * 2 * (model->kv_rank + model->rope_dim);
+    return rates->core_us + max_double(flop / (tflops * 1e6),
+                                       bytes / (rates->core_gbps * 1e3) * stages->hbm_scale);
+}
+
+static double answer_absorb(const struct hardware_stages *stages,
+                            const struct model_figures *model, double tokens) {
+    double flop = 2 * tokens * model->heads * model->nope_dim * model->kv_rank;
+    return stages->answer.absorb_us * stages->hbm_scale +
+           flop / (stages->answer.absorb_tflops * 1e6);
+}
+
+static struct stage_times times_of_rates(const struct hardware_stages *stages,
+                                         const struct model_figures *model,
+                                         const struct stage_work *work) {
+    const struct answer_rates *answer = &stages->answer;
+    const struct prompt_rates *prompt = &stages->prompt;
+    double share = work->prompts ? prompt->compute_share : 1;
+    double tokens = work->prompt_tokens + work->answer_tokens;
+    struct stage_times us = {0};
+    if (tokens <= 0) return us;
+    us.attention_0 = product_us(stages, model, PRODUCT_DOWN, tokens, share) +
+                     product_us(stages, model, PRODUCT_QUERY, tokens, share);
+    us.attention_1 = product_us(stages, model, PRODUCT_OUTPUT, tokens, share);
+    us.shared = product_us(stages, model, PRODUCT_SHARED_UP, tokens, share) +
+                product_us(stages, model, PRODUCT_SHARED_DOWN, tokens, share);
+    us.dense = product_us(stages, model, PRODUCT_DENSE, tokens, share);
+    if (work->answer_tokens > 0) {
+        double absorb = answer_absorb(stages, model, work->answer_tokens);
+        us.attention_0 += answer->attention_0_us + absorb;
+        us.attention_1 += answer->attention_1_us + absorb + answer_core(stages, model, work);
+        us.shared += answer->shared_us;
+    }
+    if (work->prompt_tokens > 0) {
+        double width = model->nope_dim + model->rope_dim + model->value_dim;
+        us.attention_0 += work->prompt_tokens * prompt->attention_us / 2;
+        us.attention_1 +=
+            work->prompt_tokens * prompt->attention_us / 2 +
+            product_us(stages, model, PRODUCT_EXPAND, work->prompt_tokens + work->cached, share) +
+            2 * work->attended * model->heads * width / (prompt->core_tflops * 1e6 * share);
+    }
+    return us;
+}
+
+/* The weights of the experts that get a token are read: 1 - e^-n of those with n on average. */
+static double experts_of_rates(const struct hardware_stages *stages,
+                               const struct model_figures *model, double pairs, double slots,
+                               bool prompts) {
+    const struct answer_rates *answer = &stages->answer;
+    const struct prompt_rates *prompt = &stages->prompt;
+    double up = 4.0 * model->hidden * model->expert_hidden;
+    double touched = slots * (1 - exp(-pairs / slots));
+    double read = touched * up / 2 / (answer->weights_gbps * 1e3) * stages->hbm_scale;
+    double up_rate = (prompts ? prompt->up_tflops * prompt->compute_share : answer->up_tflops) * 1e6;
+    double down_rate =
+        (prompts ? prompt->down_tflops * prompt->compute_share : answer->down_tflops) * 1e6;
+    if (pairs <= 0) return 0;
+    double rest = prompts ? pairs / model->experts_per_token * prompt->experts_us : 0;
+    return max_double(pairs * up / up_rate, read + answer->up_us) +
+           max_double(pairs * up / 2 / down_rate, read / 2 + answer->down_us) +
+           max_double(rest, answer->experts_us);
+}
+
+/* ---- of a table ---- */
+
+/* Of all parts of a stage but the core's, whose context matters, and the dense MLP's. */
+static double table_stage(const struct stage_table *table, enum stage_table_phase phase,
+                          enum stage stage, double tokens) {
+    double us = 0;
+    for (int i = 0; i < STAGE_PART_COUNT; i++) {
+        enum stage_part part = (enum stage_part)i;
+        if (stage_part_of(part) == stage && part != PART_CORE && part != PART_CORE_PROMPT &&
+            part != PART_DENSE)
+            us += stage_table_us(table, phase, part, tokens, 0);
+    }
+    return us;
+}
+
+/* As many equal chunks of c tokens, each behind r positions, as give all three sums: attended are
+ * k (c r + c (c + 1) / 2), cached k r, tokens k c. Chunks shorter than the table's first count as
+ * that one's shares. */
+static double table_core(const struct stage_table *table, const struct stage_work *work) {
+    double tokens = work->prompt_tokens, above = work->attended - tokens / 2;
+    double first = table->grids[STAGE_TABLE_PROMPT][PART_CORE_PROMPT].tokens.at[0];
+    if (tokens <= 0 || work->attended <= 0) return 0;
+    double chunks = above > 0 ? tokens * (work->cached + tokens / 2) / above : tokens;
+    double each = max_double(first, tokens / chunks);
+    return tokens / each *
+           stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, each, work->cached / chunks);
+}
+
+static struct stage_times times_of_table(const struct stage_table *table,
+                                         const struct stage_work *work) {
+    const double answers = work->answer_tokens, prompts = work->prompt_tokens;
+    const enum stage_table_phase decode = STAGE_TABLE_DECODE, prompt = STAGE_TABLE_PROMPT;
+    struct stage_times us = {
+        .attention_0 = table_stage(table, decode, STAGE_ATTENTION_0, answers) +
+                       table_stage(table, prompt, STAGE_ATTENTION_0, prompts),
+        .attention_1 = table_stage(table, decode, STAGE_ATTENTION_1, answers) +
+                       table_stage(table, prompt, STAGE_ATTENTION_1, prompts) +
+                       table_stage(table, decode, STAGE_DISPATCH, answers) +
+                       table_stage(table, prompt, STAGE_DISPATCH, prompts) +
+                       table_stage(table, decode, STAGE_COMBINE, answers) +
+                       table_stage(table, prompt, STAGE_COMBINE, prompts) + table_core(table, work),
+        .shared = table_stage(table, decode, STAGE_SHARED, answers) +
+                  table_stage(table, prompt, STAGE_SHARED, prompts),
+        .dense = stage_table_us(table, decode, PART_DENSE, answers, 0) +
+                 stage_table_us(table, prompt, PART_DENSE, prompts, 0),
+    };
+    if (answers > 0)
+        us.attention_1 += stage_table_us(table, decode, PART_CORE, answers, work->context / answers);
+    return us;
+}
+
+struct stage_times stages_times(const struct hardware_stages *stages,
+                                const struct model_figures *model, const struct stage_work *work) {
+    if (stages->table) return times_of_table(stages->table, work);
+    return times_of_rates(stages, model, work);
+}
+
+double stages_experts(const struct hardware_stages *stages, const struct model_figures *model,
+                      double pairs, double slots, bool prompts) {
+    if (!stages->table) return experts_of_rates(stages, model, pairs, slots, prompts);
+    return table_stage(stages->table, STAGE_TABLE_EXPERTS, STAGE_MLP, pairs / slots) * slots /
+           (stages->table->experts ? stages->table->experts : 1);
+}
+
+/* ---- transfers ---- */
+
+/* Nodes that a token goes to. It chooses k of g groups, each with e / k of its e experts. Where a
+ * node has g / n groups: n (1 - C(g - g / n, k) / C(g, k)); where a group has w = n / g nodes, of
+ * each group's as many as its picks hit. */
+static double nodes_per_token(const struct model_figures *model, double nodes) {
+    double groups = model->expert_groups, chosen = model->groups_per_token;
+    if (nodes <= 1) return 1;
+    if (nodes <= groups) {
+        double missed = 1, left = groups - groups / nodes;
+        for (double i = 0; i < chosen; i++)
+            missed *= max_double(0, left - i) / (groups - i);
+        return nodes * (1 - missed);
+    }
+    double wide = nodes / groups, picks = model->experts_per_token / chosen;
+    return chosen * wide * (1 - pow(1 - 1 / wide, picks));
+}
+
+static struct stage_transfers low_latency(const struct hardware_stages *stages, uint32_t ranks,
+                                          uint32_t ranks_per_node) {
+    const struct figure_table *table = &stages->links.low_latency;
+    double scale = ranks > ranks_per_node ? stages->nic_scale : stages->nvlink_scale;
+    double dispatch = figure_table_between(table, 1, ranks);
+    double combine = figure_table_between(table, 3, ranks);
+    return (struct stage_transfers){
+        .dispatch_us = dispatch,
+        .combine_us = combine,
+        .dispatch_token_us =
+            (figure_table_between(table, 2, ranks) - dispatch) / LOW_LATENCY_TOKENS * scale,
+        .combine_token_us =
+            (figure_table_between(table, 4, ranks) - combine) / LOW_LATENCY_TOKENS * scale,
+    };
+}
+
+static struct stage_transfers normal(const struct hardware_stages *stages,
+                                     const struct model_figures *model, uint32_t ranks,
+                                     uint32_t ranks_per_node) {
+    const struct link_rates *links = &stages->links;
+    double nodes = max_double(1, (double)ranks / ranks_per_node);
+    double scale = links->contention * (nodes > 1 ? stages->nic_scale : stages->nvlink_scale);
+    double bytes = nodes_per_token(model, nodes) * model->hidden;
+    return (struct stage_transfers){
+        .dispatch_us = figure_table_between(&links->normal, 3, nodes),
+        .combine_us = figure_table_between(&links->normal, 4, nodes),
+        .dispatch_token_us = bytes * links->dispatch_scales * scale /
+                             (figure_table_between(&links->normal, 1, nodes) * 1e3),
+        .combine_token_us =
+            bytes * 2 * scale / (figure_table_between(&links->normal, 2, nodes) * 1e3),
+    };
+}
+
+struct stage_transfers stages_transfers(const struct hardware_stages *stages,
+                                        const struct model_figures *model, uint32_t ranks,
+                                        uint32_t ranks_per_node, bool prompts) {
+    if (ranks <= 1 || !stages->has_links) return (struct stage_transfers){0};
+    if (prompts) return normal(stages, model, ranks, ranks_per_node);
+    return low_latency(stages, ranks, ranks_per_node);
+}
+
+/* ---- reading ---- */
+
+#define RATE(owner, name, least, most) {#name, offsetof(struct owner, name), least, most, false, 0}
+
+static enum status read_products(const struct figure_place *place, struct product_rates *products) {
+    static const char *const names[] = {"down",      "query",       "expand", "output",
+                                        "shared_up", "shared_down", "dense",  NULL};
+    static const struct figure_row rows[] = {
+        RATE(product_rates, tflops_64, 1e-6, 1e6),
+        RATE(product_rates, tflops_128, 1e-6, 1e6),
+        RATE(product_rates, tflops, 1e-6, 1e6),
+    };
+    enum status status = figure_place_read(place, NULL, 0, names, NULL);
+    for (uint32_t i = 0; !status && i < STAGE_PRODUCT_COUNT; i++) {
+        struct figure_place below = figure_place_below(place, names[i]);
+        status = figure_place_read(&below, rows, sizeof rows / sizeof *rows, NULL, &products[i]);
+    }
+    return status;
+}
+
+static enum status read_answer(const struct figure_place *place, struct answer_rates *rates) {
+    static const struct figure_row rows[] = {
+        RATE(answer_rates, attention_0_us, 0, 1e6), RATE(answer_rates, attention_1_us, 0, 1e6),
+        RATE(answer_rates, shared_us, 0, 1e6),      RATE(answer_rates, absorb_us, 0, 1e6),
+        RATE(answer_rates, absorb_tflops, 1e-6, 1e6), RATE(answer_rates, core_us, 0, 1e6),
+        RATE(answer_rates, core_tflops, 1e-6, 1e6), RATE(answer_rates, core_tflops_2, 1e-6, 1e6),
+        RATE(answer_rates, core_gbps, 1e-6, 1e6),   RATE(answer_rates, experts_us, 0, 1e6),
+        RATE(answer_rates, up_us, 0, 1e6),          RATE(answer_rates, down_us, 0, 1e6),
+        RATE(answer_rates, up_tflops, 1e-6, 1e6),   RATE(answer_rates, down_tflops, 1e-6, 1e6),
+        RATE(answer_rates, weights_gbps, 1e-6, 1e6), RATE(answer_rates, issue_us, 0, 1e6),
+        RATE(answer_rates, step_us, 0, 1e9),
+    };
+    return figure_place_read(place, rows, sizeof rows / sizeof *rows, NULL, rates);
+}
+
+static enum status read_prompt(const struct figure_place *place, struct prompt_rates *rates) {
+    static const struct figure_row rows[] = {
+        RATE(prompt_rates, compute_share, 0.01, 1), RATE(prompt_rates, core_tflops, 1e-6, 1e6),
+        RATE(prompt_rates, up_tflops, 1e-6, 1e6),   RATE(prompt_rates, down_tflops, 1e-6, 1e6),
+        RATE(prompt_rates, attention_us, 0, 1e6),   RATE(prompt_rates, experts_us, 0, 1e6),
+        RATE(prompt_rates, step_us, 0, 1e9),
+    };
+    return figure_place_read(place, rows, sizeof rows / sizeof *rows, NULL, rates);
+}
+
+static enum status read_links(struct arena *arena, const struct figure_place *place,
+                              struct link_rates *links) {
+    static const char *const tables[] = {"low_latency", "normal", NULL};
+    static const char *const low_columns[] = {
+        "ep", "dispatch_us", "dispatch_us_128", "combine_us", "combine_us_128", NULL};
+    static const char *const normal_columns[] = {"nodes",       "dispatch_gbps", "combine_gbps",
+                                                 "dispatch_us", "combine_us",    NULL};
+    static const struct figure_row rows[] = {
+        RATE(link_rates, dispatch_scales, 1, 4),
+        RATE(link_rates, contention, 1, 100),
+    };
+    struct figure_place low = figure_place_below(place, "low_latency");
+    struct figure_place wide = figure_place_below(place, "normal");
+    enum status status =
+        figure_place_read(place, rows, sizeof rows / sizeof *rows, tables, links);
+    if (!status) status = figure_place_table(&low, low_columns, NULL, arena, &links->low_latency);
+    if (!status) status = figure_place_table(&wide, normal_columns, NULL, arena, &links->normal);
+    return status;
+}
+
+static enum status read_moves(const struct figure_place *place, struct move_rates *moves) {
+    static const struct figure_row rows[] = {
+        RATE(move_rates, gbps, 1e-6, 1e6),
+        RATE(move_rates, adopt_us, 0, 1e9),
+        RATE(move_rates, memory_bytes, 1, 1e13),
+    };
+    return figure_place_read(place, rows, sizeof rows / sizeof *rows, NULL, moves);
+}
+
+struct measured_with {
+    double hbm_gbps, nic_gbps, nvlink_gbps;
+};
+
+static enum status read_scales(const struct figure_place *place, const struct hardware *hardware,
+                               struct hardware_stages *stages) {
+    static const struct figure_row rows[] = {
+        RATE(measured_with, hbm_gbps, 1e-6, 1e6),
+        RATE(measured_with, nic_gbps, 1e-6, 1e6),
+        RATE(measured_with, nvlink_gbps, 1e-6, 1e6),
+    };
+    struct measured_with measured;
+    enum status status =
+        figure_place_read(place, rows, sizeof rows / sizeof *rows, NULL, &measured);
+    if (status) return status;
+    stages->hbm_scale = measured.hbm_gbps / hardware->hbm_gbps;
+    stages->nic_scale = measured.nic_gbps / hardware->nic_gbps;
+    stages->nvlink_scale = measured.nvlink_gbps / hardware->nvlink_gbps;
+    return STATUS_OK;
+}
+
+static enum status read_table(struct arena *arena, const struct figure_place *place,
+                              struct hardware_stages *stages) {
+    struct bytes text;
+    if (!tree_get_string(tree_member(place->object, "table"), &text))
+        return error_set(place->error, STATUS_INVALID, "%.200s: stages.table: expected the text of "
+                         "`fathom bench layer --table`", place->file);
+    struct stage_table *table = arena_take(arena, sizeof *table);
+    if (!table)
+        return error_set(place->error, STATUS_NO_MEMORY, "%.200s: no memory for stages.table",
+                         place->file);
+    stages->table = table;
+    return stage_table_read(text, "stages.table", table, place->error);
+}
+
+enum status stages_read(struct arena *arena, const struct figure_place *place,
+                        const struct hardware *hardware, struct hardware_stages *stages_out) {
+    static const char *const of_rates[] = {"measured", "products", "answer", "prompt",
+                                           "links",    "moves",    NULL};
+    static const char *const of_table[] = {"measured", "table", "links", "moves", NULL};
+    const bool is_table = tree_member(place->object, "table") != NULL;
+    const struct figure_place measured = figure_place_below(place, "measured"),
+                              products = figure_place_below(place, "products"),
+                              answer = figure_place_below(place, "answer"),
+                              prompt = figure_place_below(place, "prompt"),
+                              links = figure_place_below(place, "links"),
+                              moves = figure_place_below(place, "moves");
+    memset(stages_out, 0, sizeof *stages_out);
+    stages_out->hbm_scale = stages_out->nic_scale = stages_out->nvlink_scale = 1;
+    stages_out->prompt.compute_share = 1;
+    enum status status =
+        figure_place_read(place, NULL, 0, is_table ? of_table : of_rates, NULL);
+    if (!status && is_table) status = read_table(arena, place, stages_out);
+    if (!status && (!is_table || measured.object))
+        status = read_scales(&measured, hardware, stages_out);
+    if (!status && !is_table) status = read_products(&products, stages_out->products);
+    if (!status && !is_table) status = read_answer(&answer, &stages_out->answer);
+    if (!status && !is_table) status = read_prompt(&prompt, &stages_out->prompt);
+    stages_out->has_links = links.object != NULL;
+    if (!status && links.object) status = read_links(arena, &links, &stages_out->links);
+    if (!status && moves.object) status = read_moves(&moves, &stages_out->moves);
+    return status;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A step in three parts: what each rank computes of a lane (the slowest decides), what the experts
+ * of the busiest rank do in each layer, and the walk of the overlap table over both.
+ */
+#include "simulate/hardware/step_clock.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/number.h"
+#include "simulate/hardware/expert_world.h"
+#include "simulate/hardware/overlap_walk.h"
+#include "simulate/hardware/step_rows.h"
+
+#define PAGE_TOKENS KV_BLOCK_TOKENS
+#define US_S 1e-6
+
+struct step_clock {
+    struct step_clock_options options;
+    const struct hardware_stages *stages;
+    const struct step_fit *fit; /* of measured steps; else NULL, and the rest counts */
+    struct expert_world experts;
+    struct stage_transfers transfers[2]; /* of steps without prompts, with prompts */
+    struct walk_work work;
+};
+
+size_t step_clock_bytes(const struct step_clock_options *options) {
+    struct expert_world_options experts = {.model = options->model,
+                                           .ranks = options->ranks,
+                                           .redundant_experts = options->redundant_experts,
+                                           .balances = options->balance_experts};
+    return sizeof(struct step_clock) + expert_world_bytes(&experts) + 256;
+}
+
+static enum status check_options(const struct step_clock_options *options,
+                                 const struct step_fit *fit, struct error *error) {
+    const struct hardware_stages *stages = options->hardware->stages;
+    if (options->ranks == 0 || options->ranks > LIMIT_RANKS || options->ranks_per_node == 0)
+        return error_set(error, STATUS_INVALID, "expected 1 to %d ranks, and 1 or more on a node",
+                         LIMIT_RANKS);
+    if (stages->rows && strcmp(stages->rows->model, options->model->name) != 0)
+        return error_set(error, STATUS_INVALID, "hardware %s: its steps are of model %s, not %s",
+                         options->hardware->name, stages->rows->model, options->model->name);
+    if (stages->rows && !fit)
+        return error_set(error, STATUS_INVALID, "hardware %s: no steps of %u ranks were measured",
+                         options->hardware->name, options->ranks);
+    if (!stages->rows && options->ranks > 1 && !stages->has_links)
+        return error_set(error, STATUS_INVALID, "hardware %s: %u ranks need stages.links",
+                         options->hardware->name, options->ranks);
+    if (options->balance_experts && options->ranks > 1 && !stages->rows &&
+        stages->moves.gbps <= 0)
+        return error_set(error, STATUS_INVALID, "hardware %s: moving experts needs stages.moves",
+                         options->hardware->name);
+    return STATUS_OK;
+}
+
+enum status step_clock_open(struct arena *arena, const struct step_clock_options *options,
+                            struct step_clock **clock_out, struct error *error) {
+    const struct hardware_stages *stages = options->hardware->stages;
+    const struct step_fit *fit =
+        stages->rows ? step_rows_of(stages->rows, options->ranks) : NULL;
+    enum status status = check_options(options, fit, error);
+    if (status) return status;
+    struct step_clock *clock = arena_take_zeroed(arena, sizeof *clock);
+    struct expert_world_options experts = {.model = options->model,
+                                           .ranks = options->ranks,
+                                           .redundant_experts = options->redundant_experts,
+                                           .balances = options->balance_experts && !stages->rows,
+                                           .skew = options->expert_skew,
+                                           .drift = options->expert_drift,
+                                           .seed = options->seed,
+                                           .moves = stages->moves};
+    if (!clock || !expert_world_open(&clock->experts, arena, &experts))
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a unit's clock of %u ranks",
+                         options->ranks);
+    clock->options = *options;
+    clock->stages = stages;
+    clock->fit = fit;
+    for (uint32_t prompts = 0; prompts < 2; prompts++)
+        clock->transfers[prompts] = stages_transfers(stages, options->model, options->ranks,
+                                                     options->ranks_per_node, prompts);
+    clock->work.layers = options->model->layers;
+    clock->work.dense_layers = options->model->dense_layers;
+    *clock_out = clock;
+    return STATUS_OK;
+}
+
+/* ---- a step of measured hardware ---- */
+
+static struct step_features features_of(const struct step_share *share) {
+    return (struct step_features){.prompt_tokens = share->prompt_tokens,
+                                  .attended = (double)share->attended,
+                                  .cached = (double)share->cached,
+                                  .answer_rows = share->answer_rows,
+                                  .answer_tokens = share->answer_tokens,
+                                  .context = (double)share->context};
+}
+
+static void add_features(struct step_features *sum, const struct step_features *part, double f) {
+    sum->prompt_tokens += part->prompt_tokens * f;
+    sum->attended += part->attended * f;
+    sum->cached += part->cached * f;
+    sum->answer_rows += part->answer_rows * f;
+    sum->answer_tokens += part->answer_tokens * f;
+    sum->context += part->context * f;
+}
+
+static struct step_time measured_step(const struct step_clock *clock,
+                                      const struct step_share *shares) {
+    const uint32_t ranks = clock->options.ranks;
+    struct step_features mean = {0};
+    double slowest = 0, own = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        const struct step_features features = features_of(&shares[r]);
+        add_features(&mean, &features, 1.0 / ranks);
+        if (features.prompt_tokens + features.answer_tokens <= 0) continue;
+        double us = step_fit_us(clock->fit, &features) * shares[r].slowness;
+        slowest = max_double(slowest, us);
+        own += us;
+    }
+    double even = clock->fit->evenness;
+    double us = (1 - even) * slowest + even * step_fit_us(clock->fit, &mean);
+    struct step_time time = {.ns = (int64_t)(us * 1e3)};
+    if (slowest <= 0) return (struct step_time){0};
+    time.spent[SPENT_OTHER] = (own < us * ranks ? own : us * ranks) * US_S;
+    time.spent[SPENT_IMBALANCE] = us * ranks * US_S - time.spent[SPENT_OTHER];
+    return time;
+}
+
+/* ---- a step by stages ---- */
+
+struct step_sums { /* of the ranks, for one size of lane */
+    struct walk_lane slowest;
+    struct walk_lane total;
+    double tokens, tokens_max; /* of all ranks; of one */
+    double slowness;           /* the largest one */
+};
+
+/* The first stage of a lane's attention stands right before its second: nobody waits between. */
+static bool is_joined(const struct overlap *overlap) {
+    for (uint32_t i = 0; i < overlap->row_count; i++)
+        if (overlap->rows[i].stage == STAGE_ATTENTION_0)
+            return overlap->rows[i + 1].stage == STAGE_ATTENTION_1;
+    return true;
+}
+
+static void add_rank(struct step_sums *sums, const struct stage_times *us, double slowness,
+                     double *attention_max) {
+    const struct walk_lane own = {us->attention_0 * slowness, us->attention_1 * slowness,
+                                  us->shared * slowness, us->dense * slowness};
+    sums->total.attention_0 += own.attention_0;
+    sums->total.attention_1 += own.attention_1;
+    sums->total.shared += own.shared;
+    sums->total.dense += own.dense;
+    sums->slowest.attention_0 = max_double(sums->slowest.attention_0, own.attention_0);
+    sums->slowest.attention_1 = max_double(sums->slowest.attention_1, own.attention_1);
+    sums->slowest.shared = max_double(sums->slowest.shared, own.shared);
+    sums->slowest.dense = max_double(sums->slowest.dense, own.dense);
+    *attention_max = max_double(*attention_max, own.attention_0 + own.attention_1);
+}
+
+static struct step_sums sum_ranks(const struct step_clock *clock, const struct step_share *shares,
+                                  double part, bool prompts, bool joined) {
+    struct step_sums sums = {.slowness = 1};
+    double attention_max = 0;
+    for (uint32_t r = 0; r < clock->options.ranks; r++) {
+        const struct step_share *share = &shares[r];
+        const struct stage_work work = {.prompt_tokens = share->prompt_tokens * part,
+                                        .attended = (double)share->attended * part,
+                                        .cached = (double)share->cached * part,
+                                        .answer_rows = share->answer_rows * part,
+                                        .answer_tokens = share->answer_tokens * part,
+                                        .context = (double)share->context * part,
+                                        .prompts = prompts};
+        double tokens = work.prompt_tokens + work.answer_tokens;
+        const struct stage_times us = stages_times(clock->stages, clock->options.model, &work);
+        add_rank(&sums, &us, share->slowness, &attention_max);
+        sums.tokens += tokens;
+        sums.tokens_max = max_double(sums.tokens_max, tokens);
+        sums.slowness = max_double(sums.slowness, share->slowness);
+    }
+    if (joined) sums.slowest.attention_1 = attention_max - sums.slowest.attention_0;
+    return sums;
+}
+
+/* Of a slow rank's experts, with its own share of the layer's load. */
+static double slow_experts(const struct step_clock *clock, const struct step_share *shares,
+                           uint32_t layer, double pairs, bool prompts) {
+    const double *loads = clock->experts.shares + (size_t)layer * clock->options.ranks;
+    double us = 0;
+    for (uint32_t r = 0; r < clock->options.ranks; r++)
+        if (shares[r].slowness > 1)
+            us = max_double(us, shares[r].slowness *
+                                    stages_experts(clock->stages, clock->options.model,
+                                                   pairs * clock->options.ranks * loads[r],
+                                                   clock->experts.slots_per_rank, prompts));
+    return us;
+}
+
+/* The layers of one size of lane. Returns what a rank with the mean load computes in all of them.
+ */
+static double weigh_layers(struct step_clock *clock, const struct step_share *shares,
+                           const struct step_sums *sums, struct walk_layer *layers, bool prompts) {
+    const struct step_clock_options *options = &clock->options;
+    struct stage_transfers links = clock->transfers[prompts];
+    const double slots = clock->experts.slots_per_rank, mean = sums->tokens / options->ranks;
+    const double pairs = mean * options->model->experts_per_token;
+    const double issue = prompts || options->ranks == 1 ? 0 : clock->stages->answer.issue_us;
+    const struct expert_mean column = expert_world_mean(pairs);
+    if (expert_world_is_moving(&clock->experts)) {
+        double left = 1 - clock->stages->moves.gbps / options->hardware->nic_gbps;
+        links.dispatch_token_us /= max_double(0.1, left);
+        links.combine_token_us /= max_double(0.1, left);
+    }
+    for (uint32_t i = 0; i < clock->experts.layers; i++) {
+        double busiest = expert_world_busiest(&clock->experts, i, column);
+        double mlp = stages_experts(clock->stages, options->model, pairs * busiest, slots, prompts);
+        double tokens = max_double(sums->tokens_max, mean * busiest);
+        if (sums->slowness > 1)
+            mlp = max_double(mlp, slow_experts(clock, shares, i, pairs, prompts));
+        layers[options->model->dense_layers + i] =
+            (struct walk_layer){.mlp = mlp + issue,
+                                .dispatch = links.dispatch_us + tokens * links.dispatch_token_us,
+                                .combine = links.combine_us + tokens * links.combine_token_us};
+    }
+    return clock->experts.layers *
+           stages_experts(clock->stages, options->model, pairs, slots, prompts);
+}
+
+static void spend(const struct step_clock *clock, struct step_time *time, double us, double waited,
+                  double other, double stall) {
+    const double ranks = clock->options.ranks;
+    double known = 0;
+    time->spent[SPENT_COMM] = ranks * waited * US_S;
+    time->spent[SPENT_OTHER] += ranks * other * US_S;
+    time->spent[SPENT_MOVES] = ranks * stall * US_S;
+    for (int i = 0; i < STEP_SPENT_COUNT; i++)
+        known += time->spent[i];
+    time->spent[SPENT_IMBALANCE] = max_double(0, ranks * us * US_S - known);
+}
+
+/* What one size of lane adds to the ranks' own times. */
+static void spend_lanes(const struct step_clock *clock, struct step_time *time,
+                        const struct step_sums *sums, double experts, double lanes, bool prompts) {
+    const struct walk_work *work = &clock->work;
+    const double all = work->layers, dense = work->dense_layers, sparse = all - dense;
+    const double issue =
+        prompts || clock->options.ranks == 1 ? 0 : clock->stages->answer.issue_us * sparse;
+    time->spent[SPENT_ATTENTION] +=
+        lanes * all * (sums->total.attention_0 + sums->total.attention_1) * US_S;
+    time->spent[SPENT_SHARED] += lanes * sparse * sums->total.shared * US_S;
+    time->spent[SPENT_EXPERTS] +=
+        lanes * (dense * sums->total.dense + experts * clock->options.ranks) * US_S;
+    time->spent[SPENT_OTHER] += lanes * issue * clock->options.ranks * US_S;
+}
+
+static void tell_work(const struct step_clock *clock, const struct step_share *shares,
+                      bool *prompts_out, bool *answers_out, double *tokens_out) {
+    *prompts_out = *answers_out = false;
+    *tokens_out = 0;
+    for (uint32_t r = 0; r < clock->options.ranks; r++) {
+        *prompts_out |= shares[r].prompt_tokens > 0;
+        *answers_out |= shares[r].answer_tokens > 0;
+        *tokens_out += (double)shares[r].prompt_tokens + shares[r].answer_tokens;
+    }
+}
+
+struct step_time step_clock_step(struct step_clock *clock, const struct step_share *shares,
+                                 enum overlap_kind kind, int64_t now_ns) {
+    const struct overlap *overlap = overlap_of(kind);
+    struct walk_work *work = &clock->work;
+    struct step_time time = {0};
+    bool prompts, answers;
+    double tokens, waited, whole = 0;
+    if (clock->fit) return measured_step(clock, shares);
+    tell_work(clock, shares, &prompts, &answers, &tokens);
+    if (tokens == 0) return time;
+    double stall = expert_world_advance(&clock->experts, now_ns, tokens);
+    uint32_t counts[WALK_SIZES] = {0};
+    for (uint32_t lane = 0; lane < overlap->lane_count; lane++) {
+        uint8_t share = overlap->shares ? overlap->shares[lane] : 1;
+        work->sizes[lane] = overlap->shares && share != overlap->shares[0];
+        counts[work->sizes[lane]]++;
+        whole += share;
+    }
+    for (uint32_t size = 0; size < WALK_SIZES; size++) {
+        if (!counts[size]) continue;
+        double part = (size ? 2 : 1) / whole;
+        struct step_sums sums = sum_ranks(clock, shares, part, prompts, is_joined(overlap));
+        work->lanes[size] = sums.slowest;
+        double experts = weigh_layers(clock, shares, &sums, work->experts[size], prompts);
+        spend_lanes(clock, &time, &sums, experts, counts[size], prompts);
+    }
+    double layers = overlap_walk(overlap, work, &waited);
+    double other = max_double(prompts ? clock->stages->prompt.step_us : 0,
+                              answers ? clock->stages->answer.step_us : 0);
+    double us = layers + other + stall;
+    time.ns = (int64_t)(us * 1e3);
+    time.layers_ns = (int64_t)(layers * 1e3);
+    spend(clock, &time, us, waited, other, stall);
+    return time;
+}
+
+/* ---- what there is ---- */
+
+void step_clock_heat(struct step_clock *clock, double factor, int64_t now_ns) {
+    expert_world_heat(&clock->experts, factor, now_ns);
+}
+
+double step_clock_balance(const struct step_clock *clock, uint32_t layer) {
+    check(layer < clock->options.model->layers);
+    if (clock->fit || layer < clock->options.model->dense_layers) return 1;
+    return expert_world_balance(&clock->experts, layer - clock->options.model->dense_layers);
+}
+
+double step_clock_balance_mean(const struct step_clock *clock) {
+    double sum = 0;
+    for (uint32_t i = 0; i < clock->experts.layers && !clock->fit; i++)
+        sum += expert_world_balance(&clock->experts, i);
+    return clock->fit || clock->experts.layers == 0 ? 1 : sum / clock->experts.layers;
+}
+
+uint64_t step_clock_moves(const struct step_clock *clock) {
+    return clock->experts.move_count;
+}
+
+/* FP8 weights; embedding and head in BF16. */
+double step_clock_weight_bytes(const struct step_clock *clock) {
+    const struct model_figures *m = clock->options.model;
+    if (clock->fit) return clock->stages->rows->weight_bytes;
+    double heads = m->heads, hidden = m->hidden;
+    double attention = hidden * (m->q_rank + m->kv_rank + m->rope_dim) +
+                       m->q_rank * heads * (m->nope_dim + m->rope_dim) +
+                       m->kv_rank * heads * (m->nope_dim + m->value_dim) +
+                       heads * m->value_dim * hidden;
+    double expert = 3 * hidden * m->expert_hidden;
+    return attention * m->layers + 3 * hidden * m->dense_hidden * m->dense_layers +
+           expert * clock->experts.layers * (clock->experts.slots_per_rank + m->shared_experts) +
+           2 * 2.0 * m->vocab * hidden;
+}
+
+uint32_t step_clock_page_count(const struct step_clock *clock) {
+    if (clock->fit && clock->stages->rows->page_count > 0)
+        return (uint32_t)clock->stages->rows->page_count;
+    double left = clock->options.hardware->hbm_bytes - step_clock_weight_bytes(clock);
+    double pages = left / (clock->options.model->kv_bytes_per_token * PAGE_TOKENS);
+    return pages < 1 ? 0 : pages > 4e9 ? UINT32_MAX : (uint32_t)pages;
+}

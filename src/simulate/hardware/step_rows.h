@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Measured steps of a hardware file (`steps:`, twin/hardware/README.md), and how long any other
+ * step takes by them:
+ *
+ *   f = fixed + G(prompt_tokens + answer_tokens) + A(answer_rows)
+ *       + a prompt_tokens + b attended + c cached + d context
+ *
+ * G and A are piecewise linear, with bends where the rows are. All weights, those of the pieces'
+ * slopes included, are 0 or more: the least sum of squared relative errors over the rows of as many
+ * ranks, by coordinate descent. Where ranks have different shares, a step takes (1 - e) of the
+ * slowest rank's f and e of the mean share's.
+ */
+#ifndef SIMULATE_HARDWARE_STEP_ROWS_H
+#define SIMULATE_HARDWARE_STEP_ROWS_H
+
+#include "simulate/hardware/figure_tree.h"
+
+#define STEP_ROWS_BENDS 32 /* of a piecewise linear part */
+#define STEP_ROWS_PLAIN 5  /* fixed, a, b, c, d */
+#define STEP_ROWS_WEIGHTS (STEP_ROWS_PLAIN + 2 * STEP_ROWS_BENDS)
+#define STEP_ROWS_RANKS 16 /* different counts of ranks */
+
+struct step_bends { /* ascending; the last piece goes on */
+    uint32_t count;
+    double at[STEP_ROWS_BENDS];
+};
+
+struct step_fit { /* of the rows with so many ranks */
+    uint32_t ranks, row_count;
+    struct step_bends tokens, rows;
+    double weights[STEP_ROWS_WEIGHTS]; /* us */
+    double evenness;                   /* e */
+    double error_mean, error_max;      /* relative, over its rows */
+};
+
+struct step_rows {
+    char model[32];
+    double weight_bytes, page_count;
+    uint32_t fit_count;
+    struct step_fit fits[STEP_ROWS_RANKS];
+};
+
+struct step_features { /* of a rank; fractions where it is a mean */
+    double prompt_tokens, attended, cached, answer_rows, answer_tokens, context;
+};
+
+/* Reads `steps:` and fits. */
+enum status step_rows_read(struct arena *arena, const struct figure_place *place,
+                           struct step_rows *rows_out) MUST_USE;
+
+/* NULL: no rows have so many ranks. */
+const struct step_fit *step_rows_of(const struct step_rows *rows, uint32_t ranks);
+
+/* f in us. */
+double step_fit_us(const struct step_fit *fit, const struct step_features *features);
+
+#endif

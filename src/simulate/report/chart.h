@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Charts as inline SVG: lines over numbers, stacked bars over names. Colours come from the page's
+ * classes (.c0 to .c7), so that one style sheet serves light and dark. Axes have round numbers and
+ * labels with units. Nothing here knows what is shown.
+ */
+#ifndef SIMULATE_REPORT_CHART_H
+#define SIMULATE_REPORT_CHART_H
+
+#include "simulate/report/words.h"
+
+#define CHART_SERIES_MAX 8
+
+struct chart_series {
+    const char *name;
+    const double *values; /* [count] of the chart; NaN: there is none */
+};
+
+struct chart {
+    const char *title, *x_label, *y_label;
+    size_t count;      /* of points, or of bars */
+    const double *x;   /* [count], ascending; lines only */
+    const char *const *names; /* [count], of bars */
+    struct chart_series series[CHART_SERIES_MAX];
+    size_t series_count;
+    bool steps;        /* a line keeps its value up to the next point */
+    bool log_x;        /* x > 0 */
+    double y_max;      /* 0: by the values */
+};
+
+/* Lines, one for each series. Without points: a text that says so. */
+void chart_lines(struct json_writer *writer, const struct chart *chart);
+
+/* One horizontal bar for each name; the series lie behind each other in it. */
+void chart_bars(struct json_writer *writer, const struct chart *chart);
+
+/* The style of what the functions above write, for the page's head. */
+extern const char chart_style[];
+
+#endif
