@@ -320,6 +320,7 @@ void world_drain(struct world *world) {
             take_hello(world, (const void *)r);
             break;
         case RECORD_UNIT_LOAD:
+            world->load_count++;
             take_load(world, (const void *)r);
             break;
         default:
