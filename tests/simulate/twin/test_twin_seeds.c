@@ -32,6 +32,7 @@
 #include "twin_fleets.h"
 
 #define FAULTS_MAX 64
+#define RECORDS_EACH_MAX 2000 /* of a request: many more are machines that ask again and again */
 #define MEMORY_BYTES ((size_t)64 << 30) /* of address space; little of it is touched */
 
 static struct hardware h800;
@@ -111,6 +112,8 @@ static struct twin_report live(const struct twin_fleet *fleet, struct fault_ends
     munmap(memory, MEMORY_BYTES);
     if (report.breach[0]) tell_how();
     if (report.breach[0]) fail_msg("seed %llu: %s", seed_now, report.breach);
+    if (report.records > RECORDS_EACH_MAX * (report.asked + 1)) tell_how();
+    assert_true(report.records <= RECORDS_EACH_MAX * (report.asked + 1));
     sum.runs++;
     sum.asked += report.asked;
     sum.answered += report.answered;
@@ -151,7 +154,7 @@ static void live_under_one(const struct twin_fleet *plain, uint64_t seed, uint32
     double at = random_uniform(seed, 1, 0);
     struct twin_fault fault = {
         .at_ns = plain->begin_ns + (int64_t)(at * (double)(plain->end_ns - plain->begin_ns) / 2),
-        .lasts_ns = (int64_t)(rate->lasts_s * 1e9),
+        .lasts_ns = (int64_t)(2 * rate->lasts_s * 1e9),
         .kind = kind,
         .factor = rate->factor};
     struct twin_fleet fleet = *plain;

@@ -53,8 +53,8 @@ static inline struct twin_unit_kind twin_fleets_kind(const struct twin_fleet *fl
         .ranks_per_node = 2,
         .redundant_experts = ranks,
         .balance_experts = true,
-        .rows_max = 16,
-        .requests_max = 48,
+        .rows_max = 10,
+        .requests_max = 30,
         .step_tokens_max = 2048,
         .page_count = 1500,
         .context_tokens_max = 16384,
@@ -83,25 +83,25 @@ static inline void twin_fleets_shrink(struct twin_fleet *fleet, uint64_t seed) {
     fleet->mix = (struct load_mix_options){
         .shape = {.answer_tokens = 150,
                   .answer_cv = 0.8,
-                  .text_tokens = 600,
+                  .text_tokens = 1800,
                   .text_cv = 1,
                   .system_tokens = 1000,
                   .turns = 3,
                   .systems = 20,
-                  .tokens_max = 12000},
-        .requests_per_s = 30,
+                  .tokens_max = 14000},
+        .requests_per_s = 25,
         .arrival_cv = 1,
         .think_s = 5,
         .ttft_s = 1,
         .tpot_s = 0.04,
-        .requests = 1200,
+        .requests = 400,
         .seed = seed,
     };
-    fleet->requests_max = 1200;
-    fleet->limits = (struct fault_limits){3 * TWIN_FLEETS_SECOND, 60 * 1000 * 1000};
-    fleet->begin_ns = 5 * TWIN_FLEETS_SECOND;
-    fleet->end_ns = 35 * TWIN_FLEETS_SECOND;
-    twin_fleets_rate(&fleet->rates, 120, 5);
+    fleet->requests_max = 400;
+    fleet->limits = (struct fault_limits){2 * TWIN_FLEETS_SECOND, 50 * 1000 * 1000};
+    fleet->begin_ns = 3 * TWIN_FLEETS_SECOND;
+    fleet->end_ns = 15 * TWIN_FLEETS_SECOND;
+    twin_fleets_rate(&fleet->rates, 240, 3);
 }
 
 /* What else a fleet may be: drawn, for seeds that look for what breaks and count no cost. */
@@ -117,7 +117,7 @@ static inline void twin_fleets_vary(struct twin_fleet *fleet, uint64_t seed) {
         kind->speculate = bits >> 7 & 1 ? SPECULATE_ALWAYS : SPECULATE_NEVER;
         kind->prefix_cache = (bits >> 8 & 3) != 0;
         if (bits >> 10 & 1) kind->page_count = 300; /* a rank: requests lose their pages */
-        if (bits >> 11 & 1) kind->requests_max = 17;
+        if (bits >> 11 & 1) kind->requests_max = 11;
     }
     if ((bits >> 12 & 3) == 0) options->kinds[0].role = options->kinds[1].role = UNIT_BOTH;
 }
