@@ -3,6 +3,8 @@
 
 #include "base/check.h"
 
+#define GROWTH_PART 4
+
 void pool_open(struct pool *pool, void *memory, size_t bytes) {
     size_t chunk_count = bytes / (POOL_CHUNK_BYTES + 1);
     check(chunk_count > 0 && chunk_count < UINT32_MAX);
@@ -27,14 +29,16 @@ static void pool_mark(struct pool *pool, uint32_t first, uint32_t count, uint8_t
     if (!taken && first < pool->lowest_free) pool->lowest_free = first;
 }
 
-/* First free run of `count` chunks in [from, to), or UINT32_MAX. */
-static uint32_t pool_find(const struct pool *pool, uint32_t from, uint32_t to, uint32_t count) {
-    uint32_t run = 0;
-    for (uint32_t i = from; i < to; i++) {
-        run = pool->taken[i] ? 0 : run + 1;
-        if (run == count) return i + 1 - count;
+/* First free run of `count` chunks, or UINT32_MAX. */
+static uint32_t pool_find(const struct pool *pool, uint32_t count) {
+    const uint8_t *from = pool->taken + pool->lowest_free, *end = pool->taken + pool->chunk_count;
+    for (;;) {
+        const uint8_t *first = memchr(from, 0, (size_t)(end - from));
+        if (!first || count > (size_t)(end - first)) return UINT32_MAX;
+        const uint8_t *taken = memchr(first, 1, count);
+        if (!taken) return (uint32_t)(first - pool->taken);
+        from = taken + 1;
     }
-    return UINT32_MAX;
 }
 
 void arena_open(struct arena *arena, struct pool *pool) {
@@ -45,13 +49,17 @@ void arena_over(struct arena *arena, void *memory, size_t bytes) {
     *arena = (struct arena){.start = memory, .at = memory, .end = (char *)memory + bytes};
 }
 
+/* A quarter of what it has already, if there is so much, so that its runs suffice. */
 static bool arena_borrow(struct arena *arena, size_t bytes) {
     struct pool *pool = arena->pool;
     size_t wanted = bytes / POOL_CHUNK_BYTES + (bytes % POOL_CHUNK_BYTES != 0);
     if (!pool || arena->run_count == ARENA_RUNS_MAX || wanted > pool->free_count) return false;
-    uint32_t count = (uint32_t)wanted;
-    uint32_t first = pool_find(pool, pool->lowest_free, pool->chunk_count, count);
+    uint32_t least = (uint32_t)wanted, more = arena->chunk_count / GROWTH_PART;
+    uint32_t count = more > least ? more : least;
+    uint32_t first = pool_find(pool, count);
+    if (first == UINT32_MAX && count > least) first = pool_find(pool, count = least);
     if (first == UINT32_MAX) return false;
+    arena->chunk_count += count;
     pool_mark(pool, first, count, 1);
     if (first == pool->lowest_free) pool->lowest_free = first + count;
     arena->runs[arena->run_count].first_chunk = first;
@@ -92,7 +100,7 @@ struct bytes arena_copy(struct arena *arena, struct bytes text) {
 void arena_clear(struct arena *arena) {
     for (uint32_t i = 0; i < arena->run_count; i++)
         pool_mark(arena->pool, arena->runs[i].first_chunk, arena->runs[i].chunk_count, 0);
-    arena->run_count = 0;
+    arena->run_count = arena->chunk_count = 0;
     arena->at = arena->start;
     if (arena->pool) arena->end = NULL;
 }

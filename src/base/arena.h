@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-#define POOL_CHUNK_BYTES ((size_t)64 << 10)
+#define POOL_CHUNK_BYTES ((size_t)8 << 10)
 
 struct pool {
     char *memory;
@@ -26,14 +26,14 @@ struct pool {
                            * memory that was never needed stays untouched */
 };
 
-#define ARENA_RUNS_MAX 64
+#define ARENA_RUNS_MAX 32 /* enough for 16 MiB in small pieces: each run is a part of the others */
 
 struct arena {
     struct pool *pool; /* NULL: over plain memory */
     char *start;       /* plain memory only */
     char *at;          /* next free byte of the current run */
     char *end;
-    uint32_t run_count;
+    uint32_t run_count, chunk_count; /* borrowed */
     struct {
         uint32_t first_chunk, chunk_count;
     } runs[ARENA_RUNS_MAX]; /* chunks borrowed from the pool */

@@ -15,13 +15,13 @@
 #define LIMIT_STEP_TOKENS 16384 /* tokens in one step plan, drafts included */
 #define LIMIT_DRAFTS 1          /* tokens guessed ahead of one known token */
 #define LIMIT_FORCED 6          /* tokens of a row that its constraint forces behind those chosen */
-#define LIMIT_UNIT_REQUESTS 1024    /* requests a unit holds, waiting and running */
-#define LIMIT_GATEWAY_REQUESTS 2048 /* requests a gateway holds */
-#define LIMIT_FLEET_UNITS 64        /* units that a gateway knows at the same time */
-#define LIMIT_TOP_K_EXPERTS 32      /* num_experts_per_tok */
-#define LIMIT_EXPERTS 1024          /* n_routed_experts */
-#define LIMIT_LAYERS 256            /* layers, MTP layer included */
-#define LIMIT_STOP_STRINGS 16       /* per request, as the DeepSeek API */
+#define LIMIT_UNIT_REQUESTS 1024         /* requests a unit holds, waiting and running */
+#define LIMIT_GATEWAY_REQUESTS (1 << 20) /* requests a gateway holds */
+#define LIMIT_FLEET_UNITS 64             /* units that a gateway knows at the same time */
+#define LIMIT_TOP_K_EXPERTS 32           /* num_experts_per_tok */
+#define LIMIT_EXPERTS 1024               /* n_routed_experts */
+#define LIMIT_LAYERS 256                 /* layers, MTP layer included */
+#define LIMIT_STOP_STRINGS 16            /* per request, as the DeepSeek API */
 #define LIMIT_STOP_STRING_BYTES 256
 #define LIMIT_STOP_TOKENS 16   /* of the model; a request may bring as many of its own */
 #define LIMIT_LOGIT_BIASES 300 /* tokens in a request's logit_bias */

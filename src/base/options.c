@@ -150,6 +150,15 @@ static enum status set_choice(const struct option *option, const char *value, co
                      prefix_of(option), option->name, option->choices, value);
 }
 
+static enum status add_text(const struct option *option, const char *value,
+                            struct option_texts *out, struct error *error) {
+    if (out->count == OPTION_TEXTS_MAX)
+        return error_set(error, STATUS_INVALID, "option --%s: at most %d of them", option->name,
+                         OPTION_TEXTS_MAX);
+    out->texts[out->count++] = value;
+    return STATUS_OK;
+}
+
 static enum status set_value(const struct option *option, const char *value, void *values,
                              struct error *error) {
     void *out = (char *)values + option->offset;
@@ -167,6 +176,8 @@ static enum status set_value(const struct option *option, const char *value, voi
         return STATUS_OK;
     case OPTION_CHOICE:
         return set_choice(option, value, out, error);
+    case OPTION_TEXTS:
+        return add_text(option, value, out, error);
     case OPTION_EXPERIMENT:
         break;
     }
@@ -254,6 +265,10 @@ enum status options_set(const struct option_table *table, const char *name, cons
 static void set_fallback(const struct option *option, void *values) {
     void *out = (char *)values + option->offset;
     if (option->type == OPTION_EXPERIMENT) return;
+    if (option->type == OPTION_TEXTS) {
+        *(struct option_texts *)out = (struct option_texts){.count = 0};
+        return;
+    }
     if (option->fallback) {
         check(set_value(option, option->fallback, values, NULL) == STATUS_OK);
         return;
@@ -273,6 +288,7 @@ static const char *value_name(const struct option *option) {
     static const char *const names[] = {
         [OPTION_FLAG] = "",       [OPTION_COUNT] = "N",    [OPTION_NUMBER] = "X",
         [OPTION_BYTES] = "BYTES", [OPTION_TEXT] = "VALUE", [OPTION_EXPERIMENT] = "NAME=VALUE",
+        [OPTION_TEXTS] = "VALUE",
     };
     return option->type == OPTION_CHOICE ? option->choices : names[option->type];
 }
@@ -505,6 +521,7 @@ size_t options_format(const struct option *option, const void *values, char *out
     case OPTION_CHOICE:
         memcpy(&text, at, sizeof text);
         return text ? (size_t)snprintf(out, bytes, "%s%s=%s", prefix, option->name, text) : 0;
+    case OPTION_TEXTS: /* several flags */
     case OPTION_EXPERIMENT:
         break;
     }

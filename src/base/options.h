@@ -24,8 +24,16 @@ enum option_type {
     OPTION_BYTES,  /* uint64_t: 4096, 512KiB, 2GiB, 1.5GB */
     OPTION_TEXT,   /* const char *; NULL when neither given nor defaulted */
     OPTION_CHOICE, /* const char *, one of `choices` ("a|b|c") */
+    OPTION_TEXTS,  /* struct option_texts: may be given several times */
     /* no value of its own; "NAME=VALUE,..." sets the experiments that it names */
     OPTION_EXPERIMENT,
+};
+
+#define OPTION_TEXTS_MAX 64
+
+struct option_texts { /* in the order given */
+    size_t count;
+    const char *texts[OPTION_TEXTS_MAX];
 };
 
 /* How --help puts options together, in this order. */
@@ -42,7 +50,8 @@ enum option_group {
 struct option {
     const char *name; /* "kv-memory" */
     enum option_type type;
-    const char *fallback; /* as text; NULL: FLAG false, COUNT/NUMBER/BYTES 0, TEXT NULL */
+    const char *fallback; /* as text; NULL: FLAG false, COUNT/NUMBER/BYTES 0, TEXT NULL,
+                           * TEXTS none */
     const char *help;     /* what it does, without range and fallback; stands alone */
     size_t offset;
     const char *choices;     /* OPTION_CHOICE */

@@ -10,10 +10,16 @@ const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING
     {"balance", "DP load balancers on a trace, in virtual time", bench_balance,
      &bench_balance_options},
+    {"calibrate", "this machine, into a hardware file for the twin", bench_calibrate,
+     &bench_calibrate_options},
     {"cache", "the KV storage's disk bandwidth beside fio, and its index", bench_cache,
      &bench_cache_options},
     {"eplb", "expert placements beside DeepSeek's greedy and the bound", bench_eplb,
      &bench_eplb_options},
+    {"hardware", "the twin's times of steps beside published ones", bench_hardware,
+     &bench_hardware_options},
+    {"gateway", "records a second and memory of the gateway's machine, with a fleet's requests",
+     bench_gateway, &bench_gateway_options},
 #endif
     {"exchange", "dispatch and combine between ranks, beside MPI_Alltoallv", bench_exchange,
      &bench_exchange_options},

@@ -31,7 +31,7 @@ struct bench_serve_values {
     uint64_t requests, concurrency, seconds, leave_percent, warmup, seed, timeout, max_prompt,
         max_output, sample;
     double rate, speed, scale_tokens, trace_rate, temperature;
-    bool ignore_eos, describe, json;
+    bool ignore_eos, describe, each, json;
 };
 
 #define AT(field) .offset = offsetof(struct bench_serve_values, field)
@@ -178,6 +178,10 @@ static const struct option serve_rows[] = {
      .type = OPTION_FLAG,
      .help = "send nothing, print what would be sent, and what an endless cache would have of it",
      AT(describe)},
+    {.name = "each",
+     .type = OPTION_FLAG,
+     .help = "with --json: tell each request's times and blocks, too",
+     AT(each)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
 
@@ -415,7 +419,8 @@ static enum status show(const struct plan *plan, const struct bench_serve_values
     if (status) return status;
     if (values->trace) write_ideal(&ideal, members, sizeof members);
     if (values->json)
-        load_report_print_json(&report, outcome, &plan->options, members);
+        load_report_print_json(&report, outcome, &plan->options,
+                               values->each ? plan->requests : NULL, members);
     else
         load_report_print(&report, outcome, &plan->options);
     if (values->trace && !values->json) {

@@ -135,8 +135,28 @@ static void print_string(const char *text) {
         printf("\"\"");
 }
 
+/* ,"each":[{...},...] */
+static void print_each(const struct load_outcome *outcome, const struct load_request *requests) {
+    printf(",\n \"each\":[");
+    for (size_t i = 0; i < outcome->request_count; i++) {
+        const struct load_result *result = &outcome->results[i];
+        const struct load_request *request = &requests[i];
+        printf("%s\n  {\"arrival\":%.6f,\"sent\":%.6f,\"first\":%.6f,\"last\":%.6f,\"end\":%.6f,"
+               "\"prompt_tokens\":%u,\"output_tokens\":%u,\"cached_tokens\":%u,\"outcome\":\"%s\","
+               "\"block_tokens\":%u,\"blocks\":[",
+               i ? "," : "", result->arrival, result->sent, result->first, result->last,
+               result->end, result->prompt_tokens, result->output_tokens, result->cached_tokens,
+               load_failure_name(result->failure), request->block_tokens);
+        for (uint32_t j = 0; j < request->block_count; j++)
+            printf("%s%" PRIu64, j ? "," : "", request->blocks[j]);
+        printf("]}");
+    }
+    printf("]");
+}
+
 void load_report_print_json(const struct load_report *report, const struct load_outcome *outcome,
-                            const struct load_options *options, const char *extra) {
+                            const struct load_options *options, const struct load_request *each,
+                            const char *extra) {
     printf("{%s\"url\":", extra);
     print_string(options->url);
     printf(",\"model\":");
@@ -158,6 +178,7 @@ void load_report_print_json(const struct load_report *report, const struct load_
     print_stats("queue_seconds", &report->queue);
     print_stats("prompt_lengths", &report->prompt_lengths);
     print_stats("output_lengths", &report->output_lengths);
+    if (each) print_each(outcome, each);
     printf(",\n \"errors\":{");
     for (int kind = LOAD_OK + 1, printed = 0; kind < LOAD_LEFT; kind++)
         if (report->failures[kind]) {

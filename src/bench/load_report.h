@@ -30,6 +30,7 @@ void load_report_print(const struct load_report *report, const struct load_outco
 
 /* One object, `extra` (members with a comma behind, or "") in front. */
 void load_report_print_json(const struct load_report *report, const struct load_outcome *outcome,
-                            const struct load_options *options, const char *extra);
+                            const struct load_options *options, const struct load_request *each,
+                            const char *extra);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "contract/record_unit.h"
 
 /* Room for a record at the outbox's end, zeroed. */
@@ -25,6 +26,24 @@ void *outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed
     if (record) write_fixed(record, kind, fixed, bytes);
     return record;
 }
+
+/* Zeros stand before each tail and at the end, where tails leave bytes between them. */
+void *outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed) {
+    size_t bytes = record_bytes(kind, fixed);
+    if (bytes > outbox_room(outbox)) return NULL;
+    struct record *record = (struct record *)(void *)(outbox->memory + outbox->used);
+    outbox->used += (uint32_t)bytes;
+    write_fixed(record, kind, fixed, bytes);
+    size_t fixed_bytes = record_fixed_bytes(kind);
+    memset((char *)record + fixed_bytes, 0, round_up(fixed_bytes, 8) - fixed_bytes);
+    for (uint32_t i = 0; i < record_tail_count(kind); i++) {
+        size_t behind = record_tail_bytes(record, i);
+        char *end = (char *)record_tail(record, i) + behind;
+        memset(end, 0, round_up(behind, 8) - behind);
+    }
+    return record;
+}
+
 size_t carried_bytes(enum record_kind inner_kind, const void *inner_fixed) {
     struct record_carried head = {.inner_bytes = (uint32_t)record_bytes(inner_kind, inner_fixed)};
     return record_bytes(RECORD_TO_UNIT, &head);

@@ -62,6 +62,13 @@ void record_set_head(void *record, enum record_kind kind) {
     *(struct record *)record = record_head(kind, record_bytes(kind, record));
 }
 
+uint32_t record_tail_count(enum record_kind kind) {
+    uint32_t count = 0;
+    while (form_of(kind)->tails[count].element_bytes)
+        count++;
+    return count;
+}
+
 size_t record_tail_bytes(const void *record, uint32_t index) {
     const struct record_form *form = form_of(((const struct record *)record)->kind);
     check(index < RECORD_TAILS_MAX && form->tails[index].element_bytes); /* it has such a tail */

@@ -119,6 +119,9 @@ struct record record_head(enum record_kind kind, size_t bytes);
 /* Sets the head of a record whose count fields are set. */
 void record_set_head(void *record, enum record_kind kind);
 
+/* How many tails records of a kind have. */
+uint32_t record_tail_count(enum record_kind kind);
+
 /* The start of a record's index'th tail. The record's kind and counts must be set. */
 void *record_tail(const void *record, uint32_t index);
 

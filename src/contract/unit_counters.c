@@ -20,15 +20,19 @@ uint64_t unit_counter_value(const struct unit_counters *counters,
     return *(const uint64_t *)(const void *)((const char *)counters + counter->offset);
 }
 
+static void add_rank(uint64_t *sum, uint64_t rank, enum counted_ranks ranks) {
+    if (ranks == COUNTED_BY_EACH)
+        *sum += rank;
+    else if (rank > *sum)
+        *sum = rank;
+}
+
+/* Of every rank, with every load report. */
 void unit_counters_add_rank(struct unit_counters *sum, const struct unit_counters *rank) {
-    for (size_t i = 0; i < unit_counter_count; i++) {
-        const struct unit_counter *counter = &unit_counter_table[i];
-        uint64_t *total = value_at(sum, counter), value = unit_counter_value(rank, counter);
-        if (counter->ranks == COUNTED_BY_EACH)
-            *total += value;
-        else if (value > *total)
-            *total = value;
-    }
+#define UNIT_COUNTER_ADD(member, ranks, where, metric, labels, help)                               \
+    add_rank(&sum->member, rank->member, ranks);
+    UNIT_COUNTERS(UNIT_COUNTER_ADD)
+#undef UNIT_COUNTER_ADD
 }
 
 void unit_counters_add_unit(struct unit_counters *sum, const struct unit_counters *unit) {

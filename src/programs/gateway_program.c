@@ -10,6 +10,8 @@
 #include "programs/programs.h"
 #include "programs/wire_options.h"
 
+#define REQUEST_MEMORY ((uint64_t)64 << 10) /* of one, by which --requests is chosen */
+
 struct gateway_values {
     struct gateway_side_values gateway;
     struct wire_values wire;
@@ -39,12 +41,19 @@ static const struct option gateway_rows[] = {
     WIRE_KEY_OPTIONS(struct gateway_values),
     {.name = "requests",
      .type = OPTION_COUNT,
-     .fallback = "1024",
-     .help = "requests that are waiting or running; further ones are told to try again later",
-     .minimum = 1,
+     .fallback = "0",
+     .help = "requests that are waiting or running; further ones are told to try again later; 0: "
+             "one for each 64 KiB of --request-memory",
      .maximum = LIMIT_GATEWAY_REQUESTS,
      .group = OPTION_GROUP_TUNING,
      AT(requests)},
+    {.name = "request-memory",
+     .type = OPTION_BYTES,
+     .fallback = "1GiB",
+     .help = "for prompts and answers of requests, about 40 KiB for 5,000 and 1,200 tokens; used "
+             "as needed; who finds no room is told to try again later",
+     .group = OPTION_GROUP_TUNING,
+     AT(gateway.request_memory)},
     {.name = "config",
      .type = OPTION_TEXT,
      .help = "a YAML file with any of these options",
@@ -75,9 +84,11 @@ static enum status process_run(struct gateway_process *process, struct error *er
     struct loop_parts parts = {.ready = say_ready, .ready_context = process};
     struct gateway_values *values = &process->values;
     const char *directory;
+    if (!values->requests) values->requests = 1 + values->gateway.request_memory / REQUEST_MEMORY;
     enum status status = wire_options_read(&values->wire, true, &parts.wire, error);
     if (!status) status = model_run_directory(values->model, &directory, error);
-    if (!status) status = gateway_side_open_loop(&values->gateway, &process->loop, error);
+    if (!status)
+        status = gateway_side_open_loop(&values->gateway, values->requests, &process->loop, error);
     if (!status)
         status = gateway_side_open_alone(&process->gateway, &values->gateway, directory,
                                          values->requests, error);

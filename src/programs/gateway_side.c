@@ -16,6 +16,7 @@
 #define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
 #define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
+#define CONNECTIONS_MAX ((1 << 20) - 1)
 #define PORT_MAX 65535
 #define ADMIN_CONNECTIONS_MAX 256
 #define ADMIN_BODY_BYTES_MAX ((size_t)64 << 10)
@@ -96,12 +97,15 @@ static enum status check_allowed_hosts(const char *named, struct error *error) {
                      bad.count < 80 ? (int)bad.count : 80, bad.data);
 }
 
-enum status gateway_side_open_loop(const struct gateway_side_values *values, struct loop **loop_out,
-                                   struct error *error) {
+enum status gateway_side_open_loop(const struct gateway_side_values *values, uint64_t requests,
+                                   struct loop **loop_out, struct error *error) {
     static struct http_asset assets[WEB_ASSET_COUNT];
     struct http_server_options both[HTTP_LISTENER_COUNT];
     struct http_server_options *http = &both[HTTP_PUBLIC], *admin = &both[HTTP_ADMIN];
     http_server_defaults(http);
+    if (2 * requests > http->connections_max) /* as many again may think about their next one */
+        http->connections_max =
+            2 * requests < CONNECTIONS_MAX ? (uint32_t)(2 * requests) : CONNECTIONS_MAX;
     http->allow_hosts = values->allow_host;
     http->connections_per_network = (uint32_t)values->connections_per_address;
     *admin = *http;
@@ -167,6 +171,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
                             : 0,
         .prefix_blocks = power_of_two(side->values->prefix_blocks),
         .accounts = side->accounts,
+        .request_bytes = side->values->request_memory,
     };
     requests += REQUESTS_AHEAD;
     gateway.requests_max =

@@ -19,6 +19,7 @@ struct gateway_side_values {
     uint64_t prefix_blocks;
     const char *roles, *content_specials, *chat_template;
     double role_seconds;
+    uint64_t request_memory; /* bytes; 0: as many as the gateway takes for its requests */
 };
 
 /* Rows for an option table of `owner`, which has a struct gateway_side_values `gateway`. */
@@ -115,9 +116,9 @@ struct gateway_side {
 };
 
 /* Opens the loop, and binds the addresses of clients and of the operator: first of all, since the
- * rest takes time. */
-enum status gateway_side_open_loop(const struct gateway_side_values *values, struct loop **loop_out,
-                                   struct error *error) MUST_USE;
+ * rest takes time. `requests`: that are answered at the same time; each may have a connection. */
+enum status gateway_side_open_loop(const struct gateway_side_values *values, uint64_t requests,
+                                   struct loop **loop_out, struct error *error) MUST_USE;
 
 /* `requests`: that units hold at most. The values live as long. */
 enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,

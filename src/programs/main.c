@@ -32,6 +32,7 @@ const struct program programs[] = {
      OPTIONS(make_checkpoint_options)},
 #ifdef FATHOM_SERVING
     {"serve", "an API server and a chat page", program_serve, OPTIONS(serve_options)},
+    {"sim", "a fleet in virtual time", program_sim, OPTIONS(sim_options)},
     {"template", "the prompt that a chat template makes of a request", program_template,
      OPTIONS(template_options)},
     {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},

@@ -92,15 +92,14 @@ struct serve_server {
 static enum status open_whole(struct serve_server *server, struct error *error) {
     const struct serve_values *values = &server->values;
     const struct kv_ranks_options no_transfers = {.host = NULL};
-    enum status status = gateway_side_open_loop(&values->gateway, &server->loop, error);
+    uint64_t ranks = values->job.ranks, requests = ranks * unit_side_requests(&values->unit, ranks);
+    enum status status = gateway_side_open_loop(&values->gateway, requests, &server->loop, error);
     if (!status)
         status = unit_side_open(&server->unit, &values->run, &values->job, &values->unit, UNIT_BOTH,
                                 &no_transfers, server->loop, error);
     if (status) return status;
-    uint64_t ranks = values->job.ranks;
     return gateway_side_open(&server->gateway, &values->gateway, server->unit.directory,
-                             model_shape(rank_group_model(server->unit.group)),
-                             ranks * unit_side_requests(&values->unit, ranks), error);
+                             model_shape(rank_group_model(server->unit.group)), requests, error);
 }
 
 static uint32_t list_units(const struct serve_values *values, uint32_t at, uint64_t count,
@@ -141,7 +140,7 @@ static enum status open_with_crew(struct serve_server *server, struct error *err
         requests += units[i].ranks * unit_side_requests(&values->unit, units[i].ranks);
     const char *directory;
     enum status status = engine_check_device(values->run.device, error);
-    if (!status) status = gateway_side_open_loop(&values->gateway, &server->loop, error);
+    if (!status) status = gateway_side_open_loop(&values->gateway, requests, &server->loop, error);
     if (!status) status = model_run_directory(values->run.model, &directory, error);
     if (!status)
         status =

@@ -182,6 +182,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
     struct arena arena;
     side->memory = lazy_memory_take(bytes);
     if (!side->memory.start) return no_memory(error, "the unit");
+    if (ranks > 1) lazy_memory_widen(&side->memory);
     arena_over(&arena, side->memory.start, bytes);
     return rank_units_create(&arena, &unit, ranks, &side->units, error);
 }

@@ -11,6 +11,8 @@
 #include "serving/policy/speculate.h"
 #include "simulate/fleet_state.h"
 
+#define MEMORY_STEP ((size_t)64 << 10)
+
 /* ---- time ---- */
 
 static void pass_time(struct world *world) {
@@ -75,7 +77,7 @@ static void choose_unit_options(struct world *world) {
         .chunk_tokens_max =
             fleet_dice_below(dice, 2) * (KV_BLOCK_TOKENS + fleet_dice_below(dice, 200)),
         .prompt_bytes =
-            fleet_dice_below(dice, 4) ? 0 : (1 + fleet_dice_below(dice, 6)) * POOL_CHUNK_BYTES,
+            fleet_dice_below(dice, 4) ? 0 : (1 + fleet_dice_below(dice, 6)) * MEMORY_STEP,
         .vocab_count = FLEET_VOCAB,
         .evict_rule = fleet_dice_below(dice, EVICT_RULE_COUNT),
         .rank_balance = fleet_dice_below(dice, BALANCE_METHOD_COUNT),
@@ -110,7 +112,7 @@ static void choose_gateway_options(struct world *world) {
         .requests_max = 6 + fleet_dice_below(dice, 60),
         .body_bytes_max = 16 << 10,
         .request_bytes =
-            (world->report->scarce ? 8 + fleet_dice_below(dice, 60) : 400) * POOL_CHUNK_BYTES,
+            (world->report->scarce ? 8 + fleet_dice_below(dice, 60) : 400) * MEMORY_STEP,
         .outbox_bytes = 1 << 20,
         .keep_alive_ns = FLEET_SECOND,
         .unit_silence_ns = 2 * FLEET_SECOND,
@@ -165,7 +167,7 @@ static struct gateway_options largest_gateway(void) {
                                     .prefix_blocks = 1 << 10,
                                     .requests_max = 66,
                                     .body_bytes_max = 16 << 10,
-                                    .request_bytes = 400 * POOL_CHUNK_BYTES,
+                                    .request_bytes = 400 * MEMORY_STEP,
                                     .outbox_bytes = 1 << 20};
 }
 

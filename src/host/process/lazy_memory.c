@@ -14,6 +14,10 @@ struct lazy_memory lazy_memory_take(size_t bytes) {
     return (struct lazy_memory){start, bytes};
 }
 
+void lazy_memory_widen(const struct lazy_memory *memory) {
+    (void)madvise(memory->start, memory->bytes, MADV_HUGEPAGE); /* without it, all works as well */
+}
+
 void lazy_memory_trim(struct lazy_memory *memory, size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), kept = round_up(bytes, page);
     if (kept == 0 || kept >= memory->bytes) return;

@@ -88,9 +88,9 @@ static enum status read_plain(struct yaml_reading *reading, struct bytes text,
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
     static const char *const truths[] = {"true", "True", "TRUE", NULL};
     static const char *const lies[] = {"false", "False", "FALSE", NULL};
-    static const char *const endless[] = {".inf",  ".Inf",  ".INF",  "-.inf", "-.Inf", "-.INF",
-                                          "+.inf", "+.Inf", "+.INF", ".nan",  ".NaN",  ".NAN",
-                                          NULL};
+    static const char *const endless[] = {".inf",  ".Inf",  ".INF",  "-.inf", "-.Inf",
+                                          "-.INF", "+.inf", "+.Inf", "+.INF", ".nan",
+                                          ".NaN",  ".NAN",  NULL};
     int64_t integer;
     double real;
     if (is_one_of(text, endless)) return refuse(reading, "expected a finite number", text);
@@ -222,8 +222,8 @@ enum status yaml_tree_parse(struct arena *arena, struct bytes text, const char *
         return error_set(error, STATUS_TOO_LARGE, "%.200s: more than %zu MiB of YAML", name,
                          YAML_TREE_BYTES_MAX >> 20);
     if (!yaml_parser_initialize(&reading.parser)) return lack_memory(&reading);
-    yaml_parser_set_input_string(&reading.parser, (const unsigned char *)(text.data ? text.data : ""),
-                                 text.count);
+    yaml_parser_set_input_string(&reading.parser,
+                                 (const unsigned char *)(text.data ? text.data : ""), text.count);
     yaml_parser_set_encoding(&reading.parser, YAML_UTF8_ENCODING);
     enum status status = read_document(&reading, &root);
     yaml_event_delete(&reading.event);

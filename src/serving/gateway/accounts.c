@@ -25,8 +25,8 @@ enum status accounts_open(struct accounts *accounts, struct arena *arena, uint32
 /* ---- the file's contents ---- */
 
 static uint32_t find_name(const struct accounts *accounts, const char *name) {
-    for (uint32_t i = 0; i < accounts->slot_count; i++)
-        if (accounts->slots[i].used && strcmp(accounts->slots[i].is.name, name) == 0) return i;
+    for (uint32_t i = 0; i < accounts->slot_count && accounts->slots[i].used; i++)
+        if (strcmp(accounts->slots[i].is.name, name) == 0) return i;
     return ACCOUNT_NONE;
 }
 

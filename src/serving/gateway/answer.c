@@ -176,7 +176,7 @@ static bool add_token(const struct request *request, const struct news *news, si
     struct token_logprob bare;
     uint32_t each;
     const struct token_logprob *entries = entries_of(request, news, i, &bare, &each);
-    return token_list_add(list, arena, entries, each);
+    return token_list_add(list, arena, entries, request->asked.answer.logprobs ? each : 0);
 }
 
 /* Adds token i to the tokens of the answer, which must be known should the request have to go on at
@@ -190,15 +190,15 @@ static bool keep_token(struct request *request, const struct news *news, size_t 
     if (!request->asked.stream)
         return add_token(request, news, i, &answered->tokens, &request->arena);
     struct token_logprob bare = {.token = news->tokens[i]};
-    return token_list_add(&answered->tokens, &request->arena, &bare, 1);
+    return token_list_add(&answered->tokens, &request->arena, &bare, 0);
 }
 
 /* What these tokens say. */
 struct spoken {
     struct delivery_text text;
-    struct token_stream before; /* the request's stream as it was */
-    uint32_t count;             /* tokens, up to the one that ends the answer */
-    enum request_cause ends;    /* CAUSE_NONE: it goes on */
+    uint32_t reasoning_before; /* tokens, before these */
+    uint32_t count;            /* tokens, up to the one that ends the answer */
+    enum request_cause ends;   /* CAUSE_NONE: it goes on */
 };
 
 static enum request_cause push_token(const struct gateway *gateway, struct request *request,
@@ -211,7 +211,7 @@ static enum request_cause push_token(const struct gateway *gateway, struct reque
 static void speak(struct gateway *gateway, struct request *request, const struct news *news,
                   struct spoken *out) {
     out->text = delivery_open(gateway, request, text_bytes_max(gateway, news));
-    out->before = request->answered.words;
+    out->reasoning_before = request->answered.words.reasoning_tokens;
     out->ends = CAUSE_NONE;
     for (out->count = 0; out->count < news->count && !out->ends; out->count++)
         out->ends = push_token(gateway, request, news->tokens[out->count], &out->text);
@@ -229,7 +229,7 @@ static void take_streamed(struct gateway *gateway, struct request *request, cons
         (void)keep_token(request, news, i);
     }
     list.reasoning_count =
-        min_u32(answered->words.reasoning_tokens - spoken->before.reasoning_tokens, list.count);
+        min_u32(answered->words.reasoning_tokens - spoken->reasoning_before, list.count);
     bool fits =
         delivery_tell(gateway, request, &spoken->text, tells_tokens(request) ? &list : NULL);
     if (!fits || spoken->ends)
@@ -281,6 +281,35 @@ static size_t take_bytes_max(const struct request *request, const struct news *n
            tokens_json_bytes_max(request, news);
 }
 
+#define RUNS_WITHOUT_CALLS 4 /* reasoning goes before content */
+
+/* Whatever its tokens will turn out to say: each run of text has a byte at least. */
+static size_t take_bytes_ever(const struct gateway *gateway, const struct request *request,
+                              const struct news *news) {
+    size_t text = request->asked.stream ? text_bytes_max(gateway, news) : 0;
+    bool calls = request->answered.words.calls.set != NULL;
+    struct spoken most = {
+        .text = {.count = text, .run_count = calls ? (uint32_t)text : RUNS_WITHOUT_CALLS}};
+    return take_bytes_max(request, news, &most);
+}
+
+/* Pushes the news through the request's stream; false if the outbox has no room for what they say:
+ * nothing is done. A stream cannot be wound back, and is large: it is kept aside only if it may
+ * have to be. */
+static bool speak_if_room(struct gateway *gateway, struct request *request, const struct news *news,
+                          struct spoken *out) {
+    bool roomy = gateway_can_put(gateway, take_bytes_ever(gateway, request, news));
+    struct token_stream before;
+    if (!roomy) before = request->answered.words;
+    speak(gateway, request, news, out);
+    size_t room = take_bytes_max(request, news, out);
+    check(room <= gateway->outbox.capacity);
+    if (gateway_can_put(gateway, room)) return true;
+    check(!roomy);
+    request->answered.words = before;
+    return false;
+}
+
 /* False if no unit that runs this request as it was asked for would say so. */
 static bool is_credible(const struct gateway *gateway, const struct request *request,
                         const struct record_tokens *record) {
@@ -317,13 +346,10 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
         .each = record->logprobs_each,
     };
     struct spoken spoken = {0};
-    if (!request->asked.prompt_only) speak(gateway, request, &news, &spoken);
-    size_t room = take_bytes_max(request, &news, &spoken);
-    check(room <= gateway->outbox.capacity);
-    if (!gateway_can_put(gateway, room)) {
-        if (!request->asked.prompt_only) request->answered.words = spoken.before;
-        return STATUS_FULL;
-    }
+    bool room = request->asked.prompt_only
+                    ? gateway_can_put(gateway, take_bytes_max(request, &news, &spoken))
+                    : speak_if_room(gateway, request, &news, &spoken);
+    if (!room) return STATUS_FULL;
     bool computes = request->life.state == REQUEST_PREFILLING;
     enum request_part part = computes ? PART_PROMPT : PART_ANSWER;
     receipt_note(&request->answered.receipt, part, &record->work);

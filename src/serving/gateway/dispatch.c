@@ -6,6 +6,9 @@
 #include "base/number.h"
 #include "serving/policy/admit.h"
 
+#define LOOKS_MAX                                                                                  \
+    1024             /* requests for which no unit is found, one behind the other, before the
+                        * others wait for their turn: a step does not grow with the queue */
 #define ROLE_RESTS 5 /* times role_hold_ns, from one change to the next */
 
 /* ---- what units are told ---- */
@@ -226,24 +229,41 @@ static bool has_room(const struct balance_unit *units) {
     return false;
 }
 
-/* When the request that waits has waited too long to begin; MACHINE_NEVER: it has begun before. */
-static int64_t queue_ends_ns(const struct gateway *gateway, const struct request *request) {
-    bool begun = request->answered.output_tokens || request->answered.scored_count;
-    return begun ? MACHINE_NEVER : request->times.arrived_ns + gateway->options.queue_ns;
+static void end_late(struct gateway *gateway, int64_t now_ns) {
+    uint32_t slot = 0;
+    while (due_heap_first(&gateway->requests.queue_ends, &slot) <= now_ns)
+        request_cancel(gateway, &gateway->requests.slots[slot], CAUSE_QUEUED_LONG);
 }
 
-static void end_late(struct gateway *gateway, int64_t now_ns) {
-    for (struct request *request = gateway->requests.waiting.first, *next; request;
-         request = next) {
-        next = request->life.behind;
-        if (now_ns >= queue_ends_ns(gateway, request))
-            request_cancel(gateway, request, CAUSE_QUEUED_LONG);
-    }
+/* When the first of those that wait gives up while no unit serves. */
+static int64_t first_gives_up_ns(const struct gateway *gateway, uint32_t *slot_out) {
+    const struct request_table *requests = &gateway->requests;
+    if (due_heap_first(&requests->waits_since, slot_out) == DUE_NEVER) return MACHINE_NEVER;
+    return dispatch_gives_up_ns(gateway, &requests->slots[*slot_out], false);
+}
+
+static void end_hopeless(struct gateway *gateway, int64_t now_ns) {
+    uint32_t slot = 0;
+    if (fleet_serves(&gateway->fleet)) return;
+    while (first_gives_up_ns(gateway, &slot) <= now_ns)
+        request_cancel(gateway, &gateway->requests.slots[slot],
+                       gateway->draining ? CAUSE_DRAINING : CAUSE_NO_UNIT);
+}
+
+static void view_again(const struct gateway *gateway, const struct request *request,
+                       struct balance_unit *units) {
+    for (uint32_t part = 0; part < PART_COUNT; part++)
+        if (request->life.at[part].unit != FLEET_NONE)
+            fleet_view_unit(&gateway->fleet, request->life.at[part].unit, units);
 }
 
 bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
     struct balance_unit units[LIMIT_FLEET_UNITS];
+    uint32_t looks = 0;
     end_late(gateway, now_ns);
+    end_hopeless(gateway, now_ns);
+    if (!gateway->requests.waiting.first) return true;
+    request_sort_waiting(gateway);
     fleet_view(&gateway->fleet, units);
     gateway->retry_ns = MACHINE_NEVER;
     for (struct request *request = gateway->requests.waiting.first, *next; request;
@@ -251,7 +271,8 @@ bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
         next = request->life.behind;
         enum outcome outcome = place(gateway, request, units, now_ns);
         if (outcome == OUTCOME_NO_ROOM) return false;
-        if (outcome == OUTCOME_BOUND) fleet_view(&gateway->fleet, units);
+        if (outcome == OUTCOME_BOUND) view_again(gateway, request, units);
+        if (outcome != OUTCOME_BOUND && ++looks == LOOKS_MAX) return true;
         if (outcome == OUTCOME_ALL_FULL && !has_room(units)) return true;
     }
     return true;
@@ -259,15 +280,13 @@ bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
 
 int64_t dispatch_wake_ns(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
+    uint32_t slot;
     int64_t wake_ns = requests->waiting.first ? gateway->retry_ns : MACHINE_NEVER;
-    for (const struct request *r = requests->waiting.first; r; r = r->life.behind)
-        wake_ns = min_i64(wake_ns, queue_ends_ns(gateway, r));
+    wake_ns = min_i64(wake_ns, due_heap_first(&requests->queue_ends, &slot));
     if (fleet_serves(&gateway->fleet)) return wake_ns;
-    for (const struct request *r = requests->unsettled.first; r; r = r->life.behind)
-        wake_ns = min_i64(wake_ns, dispatch_gives_up_ns(gateway, r, false));
-    for (const struct request *r = requests->waiting.first; r; r = r->life.behind)
-        wake_ns = min_i64(wake_ns, dispatch_gives_up_ns(gateway, r, false));
-    return wake_ns;
+    if (requests->unsettled.first) /* they came in the order in which they give up */
+        wake_ns = min_i64(wake_ns, dispatch_gives_up_ns(gateway, requests->unsettled.first, false));
+    return min_i64(wake_ns, first_gives_up_ns(gateway, &slot));
 }
 
 /* ---- roles ---- */

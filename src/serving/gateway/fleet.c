@@ -6,7 +6,7 @@
 size_t fleet_bytes(void) {
     return LIMIT_FLEET_UNITS *
                (sizeof(struct fleet_unit) + LIMIT_RANKS * sizeof(struct fleet_rank)) +
-           64;
+           map_bytes(LIMIT_FLEET_UNITS) + 64;
 }
 
 enum status fleet_open(struct fleet *fleet, struct arena *arena) {
@@ -16,15 +16,18 @@ enum status fleet_open(struct fleet *fleet, struct arena *arena) {
     if (!fleet->units || !ranks) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         fleet->units[i].ranks = ranks + (size_t)i * LIMIT_RANKS;
-    return STATUS_OK;
+    return map_open(&fleet->by_id, arena, LIMIT_FLEET_UNITS);
 }
 
 /* ---- coming and going ---- */
 
+static struct map_key key_of(struct unit_id id) {
+    return (struct map_key){0, id.value, 0};
+}
+
 uint32_t fleet_find(const struct fleet *fleet, struct unit_id id) {
-    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        if (fleet->units[i].state != FLEET_FREE && fleet->units[i].id.value == id.value) return i;
-    return FLEET_NONE;
+    uint32_t unit = map_find(&fleet->by_id, key_of(id));
+    return unit == MAP_NONE ? FLEET_NONE : unit;
 }
 
 void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns) {
@@ -34,6 +37,7 @@ void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns) {
         if (unit->state != FLEET_FREE) continue;
         *unit = (struct fleet_unit){
             .id = id, .state = FLEET_JOINING, .ranks = unit->ranks, .last_seen_ns = now_ns};
+        map_add(&fleet->by_id, key_of(id), i);
         return;
     }
     fleet->refused_total++;
@@ -123,6 +127,7 @@ void fleet_leave(struct fleet *fleet, uint32_t index, bool lost) {
     check(unit->bound == 0 && unit->promised_pages == 0);
     if (lost) fleet->losses_total++;
     unit_counters_add_unit(&fleet->gone.totals, &unit->load.totals);
+    map_remove(&fleet->by_id, key_of(unit->id));
     *unit = (struct fleet_unit){.ranks = unit->ranks};
     find_largest(fleet);
 }
@@ -153,24 +158,27 @@ static uint32_t count_waiting(const struct fleet_unit *unit) {
     return own > waiting ? own : waiting;
 }
 
+void fleet_view_unit(const struct fleet *fleet, uint32_t index, struct balance_unit *units_io) {
+    const struct fleet_unit *unit = &fleet->units[index];
+    units_io[index] = (struct balance_unit){
+        .takes = fleet_takes(fleet, index),
+        .full = unit->full,
+        .role = unit->hello.role,
+        .movable = fleet_moves_blocks(fleet, index),
+        .rank_count = unit->hello.rank_count,
+        .context_tokens_max = unit->hello.context_tokens_max,
+        .rank_pages = unit->rank_pages,
+        .requests = unit->bound,
+        .requests_max = unit->hello.requests_max,
+        .waiting = count_waiting(unit),
+        .pages_total = unit->hello.page_count,
+        .pages_taken = unit->load.pages_held + unit->promised_pages,
+    };
+}
+
 void fleet_view(const struct fleet *fleet, struct balance_unit *units_out) {
-    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
-        const struct fleet_unit *unit = &fleet->units[i];
-        units_out[i] = (struct balance_unit){
-            .takes = fleet_takes(fleet, i),
-            .full = unit->full,
-            .role = unit->hello.role,
-            .movable = fleet_moves_blocks(fleet, i),
-            .rank_count = unit->hello.rank_count,
-            .context_tokens_max = unit->hello.context_tokens_max,
-            .rank_pages = unit->rank_pages,
-            .requests = unit->bound,
-            .requests_max = unit->hello.requests_max,
-            .waiting = count_waiting(unit),
-            .pages_total = unit->hello.page_count,
-            .pages_taken = unit->load.pages_held + unit->promised_pages,
-        };
-    }
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        fleet_view_unit(fleet, i, units_out);
 }
 
 struct record_unit_load fleet_sum(const struct fleet *fleet, uint32_t *page_count_out) {

@@ -10,8 +10,8 @@
 #ifndef SERVING_GATEWAY_FLEET_H
 #define SERVING_GATEWAY_FLEET_H
 
-#include "base/arena.h"
 #include "base/json_writer.h"
+#include "base/map.h"
 #include "contract/record_unit.h"
 #include "serving/policy/balance_units.h"
 
@@ -53,6 +53,7 @@ struct fleet_room { /* for prompt and answer of one request */
 
 struct fleet {
     struct fleet_unit *units;       /* [LIMIT_FLEET_UNITS] */
+    struct map by_id;               /* -> units that are not free */
     struct record_unit_hello model; /* that of all units; record.kind RECORD_NONE before any */
     struct fleet_room largest;      /* of those that are there; of the last ones while nobody is */
     struct record_unit_load gone;   /* totals of units that have left */
@@ -112,6 +113,8 @@ bool fleet_serves(const struct fleet *fleet);
 
 /* For balance_units: units_out[LIMIT_FLEET_UNITS]. */
 void fleet_view(const struct fleet *fleet, struct balance_unit *units_out);
+/* One of them anew. */
+void fleet_view_unit(const struct fleet *fleet, uint32_t unit, struct balance_unit *units_io);
 
 /* Sums over all units; counters do not fall when a unit leaves. */
 struct record_unit_load fleet_sum(const struct fleet *fleet, uint32_t *page_count_out);

@@ -24,6 +24,8 @@
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
 #define QUEUE_NS_DEFAULT ((int64_t)600000000000)
+#define REQUEST_BYTES_EACH ((size_t)128 << 10) /* of prompt and answer, if nothing is said */
+#define REQUEST_BYTES_LEAST ((size_t)32 << 20)
 #define DRAIN_NS_DEFAULT ((int64_t)30000000000)
 
 static struct gateway_options with_defaults(const struct gateway_options *given) {
@@ -35,7 +37,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
     if (!given->outbox_bytes && options.outbox_bytes > RECORD_BYTES_MAX)
         options.outbox_bytes = RECORD_BYTES_MAX;
     if (!options.request_bytes) /* each keeps its prompt and its answer; touched when used */
-        options.request_bytes = (2 * options.requests_max + (size_t)512) * POOL_CHUNK_BYTES;
+        options.request_bytes = options.requests_max * REQUEST_BYTES_EACH + REQUEST_BYTES_LEAST;
     if (!options.texts_bytes) options.texts_bytes = 4 * options.body_bytes_max;
     if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
     if (!options.queue_ns) options.queue_ns = QUEUE_NS_DEFAULT;
@@ -315,7 +317,7 @@ static enum status shut_down(struct gateway *gateway, struct request *leader) {
 
 /* Its time is over: whoever still has no answer is told so. */
 static void end_drain(struct gateway *gateway) {
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
         struct request *request = &gateway->requests.slots[slot];
         bool leads = request->life.state != REQUEST_FREE && request->leader == request;
         if (leads && shut_down(gateway, request)) return; /* full: again later */
@@ -369,8 +371,8 @@ static void serve_lists(struct gateway *gateway, int64_t now_ns) {
 }
 
 static void keep_alive(struct gateway *gateway, int64_t now_ns) {
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
-        if (gateway->requests.keep_alive_ns[slot] > now_ns) continue;
+    uint32_t slot = 0;
+    while (due_heap_first(&gateway->requests.keep_alive, &slot) <= now_ns) {
         struct request *leader = &gateway->requests.slots[slot];
         if (delivery_keep_alive(gateway, leader)) return; /* full: again later */
         request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
@@ -395,9 +397,8 @@ static int64_t gateway_next_wake_ns(const void *self) {
     if (gateway->changed && gateway_queued_count(gateway)) return 0;
     int64_t wake_ns = min_i64(gateway->drain_ends_ns, resume_wake_ns(gateway));
     wake_ns = min_i64(wake_ns, dispatch_wake_ns(gateway));
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
-        wake_ns = min_i64(wake_ns, gateway->requests.keep_alive_ns[slot]);
-    return wake_ns;
+    uint32_t slot;
+    return min_i64(wake_ns, due_heap_first(&gateway->requests.keep_alive, &slot));
 }
 
 struct machine gateway_machine(struct gateway *gateway) {

@@ -6,6 +6,10 @@
 
 /* ---- states and lists ---- */
 
+static uint32_t slot_of(const struct gateway *gateway, const struct request *request) {
+    return (uint32_t)(request - gateway->requests.slots);
+}
+
 #define IN(state) (1u << REQUEST_##state)
 #define BEFORE_WAITING (IN(READING) | IN(TOKENIZING) | IN(UNSETTLED))
 #define UNDISTURBED (IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED))
@@ -26,12 +30,11 @@ static struct request_list *list_of(struct gateway *gateway, enum request_state 
     return state == REQUEST_WAITING ? &gateway->requests.waiting : &gateway->requests.ending;
 }
 
-/* In the order of arrival; of those to be ended, the last comes first. */
+/* At the end; of those to be ended, the last comes first. */
 static void insert(struct request_list *list, struct request *request) {
     struct request_life *life = &request->life;
     struct request *before = life->state == REQUEST_ENDING ? NULL : list->last;
-    while (before && before->life.arrival > life->arrival)
-        before = before->life.before;
+    list->unsorted |= before && before->life.arrival > life->arrival;
     life->before = before;
     life->behind = before ? before->life.behind : list->first;
     *(before ? &before->life.behind : &list->first) = request;
@@ -47,12 +50,73 @@ static void take_out(struct request_list *list, struct request *request) {
     list->count--;
 }
 
+static struct request *merge(struct request *a, struct request *b) {
+    struct request *first = NULL, **link = &first;
+    while (a && b) {
+        struct request **least = a->life.arrival <= b->life.arrival ? &a : &b;
+        *link = *least;
+        link = &(*least)->life.behind;
+        *least = *link;
+    }
+    *link = a ? a : b;
+    return first;
+}
+
+/* Takes the run of requests in order off the front of *rest_io. */
+static struct request *take_run(struct request **rest_io) {
+    struct request *first = *rest_io, *last = first;
+    while (last->life.behind && last->life.behind->life.arrival >= last->life.arrival)
+        last = last->life.behind;
+    *rest_io = last->life.behind;
+    last->life.behind = NULL;
+    return first;
+}
+
+/* Merges runs: piles[i] is of 2^i of them. A unit that is lost gives back its requests in no order,
+ * thousands at a time. */
+void request_sort_waiting(struct gateway *gateway) {
+    struct request_list *list = &gateway->requests.waiting;
+    struct request *piles[32] = {NULL}, *rest = list->first, *all = NULL, *before = NULL;
+    if (!list->unsorted) return;
+    while (rest) {
+        struct request *run = take_run(&rest);
+        uint32_t i = 0;
+        for (; piles[i]; piles[i++] = NULL)
+            run = merge(piles[i], run);
+        piles[i] = run;
+    }
+    for (uint32_t i = 0; i < ARRAY_COUNT(piles); i++)
+        all = merge(piles[i], all);
+    list->first = all;
+    for (struct request *request = all; request; request = request->life.behind) {
+        request->life.before = before;
+        before = request;
+    }
+    list->last = before;
+    list->unsorted = false;
+}
+
+/* When it has waited too long to begin; DUE_NEVER: it has begun before. */
+static int64_t queue_ends_ns(const struct gateway *gateway, const struct request *request) {
+    bool begun = request->answered.output_tokens || request->answered.scored_count;
+    return begun ? DUE_NEVER : request->times.arrived_ns + gateway->options.queue_ns;
+}
+
+static void note_wait(struct gateway *gateway, const struct request *request) {
+    struct request_table *requests = &gateway->requests;
+    uint32_t slot = slot_of(gateway, request);
+    bool waits = request->life.state == REQUEST_WAITING;
+    due_heap_set(&requests->queue_ends, slot, waits ? queue_ends_ns(gateway, request) : DUE_NEVER);
+    due_heap_set(&requests->waits_since, slot, waits ? request->life.waits_since_ns : DUE_NEVER);
+}
+
 static void set_state(struct gateway *gateway, struct request *request, enum request_state state) {
     enum request_state before = (enum request_state)request->life.state;
     if (is_listed(request)) take_out(list_of(gateway, before), request);
     gateway->requests.counts[before]--;
     gateway->requests.counts[state]++;
     request->life.state = (uint8_t)state;
+    if (before == REQUEST_WAITING || state == REQUEST_WAITING) note_wait(gateway, request);
     if (!is_listed(request)) return;
     insert(list_of(gateway, state), request);
     gateway->changed = true;
@@ -67,27 +131,24 @@ static void set_all(struct gateway *gateway, struct request *leader, enum reques
 /* ---- tables ---- */
 
 size_t request_table_bytes(uint32_t requests_max) {
-    size_t each = sizeof(struct request) + sizeof(uint32_t) + sizeof(int64_t);
-    return requests_max * each + 2 * map_bytes(requests_max) + 64;
+    size_t each = sizeof(struct request) + sizeof(uint32_t);
+    return requests_max * each + 2 * map_bytes(requests_max) + 3 * due_heap_bytes(requests_max) +
+           64;
 }
 
 enum status request_open_all(struct gateway *gateway, struct arena *arena) {
     struct request_table *requests = &gateway->requests;
     uint32_t count = gateway->options.requests_max;
-    requests->slots = arena_take_zeroed(arena, count * sizeof *requests->slots);
-    requests->keep_alive_ns = arena_take(arena, count * sizeof *requests->keep_alive_ns);
+    requests->slots = arena_take(arena, count * sizeof *requests->slots);
     requests->free_slots = arena_take(arena, count * sizeof *requests->free_slots);
-    if (!requests->slots || !requests->keep_alive_ns || !requests->free_slots)
-        return STATUS_NO_MEMORY;
-    for (uint32_t i = 0; i < count; i++) {
+    if (!requests->slots || !requests->free_slots) return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
         requests->free_slots[i] = count - 1 - i;
-        requests->keep_alive_ns[i] = MACHINE_NEVER;
-        arena_open(&requests->slots[i].arena, &gateway->pool);
-        texts_open_waiting(&gateway->texts, &requests->slots[i].waiting_text);
-        texts_open_waiting(&gateway->constraints, &requests->slots[i].waiting_constraint);
-    }
     requests->counts[REQUEST_FREE] = count;
-    enum status status = map_open(&requests->by_id, arena, count);
+    enum status status = due_heap_open(&requests->keep_alive, arena, count);
+    if (!status) status = due_heap_open(&requests->queue_ends, arena, count);
+    if (!status) status = due_heap_open(&requests->waits_since, arena, count);
+    if (!status) status = map_open(&requests->by_id, arena, count);
     return status ? status : map_open(&requests->by_connection, arena, count);
 }
 
@@ -98,10 +159,6 @@ static struct map_key key_of_id(struct request_id id) {
 
 static struct map_key key_of_connection(struct connection_id connection) {
     return (struct map_key){0, connection.value, 0};
-}
-
-static uint32_t slot_of(const struct gateway *gateway, const struct request *request) {
-    return (uint32_t)(request - gateway->requests.slots);
 }
 
 struct request *request_find(struct gateway *gateway, struct request_id id) {
@@ -117,7 +174,7 @@ struct request *request_of_connection(struct gateway *gateway, struct connection
 }
 
 void request_keep_alive(struct gateway *gateway, const struct request *leader, int64_t at_ns) {
-    gateway->requests.keep_alive_ns[slot_of(gateway, leader)] = at_ns;
+    due_heap_set(&gateway->requests.keep_alive, slot_of(gateway, leader), at_ns);
 }
 
 void request_forget_connection(struct gateway *gateway, struct request *leader) {
@@ -129,10 +186,22 @@ void request_forget_connection(struct gateway *gateway, struct request *leader) 
 
 /* ---- from its claim to the wait for a unit ---- */
 
+/* The first time that a slot is used. Those that are free come lowest first. */
+static void open_slot(struct gateway *gateway, uint32_t slot) {
+    struct request *request = &gateway->requests.slots[slot];
+    check(slot == gateway->requests.slots_used);
+    gateway->requests.slots_used++;
+    memset(request, 0, sizeof *request);
+    arena_open(&request->arena, &gateway->pool);
+    texts_open_waiting(&gateway->texts, &request->waiting_text);
+    texts_open_waiting(&gateway->constraints, &request->waiting_constraint);
+}
+
 static struct request *claim_slot(struct gateway *gateway, struct request_id id) {
     struct request_table *requests = &gateway->requests;
     uint32_t slot = requests->free_slots[requests->counts[REQUEST_FREE] - 1];
     struct request *request = &requests->slots[slot];
+    if (slot >= requests->slots_used) open_slot(gateway, slot);
     require(request, IN(FREE));
     while (map_find(&requests->by_id, key_of_id(id)) != MAP_NONE)
         id.low++;
@@ -146,6 +215,32 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
     return request;
 }
 
+static void release_slot(struct gateway *gateway, struct request *request) {
+    struct request_table *requests = &gateway->requests;
+    uint32_t slot = slot_of(gateway, request);
+    require(request, BEFORE_WAITING | IN(DONE));
+    request_keep_alive(gateway, request, MACHINE_NEVER);
+    map_remove(&requests->by_id, key_of_id(request->id));
+    texts_forget(&gateway->texts, &request->waiting_text);
+    texts_forget(&gateway->constraints, &request->waiting_constraint);
+    arena_clear(&request->arena);
+    set_state(gateway, request, REQUEST_FREE);
+    struct arena arena = request->arena, text = request->waiting_text.arena,
+                 constraint = request->waiting_constraint.arena;
+    *request = (struct request){.arena = arena,
+                                .waiting_text = {.arena = text},
+                                .waiting_constraint = {.arena = constraint}};
+    requests->free_slots[requests->counts[REQUEST_FREE] - 1] = slot;
+}
+
+static bool open_choices(struct request *leader, uint32_t choice_count) {
+    leader->alone = leader;
+    leader->choices = &leader->alone;
+    if (choice_count > 1)
+        leader->choices = arena_take(&leader->arena, choice_count * sizeof *leader->choices);
+    return leader->choices != NULL;
+}
+
 struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
                               uint32_t prompt_count, uint32_t answers_each) {
     uint32_t choice_count = prompt_count * answers_each;
@@ -155,7 +250,10 @@ struct request *request_claim(struct gateway *gateway, const struct record_clien
     for (uint32_t i = 0; i < choice_count; i++) {
         struct request *request = claim_slot(
             gateway, (struct request_id){.high = record->random[0], .low = record->random[1]});
-        if (i == 0) leader = request;
+        if (i == 0 && !open_choices(leader = request, choice_count)) {
+            release_slot(gateway, leader);
+            return NULL;
+        }
         request->leader = leader;
         request->head = i % answers_each ? leader->choices[i - i % answers_each] : request;
         request->index = i;
@@ -361,24 +459,6 @@ void request_done(struct gateway *gateway, struct request *request) {
     set_state(gateway, request, REQUEST_DONE);
 }
 
-static void release_slot(struct gateway *gateway, struct request *request) {
-    struct request_table *requests = &gateway->requests;
-    uint32_t slot = slot_of(gateway, request);
-    require(request, BEFORE_WAITING | IN(DONE));
-    request_keep_alive(gateway, request, MACHINE_NEVER);
-    map_remove(&requests->by_id, key_of_id(request->id));
-    texts_forget(&gateway->texts, &request->waiting_text);
-    texts_forget(&gateway->constraints, &request->waiting_constraint);
-    arena_clear(&request->arena);
-    set_state(gateway, request, REQUEST_FREE);
-    struct arena arena = request->arena, text = request->waiting_text.arena,
-                 constraint = request->waiting_constraint.arena;
-    *request = (struct request){.arena = arena,
-                                .waiting_text = {.arena = text},
-                                .waiting_constraint = {.arena = constraint}};
-    requests->free_slots[requests->counts[REQUEST_FREE] - 1] = slot;
-}
-
 void request_release(struct gateway *gateway, struct request *leader) {
     check(leader->leader == leader);
     request_forget_connection(gateway, leader);
@@ -395,7 +475,8 @@ static void audit_list(const struct request_list *list, enum request_state state
     for (const struct request *r = list->first; r; before = r, r = r->life.behind, count++) {
         check(r->life.state == state && r->life.before == before);
         check(state != REQUEST_UNSETTLED || r->leader == r);
-        check(state == REQUEST_ENDING || !before || before->life.arrival <= r->life.arrival);
+        check(state == REQUEST_ENDING || list->unsorted || !before ||
+              before->life.arrival <= r->life.arrival);
     }
     check(list->last == before && list->count == count);
 }
@@ -417,7 +498,7 @@ static void audit_bindings(const struct request *request) {
 static void audit_unit(const struct gateway *gateway, uint32_t index) {
     const struct fleet_unit *unit = &gateway->fleet.units[index];
     uint64_t bound = 0, pages = 0;
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
         const struct request *request = &gateway->requests.slots[slot];
         for (uint32_t part = 0; part < PART_COUNT; part++) {
             const struct request_binding *binding = &request->life.at[part];
@@ -436,7 +517,7 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
     if (request->life.state == REQUEST_FREE) {
         check(request->arena.run_count == 0);
         check(!request->waiting_text.waits && !request->waiting_constraint.waits);
-        check(requests->keep_alive_ns[slot] == MACHINE_NEVER);
+        check(due_heap_time(&requests->keep_alive, slot) == DUE_NEVER);
         return;
     }
     check(request->leader->choices[request->index] == request);
@@ -454,7 +535,8 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
 void request_audit(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
     uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unsettled = 0;
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+    counts[REQUEST_FREE] = gateway->options.requests_max - requests->slots_used;
+    for (uint32_t slot = 0; slot < requests->slots_used; slot++) {
         const struct request *request = &requests->slots[slot];
         bool leads = request->leader == request;
         counts[request->life.state]++;
@@ -468,6 +550,10 @@ void request_audit(const struct gateway *gateway) {
     check(requests->by_connection.count == connected);
     check(requests->unsettled.count == unsettled);
     check(requests->waiting.count == counts[REQUEST_WAITING]);
+    check(requests->waits_since.count == counts[REQUEST_WAITING]);
+    due_heap_audit(&requests->keep_alive);
+    due_heap_audit(&requests->queue_ends);
+    due_heap_audit(&requests->waits_since);
     check(requests->ending.count == counts[REQUEST_ENDING]);
     audit_list(&requests->unsettled, REQUEST_UNSETTLED);
     audit_list(&requests->waiting, REQUEST_WAITING);

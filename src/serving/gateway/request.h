@@ -39,6 +39,7 @@
 #ifndef SERVING_GATEWAY_REQUEST_H
 #define SERVING_GATEWAY_REQUEST_H
 
+#include "base/due_heap.h"
 #include "base/map.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/api/dialect.h"
@@ -160,13 +161,14 @@ struct request_owed { /* what its client was told, and is still to be told */
 };
 
 struct request {
-    struct request_id id;   /* at the unit; its attempt counts the units that had it before */
-    struct request *leader; /* of its choices; itself, if it is the first */
-    struct request *head;   /* the first choice of its prompt; itself, if it is that */
-    uint32_t index;         /* among the leader's choices: prompt * n + which of its answers */
-    struct request *choices[LIMIT_ANSWERS]; /* leader: [choice_count], itself first */
-    uint32_t choice_count;                  /* leader: of all prompts */
-    uint32_t prompt_count;                  /* leader */
+    struct request_id id;     /* at the unit; its attempt counts the units that had it before */
+    struct request *leader;   /* of its choices; itself, if it is the first */
+    struct request *head;     /* the first choice of its prompt; itself, if it is that */
+    uint32_t index;           /* among the leader's choices: prompt * n + which of its answers */
+    struct request **choices; /* leader: [choice_count], itself first; in its arena, or `alone` */
+    struct request *alone;    /* leader: itself, [1] for `choices` */
+    uint32_t choice_count;    /* leader: of all prompts */
+    uint32_t prompt_count;    /* leader */
     struct request_life life;
     struct request_asked asked;
     struct request_placing placing;
@@ -182,15 +184,20 @@ struct request {
 struct request_list {
     struct request *first, *last;
     uint32_t count;
+    bool unsorted; /* one that had waited before has come behind others */
 };
 
 struct request_table {                      /* changed by serving/gateway/request.c alone */
-    struct request *slots;                  /* [requests_max] */
+    struct request *slots;                  /* [requests_max], of them [slots_used] ever used */
+    uint32_t slots_used;                    /* the others are untouched memory */
     uint32_t *free_slots;                   /* [counts[REQUEST_FREE]] stack */
-    int64_t *keep_alive_ns;                 /* [requests_max] the leader's next; MACHINE_NEVER */
+    struct due_heap keep_alive;             /* slots of leaders */
+    struct due_heap queue_ends;             /* slots of those that wait and have not begun */
+    struct due_heap waits_since;            /* slots of those that wait */
     struct map by_id, by_connection;        /* -> slot */
     uint32_t counts[REQUEST_STATE_COUNT];   /* of requests in each state */
-    struct request_list unsettled, waiting; /* first come first; of the unsettled only leaders */
+    struct request_list unsettled, waiting; /* first come first (request_sort_waiting); of the
+                                             * unsettled only leaders */
     struct request_list ending;             /* last come first */
     uint64_t arrivals;
 };
@@ -210,6 +217,9 @@ struct request *request_of_connection(struct gateway *gateway, struct connection
 /* When the leader's client is told that we are still here; MACHINE_NEVER: not any more. */
 void request_keep_alive(struct gateway *gateway, const struct request *leader, int64_t at_ns);
 
+/* Puts those that wait into the order of their arrival, should any have come back. */
+void request_sort_waiting(struct gateway *gateway);
+
 /* The connection gets nothing more: CLIENT_GONE for it finds nobody. */
 void request_forget_connection(struct gateway *gateway, struct request *leader);
 
@@ -219,7 +229,7 @@ void request_audit(const struct gateway *gateway);
 /* ---- transitions; to make one from any other state is a bug ---- */
 
 /* FREE -> READING: slots for a connection's choices, so many of each prompt, each with an id of its
- * own. The leader, or NULL when the table is too full. */
+ * own. The leader, or NULL when the table or the memory is too full. */
 struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
                               uint32_t prompt_count, uint32_t answers_each);
 

@@ -80,7 +80,7 @@ static void lose_one(struct gateway *gateway, struct request *request, uint32_t 
 enum status resume_lost(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
     size_t room = gateway->fleet.units[unit].bound * REQUEST_CANCEL_BYTES;
     if (!gateway_can_put(gateway, room) && gateway->outbox.used) return STATUS_FULL;
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
         struct request *request = &gateway->requests.slots[slot];
         if (request->life.state == REQUEST_FREE) continue;
         if (request->placing.avoided_unit == unit)
@@ -96,7 +96,7 @@ enum status resume_lost(struct gateway *gateway, uint32_t unit, int64_t now_ns) 
 static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
     struct fleet_unit *unit = &gateway->fleet.units[index];
     if (!gateway_can_put(gateway, 2 * unit->bound * REQUEST_CANCEL_BYTES)) return false;
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
         const struct request *request = &gateway->requests.slots[slot];
         if (request->life.state == REQUEST_FREE || request_is_shared(request)) continue;
         if (request_is_at(request, index)) request_put_cancel(gateway, request);

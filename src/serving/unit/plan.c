@@ -95,6 +95,8 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
     for (uint32_t i = 0; i < unit->line_count; i++) {
         uint32_t slot = unit->line[i];
         struct unit_request *request = &unit->requests[slot];
+        if (i + UNIT_AHEAD < unit->line_count)
+            request_prefetch(&unit->requests[unit->line[i + UNIT_AHEAD]]);
         if (!request_steps(request)) {
             request->listed = false;
             continue;
@@ -156,7 +158,7 @@ static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
         uint32_t needy = unit->order[i];
         struct schedule_item *item = &unit->items[needy];
         uint32_t pages = (uint32_t)divide_up(item->known_tokens, KV_BLOCK_TOKENS);
-        while (item->phase != SCHEDULE_WAITING &&
+        while (item->phase != SCHEDULE_WAITING && pages > unit->requests[item->slot].page_count &&
                !pages_claim(unit, &unit->requests[item->slot], pages)) {
             uint32_t last = preempt_choose(unit->items, count, needy);
             interrupt(unit, &unit->items[last], now_ns);
@@ -254,6 +256,11 @@ static void add_extras(struct extras *sum, const struct unit_request *request,
 static void put_extras(struct step_plan *plan, struct step_row *row,
                        const struct unit_request *request, struct extras *used) {
     const struct history *history = &request->history;
+    if (history->count == 0 && request->bias_count == 0 && request->sampling.min_tokens == 0) {
+        row->history_index = used->history;
+        row->bias_index = used->biases;
+        return; /* nearly always */
+    }
     struct token_bias *biases = step_plan_biases(plan) + used->biases;
     uint32_t masked = mask_count(request, request->output_count);
     row->history_index = used->history;
@@ -303,47 +310,55 @@ static void put_scores(struct step_row *row, const struct unit_request *request)
     row->scored_count = scored_end - request->scored_count;
 }
 
-/* Writes one row behind those already written (tokens and pages so far). */
-static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
-                    const struct schedule_choice *choice, uint32_t *tokens_used,
-                    uint32_t *pages_used, struct extras *extras_used) {
+/* Where a plan's next row goes. */
+struct row_place {
+    struct step_row *row;
+    uint32_t *tokens;
+    struct page_id *pages;
+    uint32_t tokens_used, pages_used;
+    struct extras used;
+};
+
+/* Writes one row behind those already written. */
+static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
+                    const struct schedule_choice *choice, struct row_place *place) {
     const struct schedule_item *item = &unit->items[choice->item];
     struct unit_request *request = &unit->requests[item->slot];
+    struct step_row *row = place->row++;
     uint32_t token_count = choice->token_count, first = request->computed_count;
     bool samples = row_samples(request, token_count);
     uint32_t page_count = row_page_count(request, token_count + item->draft_tokens);
     check(first >= request->shared_count * KV_BLOCK_TOKENS); /* shared pages are read-only */
     check(page_count <= request->page_count);
-    step_plan_rows(plan)[row] = (struct step_row){
-        .slot = item->slot,
-        .form = item->generated ? TOKEN_GENERATED : TOKEN_PROMPT,
-        .first_position = first,
-        .token_count = token_count,
-        .token_index = *tokens_used,
-        .page_index = *pages_used,
-        .page_count = page_count,
-        .logits_count = samples,
-        .sample = samples,
-        .output_position = request->output_count,
-        .draft_count = item->draft_tokens,
-        .fresh = request->fresh,
-        .loads = tiers_is_loading(request),
-        .constrained = request->constraint_bytes > 0,
-        .sampling = request->sampling,
-    };
-    memcpy(step_plan_tokens(plan) + *tokens_used, request->tokens + first,
-           token_count * sizeof *request->tokens);
-    memcpy(step_plan_pages(plan) + *pages_used, request->pages,
-           page_count * sizeof *request->pages);
-    *tokens_used += token_count;
-    *pages_used += page_count;
-    put_scores(&step_plan_rows(plan)[row], request);
-    if (samples) put_extras(plan, &step_plan_rows(plan)[row], request, extras_used);
-    if (brings_constraint(request)) put_constraint(plan, row, request, extras_used);
+    *row = (struct step_row){.slot = item->slot};
+    row->form = item->generated ? TOKEN_GENERATED : TOKEN_PROMPT;
+    row->first_position = first;
+    row->token_count = token_count;
+    row->token_index = place->tokens_used;
+    row->page_index = place->pages_used;
+    row->page_count = page_count;
+    row->logits_count = row->sample = samples;
+    row->output_position = request->output_count;
+    row->draft_count = item->draft_tokens;
+    row->fresh = request->fresh;
+    row->loads = tiers_is_loading(request);
+    row->constrained = request->constraint_bytes > 0;
+    row->sampling = request->sampling;
+    if (token_count == 1)
+        place->tokens[place->tokens_used] = request->tokens[first];
+    else
+        memcpy(place->tokens + place->tokens_used, request->tokens + first,
+               token_count * sizeof *request->tokens);
+    memcpy(place->pages + place->pages_used, request->pages, page_count * sizeof *request->pages);
+    place->tokens_used += token_count;
+    place->pages_used += page_count;
+    put_scores(row, request);
+    if (samples) put_extras(plan, row, request, &place->used);
+    if (brings_constraint(request)) put_constraint(plan, index, request, &place->used);
     request->in_step = true;
     request->fresh = false;
     request->row_tokens = token_count;
-    unit->step_slots[row] = item->slot;
+    unit->step_slots[index] = item->slot;
 }
 
 /* What the first choices, those that run, come to. */
@@ -363,9 +378,17 @@ static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
     return work;
 }
 
+/* What its row will copy. */
+static void prefetch_row(const struct unit_request *request) {
+    const char *end = (const char *)(request->pages + request->page_count);
+    __builtin_prefetch(request->tokens + request->computed_count);
+    for (const char *at = (const char *)request->pages; at < end; at += 64)
+        __builtin_prefetch(at);
+}
+
 static void put_plan(struct unit *unit, uint32_t row_count) {
     uint32_t token_count = 0, draft_count = 0, page_count = 0;
-    struct extras extras = {0}, used = {0};
+    struct extras extras = {0};
     for (uint32_t i = 0; i < row_count; i++) {
         const struct schedule_choice *choice = &unit->choices[i];
         const struct schedule_item *item = &unit->items[choice->item];
@@ -374,24 +397,28 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
         draft_count += item->draft_tokens;
         page_count += row_page_count(request, choice->token_count + item->draft_tokens);
         add_extras(&extras, request, choice->token_count);
+        prefetch_row(request);
     }
     struct step_plan *plan =
-        unit_put(unit, RECORD_RUN_STEP,
-                 &(struct step_plan){.step = ++unit->step,
-                                     .row_count = row_count,
-                                     .token_count = token_count,
-                                     .page_count = page_count,
-                                     .history_count = extras.history,
-                                     .bias_count = extras.biases,
-                                     .constraint_count = extras.constraints,
-                                     .constraint_token_count = extras.constraint_tokens,
-                                     .constraint_bytes = extras.constraint_bytes});
-    uint32_t tokens_used = 0, pages_used = 0;
+        outbox_put_bare(unit->outbox, RECORD_RUN_STEP,
+                        &(struct step_plan){.step = ++unit->step,
+                                            .row_count = row_count,
+                                            .token_count = token_count,
+                                            .page_count = page_count,
+                                            .history_count = extras.history,
+                                            .bias_count = extras.biases,
+                                            .constraint_count = extras.constraints,
+                                            .constraint_token_count = extras.constraint_tokens,
+                                            .constraint_bytes = extras.constraint_bytes});
+    check(plan);
+    struct row_place place = {.row = step_plan_rows(plan),
+                              .tokens = step_plan_tokens(plan),
+                              .pages = step_plan_pages(plan)};
     unit->work = work_of(unit, row_count);
     for (uint32_t i = 0; i < row_count; i++)
-        put_row(unit, plan, i, &unit->choices[i], &tokens_used, &pages_used, &used);
-    check(tokens_used == token_count && pages_used == page_count);
-    check(memcmp(&used, &extras, sizeof used) == 0);
+        put_row(unit, plan, i, &unit->choices[i], &place);
+    check(place.tokens_used == token_count && place.pages_used == page_count);
+    check(memcmp(&place.used, &extras, sizeof extras) == 0);
     unit->step_row_count = unit->last_step_rows = row_count;
     unit->last_step_tokens = token_count + draft_count;
     unit->drafts = draft_count > 0;
@@ -477,7 +504,8 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     struct unit_request *loading = NULL;
     uint32_t count = view_requests(unit, now_ns);
     if (grow_answers(unit, count, now_ns)) count = view_requests(unit, now_ns);
-    if (tiers_load(unit, count, &loading)) count = view_requests(unit, now_ns);
+    if (unit->counts[UNIT_REQUEST_WAITING] > 0 && tiers_load(unit, count, &loading))
+        count = view_requests(unit, now_ns);
     double saved_ns = unit->prompt_saved_ns;
     uint32_t row_count = choose_rows(unit, count, now_ns);
     if (loading && !may_stay(unit, loading, row_count)) { /* once more, without it */
@@ -496,5 +524,6 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     put_plan(unit, row_count);
     if (loading) account_begins(loading, now_ns);
     for (uint32_t i = 0; i < row_count; i++)
-        handoff_push(unit, &unit->requests[unit->step_slots[i]]);
+        if (unit->requests[unit->step_slots[i]].pushes)
+            handoff_push(unit, &unit->requests[unit->step_slots[i]]);
 }

@@ -21,7 +21,7 @@
 #define REQUEST_PAGES 4   /* of a step's answers: as much as one's rows weigh beside its context */
 #define PATIENCE_NS 1000000000
 #define LOOKS_OF_RANK                                                                              \
-    16 /* at those that wait, for one step: twice as many as a gateway lets wait */
+    16                /* at those that wait, for one step: twice as many as a gateway lets wait */
 #define LOOKS_MAX 512 /* all in all: each looks at all ranks */
 #define MEMORY_BLOCKS_MAX (1u << 20) /* of all ranks' storages that are remembered: 90 MB */
 #define IN_LINE LIMIT_RANKS          /* instead of a rank: it has none yet */
@@ -33,10 +33,10 @@ _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
 struct rank_unit {
     struct unit *unit;
     struct machine machine;
-    struct recent_blocks memory;    /* what its storage keeps there, as far as is known */
-    struct step_work work;          /* of the step in flight, when it is done */
-    uint64_t offer_round;           /* units->offers has what it offers, as of this round */
-    struct step_plan *plan;         /* in the outbox, while a step is made */
+    struct recent_blocks memory; /* what its storage keeps there, as far as is known */
+    struct step_work work;       /* of the step in flight, when it is done */
+    uint64_t offer_round;        /* units->offers has what it offers, as of this round */
+    struct step_plan *plan;      /* in the outbox, while a step is made */
     bool planned;
     bool masked; /* takes no new request */
 };
@@ -48,7 +48,7 @@ struct rank_units {
     struct prefill_rank *prefills;
     struct prefill_hit *hits;
     struct decode_rank *decodes;
-    struct unit_offer *offers;   /* view_offers */
+    struct unit_offer *offers; /* view_offers */
     int64_t room_turn; /* no rank has room for a turn that is this or later; INT64_MAX: one has for
                         * all. view_room */
     uint64_t offer_round;        /* counted up when all offers have changed; from 1 on */
@@ -72,7 +72,7 @@ struct rank_units {
     struct map rank_of; /* request id -> rank, or IN_LINE */
     struct outbox outbox;
     size_t unit_bytes; /* of the outbox: what one unit can say at once */
-    uint32_t role; /* enum unit_role */
+    uint32_t role;     /* enum unit_role */
     bool hello_sent, load_changed;
     struct record_experts experts; /* at first; zeros: nothing is to be told */
 };
@@ -204,8 +204,7 @@ static size_t own_bytes(uint32_t ranks) {
 }
 
 static bool has_room(const struct rank_units *units) {
-    return outbox_room(&units->outbox) >=
-           units->unit_bytes + own_bytes(units->rank_count);
+    return outbox_room(&units->outbox) >= units->unit_bytes + own_bytes(units->rank_count);
 }
 
 /* A rank takes a record, or steps: it offers something else. */
@@ -252,8 +251,8 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
         bool masked = units->ranks[rank].masked;
-        bool room = has_row(units, rank) &&
-                    (turn < offer->full_turn || offer->full_turn == INT64_MAX);
+        bool room =
+            has_row(units, rank) && (turn < offer->full_turn || offer->full_turn == INT64_MAX);
         if (units->on_arrival) room = true;
         units->prefills[rank] = (struct prefill_rank){
             .takes = takes(units, rank) && room,

@@ -47,10 +47,10 @@ struct unit_request { /* first what every step looks at, so that it is few cache
                                * nor are those before it that its constraint forced */
     uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
     uint32_t scored_count; /* leading tokens of the prompt whose scores are not asked for or told */
-    uint32_t computed_peak; /* the most ever; below, tokens are obtained once more */
-    uint32_t page_count;    /* leased now; the first shared_count are cached blocks */
-    uint32_t shared_count;  /* read-only: whole, in the prefix tree */
-    uint32_t node;          /* of the last shared block; PREFIX_NONE: none */
+    uint32_t computed_peak;    /* the most ever; below, tokens are obtained once more */
+    uint32_t page_count;       /* leased now; the first shared_count are cached blocks */
+    uint32_t shared_count;     /* read-only: whole, in the prefix tree */
+    uint32_t node;             /* of the last shared block; PREFIX_NONE: none */
     uint32_t constraint_bytes; /* 0: the answer is free */
     uint32_t bias_count;
     uint32_t stop_token_count;
@@ -99,17 +99,17 @@ struct unit {
     struct prefix_tree tree;
     struct evict_candidate *candidates; /* [page_count] scratch of one eviction */
     struct pool pool;
-    struct map slots;                /* request id -> slot */
-    struct unit_request *requests;   /* [requests_max] */
-    uint32_t *free_slots;            /* [counts[UNIT_REQUEST_FREE]] stack */
-    uint32_t *step_slots;            /* [step_row_count] of the step in flight, in row order */
+    struct map slots;              /* request id -> slot */
+    struct unit_request *requests; /* [requests_max] */
+    uint32_t *free_slots;          /* [counts[UNIT_REQUEST_FREE]] stack */
+    uint32_t *step_slots;          /* [step_row_count] of the step in flight, in row order */
     uint32_t *line; /* [line_count] slots of requests that may have rows, in the last plan's order;
                      * then those that came since. Some have left */
     uint32_t line_count;
-    struct schedule_item *items;     /* [requests_max] scratch of one plan */
-    struct schedule_choice *choices; /* [requests_max] scratch */
-    uint32_t *order;                 /* [requests_max] scratch */
-    struct decode_running *leavers;  /* [requests_max] scratch of a rank's relief */
+    struct schedule_item *items;               /* [requests_max] scratch of one plan */
+    struct schedule_choice *choices;           /* [requests_max] scratch */
+    uint32_t *order;                           /* [requests_max] scratch */
+    struct decode_running *leavers;            /* [requests_max] scratch of a rank's relief */
     uint32_t counts[UNIT_REQUEST_STATE_COUNT]; /* of requests in each state */
     uint32_t step_row_count;                   /* of the step in flight; 0: none */
     uint32_t last_step_rows, last_step_tokens;
@@ -145,6 +145,15 @@ static inline struct admit_need request_need(const struct unit_request *request)
 
 static inline bool request_runs(const struct unit_request *request) {
     return request->state >= UNIT_REQUEST_PREFILL;
+}
+
+#define UNIT_AHEAD 4 /* requests that are on their way to the cache while one is looked at */
+
+/* What every step looks at will be wanted soon. */
+static inline void request_prefetch(const struct unit_request *request) {
+    const char *end = (const char *)&request->stop_tokens;
+    for (const char *at = (const char *)request; at < end; at += 64)
+        __builtin_prefetch(at, 1);
 }
 
 /* It may have a row in the next step. */

@@ -152,9 +152,8 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     unit->order = arena_take(arena, o->requests_max * sizeof *unit->order);
     unit->leavers = arena_take(arena, o->requests_max * sizeof *unit->leavers);
     unit->candidates = arena_take(arena, o->page_count * sizeof *unit->candidates);
-    if (!pool || !unit->requests || !unit->free_slots ||
-        !unit->step_slots || !unit->line || !unit->items || !unit->choices || !unit->order || !unit->leavers ||
-        !unit->candidates)
+    if (!pool || !unit->requests || !unit->free_slots || !unit->step_slots || !unit->line ||
+        !unit->items || !unit->choices || !unit->order || !unit->leavers || !unit->candidates)
         return STATUS_NO_MEMORY;
     pool_open(&unit->pool, pool, pool_bytes);
     unit_request_open_all(unit);
@@ -513,8 +512,9 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
                                          .logprobs_each = each,
                                          .work = account_work(request)});
     memcpy(tokens_chosen(tokens), row->tokens, count * sizeof *row->tokens);
-    memcpy(tokens_logprobs(tokens), step_result_logprobs(result) + row->logprob_index,
-           (size_t)count * each * sizeof(struct token_logprob));
+    if (each)
+        memcpy(tokens_logprobs(tokens), step_result_logprobs(result) + row->logprob_index,
+               (size_t)count * each * sizeof(struct token_logprob));
     for (uint32_t i = 0; i < count; i++) {
         check(row->tokens[i] < unit->options.vocab_count);
         history_add(&request->history, row->tokens[i]);
@@ -527,6 +527,7 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
 static void put_scores(struct unit *unit, struct unit_request *request,
                        const struct step_result *result, const struct step_result_row *row) {
     uint32_t each = row->logprobs_each, end = request->scored_count + row->scored_count;
+    if (row->scored_count == 0) return;
     const struct token_logprob *logprobs = step_result_logprobs(result) + row->score_index;
     check(end <= request->prompt_count);
     while (request->scored_count < end) {
@@ -574,7 +575,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     unit->totals.drafts += row->draft_count;
     unit->totals.drafts_right += right;
     tokens_computed(unit, request, request->row_tokens);
-    handoff_made(unit, request);
+    if (request->pushes) handoff_made(unit, request);
     if (request->cancelled) {
         handoff_leave(unit, request, FINISH_CANCELLED);
         return;
@@ -657,6 +658,16 @@ static void observe_step(struct unit *unit, const struct step_result *result,
     speculate_observe(&unit->speculate, unit->work.answer_rows, made, right, alone_ns);
 }
 
+/* Of the rows behind the i'th. */
+static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_count) {
+    if (i + UNIT_AHEAD < row_count)
+        request_prefetch(&unit->requests[unit->step_slots[i + UNIT_AHEAD]]);
+    if (i + UNIT_AHEAD / 2 < row_count) {
+        const struct unit_request *next = &unit->requests[unit->step_slots[i + UNIT_AHEAD / 2]];
+        __builtin_prefetch(next->tokens + request_known(next), 1);
+    }
+}
+
 static enum status receive_step_done(struct unit *unit, const struct step_result *result,
                                      int64_t now_ns) {
     if (!unit_can_put(unit, unit_reaction_bytes(&unit->options))) return STATUS_FULL;
@@ -670,6 +681,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     if (!result->failed) observe_step(unit, result, rows);
     for (uint32_t i = 0; i < row_count; i++) {
         struct unit_request *request = &unit->requests[unit->step_slots[i]];
+        prefetch_rows(unit, i, row_count);
         check(request->in_step);
         request->in_step = false;
         if (result->failed) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hardware and model files of twin/, byte for byte, in the binary's read-only data.
+ * The files of twin/ that have names, byte for byte, in the binary's read-only data.
  */
     .section .rodata
     .globl twin_h800_start
@@ -22,5 +22,21 @@ twin_deepseek_v3_end: .byte 0
     .globl twin_tiny_r1_end
 twin_tiny_r1_start: .incbin "models/tiny-r1.yaml"
 twin_tiny_r1_end: .byte 0
+    .globl twin_deepseek_2025_02_start
+    .globl twin_deepseek_2025_02_end
+twin_deepseek_2025_02_start: .incbin "prices/deepseek-2025-02.yaml"
+twin_deepseek_2025_02_end: .byte 0
+    .globl twin_small_start
+    .globl twin_small_end
+twin_small_start: .incbin "scenarios/small.yaml"
+twin_small_end: .byte 0
+    .globl twin_one_node_start
+    .globl twin_one_node_end
+twin_one_node_start: .incbin "scenarios/one-node.yaml"
+twin_one_node_end: .byte 0
+    .globl twin_ep144_start
+    .globl twin_ep144_end
+twin_ep144_start: .incbin "scenarios/ep144.yaml"
+twin_ep144_end: .byte 0
 
     .section .note.GNU-stack, "", %progbits

@@ -10,6 +10,10 @@ FILE_IN_BINARY(twin_h100);
 FILE_IN_BINARY(twin_h200);
 FILE_IN_BINARY(twin_deepseek_v3);
 FILE_IN_BINARY(twin_tiny_r1);
+FILE_IN_BINARY(twin_deepseek_2025_02);
+FILE_IN_BINARY(twin_small);
+FILE_IN_BINARY(twin_one_node);
+FILE_IN_BINARY(twin_ep144);
 
 static const struct {
     enum builtin_kind kind;
@@ -20,6 +24,10 @@ static const struct {
     {BUILTIN_HARDWARE, "h200", twin_h200_start, twin_h200_end},
     {BUILTIN_MODEL, "deepseek-v3", twin_deepseek_v3_start, twin_deepseek_v3_end},
     {BUILTIN_MODEL, "tiny-r1", twin_tiny_r1_start, twin_tiny_r1_end},
+    {BUILTIN_PRICES, "deepseek-2025-02", twin_deepseek_2025_02_start, twin_deepseek_2025_02_end},
+    {BUILTIN_SCENARIO, "small", twin_small_start, twin_small_end},
+    {BUILTIN_SCENARIO, "one-node", twin_one_node_start, twin_one_node_end},
+    {BUILTIN_SCENARIO, "ep144", twin_ep144_start, twin_ep144_end},
 };
 
 struct bytes builtin_text(enum builtin_kind kind, struct bytes name) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hardware and model files that the binary carries: those of twin/, byte for byte.
+ * The hardware, model, prices and scenario files that the binary carries: those of twin/, byte for byte.
  */
 #ifndef SIMULATE_HARDWARE_BUILTIN_H
 #define SIMULATE_HARDWARE_BUILTIN_H
 
 #include "base/bytes.h"
 
-enum builtin_kind { BUILTIN_HARDWARE, BUILTIN_MODEL };
+enum builtin_kind { BUILTIN_HARDWARE, BUILTIN_MODEL, BUILTIN_PRICES, BUILTIN_SCENARIO };
 
 /* YAML text; data is NULL where no file of that kind has the name ("h800", "deepseek-v3"). */
 struct bytes builtin_text(enum builtin_kind kind, struct bytes name);

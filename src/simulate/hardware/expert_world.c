@@ -17,6 +17,7 @@
 #define LOOK_NS 30000000000
 #define GAIN 0.05
 #define LAYER_GAIN 0.02
+#define REPORTS_A_LOOK 4
 #define CHOICES_PER_EXPERT_MIN 32
 #define MEMORY_CHOICES_PER_EXPERT 256
 #define LOOKS 6        /* an hour: two for a map, two more, and what is left over */
@@ -52,7 +53,8 @@ size_t expert_world_bytes(const struct expert_world_options *options) {
 /* A normal variable by Box and Muller: the next one of the world's. */
 static double draw_normal(struct expert_world *world) {
     uint64_t at = world->draws++;
-    double u = random_uniform(world->options.seed, (uint32_t)(at >> 24) * 2, (uint32_t)at & 0xffffff);
+    double u =
+        random_uniform(world->options.seed, (uint32_t)(at >> 24) * 2, (uint32_t)at & 0xffffff);
     double v =
         random_uniform(world->options.seed, (uint32_t)(at >> 24) * 2 + 1, (uint32_t)at & 0xffffff);
     return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
@@ -89,8 +91,9 @@ static double normal_below(double z) {
     return 0.5 * erfc(-z * M_SQRT1_2);
 }
 
-/* Of ranks with those shares and `mean` pairs each on average: what the busiest has. */
-static double largest_of(const double *shares, uint32_t ranks, double mean) {
+/* Of ranks with those shares and `mean` pairs each on average: what the busiest has. `spreads`: the
+ * variance of a rank's pairs over all pairs. */
+static double largest_of(const double *shares, const double *spreads, uint32_t ranks, double mean) {
     const double step = 0.25;
     double top = 0, sum = 0;
     for (uint32_t r = 0; r < ranks; r++)
@@ -101,8 +104,8 @@ static double largest_of(const double *shares, uint32_t ranks, double mean) {
     for (double z = step / 2; z < 9; z += step) {
         double at = from + z * spread, below = 1;
         for (uint32_t r = 0; r < ranks && below > 1e-9; r++) {
-            double own = shares[r] * ranks * mean;
-            if (own > 0 && at - own < 6 * sqrt(own)) below *= normal_below((at - own) / sqrt(own));
+            double own = shares[r] * ranks * mean, deviation = sqrt(spreads[r] * ranks * mean);
+            if (own > 0 && at - own < 6 * deviation) below *= normal_below((at - own) / deviation);
         }
         sum += (1 - below) * step * spread;
     }
@@ -114,20 +117,25 @@ static void weigh(struct expert_world *world, uint32_t layer) {
     const uint32_t *slots = world->slots + (size_t)layer * ranks * room;
     const double *chosen = world->chosen + (size_t)layer * world->experts;
     double *shares = world->shares + (size_t)layer * ranks;
+    double spreads[LIMIT_RANKS];
     uint16_t replicas[LIMIT_EXPERTS] = {0};
     for (uint32_t i = 0; i < ranks * room; i++)
         if (slots[i] != REBALANCE_EMPTY) replicas[slots[i]]++;
     for (uint32_t r = 0; r < ranks; r++) {
-        shares[r] = 0;
+        shares[r] = spreads[r] = 0;
         for (uint32_t i = r * room; i < (r + 1) * room; i++)
-            if (slots[i] != REBALANCE_EMPTY) shares[r] += chosen[slots[i]] / replicas[slots[i]];
+            if (slots[i] != REBALANCE_EMPTY) {
+                double share = chosen[slots[i]] / replicas[slots[i]];
+                shares[r] += share;
+                spreads[r] += share / replicas[slots[i]];
+            }
     }
     double mean = 1;
     for (uint32_t i = 0; i < EXPERT_LOADS; i++) {
         mean *= 4;
         world->busiest[layer][i] = world->options.skew == 0 ? expert_world_balance(world, layer)
-                                   : ranks == 1 ? 1
-                                                : largest_of(shares, ranks, mean) / mean;
+                                   : ranks == 1             ? 1
+                                                : largest_of(shares, spreads, ranks, mean) / mean;
     }
 }
 
@@ -165,14 +173,15 @@ static void lay_in_order(struct expert_world *world) {
         }
 }
 
-/* The average over the choices that are remembered: of n of them, a share s shows as s with the
- * variance s / 2 n. */
+/* What an average over the last choices shows: of n of them, a share s with the variance s / n. A
+ * report that is larger than the memory takes its place. Before the world began: no noise. */
 static void see_loads(struct expert_world *world, uint32_t layer) {
     const double *chosen = world->chosen + (size_t)layer * world->experts;
-    double remembered = 2.0 * MEMORY_CHOICES_PER_EXPERT * world->experts;
+    double remembered = 2.0 * MEMORY_CHOICES_PER_EXPERT * world->experts +
+                        (double)(world->counted - world->counted_before) / REPORTS_A_LOOK;
     for (uint32_t e = 0; e < world->experts; e++) {
         double seen = chosen[e];
-        if (world->options.skew > 0) seen += sqrt(chosen[e] / remembered) * draw_normal(world);
+        if (world->began) seen += sqrt(chosen[e] / remembered) * draw_normal(world);
         world->loads[e] = (uint64_t)(LOAD_UNIT * max_double(0, seen));
     }
 }
@@ -185,6 +194,7 @@ static void look_at_layers(struct expert_world *world) {
         rebalance_layer(&shape, world->loads, world->masked, world->slots + layer * count,
                         world->place_memory, world->target + layer * count, &world->gains[layer]);
     }
+    world->counted_before = world->counted;
 }
 
 static void adopt(struct expert_world *world) {
@@ -221,8 +231,8 @@ static void begin_moving(struct expert_world *world, const struct rebalance_rule
 }
 
 static void look(struct expert_world *world, int64_t now_ns) {
-    const struct rebalance_rule rule = {
-        GAIN, LAYER_GAIN, (uint64_t)world->experts * CHOICES_PER_EXPERT_MIN, LOOK_NS};
+    const struct rebalance_rule rule = {GAIN, LAYER_GAIN,
+                                        (uint64_t)world->experts * CHOICES_PER_EXPERT_MIN, LOOK_NS};
     world->next_look_ns = now_ns + LOOK_NS;
     world->looks--;
     look_at_layers(world);
@@ -256,13 +266,16 @@ static void begin(struct expert_world *world, int64_t now_ns) {
 double expert_world_advance(struct expert_world *world, int64_t now_ns, double tokens) {
     if (!world->began) begin(world, now_ns);
     int64_t hour = (now_ns - world->first_ns) / HOUR_NS;
-    world->choices += (uint64_t)(tokens * world->options.model->experts_per_token);
+    uint64_t choices = (uint64_t)(tokens * world->options.model->experts_per_token);
+    world->choices += choices;
+    world->counted += choices;
     if (hour > world->hour) {
         drift(world, hour - world->hour);
         if (world->options.skew > 0 && world->options.drift > 0) weigh_all(world);
         world->hour = hour;
         world->looks = world->options.balances && world->options.skew > 0 ? LOOKS : 0;
         world->next_look_ns = now_ns + LOOK_NS;
+        world->counted_before = world->counted;
     }
     if (world->moved_ns && now_ns >= world->moved_ns) return end_moving(world, now_ns);
     if (!world->moved_ns && world->looks && now_ns >= world->next_look_ns) look(world, now_ns);

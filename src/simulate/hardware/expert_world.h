@@ -8,17 +8,18 @@
  * as many choices as the rebalancer remembers. A new map takes effect when its last expert has
  * come; until then the links have less for others.
  *
- * A step has a finite number of tokens: a rank with the share s of a layer's load gets N s of N
- * pairs on average, with about that variance. What counts is the busiest rank: the expectation of
- * the largest of all ranks' normal variables, E = x + int (1 - prod Phi((t - N s_r) / sqrt(N s_r)))
- * dt from x on, x where no rank's largest can be; tabulated for each layer by the mean of pairs.
+ * A step has a finite number of tokens: a rank whose slots have the shares q_i of a layer's load,
+ * each of an expert with k_i replicas that take turns, gets N sum q_i of N pairs on average, with
+ * about the variance N sum q_i / k_i. What counts is the busiest rank: the expectation of the
+ * largest of all ranks' normal variables, E = x + int (1 - prod Phi((t - mean_r) / deviation_r)) dt
+ * from x on, x where no rank's largest can be; tabulated for each layer by the mean of pairs.
  * Without skew all experts are chosen equally often, and a step has no chance in it.
  */
 #ifndef SIMULATE_HARDWARE_EXPERT_WORLD_H
 #define SIMULATE_HARDWARE_EXPERT_WORLD_H
 
 #include "base/arena.h"
-#include "simulate/hardware/stages.h"
+#include "simulate/hardware/stage_rates.h"
 
 struct expert_world_options {
     const struct model_figures *model;
@@ -43,14 +44,15 @@ struct expert_world {
     bool *masked, *changes;                   /* [ranks] none is; [layers] */
     struct rebalance_gain *gains;             /* [layers] */
     struct rebalance *rebalance;
-    struct expert_move *moves;                /* [slots] */
-    uint32_t *gives;                          /* [ranks] */
+    struct expert_move *moves; /* [slots] */
+    uint32_t *gives;           /* [ranks] */
     void *place_memory;
     int64_t hour;                             /* since the first step */
     int64_t first_ns, next_look_ns, moved_ns; /* moved_ns: the wave under way ends; 0: none is */
     bool began;
-    uint32_t looks; /* that are left until the loads drift again */
-    uint64_t choices, move_count, new_moves, draws;
+    uint32_t looks;                            /* that are left until the loads drift again */
+    uint64_t choices, counted, counted_before; /* since the last map; in all; at the last look */
+    uint64_t move_count, new_moves, draws;
     uint32_t waves;
     double heat; /* 1: none are hot */
     uint32_t heats;

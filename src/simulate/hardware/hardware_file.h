@@ -13,19 +13,19 @@
 struct hardware {
     char name[32];
     uint32_t gpus_per_node;
-    double hbm_bytes;         /* of a GPU, that an engine may use */
-    double hbm_gbps;          /* GB/s of a GPU */
-    double nic_gbps;          /* Gbit/s of a GPU's own link to other nodes, one way */
-    double nvlink_gbps;       /* GB/s of a GPU within its node, one way */
+    double hbm_bytes;   /* of a GPU, that an engine may use */
+    double hbm_gbps;    /* GB/s of a GPU */
+    double nic_gbps;    /* Gbit/s of a GPU's own link to other nodes, one way */
+    double nvlink_gbps; /* GB/s of a GPU within its node, one way */
     double network_latency_us;
     double host_memory_bytes; /* a node's, for KV blocks */
     double storage_gbps;      /* Gbit/s a node, to and from the disks that all nodes share */
     double storage_latency_us;
-    double step_gap_us;       /* from a step's end to the next one's begin, serving plane included */
-    double request_us;        /* of a gateway, for a request, before a unit hears of it */
-    double token_us;          /* of a gateway, from a unit's tokens to its client */
-    double node_price;        /* of a node and hour, in the prices' currency; 0: the prices say */
-    const struct hardware_stages *stages; /* simulate/hardware/stages.h */
+    double step_gap_us; /* from a step's end to the next one's begin, serving plane included */
+    double request_us;  /* of a gateway, for a request, before a unit hears of it */
+    double token_us;    /* of a gateway, from a unit's tokens to its client */
+    double node_price;  /* of a node and hour, in the prices' currency; 0: the prices say */
+    const struct hardware_stages *stages; /* simulate/hardware/stage_rates.h */
 };
 
 struct model_figures {

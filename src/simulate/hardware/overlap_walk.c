@@ -10,32 +10,36 @@
 #define WALK_ENDS 2    /* and behind which it runs out */
 #define WALK_FEW (WALK_SETTLES + WALK_PACES + WALK_ENDS)
 
-struct walk {
+struct table_walk {
     const struct walk_work *work;
     double now, link_free, waited;
     double settled, settled_waited, paced, paced_waited; /* when all lanes were so far */
     double arrival[OVERLAP_LANES];
 };
 
-static void send(struct walk *walk, uint32_t lane, double us) {
+static void send(struct table_walk *walk, uint32_t lane, double us) {
     walk->link_free = max_double(walk->now, walk->link_free) + us;
     walk->arrival[lane] = walk->link_free;
 }
 
-static void wait_until(struct walk *walk, double time) {
+static void wait_until(struct table_walk *walk, double time) {
     if (time <= walk->now) return;
     walk->waited += time - walk->now;
     walk->now = time;
 }
 
-static void run(struct walk *walk, enum stage stage, uint32_t lane, uint32_t layer) {
+static void run(struct table_walk *walk, enum stage stage, uint32_t lane, uint32_t layer) {
     const struct walk_work *work = walk->work;
     const struct walk_lane *times = &work->lanes[work->sizes[lane]];
     const struct walk_layer *experts = &work->experts[work->sizes[lane]][layer];
     bool dense = layer < work->dense_layers;
     switch (stage) {
-    case STAGE_ATTENTION_0: walk->now += times->attention_0; break;
-    case STAGE_ATTENTION_1: walk->now += times->attention_1; break;
+    case STAGE_ATTENTION_0:
+        walk->now += times->attention_0;
+        break;
+    case STAGE_ATTENTION_1:
+        walk->now += times->attention_1;
+        break;
     case STAGE_SHARED:
         if (!dense) walk->now += times->shared;
         break;
@@ -50,11 +54,12 @@ static void run(struct walk *walk, enum stage stage, uint32_t lane, uint32_t lay
     case STAGE_COMBINE:
         if (!dense) wait_until(walk, walk->arrival[lane]);
         break;
-    case STAGE_COUNT: break;
+    case STAGE_COUNT:
+        break;
     }
 }
 
-static void walk_rows(struct walk *walk, const struct overlap *overlap) {
+static void walk_rows(struct table_walk *walk, const struct overlap *overlap) {
     const int64_t layers = walk->work->layers;
     for (int64_t at = -1; at < layers; at++)
         for (uint32_t i = 0; i < overlap->row_count; i++) {
@@ -66,13 +71,14 @@ static void walk_rows(struct walk *walk, const struct overlap *overlap) {
 }
 
 /* A transfer is waited for by the stages behind it. */
-static bool still_waits(const struct walk *walk, const struct overlap_place *place, uint32_t lane) {
+static bool still_waits(const struct table_walk *walk, const struct overlap_place *place,
+                        uint32_t lane) {
     return (place->stage == STAGE_MLP || place->stage == STAGE_COMBINE) &&
            place->layer >= walk->work->dense_layers && walk->arrival[lane] > walk->now;
 }
 
 /* The lane has ended a layer: perhaps the last of all to do so. */
-static void note_pace(struct walk *walk, const struct overlap_place *places, uint32_t count) {
+static void note_pace(struct table_walk *walk, const struct overlap_place *places, uint32_t count) {
     const uint32_t first = walk->work->dense_layers + WALK_SETTLES;
     uint32_t least = UINT32_MAX;
     for (uint32_t lane = 0; lane < count; lane++)
@@ -83,7 +89,7 @@ static void note_pace(struct walk *walk, const struct overlap_place *places, uin
         walk->paced = walk->now, walk->paced_waited = walk->waited;
 }
 
-static void walk_urgency(struct walk *walk, const struct overlap *overlap) {
+static void walk_urgency(struct table_walk *walk, const struct overlap *overlap) {
     struct overlap_place places[OVERLAP_LANES] = {{0}};
     const uint32_t layers = walk->work->layers, count = overlap->lane_count;
     for (;;) {
@@ -126,7 +132,7 @@ static double walk_few(const struct overlap *overlap, const struct walk_work *wo
     const uint32_t dense = work->dense_layers, sparse = work->layers - dense;
     const double left = (double)(sparse - WALK_FEW) / WALK_PACES;
     struct walk_work few;
-    struct walk walk = {.work = &few};
+    struct table_walk walk = {.work = &few};
     few.layers = dense + WALK_FEW;
     few.dense_layers = dense;
     memcpy(few.sizes, work->sizes, sizeof few.sizes);
@@ -143,7 +149,7 @@ static double walk_few(const struct overlap *overlap, const struct walk_work *wo
 
 double overlap_walk(const struct overlap *overlap, const struct walk_work *work,
                     double *waited_out) {
-    struct walk walk = {.work = work};
+    struct table_walk walk = {.work = work};
     if (overlap->urgency && overlap->urgency->abreast &&
         work->layers > work->dense_layers + WALK_FEW)
         return walk_few(overlap, work, waited_out);

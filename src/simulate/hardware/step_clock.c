@@ -49,8 +49,7 @@ static enum status check_options(const struct step_clock_options *options,
     if (!stages->rows && options->ranks > 1 && !stages->has_links)
         return error_set(error, STATUS_INVALID, "hardware %s: %u ranks need stages.links",
                          options->hardware->name, options->ranks);
-    if (options->balance_experts && options->ranks > 1 && !stages->rows &&
-        stages->moves.gbps <= 0)
+    if (options->balance_experts && options->ranks > 1 && !stages->rows && stages->moves.gbps <= 0)
         return error_set(error, STATUS_INVALID, "hardware %s: moving experts needs stages.moves",
                          options->hardware->name);
     return STATUS_OK;
@@ -59,8 +58,7 @@ static enum status check_options(const struct step_clock_options *options,
 enum status step_clock_open(struct arena *arena, const struct step_clock_options *options,
                             struct step_clock **clock_out, struct error *error) {
     const struct hardware_stages *stages = options->hardware->stages;
-    const struct step_fit *fit =
-        stages->rows ? step_rows_of(stages->rows, options->ranks) : NULL;
+    const struct step_fit *fit = stages->rows ? step_rows_of(stages->rows, options->ranks) : NULL;
     enum status status = check_options(options, fit, error);
     if (status) return status;
     struct step_clock *clock = arena_take_zeroed(arena, sizeof *clock);
@@ -79,8 +77,8 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
     clock->stages = stages;
     clock->fit = fit;
     for (uint32_t prompts = 0; prompts < 2; prompts++)
-        clock->transfers[prompts] = stages_transfers(stages, options->model, options->ranks,
-                                                     options->ranks_per_node, prompts);
+        clock->transfers[prompts] = stage_rates_transfers(stages, options->model, options->ranks,
+                                                          options->ranks_per_node, prompts);
     clock->work.layers = options->model->layers;
     clock->work.dense_layers = options->model->dense_layers;
     *clock_out = clock;
@@ -175,7 +173,7 @@ static struct step_sums sum_ranks(const struct step_clock *clock, const struct s
                                         .context = (double)share->context * part,
                                         .prompts = prompts};
         double tokens = work.prompt_tokens + work.answer_tokens;
-        const struct stage_times us = stages_times(clock->stages, clock->options.model, &work);
+        const struct stage_times us = stage_rates_times(clock->stages, clock->options.model, &work);
         add_rank(&sums, &us, share->slowness, &attention_max);
         sums.tokens += tokens;
         sums.tokens_max = max_double(sums.tokens_max, tokens);
@@ -193,9 +191,9 @@ static double slow_experts(const struct step_clock *clock, const struct step_sha
     for (uint32_t r = 0; r < clock->options.ranks; r++)
         if (shares[r].slowness > 1)
             us = max_double(us, shares[r].slowness *
-                                    stages_experts(clock->stages, clock->options.model,
-                                                   pairs * clock->options.ranks * loads[r],
-                                                   clock->experts.slots_per_rank, prompts));
+                                    stage_rates_experts(clock->stages, clock->options.model,
+                                                        pairs * clock->options.ranks * loads[r],
+                                                        clock->experts.slots_per_rank, prompts));
     return us;
 }
 
@@ -216,7 +214,8 @@ static double weigh_layers(struct step_clock *clock, const struct step_share *sh
     }
     for (uint32_t i = 0; i < clock->experts.layers; i++) {
         double busiest = expert_world_busiest(&clock->experts, i, column);
-        double mlp = stages_experts(clock->stages, options->model, pairs * busiest, slots, prompts);
+        double mlp =
+            stage_rates_experts(clock->stages, options->model, pairs * busiest, slots, prompts);
         double tokens = max_double(sums->tokens_max, mean * busiest);
         if (sums->slowness > 1)
             mlp = max_double(mlp, slow_experts(clock, shares, i, pairs, prompts));
@@ -226,7 +225,7 @@ static double weigh_layers(struct step_clock *clock, const struct step_share *sh
                                 .combine = links.combine_us + tokens * links.combine_token_us};
     }
     return clock->experts.layers *
-           stages_experts(clock->stages, options->model, pairs, slots, prompts);
+           stage_rates_experts(clock->stages, options->model, pairs, slots, prompts);
 }
 
 static void spend(const struct step_clock *clock, struct step_time *time, double us, double waited,

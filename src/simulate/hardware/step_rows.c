@@ -197,8 +197,7 @@ static void fit_evenness(struct step_fitting *fitting) {
 static enum status fit_ranks(struct arena *arena, const struct figure_place *place,
                              const struct figure_table *table, struct step_fit *fit) {
     struct step_fitting fitting = {.table = table, .fit = fit};
-    fitting.products =
-        arena_take_zeroed(arena, STEP_ROWS_WEIGHTS * sizeof *fitting.products);
+    fitting.products = arena_take_zeroed(arena, STEP_ROWS_WEIGHTS * sizeof *fitting.products);
     if (!fitting.products)
         return error_set(place->error, STATUS_NO_MEMORY, "%.200s: no memory for %s", place->file,
                          place->path);
@@ -228,8 +227,7 @@ static enum status check_rows(const struct figure_place *place, const struct fig
     for (uint32_t i = 0; i < table->row_count; i++) {
         const double *row = table->at + (size_t)i * table->column_count;
         if (row[COLUMN_US] <= 0) return refuse_row(place, i, "microseconds above 0");
-        if (row[COLUMN_RANKS] < 1 || row[COLUMN_BUSY] < 1 ||
-            row[COLUMN_BUSY] > row[COLUMN_RANKS])
+        if (row[COLUMN_RANKS] < 1 || row[COLUMN_BUSY] < 1 || row[COLUMN_BUSY] > row[COLUMN_RANKS])
             return refuse_row(place, i, "1 or more busy ranks, and as many or more in all");
         if (row[COLUMN_ANSWER_TOKENS] < row[COLUMN_ANSWER_ROWS])
             return refuse_row(place, i, "as many answer_tokens as answer_rows, or more");
@@ -253,12 +251,13 @@ enum status step_rows_read(struct arena *arena, const struct figure_place *place
         {"page_count", offsetof(struct step_rows, page_count), 0, 1e9, false, 0},
     };
     static const char *const others[] = {"model", "columns", "rows", NULL};
-    static const char *const all[] = {"model", "columns", "rows", "weight_bytes", "page_count",
-                                      NULL};
+    static const char *const all[] = {"model",        "columns",    "rows",
+                                      "weight_bytes", "page_count", NULL};
     struct figure_table table;
     memset(rows_out, 0, sizeof *rows_out);
     enum status status = figure_place_read(place, figures, 2, others, rows_out);
-    if (!status) status = figure_place_text(place, "model", rows_out->model, sizeof rows_out->model);
+    if (!status)
+        status = figure_place_text(place, "model", rows_out->model, sizeof rows_out->model);
     if (!status) status = figure_place_table(place, columns, all, arena, &table);
     if (!status) status = check_rows(place, &table, rows_out);
     for (uint32_t i = 0; !status && i < rows_out->fit_count; i++)

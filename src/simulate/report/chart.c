@@ -218,8 +218,8 @@ void chart_bars(struct json_writer *writer, const struct chart *chart) {
     char text[WORDS_SHORT_BYTES];
     for (int i = 0; i <= 4; i++) {
         words_short(most * i / 4, text);
-        write_text(writer, NAMES_WIDTH + most * i / 4 * scale, keys - 22, "soft", i ? "end" : "start",
-                   text);
+        write_text(writer, NAMES_WIDTH + most * i / 4 * scale, keys - 22, "soft",
+                   i ? "end" : "start", text);
     }
     write_text(writer, 4, keys - 22, "soft", "start", chart->x_label);
     write_keys(writer, chart, keys);

@@ -17,14 +17,14 @@ struct chart_series {
 
 struct chart {
     const char *title, *x_label, *y_label;
-    size_t count;      /* of points, or of bars */
-    const double *x;   /* [count], ascending; lines only */
+    size_t count;             /* of points, or of bars */
+    const double *x;          /* [count], ascending; lines only */
     const char *const *names; /* [count], of bars */
     struct chart_series series[CHART_SERIES_MAX];
     size_t series_count;
-    bool steps;        /* a line keeps its value up to the next point */
-    bool log_x;        /* x > 0 */
-    double y_max;      /* 0: by the values */
+    bool steps;   /* a line keeps its value up to the next point */
+    bool log_x;   /* x > 0 */
+    double y_max; /* 0: by the values */
 };
 
 /* Lines, one for each series. Without points: a text that says so. */

@@ -74,9 +74,9 @@ const char *outcome_role_name(enum unit_role role) {
 
 const char *outcome_spent_name(uint32_t spent) {
     static const char *const names[STEP_SPENT_COUNT + 1] = {
-        [SPENT_ATTENTION] = "attention", [SPENT_EXPERTS] = "experts",
+        [SPENT_ATTENTION] = "attention",  [SPENT_EXPERTS] = "experts",
         [SPENT_SHARED] = "shared expert", [SPENT_COMM] = "communication",
-        [SPENT_IMBALANCE] = "imbalance", [SPENT_OTHER] = "other",
+        [SPENT_IMBALANCE] = "imbalance",  [SPENT_OTHER] = "other",
         [SPENT_MOVES] = "moved experts",  [STEP_SPENT_COUNT] = "idle",
     };
     return names[spent];

@@ -16,14 +16,14 @@
 #define OUTCOME_POINTS 120 /* of the time series */
 #define OUTCOME_FIGURES_MAX 64
 
-struct outcome_point { /* from the point before to this one */
-    double at_s;       /* since the measured time began */
+struct outcome_point {                              /* from the point before to this one */
+    double at_s;                                    /* since the measured time began */
     double prompt_rate, computed_rate, output_rate; /* tokens a second, of the whole fleet */
     double pages_share[UNIT_ROLE_COUNT]; /* of a role's KV pages that are held, at this moment */
     double open;                         /* requests that have begun and not ended */
 };
 
-struct outcome_money { /* an hour of the fleet as it was in the measured time */
+struct outcome_money {                /* an hour of the fleet as it was in the measured time */
     double cost, income_list, income; /* at the list prices; at those of the hour of the day */
 };
 
@@ -48,8 +48,8 @@ struct outcome_money outcome_money_of(const struct outcome *outcome);
 /* figures_out[OUTCOME_FIGURES_MAX]; returns how many. All are predictions. */
 uint32_t outcome_figures(const struct outcome *outcome, struct day_figure *figures_out);
 
-const char *outcome_role_name(enum unit_role role);     /* "both", "prefill", "decode" */
-const char *outcome_spent_name(uint32_t spent);         /* enum step_spent, and STEP_SPENT_COUNT: idle */
+const char *outcome_role_name(enum unit_role role); /* "both", "prefill", "decode" */
+const char *outcome_spent_name(uint32_t spent); /* enum step_spent, and STEP_SPENT_COUNT: idle */
 double outcome_spent(const struct twin_role_counts *counts, uint32_t spent); /* seconds */
 
 #endif

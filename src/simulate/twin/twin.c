@@ -154,8 +154,8 @@ static void live(struct twin_world *world) {
     struct event event;
     uint32_t at_once = 0;
     world->sample_ns = world->options->warm_ns + world->options->sample_ns;
-    event_queue_add(&world->events, (struct event){.due_ns = world->options->warm_ns,
-                                                   .kind = TWIN_EVENT_WARM});
+    event_queue_add(&world->events,
+                    (struct event){.due_ns = world->options->warm_ns, .kind = TWIN_EVENT_WARM});
     twin_faults_plan(world);
     twin_clients_fetch(world);
     while (!world->report->breach[0] && event_queue_take(&world->events, &event)) {

@@ -30,11 +30,11 @@ struct twin_unit_kind {
     uint32_t step_tokens_max;        /* of a rank */
     uint32_t page_count;             /* of a rank; 0: what its memory holds beside the weights */
     uint32_t context_tokens_max;
-    uint32_t speculate;              /* enum speculate_mode */
-    int overlap;                     /* enum overlap_kind; -1: as serving/policy/choose_overlap does */
-    uint32_t rank_balance;           /* enum balance_method */
+    uint32_t speculate;    /* enum speculate_mode */
+    int overlap;           /* enum overlap_kind; -1: as serving/policy/choose_overlap does */
+    uint32_t rank_balance; /* enum balance_method */
     bool bind_on_arrival, level_steps, prefix_cache, kv_storage;
-    double tpot_target_ms;           /* schedule_pace; 0: by stretch */
+    double tpot_target_ms; /* schedule_pace; 0: by stretch */
 };
 
 struct twin_ended;
@@ -47,20 +47,20 @@ struct twin_options {
     const struct model_figures *model;
     struct twin_unit_kind kinds[TWIN_KINDS_MAX];
     uint32_t kind_count;
-    uint32_t gateways;              /* >= 1; each knows all units; requests are dealt in turn */
+    uint32_t gateways; /* >= 1; each knows all units; requests are dealt in turn */
     uint32_t gateway_requests_max;
-    uint32_t prefix_blocks;         /* gateway_options; 0: none remembered */
-    bool through_api;               /* true: parsed bodies with token ids, streams. false: block
+    uint32_t prefix_blocks; /* gateway_options; 0: none remembered */
+    bool through_api;       /* true: parsed bodies with token ids, streams. false: block
                                      * hashes with lengths; answers are told whole */
-    double storage_bytes;           /* of the disks that all units share; 0: none */
-    double host_bytes;              /* of KV blocks in memory, a rank; 0: none */
+    double storage_bytes;   /* of the disks that all units share; 0: none */
+    double host_bytes;      /* of KV blocks in memory, a rank; 0: none */
     double expert_skew, expert_drift;
     struct twin_source source;
-    int64_t settle_ns;              /* from the start: prompts are computed, and KV blocks travel, in
+    int64_t settle_ns;  /* from the start: prompts are computed, and KV blocks travel, in
                                      * no time, so that the standing requests are where they belong;
                                      * answers take their time. <= warm_ns */
-    int64_t warm_ns;                /* from the start: nothing is counted yet */
-    int64_t measure_ns;             /* behind it: counted. Then the run ends; 0: when all are answered */
+    int64_t warm_ns;    /* from the start: nothing is counted yet */
+    int64_t measure_ns; /* behind it: counted. Then the run ends; 0: when all are answered */
     const struct twin_fault *faults; /* [fault_count] by time; simulate/twin/twin_faults.h */
     uint32_t fault_count;
     uint64_t seed;
@@ -77,7 +77,7 @@ struct twin_options {
 /* A moment of the measured time. */
 struct twin_sample {
     int64_t now_ns;
-    const struct twin_report *so_far; /* its sums; means are made at the end */
+    const struct twin_report *so_far;    /* its sums; means are made at the end */
     double pages_share[UNIT_ROLE_COUNT]; /* of a role's KV pages that are held; 0: it has none */
     uint32_t open;                       /* requests that have begun and not ended */
 };
@@ -94,31 +94,34 @@ struct twin_ended {
 struct twin_role_counts { /* of all units of one role, in the measured time */
     uint64_t units, ranks, nodes;
     uint64_t steps;
-    double step_ns;            /* summed over steps */
+    double step_ns;                         /* summed over steps */
     double spent[STEP_SPENT_COUNT], idle_s; /* seconds, summed over ranks */
-    uint64_t prompt_tokens, computed_tokens; /* prompt's tokens that went through; of them computed */
+    uint64_t prompt_tokens,
+        computed_tokens; /* prompt's tokens that went through; of them computed */
     uint64_t device_hits, host_hits, disk_hits; /* tokens of prompts, by where they were obtained */
     uint64_t output_tokens;
     uint64_t answered_tokens;  /* tokens of answers that went through, those computed again too */
     uint64_t rows, context;    /* summed over steps: answer rows, and KV positions that they read */
     uint64_t pages_held, pages_cached, pages_total; /* mean over time, of a rank */
     uint64_t preemptions, moves; /* requests that lost their pages; experts that came to a rank */
-    double expert_balance;     /* mean over steps, largest rank over mean */
+    double expert_balance;       /* mean over steps, largest rank over mean */
 };
 
 struct twin_report {
     char breach[256]; /* empty: everything that must hold held */
     double measured_s;
-    uint64_t asked, answered, refused, failed; /* requests; that came in the measured time */
+    /* Requests, standing ones apart: that came in the measured time; that ended in it, whole, without
+     * a token, in the middle. */
+    uint64_t asked, answered, refused, failed;
     uint64_t prompt_tokens, hit_tokens, output_tokens; /* of answered ones, wherever computed */
     struct twin_role_counts roles[UNIT_ROLE_COUNT];
     struct histogram ttft, tpot, e2e; /* histogram_times; finer figures through `ended` */
     double user_speed_tokens; /* sum over tokens of 1 s / the time since the token before, and */
     double user_tokens;       /* how many: token-weighted mean speed is the quotient */
     double transfer_bytes, storage_read_bytes, storage_written_bytes;
-    uint64_t records;         /* received by machines, all in all */
+    uint64_t records; /* received by machines, all in all */
     uint64_t events;
-    uint64_t digest;          /* of all records that machines received, and when: equal in equal runs */
+    uint64_t digest; /* of all records that machines received, and when: equal in equal runs */
 };
 
 /* Runs in `arena`, whose memory is twin_bytes(options). STATUS_INVALID names the option. */

@@ -12,7 +12,7 @@ struct twin_block;
 
 struct twin_blocks {
     struct twin_block *blocks; /* [capacity], of them count */
-    uint32_t *buckets;         /* [bucket_count] a power of two: 1 + the first block of each chain */
+    uint32_t *buckets; /* [bucket_count] a power of two: 1 + the first block of each chain */
     uint32_t capacity, bucket_count, count;
     uint32_t newest, oldest;
 };

@@ -53,7 +53,8 @@ bool twin_clients_open(struct twin_world *world, struct arena *arena) {
     world->envelope = arena_take(arena, envelope_bytes(world->options));
     world->clients = arena_take_zeroed(arena, world->client_max * sizeof *world->clients);
     world->free_clients = arena_take(arena, world->client_max * sizeof *world->free_clients);
-    if (!world->envelope || !world->scratch || !world->clients || !world->free_clients) return false;
+    if (!world->envelope || !world->scratch || !world->clients || !world->free_clients)
+        return false;
     for (uint32_t i = 0; i < world->client_max; i++)
         world->free_clients[i] = world->client_max - 1 - i;
     return true;
@@ -130,10 +131,10 @@ static const struct record *make_request(struct twin_world *world, uint32_t gate
     record_set_head(record, RECORD_CLIENT_REQUEST);
     char *body = client_request_body(record);
     size_t room = record->body_bytes;
-    size_t used = format_text(body, room,
-                              "{\"max_tokens\":%u,\"seed\":%llu,\"stream\":%s,\"prompt\":",
-                              client->answer_tokens, (unsigned long long)client->number,
-                              world->options->through_api ? "true" : "false");
+    size_t used = format_text(
+        body, room,
+        "{\"max_tokens\":%u,\"seed\":%llu,\"stream\":%s,\"prompt\":", client->answer_tokens,
+        (unsigned long long)client->number, world->options->through_api ? "true" : "false");
     used += write_prompt(world, client->number, body + used, room - used);
     used += format_text(body + used, room - used, "}");
     record->body_bytes = (uint32_t)used;
@@ -250,7 +251,8 @@ static void count_answer(struct twin_world *world, const struct twin_client *cli
     report->prompt_tokens += client->prompt_tokens;
     report->hit_tokens += client->hit_tokens;
     report->output_tokens += client->told_tokens;
-    histogram_add(&report->ttft, &histogram_times, (uint64_t)(client->first_ns - client->arrival_ns));
+    histogram_add(&report->ttft, &histogram_times,
+                  (uint64_t)(client->first_ns - client->arrival_ns));
     histogram_add(&report->e2e, &histogram_times, (uint64_t)(end_ns - client->arrival_ns));
     if (client->told_tokens > 1)
         histogram_add(&report->tpot, &histogram_times,
@@ -347,6 +349,5 @@ void twin_clients_hear(struct twin_world *world, const struct record *record) {
 }
 
 void twin_clients_judge(struct twin_world *world) {
-    if (world->free_count != world->client_max)
-        twin_breach(world, "a request was never answered");
+    if (world->free_count != world->client_max) twin_breach(world, "a request was never answered");
 }

@@ -28,7 +28,7 @@ struct twin_engine {
     const struct model_figures *model;
     struct step_clock *clock;
     uint32_t rank_count, rows_max;
-    int overlap;                    /* enum overlap_kind; -1: chosen by measurement */
+    int overlap; /* enum overlap_kind; -1: chosen by measurement */
     struct choose_overlap choose;
     struct choose_overlap_step size; /* of the step at hand */
     enum overlap_kind kind;

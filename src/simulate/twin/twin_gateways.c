@@ -52,8 +52,7 @@ static enum status no_memory(struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the gateways");
 }
 
-enum status twin_gateways_open(struct twin_world *world, struct arena *arena,
-                               struct error *error) {
+enum status twin_gateways_open(struct twin_world *world, struct arena *arena, struct error *error) {
     uint32_t count = world->options->gateways;
     enum status status = twin_words_open(arena, &world->tokenizer, error);
     world->gateways = arena_take_zeroed(arena, count * sizeof *world->gateways);
@@ -91,8 +90,7 @@ static void drain(struct twin_world *world, struct twin_gateway *gateway) {
     outbox_clear(outbox);
     if (!wanted) return;
     twin_note(world, wanted);
-    enum status status =
-        gateway->machine.receive(gateway->machine.self, wanted, world->now_ns);
+    enum status status = gateway->machine.receive(gateway->machine.self, wanted, world->now_ns);
     check(status == STATUS_OK); /* its outbox is empty */
     drain(world, gateway);
 }

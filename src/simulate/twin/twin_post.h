@@ -11,7 +11,7 @@
 
 struct twin_message {
     int64_t due_ns;
-    uint32_t bytes; /* of all this; 0: the ring goes on at its start */
+    uint32_t bytes;      /* of all this; 0: the ring goes on at its start */
     uint32_t connection; /* as the sender likes */
     struct record record;
 };

@@ -22,7 +22,7 @@
 
 enum twin_event {
     TWIN_EVENT_UNIT,         /* index: of the unit; stamp: the time, if it is still meant */
-    TWIN_EVENT_GATEWAY,      /* likewise */
+    TWIN_EVENT_GATEWAY,      /* index: of the gateway; stamp: the time, if it is still meant */
     TWIN_EVENT_ASK,          /* the next request reaches a gateway */
     TWIN_EVENT_TRANSFER_OUT, /* index: of the transfer, whose end is told to the sender */
     TWIN_EVENT_TRANSFER_IN,  /* to the receiver */
@@ -39,21 +39,21 @@ struct twin_unit {
     bool up;
     uint32_t connected;    /* times so far */
     uint32_t *connections; /* [gateways] the unit's name there, another one each time; 0: none */
-    char *memory;        /* of the machine */
+    char *memory;          /* of the machine */
     size_t memory_bytes;
     struct rank_units *units;
     struct machine machine;
     struct twin_post inbox;
     struct twin_engine engine;
     struct step_clock *clock;
-    int64_t wake_ns;          /* when its event is due; MACHINE_NEVER */
-    int64_t step_ns, done_ns; /* the step at hand began, and is told of; MACHINE_NEVER: none is */
-    bool in_step, begins;     /* begins: its plans are there, and it has no time yet */
+    int64_t wake_ns;            /* when its event is due; MACHINE_NEVER */
+    int64_t step_ns, done_ns;   /* the step at hand began, and is told of; MACHINE_NEVER: none is */
+    bool in_step, begins;       /* begins: its plans are there, and it has no time yet */
     struct twin_engine_sum sum; /* of the step at hand */
     struct request_id *open;    /* [open_count] requests that it was given, and has not ended */
     uint32_t open_count, open_max;
     char *open_memory;
-    struct map open_places;     /* of a request in `open` */
+    struct map open_places;      /* of a request in `open` */
     struct record *hello, *load; /* the last ones */
     int64_t load_ns;             /* the pages below stand since then */
     uint64_t pages_held, pages_cached;
@@ -87,10 +87,10 @@ struct twin_world {
     const struct twin_options *options;
     struct twin_report *report;
     int64_t now_ns;
-    int64_t end_ns;         /* MACHINE_NEVER: when all are answered */
-    int64_t rest_ns;        /* the last answer's end so far */
-    bool counts;            /* now is measured time */
-    int64_t sample_ns;      /* the next moment that somebody wants to hear of */
+    int64_t end_ns;    /* MACHINE_NEVER: when all are answered */
+    int64_t rest_ns;   /* the last answer's end so far */
+    bool counts;       /* now is measured time */
+    int64_t sample_ns; /* the next moment that somebody wants to hear of */
     int64_t network_ns, request_ns, token_ns;
     double block_bytes;
     struct event_queue events;
@@ -100,16 +100,16 @@ struct twin_world {
     uint32_t unit_count, rows_max;
     struct twin_transfers transfers;
     struct twin_disks storage;
-    struct step_result *result; /* scratch: a rank's answer */
+    struct step_result *result;  /* scratch: a rank's answer */
     struct twin_client *clients; /* [client_max] */
     uint32_t *free_clients;      /* of them free_count */
     uint32_t client_max, free_count;
-    uint64_t asked;             /* requests so far, standing ones included */
-    struct twin_request next;   /* that reaches a gateway at its event */
+    uint64_t asked;           /* requests so far, standing ones included */
+    struct twin_request next; /* that reaches a gateway at its event */
     bool has_next;
     uint32_t standing_waits;
-    char *envelope;             /* scratch: a request or a prompt's tokens, on their way */
-    char *scratch;              /* for what does not leave a function */
+    char *envelope; /* scratch: a request or a prompt's tokens, on their way */
+    char *scratch;  /* for what does not leave a function */
     size_t scratch_bytes;
     struct twin_page_sums pages[UNIT_ROLE_COUNT];
 };

@@ -7,8 +7,8 @@
 #define QUEUE_BYTES 67108864.0 /* 64 MiB: as a host has for its unit (programs/unit_side.c) */
 
 size_t twin_storage_bytes(uint32_t disk_blocks, uint32_t job_max) {
-    return twin_blocks_bytes(disk_blocks) +
-           job_max * (sizeof(struct twin_job) + sizeof(uint32_t)) + 128;
+    return twin_blocks_bytes(disk_blocks) + job_max * (sizeof(struct twin_job) + sizeof(uint32_t)) +
+           128;
 }
 
 size_t twin_storage_unit_bytes(uint32_t memory_blocks, uint32_t ranks) {
@@ -45,8 +45,7 @@ bool twin_storage_open_unit(struct twin_store *store, struct arena *arena, uint3
 
 /* ---- answers ---- */
 
-static void answer(struct twin_disks *storage, uint32_t unit, struct twin_job job,
-                   int64_t due_ns) {
+static void answer(struct twin_disks *storage, uint32_t unit, struct twin_job job, int64_t due_ns) {
     check(storage->free_count > 0);
     uint32_t index = storage->free_jobs[--storage->free_count];
     job.unit = unit;
@@ -89,8 +88,8 @@ static enum where look(struct twin_disks *storage, struct twin_blocks *memory,
     return twin_blocks_has(&storage->disk, key, use, now_ns) ? ON_DISK : NOWHERE;
 }
 
-void twin_storage_find(struct twin_disks *storage, uint32_t unit,
-                       const struct record_kv_find *find, uint32_t stored, int64_t now_ns) {
+void twin_storage_find(struct twin_disks *storage, uint32_t unit, const struct record_kv_find *find,
+                       uint32_t stored, int64_t now_ns) {
     struct twin_blocks *memory = &storage->stores[unit].memories[find->rank];
     struct twin_job job = {
         .answer.found = {.record = record_head(RECORD_KV_FOUND, sizeof job.answer.found),
@@ -107,8 +106,8 @@ void twin_storage_find(struct twin_disks *storage, uint32_t unit,
     answer(storage, unit, job, now_ns);
 }
 
-void twin_storage_load(struct twin_disks *storage, uint32_t unit,
-                       const struct record_kv_load *load, bool free, int64_t now_ns) {
+void twin_storage_load(struct twin_disks *storage, uint32_t unit, const struct record_kv_load *load,
+                       bool free, int64_t now_ns) {
     struct twin_store *store = &storage->stores[unit];
     struct twin_blocks *memory = &store->memories[load->rank];
     struct load_end end = {0};
@@ -155,8 +154,8 @@ static bool write(struct twin_disks *storage, struct twin_store *store, uint32_t
     return true;
 }
 
-void twin_storage_keep(struct twin_disks *storage, uint32_t unit,
-                       const struct record_kv_keep *keep, bool free, int64_t now_ns) {
+void twin_storage_keep(struct twin_disks *storage, uint32_t unit, const struct record_kv_keep *keep,
+                       bool free, int64_t now_ns) {
     struct twin_store *store = &storage->stores[unit];
     double bytes = keep->block_count * storage->block_bytes;
     struct twin_job job = {

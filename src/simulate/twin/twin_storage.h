@@ -29,13 +29,13 @@ struct twin_job { /* an answer that is on its way */
     } answer;
 };
 
-struct twin_store { /* of a unit */
-    struct twin_blocks *memories;   /* [ranks] */
-    int64_t *read_ns, *write_ns;    /* [nodes] when the node's links are free */
+struct twin_store {               /* of a unit */
+    struct twin_blocks *memories; /* [ranks] */
+    int64_t *read_ns, *write_ns;  /* [nodes] when the node's links are free */
     double memory_byte_ns, disk_byte_ns;
     int64_t latency_ns;
     uint32_t ranks, ranks_per_node;
-    uint32_t connection;            /* of its life */
+    uint32_t connection; /* of its life */
 };
 
 struct twin_disks {
@@ -67,14 +67,14 @@ bool twin_storage_open_unit(struct twin_store *store, struct arena *arena, uint3
 void twin_storage_stop(struct twin_disks *storage, uint32_t unit);
 
 /* A unit's KV_FIND: of its keys, the first `stored` were on disk before the run began. */
-void twin_storage_find(struct twin_disks *storage, uint32_t unit,
-                       const struct record_kv_find *find, uint32_t stored, int64_t now_ns);
+void twin_storage_find(struct twin_disks *storage, uint32_t unit, const struct record_kv_find *find,
+                       uint32_t stored, int64_t now_ns);
 
 /* KV_LOAD, KV_KEEP. `free`: it takes no time. */
-void twin_storage_load(struct twin_disks *storage, uint32_t unit,
-                       const struct record_kv_load *load, bool free, int64_t now_ns);
-void twin_storage_keep(struct twin_disks *storage, uint32_t unit,
-                       const struct record_kv_keep *keep, bool free, int64_t now_ns);
+void twin_storage_load(struct twin_disks *storage, uint32_t unit, const struct record_kv_load *load,
+                       bool free, int64_t now_ns);
+void twin_storage_keep(struct twin_disks *storage, uint32_t unit, const struct record_kv_keep *keep,
+                       bool free, int64_t now_ns);
 
 /* The moment that `due` named: what to tell whom; NULL: nothing any more. Valid until the next
  * call of anything here. */

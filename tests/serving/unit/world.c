@@ -280,6 +280,7 @@ static void take_hello(struct world *world, const struct record_unit_hello *hell
 
 static void take_load(struct world *world, const struct record_unit_load *load) {
     world->load = *load;
+    world->loads++;
     memcpy(world->rank_loads, load_ranks(load), load->rank_count * sizeof *world->rank_loads);
 }
 
@@ -320,7 +321,6 @@ void world_drain(struct world *world) {
             take_hello(world, (const void *)r);
             break;
         case RECORD_UNIT_LOAD:
-            world->load_count++;
             take_load(world, (const void *)r);
             break;
         default:

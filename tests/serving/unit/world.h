@@ -72,7 +72,7 @@ struct world {
     struct known known[REQUESTS_MAX];
     uint32_t submitted;
     struct record_unit_load load;
-    uint32_t load_count; /* of reports so far */
+    uint32_t loads; /* reports that have come */
     struct unit_rank_load rank_loads[RANKS_MAX];
     uint32_t hellos, role, requests_max, page_count, fulls, hits; /* *_max, *_count: of a rank */
     uint32_t waited_rows, lost_rows; /* that waited for loads, in vain */

@@ -1,51 +1,186 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scratch
+ * Protects the clock of steps: DeepSeek's two profile steps within 3 %, what bandwidths scale and
+ * what they do not, whom ranks wait for, and where the time is said to have gone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
+#include <stdint.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
-#include "host/process/yaml_tree.h"
-#include "simulate/hardware/builtin.h"
+#include <math.h>
+
+#include "base/limits.h"
+#include "hardware_of.h"
 #include "simulate/hardware/step_clock.h"
-static _Alignas(16) char memory[64<<20], m2[64 << 20];
-static double nw(void){struct timespec t; clock_gettime(CLOCK_MONOTONIC,&t); return t.tv_sec*1e6+t.tv_nsec*1e-3;}
-static void r(const char*hw,uint32_t ranks,uint32_t red,bool bal,double skew,struct step_share s,enum overlap_kind k,const char*label){
-  struct arena a,b; struct error e={0}; const struct tree*t=NULL; struct hardware h; struct model_figures m;
-  arena_over(&a,memory,sizeof memory); arena_over(&b,m2,sizeof m2);
-  if(yaml_tree_parse(&a,builtin_text(BUILTIN_HARDWARE,bytes_of(hw)),hw,&t,&e)||hardware_read(&a,t,hw,&h,&e)||yaml_tree_parse(&a,builtin_text(BUILTIN_MODEL,bytes_of("deepseek-v3")),"m",&t,&e)||model_figures_read(t,"m",&m,&e)){printf("%s\n",e.text);return;}
-  struct step_clock_options o={.hardware=&h,.model=&m,.ranks=ranks,.ranks_per_node=8,.redundant_experts=red,.balance_experts=bal,.expert_skew=skew,.expert_drift=.05,.seed=1};
-  struct step_clock*c; double t0=nw();
-  if(step_clock_open(&b,&o,&c,&e)){printf("%s\n",e.text);return;}
-  double t1=nw();
-  struct step_share sh[256]; for(int i=0;i<256;i++){sh[i]=s;}
-  struct step_time st; for(int i=0;i<200;i++) st=step_clock_step(c,sh,k,0);
-  double t2=nw();
-  printf("%-28s ns %.3f ms layers %.3f bal %.3f w %.2f pages %u open %.1f ms step %.2f us |",label,st.ns*1e-6,st.layers_ns*1e-6,step_clock_balance_mean(c),step_clock_weight_bytes(c)*1e-9,step_clock_page_count(c),(t1-t0)/1e3,(t2-t1)/200);
-  for(int i=0;i<STEP_SPENT_COUNT;i++)
- printf(" %.3f",st.spent[i]/ranks*1e3);
- printf("\n");
+
+static _Alignas(16) char clock_memory[32 << 20];
+static struct arena clock_arena;
+static struct hardware hardware;
+static struct model_figures model;
+static struct step_clock_options options;
+static struct step_clock *unit;
+static struct step_share shares[LIMIT_RANKS];
+
+static void open_unit(uint32_t ranks, uint32_t redundant, double skew, const char *key,
+                      double value) {
+    hardware = hardware_with("h800", key, value);
+    model = model_named("deepseek-v3");
+    options = (struct step_clock_options){.hardware = &hardware,
+                                          .model = &model,
+                                          .ranks = ranks,
+                                          .ranks_per_node = 8,
+                                          .redundant_experts = redundant,
+                                          .balance_experts = redundant > 0,
+                                          .expert_skew = skew,
+                                          .seed = 1};
+    assert_true(step_clock_bytes(&options) <= sizeof clock_memory);
+    arena_over(&clock_arena, clock_memory, step_clock_bytes(&options));
+    assert_int_equal(step_clock_open(&clock_arena, &options, &unit, &error), STATUS_OK);
 }
-static struct step_share dec(uint32_t b,uint32_t q,uint64_t ctx){return (struct step_share){.answer_rows=b,.answer_tokens=b*q,.context=b*ctx,.slowness=1};}
-static struct step_share pre(uint32_t t,uint64_t mean){return (struct step_share){.prompt_tokens=t,.attended=t*mean,.slowness=1};}
-int main(void){
- r("h800",128,0,false,0,dec(128,2,4096),OVERLAP_DECODE_FIVE_STAGE,"profile decode 87.32");
- r("h800",144,32,true,0,dec(88,1,4989),OVERLAP_DECODE_FIVE_STAGE,"B88 48.6");
- r("h800",32,32,true,0,pre(16384,2048),OVERLAP_PREFILL_DUAL_BATCH,"profile prefill 2090");
- for(int k=0;k<OVERLAP_KIND_COUNT;k++) r("h800",144,32,true,0,dec(88,1,4989),k,overlap_name(k));
- for(int k=0;k<OVERLAP_KIND_COUNT;k++) r("h800",32,32,true,0,pre(16384,2048),k,overlap_name(k));
- r("h800",144,32,true,1.1,dec(88,1,4989),OVERLAP_DECODE_FIVE_STAGE,"sigma 1.1");
- r("h800",144,32,true,.6,dec(88,1,4989),OVERLAP_DECODE_FIVE_STAGE,"sigma .6");
- r("h800",128,0,false,1.1,dec(88,1,4989),OVERLAP_DECODE_FIVE_STAGE,"none sigma 1.1 128");
- r("h800",32,32,true,1.1,dec(88,1,4989),OVERLAP_DECODE_FIVE_STAGE,"EP32 1.1");
- r("h800",32,0,false,1.1,dec(88,1,4989),OVERLAP_DECODE_FIVE_STAGE,"none EP32 1.1");
- r("h800",72,32,true,1.1,dec(128,1,2048),OVERLAP_DECODE_FIVE_STAGE,"EP72 1.1");
- r("h100",72,32,true,0.6,dec(256,1,2050),OVERLAP_DECODE_FIVE_STAGE,"SGL 22282/node");
- r("h100",72,32,true,0.6,dec(128,2,4096),OVERLAP_DECODE_FIVE_STAGE,"SGL MTP 17373/node");
- r("h100",32,32,true,0,pre(16384,2048),OVERLAP_PREFILL_DUAL_BATCH,"SGL 4K perfect");
- return 0;}
+
+static void answer_all(uint32_t requests, uint32_t tokens_each, uint64_t context) {
+    for (uint32_t i = 0; i < LIMIT_RANKS; i++)
+        shares[i] = (struct step_share){.answer_rows = requests,
+                                        .answer_tokens = requests * tokens_each,
+                                        .context = requests * context,
+                                        .slowness = 1};
+}
+
+static void prefill_all(uint32_t tokens, uint64_t attended_each) {
+    for (uint32_t i = 0; i < LIMIT_RANKS; i++)
+        shares[i] = (struct step_share){
+            .prompt_tokens = tokens, .attended = tokens * attended_each, .slowness = 1};
+}
+
+static double decode_ms(void) {
+    return (double)step_clock_step(unit, shares, OVERLAP_DECODE_FIVE_STAGE, 0).ns * 1e-6;
+}
+
+static double prefill_ms(void) {
+    return (double)step_clock_step(unit, shares, OVERLAP_PREFILL_DUAL_BATCH, 0).ns * 1e-6;
+}
+
+static void is_within(double value, double low, double high) {
+    if (value < low || value > high) fail_msg("%g is not in %g to %g", value, low, high);
+}
+
+static void both_profile_steps_are_within_three_percent(void **state) {
+    (void)state;
+    open_unit(128, 0, 0, NULL, 0);
+    answer_all(128, 2, 4096);
+    struct step_time time = step_clock_step(unit, shares, OVERLAP_DECODE_FIVE_STAGE, 0);
+    is_within((double)time.layers_ns * 1e-6, 87.32 * 0.97, 87.32 * 1.03);
+    open_unit(32, 32, 0, NULL, 0);
+    prefill_all(16384, 2048);
+    is_within(prefill_ms(), 2090 * 0.97, 2090 * 1.03);
+}
+
+static void bandwidths_scale_what_they_bound(void **state) {
+    (void)state;
+    answer_all(88, 1, 4989);
+    open_unit(144, 32, 0.6, NULL, 0);
+    double online = decode_ms();
+    is_within(online, 47, 52); /* 20 to 22 tokens/s */
+    open_unit(144, 32, 0.6, "hbm_gbps", 1676);
+    assert_true(decode_ms() > online * 1.2);
+    open_unit(144, 32, 0.6, "nic_gbps", 100);
+    assert_true(decode_ms() > online * 1.5);
+    prefill_all(16384, 2048);
+    open_unit(32, 32, 0, NULL, 0);
+    double whole = prefill_ms();
+    open_unit(32, 32, 0, "hbm_gbps", 6704);
+    assert_true(prefill_ms() == whole); /* compute bounds it */
+    open_unit(32, 32, 0, "nic_gbps", 100);
+    assert_true(prefill_ms() > whole * 2);
+}
+
+static void weights_leave_as_many_pages_as_published_batches_need(void **state) {
+    (void)state;
+    open_unit(144, 32, 0, NULL, 0);
+    is_within(step_clock_weight_bytes(unit), 23.9e9, 24.1e9);
+    is_within(step_clock_page_count(unit) * 64.0, 88 * 4989, 150 * 4989);
+    open_unit(32, 32, 0, NULL, 0);
+    is_within(step_clock_weight_bytes(unit), 41.8e9, 42.0e9);
+}
+
+static void everybody_waits_for_the_slowest_rank(void **state) {
+    (void)state;
+    open_unit(32, 32, 0, NULL, 0);
+    answer_all(64, 1, 8192);
+    double even = decode_ms();
+    shares[7].context *= 2;
+    struct step_time time = step_clock_step(unit, shares, OVERLAP_DECODE_FIVE_STAGE, 0);
+    assert_true((double)time.ns * 1e-6 > even * 1.1);
+    assert_true(time.spent[SPENT_IMBALANCE] > 0.1 * (double)time.ns * 1e-9 * 31);
+    answer_all(64, 1, 8192);
+    shares[7].slowness = 1.5;
+    assert_true(decode_ms() > even * 1.2);
+}
+
+static void all_time_is_accounted_for(void **state) {
+    (void)state;
+    open_unit(144, 32, 1.1, NULL, 0);
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
+        double sum = 0;
+        answer_all(88, 1, 4989);
+        shares[3].prompt_tokens = 500;
+        shares[3].attended = 500 * 251;
+        struct step_time time = step_clock_step(unit, shares, (enum overlap_kind)kind, 0);
+        for (int i = 0; i < STEP_SPENT_COUNT; i++) {
+            assert_true(time.spent[i] >= 0);
+            sum += time.spent[i];
+        }
+        assert_true(fabs(sum / (144e-9 * (double)time.ns) - 1) < 1e-3);
+    }
+}
+
+static void an_empty_step_takes_no_time_and_more_tokens_more(void **state) {
+    (void)state;
+    open_unit(32, 32, 0.6, NULL, 0);
+    memset(shares, 0, sizeof shares);
+    assert_true(decode_ms() == 0);
+    double before = 0;
+    for (uint32_t requests = 8; requests <= 512; requests *= 2) {
+        answer_all(requests, 1, 4096);
+        assert_true(decode_ms() > before);
+        before = decode_ms();
+    }
+}
+
+static void uneven_experts_cost_time_and_balancing_returns_most(void **state) {
+    (void)state;
+    answer_all(88, 1, 4989);
+    open_unit(32, 32, 0, NULL, 0);
+    double even = decode_ms();
+    open_unit(32, 32, 1.1, NULL, 0);
+    double balanced = decode_ms();
+    assert_true(step_clock_balance_mean(unit) < 1.1);
+    open_unit(32, 0, 1.1, NULL, 0);
+    assert_true(step_clock_balance_mean(unit) > 2);
+    assert_true(decode_ms() > balanced * 1.2 && balanced < even * 1.05);
+}
+
+static void hardware_that_lacks_what_a_unit_needs_is_refused(void **state) {
+    (void)state;
+    open_unit(8, 32, 0, NULL, 0);
+    options.ranks = 0;
+    assert_int_equal(step_clock_open(&clock_arena, &options, &unit, &error), STATUS_INVALID);
+    assert_string_equal(error.text, "expected 1 to 1024 ranks, and 1 or more on a node");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(both_profile_steps_are_within_three_percent, begin_tree),
+        cmocka_unit_test_setup(bandwidths_scale_what_they_bound, begin_tree),
+        cmocka_unit_test_setup(weights_leave_as_many_pages_as_published_batches_need, begin_tree),
+        cmocka_unit_test_setup(everybody_waits_for_the_slowest_rank, begin_tree),
+        cmocka_unit_test_setup(all_time_is_accounted_for, begin_tree),
+        cmocka_unit_test_setup(an_empty_step_takes_no_time_and_more_tokens_more, begin_tree),
+        cmocka_unit_test_setup(uneven_experts_cost_time_and_balancing_returns_most, begin_tree),
+        cmocka_unit_test_setup(hardware_that_lacks_what_a_unit_needs_is_refused, begin_tree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

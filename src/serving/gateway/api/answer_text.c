@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/api/answer_text.h"
 
-#define BLOCK_BYTES_MIN ((size_t)2 << 10)
+#define BLOCK_BYTES_MIN ((size_t)1 << 10)
 #define BLOCK_BYTES_MAX ((size_t)1 << 20)
+#define GROWTH_PART 4 /* a block is so large a part of all before it */
 
 struct answer_block {
     struct answer_block *next;
@@ -11,9 +12,10 @@ struct answer_block {
 };
 
 static struct answer_block *block_add(struct answer_text *text, struct arena *arena) {
-    size_t room = text->count < BLOCK_BYTES_MIN   ? BLOCK_BYTES_MIN
-                  : text->count > BLOCK_BYTES_MAX ? BLOCK_BYTES_MAX
-                                                  : text->count;
+    size_t part = text->count / GROWTH_PART;
+    size_t room = part < BLOCK_BYTES_MIN   ? BLOCK_BYTES_MIN
+                  : part > BLOCK_BYTES_MAX ? BLOCK_BYTES_MAX
+                                           : part;
     struct answer_block *block = arena_take(arena, sizeof *block + room);
     if (!block) return NULL;
     *block = (struct answer_block){.room = room};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The text of an answer that is not streamed, as it grows: blocks in the request's arena, each as
- * large as everything before it, so that long answers take few. Reasoning first, content behind it.
+ * The text of an answer that is not streamed, as it grows: blocks in the request's arena, each a
+ * quarter of everything before it, so that long answers take few. Reasoning first, content behind it.
  */
 #ifndef SERVING_GATEWAY_API_ANSWER_TEXT_H
 #define SERVING_GATEWAY_API_ANSWER_TEXT_H

@@ -5,19 +5,25 @@
 
 #define BLOCK_TOKENS_MIN 64u
 #define BLOCK_TOKENS_MAX 4096u
+#define GROWTH_PART 4 /* a block is so large a part of all before it */
 
 struct token_block {
     struct token_block *next;
     uint32_t room, count; /* tokens */
-    struct token_logprob entries[];
+    /* [room][each] struct token_logprob, or [room] uint32_t if nothing is known of the tokens */
+    _Alignas(8) char memory[];
 };
 
+static size_t token_bytes(const struct token_list *list) {
+    return list->each ? list->each * sizeof(struct token_logprob) : sizeof(uint32_t);
+}
+
 static struct token_block *block_add(struct token_list *list, struct arena *arena) {
-    uint32_t room = list->count < BLOCK_TOKENS_MIN   ? BLOCK_TOKENS_MIN
-                    : list->count > BLOCK_TOKENS_MAX ? BLOCK_TOKENS_MAX
-                                                     : list->count;
-    struct token_block *block =
-        arena_take(arena, sizeof *block + (size_t)room * list->each * sizeof *block->entries);
+    uint32_t part = list->count / GROWTH_PART;
+    uint32_t room = part < BLOCK_TOKENS_MIN   ? BLOCK_TOKENS_MIN
+                    : part > BLOCK_TOKENS_MAX ? BLOCK_TOKENS_MAX
+                                              : part;
+    struct token_block *block = arena_take(arena, sizeof *block + room * token_bytes(list));
     if (!block) return NULL;
     *block = (struct token_block){.room = room};
     if (list->last)
@@ -30,15 +36,24 @@ static struct token_block *block_add(struct token_list *list, struct arena *aren
 
 bool token_list_add(struct token_list *list, struct arena *arena,
                     const struct token_logprob *entries, uint32_t each) {
-    check(each > 0 && (list->count == 0 || each == list->each));
+    check(list->count == 0 || each == list->each);
     list->each = each;
     struct token_block *block = list->last;
     if (!block || block->count == block->room) block = block_add(list, arena);
     if (!block) return false;
-    memcpy(block->entries + (size_t)block->count * each, entries, each * sizeof *entries);
+    size_t bytes = token_bytes(list);
+    memcpy(block->memory + block->count * bytes, each ? (const void *)entries : &entries->token,
+           bytes);
     block->count++;
     list->count++;
     return true;
+}
+
+static void visit_one(const struct token_list *list, const struct token_block *block, uint32_t i,
+                      uint32_t index, token_list_visitor *visit, void *context) {
+    const void *at = block->memory + i * token_bytes(list);
+    struct token_logprob bare = {.token = *(const uint32_t *)at};
+    visit(context, index, list->each ? (const struct token_logprob *)at : &bare);
 }
 
 void token_list_visit(const struct token_list *list, uint32_t from, uint32_t to,
@@ -46,5 +61,5 @@ void token_list_visit(const struct token_list *list, uint32_t from, uint32_t to,
     uint32_t index = 0;
     for (const struct token_block *block = list->first; block && index < to; block = block->next)
         for (uint32_t i = 0; i < block->count && index < to; i++, index++)
-            if (index >= from) visit(context, index, block->entries + (size_t)i * list->each);
+            if (index >= from) visit_one(list, block, i, index, visit, context);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An answer's tokens, or its prompt's, with what is known of each: its log probability and those of
- * the likeliest others. Kept only when the client wants ids or log probabilities; grows in an arena
- * in blocks, each as large as all before it, so that long answers take few.
+ * the likeliest others. Every answer's are kept, should it have to go on elsewhere; a token of which
+ * nothing is known takes four bytes. Grows in an arena in blocks, each a quarter of all before it.
  */
 #ifndef SERVING_GATEWAY_API_TOKEN_LIST_H
 #define SERVING_GATEWAY_API_TOKEN_LIST_H
@@ -13,7 +13,8 @@ struct token_block;
 
 struct token_list {
     struct token_block *first, *last;
-    uint32_t each; /* entries of a token, the same for all: itself, then the likeliest */
+    uint32_t each; /* entries of a token, the same for all: itself, then the likeliest; 0: itself,
+                    * of which nothing is known */
     uint32_t count;
     uint32_t reasoning_count; /* of them, at the start */
     uint32_t text_offset;     /* characters of the answer before the first */
@@ -22,7 +23,7 @@ struct token_list {
     bool hides_first; /* the first token does not stand in the text */
 };
 
-/* `entries`: [each]. False when the arena is out of memory. */
+/* `entries`: [each], or one of which only the token counts. False when the arena is out of memory. */
 bool token_list_add(struct token_list *list, struct arena *arena,
                     const struct token_logprob *entries, uint32_t each);
 

@@ -40,7 +40,7 @@ static void pieces_become_one_text(void **state) {
 
 static void memory_that_ends_is_said(void **state) {
     (void)state;
-    static char memory[4096], piece[3000];
+    static char memory[4096], piece[6000];
     struct arena arena;
     struct answer_text text = {0};
     arena_over(&arena, memory, sizeof memory);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "simulate/hardware/stages.h"
+#include "simulate/hardware/stage_rates.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,14 +13,22 @@
 static double product_flop(const struct model_figures *model, enum stage_product product) {
     const double hidden = model->hidden, heads = model->heads;
     switch (product) {
-    case PRODUCT_DOWN: return 2 * hidden * (model->q_rank + model->kv_rank + model->rope_dim);
-    case PRODUCT_QUERY: return 2 * model->q_rank * heads * (model->nope_dim + model->rope_dim);
-    case PRODUCT_EXPAND: return 2 * model->kv_rank * heads * (model->nope_dim + model->value_dim);
-    case PRODUCT_OUTPUT: return 2 * hidden * heads * model->value_dim;
-    case PRODUCT_SHARED_UP: return 4 * hidden * model->expert_hidden * model->shared_experts;
-    case PRODUCT_SHARED_DOWN: return 2 * hidden * model->expert_hidden * model->shared_experts;
-    case PRODUCT_DENSE: return 6 * hidden * model->dense_hidden;
-    case STAGE_PRODUCT_COUNT: break;
+    case PRODUCT_DOWN:
+        return 2 * hidden * (model->q_rank + model->kv_rank + model->rope_dim);
+    case PRODUCT_QUERY:
+        return 2 * model->q_rank * heads * (model->nope_dim + model->rope_dim);
+    case PRODUCT_EXPAND:
+        return 2 * model->kv_rank * heads * (model->nope_dim + model->value_dim);
+    case PRODUCT_OUTPUT:
+        return 2 * hidden * heads * model->value_dim;
+    case PRODUCT_SHARED_UP:
+        return 4 * hidden * model->expert_hidden * model->shared_experts;
+    case PRODUCT_SHARED_DOWN:
+        return 2 * hidden * model->expert_hidden * model->shared_experts;
+    case PRODUCT_DENSE:
+        return 6 * hidden * model->dense_hidden;
+    case STAGE_PRODUCT_COUNT:
+        break;
     }
     return 0;
 }
@@ -45,17 +53,16 @@ static double answer_core(const struct hardware_stages *stages, const struct mod
     const struct answer_rates *rates = &stages->answer;
     double each = work->answer_tokens / work->answer_rows; /* query tokens of a request */
     double tflops = rates->core_tflops;
-    if (each > 1)
-        tflops += (rates->core_tflops_2 - tflops) * (each < 2 ? each - 1 : 1);
+    if (each > 1) tflops += (rates->core_tflops_2 - tflops) * (each < 2 ? each - 1 : 1);
     double width = 2.0 * model->kv_rank + model->rope_dim;
     double flop = 2 * model->heads * width * work->context * each;
     double bytes = work->context * 2 * (model->kv_rank + model->rope_dim);
-    return rates->core_us + max_double(flop / (tflops * 1e6),
-                                       bytes / (rates->core_gbps * 1e3) * stages->hbm_scale);
+    return rates->core_us +
+           max_double(flop / (tflops * 1e6), bytes / (rates->core_gbps * 1e3) * stages->hbm_scale);
 }
 
-static double answer_absorb(const struct hardware_stages *stages,
-                            const struct model_figures *model, double tokens) {
+static double answer_absorb(const struct hardware_stages *stages, const struct model_figures *model,
+                            double tokens) {
     double flop = 2 * tokens * model->heads * model->nope_dim * model->kv_rank;
     return stages->answer.absorb_us * stages->hbm_scale +
            flop / (stages->answer.absorb_tflops * 1e6);
@@ -102,7 +109,8 @@ static double experts_of_rates(const struct hardware_stages *stages,
     double up = 4.0 * model->hidden * model->expert_hidden;
     double touched = slots * (1 - exp(-pairs / slots));
     double read = touched * up / 2 / (answer->weights_gbps * 1e3) * stages->hbm_scale;
-    double up_rate = (prompts ? prompt->up_tflops * prompt->compute_share : answer->up_tflops) * 1e6;
+    double up_rate =
+        (prompts ? prompt->up_tflops * prompt->compute_share : answer->up_tflops) * 1e6;
     double down_rate =
         (prompts ? prompt->down_tflops * prompt->compute_share : answer->down_tflops) * 1e6;
     if (pairs <= 0) return 0;
@@ -159,18 +167,20 @@ static struct stage_times times_of_table(const struct stage_table *table,
                  stage_table_us(table, prompt, PART_DENSE, prompts, 0),
     };
     if (answers > 0)
-        us.attention_1 += stage_table_us(table, decode, PART_CORE, answers, work->context / answers);
+        us.attention_1 +=
+            stage_table_us(table, decode, PART_CORE, answers, work->context / answers);
     return us;
 }
 
-struct stage_times stages_times(const struct hardware_stages *stages,
-                                const struct model_figures *model, const struct stage_work *work) {
+struct stage_times stage_rates_times(const struct hardware_stages *stages,
+                                     const struct model_figures *model,
+                                     const struct stage_work *work) {
     if (stages->table) return times_of_table(stages->table, work);
     return times_of_rates(stages, model, work);
 }
 
-double stages_experts(const struct hardware_stages *stages, const struct model_figures *model,
-                      double pairs, double slots, bool prompts) {
+double stage_rates_experts(const struct hardware_stages *stages, const struct model_figures *model,
+                           double pairs, double slots, bool prompts) {
     if (!stages->table) return experts_of_rates(stages, model, pairs, slots, prompts);
     return table_stage(stages->table, STAGE_TABLE_EXPERTS, STAGE_MLP, pairs / slots) * slots /
            (stages->table->experts ? stages->table->experts : 1);
@@ -227,9 +237,9 @@ static struct stage_transfers normal(const struct hardware_stages *stages,
     };
 }
 
-struct stage_transfers stages_transfers(const struct hardware_stages *stages,
-                                        const struct model_figures *model, uint32_t ranks,
-                                        uint32_t ranks_per_node, bool prompts) {
+struct stage_transfers stage_rates_transfers(const struct hardware_stages *stages,
+                                             const struct model_figures *model, uint32_t ranks,
+                                             uint32_t ranks_per_node, bool prompts) {
     if (ranks <= 1 || !stages->has_links) return (struct stage_transfers){0};
     if (prompts) return normal(stages, model, ranks, ranks_per_node);
     return low_latency(stages, ranks, ranks_per_node);
@@ -237,7 +247,8 @@ struct stage_transfers stages_transfers(const struct hardware_stages *stages,
 
 /* ---- reading ---- */
 
-#define RATE(owner, name, least, most) {#name, offsetof(struct owner, name), least, most, false, 0}
+#define RATE(owner, name, least, most)                                                             \
+    { #name, offsetof(struct owner, name), least, most, false, 0 }
 
 static enum status read_products(const struct figure_place *place, struct product_rates *products) {
     static const char *const names[] = {"down",      "query",       "expand", "output",
@@ -257,14 +268,22 @@ static enum status read_products(const struct figure_place *place, struct produc
 
 static enum status read_answer(const struct figure_place *place, struct answer_rates *rates) {
     static const struct figure_row rows[] = {
-        RATE(answer_rates, attention_0_us, 0, 1e6), RATE(answer_rates, attention_1_us, 0, 1e6),
-        RATE(answer_rates, shared_us, 0, 1e6),      RATE(answer_rates, absorb_us, 0, 1e6),
-        RATE(answer_rates, absorb_tflops, 1e-6, 1e6), RATE(answer_rates, core_us, 0, 1e6),
-        RATE(answer_rates, core_tflops, 1e-6, 1e6), RATE(answer_rates, core_tflops_2, 1e-6, 1e6),
-        RATE(answer_rates, core_gbps, 1e-6, 1e6),   RATE(answer_rates, experts_us, 0, 1e6),
-        RATE(answer_rates, up_us, 0, 1e6),          RATE(answer_rates, down_us, 0, 1e6),
-        RATE(answer_rates, up_tflops, 1e-6, 1e6),   RATE(answer_rates, down_tflops, 1e-6, 1e6),
-        RATE(answer_rates, weights_gbps, 1e-6, 1e6), RATE(answer_rates, issue_us, 0, 1e6),
+        RATE(answer_rates, attention_0_us, 0, 1e6),
+        RATE(answer_rates, attention_1_us, 0, 1e6),
+        RATE(answer_rates, shared_us, 0, 1e6),
+        RATE(answer_rates, absorb_us, 0, 1e6),
+        RATE(answer_rates, absorb_tflops, 1e-6, 1e6),
+        RATE(answer_rates, core_us, 0, 1e6),
+        RATE(answer_rates, core_tflops, 1e-6, 1e6),
+        RATE(answer_rates, core_tflops_2, 1e-6, 1e6),
+        RATE(answer_rates, core_gbps, 1e-6, 1e6),
+        RATE(answer_rates, experts_us, 0, 1e6),
+        RATE(answer_rates, up_us, 0, 1e6),
+        RATE(answer_rates, down_us, 0, 1e6),
+        RATE(answer_rates, up_tflops, 1e-6, 1e6),
+        RATE(answer_rates, down_tflops, 1e-6, 1e6),
+        RATE(answer_rates, weights_gbps, 1e-6, 1e6),
+        RATE(answer_rates, issue_us, 0, 1e6),
         RATE(answer_rates, step_us, 0, 1e9),
     };
     return figure_place_read(place, rows, sizeof rows / sizeof *rows, NULL, rates);
@@ -283,8 +302,8 @@ static enum status read_prompt(const struct figure_place *place, struct prompt_r
 static enum status read_links(struct arena *arena, const struct figure_place *place,
                               struct link_rates *links) {
     static const char *const tables[] = {"low_latency", "normal", NULL};
-    static const char *const low_columns[] = {
-        "ep", "dispatch_us", "dispatch_us_128", "combine_us", "combine_us_128", NULL};
+    static const char *const low_columns[] = {"ep",         "dispatch_us",    "dispatch_us_128",
+                                              "combine_us", "combine_us_128", NULL};
     static const char *const normal_columns[] = {"nodes",       "dispatch_gbps", "combine_gbps",
                                                  "dispatch_us", "combine_us",    NULL};
     static const struct figure_row rows[] = {
@@ -293,8 +312,7 @@ static enum status read_links(struct arena *arena, const struct figure_place *pl
     };
     struct figure_place low = figure_place_below(place, "low_latency");
     struct figure_place wide = figure_place_below(place, "normal");
-    enum status status =
-        figure_place_read(place, rows, sizeof rows / sizeof *rows, tables, links);
+    enum status status = figure_place_read(place, rows, sizeof rows / sizeof *rows, tables, links);
     if (!status) status = figure_place_table(&low, low_columns, NULL, arena, &links->low_latency);
     if (!status) status = figure_place_table(&wide, normal_columns, NULL, arena, &links->normal);
     return status;
@@ -334,8 +352,10 @@ static enum status read_table(struct arena *arena, const struct figure_place *pl
                               struct hardware_stages *stages) {
     struct bytes text;
     if (!tree_get_string(tree_member(place->object, "table"), &text))
-        return error_set(place->error, STATUS_INVALID, "%.200s: stages.table: expected the text of "
-                         "`fathom bench layer --table`", place->file);
+        return error_set(place->error, STATUS_INVALID,
+                         "%.200s: stages.table: expected the text of "
+                         "`fathom bench layer --table`",
+                         place->file);
     struct stage_table *table = arena_take(arena, sizeof *table);
     if (!table)
         return error_set(place->error, STATUS_NO_MEMORY, "%.200s: no memory for stages.table",
@@ -344,8 +364,8 @@ static enum status read_table(struct arena *arena, const struct figure_place *pl
     return stage_table_read(text, "stages.table", table, place->error);
 }
 
-enum status stages_read(struct arena *arena, const struct figure_place *place,
-                        const struct hardware *hardware, struct hardware_stages *stages_out) {
+enum status stage_rates_read(struct arena *arena, const struct figure_place *place,
+                             const struct hardware *hardware, struct hardware_stages *stages_out) {
     static const char *const of_rates[] = {"measured", "products", "answer", "prompt",
                                            "links",    "moves",    NULL};
     static const char *const of_table[] = {"measured", "table", "links", "moves", NULL};
@@ -359,8 +379,7 @@ enum status stages_read(struct arena *arena, const struct figure_place *place,
     memset(stages_out, 0, sizeof *stages_out);
     stages_out->hbm_scale = stages_out->nic_scale = stages_out->nvlink_scale = 1;
     stages_out->prompt.compute_share = 1;
-    enum status status =
-        figure_place_read(place, NULL, 0, is_table ? of_table : of_rates, NULL);
+    enum status status = figure_place_read(place, NULL, 0, is_table ? of_table : of_rates, NULL);
     if (!status && is_table) status = read_table(arena, place, stages_out);
     if (!status && (!is_table || measured.object))
         status = read_scales(&measured, hardware, stages_out);

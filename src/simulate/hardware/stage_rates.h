@@ -8,22 +8,22 @@
  * memory or a link bounds scales with the hardware's own, and nothing else does. Formulas: the
  * published kernel tables of DeepGEMM, FlashMLA and DeepEP, joined as twin/hardware/h800.yaml says.
  */
-#ifndef SIMULATE_HARDWARE_STAGES_H
-#define SIMULATE_HARDWARE_STAGES_H
+#ifndef SIMULATE_HARDWARE_STAGE_RATES_H
+#define SIMULATE_HARDWARE_STAGE_RATES_H
 
 #include "simulate/hardware/figure_tree.h"
 #include "simulate/hardware/hardware_file.h"
 #include "simulate/hardware/stage_table.h"
 
-enum stage_product { /* matrix products that all tokens of a lane go through */
-    PRODUCT_DOWN,    /* q_a and kv_a */
-    PRODUCT_QUERY,   /* q_b */
-    PRODUCT_EXPAND,  /* kv_b, in the prompt form */
-    PRODUCT_OUTPUT,
-    PRODUCT_SHARED_UP, /* gate and up */
-    PRODUCT_SHARED_DOWN,
-    PRODUCT_DENSE, /* a dense layer's three */
-    STAGE_PRODUCT_COUNT
+enum stage_product {                 /* matrix products that all tokens of a lane go through */
+                     PRODUCT_DOWN,   /* q_a and kv_a */
+                     PRODUCT_QUERY,  /* q_b */
+                     PRODUCT_EXPAND, /* kv_b, in the prompt form */
+                     PRODUCT_OUTPUT,
+                     PRODUCT_SHARED_UP, /* gate and up */
+                     PRODUCT_SHARED_DOWN,
+                     PRODUCT_DENSE, /* a dense layer's three */
+                     STAGE_PRODUCT_COUNT
 };
 
 /* Up to 64 rows a product takes as long as 64 do: weights are read. Between and beyond, as its two
@@ -40,7 +40,7 @@ struct answer_rates { /* tokens in the generated form; all SMs compute */
     double issue_us, step_us;
 };
 
-struct prompt_rates {   /* tokens in the prompt form; some SMs serve the link */
+struct prompt_rates {     /* tokens in the prompt form; some SMs serve the link */
     double compute_share; /* of the SMs */
     double core_tflops, up_tflops, down_tflops;
     double attention_us, experts_us; /* a token: what is no product */
@@ -54,8 +54,8 @@ struct link_rates {
     double contention;               /* a transfer under compute takes so many times as long */
 };
 
-struct move_rates { /* experts that change their rank */
-    double gbps;    /* Gbit/s that a rank gives to them */
+struct move_rates {  /* experts that change their rank */
+    double gbps;     /* Gbit/s that a rank gives to them */
     double adopt_us; /* a step's wait when a wave is adopted */
     double memory_bytes;
 };
@@ -83,12 +83,13 @@ struct stage_times {
     double attention_0, attention_1, shared, dense;
 };
 
-struct stage_times stages_times(const struct hardware_stages *stages,
-                                const struct model_figures *model, const struct stage_work *work);
+struct stage_times stage_rates_times(const struct hardware_stages *stages,
+                                     const struct model_figures *model,
+                                     const struct stage_work *work);
 
 /* Routed experts of a rank with so many slots, of which `pairs` tokens come. */
-double stages_experts(const struct hardware_stages *stages, const struct model_figures *model,
-                      double pairs, double slots, bool prompts);
+double stage_rates_experts(const struct hardware_stages *stages, const struct model_figures *model,
+                           double pairs, double slots, bool prompts);
 
 /* In flight, for a lane's `tokens` of each rank. */
 struct stage_transfers {
@@ -96,13 +97,13 @@ struct stage_transfers {
     double dispatch_token_us, combine_token_us; /* each */
 };
 
-struct stage_transfers stages_transfers(const struct hardware_stages *stages,
-                                        const struct model_figures *model, uint32_t ranks,
-                                        uint32_t ranks_per_node, bool prompts);
+struct stage_transfers stage_rates_transfers(const struct hardware_stages *stages,
+                                             const struct model_figures *model, uint32_t ranks,
+                                             uint32_t ranks_per_node, bool prompts);
 
 /* Reads `stages:`; `hardware` has its bandwidths already. */
-enum status stages_read(struct arena *arena, const struct figure_place *place,
-                        const struct hardware *hardware, struct hardware_stages *stages_out)
-    MUST_USE;
+enum status stage_rates_read(struct arena *arena, const struct figure_place *place,
+                             const struct hardware *hardware,
+                             struct hardware_stages *stages_out) MUST_USE;
 
 #endif

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""twin_against.py FATHOM FOLDER --trace FILE [options]: the real server under a trace, several times, and the twin on
+the same requests, with the hardware file that `fathom bench calibrate` made of this machine. Fleets: one unit; a unit
+for prompts and one for answers; two units of two ranks. Prints each figure of the runs, the twin's, and how far they
+lie apart; a figure is well if it is within its aim, or within the spread of the runs.
+
+FOLDER gets calibrated.yaml (unless it is there), a JSON file of each run, the scenarios, and what the twin said.
+Engines have one thread each, so that on two CPUs a unit computes on one, and client and gateway on the other; two
+units of two ranks share both. On a machine with other work `--nice -15`, as root, keeps it away."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import urllib.request
+
+FLEETS = {
+    "one unit": ["--units", "1"],
+    "1+1 units": ["--prefill-units", "1", "--decode-units", "1"],
+    "2 units of 2 ranks": ["--units", "2", "--ranks", "2"],
+}
+ENGINE = ["--threads", "1", "--kv-memory", "1GiB", "--cpu-mask", "auto"]
+SERVE = ["--mtp", "off", "--rebalance", "off"]
+# How far the twin may be away: percent of the real figure, but points of the hit rate.
+AIMS = {"throughput": 3, "tpot_p50": 3, "tpot_mean": 3, "ttft_p50": 6, "ttft_p99": 12, "hit_rate": 0.1}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fathom")
+    parser.add_argument("folder")
+    parser.add_argument("--trace", required=True)
+    parser.add_argument("--name", help="of the trace in file names and tables; its file's if not given")
+    parser.add_argument("--scale", default="0.03125", help="of all lengths, as bench serve takes --scale-tokens")
+    parser.add_argument("--rate", default="6", help="requests a second")
+    parser.add_argument("--requests", default="300")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--fleets", default=",".join(FLEETS), help="some of them, with commas between")
+    parser.add_argument("--nice", type=int, default=0, help="of all that is run for real")
+    parser.add_argument("--real-only", action="store_true", help="no twin")
+    found = parser.parse_args()
+    found.name = found.name or os.path.basename(found.trace).split(".")[0]
+    return found
+
+
+def go_first(options):
+    """In a child: what it starts goes before other work of this machine. Linux weighs sessions against each other."""
+    if not options.nice:
+        return
+    os.setsid()
+    os.nice(options.nice)
+    with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+        file.write(str(options.nice))
+
+
+def run(options, *command, **more):
+    return subprocess.run([options.fathom, *command], check=True, text=True, stdout=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL, preexec_fn=lambda: go_first(options), **more).stdout
+
+
+def calibrate(options):
+    path = os.path.join(options.folder, "calibrated.yaml")
+    if not os.path.exists(path):
+        run(options, "bench", "calibrate", *ENGINE, "--ranks", "2", "--dir", options.folder, "--out", path)
+    return path
+
+
+# ---- for real -----------------------------------------------------------------------------------
+
+class Server:
+    def __init__(self, options, fleet):
+        self.process = subprocess.Popen(
+            [options.fathom, "serve", "--port", "0", *ENGINE, *SERVE, *FLEETS[fleet]], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: go_first(options))
+        self.url = self.process.stdout.readline().split()[-1]
+        self.admin = next(line.split()[-1] for line in self.process.stderr if line.startswith("admin: "))
+
+    def metrics(self):
+        """The counters of steps, of all units."""
+        with urllib.request.urlopen(self.admin + "/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        return {line.split()[0]: float(line.split()[1]) for line in lines if line.startswith("fathom_") and
+                "step" in line.split("{")[0].split()[0] and "bucket" not in line}
+
+    def stop(self):
+        self.process.terminate()
+        self.process.communicate()
+
+
+def run_for_real(options, fleet, path):
+    server = Server(options, fleet)
+    try:
+        run(options, "bench", "serve", server.url, "--requests", "20", "--rate", "5", "--output-tokens", "20")
+        before = server.metrics()
+        found = json.loads(run(
+            options, "bench", "serve", server.url, "--trace", options.trace, "--requests", options.requests,
+            "--scale-tokens", options.scale, "--max-prompt", "1900", "--max-output", "140", "--trace-rate", options.rate,
+            "--extra", '{"return_token_ids":true}', "--json", "--each"))
+        after = server.metrics()
+    finally:
+        server.stop()
+    found["steps"] = {name: value - before.get(name, 0) for name, value in after.items()}
+    found["load_average"] = os.getloadavg()[0]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(found, file)
+    return found
+
+
+def figures(found):
+    return {"throughput": found["output_tokens"] / found["seconds"],
+            "tpot_p50": 1e3 * found["tpot_seconds"]["p50"], "tpot_mean": 1e3 * found["tpot_seconds"]["mean"],
+            "ttft_p50": 1e3 * found["ttft_seconds"]["p50"], "ttft_p99": 1e3 * found["ttft_seconds"]["p99"],
+            "hit_rate": 100 * found["cached_tokens"] / found["prompt_tokens"]}
+
+
+# ---- the twin -----------------------------------------------------------------------------------
+
+def run_twin(options, fleet, hardware, run_path):
+    scenario = os.path.join(options.folder, "%s.scenario.yaml" % fleet.replace(" ", "_"))
+    with open(scenario, "w", encoding="utf-8") as file:
+        file.write(scenario_of(fleet, hardware))
+    return json.loads(run(options, "sim", scenario, "--against", run_path, "--json"))
+
+
+def scenario_of(fleet, hardware):
+    roles = {"one unit": [("both", 1, 1)], "1+1 units": [("prefill", 1, 1), ("decode", 1, 1)],
+             "2 units of 2 ranks": [("both", 2, 2)]}[fleet]
+    units = "".join("  - {role: %s, units: %d, ranks: %d}\n" % role for role in roles)
+    return "model: tiny-r1\nhardware: %s\nfleet:\n%s" % (hardware, units)
+
+
+def compare(name, real, twin):
+    low, high, middle = min(real), max(real), statistics.median(real)
+    error = twin - middle if name == "hit_rate" else 100 * (twin - middle) / middle
+    well = abs(error) <= AIMS[name] or low <= twin <= high
+    return "%-11s %9.2f %9.2f %9.2f %9.2f %+8.2f %s %5g  %s" % (
+        name, low, middle, high, twin, error, "points" if name == "hit_rate" else "%     ", AIMS[name],
+        "well" if well else "MISSED")
+
+
+def main():
+    options = arguments()
+    os.makedirs(options.folder, exist_ok=True)
+    hardware = calibrate(options)
+    for fleet in options.fleets.split(","):
+        paths = [os.path.join(options.folder, "%s.%s.%d.json" % (options.name, fleet.replace(" ", "_"), turn))
+                 for turn in range(options.runs)]
+        runs = [figures(run_for_real(options, fleet, path)) for path in paths]
+        print("%s, %s requests at %s a second, lengths times %s, %s" % (
+            options.name, options.requests, options.rate, options.scale, fleet))
+        print("%-11s %9s %9s %9s %9s %8s        %5s" % ("", "least", "median", "most", "twin", "error", "aim"))
+        twin = None if options.real_only else figures(run_twin(options, fleet, hardware, paths[0]))
+        for name in AIMS:
+            real = [run[name] for run in runs]
+            if twin:
+                print(compare(name, real, twin[name]))
+            else:
+                print("%-11s %9.2f %9.2f %9.2f" % (name, min(real), statistics.median(real), max(real)))
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

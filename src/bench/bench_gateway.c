@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench gateway: the gateway's machine alone, without sockets, threads and engines. Puppet
+ * units in memory take what it submits and say one token a record; a puppet tokenizer answers its
+ * TOKENIZE. The machine holds all requests at once, twice over: whose answers are told whole, and
+ * streams. The floor beside its times is what copying the same records takes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/json_writer.h"
+#include "bench/bench.h"
+#include "command/model_run.h"
+#include "contract/record_client.h"
+#include "contract/record_unit.h"
+#include "host/process/lazy_memory.h"
+#include "host/process/model_text.h"
+#include "serving/gateway/gateway.h"
+
+#define PATH "/v1/completions"
+#define STEP_NS ((int64_t)50000000)
+#define SAID_AHEAD 100                 /* tokens a record, of an answer up to what is timed */
+#define INLINE_BYTES 256               /* longer prompts go out as TOKENIZE */
+#define RECORD_BYTES ((size_t)8 << 20) /* of the longest record that the puppets send */
+#define PAGE_COUNT (1u << 20)          /* of a rank */
+
+struct gateway_bench_values {
+    uint64_t requests, units, ranks, prompt_tokens, answer_tokens, steps;
+    const char *model;
+    bool json;
+};
+
+#define AT(field) .offset = offsetof(struct gateway_bench_values, field)
+
+static const struct option gateway_bench_rows[] = {
+    {.name = "requests",
+     .type = OPTION_COUNT,
+     .fallback = "100000",
+     .help = "requests held at the same time",
+     .minimum = 1,
+     .maximum = LIMIT_GATEWAY_REQUESTS,
+     AT(requests)},
+    {.name = "units",
+     .type = OPTION_COUNT,
+     .fallback = "9",
+     .help = "units among which they are",
+     .minimum = 1,
+     .maximum = LIMIT_FLEET_UNITS,
+     AT(units)},
+    {.name = "ranks",
+     .type = OPTION_COUNT,
+     .fallback = "144",
+     .help = "ranks of a unit: so long are its load reports",
+     .minimum = 1,
+     .maximum = LIMIT_RANKS,
+     AT(ranks)},
+    {.name = "prompt-tokens",
+     .type = OPTION_COUNT,
+     .fallback = "5000",
+     .help = "tokens of a prompt",
+     .minimum = 128,
+     .maximum = 1 << 18,
+     AT(prompt_tokens)},
+    {.name = "answer-tokens",
+     .type = OPTION_COUNT,
+     .fallback = "1200",
+     .help = "tokens of an answer",
+     .minimum = 2,
+     .maximum = 1 << 18,
+     AT(answer_tokens)},
+    {.name = "steps",
+     .type = OPTION_COUNT,
+     .fallback = "20",
+     .help = "last tokens of each answer that are said one by one, and timed",
+     .minimum = 1,
+     .maximum = 1 << 16,
+     AT(steps)},
+    {.name = "model",
+     .type = OPTION_TEXT,
+     .help = "directory of the checkpoint whose tokenizer spells the answers (default: the model "
+             "that comes with Fathom)",
+     AT(model)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table bench_gateway_options = {
+    .command = "bench gateway",
+    .arguments = "",
+    .description =
+        "Records that the gateway's machine takes a second, and its memory, with as many "
+        "requests as a fleet has.",
+    .options = gateway_bench_rows,
+    .option_count = ARRAY_COUNT(gateway_bench_rows),
+};
+
+struct puppet_request {
+    struct request_id id;
+    uint32_t unit;
+};
+
+struct gateway_bench {
+    const struct gateway_bench_values *values;
+    struct model_text text;
+    struct lazy_memory memory, said_memory;
+    struct gateway *gateway;
+    struct machine machine;
+    struct puppet_request *requests; /* [values->requests] as they came */
+    uint32_t request_count;
+    uint32_t bound[LIMIT_FLEET_UNITS];
+    struct request_id tokenized;
+    bool tokenizes;
+    uint64_t answered, put_bytes; /* clients that have had their end; bytes of all records put */
+    int64_t now_ns;
+    struct outbox said; /* what a puppet says next */
+    uint32_t vocab;
+};
+
+struct gateway_figures {
+    double take_us, submit_us; /* a request: from its body to the tokenizer; from there to a unit */
+    double token_ns, copy_ns;  /* a TOKENS record; copying it and what the gateway puts for it */
+    double tokens_a_second, step_us, load_us, request_bytes, floor_bytes, end_us;
+};
+
+static double seconds_now(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+    return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
+}
+
+static size_t resident_bytes(void) {
+    unsigned long long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file) return 0;
+    if (fscanf(file, "%llu %llu", &pages, &resident) != 2) resident = 0;
+    fclose(file);
+    return (size_t)resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- the world around the machine ---- */
+
+static void note_submit(struct gateway_bench *bench, const struct record_carried *carried) {
+    const struct record *inner = carried_inner(carried);
+    if (inner->kind != RECORD_SUBMIT) return;
+    check(bench->request_count < bench->values->requests);
+    bench->requests[bench->request_count++] = (struct puppet_request){
+        ((const struct record_submit *)inner)->request, carried->unit.value};
+    bench->bound[carried->unit.value]++;
+}
+
+static void drain(struct gateway_bench *bench) {
+    struct outbox *outbox = bench->machine.outbox;
+    bench->put_bytes += outbox->used;
+    for (const struct record *r = outbox_next(outbox, NULL); r; r = outbox_next(outbox, r)) {
+        if (r->kind == RECORD_TO_UNIT) note_submit(bench, (const struct record_carried *)r);
+        if (r->kind == RECORD_RESPOND || r->kind == RECORD_STREAM_END) bench->answered++;
+        if (r->kind == RECORD_TOKENIZE) {
+            bench->tokenized = ((const struct record_tokenize *)r)->request;
+            bench->tokenizes = true;
+        }
+    }
+    outbox_clear(outbox);
+}
+
+static void give(struct gateway_bench *bench, const struct record *record) {
+    struct machine *machine = &bench->machine;
+    while (machine->receive(machine->self, record, bench->now_ns) == STATUS_FULL)
+        drain(bench);
+}
+
+static void step(struct gateway_bench *bench) {
+    bench->machine.step(bench->machine.self, bench->now_ns);
+    drain(bench);
+}
+
+static void say_hello(struct gateway_bench *bench, uint32_t unit) {
+    uint32_t ranks = (uint32_t)bench->values->ranks;
+    struct record_unit_link joined = {.record = record_head(RECORD_UNIT_JOINED, sizeof joined),
+                                      .unit = {unit}};
+    give(bench, &joined.record);
+    outbox_clear(&bench->said);
+    struct record_unit_hello fixed = {.vocab_count = bench->vocab,
+                                      .context_tokens_max = LIMIT_CONTEXT,
+                                      .page_count = ranks * PAGE_COUNT,
+                                      .page_tokens = KV_BLOCK_TOKENS,
+                                      .requests_max = ranks * LIMIT_UNIT_REQUESTS,
+                                      .rank_count = ranks,
+                                      .numerics_id = "bench.v1"};
+    struct record_unit_hello *hello =
+        outbox_put_carried(&bench->said, RECORD_FROM_UNIT, joined.unit, RECORD_UNIT_HELLO, &fixed);
+    check(hello);
+    for (uint32_t i = 0; i < ranks; i++)
+        hello_ranks(hello)[i] =
+            (struct unit_rank){.page_count = PAGE_COUNT, .requests_max = LIMIT_UNIT_REQUESTS};
+    give(bench, outbox_next(&bench->said, NULL));
+}
+
+/* All that it has runs. */
+static void say_load(struct gateway_bench *bench, uint32_t unit) {
+    uint32_t ranks = (uint32_t)bench->values->ranks, each = bench->bound[unit] / ranks;
+    outbox_clear(&bench->said);
+    struct record_unit_load fixed = {.rank_count = ranks,
+                                     .requests_running = bench->bound[unit],
+                                     .pages_free = ranks * PAGE_COUNT,
+                                     .last_step_ns = STEP_NS};
+    struct record_unit_load *load = outbox_put_carried(
+        &bench->said, RECORD_FROM_UNIT, (struct unit_id){unit}, RECORD_UNIT_LOAD, &fixed);
+    check(load);
+    for (uint32_t i = 0; i < ranks; i++)
+        load_ranks(load)[i] = (struct unit_rank_load){
+            .requests_running = i ? each : bench->bound[unit] - each * (ranks - 1),
+            .pages_free = PAGE_COUNT};
+    give(bench, outbox_next(&bench->said, NULL));
+}
+
+static void say_loads(struct gateway_bench *bench) {
+    for (uint32_t unit = 1; unit <= bench->values->units; unit++)
+        say_load(bench, unit);
+    step(bench);
+}
+
+static const struct record *make_tokens(struct gateway_bench *bench, uint32_t count) {
+    struct record_tokens fixed = {.token_count = count};
+    fixed.work.prompt_miss_tokens = (uint32_t)bench->values->prompt_tokens;
+    outbox_clear(&bench->said);
+    if (!outbox_put_carried(&bench->said, RECORD_FROM_UNIT, (struct unit_id){1}, RECORD_TOKENS,
+                            &fixed))
+        return NULL;
+    return outbox_next(&bench->said, NULL);
+}
+
+/* One record for each request, unit after unit as their steps end; `units_step`: a load report and
+ * a step of the machine with each unit's. */
+static void say_tokens(struct gateway_bench *bench, uint32_t first, uint32_t count) {
+    const struct record *record = make_tokens(bench, count);
+    check(record);
+    struct record_carried *carried = (struct record_carried *)bench->said.memory;
+    struct record_tokens *tokens = (struct record_tokens *)carried_inner(carried);
+    uint32_t token = first * 7919;
+    tokens->first_output_position = first;
+    for (uint32_t i = 0; i < bench->request_count; i++) {
+        carried->unit.value = bench->requests[i].unit;
+        tokens->request = bench->requests[i].id;
+        for (uint32_t j = 0; j < count; j++)
+            tokens_chosen(tokens)[j] =
+                300 + (token = token * 1664525 + 1013904223) / 65536 % (bench->vocab - 300);
+        give(bench, record);
+        if (i % 1024 == 1023) step(bench);
+    }
+    step(bench);
+    bench->now_ns += STEP_NS;
+}
+
+/* ---- what is measured ---- */
+
+static size_t write_body(const struct gateway_bench *bench, bool stream, char *out, size_t room) {
+    struct json_writer writer = {.out = out, .room = room};
+    json_writer_text(&writer, "{\"prompt\":\"");
+    for (uint64_t i = 0; i < bench->values->prompt_tokens; i++)
+        json_writer_text(&writer, " of a");
+    json_writer_text(&writer, "\",\"ignore_eos\":true,\"stream\":");
+    json_writer_text(&writer, stream ? "true" : "false");
+    json_writer_text(&writer, ",\"max_tokens\":");
+    json_writer_unsigned(&writer, bench->values->answer_tokens);
+    json_writer_text(&writer, "}");
+    check(writer.count <= room);
+    return writer.count;
+}
+
+static void answer_tokenize(struct gateway_bench *bench) {
+    uint32_t count = (uint32_t)bench->values->prompt_tokens;
+    struct record_tokenized fixed = {.request = bench->tokenized, .token_count = count};
+    outbox_clear(&bench->said);
+    struct record_tokenized *tokenized = outbox_put(&bench->said, RECORD_TOKENIZED, &fixed);
+    check(tokenized);
+    for (uint32_t i = 0; i < count; i++)
+        tokenized_tokens(tokenized)[i] = (uint32_t)(fixed.request.low + i) % bench->vocab;
+    bench->tokenizes = false;
+    give(bench, &tokenized->record);
+}
+
+static void ask_all(struct gateway_bench *bench, bool stream, struct gateway_figures *out) {
+    size_t room = bench->values->prompt_tokens * 5 + 256;
+    char *body = malloc(room);
+    check(body);
+    struct record_client_request fixed = {.method = HTTP_POST, .path_bytes = sizeof PATH - 1};
+    fixed.body_bytes = (uint32_t)write_body(bench, stream, body, room);
+    double taken = 0, submitted = 0;
+    for (uint64_t i = 1; i <= bench->values->requests; i++) {
+        outbox_clear(&bench->said);
+        fixed.connection.value = fixed.random[0] = i + (stream ? LIMIT_GATEWAY_REQUESTS : 0);
+        struct record_client_request *record =
+            outbox_put(&bench->said, RECORD_CLIENT_REQUEST, &fixed);
+        check(record);
+        memcpy(client_request_path(record), PATH, sizeof PATH - 1);
+        memcpy(client_request_body(record), body, fixed.body_bytes);
+        double began = seconds_now();
+        give(bench, &record->record);
+        step(bench);
+        double between = seconds_now();
+        if (bench->tokenizes) answer_tokenize(bench);
+        step(bench);
+        taken += between - began;
+        submitted += seconds_now() - between;
+        if (i % 64 == 0) say_loads(bench);
+    }
+    free(body);
+    say_loads(bench);
+    check(bench->request_count == bench->values->requests);
+    out->take_us = taken / (double)bench->values->requests * 1e6;
+    out->submit_us = submitted / (double)bench->values->requests * 1e6;
+}
+
+static void time_copies(struct gateway_bench *bench, size_t bytes, struct gateway_figures *out) {
+    static char from[1 << 14], to[1 << 14];
+    uint64_t count = 1000000;
+    if (bytes > sizeof from) bytes = sizeof from;
+    double began = seconds_now();
+    for (uint64_t i = 0; i < count; i++) {
+        from[i % bytes]++;
+        memcpy(to, from, bytes);
+        __asm__ volatile("" ::"r"(to), "r"(from) : "memory");
+    }
+    out->copy_ns = (seconds_now() - began) / (double)count * 1e9;
+    (void)bench;
+}
+
+static void time_steps(struct gateway_bench *bench, struct gateway_figures *out) {
+    uint32_t steps = (uint32_t)bench->values->steps,
+             answer = (uint32_t)bench->values->answer_tokens;
+    uint64_t records = steps * (uint64_t)bench->request_count, put = bench->put_bytes;
+    double began = seconds_now();
+    for (uint32_t i = 0; i < steps; i++)
+        say_tokens(bench, answer - steps + i, 1);
+    double took = seconds_now() - began;
+    out->token_ns = took / (double)records * 1e9;
+    out->tokens_a_second = (double)records / took;
+    const struct record *record = make_tokens(bench, 1);
+    check(record);
+    time_copies(bench, record->bytes + (bench->put_bytes - put) / records, out);
+    began = seconds_now();
+    for (uint32_t i = 0; i < 1000; i++)
+        step(bench);
+    out->step_us = (seconds_now() - began) * 1e3;
+    began = seconds_now();
+    for (uint32_t i = 0; i < 1000; i++)
+        say_load(bench, 1 + i % (uint32_t)bench->values->units);
+    out->load_us = (seconds_now() - began) * 1e3;
+}
+
+static void end_all(struct gateway_bench *bench, struct gateway_figures *out) {
+    uint32_t answer = (uint32_t)bench->values->answer_tokens;
+    uint64_t before = bench->answered;
+    double began = seconds_now();
+    for (uint32_t i = 0; i < bench->request_count; i++) {
+        struct record_finished fixed = {
+            .request = bench->requests[i].id, .reason = FINISH_LENGTH, .output_tokens = answer};
+        fixed.work.prompt_miss_tokens = (uint32_t)bench->values->prompt_tokens;
+        outbox_clear(&bench->said);
+        const void *put =
+            outbox_put_carried(&bench->said, RECORD_FROM_UNIT,
+                               (struct unit_id){bench->requests[i].unit}, RECORD_FINISHED, &fixed);
+        check(put);
+        give(bench, outbox_next(&bench->said, NULL));
+        step(bench);
+    }
+    out->end_us = (seconds_now() - began) / (double)bench->request_count * 1e6;
+    check(bench->answered - before == bench->request_count);
+    check(gateway_request_count(bench->gateway) == 0);
+}
+
+/* All requests come, are answered and end. */
+static void run_way(struct gateway_bench *bench, bool stream, struct gateway_figures *out) {
+    const struct gateway_bench_values *values = bench->values;
+    uint32_t ahead = (uint32_t)(values->answer_tokens - values->steps);
+    bench->request_count = 0;
+    memset(bench->bound, 0, sizeof bench->bound);
+    size_t before = resident_bytes();
+    say_loads(bench);
+    ask_all(bench, stream, out);
+    for (uint32_t first = 0; first < ahead; first += SAID_AHEAD)
+        say_tokens(bench, first, ahead - first < SAID_AHEAD ? ahead - first : SAID_AHEAD);
+    time_steps(bench, out);
+    size_t after = resident_bytes();
+    out->request_bytes = (double)(after - before) / (double)values->requests;
+    /* Its prompt, and its answer's tokens: without them it could not go on elsewhere. */
+    out->floor_bytes = (double)(values->prompt_tokens + values->answer_tokens) * sizeof(uint32_t);
+    end_all(bench, out);
+}
+
+/* ---- opening ---- */
+
+static enum status open_gateway(struct gateway_bench *bench, struct error *error) {
+    struct gateway_options options = {.tokenizer = bench->text.tokenizer,
+                                      .model_names = "bench",
+                                      .version = FATHOM_VERSION,
+                                      .sampling = bench->text.sampling,
+                                      .inline_text_bytes = INLINE_BYTES,
+                                      .prefix_blocks = 1 << 18,
+                                      .requests_max = (uint32_t)bench->values->requests};
+    struct arena arena;
+    size_t bytes = gateway_memory_bytes(&options) + 64;
+    bench->memory = lazy_memory_take(bytes);
+    bench->said_memory = lazy_memory_take(RECORD_BYTES);
+    bench->requests = calloc(bench->values->requests, sizeof *bench->requests);
+    if (!bench->memory.start || !bench->said_memory.start || !bench->requests)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the gateway");
+    bench->said = (struct outbox){.memory = bench->said_memory.start, .capacity = RECORD_BYTES};
+    arena_over(&arena, bench->memory.start, bytes);
+    enum status status = gateway_create(&arena, &options, &bench->gateway, error);
+    if (status) return status;
+    bench->machine = gateway_machine(bench->gateway);
+    for (uint32_t unit = 1; unit <= bench->values->units; unit++)
+        say_hello(bench, unit);
+    return STATUS_OK;
+}
+
+static enum status open_all(struct gateway_bench *bench, struct error *error) {
+    const char *directory;
+    enum status status = model_run_directory(bench->values->model, &directory, error);
+    if (!status) status = model_text_open_tokenizer(directory, &bench->text, error);
+    if (status) return status;
+    bench->vocab = tokenizer_vocab_count(bench->text.tokenizer);
+    return open_gateway(bench, error);
+}
+
+static void close_all(struct gateway_bench *bench) {
+    free(bench->requests);
+    lazy_memory_free(&bench->said_memory);
+    lazy_memory_free(&bench->memory);
+    model_text_close(&bench->text);
+}
+
+/* Each way alone, with memory that nobody has touched. */
+static enum status measure(const struct gateway_bench_values *values, bool stream,
+                           struct gateway_figures *out, struct error *error) {
+    struct gateway_bench bench = {.values = values, .now_ns = STEP_NS};
+    enum status status = open_all(&bench, error);
+    if (!status) run_way(&bench, stream, out);
+    close_all(&bench);
+    return status;
+}
+
+static void print_text(const struct gateway_figures *ways) {
+    static const char *const names[] = {"told whole", "streams"};
+    printf("%-12s %9s %9s %8s %8s %8s %9s %9s %9s %9s %8s\n", "answers", "body us", "submit us",
+           "TOKENS/s", "ns each", "copy ns", "step us", "load us", "B/request", "B floor",
+           "end us");
+    for (int i = 0; i < 2; i++)
+        printf("%-12s %9.1f %9.1f %8.0f %8.0f %8.0f %9.2f %9.2f %9.0f %9.0f %8.1f\n", names[i],
+               ways[i].take_us, ways[i].submit_us, ways[i].tokens_a_second, ways[i].token_ns,
+               ways[i].copy_ns, ways[i].step_us, ways[i].load_us, ways[i].request_bytes,
+               ways[i].floor_bytes, ways[i].end_us);
+}
+
+static void print_json(const struct gateway_figures *ways) {
+    static const char *const names[] = {"whole", "stream"};
+    printf("{\"gateway\":[");
+    for (int i = 0; i < 2; i++)
+        printf("%s{\"answers\":\"%s\",\"body_us\":%.2f,\"submit_us\":%.2f,\"tokens_records_per_s\":"
+               "%.0f,\"tokens_record_ns\":%.1f,\"copy_ns\":%.1f,\"step_us\":%.3f,\"load_us\":%.3f,"
+               "\"request_bytes\":%.0f,\"floor_bytes\":%.0f,\"end_us\":%.2f}",
+               i ? "," : "", names[i], ways[i].take_us, ways[i].submit_us, ways[i].tokens_a_second,
+               ways[i].token_ns, ways[i].copy_ns, ways[i].step_us, ways[i].load_us,
+               ways[i].request_bytes, ways[i].floor_bytes, ways[i].end_us);
+    printf("]}\n");
+}
+
+int bench_gateway(int argc, char **argv) {
+    struct gateway_bench_values values;
+    struct gateway_figures ways[2] = {{0}};
+    struct option_result result;
+    struct error error;
+    int exit_code;
+    if (!command_begin(&bench_gateway_options, argc, argv, &values, &result, &exit_code))
+        return exit_code;
+    if (values.steps >= values.answer_tokens)
+        return command_misused(&bench_gateway_options,
+                               "--steps has to be less than --answer-tokens");
+    for (int i = 0; i < 2; i++) {
+        enum status status = measure(&values, i == 1, &ways[i], &error);
+        if (status) return command_failed(&bench_gateway_options, status, &error);
+    }
+    if (values.json)
+        print_json(ways);
+    else
+        print_text(ways);
+    return command_end(&bench_gateway_options);
+}

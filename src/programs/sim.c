@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom sim: runs a scenario in the twin (simulate/twin/twin.h) and says what it came to. Equal
+ * scenarios and seeds give equal texts; what a clock says goes to stderr.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "host/process/lazy_memory.h"
+#include "programs/programs.h"
+#include "programs/sim_files.h"
+#include "simulate/report/outcome_json.h"
+#include "simulate/report/outcome_text.h"
+
+#define TREES_BYTES ((size_t)256 << 20) /* of which a scenario touches little */
+
+struct sim_values {
+    const char *seed, *report;
+    struct option_texts set;
+    bool json, list, verbose;
+};
+
+#define AT(field) .offset = offsetof(struct sim_values, field)
+
+static const struct option sim_rows[] = {
+    {.name = "seed",
+     .type = OPTION_TEXT,
+     .help = "the scenario's seed: the same one gives the "
+             "same run",
+     AT(seed)},
+    {.name = "set",
+     .type = OPTION_TEXTS,
+     .help = "change the scenario: NAME=VALUE, where NAME is "
+             "the path of a key, such as "
+             "fleet.units[0].count or hardware.hbm_gbps; may "
+             "be given several times",
+     AT(set)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+    {.name = "list",
+     .type = OPTION_FLAG,
+     .help = "print the names of the scenarios, hardware, "
+             "models and prices that are built in",
+     AT(list)},
+    {.name = "verbose",
+     .type = OPTION_FLAG,
+     .help = "print to stderr how fast the run was, and "
+             "its memory",
+     AT(verbose)},
+};
+
+const struct option_table sim_options[1] = {{
+    .command = "sim",
+    .arguments = "SCENARIO",
+    .description =
+        "Runs a fleet in virtual time: the same gateways and units that serve, on hardware that is "
+        "a file of numbers. SCENARIO is a YAML file or a built-in name.\n\nexamples:\n"
+        "  fathom sim small\n"
+        "  fathom sim ep144 --set hardware.nic_gbps=200 --set fleet.units[0].count=5\n"
+        "  fathom sim my-fleet.yaml --json",
+    .options = sim_rows,
+    .option_count = ARRAY_COUNT(sim_rows),
+    .positional_max = 1,
+}};
+
+struct sim_job {
+    const struct sim_values *values;
+    struct lazy_memory trees, world;
+    void *trace_memory;
+    struct scenario scenario;
+    struct outcome *outcome;
+};
+
+/* ---- the scenario ---- */
+
+static enum status prepare(struct sim_job *job, struct arena *arena, const char *name,
+                           struct sim_files *files, struct error *error) {
+    const struct tree *tree;
+    const char *settings[OPTION_TEXTS_MAX + 1];
+    char seed[64];
+    size_t count = 0;
+    enum status status = sim_files_read(name, arena, files, &tree, error);
+    if (status) return status;
+    struct scenario_library library = sim_files_library(files);
+    for (size_t i = 0; i < job->values->set.count; i++)
+        settings[count++] = job->values->set.texts[i];
+    if (job->values->seed) {
+        snprintf(seed, sizeof seed, "seed=%.40s", job->values->seed);
+        settings[count++] = seed;
+    }
+    status = scenario_edit_prepare(arena, tree, settings, count, &library, &tree, error);
+    if (!status) status = scenario_read(arena, tree, name, &job->scenario, error);
+    if (!status && !job->scenario.name[0])
+        snprintf(job->scenario.name, sizeof job->scenario.name, "%.60s", name);
+    return status;
+}
+
+static enum status open_scenario(struct sim_job *job, const char *name, struct error *error) {
+    struct arena arena;
+    struct sim_files files;
+    struct load_trace trace;
+    job->trees = lazy_memory_take(TREES_BYTES);
+    arena_over(&arena, job->trees.start, job->trees.bytes);
+    enum status status = prepare(job, &arena, name, &files, error);
+    bool traced = !status && job->scenario.load.kind == SCENARIO_LOAD_TRACE;
+    if (traced)
+        status =
+            sim_files_trace(&files, job->scenario.load.trace, &job->trace_memory, &trace, error);
+    if (status) return status;
+    /* The trace's rows live on in their memory; what points at them does, too. */
+    struct load_trace *kept = arena_take(&arena, sizeof *kept);
+    if (!kept) return error_set(error, STATUS_NO_MEMORY, "no memory for %.100s", name);
+    if (traced) *kept = trace;
+    if (scenario_load_bytes(&job->scenario, traced ? kept : NULL) > TREES_BYTES / 2)
+        return error_set(error, STATUS_TOO_LARGE,
+                         "%.100s: the load's conversations need more than %zu MiB: lower "
+                         "requests_per_s or think_s",
+                         name, TREES_BYTES >> 21);
+    return scenario_open_load(&arena, &job->scenario, traced ? kept : NULL, error);
+}
+
+/* ---- the run ---- */
+
+static enum status run(struct sim_job *job, struct error *error) {
+    struct arena arena;
+    const struct twin_options *options = &job->scenario.options;
+    size_t bytes = twin_bytes(options);
+    job->outcome = malloc(sizeof *job->outcome);
+    job->world = lazy_memory_take(bytes);
+    if (!job->outcome || !job->world.start)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet of %zu MiB", bytes >> 20);
+    arena_over(&arena, job->world.start, job->world.bytes);
+    outcome_listen(job->outcome, &job->scenario);
+    int64_t begin_ns = clock_now_ns();
+    enum status status = twin_run(options, &arena, &job->outcome->report, error);
+    double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
+    if (!status && job->values->verbose)
+        fprintf(stderr,
+                "fathom sim: %.2f s; %.3g M records (%.3g M/s), %.3g M events; %zu MiB of memory "
+                "reserved\n",
+                seconds, (double)job->outcome->report.records * 1e-6,
+                (double)job->outcome->report.records * 1e-6 / seconds,
+                (double)job->outcome->report.events * 1e-6, bytes >> 20);
+    return status;
+}
+
+/* ---- what it came to ---- */
+
+typedef void write_outcome(struct json_writer *writer, const struct outcome *outcome);
+
+/* Measured first, written second. */
+static enum status take_text(write_outcome *write, const struct outcome *outcome,
+                             struct bytes *text_out, struct error *error) {
+    struct json_writer counter = {0};
+    write(&counter, outcome);
+    struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
+    if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for what it came to");
+    write(&writer, outcome);
+    check(json_writer_fits(&writer));
+    *text_out = (struct bytes){writer.out, writer.count};
+    return STATUS_OK;
+}
+
+static enum status show(const struct sim_job *job, struct error *error) {
+    struct bytes text;
+    enum status status = take_text(job->values->json ? outcome_json_write : outcome_text_write,
+                                   job->outcome, &text, error);
+    if (status) return status;
+    fwrite(text.data, 1, text.count, stdout);
+    free((void *)(uintptr_t)text.data);
+    return STATUS_OK;
+}
+
+int program_sim(int argc, char **argv) {
+    struct sim_values values;
+    struct option_result result;
+    struct error error;
+    int exit_code;
+    if (!command_begin(sim_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    if (values.list) {
+        sim_files_list();
+        return command_end(sim_options);
+    }
+    if (result.positional_count == 0)
+        return command_misused(sim_options, "which scenario? `fathom sim --list` names those that "
+                                            "are built in");
+    struct sim_job job = {.values = &values};
+    enum status status = open_scenario(&job, result.positional[0], &error);
+    if (!status) status = run(&job, &error);
+    if (!status) status = show(&job, &error);
+    if (!status && job.outcome->report.breach[0])
+        status = error_set(&error, STATUS_CORRUPT, "the run breaks what must hold: %.200s",
+                           job.outcome->report.breach);
+    free(job.outcome);
+    free(job.trace_memory);
+    lazy_memory_free(&job.world);
+    lazy_memory_free(&job.trees);
+    return status ? command_failed(sim_options, status, &error) : command_end(sim_options);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects experts' loads and places: the skew gives the imbalance that was measured elsewhere
+ * (TensorRT-LLM's table of R1, and the simulated one that follows from it), the product's balancer
+ * flattens it as far as it can, and a drift makes it move experts.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "hardware_of.h"
+#include "simulate/hardware/expert_world.h"
+
+#define HOUR_NS 3600000000000
+
+static _Alignas(16) char world_memory[32 << 20];
+static struct arena world_arena;
+static struct expert_world world;
+static struct model_figures model;
+
+static void open_world(uint32_t ranks, uint32_t redundant, bool balances, double skew) {
+    struct expert_world_options options = {.model = &model,
+                                           .ranks = ranks,
+                                           .redundant_experts = redundant,
+                                           .balances = balances,
+                                           .skew = skew,
+                                           .drift = 0.2,
+                                           .seed = 7,
+                                           .moves = {40, 2000, 2e9}};
+    model = model_named("deepseek-v3");
+    assert_true(expert_world_bytes(&options) <= sizeof world_memory);
+    arena_over(&world_arena, world_memory, expert_world_bytes(&options));
+    assert_true(expert_world_open(&world, &world_arena, &options));
+}
+
+/* Largest over mean, less one, with so many pairs a rank. */
+static double imbalance(double pairs) {
+    double sum = 0;
+    for (uint32_t layer = 0; layer < world.layers; layer++)
+        sum += expert_world_busiest(&world, layer, expert_world_mean(pairs));
+    return sum / world.layers - 1;
+}
+
+static void is_within(double value, double low, double high) {
+    if (value < low || value > high) fail_msg("%g is not in %g to %g", value, low, high);
+}
+
+static void skew_gives_the_imbalance_that_was_measured(void **state) {
+    (void)state;
+    open_world(32, 0, false, 1.1);
+    is_within(imbalance(1024), 1.40, 1.75); /* 1.564 measured by TensorRT-LLM */
+    open_world(32, 0, false, 0.6);
+    is_within(imbalance(1024), 0.52, 0.68); /* .59 */
+    open_world(128, 0, false, 0.6);
+    is_within(imbalance(256), 1.6, 2.2); /* 1.9 */
+}
+
+static void the_balancer_flattens_what_redundancy_allows(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t ranks;
+        double skew, pairs, low, high;
+    } cases[] = {
+        {32, 1.1, 1024, .04, .08}, {32, 0.6, 1024, .04, .08}, {72, 1.1, 1024, .06, .10},
+        {72, 0.6, 1024, .06, .10}, {144, 1.1, 512, .38, .56}, {144, 0.6, 512, .12, .21},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        open_world(cases[i].ranks, 32, true, cases[i].skew);
+        is_within(imbalance(cases[i].pairs), cases[i].low, cases[i].high);
+    }
+}
+
+static void few_tokens_are_less_even_than_many(void **state) {
+    (void)state;
+    open_world(32, 32, true, 0.6);
+    assert_true(imbalance(16) > imbalance(128) && imbalance(128) > imbalance(8192));
+    assert_true(imbalance(1e9) > 0 && imbalance(0) == imbalance(4));
+}
+
+static void without_skew_nothing_is_left_to_chance(void **state) {
+    (void)state;
+    open_world(128, 0, false, 0);
+    assert_true(fabs(imbalance(64)) < 1e-12);
+    assert_true(fabs(expert_world_balance(&world, 57) - 1) < 1e-12);
+}
+
+static void a_drift_makes_experts_move_and_the_balance_returns(void **state) {
+    (void)state;
+    open_world(32, 32, true, 1.1);
+    double at_first = imbalance(8192), stall = 0;
+    stall += expert_world_advance(&world, 0, 100000);
+    stall += expert_world_advance(&world, HOUR_NS, 100000);
+    double drifted = imbalance(8192);
+    assert_true(drifted > at_first + 0.05 && world.move_count == 0 && stall == 0);
+    for (int i = 1; i < 20; i++)
+        stall += expert_world_advance(&world, HOUR_NS + i * (HOUR_NS / 120), 100000);
+    is_within(imbalance(8192), 0, at_first + 0.04);
+    assert_true(world.move_count > 100 && stall > 0);
+    assert_false(expert_world_is_moving(&world));
+}
+
+static void the_same_seed_gives_the_same_world(void **state) {
+    (void)state;
+    open_world(32, 32, true, 1.1);
+    double first = imbalance(100);
+    open_world(32, 32, true, 1.1);
+    assert_true(first == imbalance(100));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(skew_gives_the_imbalance_that_was_measured, begin_tree),
+        cmocka_unit_test_setup(the_balancer_flattens_what_redundancy_allows, begin_tree),
+        cmocka_unit_test_setup(few_tokens_are_less_even_than_many, begin_tree),
+        cmocka_unit_test_setup(without_skew_nothing_is_left_to_chance, begin_tree),
+        cmocka_unit_test_setup(a_drift_makes_experts_move_and_the_balance_returns, begin_tree),
+        cmocka_unit_test_setup(the_same_seed_gives_the_same_world, begin_tree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the stages' times: those of DeepSeek's decode trace come out of the file's rates, and
+ * bandwidths scale what they bound and nothing else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "base/format.h"
+#include "hardware_of.h"
+#include "simulate/hardware/stage_rates.h"
+
+static bool is_near(double value, double expected, double share) {
+    if (fabs(value / expected - 1) <= share) return true;
+    print_error("%g, expected %g\n", value, expected);
+    return false;
+}
+
+/* 64 requests of two tokens, context 4,096: the micro-batch of the trace. */
+static const struct stage_work traced = {
+    .answer_rows = 64, .answer_tokens = 128, .context = 64 * 4096.0};
+static const struct stage_work small = {
+    .answer_rows = 32, .answer_tokens = 32, .context = 32 * 4096.0};
+static const struct stage_work prefill = {
+    .prompt_tokens = 8192, .attended = 8192 * 2048.0, .prompts = true};
+
+static void the_decode_trace_comes_out_of_the_rates(void **state) {
+    (void)state;
+    const struct hardware hardware = hardware_with("h800", NULL, 0);
+    const struct model_figures model = model_named("deepseek-v3");
+    struct stage_times us = stage_rates_times(hardware.stages, &model, &traced);
+    assert_true(is_near(us.attention_0 + us.attention_1, 407, 0.01)); /* 388 and the gate's 19 */
+    assert_true(is_near(us.shared, 28.5, 0.02));
+    assert_true(is_near(stage_rates_experts(hardware.stages, &model, 1024, 2, false), 128, 0.01));
+    struct stage_transfers links = stage_rates_transfers(hardware.stages, &model, 128, 8, false);
+    assert_true(is_near(links.dispatch_us + 128 * links.dispatch_token_us, 192, 1e-9));
+    assert_true(is_near(links.combine_us + 128 * links.combine_token_us, 369, 1e-9));
+}
+
+static void memory_bandwidth_scales_what_reads_weights_and_caches(void **state) {
+    (void)state;
+    const struct hardware slow = hardware_with("h800", NULL, 0),
+                          fast = hardware_with("h800", "hbm_gbps", 6704);
+    const struct model_figures model = model_named("deepseek-v3");
+    struct stage_times a = stage_rates_times(slow.stages, &model, &small),
+                       b = stage_rates_times(fast.stages, &model, &small);
+    assert_true(b.shared < a.shared - 9);                  /* half of 19.5 us of weights */
+    assert_true(b.attention_1 < a.attention_1 - 44.7 / 2); /* o; the core is bound by its work */
+    assert_true(stage_rates_experts(fast.stages, &model, 64, 2, false) <
+                stage_rates_experts(slow.stages, &model, 64, 2, false) - 17);
+    a = stage_rates_times(slow.stages, &model, &prefill);
+    b = stage_rates_times(fast.stages, &model, &prefill);
+    assert_memory_equal(&a, &b, sizeof a); /* compute bounds it all */
+}
+
+static void link_bandwidth_scales_transfers_but_not_their_latency(void **state) {
+    (void)state;
+    const struct hardware slow = hardware_with("h800", "nic_gbps", 200),
+                          fast = hardware_with("h800", NULL, 0);
+    const struct model_figures model = model_named("deepseek-v3");
+    for (int prompts = 0; prompts < 2; prompts++) {
+        struct stage_transfers a = stage_rates_transfers(slow.stages, &model, 144, 8, prompts),
+                               b = stage_rates_transfers(fast.stages, &model, 144, 8, prompts);
+        assert_true(a.dispatch_us == b.dispatch_us && a.combine_us == b.combine_us);
+        assert_true(is_near(a.dispatch_token_us, 2 * b.dispatch_token_us, 1e-12));
+        assert_true(is_near(a.combine_token_us, 2 * b.combine_token_us, 1e-12));
+        a = stage_rates_transfers(slow.stages, &model, 8, 8, prompts); /* one node: no link */
+        b = stage_rates_transfers(fast.stages, &model, 8, 8, prompts);
+        assert_true(a.combine_token_us == b.combine_token_us);
+    }
+}
+
+static void prompts_on_four_nodes_travel_as_published(void **state) {
+    (void)state;
+    const struct hardware hardware = hardware_with("h800", NULL, 0);
+    const struct model_figures model = model_named("deepseek-v3");
+    struct stage_transfers links = stage_rates_transfers(hardware.stages, &model, 32, 8, true);
+    assert_true(is_near(8192 * links.dispatch_token_us, 4316, 0.002)); /* 3.14 nodes a token */
+    assert_true(is_near(8192 * links.combine_token_us, 7846, 0.002));
+}
+
+static void a_table_of_a_measured_layer_takes_the_place_of_rates(void **state) {
+    (void)state;
+    static char text[1 << 14];
+    const struct model_figures model = model_named("deepseek-v3");
+    struct hardware_stages stages;
+    size_t used = 0;
+    used += format_text(text, sizeof text,
+                        "table: |\n  phase,part,tokens,context,expert_rows,"
+                        "experts,us,flop,bytes\n");
+    static const char *const phases[] = {"decode", "prompt", "experts"};
+    for (int phase = 0; phase < 3; phase++)
+        for (int part = 0; part < STAGE_PART_COUNT; part++) {
+            bool expert = part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT;
+            if (expert != (phase == 2)) continue;
+            used += format_text(text + used, sizeof text - used, "  %s,%s,%d,0,%d,%d,1,0,0\n",
+                                phases[phase], stage_part_name((enum stage_part)part),
+                                expert ? 0 : 8, expert ? 8 : 0, expert ? 2 : 0);
+        }
+    const struct figure_place place = {.object = tree_of(text), .file = "f", .error = &error};
+    const struct hardware hardware = {.hbm_gbps = 1, .nic_gbps = 1, .nvlink_gbps = 1};
+    enum status status = stage_rates_read(&tree_arena, &place, &hardware, &stages);
+    if (status) print_error("%s\n", error.text);
+    assert_int_equal(status, STATUS_OK);
+    const struct stage_work work = {.answer_rows = 8, .answer_tokens = 8, .context = 64};
+    struct stage_times us = stage_rates_times(&stages, &model, &work);
+    assert_true(us.attention_0 == 5 && us.shared == 3); /* as many parts of 1 us each */
+    assert_true(stage_rates_experts(&stages, &model, 16, 2, false) == 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_decode_trace_comes_out_of_the_rates, begin_tree),
+        cmocka_unit_test_setup(memory_bandwidth_scales_what_reads_weights_and_caches, begin_tree),
+        cmocka_unit_test_setup(link_bandwidth_scales_transfers_but_not_their_latency, begin_tree),
+        cmocka_unit_test_setup(prompts_on_four_nodes_travel_as_published, begin_tree),
+        cmocka_unit_test_setup(a_table_of_a_measured_layer_takes_the_place_of_rates, begin_tree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
