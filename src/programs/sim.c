@@ -2,6 +2,7 @@
  * fathom sim: runs a scenario in the twin (simulate/twin/twin.h) and says what it came to. Equal
  * scenarios and seeds give equal texts; what a clock says goes to stderr.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "programs/programs.h"
 #include "programs/sim_files.h"
 #include "simulate/report/outcome_json.h"
+#include "simulate/report/outcome_page.h"
 #include "simulate/report/outcome_text.h"
 
 #define TREES_BYTES ((size_t)256 << 20) /* of which a scenario touches little */
@@ -39,6 +41,10 @@ static const struct option sim_rows[] = {
              "be given several times",
      AT(set)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+    {.name = "report",
+     .type = OPTION_TEXT,
+     .help = "write an HTML page with charts to this file",
+     AT(report)},
     {.name = "list",
      .type = OPTION_FLAG,
      .help = "print the names of the scenarios, hardware, "
@@ -163,6 +169,20 @@ static enum status take_text(write_outcome *write, const struct outcome *outcome
     return STATUS_OK;
 }
 
+/* Into a new file, or over an old one. */
+static enum status write_page(const struct sim_job *job, struct error *error) {
+    const char *path = job->values->report;
+    struct bytes text;
+    enum status status = take_text(outcome_page_write, job->outcome, &text, error);
+    if (status) return status;
+    FILE *file = fopen(path, "wb");
+    bool written = file && fwrite(text.data, 1, text.count, file) == text.count;
+    if (file && fclose(file)) written = false;
+    free((void *)(uintptr_t)text.data);
+    if (written) return STATUS_OK;
+    return error_set(error, STATUS_IO, "--report: cannot write %.300s: %s", path, strerror(errno));
+}
+
 static enum status show(const struct sim_job *job, struct error *error) {
     struct bytes text;
     enum status status = take_text(job->values->json ? outcome_json_write : outcome_text_write,
@@ -170,7 +190,7 @@ static enum status show(const struct sim_job *job, struct error *error) {
     if (status) return status;
     fwrite(text.data, 1, text.count, stdout);
     free((void *)(uintptr_t)text.data);
-    return STATUS_OK;
+    return job->values->report ? write_page(job, error) : STATUS_OK;
 }
 
 int program_sim(int argc, char **argv) {

@@ -184,8 +184,9 @@ static void note_first(struct twin_world *world, struct twin_client *client) {
     client->first_ns = client->last_ns = world->now_ns + world->token_ns;
     if (!client->waits) return;
     client->waits = false;
-    world->standing_waits--;
-    if (world->has_next && world->next.standing) expect_next(world);
+    /* The next one is expected already unless it waited for this. */
+    bool held_back = world->standing_waits-- == STANDING_AT_ONCE;
+    if (held_back && world->has_next && world->next.standing) expect_next(world);
 }
 
 static void tell_begun(struct twin_world *world, const struct twin_client *client) {

@@ -48,6 +48,7 @@ struct twin_unit {
     struct step_clock *clock;
     int64_t wake_ns;            /* when its event is due; MACHINE_NEVER */
     int64_t step_ns, done_ns;   /* the step at hand began, and is told of; MACHINE_NEVER: none is */
+    int64_t told_ns;          /* how long it took, as the unit is told; 0: nothing to learn */
     bool in_step, begins;       /* begins: its plans are there, and it has no time yet */
     struct twin_engine_sum sum; /* of the step at hand */
     struct request_id *open;    /* [open_count] requests that it was given, and has not ended */

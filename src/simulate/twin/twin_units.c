@@ -529,6 +529,8 @@ static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     unit->sum = twin_engine_begin(engine, world->now_ns, settles);
     if (settles && unit->sum.answer_rows == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) twin_engine_observe(engine, engine->time.ns);
+    /* Nobody shall learn from prompts that took no time what prompts cost. */
+    unit->told_ns = settles && unit->sum.prompt_tokens ? 0 : engine->time.ns;
     unit->in_step = true;
     unit->step_ns = world->now_ns;
     unit->done_ns =
@@ -601,7 +603,7 @@ static void end_step(struct twin_world *world, struct twin_unit *unit) {
     uint64_t tokens = 0;
     unit->in_step = false;
     for (uint32_t rank = 0; rank < unit->kind->ranks; rank++) {
-        tokens += twin_engine_end(&unit->engine, rank, unit->engine.time.ns, world->result);
+        tokens += twin_engine_end(&unit->engine, rank, unit->told_ns, world->result);
         hand_over(world, unit, &world->result->record);
     }
     count_step(world, unit, tokens);
