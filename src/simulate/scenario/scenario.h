@@ -11,16 +11,11 @@
 #include "simulate/load/load_replay.h"
 #include "simulate/scenario/prices.h"
 #include "simulate/twin/twin.h"
-#include "simulate/twin/twin_faults.h"
-
-#define SCENARIO_FAULTS_MAX 1024
 
 enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE };
 
 struct scenario_load {
-    #define SCENARIO_FAULTS_MAX 1024
-
-enum scenario_load_kind kind;
+    enum scenario_load_kind kind;
     struct load_mix_options mix;
     struct mix_moments asked; /* moments that the shape was solved for; zeros: it was given */
     char trace[SCENARIO_TEXT_BYTES]; /* a name or a file */
