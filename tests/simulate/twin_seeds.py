@@ -3,7 +3,7 @@
 """Lives seeds of the twin's fleets under faults, a few at a time on each processor, and adds up what each
 kind of fault cost. Fails when a seed breaks, and says how to see it again.
 
-    twin_seeds.py TEST FIRST COUNT [--whole] [--jobs N]
+    twin_seeds.py TEST FIRST COUNT [--whole] [--jobs N] [--minutes N]
 """
 import argparse
 import os
@@ -60,14 +60,24 @@ def main():
     parser.add_argument("count", type=int)
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--minutes", type=float, default=0, help="begins nothing more after that long")
     given = parser.parse_args()
     began, sums, failed = time.monotonic(), {}, 0
     each = 1 if given.whole else CHUNK
     starts = range(given.first, given.first + given.count, each)
+    lived = 0
+
+    def one(at):
+        if given.minutes and time.monotonic() - began > 60 * given.minutes:
+            return None
+        return live(given.test, at, min(each, given.first + given.count - at), given.whole)
+
     with ThreadPoolExecutor(given.jobs) as pool:
-        lives = pool.map(lambda at: live(given.test, at, min(each, given.first + given.count - at), given.whole),
-                         starts)
-        for status, told in lives:
+        for at, life in zip(starts, pool.map(one, starts)):
+            if not life:
+                continue
+            status, told = life
+            lived += min(each, given.first + given.count - at)
             add(sums, told)
             if status:
                 failed += 1
@@ -75,8 +85,8 @@ def main():
                       file=sys.stderr, flush=True)
     if "sum" in sums:
         show(sums)
-    print(f"{time.monotonic() - began:.0f} s; {failed} seeds broke" if failed else
-          f"{time.monotonic() - began:.0f} s; all of {given.count} seeds hold")
+    end = f"{failed} broke" if failed else "all hold"
+    print(f"{lived} of {given.count} seeds in {time.monotonic() - began:.0f} s; {end}")
     sys.exit(failed > 0)
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/scenario/scenario_faults.h"
 
-#include "base/number.h"
+#include "base/check.h"
 #include "simulate/twin/draw_faults.h"
 
 #define NAMES                                                                                      \
@@ -92,7 +92,8 @@ static enum status read_one_random(const struct scenario_place *place, const str
         scenario_keys_read(place, tree, random_keys, ARRAY_COUNT(random_keys), &random);
     if (!status && random.until_ns <= random.from_ns)
         return scenario_keys_refuse(place, "expected until_s, later than from_s");
-    struct fault_rates rates = {.kinds[random.kind] = random.rate};
+    struct fault_rates rates = {0};
+    rates.kinds[random.kind] = random.rate;
     if (!status)
         out->count += draw_faults(options, &rates, random.from_ns, random.until_ns, options->seed,
                                   out->faults + out->count, SCENARIO_FAULTS_MAX - out->count);

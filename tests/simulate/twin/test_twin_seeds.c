@@ -33,7 +33,7 @@
 
 #define FAULTS_MAX 64
 #define RECORDS_EACH_MAX 2000 /* of a request: many more are machines that ask again and again */
-#define MEMORY_BYTES ((size_t)64 << 30) /* of address space; little of it is touched */
+#define MEMORY_BYTES ((size_t)512 << 30) /* of address space; little of it is touched */
 
 static struct hardware h800;
 static struct model_figures deepseek;
@@ -98,8 +98,10 @@ static struct twin_report live(const struct twin_fleet *fleet, struct fault_ends
     struct load_mix *mix;
     void *memory = take_memory(MEMORY_BYTES);
     arena_over(&arena, memory, MEMORY_BYTES);
-    if (load_mix_open(&arena, &fleet->mix, &mix, &error)) fail_msg("%s", error.text);
-    options.source = load_mix_source(mix);
+    struct day_load day = fleet->day;
+    if (!fleet->whole && load_mix_open(&arena, &fleet->mix, &mix, &error))
+        fail_msg("%s", error.text);
+    options.source = fleet->whole ? day_load_source(&day) : load_mix_source(mix);
     ends->count = 0;
     ends->max = fleet->requests_max;
     ends->ends = arena_take_zeroed(&arena, ends->max * sizeof *ends->ends);

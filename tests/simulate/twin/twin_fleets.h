@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "serving/policy/speculate.h"
 #include "simulate/load/load_mix.h"
+#include "simulate/twin/day_load.h"
 #include "simulate/twin/draw_faults.h"
 #include "simulate/twin/fault_costs.h"
 #include "simulate/twin/twin.h"
@@ -21,7 +22,9 @@ struct twin_fleet {
     struct hardware hardware;
     struct model_figures model;
     struct twin_options options;
-    struct load_mix_options mix;
+    bool whole;
+    struct load_mix_options mix; /* of the shrunken one's load */
+    struct day_load day;         /* of the whole one's */
     struct fault_rates rates;
     struct fault_limits limits;
     int64_t begin_ns, end_ns; /* faults begin between them */
@@ -122,12 +125,84 @@ static inline void twin_fleets_vary(struct twin_fleet *fleet, uint64_t seed) {
     if ((bits >> 12 & 3) == 0) options->kinds[0].role = options->kinds[1].role = UNIT_BOTH;
 }
 
+/* ---- the published fleet ---- */
+
+#define TWIN_FLEETS_PREFILL 29
+#define TWIN_FLEETS_DECODE 9
+#define TWIN_FLEETS_DECODE_RANKS 144
+#define TWIN_FLEETS_OUTPUT (14800.0 * 18 * TWIN_FLEETS_DECODE) /* tokens a second */
+#define TWIN_FLEETS_STANDING 80                                /* of a decode rank, at the start */
+
+static inline struct twin_unit_kind twin_fleets_large(const struct twin_fleet *fleet,
+                                                      enum unit_role role) {
+    bool prefill = role == UNIT_PREFILL;
+    return (struct twin_unit_kind){
+        .count = prefill ? TWIN_FLEETS_PREFILL : TWIN_FLEETS_DECODE,
+        .role = role,
+        .hardware = &fleet->hardware,
+        .ranks = prefill ? 32 : TWIN_FLEETS_DECODE_RANKS,
+        .ranks_per_node = 8,
+        .redundant_experts = 32,
+        .balance_experts = true,
+        .rows_max = 128,
+        .requests_max = 160,
+        .step_tokens_max = prefill ? 16384 : 512,
+        .context_tokens_max = 65536,
+        .overlap = -1,
+        .level_steps = true,
+        .prefix_cache = prefill,
+        .kv_storage = prefill,
+    };
+}
+
+static inline void twin_fleets_publish(struct twin_fleet *fleet, uint64_t seed) {
+    const struct day_moments moments = {.in_out = 608.0 / 168,
+                                        .hit_share = 342.0 / 608,
+                                        .kv_mean = 4989,
+                                        .prompt_cv = 1,
+                                        .answer_cv = 1,
+                                        .first_share = 0.2,
+                                        .prompt_max = 32768,
+                                        .answer_max = 16384};
+    fleet->limits = (struct fault_limits){5 * TWIN_FLEETS_SECOND, 100 * 1000 * 1000};
+    fleet->begin_ns = 5 * TWIN_FLEETS_SECOND;
+    fleet->end_ns = 7 * TWIN_FLEETS_SECOND;
+    fleet->requests_max = 400000;
+    fleet->options = (struct twin_options){
+        .model = &fleet->model,
+        .kinds = {twin_fleets_large(fleet, UNIT_PREFILL), twin_fleets_large(fleet, UNIT_DECODE)},
+        .kind_count = 2,
+        .gateways = 10,
+        .gateway_requests_max = 16384,
+        .prefix_blocks = 1 << 16,
+        .storage_bytes = 1e15,
+        .host_bytes = 1e10,
+        .expert_skew = 0.5,
+        .settle_ns = 2 * TWIN_FLEETS_SECOND,
+        .warm_ns = 4 * TWIN_FLEETS_SECOND,
+        .measure_ns = 10 * TWIN_FLEETS_SECOND,
+        .seed = seed,
+    };
+    fleet->day = (struct day_load){
+        .standing_count =
+            TWIN_FLEETS_STANDING * TWIN_FLEETS_DECODE * TWIN_FLEETS_DECODE_RANKS,
+        .begin_ns = 2 * TWIN_FLEETS_SECOND,
+        .end_ns = 14 * TWIN_FLEETS_SECOND,
+        .seed = seed,
+    };
+    fleet->whole = day_load_solve(&moments, &fleet->day.lengths);
+    fleet->day.rate = TWIN_FLEETS_OUTPUT / fleet->day.lengths.answer_mean;
+    twin_fleets_rate(&fleet->rates, 0, 2);
+}
+
 static inline void twin_fleets_make(struct twin_fleet *fleet, bool whole,
                                     const struct hardware *hardware,
                                     const struct model_figures *model, uint64_t seed) {
-    (void)whole;
     *fleet = (struct twin_fleet){.hardware = *hardware, .model = *model};
-    twin_fleets_shrink(fleet, seed);
+    if (whole)
+        twin_fleets_publish(fleet, seed);
+    else
+        twin_fleets_shrink(fleet, seed);
 }
 
 #endif
