@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/limits.h"
+#include "simulate/scenario/scenario_faults.h"
 
 #define SPECULATE_NAMES "never|always|measured"
 #define OVERLAP_NAMES                                                                              \
@@ -436,50 +437,6 @@ static enum status read_load(const struct scenario_place *root, struct scenario 
     return STATUS_OK;
 }
 
-/* ---- faults ---- */
-
-#define FAULT(member) offsetof(struct twin_fault, member)
-#define FAULT_NAMES "unit-dies|node-dies|units-cut|gateway-cut|rank-slow|disks-slow|disks-fail"
-
-static const struct scenario_key fault_keys[] = {
-    {.name = "about", .kind = SCENARIO_OTHER},
-    {.name = "kind",
-     .kind = SCENARIO_CHOICE,
-     .offset = FAULT(kind),
-     .choices = FAULT_NAMES,
-     .needed = true},
-    {.name = "at_s", .kind = SCENARIO_TIME, .offset = FAULT(at_ns), .needed = true},
-    {.name = "lasts_s", .kind = SCENARIO_TIME, .offset = FAULT(lasts_ns)},
-    {.name = "unit", .kind = SCENARIO_COUNT, .offset = FAULT(unit)},
-    {.name = "other", .kind = SCENARIO_COUNT, .offset = FAULT(other)},
-    {.name = "factor", .kind = SCENARIO_NUMBER, .offset = FAULT(factor), .maximum = 1e6},
-};
-
-static enum status read_faults(struct arena *arena, const struct scenario_place *root,
-                               struct scenario *scenario) {
-    struct scenario_place place = scenario_keys_below(root, "faults");
-    const struct tree *list = tree_member(scenario->tree, "faults");
-    size_t count = tree_count(list);
-    enum status status = STATUS_OK;
-    if (!list) return STATUS_OK;
-    if (tree_kind(list) != TREE_ARRAY || count > SCENARIO_FAULTS_MAX)
-        return scenario_keys_refuse(&place, "expected a list of at most %d faults",
-                                    SCENARIO_FAULTS_MAX);
-    struct twin_fault *faults = arena_take_zeroed(arena, count * sizeof *faults);
-    if (!faults) return error_set(root->error, STATUS_NO_MEMORY, "no memory for the faults");
-    for (size_t i = 0; !status && i < count; i++) {
-        struct scenario_place below = scenario_keys_element(&place, i);
-        faults[i].factor = 1;
-        status = scenario_keys_read(&below, tree_at(list, i), fault_keys, ARRAY_COUNT(fault_keys),
-                                    &faults[i]);
-        if (!status && i && faults[i].at_ns < faults[i - 1].at_ns)
-            status = scenario_keys_refuse(&below, "it begins before the one above: sort by at_s");
-    }
-    scenario->options.faults = faults;
-    scenario->options.fault_count = (uint32_t)count;
-    return status;
-}
-
 /* ---- the whole ---- */
 
 static void set_defaults(struct scenario *scenario) {
@@ -530,7 +487,9 @@ enum status scenario_read(struct arena *arena, const struct tree *tree, const ch
         return scenario_keys_refuse(&root, "settle_s is a part of warm_s, and longer than it");
     status = read_parts(arena, &root, scenario);
     if (!status) status = read_fleet(arena, &root, scenario);
-    if (!status) status = read_faults(arena, &root, scenario);
+    if (!status)
+        status = scenario_faults_read(arena, &root, tree_member(tree, "faults"),
+                                      &scenario->options);
     if (!status) status = read_load(&root, scenario);
     scenario->load.mix.stored = scenario->load.mix.past && scenario->options.storage_bytes > 0;
     return status;

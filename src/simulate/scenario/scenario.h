@@ -13,17 +13,12 @@
 #include "simulate/scenario/prices.h"
 #include "simulate/scenario/scenario_day.h"
 #include "simulate/twin/twin.h"
-#include "simulate/twin/twin_faults.h"
-
-#define SCENARIO_FAULTS_MAX 1024
 
 /* A day is run in windows, each with a load of its own (simulate/twin/day.h): it has no source. */
 enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE, SCENARIO_LOAD_DAY };
 
 struct scenario_load {
-    #define SCENARIO_FAULTS_MAX 1024
-
-enum scenario_load_kind kind;
+    enum scenario_load_kind kind;
     struct load_mix_options mix;
     struct mix_moments asked; /* moments that the shape was solved for; zeros: it was given */
     char trace[SCENARIO_TEXT_BYTES]; /* a name or a file */

@@ -87,16 +87,15 @@ struct twin_engine_sum twin_engine_begin(struct twin_engine *engine, int64_t now
         uint32_t tokens = share->prompt_tokens + share->answer_tokens;
         if (tokens > most) most = tokens;
         sum_loads(&sum, share);
-        sum.output_tokens += share->answer_tokens;
+        sum.answered_tokens += share->answer_tokens;
         if (prompts_free) share->prompt_tokens = 0, share->attended = share->cached = 0;
     }
     engine->size = (struct choose_overlap_step){engine->rank_count, most,
-                                                sum.load[TWIN_LOAD_TOKENS] > sum.output_tokens};
+                                                sum.load[TWIN_LOAD_TOKENS] > sum.answered_tokens};
     engine->kind = engine->overlap >= 0 ? (enum overlap_kind)engine->overlap
                                         : choose_overlap(&engine->choose, &engine->size).kind;
     engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
     twin_engine_forget(engine);
-    sum.output_tokens = 0; /* known at its end */
     return sum;
 }
 

@@ -43,7 +43,7 @@ struct twin_engine {
 };
 
 struct twin_engine_sum { /* of a step, over its ranks */
-    uint64_t output_tokens;
+    uint64_t answered_tokens; /* in the form GENERATED, drafts with them */
     uint64_t load[TWIN_LOAD_COUNT], load_most[TWIN_LOAD_COUNT]; /* of all, of the fullest */
 };
 

@@ -79,6 +79,7 @@ struct twin_client { /* a request on its way */
     int64_t arrival_ns, first_ns, last_ns;
     uint32_t prompt_tokens, answer_tokens, stored_tokens, told_tokens, hit_tokens;
     bool standing, waits; /* waits: a standing one that has no token yet */
+    bool queue_full;      /* a unit refused it for that */
 };
 
 struct twin_page_sums { /* over time, of a role's ranks: pages times ns */

@@ -233,6 +233,7 @@ static void count_step(struct twin_world *world, struct twin_unit *unit, uint64_
     count_loads(counts, unit);
     unit->computed += unit->sum.load[TWIN_LOAD_TOKENS];
     counts->output_tokens += output_tokens;
+    counts->answered_tokens += unit->sum.answered_tokens;
     counts->expert_balance += step_clock_balance_mean(unit->clock);
 }
 
@@ -539,7 +540,7 @@ static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     if (settles && unit->sum.load[TWIN_LOAD_ROWS] == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) twin_engine_observe(engine, engine->time.ns);
     /* Nobody shall learn from prompts that took no time what prompts cost. */
-    unit->told_ns = settles && unit->sum.prompt_tokens ? 0 : engine->time.ns;
+    unit->told_ns = settles && unit->sum.load[TWIN_LOAD_TOKENS] ? 0 : engine->time.ns;
     unit->in_step = true;
     unit->step_ns = world->now_ns;
     unit->done_ns =
