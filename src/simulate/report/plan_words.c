@@ -43,6 +43,9 @@ static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {
     const char *plural = more == 1 ? "" : "s";
     if (fleet->verdict == SIZE_HOLDS && more > 0)
         format_text(fleet->why, sizeof fleet->why, "%.0f node%s more", more, plural);
+    else if (fleet->verdict == SIZE_HOLDS && fleet->load == best->load)
+        format_text(fleet->why, sizeof fleet->why, "as many nodes%s",
+                    fleet->storage && !best->storage ? ", and storage" : "");
     else if (fleet->verdict == SIZE_HOLDS)
         format_text(fleet->why, sizeof fleet->why, "as many nodes, fuller: %.1f instead of %.1f",
                     fleet->load, best->load);

@@ -13,6 +13,7 @@
 #define CLOCK_STEPS 2 /* whose mean counts: experts' loads flicker */
 #define TRIALS_MAX 6  /* of a fleet */
 #define HOPELESS 0.98 /* what missed must become so much smaller by growing, or growing is no cure */
+#define HOPELESS_TIMES 10 /* so many times its limit, TTFT is of another kind */
 #define GROWTH 0.04   /* of a role's units that are added at once */
 #define BEHIND 0.97   /* of requests that must have begun, or prompts fall behind */
 #define SECONDS 1e9
@@ -178,6 +179,10 @@ static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, b
     double prompts = 1.5 * low * prompts_per_row(options, &unit); /* room for what comes at once */
     uint32_t tokens = (uint32_t)(low * (mtp ? 2 : 1) + prompts);
     unit.step_tokens = min_u32(LIMIT_STEP_TOKENS, (max_u32(tokens, 256) + 255) / 256 * 256);
+    double steps = options->load.prompt_mean * (1 - hits_of(options, storage)) / unit.step_tokens;
+    if (role == UNIT_BOTH && !unit.lost[0] && steps * unit.step_s > options->ttft_s)
+        format_text(unit.lost, sizeof unit.lost, "TTFT: a prompt takes %.0f steps of %.0f ms > %.2f s",
+                    steps, unit.step_s * 1e3, options->ttft_s);
     keep(sizing, &unit);
 }
 
@@ -286,7 +291,11 @@ static bool is_cheaper(const struct size_options *options, const struct size_uni
     return part_nodes(options, a) < part_nodes(options, b);
 }
 
-/* The best few of a role and family, of different sizes or batches; returns how many. */
+static bool is_alike(const struct size_unit *a, const struct size_unit *b) {
+    return a->ranks == b->ranks && (a->role != UNIT_PREFILL || a->step_tokens == b->step_tokens);
+}
+
+/* The best few of a role and family, of each shape one; returns how many. */
 static uint32_t take_best(const struct size_options *options, const struct size_search *search,
                           enum unit_role role, bool mtp, bool storage, uint32_t most,
                           const struct size_unit **out) {
@@ -296,12 +305,14 @@ static uint32_t take_best(const struct size_options *options, const struct size_
         if (unit->role != role || unit->lost[0]) continue;
         if (role != UNIT_PREFILL && unit->mtp != mtp) continue;
         if (role != UNIT_DECODE && unit->storage != storage) continue;
-        uint32_t at = count;
-        while (at > 0 && is_cheaper(options, unit, out[at - 1]))
-            at--;
-        if (at == most) continue;
-        if (count < most) count++;
-        for (uint32_t k = count - 1; k > at; k--)
+        uint32_t at = 0, last = 0;
+        while (at < count && !is_cheaper(options, unit, out[at]))
+            at++;
+        while (last < count && !is_alike(unit, out[last]))
+            last++;
+        if (at == most || last < at) continue;
+        if (last == count && count < most) count++;
+        for (uint32_t k = min_u32(last, count - 1); k > at; k--)
             out[k] = out[k - 1];
         out[at] = unit;
     }
@@ -422,8 +433,11 @@ enum status size_fleet_standing(const struct size_options *options, struct arena
 
 /* ---- growing ---- */
 
-static uint32_t more_of(uint32_t count, double times) {
-    return max_u32(1, (uint32_t)(count * GROWTH * times + 0.5));
+/* More units where only a share of what came was done. */
+static uint32_t grown(uint32_t count, double done) {
+    uint32_t more = max_u32(1, (uint32_t)(count * GROWTH + 0.5));
+    double wanted = done > 0.25 ? count / done : 4.0 * count;
+    return max_u32(count + more, (uint32_t)(wanted * 0.98));
 }
 
 static void say_miss(const struct size_options *options, const struct size_trial *trial,
@@ -450,7 +464,6 @@ bool size_fleet_take(const struct size_options *options, const struct size_trial
     bool slow = trial->tpot_p99_s > options->tpot_s;
     bool helps = (late && trial->ttft_p99_s < HOPELESS * fleet->trial.ttft_p99_s) ||
                  (slow && trial->tpot_p99_s < HOPELESS * fleet->trial.tpot_p99_s);
-    double times = trial->ttft_p99_s > 3 * options->ttft_s ? 2 : 1;
     fleet->trial = *trial;
     fleet->trials++;
     fleet->verdict = late || slow ? SIZE_MISSES : SIZE_HOLDS;
@@ -458,13 +471,15 @@ bool size_fleet_take(const struct size_options *options, const struct size_trial
     if (!late && !slow) return false;
     say_miss(options, trial, fleet);
     if (fleet->trials == TRIALS_MAX || (!helps && fleet->trials > 2)) return false;
-    struct size_fleet grown = *fleet;
-    if (late || grown.kind_count == 1) grown.counts[0] += more_of(grown.counts[0], times);
-    if (grown.kind_count == 2 && (slow || trial->rows_share > 0.95))
-        grown.counts[1] += more_of(grown.counts[1], 1);
-    weigh(&grown);
-    if (grown.nodes >= nodes_max) return false;
-    *fleet = grown;
+    bool hopeless = late && trial->ttft_p99_s > HOPELESS_TIMES * options->ttft_s;
+    if (hopeless && fleet->trials > 2) return false;
+    struct size_fleet next = *fleet;
+    if (late || next.kind_count == 1) next.counts[0] = grown(next.counts[0], trial->begun_share);
+    if (next.kind_count == 2 && (slow || trial->rows_share > 0.95))
+        next.counts[1] = grown(next.counts[1], 1);
+    weigh(&next);
+    if (next.nodes >= nodes_max) return false;
+    *fleet = next;
     return true;
 }
 
@@ -479,11 +494,13 @@ void size_fleet_name(const struct size_fleet *fleet, char out[SIZE_TEXT_BYTES]) 
         const struct size_unit *unit = &fleet->kinds[k];
         const char *joint = k ? " + " : "", *role = roles[unit->role];
         if (unit->role == UNIT_PREFILL)
-            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u x %uk", joint,
-                                fleet->counts[k], role, unit->ranks, unit->step_tokens >> 10);
+            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %uk",
+                                joint, fleet->counts[k], role, unit->ranks,
+                                unit->redundant_experts, unit->step_tokens >> 10);
         else
-            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u x %u", joint,
-                                fleet->counts[k], role, unit->ranks, unit->rows);
+            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %u", joint,
+                                fleet->counts[k], role, unit->ranks, unit->redundant_experts,
+                                unit->rows);
     }
     if (used < SIZE_TEXT_BYTES)
         format_text(out + used, SIZE_TEXT_BYTES - used, "%s%s", fleet->mtp ? ", MTP" : "",

@@ -111,7 +111,8 @@ enum status size_fleet_standing(const struct size_options *options, struct arena
 bool size_fleet_take(const struct size_options *options, const struct size_trial *trial,
                      double nodes_max, struct size_fleet *fleet);
 
-/* "3 prefill EP32 x 16k + 1 decode EP144 x 96" */
+/* "3 prefill EP32+32 x 16k + 1 decode EP144+32 x 96": ranks, redundant experts, tokens or requests of a
+ * rank's step */
 void size_fleet_name(const struct size_fleet *fleet, char out[SIZE_TEXT_BYTES]);
 
 #endif
