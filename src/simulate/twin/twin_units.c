@@ -539,8 +539,8 @@ static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     unit->sum = twin_engine_begin(engine, world->now_ns, settles);
     if (settles && unit->sum.load[TWIN_LOAD_ROWS] == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) twin_engine_observe(engine, engine->time.ns);
-    /* Nobody shall learn from prompts that took no time what prompts cost. */
-    unit->told_ns = settles && unit->sum.load[TWIN_LOAD_TOKENS] ? 0 : engine->time.ns;
+    /* Units learn what prompts cost from their steps, also from these. */
+    unit->told_ns = settles ? engine->told_ns : engine->time.ns;
     unit->in_step = true;
     unit->step_ns = world->now_ns;
     unit->done_ns =

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/scenario/scenario.h"
+#include "simulate/twin/twin_faults.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +85,7 @@ static void what_is_wrong_names_the_key_and_the_cure(void **state) {
         {"fleet.units=[]", "fleet.units: expected a list of 1 to"},
         {"settle_s=99", "settle_s is a part of warm_s"},
         {"measure_s=0", "give measure_s"},
-        {"load.trace={\"file\":\"x\"}", "load: expected either mix or trace"},
+        {"load.trace={\"file\":\"x\"}", "load: expected one of mix, trace and day"},
         {"load.mix.moments={}", "load.mix: expected either moments"},
         {"faults=[{\"kind\":\"x\",\"at_s\":1}]", "faults[0].kind: expected one of unit-dies"},
         {"hardware.hbm_gpbs=1", "hbm_gpbs"},
