@@ -411,6 +411,7 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     if (unit_request_of(unit, submit->request)) return STATUS_OK; /* a repeat */
     struct admit_house house = house_of(unit);
+    bool load_changed = unit->load_changed;
     enum admit admit = admit_arrival(admit_need_of(submit), &house);
     if (submit->task == SUBMIT_RESERVE && admit == ADMIT_WAIT_TURN) admit = ADMIT_REFUSE_QUEUE;
     if (!admit_refuses(admit) && !request_begin(unit, submit, now_ns)) admit = ADMIT_REFUSE_QUEUE;
@@ -418,7 +419,9 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
         put_refused(unit, submit, admit);
     } else if (submit->task == SUBMIT_RESERVE) {
         struct unit_request *request = unit_request_of(unit, submit->request);
-        if (!handoff_reserve(unit, request)) unit_request_end(unit, request, FINISH_REFUSED_QUEUE);
+        if (handoff_reserve(unit, request)) return STATUS_OK;
+        unit_request_end(unit, request, FINISH_REFUSED_QUEUE);
+        unit->load_changed = load_changed; /* it came and went: a report would bring it again */
     } else {
         tiers_ask(unit, unit_request_of(unit, submit->request));
     }

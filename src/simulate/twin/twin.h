@@ -41,6 +41,8 @@ struct twin_ended;
 struct twin_sample;
 struct twin_fault; /* simulate/twin/twin_faults.h */
 
+enum twin_storage { TWIN_STORAGE_NONE, TWIN_STORAGE_MEMORY, TWIN_STORAGE_DISK };
+
 struct twin_options {
     const struct model_figures *model;
     struct twin_unit_kind kinds[TWIN_KINDS_MAX];
@@ -83,9 +85,11 @@ struct twin_sample {
 
 /* One request's times as its client saw them. */
 struct twin_ended {
-    int64_t arrival_ns, first_ns, end_ns; /* first_ns 0: there was no token */
+    uint64_t number; /* of the request, from 1, as the source brought them */
+    int64_t arrival_ns, first_ns, last_ns, end_ns; /* first_ns 0: there was no token */
     uint32_t prompt_tokens, answer_tokens, hit_tokens;
-    bool standing, failed;
+    uint32_t http_status;
+    bool standing, failed; /* failed: refused, or cut off */
 };
 
 /* What a step gives a rank to do: prompts' tokens, the positions that they attend to, rows of
@@ -107,7 +111,8 @@ struct twin_role_counts { /* of all units of one role, in the measured time */
         computed_tokens; /* prompt's tokens that went through; of them computed */
     uint64_t device_hits, host_hits, disk_hits; /* tokens of prompts, by where they were obtained */
     uint64_t output_tokens;
-    uint64_t rows, context; /* summed over steps: answer rows, and KV positions that they read */
+    uint64_t answered_tokens;  /* tokens of answers that went through, those computed again too */
+    uint64_t rows, context;    /* summed over steps: answer rows, and KV positions that they read */
     uint64_t pages_held, pages_cached, pages_total; /* mean over time, of a rank */
     uint64_t preemptions, moves; /* requests that lost their pages; experts that came to a rank */
     double expert_balance;       /* mean over steps, largest rank over mean */

@@ -77,6 +77,11 @@ static void sum_loads(struct twin_engine_sum *sum, const struct step_share *shar
     }
 }
 
+static void free_prompts(struct step_share *share) {
+    share->prompt_tokens = 0;
+    share->attended = share->cached = 0;
+}
+
 struct twin_engine_sum twin_engine_begin(struct twin_engine *engine, int64_t now_ns,
                                          bool prompts_free) {
     struct twin_engine_sum sum = {0};
@@ -87,16 +92,20 @@ struct twin_engine_sum twin_engine_begin(struct twin_engine *engine, int64_t now
         uint32_t tokens = share->prompt_tokens + share->answer_tokens;
         if (tokens > most) most = tokens;
         sum_loads(&sum, share);
-        sum.output_tokens += share->answer_tokens;
-        if (prompts_free) share->prompt_tokens = 0, share->attended = share->cached = 0;
+        sum.answered_tokens += share->answer_tokens;
     }
     engine->size = (struct choose_overlap_step){engine->rank_count, most,
-                                                sum.load[TWIN_LOAD_TOKENS] > sum.output_tokens};
+                                                sum.load[TWIN_LOAD_TOKENS] > sum.answered_tokens};
     engine->kind = engine->overlap >= 0 ? (enum overlap_kind)engine->overlap
                                         : choose_overlap(&engine->choose, &engine->size).kind;
     engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
+    engine->told_ns = engine->time.ns;
+    if (prompts_free && sum.load[TWIN_LOAD_TOKENS]) {
+        for (uint32_t rank = 0; rank < engine->rank_count; rank++)
+            free_prompts(&engine->shares[rank]);
+        engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
+    }
     twin_engine_forget(engine);
-    sum.output_tokens = 0; /* known at its end */
     return sum;
 }
 

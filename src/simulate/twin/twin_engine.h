@@ -39,11 +39,12 @@ struct twin_engine {
     struct twin_row *rows;          /* [rank_count][rows_max] */
     uint32_t told;                  /* plans of the step at hand */
     struct step_time time;          /* of it */
+    int64_t told_ns;                /* what it would take with its prompts */
     uint64_t drafts, drafts_right;
 };
 
-struct twin_engine_sum { /* of a step, over its ranks */
-    uint64_t output_tokens;
+struct twin_engine_sum {      /* of a step, over its ranks */
+    uint64_t answered_tokens; /* in the form GENERATED, drafts with them */
     uint64_t load[TWIN_LOAD_COUNT], load_most[TWIN_LOAD_COUNT]; /* of all, of the fullest */
 };
 

@@ -48,6 +48,7 @@ struct twin_unit {
     struct step_clock *clock;
     struct event_alarm alarm;   /* when it runs next */
     int64_t step_ns, done_ns;   /* the step at hand began, and is told of; MACHINE_NEVER: none is */
+    int64_t told_ns;          /* how long it took, as the unit is told; 0: nothing to learn */
     bool in_step, begins;       /* begins: its plans are there, and it has no time yet */
     struct twin_engine_sum sum; /* of the step at hand */
     struct request_id *open;    /* [open_count] requests that it was given, and has not ended */
@@ -78,6 +79,7 @@ struct twin_client { /* a request on its way */
     int64_t arrival_ns, first_ns, last_ns;
     uint32_t prompt_tokens, answer_tokens, stored_tokens, told_tokens, hit_tokens;
     bool standing, waits; /* waits: a standing one that has no token yet */
+    bool queue_full;      /* a unit refused it for that */
 };
 
 struct twin_page_sums { /* over time, of a role's ranks: pages times ns */

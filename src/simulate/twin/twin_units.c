@@ -233,6 +233,7 @@ static void count_step(struct twin_world *world, struct twin_unit *unit, uint64_
     count_loads(counts, unit);
     unit->computed += unit->sum.load[TWIN_LOAD_TOKENS];
     counts->output_tokens += output_tokens;
+    counts->answered_tokens += unit->sum.answered_tokens;
     counts->expert_balance += step_clock_balance_mean(unit->clock);
 }
 
@@ -538,6 +539,8 @@ static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     unit->sum = twin_engine_begin(engine, world->now_ns, settles);
     if (settles && unit->sum.load[TWIN_LOAD_ROWS] == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) twin_engine_observe(engine, engine->time.ns);
+    /* Units learn what prompts cost from their steps, also from these. */
+    unit->told_ns = settles ? engine->told_ns : engine->time.ns;
     unit->in_step = true;
     unit->step_ns = world->now_ns;
     unit->done_ns =
@@ -610,7 +613,7 @@ static void end_step(struct twin_world *world, struct twin_unit *unit) {
     uint64_t tokens = 0;
     unit->in_step = false;
     for (uint32_t rank = 0; rank < unit->kind->ranks; rank++) {
-        tokens += twin_engine_end(&unit->engine, rank, unit->engine.time.ns, world->result);
+        tokens += twin_engine_end(&unit->engine, rank, unit->told_ns, world->result);
         hand_over(world, unit, &world->result->record);
     }
     count_step(world, unit, tokens);
