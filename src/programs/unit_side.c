@@ -47,6 +47,15 @@ static enum status open_rebalancer(struct unit_side *side, struct error *error) 
     return rebalancer_open(side->group, &options, &side->rebalancer, error);
 }
 
+static uint32_t context_tokens(const struct unit_side *side) {
+    const struct model *model = rank_group_model(side->group);
+    uint64_t most = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
+    uint64_t wanted =
+        side->values->max_context ? side->values->max_context : model_shape(model)->context_max;
+    if (wanted > most) wanted = most;
+    return wanted < LIMIT_CONTEXT ? (uint32_t)wanted : LIMIT_CONTEXT;
+}
+
 static enum status open_engine(struct unit_side *side, struct error *error) {
     struct model_options options = {0};
     struct model_run_progress progress;
@@ -65,17 +74,12 @@ static enum status open_engine(struct unit_side *side, struct error *error) {
     if (!status) status = open_rebalancer(side, error);
     if (status) return status;
     side->directory = options.directory;
+    struct step_thread_limits limits = {.step_rows_max = options.step_rows_max,
+                                        .step_tokens_max = options.step_tokens_max,
+                                        .slots_max = options.slots_max,
+                                        .context_tokens_max = context_tokens(side)};
     return step_thread_open(&side->thread, side->group, side->rebalancer, side->run->schedule,
-                            options.step_rows_max, options.step_tokens_max, error);
-}
-
-static uint32_t context_tokens(const struct unit_side *side) {
-    const struct model *model = rank_group_model(side->group);
-    uint64_t most = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
-    uint64_t wanted =
-        side->values->max_context ? side->values->max_context : model_shape(model)->context_max;
-    if (wanted > most) wanted = most;
-    return wanted < LIMIT_CONTEXT ? (uint32_t)wanted : LIMIT_CONTEXT;
+                            &limits, error);
 }
 
 static enum status take_pids(struct unit_side *side, struct error *error) {

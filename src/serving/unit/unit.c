@@ -288,6 +288,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     for (uint32_t i = 0; i < page_count; i++)
         request->block_prompt[i] = (uint8_t)kv_block_rows(submit->prompt_count, i);
     memcpy(request->tokens, submit_tokens(submit), known_count * sizeof(uint32_t));
+    request->last_token = request->tokens[known_count - 1];
     request->id = submit->request;
     request->priority = submit->priority;
     request->prompt_count = submit->prompt_count;
@@ -517,9 +518,7 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
                (size_t)count * each * sizeof(struct token_logprob));
     for (uint32_t i = 0; i < count; i++) {
         check(row->tokens[i] < unit->options.vocab_count);
-        history_add(&request->history, row->tokens[i]);
-        request->tokens[request_known(request)] = row->tokens[i];
-        request->output_count++;
+        request_add_token(request, row->tokens[i]);
     }
     unit->totals.output_tokens += count;
 }
@@ -590,7 +589,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     check(row->token_count > 0);
     unit_request_answer(unit, request);
     put_tokens(unit, request, result, row, now_ns);
-    if (is_stop_token(request, request->tokens[request_known(request) - 1]))
+    if (is_stop_token(request, request->last_token))
         handoff_leave(unit, request, FINISH_STOP_TOKEN);
     else if (request->output_count == request->new_tokens_max)
         handoff_leave(unit, request, FINISH_LENGTH);
