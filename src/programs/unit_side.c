@@ -184,7 +184,10 @@ static enum status open_units(struct unit_side *side, struct error *error) {
     if (!side->memory.start) return no_memory(error, "the unit");
     if (ranks > 1) lazy_memory_widen(&side->memory);
     arena_over(&arena, side->memory.start, bytes);
-    return rank_units_create(&arena, &unit, ranks, &side->units, error);
+    enum status status = rank_units_create(&arena, &unit, ranks, &side->units, error);
+    if (status) return status;
+    return recorded_machine_unit(side->record, &unit, ranks, side->directory, &side->recorder,
+                                 error);
 }
 
 static void tell_unit(void *context, const struct record *record) {
@@ -243,10 +246,11 @@ static enum status open_masker(struct unit_side *side, struct error *error) {
 
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
-                           enum unit_role role, const struct kv_ranks_options *kv,
-                           struct loop *loop, struct error *error) {
-    *side =
-        (struct unit_side){.run = run, .job = job, .values = values, .role = role, .loop = loop};
+                           const struct recorded_values *record, enum unit_role role,
+                           const struct kv_ranks_options *kv, struct loop *loop,
+                           struct error *error) {
+    *side = (struct unit_side){
+        .run = run, .job = job, .values = values, .record = record, .role = role, .loop = loop};
     enum status status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
     if (!status) status = open_masker(side, error);
@@ -263,6 +267,7 @@ void unit_side_leave(struct unit_side *side) {
 void unit_side_close(struct unit_side *side, const struct option_table *table) {
     struct error error;
     if (!side->values) return;
+    recorder_close(side->recorder);
     step_thread_close(&side->thread);
     if (side->group && rank_job_write_trace(side->job, side->group, &error))
         command_failed(table, STATUS_IO, &error);
@@ -280,6 +285,7 @@ static void carry(void *context, const struct record *record) {
 
 void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->unit = rank_units_machine(side->units);
+    if (side->recorder) parts->unit = recorder_machine(side->recorder, &parts->unit);
     parts->engine = step_thread_take;
     parts->engine_context = &side->thread;
     if (!side->kv_ranks) return;

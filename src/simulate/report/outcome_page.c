@@ -217,7 +217,7 @@ static void write_pages(struct json_writer *writer, const struct outcome *outcom
 
 /* The share of requests up to a time, on a logarithmic axis. */
 static void write_times(struct json_writer *writer, const char *title,
-                        const struct spread *spread) {
+                        const struct time_spread *spread) {
     double x[TIMES_POINTS], share[TIMES_POINTS];
     double low = spread_quantile(spread, 0.001), high = spread_quantile(spread, 0.9999);
     struct chart chart = {.title = title,

@@ -218,6 +218,7 @@ static const struct scenario_key load_keys[] = {
     {.name = "about", .kind = SCENARIO_OTHER},
     {.name = "mix", .kind = SCENARIO_OTHER},
     {.name = "trace", .kind = SCENARIO_OTHER},
+    {.name = "day", .kind = SCENARIO_OTHER},
 };
 
 static const struct scenario_key mix_keys[] = {
@@ -396,6 +397,26 @@ static enum status read_trace(const struct scenario_place *load_place, const str
     return status;
 }
 
+/* The windows' times are the scenario's. */
+static enum status read_day(const struct scenario_place *place, const struct tree *tree,
+                            struct scenario *scenario) {
+    struct day_options *day = &scenario->load.day;
+    const struct twin_options *options = &scenario->options;
+    scenario->load.kind = SCENARIO_LOAD_DAY;
+    enum status status = scenario_day_read(place, tree, day);
+    day->settle_s = (double)options->settle_ns * 1e-9;
+    day->warm_s = (double)options->warm_ns * 1e-9;
+    day->measure_s = (double)options->measure_ns * 1e-9;
+    if (status) return status;
+    if (options->measure_ns == 0)
+        return scenario_keys_refuse(place, "a day's windows need measure_s");
+    if (options->kind_count != 2 || options->kinds[0].role != UNIT_PREFILL ||
+        options->kinds[1].role != UNIT_DECODE)
+        return scenario_keys_refuse(place, "a day's fleet has two kinds of units: prefill first, "
+                                           "then decode");
+    return STATUS_OK;
+}
+
 static enum status read_load(const struct scenario_place *root, struct scenario *scenario) {
     struct scenario_place place = scenario_keys_below(root, "load");
     const struct tree *tree = tree_member(scenario->tree, "load");
@@ -403,7 +424,10 @@ static enum status read_load(const struct scenario_place *root, struct scenario 
     enum status status = scenario_keys_read(&place, tree, load_keys, ARRAY_COUNT(load_keys), load);
     if (status) return status;
     const struct tree *mix = tree_member(tree, "mix"), *trace = tree_member(tree, "trace");
-    if (!mix == !trace) return scenario_keys_refuse(&place, "expected either mix or trace");
+    const struct tree *day = tree_member(tree, "day");
+    if (!!mix + !!trace + !!day != 1)
+        return scenario_keys_refuse(&place, "expected one of mix, trace and day");
+    if (day) return read_day(&place, day, scenario);
     status = mix ? read_mix(&place, mix, load) : read_trace(&place, trace, load);
     if (status) return status;
     bool endless = mix ? load->mix.requests == 0 : load->replay.plays == 0;

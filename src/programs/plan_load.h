@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The load that `fathom plan` sizes a fleet for: of a trace its busiest window, with what a steady
+ * mix of the same moments is; or means that were given.
+ */
+#ifndef PROGRAMS_PLAN_LOAD_H
+#define PROGRAMS_PLAN_LOAD_H
+
+#include "simulate/load/load_trace.h"
+#include "simulate/twin/size_fleet.h"
+
+#define PLAN_WINDOW_S 300 /* measured of a trace; before it as long again, in which nothing counts */
+
+struct plan_window {         /* of a trace */
+    struct load_trace trace; /* its rows from the warm time's begin, times from there */
+    double warm_s, measure_s;
+};
+
+/* Moves and changes the rows of `trace`. STATUS_INVALID: nothing came in it. */
+enum status plan_load_window(struct load_trace *trace, struct plan_window *window_out,
+                             struct error *error) MUST_USE;
+
+/* The window's measured requests as a steady load. STATUS_NO_MEMORY. */
+enum status plan_load_moments(const struct plan_window *window, struct size_load *load_out,
+                              struct error *error) MUST_USE;
+
+/* "3s", "60ms", "0.5": seconds. False: it is none. */
+bool plan_load_seconds(const char *text, double *seconds_out);
+
+#endif

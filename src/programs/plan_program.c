@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom plan: the cheapest fleet for a load and limits. Candidates come from the step clock
+ * (simulate/twin/size_fleet.h); those that could be the cheapest are run in the twin, and grow
+ * until they hold. Equal arguments and seeds give equal texts.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "host/process/lazy_memory.h"
+#include "programs/plan_load.h"
+#include "programs/programs.h"
+#include "programs/sim_files.h"
+#include "simulate/load/load_replay.h"
+#include "simulate/report/plan_words.h"
+#include "simulate/report/spread.h"
+#include "simulate/twin/size_window.h"
+
+#define TREES_BYTES ((size_t)64 << 20)
+#define CLOCKS_BYTES ((size_t)64 << 20)
+#define RUNS_MAX 14      /* of the twin, in all */
+#define FAMILY_FLEETS 2  /* that are run of a family */
+#define EXPERT_SKEW 0.6  /* as twin/scenarios/ep144.yaml, which has the source */
+#define EXPERT_DRIFT 0.1 /* likewise */
+#define CONTEXT_TOKENS 131072
+#define QUANTILE 0.99
+
+struct plan_values {
+    const char *hardware, *model, *trace, *ttft, *tpot, *prices, *report;
+    double rate, prompt_mean, answer_mean, hit;
+    uint64_t seed;
+    bool json, verbose;
+};
+
+#define AT(field) .offset = offsetof(struct plan_values, field)
+
+static const struct option plan_rows[] = {
+    {.name = "hardware",
+     .type = OPTION_TEXT,
+     .fallback = "h800",
+     .help = "a built-in name (`fathom sim --list`) or a YAML file",
+     AT(hardware)},
+    {.name = "model",
+     .type = OPTION_TEXT,
+     .fallback = "deepseek-v3",
+     .help = "a built-in name or a YAML file",
+     AT(model)},
+    {.name = "trace",
+     .type = OPTION_TEXT,
+     .help = "the load: a request trace (Mooncake's, Azure's), of which the five minutes with most "
+             "tokens are played",
+     AT(trace)},
+    {.name = "rate",
+     .type = OPTION_NUMBER,
+     .minimum = 0,
+     .maximum = 1e6,
+     .help = "requests a second of a steady load; with a trace, of its lengths and hits",
+     AT(rate)},
+    {.name = "prompt-mean",
+     .type = OPTION_NUMBER,
+     .fallback = "3900",
+     .minimum = 1,
+     .maximum = 60000,
+     .help = "tokens of a prompt, mean",
+     AT(prompt_mean)},
+    {.name = "answer-mean",
+     .type = OPTION_NUMBER,
+     .fallback = "1080",
+     .minimum = 2,
+     .maximum = 8000,
+     .help = "tokens of an answer, mean",
+     AT(answer_mean)},
+    {.name = "hit",
+     .type = OPTION_NUMBER,
+     .fallback = "0.5625",
+     .minimum = 0,
+     .maximum = 0.95,
+     .help = "share of prompt tokens that were computed before",
+     AT(hit)},
+    {.name = "ttft-p99",
+     .type = OPTION_TEXT,
+     .fallback = "3s",
+     .help = "limit of TTFT: 3s, 800ms",
+     AT(ttft)},
+    {.name = "tpot-p99",
+     .type = OPTION_TEXT,
+     .fallback = "60ms",
+     .help = "limit of TPOT: 60ms",
+     AT(tpot)},
+    {.name = "prices",
+     .type = OPTION_TEXT,
+     .help = "what nodes cost and tokens bring in: a built-in name or a YAML file",
+     AT(prices)},
+    {.name = "seed",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "of the load's draws: the same one gives the same plan",
+     AT(seed)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+    {.name = "report",
+     .type = OPTION_TEXT,
+     .help = "write the plan as one HTML page to this file as well",
+     AT(report)},
+    {.name = "verbose",
+     .type = OPTION_FLAG,
+     .help = "print each run of the twin to stderr",
+     AT(verbose)},
+};
+
+const struct option_table plan_options[1] = {{
+    .command = "plan",
+    .arguments = "",
+    .description =
+        "Finds the cheapest fleet that carries a load within limits of TTFT and TPOT: units of "
+        "each role, their ranks, redundant experts and batches, MTP, storage. Exits with 1 where "
+        "no fleet does.\n\nexamples:\n"
+        "  fathom plan --trace conversation_trace.jsonl\n"
+        "  fathom plan --rate 1605 --prices deepseek-2025-02 --tpot-p99 60ms --report plan.html",
+    .options = plan_rows,
+    .option_count = ARRAY_COUNT(plan_rows),
+}};
+
+struct planning {
+    const struct plan_values *values;
+    struct lazy_memory trees, clocks_memory;
+    struct arena arena, clocks;
+    struct hardware hardware;
+    struct model_figures model;
+    void *trace_memory;
+    struct load_trace trace;
+    struct plan_window window;
+    bool replays; /* the window itself, and no steady mix */
+    struct size_search search;
+    struct plan_found found;
+    struct time_spread ttft, tpot; /* of the run at hand */
+    int64_t begin_ns, end_ns;
+};
+
+/* ---- what is asked ---- */
+
+static enum status read_files(struct planning *plan, struct error *error) {
+    const struct plan_values *values = plan->values;
+    struct sim_files files = {.scenario = "plan"};
+    struct scenario_library library = sim_files_library(&files);
+    struct plan_found *found = &plan->found;
+    const struct tree *tree;
+    enum status status = library.find(library.context, &plan->arena, "hardware",
+                                      bytes_of(values->hardware), &tree, error);
+    if (!status) status = hardware_read(&plan->arena, tree, values->hardware, &plan->hardware, error);
+    if (!status)
+        status = library.find(library.context, &plan->arena, "model", bytes_of(values->model),
+                              &tree, error);
+    if (!status) status = model_figures_read(tree, values->model, &plan->model, error);
+    if (!status && values->prices) {
+        struct scenario_place place = {.file = values->prices, .error = error};
+        status = library.find(library.context, &plan->arena, "prices", bytes_of(values->prices),
+                              &tree, error);
+        if (!status) status = prices_read(&place, tree, &found->prices);
+        found->node_hour = plan->hardware.node_price > 0 ? plan->hardware.node_price
+                                                         : found->prices.node_hour;
+    }
+    if (!status && values->trace)
+        status = sim_files_trace(&files, values->trace, &plan->trace_memory, &plan->trace, error);
+    return status;
+}
+
+static enum status read_load(struct planning *plan, struct error *error) {
+    const struct plan_values *values = plan->values;
+    struct size_load *load = &plan->found.options.load;
+    plan->found.load = values->trace ? values->trace : "a steady mix";
+    *load = (struct size_load){.rate = values->rate,
+                               .prompt_mean = values->prompt_mean,
+                               .prompt_cv = 1.2,
+                               .answer_mean = values->answer_mean,
+                               .hit_share = values->hit,
+                               .kv_mean = values->prompt_mean + values->answer_mean};
+    if (!values->trace) return STATUS_OK;
+    enum status status = plan_load_window(&plan->trace, &plan->window, error);
+    if (!status) status = plan_load_moments(&plan->window, load, error);
+    plan->replays = values->rate == 0;
+    if (values->rate > 0) {
+        load->rate = values->rate;
+        load->dry_share = 0; /* a steady mix says how much is stored, not what is alike */
+    }
+    return status;
+}
+
+/* ---- a run of the twin ---- */
+
+static bool is_measured(const struct planning *plan, int64_t ns) {
+    return ns >= plan->begin_ns && ns <= plan->end_ns;
+}
+
+static void hear_first(void *context, const struct twin_ended *begun) {
+    struct planning *plan = context;
+    if (!begun->standing && is_measured(plan, begun->first_ns))
+        spread_add(&plan->ttft, begun->first_ns - begun->arrival_ns);
+}
+
+/* Standing requests count, too: in a short window the others are those with short answers. */
+static void hear_end(void *context, const struct twin_ended *ended) {
+    struct planning *plan = context;
+    if (!ended->failed && ended->answer_tokens > 1 && is_measured(plan, ended->end_ns))
+        spread_add(&plan->tpot, (ended->end_ns - ended->first_ns) / (ended->answer_tokens - 1));
+}
+
+static struct size_trial judge(const struct planning *plan, const struct size_fleet *fleet,
+                               const struct size_sample *sample, const struct twin_report *report) {
+    const struct size_unit *last = &fleet->kinds[fleet->kind_count - 1];
+    const struct twin_role_counts *answers = &report->roles[last->role];
+    double output = 0, nodes = 0, prompts = 0, computed = 0;
+    for (uint32_t k = 0; k < fleet->kind_count; k++)
+        nodes += sample->counts[k] * fleet->kinds[k].nodes;
+    if (sample->share < 1) nodes = fleet->nodes * sample->share;
+    for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
+        output += (double)report->roles[role].output_tokens;
+        if (role == UNIT_DECODE) continue;
+        prompts += (double)report->roles[role].prompt_tokens;
+        computed += (double)report->roles[role].computed_tokens;
+    }
+    double room = (double)answers->steps * last->ranks * last->rows;
+    double speed = report->user_tokens > 0 ? report->user_speed_tokens / report->user_tokens : 0;
+    return (struct size_trial){
+        .ttft_p99_s = spread_quantile(&plan->ttft, QUANTILE) * 1e-9,
+        .tpot_p99_s = spread_quantile(&plan->tpot, QUANTILE) * 1e-9,
+        .node_tokens = output / report->measured_s / nodes,
+        .user_speed = speed,
+        .hit_share = prompts > 0 ? 1 - computed / prompts : 0,
+        .begun_share = report->asked ? (double)plan->ttft.total / (double)report->asked : 0,
+        .answered = report->answered,
+        .failed = report->failed + report->refused,
+        .rows_share = room > 0 ? (double)answers->rows / room : 0,
+        .share = sample->share,
+    };
+}
+
+static enum status open_steady(struct planning *plan, const struct size_fleet *fleet,
+                               const struct size_sample *sample, struct day_load *load,
+                               struct twin_options *options, struct error *error) {
+    const struct size_options *sizes = &plan->found.options;
+    struct day_moments moments = size_window_moments(sizes, fleet->storage);
+    struct day_lengths lengths;
+    uint32_t last = fleet->kind_count - 1;
+    double rows, rate = sizes->load.rate * sample->share / sample->counts[last];
+    if (!day_load_solve(&moments, &lengths))
+        return error_set(error, STATUS_INVALID, "no lengths have these means and hits");
+    enum status status = size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows,
+                                             error);
+    if (!status) size_window_load(sizes, fleet, sample, &lengths, rows, load, options);
+    return status;
+}
+
+static enum status open_replay(struct planning *plan, struct twin_options *options,
+                               struct error *error) {
+    struct load_replay *replay;
+    struct load_replay_options replays = {.trace = &plan->window.trace,
+                                          .block_tokens = LOAD_TRACE_BLOCK_TOKENS,
+                                          .tokens_max = CONTEXT_TOKENS - 64,
+                                          .speed = 1,
+                                          .plays = 1,
+                                          .abreast = 1,
+                                          .seed = plan->values->seed};
+    arena_clear(&plan->clocks);
+    options->warm_ns = (int64_t)(plan->window.warm_s * 1e9);
+    options->measure_ns = (int64_t)(plan->window.measure_s * 1e9);
+    enum status status = load_replay_open(&plan->clocks, &replays, &replay, error);
+    if (!status) options->source = load_replay_source(replay);
+    return status;
+}
+
+static enum status run_fleet(struct planning *plan, const struct size_fleet *fleet,
+                             struct size_trial *trial_out, struct error *error) {
+    struct size_sample sample = size_window_sample(fleet);
+    struct twin_options options;
+    struct twin_report report;
+    struct day_load load;
+    struct arena arena;
+    bool replays = plan->replays && sample.share == 1;
+    size_window_fleet(&plan->found.options, fleet, &sample, &options);
+    enum status status = replays ? open_replay(plan, &options, error)
+                                 : open_steady(plan, fleet, &sample, &load, &options, error);
+    if (status) return status;
+    memset(&plan->ttft, 0, sizeof plan->ttft);
+    memset(&plan->tpot, 0, sizeof plan->tpot);
+    plan->begin_ns = options.warm_ns;
+    plan->end_ns = options.warm_ns + options.measure_ns;
+    plan->found.measured_s = (double)options.measure_ns * 1e-9;
+    options.context = plan;
+    options.begun = hear_first;
+    options.ended = hear_end;
+    struct lazy_memory world = lazy_memory_take(twin_bytes(&options));
+    if (!world.start) return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet");
+    arena_over(&arena, world.start, world.bytes);
+    status = twin_run(&options, &arena, &report, error);
+    lazy_memory_free(&world);
+    if (!status && report.breach[0])
+        status = error_set(error, STATUS_CORRUPT, "a run breaks what must hold: %.200s",
+                           report.breach);
+    if (!status) *trial_out = judge(plan, fleet, &sample, &report);
+    return status;
+}
+
+static void tell_run(const struct planning *plan, const struct size_fleet *fleet,
+                     const struct size_trial *trial) {
+    char name[SIZE_TEXT_BYTES];
+    size_fleet_name(fleet, name);
+    if (plan->values->verbose)
+        fprintf(stderr,
+                "fathom plan: %s: %.0f nodes, TTFT p99 %.2f s, TPOT p99 %.1f ms, %.1f %% began, "
+                "rows %.0f %%, %.1f %% hits, %.3g of the load\n",
+                name, fleet->nodes, trial->ttft_p99_s, trial->tpot_p99_s * 1e3,
+                trial->begun_share * 100, trial->rows_share * 100, trial->hit_share * 100,
+                trial->share);
+}
+
+/* ---- the plan ---- */
+
+static uint32_t family_of(const struct size_fleet *fleet) {
+    return (fleet->kind_count == 1) * 4u + fleet->mtp * 2u + fleet->storage;
+}
+
+/* Fewest nodes first; one that cannot be cheaper than what holds is not run. */
+static enum status run_fleets(struct planning *plan, struct error *error) {
+    struct plan_found *found = &plan->found;
+    uint32_t tried[8] = {0};
+    double best = INFINITY;
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; !status && i < found->count; i++) {
+        struct size_fleet *fleet = &found->fleets[i];
+        uint32_t *family = &tried[family_of(fleet)];
+        bool again = fleet->verdict == SIZE_BOUND && fleet->least_nodes < best &&
+                     *family < FAMILY_FLEETS;
+        if (again) (*family)++;
+        while (!status && again && found->runs < RUNS_MAX) {
+            struct size_trial trial;
+            status = run_fleet(plan, fleet, &trial, error);
+            if (status) break;
+            found->runs++;
+            tell_run(plan, fleet, &trial);
+            again = size_fleet_take(&found->options, &trial, best, fleet);
+        }
+        if (fleet->verdict == SIZE_HOLDS && fleet->nodes < best) best = fleet->nodes;
+    }
+    return status;
+}
+
+static enum status make_plan(struct planning *plan, struct error *error) {
+    struct plan_found *found = &plan->found;
+    plan->trees = lazy_memory_take(TREES_BYTES);
+    plan->clocks_memory = lazy_memory_take(CLOCKS_BYTES);
+    if (!plan->trees.start || !plan->clocks_memory.start)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a plan");
+    arena_over(&plan->arena, plan->trees.start, plan->trees.bytes);
+    arena_over(&plan->clocks, plan->clocks_memory.start, plan->clocks_memory.bytes);
+    enum status status = read_files(plan, error);
+    if (!status) status = read_load(plan, error);
+    if (status) return status;
+    found->options.hardware = &plan->hardware;
+    found->options.model = &plan->model;
+    found->options.expert_skew = EXPERT_SKEW;
+    found->options.expert_drift = EXPERT_DRIFT;
+    found->options.seed = plan->values->seed;
+    found->pareto = &plan->search.pareto;
+    status = size_fleet_search(&found->options, &plan->clocks, &plan->search, error);
+    if (status) return status;
+    found->candidates = plan->search.count;
+    found->count = size_fleet_rank(&found->options, &plan->search, found->fleets);
+    return run_fleets(plan, error);
+}
+
+/* ---- what it came to ---- */
+
+typedef void write_plan(struct json_writer *writer, const struct plan_found *found);
+
+/* Measured first, written second. */
+static enum status write_to(FILE *file, write_plan *write, const struct plan_found *found,
+                            struct error *error) {
+    struct json_writer counter = {0};
+    write(&counter, found);
+    struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
+    if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for the plan's text");
+    write(&writer, found);
+    check(json_writer_fits(&writer));
+    fwrite(writer.out, 1, writer.count, file);
+    free(writer.out);
+    return STATUS_OK;
+}
+
+static enum status show(const struct planning *plan, struct error *error) {
+    const struct plan_values *values = plan->values;
+    enum status status =
+        write_to(stdout, values->json ? plan_words_json : plan_words_text, &plan->found, error);
+    if (status || !values->report) return status;
+    FILE *file = fopen(values->report, "w");
+    if (!file) return error_set(error, STATUS_IO, "%.200s: cannot be written", values->report);
+    status = write_to(file, plan_words_page, &plan->found, error);
+    if (fclose(file) && !status)
+        status = error_set(error, STATUS_IO, "%.200s: could not be written", values->report);
+    return status;
+}
+
+/* The fleet that came nearest: one that ran, or else a unit that misses a limit. */
+static enum status refuse(const struct plan_found *found, struct error *error) {
+    char name[SIZE_TEXT_BYTES] = "none";
+    const struct size_fleet *nearest = found->count ? &found->fleets[0] : NULL;
+    if (nearest) size_fleet_name(nearest, name);
+    return error_set(error, STATUS_NOT_FOUND, "no fleet holds the limits; the nearest is %s: %s",
+                     name, nearest ? nearest->why : "no unit fits the hardware");
+}
+
+static int plan_for(struct planning *plan) {
+    struct error error;
+    enum status status = make_plan(plan, &error);
+    if (!status) {
+        bool holds = plan_words_judge(&plan->found);
+        status = show(plan, &error);
+        if (!status && !holds) status = refuse(&plan->found, &error);
+    }
+    free(plan->trace_memory);
+    lazy_memory_free(&plan->trees);
+    lazy_memory_free(&plan->clocks_memory);
+    return status ? command_failed(plan_options, status, &error) : command_end(plan_options);
+}
+
+int program_plan(int argc, char **argv) {
+    struct plan_values values;
+    struct option_result result;
+    int exit_code;
+    if (!command_begin(plan_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    struct planning *plan = calloc(1, sizeof *plan);
+    if (!plan) return EXIT_CODE_FAILED;
+    plan->values = &values;
+    struct size_options *options = &plan->found.options;
+    if (!values.trace && values.rate <= 0)
+        exit_code = command_misused(plan_options, "which load? give --trace or --rate");
+    else if (!plan_load_seconds(values.ttft, &options->ttft_s) ||
+             !plan_load_seconds(values.tpot, &options->tpot_s))
+        exit_code = command_misused(plan_options, "limits are times, such as 3s or 60ms");
+    else
+        exit_code = plan_for(plan);
+    free(plan);
+    return exit_code;
+}

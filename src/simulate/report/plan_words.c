@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/report/plan_words.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/number.h"
+#include "simulate/report/chart.h"
+
+#define HOUR_S 3600
+#define TEXT_SPEEDS 3 /* each so many points of the curves stand in the text */
+
+static const char *const curve_names[SIZE_CURVES] = {"apart", "apart, MTP", "combined",
+                                                     "combined, MTP"};
+static const char *const verdict_names[] = {[SIZE_BOUND] = "bound",
+                                            [SIZE_HOLDS] = "holds",
+                                            [SIZE_MISSES] = "misses",
+                                            [SIZE_CANNOT] = "cannot"};
+
+/* ---- who won ---- */
+
+static int place_of(const struct size_fleet *fleet) {
+    switch (fleet->verdict) {
+    case SIZE_HOLDS:
+        return 0;
+    case SIZE_MISSES:
+        return 1;
+    case SIZE_BOUND:
+        return 2;
+    case SIZE_CANNOT:
+        return 3;
+    }
+    return 3;
+}
+
+static bool is_before(const struct size_fleet *a, const struct size_fleet *b) {
+    if (place_of(a) != place_of(b)) return place_of(a) < place_of(b);
+    if (a->nodes != b->nodes) return a->nodes < b->nodes;
+    return a->load < b->load;
+}
+
+static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {
+    double more = fleet->nodes - best->nodes;
+    const char *plural = more == 1 ? "" : "s";
+    if (fleet->verdict == SIZE_HOLDS && more > 0)
+        format_text(fleet->why, sizeof fleet->why, "%.0f node%s more", more, plural);
+    else if (fleet->verdict == SIZE_HOLDS && fleet->load == best->load)
+        format_text(fleet->why, sizeof fleet->why, "as many nodes%s",
+                    fleet->storage && !best->storage ? ", and storage" : "");
+    else if (fleet->verdict == SIZE_HOLDS)
+        format_text(fleet->why, sizeof fleet->why, "as many nodes, fuller: %.1f instead of %.1f",
+                    fleet->load, best->load);
+    else if (fleet->verdict == SIZE_BOUND && more > 0)
+        format_text(fleet->why, sizeof fleet->why, "needs at least %.0f nodes: %.0f more; not run",
+                    fleet->least_nodes, more);
+    else if (fleet->verdict == SIZE_BOUND)
+        format_text(fleet->why, sizeof fleet->why,
+                    "needs at least %.0f nodes, and others of its family needed more; not run",
+                    fleet->least_nodes);
+}
+
+bool plan_words_judge(struct plan_found *found) {
+    for (uint32_t i = 1; i < found->count; i++) {
+        struct size_fleet fleet = found->fleets[i];
+        uint32_t at = i;
+        for (; at > 0 && is_before(&fleet, &found->fleets[at - 1]); at--)
+            found->fleets[at] = found->fleets[at - 1];
+        found->fleets[at] = fleet;
+    }
+    if (found->count == 0 || found->fleets[0].verdict != SIZE_HOLDS) return false;
+    for (uint32_t i = 1; i < found->count; i++)
+        say_why(&found->fleets[0], &found->fleets[i]);
+    return true;
+}
+
+/* ---- money ---- */
+
+static double income_of(const struct plan_found *found, const struct size_fleet *fleet) {
+    const struct size_load *load = &found->options.load;
+    double prompts = load->rate * load->prompt_mean * HOUR_S;
+    double hits = prompts * fleet->trial.hit_share;
+    return prices_income(&found->prices.tokens, hits, prompts - hits,
+                         load->rate * load->answer_mean * HOUR_S);
+}
+
+static bool has_run(const struct size_fleet *fleet) {
+    return fleet->trials > 0;
+}
+
+/* ---- text ---- */
+
+static void write_figures(struct json_writer *writer, const struct plan_found *found,
+                          const struct size_fleet *fleet) {
+    bool run = has_run(fleet);
+    words_format(writer, " %6.0f", fleet->nodes);
+    if (found->node_hour > 0) {
+        words_format(writer, " %9.0f", fleet->nodes * found->node_hour);
+        if (run)
+            words_format(writer, " %9.0f", income_of(found, fleet));
+        else
+            words_format(writer, " %9s", "-");
+    }
+    if (run)
+        words_format(writer, " %6.2f s %6.1f ms %8.0f %6.1f", fleet->trial.ttft_p99_s,
+                     fleet->trial.tpot_p99_s * 1e3, fleet->trial.node_tokens,
+                     fleet->trial.user_speed);
+    else
+        words_format(writer, " %8s %9s %8s %6s", "-", "-", "-", "-");
+}
+
+static void write_text_curves(struct json_writer *writer, const struct plan_found *found) {
+    json_writer_text(writer, "\noutput tokens/s a node, at tokens/s a user (by the step clock):\n");
+    words_format(writer, "%-14s", "tokens/s");
+    for (int i = 0; i < SIZE_SPEEDS; i += TEXT_SPEEDS)
+        words_format(writer, " %7.1f", found->pareto->speeds[i]);
+    for (int curve = 0; curve < SIZE_CURVES; curve++) {
+        words_format(writer, "\n%-14s", curve_names[curve]);
+        for (int i = 0; i < SIZE_SPEEDS; i += TEXT_SPEEDS)
+            words_format(writer, " %7.0f", found->pareto->node_tokens[curve][i]);
+    }
+    json_writer_text(writer, "\n");
+}
+
+static void write_load(struct json_writer *writer, const struct plan_found *found) {
+    const struct size_options *options = &found->options;
+    const struct size_load *load = &options->load;
+    words_format(writer, "%s on %s: %s, %.4g requests/s, prompts of %.0f tokens (%.1f %% hits), ",
+                 options->model->name, options->hardware->name, found->load, load->rate,
+                 load->prompt_mean, load->hit_share * 100);
+    words_format(writer, "answers of %.0f; TTFT p99 %.3g s, TPOT p99 %.3g ms", load->answer_mean,
+                 options->ttft_s, options->tpot_s * 1e3);
+}
+
+void plan_words_text(struct json_writer *writer, const struct plan_found *found) {
+    char name[SIZE_TEXT_BYTES];
+    write_load(writer, found);
+    words_format(writer, "\n%u units weighed, %u runs of the twin\n\n", found->candidates,
+                 found->runs);
+    words_format(writer, "%3s %-56s %6s", "", "fleet", "nodes");
+    if (found->node_hour > 0)
+        words_format(writer, " %5s/hour %9s", found->prices.currency, "income");
+    words_format(writer, " %8s %9s %8s %6s  %s\n", "TTFT p99", "TPOT p99", "t/s node", "user",
+                 "verdict");
+    for (uint32_t i = 0; i < found->count; i++) {
+        const struct size_fleet *fleet = &found->fleets[i];
+        size_fleet_name(fleet, name);
+        words_format(writer, "%3u %-56s", i + 1, name);
+        write_figures(writer, found, fleet);
+        words_format(writer, "  %s\n",
+                     fleet->why[0]                     ? fleet->why
+                     : fleet->verdict == SIZE_HOLDS ? "the cheapest"
+                                                       : verdict_names[fleet->verdict]);
+    }
+    write_text_curves(writer, found);
+}
+
+/* ---- JSON ---- */
+
+static void write_unit(struct json_writer *writer, const struct size_unit *unit, uint32_t count) {
+    static const char *const roles[UNIT_ROLE_COUNT] = {
+        [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
+    json_writer_text(writer, "{");
+    words_member_text(writer, true, "role", bytes_of(roles[unit->role]));
+    words_member(writer, false, "count", count);
+    words_member(writer, false, "ranks", unit->ranks);
+    words_member(writer, false, "redundant_experts", unit->redundant_experts);
+    words_member(writer, false, "rows", unit->rows);
+    words_member(writer, false, "step_tokens", unit->step_tokens);
+    words_member(writer, false, "requests_per_s_most", unit->capacity);
+    words_member(writer, false, "weight_bytes", unit->weight_bytes);
+    json_writer_text(writer, "}");
+}
+
+static void write_trial(struct json_writer *writer, const struct plan_found *found,
+                        const struct size_fleet *fleet) {
+    const struct size_trial *trial = &fleet->trial;
+    words_member(writer, false, "runs", fleet->trials);
+    words_member(writer, false, "sampled_share", trial->share);
+    words_member(writer, false, "ttft_p99_s", trial->ttft_p99_s);
+    words_member(writer, false, "tpot_p99_s", trial->tpot_p99_s);
+    words_member(writer, false, "output_tokens_per_s_per_node", trial->node_tokens);
+    words_member(writer, false, "tokens_per_s_per_user", trial->user_speed);
+    words_member(writer, false, "hit_share", trial->hit_share);
+    words_member(writer, false, "answered", (double)trial->answered);
+    words_member(writer, false, "failed", (double)trial->failed);
+    if (found->node_hour > 0)
+        words_member(writer, false, "income_per_hour", income_of(found, fleet));
+}
+
+static void write_fleet(struct json_writer *writer, const struct plan_found *found,
+                        uint32_t index) {
+    const struct size_fleet *fleet = &found->fleets[index];
+    char name[SIZE_TEXT_BYTES];
+    size_fleet_name(fleet, name);
+    json_writer_text(writer, index ? ",{" : "{");
+    words_member(writer, true, "rank", index + 1);
+    words_member_text(writer, false, "fleet", bytes_of(name));
+    json_writer_text(writer, ",\"units\":[");
+    for (uint32_t k = 0; k < fleet->kind_count; k++) {
+        if (k) json_writer_text(writer, ",");
+        write_unit(writer, &fleet->kinds[k], fleet->counts[k]);
+    }
+    words_format(writer, "],\"mtp\":%s,\"storage\":%s", fleet->mtp ? "true" : "false",
+                 fleet->storage ? "true" : "false");
+    words_member(writer, false, "nodes", fleet->nodes);
+    words_member(writer, false, "nodes_least", fleet->least_nodes);
+    if (found->node_hour > 0)
+        words_member(writer, false, "cost_per_hour", fleet->nodes * found->node_hour);
+    words_member_text(writer, false, "verdict", bytes_of(verdict_names[fleet->verdict]));
+    words_member_text(writer, false, "why", bytes_of(fleet->why));
+    if (has_run(fleet)) write_trial(writer, found, fleet);
+    json_writer_text(writer, "}");
+}
+
+void plan_words_json(struct json_writer *writer, const struct plan_found *found) {
+    const struct size_load *load = &found->options.load;
+    json_writer_text(writer, "{");
+    words_member_text(writer, true, "hardware", bytes_of(found->options.hardware->name));
+    words_member_text(writer, false, "model", bytes_of(found->options.model->name));
+    words_member_text(writer, false, "load", bytes_of(found->load));
+    words_member(writer, false, "requests_per_s", load->rate);
+    words_member(writer, false, "prompt_tokens", load->prompt_mean);
+    words_member(writer, false, "answer_tokens", load->answer_mean);
+    words_member(writer, false, "hit_share", load->hit_share);
+    words_member(writer, false, "ttft_p99_s_limit", found->options.ttft_s);
+    words_member(writer, false, "tpot_p99_s_limit", found->options.tpot_s);
+    words_member(writer, false, "units_weighed", found->candidates);
+    words_member(writer, false, "runs", found->runs);
+    words_member(writer, false, "measured_s", found->measured_s);
+    json_writer_text(writer, ",\"fleets\":[");
+    for (uint32_t i = 0; i < found->count; i++)
+        write_fleet(writer, found, i);
+    json_writer_text(writer, "],\"pareto\":[");
+    for (int curve = 0; curve < SIZE_CURVES; curve++) {
+        json_writer_text(writer, curve ? ",{" : "{");
+        words_member_text(writer, true, "name", bytes_of(curve_names[curve]));
+        json_writer_text(writer, ",\"points\":[");
+        for (int i = 0; i < SIZE_SPEEDS; i++) {
+            json_writer_text(writer, i ? ",{" : "{");
+            words_member(writer, true, "tokens_per_s_per_user", found->pareto->speeds[i]);
+            words_member(writer, false, "output_tokens_per_s_per_node",
+                         found->pareto->node_tokens[curve][i]);
+            json_writer_text(writer, "}");
+        }
+        json_writer_text(writer, "]}");
+    }
+    json_writer_text(writer, "]}\n");
+}
+
+/* ---- the page ---- */
+
+static const char plan_style[] =
+    ":root{color-scheme:light dark;--ink:#1c2430;--soft:#5c6675;--line:#dfe3ea;--paper:#fff}"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--soft:#9aa4b2;--line:#343b47;"
+    "--paper:#14181f}}"
+    "body{margin:0 auto;max-width:960px;padding:24px;background:var(--paper);color:var(--ink);"
+    "font:15px/1.5 system-ui,sans-serif}pre{overflow-x:auto;font-size:12px}";
+
+static void write_chart(struct json_writer *writer, const struct plan_found *found) {
+    double values[SIZE_CURVES][SIZE_SPEEDS];
+    struct chart chart = {.title = "What a node makes at a speed of each user",
+                          .x_label = "output tokens/s of a user",
+                          .y_label = "output tokens/s of a node",
+                          .count = SIZE_SPEEDS,
+                          .x = found->pareto->speeds,
+                          .series_count = SIZE_CURVES};
+    for (int curve = 0; curve < SIZE_CURVES; curve++) {
+        for (int i = 0; i < SIZE_SPEEDS; i++) {
+            double value = found->pareto->node_tokens[curve][i];
+            values[curve][i] = value > 0 ? value : (double)NAN;
+        }
+        chart.series[curve] = (struct chart_series){curve_names[curve], values[curve]};
+    }
+    chart_lines(writer, &chart);
+}
+
+/* The text's table stands in the page as it is; the caller gives room for it. */
+void plan_words_page(struct json_writer *writer, const struct plan_found *found) {
+    char name[SIZE_TEXT_BYTES];
+    json_writer_text(writer, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                             "<title>fathom plan</title><style>");
+    json_writer_text(writer, plan_style);
+    json_writer_text(writer, chart_style);
+    json_writer_text(writer, "</style></head><body>\n<h1>A fleet for a load</h1><p>");
+    write_load(writer, found);
+    json_writer_text(writer, "</p>\n");
+    write_chart(writer, found);
+    json_writer_text(writer, "<pre>\n");
+    for (uint32_t i = 0; i < found->count; i++) {
+        const struct size_fleet *fleet = &found->fleets[i];
+        size_fleet_name(fleet, name);
+        words_format(writer, "%3u %-56s", i + 1, name);
+        write_figures(writer, found, fleet);
+        json_writer_text(writer, "  ");
+        words_html(writer, bytes_of(fleet->why[0] ? fleet->why : verdict_names[fleet->verdict]));
+        json_writer_text(writer, "\n");
+    }
+    json_writer_text(writer, "</pre></body></html>\n");
+}

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/twin/size_fleet.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/limits.h"
+#include "base/number.h"
+#include "serving/policy/speculate.h"
+
+#define SLOT_CHOICES 3 /* slots a rank: one for each expert, and one and two more */
+#define BEST_PARTS 2   /* of each role in a family of units apart */
+#define BEST_COMBINED 4
+#define CLOCK_STEPS 2 /* whose mean counts: experts' loads flicker */
+#define TRIALS_MAX 6  /* of a fleet */
+#define HOPELESS 0.98 /* what missed must become so much smaller by growing, or growing is no cure */
+#define HOPELESS_TIMES 10 /* so many times its limit, TTFT is of another kind */
+#define GROWTH 0.04   /* of a role's units that are added at once */
+#define BEHIND 0.97   /* of requests that must have begun, or prompts fall behind */
+#define SECONDS 1e9
+#define GIGA 1e9
+
+static const uint32_t answer_nodes[] = {1, 2, 3, 4, 6, 8, 9, 10, 12, 16, 18};
+static const uint32_t prompt_nodes[] = {1, 2, 3, 4, 6, 8};
+static const uint32_t prompt_tokens[] = {4096, 8192, 16384};
+
+struct sizing { /* a shape of a unit, whose clock is open */
+    const struct size_options *options;
+    struct size_search *search;
+    struct step_clock *clock;
+    struct size_unit shape;
+    double prompt_cost[2];                       /* nodes for a request a second; [storage] */
+    double answer_cost[SIZE_CURVES][SIZE_SPEEDS]; /* 0: none yet */
+};
+
+/* ---- steps ---- */
+
+static double hits_of(const struct size_options *options, bool storage) {
+    return storage ? options->load.hit_share : options->load.dry_share;
+}
+
+static double row_tokens(const struct size_options *options, bool mtp) {
+    return mtp ? 1 + options->model->mtp_acceptance : 1;
+}
+
+/* Of `whole` each rank has its part; the fraction is spread over the ranks. */
+static uint32_t part_of(double whole, uint32_t rank, uint32_t ranks) {
+    return (uint32_t)(whole + ((double)rank + 0.5) / ranks);
+}
+
+/* Seconds of a step with so many rows and tokens of prompts on each rank, by the fastest overlap.
+ */
+static double step_seconds(struct step_clock *clock, const struct size_options *options,
+                           const struct size_unit *unit, double rows, double prompts) {
+    struct step_share shares[LIMIT_RANKS];
+    const struct size_load *load = &options->load;
+    double hit = hits_of(options, unit->storage), best = 0;
+    double attended = load->prompt_mean * (1 + load->prompt_cv * load->prompt_cv) * (1 + hit) / 2;
+    for (uint32_t rank = 0; rank < unit->ranks; rank++) {
+        uint32_t own = part_of(rows, rank, unit->ranks);
+        uint32_t tokens = part_of(prompts, rank, unit->ranks);
+        shares[rank] = (struct step_share){.prompt_tokens = tokens,
+                                           .attended = (uint64_t)(tokens * attended),
+                                           .cached = (uint64_t)(tokens * hit / (1 - hit)),
+                                           .answer_rows = own,
+                                           .answer_tokens = unit->mtp ? 2 * own : own,
+                                           .context = (uint64_t)(own * load->kv_mean),
+                                           .slowness = 1};
+    }
+    int kinds = unit->ranks == 1 ? OVERLAP_SEQUENTIAL + 1 : OVERLAP_KIND_COUNT;
+    for (int kind = OVERLAP_SEQUENTIAL; kind < kinds; kind++) {
+        double ns = 0;
+        for (int step = 0; step < CLOCK_STEPS; step++)
+            ns += (double)step_clock_step(clock, shares, (enum overlap_kind)kind, 0).ns;
+        if (kind == OVERLAP_SEQUENTIAL || ns < best) best = ns;
+    }
+    return best / CLOCK_STEPS / SECONDS + options->hardware->step_gap_us * 1e-6;
+}
+
+/* Prompt tokens of a rank's step, for each of its rows, such that prompts keep up with answers. */
+static double prompts_per_row(const struct size_options *options, const struct size_unit *unit) {
+    const struct size_load *load = &options->load;
+    if (unit->role != UNIT_BOTH) return 0;
+    return row_tokens(options, unit->mtp) / load->answer_mean * load->prompt_mean *
+           (1 - hits_of(options, unit->storage));
+}
+
+/* The unit with so many rows. */
+static void time_rows(struct step_clock *clock, const struct size_options *options, double rows,
+                      struct size_unit *unit) {
+    double each = row_tokens(options, unit->mtp);
+    unit->step_s =
+        step_seconds(clock, options, unit, rows, rows * prompts_per_row(options, unit));
+    unit->tpot_s = unit->step_s / each;
+    unit->capacity = rows * unit->ranks / unit->tpot_s / options->load.answer_mean;
+}
+
+/* ---- curves ---- */
+
+static void keep_speed(struct sizing *sizing, const struct size_unit *unit) {
+    enum size_curve curve = (unit->role == UNIT_BOTH ? SIZE_COMBINED : SIZE_APART) + unit->mtp;
+    double *costs = sizing->answer_cost[curve], cost = unit->nodes / unit->capacity;
+    if (unit->role == UNIT_BOTH && unit->storage != (sizing->options->load.hit_share > 0)) return;
+    for (int i = 0; i < SIZE_SPEEDS; i++)
+        if (sizing->search->pareto.speeds[i] <= 1 / unit->tpot_s &&
+            (costs[i] == 0 || cost < costs[i]))
+            costs[i] = cost;
+}
+
+static void finish_curves(struct sizing *sizing) {
+    struct size_pareto *pareto = &sizing->search->pareto;
+    double prompts = sizing->prompt_cost[sizing->options->load.hit_share > 0];
+    for (int curve = 0; curve < SIZE_CURVES; curve++)
+        for (int i = 0; i < SIZE_SPEEDS; i++) {
+            double cost = sizing->answer_cost[curve][i];
+            bool apart = curve < SIZE_COMBINED;
+            if (cost == 0 || (apart && prompts == 0)) continue;
+            pareto->node_tokens[curve][i] =
+                sizing->options->load.answer_mean / (cost + (apart ? prompts : 0));
+        }
+}
+
+/* ---- candidates ---- */
+
+static void keep(struct sizing *sizing, const struct size_unit *unit) {
+    check(sizing->search->count < SIZE_UNITS_MAX);
+    sizing->search->units[sizing->search->count++] = *unit;
+}
+
+static bool fits(struct sizing *sizing, struct size_unit *unit) {
+    const struct hardware *hardware = sizing->options->hardware;
+    if (unit->page_count > 0 && unit->weight_bytes < hardware->hbm_bytes) return true;
+    format_text(unit->lost, sizeof unit->lost, "weights do not fit: %.0f of %.0f GB",
+                unit->weight_bytes / GIGA, hardware->hbm_bytes / GIGA);
+    return false;
+}
+
+/* Decode and combined units: as many rows as TPOT and memory allow. */
+static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, bool storage) {
+    const struct size_options *options = sizing->options;
+    struct size_unit unit = sizing->shape, probe;
+    unit.role = role;
+    unit.mtp = mtp;
+    unit.storage = storage;
+    if (!fits(sizing, &unit)) {
+        keep(sizing, &unit);
+        return;
+    }
+    double pages = options->load.kv_mean / KV_BLOCK_TOKENS + 1;
+    double most = unit.page_count / pages;
+    uint32_t low = 0, high = most < LIMIT_STEP_ROWS ? (uint32_t)most : LIMIT_STEP_ROWS;
+    for (uint32_t rows = high; rows > 0; rows /= 2) {
+        probe = unit;
+        time_rows(sizing->clock, options, rows, &probe);
+        keep_speed(sizing, &probe);
+    }
+    uint32_t memory_rows = high;
+    while (low < high) {
+        uint32_t rows = (low + high + 1) / 2;
+        probe = unit;
+        time_rows(sizing->clock, options, rows, &probe);
+        if (probe.tpot_s <= options->tpot_s)
+            low = rows;
+        else
+            high = rows - 1;
+    }
+    if (low > 0) {
+        time_rows(sizing->clock, options, low, &unit);
+        keep_speed(sizing, &unit);
+    } else if (memory_rows == 0) {
+        format_text(unit.lost, sizeof unit.lost, "no KV of %.0f tokens fits: %u pages beside %.0f "
+                    "GB of weights", options->load.kv_mean, unit.page_count,
+                    unit.weight_bytes / GIGA);
+    } else {
+        unit.step_s = probe.step_s;
+        format_text(unit.lost, sizeof unit.lost, "TPOT %.1f ms > %.1f ms at any batch",
+                    probe.tpot_s * 1e3, options->tpot_s * 1e3);
+    }
+    unit.rows = low;
+    double prompts = 1.5 * low * prompts_per_row(options, &unit); /* room for what comes at once */
+    uint32_t tokens = (uint32_t)(low * (mtp ? 2 : 1) + prompts);
+    unit.step_tokens = min_u32(LIMIT_STEP_TOKENS, (max_u32(tokens, 256) + 255) / 256 * 256);
+    double steps = options->load.prompt_mean * (1 - hits_of(options, storage)) / unit.step_tokens;
+    if (role == UNIT_BOTH && !unit.lost[0] && steps * unit.step_s > options->ttft_s)
+        format_text(unit.lost, sizeof unit.lost, "TTFT: a prompt takes %.0f steps of %.0f ms > %.2f s",
+                    steps, unit.step_s * 1e3, options->ttft_s);
+    keep(sizing, &unit);
+}
+
+static void size_prompts(struct sizing *sizing, uint32_t tokens, bool storage) {
+    const struct size_options *options = sizing->options;
+    struct size_unit unit = sizing->shape;
+    unit.role = UNIT_PREFILL;
+    unit.storage = storage;
+    unit.step_tokens = tokens;
+    unit.rows = 64;
+    double computed = options->load.prompt_mean * (1 - hits_of(options, storage));
+    if (fits(sizing, &unit)) {
+        unit.step_s = step_seconds(sizing->clock, options, &unit, 0, tokens);
+        unit.capacity = tokens * (double)unit.ranks / unit.step_s / computed;
+        double cost = unit.nodes / unit.capacity, *best = &sizing->prompt_cost[storage];
+        if (2 * unit.step_s > options->ttft_s)
+            format_text(unit.lost, sizeof unit.lost, "TTFT: two steps of %.2f s > %.2f s",
+                        unit.step_s, options->ttft_s);
+        else if (*best == 0 || cost < *best)
+            *best = cost;
+    }
+    keep(sizing, &unit);
+}
+
+static void size_shape(struct sizing *sizing, bool prompts) {
+    bool dry = sizing->options->load.hit_share <= 0; /* storage would be of no use */
+    for (int storage = 0; storage <= !dry; storage++)
+        for (size_t i = 0; prompts && i < ARRAY_COUNT(prompt_tokens); i++)
+            size_prompts(sizing, prompt_tokens[i], storage);
+    for (int mtp = 0; mtp < 2; mtp++) {
+        if (mtp && sizing->options->model->mtp_acceptance <= 0) continue;
+        size_answers(sizing, UNIT_DECODE, mtp, !dry);
+        for (int storage = 0; storage <= !dry; storage++)
+            size_answers(sizing, UNIT_BOTH, mtp, storage);
+    }
+}
+
+static bool stands_in(uint32_t nodes, const uint32_t *list, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == nodes) return true;
+    return false;
+}
+
+/* A hardware without such a unit (measured steps of some ranks alone) has no such candidate. */
+static enum status size_nodes(struct sizing *sizing, struct arena *arena, uint32_t nodes,
+                              uint32_t more_slots, struct error *error) {
+    const struct size_options *options = sizing->options;
+    uint32_t ranks = nodes * options->hardware->gpus_per_node, experts = options->model->experts;
+    uint32_t slots = (experts + ranks - 1) / ranks + more_slots;
+    struct step_clock_options clock = {.hardware = options->hardware,
+                                       .model = options->model,
+                                       .ranks = ranks,
+                                       .ranks_per_node = options->hardware->gpus_per_node,
+                                       .redundant_experts = slots * ranks - experts,
+                                       .balance_experts = ranks > 1,
+                                       .expert_skew = options->expert_skew,
+                                       .expert_drift = options->expert_drift,
+                                       .seed = options->seed};
+    arena_clear(arena);
+    enum status status = step_clock_open(arena, &clock, &sizing->clock, error);
+    if (status) return status;
+    sizing->shape = (struct size_unit){.ranks = ranks,
+                                       .redundant_experts = clock.redundant_experts,
+                                       .nodes = nodes,
+                                       .weight_bytes = step_clock_weight_bytes(sizing->clock),
+                                       .page_count = step_clock_page_count(sizing->clock)};
+    size_shape(sizing, stands_in(nodes, prompt_nodes, ARRAY_COUNT(prompt_nodes)));
+    return STATUS_OK;
+}
+
+enum status size_fleet_search(const struct size_options *options, struct arena *arena,
+                              struct size_search *search, struct error *error) {
+    struct sizing sizing = {.options = options, .search = search};
+    enum status status = STATUS_OK;
+    *search = (struct size_search){0};
+    for (int i = 0; i < SIZE_SPEEDS; i++) /* from 5 to 160 tokens/s: three to a doubling */
+        search->pareto.speeds[i] = 5 * pow(2, i / 3.0);
+    for (size_t i = 0; i < ARRAY_COUNT(answer_nodes); i++)
+        for (uint32_t more = 0; more < SLOT_CHOICES; more++) {
+            status = size_nodes(&sizing, arena, answer_nodes[i], more, error);
+            if (status && status != STATUS_INVALID) return status;
+        }
+    if (search->count == 0) return status;
+    finish_curves(&sizing);
+    return STATUS_OK;
+}
+
+/* ---- fleets ---- */
+
+static uint32_t count_of(const struct size_options *options, const struct size_unit *unit) {
+    return max_u32(1, (uint32_t)ceil(options->load.rate / unit->capacity - 1e-9));
+}
+
+static double nodes_of(const struct size_options *options, const struct size_unit *unit) {
+    return count_of(options, unit) * unit->nodes;
+}
+
+static double part_nodes(const struct size_options *options, const struct size_unit *unit) {
+    return options->load.rate / unit->capacity * unit->nodes;
+}
+
+static bool is_cheaper(const struct size_options *options, const struct size_unit *a,
+                       const struct size_unit *b) {
+    double nodes = nodes_of(options, a) - nodes_of(options, b);
+    if (nodes != 0) return nodes < 0;
+    return part_nodes(options, a) < part_nodes(options, b);
+}
+
+static bool is_alike(const struct size_unit *a, const struct size_unit *b) {
+    return a->ranks == b->ranks && (a->role != UNIT_PREFILL || a->step_tokens == b->step_tokens);
+}
+
+/* The best few of a role and family, of each shape one; returns how many. */
+static uint32_t take_best(const struct size_options *options, const struct size_search *search,
+                          enum unit_role role, bool mtp, bool storage, uint32_t most,
+                          const struct size_unit **out) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < search->count; i++) {
+        const struct size_unit *unit = &search->units[i];
+        if (unit->role != role || unit->lost[0]) continue;
+        if (role != UNIT_PREFILL && unit->mtp != mtp) continue;
+        if (role != UNIT_DECODE && unit->storage != storage) continue;
+        uint32_t at = 0, last = 0;
+        while (at < count && !is_cheaper(options, unit, out[at]))
+            at++;
+        while (last < count && !is_alike(unit, out[last]))
+            last++;
+        if (at == most || last < at) continue;
+        if (last == count && count < most) count++;
+        for (uint32_t k = min_u32(last, count - 1); k > at; k--)
+            out[k] = out[k - 1];
+        out[at] = unit;
+    }
+    return count;
+}
+
+static void weigh(struct size_fleet *fleet) {
+    fleet->nodes = 0;
+    for (uint32_t k = 0; k < fleet->kind_count; k++)
+        fleet->nodes += fleet->counts[k] * fleet->kinds[k].nodes;
+}
+
+static void put(const struct size_options *options, const struct size_unit *first,
+                const struct size_unit *second, struct size_fleet *fleets, uint32_t *count) {
+    struct size_fleet fleet = {.kinds = {*first}, .kind_count = second ? 2 : 1};
+    if (second) fleet.kinds[1] = *second;
+    fleet.mtp = second ? second->mtp : first->mtp;
+    fleet.storage = first->storage;
+    for (uint32_t k = 0; k < fleet.kind_count; k++) {
+        fleet.counts[k] = count_of(options, &fleet.kinds[k]);
+        fleet.load += part_nodes(options, &fleet.kinds[k]);
+    }
+    weigh(&fleet);
+    fleet.least_nodes = fleet.nodes;
+    uint32_t at = (*count)++;
+    check(*count <= SIZE_FLEETS_MAX);
+    for (; at > 0; at--) {
+        double more = fleets[at - 1].nodes - fleet.nodes;
+        if (more < 0 || (more == 0 && fleets[at - 1].load <= fleet.load)) break;
+        fleets[at] = fleets[at - 1];
+    }
+    fleets[at] = fleet;
+}
+
+static void put_family(const struct size_options *options, const struct size_search *search,
+                       bool mtp, bool storage, struct size_fleet *fleets, uint32_t *count) {
+    const struct size_unit *prefill[BEST_PARTS], *decode[BEST_PARTS], *both[BEST_COMBINED];
+    uint32_t prefills =
+        take_best(options, search, UNIT_PREFILL, mtp, storage, BEST_PARTS, prefill);
+    uint32_t decodes = take_best(options, search, UNIT_DECODE, mtp, storage, BEST_PARTS, decode);
+    uint32_t boths = take_best(options, search, UNIT_BOTH, mtp, storage, BEST_COMBINED, both);
+    for (uint32_t p = 0; p < prefills; p++)
+        for (uint32_t d = 0; d < decodes; d++)
+            put(options, prefill[p], decode[d], fleets, count);
+    for (uint32_t b = 0; b < boths; b++)
+        put(options, both[b], NULL, fleets, count);
+}
+
+static void put_one(const struct size_unit *unit, struct size_fleet *fleets, uint32_t *count) {
+    if (!unit || *count == SIZE_FLEETS_MAX) return;
+    struct size_fleet *fleet = &fleets[(*count)++];
+    *fleet = (struct size_fleet){.kinds = {*unit},
+                                 .counts = {1},
+                                 .kind_count = 1,
+                                 .mtp = unit->mtp,
+                                 .storage = unit->storage,
+                                 .nodes = unit->nodes,
+                                 .verdict = SIZE_CANNOT};
+    format_text(fleet->why, sizeof fleet->why, "%s", unit->lost);
+}
+
+/* The largest unit whose weights do not fit; and of each role the one that misses its limit by the
+ * least. */
+static void put_lost(const struct size_search *search, struct size_fleet *fleets,
+                     uint32_t *count) {
+    const struct size_unit *heavy = NULL;
+    for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
+        const struct size_unit *nearest = NULL;
+        for (uint32_t i = 0; i < search->count; i++) {
+            const struct size_unit *unit = &search->units[i];
+            if ((int)unit->role != role || !unit->lost[0]) continue;
+            if (unit->step_s == 0) {
+                if (!heavy || unit->ranks > heavy->ranks) heavy = unit;
+            } else if (!nearest || unit->step_s < nearest->step_s) {
+                nearest = unit;
+            }
+        }
+        put_one(nearest, fleets, count);
+    }
+    put_one(heavy, fleets, count);
+}
+
+uint32_t size_fleet_rank(const struct size_options *options, const struct size_search *search,
+                         struct size_fleet *fleets_out) {
+    uint32_t count = 0;
+    for (int storage = 0; storage < 2; storage++)
+        for (int mtp = 0; mtp < 2; mtp++)
+            put_family(options, search, mtp, storage, fleets_out, &count);
+    put_lost(search, fleets_out, &count);
+    return count;
+}
+
+enum status size_fleet_standing(const struct size_options *options, struct arena *arena,
+                                const struct size_unit *unit, double rate, double *rows_out,
+                                struct error *error) {
+    struct step_clock_options clock_options = {.hardware = options->hardware,
+                                               .model = options->model,
+                                               .ranks = unit->ranks,
+                                               .ranks_per_node = options->hardware->gpus_per_node,
+                                               .redundant_experts = unit->redundant_experts,
+                                               .balance_experts = unit->ranks > 1,
+                                               .expert_skew = options->expert_skew,
+                                               .expert_drift = options->expert_drift,
+                                               .seed = options->seed};
+    struct step_clock *clock;
+    double low = 0, high = unit->rows;
+    arena_clear(arena);
+    enum status status = step_clock_open(arena, &clock_options, &clock, error);
+    for (int i = 0; !status && i < 12; i++) {
+        struct size_unit probe = *unit;
+        double rows = (low + high) / 2;
+        time_rows(clock, options, rows, &probe);
+        *(probe.capacity < rate ? &low : &high) = rows;
+    }
+    *rows_out = (low + high) / 2;
+    return status;
+}
+
+/* ---- growing ---- */
+
+/* More units where only a share of what came was done. */
+static uint32_t grown(uint32_t count, double done) {
+    uint32_t more = max_u32(1, (uint32_t)(count * GROWTH + 0.5));
+    double wanted = done > 0.25 ? count / done : 4.0 * count;
+    return max_u32(count + more, (uint32_t)(wanted * 0.98));
+}
+
+static void say_miss(const struct size_options *options, const struct size_trial *trial,
+                     struct size_fleet *fleet) {
+    if (trial->answered == 0)
+        format_text(fleet->why, sizeof fleet->why, "no request was answered");
+    else if (trial->ttft_p99_s > options->ttft_s)
+        format_text(fleet->why, sizeof fleet->why, "TTFT p99 %.2f s > %.2f s", trial->ttft_p99_s,
+                    options->ttft_s);
+    else if (trial->begun_share < BEHIND)
+        format_text(fleet->why, sizeof fleet->why, "prompts fall behind: %.1f %% of them began",
+                    trial->begun_share * 100);
+    else if (trial->tpot_p99_s > options->tpot_s)
+        format_text(fleet->why, sizeof fleet->why, "TPOT p99 %.1f ms > %.1f ms",
+                    trial->tpot_p99_s * 1e3, options->tpot_s * 1e3);
+    else
+        format_text(fleet->why, sizeof fleet->why, "%.0f requests failed", (double)trial->failed);
+}
+
+bool size_fleet_take(const struct size_options *options, const struct size_trial *trial,
+                     double nodes_max, struct size_fleet *fleet) {
+    bool late = trial->answered == 0 || trial->failed > 0 || trial->begun_share < BEHIND ||
+                trial->ttft_p99_s > options->ttft_s;
+    bool slow = trial->tpot_p99_s > options->tpot_s;
+    bool helps = (late && trial->ttft_p99_s < HOPELESS * fleet->trial.ttft_p99_s) ||
+                 (slow && trial->tpot_p99_s < HOPELESS * fleet->trial.tpot_p99_s);
+    fleet->trial = *trial;
+    fleet->trials++;
+    fleet->verdict = late || slow ? SIZE_MISSES : SIZE_HOLDS;
+    fleet->why[0] = 0;
+    if (!late && !slow) return false;
+    say_miss(options, trial, fleet);
+    if (fleet->trials == TRIALS_MAX || (!helps && fleet->trials > 2)) return false;
+    bool hopeless = late && trial->ttft_p99_s > HOPELESS_TIMES * options->ttft_s;
+    if (hopeless && fleet->trials > 2) return false;
+    struct size_fleet next = *fleet;
+    if (late || next.kind_count == 1) next.counts[0] = grown(next.counts[0], trial->begun_share);
+    if (next.kind_count == 2 && (slow || trial->rows_share > 0.95))
+        next.counts[1] = grown(next.counts[1], 1);
+    weigh(&next);
+    if (next.nodes >= nodes_max) return false;
+    *fleet = next;
+    return true;
+}
+
+/* ---- names ---- */
+
+void size_fleet_name(const struct size_fleet *fleet, char out[SIZE_TEXT_BYTES]) {
+    static const char *const roles[UNIT_ROLE_COUNT] = {
+        [UNIT_BOTH] = "combined", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
+    size_t used = 0;
+    out[0] = 0;
+    for (uint32_t k = 0; k < fleet->kind_count && used < SIZE_TEXT_BYTES; k++) {
+        const struct size_unit *unit = &fleet->kinds[k];
+        const char *joint = k ? " + " : "", *role = roles[unit->role];
+        if (unit->role == UNIT_PREFILL)
+            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %uk",
+                                joint, fleet->counts[k], role, unit->ranks,
+                                unit->redundant_experts, unit->step_tokens >> 10);
+        else
+            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %u", joint,
+                                fleet->counts[k], role, unit->ranks, unit->redundant_experts,
+                                unit->rows);
+    }
+    if (used < SIZE_TEXT_BYTES)
+        format_text(out + used, SIZE_TEXT_BYTES - used, "%s%s", fleet->mtp ? ", MTP" : "",
+                    fleet->storage ? "" : ", no storage");
+}
