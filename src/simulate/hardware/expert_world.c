@@ -20,9 +20,9 @@
 #define REPORTS_A_LOOK 4
 #define CHOICES_PER_EXPERT_MIN 32
 #define MEMORY_CHOICES_PER_EXPERT 256
-#define LOOKS 6        /* an hour: two for a map, two more, and what is left over */
+#define LOOKS 6              /* an hour: two for a map, two more, and what is left over */
 #define HOT_SHARE (1.0 / 32) /* of a layer's experts, when some are hot */
-#define LOAD_UNIT 1e12 /* a layer's load as the balancer's whole number */
+#define LOAD_UNIT 1e12       /* a layer's load as the balancer's whole number */
 
 static uint32_t slots_of(const struct expert_world_options *options) {
     return (uint32_t)divide_up(options->model->experts +
@@ -70,8 +70,8 @@ static void choose_loads(struct expert_world *world) {
         const double *logs = world->logs + (size_t)layer * world->experts;
         double *chosen = world->chosen + (size_t)layer * world->experts, sum = 0;
         for (uint32_t e = 0; e < world->experts; e++)
-            sum += chosen[e] = exp(world->options.skew * logs[e]) *
-                               (is_hot(world, layer, e) ? world->heat : 1);
+            sum += chosen[e] =
+                exp(world->options.skew * logs[e]) * (is_hot(world, layer, e) ? world->heat : 1);
         for (uint32_t e = 0; e < world->experts; e++)
             chosen[e] /= sum;
     }

@@ -75,8 +75,8 @@ static enum status read_listed(const struct scenario_place *place, const struct 
         struct scenario_place below = scenario_keys_element(place, i);
         struct twin_fault *fault = &out->faults[out->count];
         *fault = (struct twin_fault){.factor = 1};
-        status = scenario_keys_read(&below, tree_at(list, i), list_keys, ARRAY_COUNT(list_keys),
-                                    fault);
+        status =
+            scenario_keys_read(&below, tree_at(list, i), list_keys, ARRAY_COUNT(list_keys), fault);
         if (!status && !tree_member(tree_at(list, i), "unit"))
             draw_faults_place(options, options->seed, out->count, fault);
         out->count++;

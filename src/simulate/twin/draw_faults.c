@@ -54,8 +54,7 @@ void draw_faults_place(const struct twin_options *options, uint64_t seed, uint32
         break;
     case TWIN_FAULT_UNITS_CUT:
         if (units > 1)
-            fault->other =
-                (fault->unit + 1 + below(seed, kind, 2 * index + 1, units - 1)) % units;
+            fault->other = (fault->unit + 1 + below(seed, kind, 2 * index + 1, units - 1)) % units;
         break;
     case TWIN_FAULT_GATEWAY_CUT:
         fault->other = below(seed, kind, 2 * index + 1, options->gateways);

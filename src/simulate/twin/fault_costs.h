@@ -24,10 +24,10 @@ struct fault_ends {
 
 struct fault_cost { /* of a kind */
     uint64_t times;
-    uint64_t requests;                  /* that belong to its faults */
-    uint64_t ttft_missed, tpot_missed;  /* of them, with the faults; a failed one misses both */
+    uint64_t requests;                   /* that belong to its faults */
+    uint64_t ttft_missed, tpot_missed;   /* of them, with the faults; a failed one misses both */
     uint64_t ttft_without, tpot_without; /* the same requests without any fault */
-    uint64_t failed;                    /* refused or cut, of them */
+    uint64_t failed;                     /* refused or cut, of them */
 };
 
 /* As twin_options.ended, with the struct fault_ends as context. */

@@ -48,9 +48,10 @@ static struct {
 } sum;
 
 static void tell_how(void) {
-    fprintf(stderr,
-            "# seed %llu; again: FATHOM_SEEDS=\"%llu 1\" build/tests/simulate/twin/test_twin_seeds\n",
-            seed_now, seed_now);
+    fprintf(
+        stderr,
+        "# seed %llu; again: FATHOM_SEEDS=\"%llu 1\" build/tests/simulate/twin/test_twin_seeds\n",
+        seed_now, seed_now);
 }
 
 /* A check() within the machines. */
@@ -131,7 +132,8 @@ static void forget(struct fault_ends *ends) {
 static double computed(const struct twin_report *report) {
     double tokens = 0;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++)
-        tokens += (double)(report->roles[role].computed_tokens + report->roles[role].answered_tokens);
+        tokens +=
+            (double)(report->roles[role].computed_tokens + report->roles[role].answered_tokens);
     return tokens;
 }
 
@@ -187,11 +189,9 @@ static void tell_sum(void) {
                       "recomputed %.0f tokens %.0f\n",
                       twin_faults_name((enum twin_fault_kind)i), (unsigned long long)sum.times[i],
                       (unsigned long long)cost->times, (unsigned long long)cost->requests,
-                      (unsigned long long)cost->ttft_missed,
-                      (unsigned long long)cost->ttft_without,
-                      (unsigned long long)cost->tpot_missed,
-                      (unsigned long long)cost->tpot_without, (unsigned long long)cost->failed,
-                      sum.recomputed[i], sum.tokens[i]);
+                      (unsigned long long)cost->ttft_missed, (unsigned long long)cost->ttft_without,
+                      (unsigned long long)cost->tpot_missed, (unsigned long long)cost->tpot_without,
+                      (unsigned long long)cost->failed, sum.recomputed[i], sum.tokens[i]);
     }
 }
 

@@ -184,8 +184,7 @@ static inline void twin_fleets_publish(struct twin_fleet *fleet, uint64_t seed) 
         .seed = seed,
     };
     fleet->day = (struct day_load){
-        .standing_count =
-            TWIN_FLEETS_STANDING * TWIN_FLEETS_DECODE * TWIN_FLEETS_DECODE_RANKS,
+        .standing_count = TWIN_FLEETS_STANDING * TWIN_FLEETS_DECODE * TWIN_FLEETS_DECODE_RANKS,
         .begin_ns = 2 * TWIN_FLEETS_SECOND,
         .end_ns = 14 * TWIN_FLEETS_SECOND,
         .seed = seed,
