@@ -9,7 +9,7 @@
 #define SETTLE_S 1
 #define WARM_S 4
 #define MEASURE_S 8
-#define GATEWAYS 4
+#define GATEWAYS 1
 #define GATEWAY_REQUESTS 65536
 #define PREFIX_BLOCKS (1 << 18)
 #define CONTEXT_TOKENS 131072
@@ -57,12 +57,12 @@ static struct twin_unit_kind kind_of(const struct size_options *options,
                                    .ranks_per_node = options->hardware->gpus_per_node,
                                    .redundant_experts = unit->redundant_experts,
                                    .balance_experts = unit->ranks > 1,
-                                   .rows_max = prompts ? 0 : unit->rows,
+                                   .rows_max = prompts ? PROMPT_REQUESTS : unit->rows,
                                    .requests_max = max_u32(requests, 16),
                                    .step_tokens_max = unit->step_tokens,
                                    .context_tokens_max = CONTEXT_TOKENS,
                                    .speculate = unit->mtp ? SPECULATE_ALWAYS : SPECULATE_NEVER,
-                                   .overlap = -1,
+                                   .overlap = unit->overlap,
                                    .level_steps = true,
                                    .prefix_cache = true,
                                    .kv_storage = fleet->storage};
