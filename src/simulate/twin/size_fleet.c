@@ -11,7 +11,7 @@
 #define BEST_PARTS 2   /* of each role in a family of units apart */
 #define BEST_COMBINED 4
 #define CLOCK_STEPS 2 /* whose mean counts: experts' loads flicker */
-#define TRIALS_MAX 6  /* of a fleet */
+#define TRIALS_MAX 4  /* of a fleet */
 #define HOPELESS 0.98 /* what missed must become so much smaller by growing, or growing is no cure */
 #define HOPELESS_TIMES 10 /* so many times its limit, TTFT is of another kind */
 #define GROWTH 0.04   /* of a role's units that are added at once */
@@ -481,9 +481,7 @@ static uint32_t grown(uint32_t count, double done) {
 
 static void say_miss(const struct size_options *options, const struct size_trial *trial,
                      struct size_fleet *fleet) {
-    if (trial->answered == 0)
-        format_text(fleet->why, sizeof fleet->why, "no request was answered");
-    else if (trial->ttft_p99_s > options->ttft_s)
+    if (trial->ttft_p99_s > options->ttft_s)
         format_text(fleet->why, sizeof fleet->why, "TTFT p99 %.2f s > %.2f s", trial->ttft_p99_s,
                     options->ttft_s);
     else if (trial->begun_share < BEHIND)
@@ -498,7 +496,7 @@ static void say_miss(const struct size_options *options, const struct size_trial
 
 bool size_fleet_take(const struct size_options *options, const struct size_trial *trial,
                      double nodes_max, struct size_fleet *fleet) {
-    bool late = trial->answered == 0 || trial->failed > 0 || trial->begun_share < BEHIND ||
+    bool late = trial->failed > 0 || trial->begun_share < BEHIND ||
                 trial->ttft_p99_s > options->ttft_s;
     bool slow = trial->tpot_p99_s > options->tpot_s;
     bool helps = (late && trial->ttft_p99_s < HOPELESS * fleet->trial.ttft_p99_s) ||
@@ -511,7 +509,7 @@ bool size_fleet_take(const struct size_options *options, const struct size_trial
     say_miss(options, trial, fleet);
     if (fleet->trials == TRIALS_MAX || (!helps && fleet->trials > 2)) return false;
     bool hopeless = late && trial->ttft_p99_s > HOPELESS_TIMES * options->ttft_s;
-    if (hopeless && fleet->trials > 2) return false;
+    if (hopeless && fleet->trials > 1) return false;
     struct size_fleet next = *fleet;
     if (late || next.kind_count == 1) next.counts[0] = grown(next.counts[0], trial->begun_share);
     if (next.kind_count == 2 && (slow || trial->rows_share > 0.95))

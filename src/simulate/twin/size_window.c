@@ -5,10 +5,12 @@
 #include "base/number.h"
 #include "serving/policy/speculate.h"
 
-#define SECOND_NS 1000000000
+#define SECOND_NS 1e9
 #define SETTLE_S 1
 #define WARM_S 4
 #define MEASURE_S 8
+#define FILL_ANSWERS 2.5 /* mean answers' time until an empty combined unit is as full as it gets */
+#define FILLED_S 20      /* measured then */
 #define GATEWAYS 1
 #define GATEWAY_REQUESTS 65536
 #define PREFIX_BLOCKS (1 << 18)
@@ -102,16 +104,20 @@ void size_window_load(const struct size_options *options, const struct size_flee
                       const struct size_sample *sample, const struct day_lengths *lengths,
                       double standing, struct day_load *load_out,
                       struct twin_options *options_out) {
+    bool apart = fleet->kind_count == 2;
     uint32_t last = fleet->kind_count - 1;
-    *load_out = (struct day_load){
-        .lengths = *lengths,
-        .rate = options->load.rate * sample->share,
-        .standing_count = (uint32_t)(standing * fleet->kinds[last].ranks * sample->counts[last]),
-        .begin_ns = (int64_t)SETTLE_S * SECOND_NS,
-        .end_ns = (int64_t)(WARM_S + MEASURE_S) * SECOND_NS,
-        .seed = options->seed};
-    options_out->settle_ns = (int64_t)SETTLE_S * SECOND_NS;
-    options_out->warm_ns = (int64_t)WARM_S * SECOND_NS;
-    options_out->measure_ns = (int64_t)MEASURE_S * SECOND_NS;
+    double fill_s = FILL_ANSWERS * options->load.answer_mean * options->tpot_s;
+    double settle_s = apart ? SETTLE_S : 0, warm_s = apart ? WARM_S : fill_s;
+    double measure_s = apart ? MEASURE_S : FILLED_S;
+    double rows = apart ? standing * fleet->kinds[last].ranks * sample->counts[last] : 0;
+    *load_out = (struct day_load){.lengths = *lengths,
+                                  .rate = options->load.rate * sample->share,
+                                  .standing_count = (uint32_t)rows,
+                                  .begin_ns = (int64_t)(settle_s * SECOND_NS),
+                                  .end_ns = (int64_t)((warm_s + measure_s) * SECOND_NS),
+                                  .seed = options->seed};
+    options_out->settle_ns = (int64_t)(settle_s * SECOND_NS);
+    options_out->warm_ns = (int64_t)(warm_s * SECOND_NS);
+    options_out->measure_ns = (int64_t)(measure_s * SECOND_NS);
     options_out->source = day_load_source(load_out);
 }
