@@ -148,7 +148,8 @@ static enum status read_files(struct planning *plan, struct error *error) {
     const struct tree *tree;
     enum status status = library.find(library.context, &plan->arena, "hardware",
                                       bytes_of(values->hardware), &tree, error);
-    if (!status) status = hardware_read(&plan->arena, tree, values->hardware, &plan->hardware, error);
+    if (!status)
+        status = hardware_read(&plan->arena, tree, values->hardware, &plan->hardware, error);
     if (!status)
         status = library.find(library.context, &plan->arena, "model", bytes_of(values->model),
                               &tree, error);
@@ -158,8 +159,8 @@ static enum status read_files(struct planning *plan, struct error *error) {
         status = library.find(library.context, &plan->arena, "prices", bytes_of(values->prices),
                               &tree, error);
         if (!status) status = prices_read(&place, tree, &found->prices);
-        found->node_hour = plan->hardware.node_price > 0 ? plan->hardware.node_price
-                                                         : found->prices.node_hour;
+        found->node_hour =
+            plan->hardware.node_price > 0 ? plan->hardware.node_price : found->prices.node_hour;
     }
     if (!status && values->trace)
         status = sim_files_trace(&files, values->trace, &plan->trace_memory, &plan->trace, error);
@@ -247,8 +248,8 @@ static enum status open_steady(struct planning *plan, const struct size_fleet *f
     double rows, rate = sizes->load.rate * sample->share / sample->counts[last];
     if (!day_load_solve(&moments, &lengths))
         return error_set(error, STATUS_INVALID, "no lengths have these means and hits");
-    enum status status = size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows,
-                                             error);
+    enum status status =
+        size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows, error);
     if (!status) size_window_load(sizes, fleet, sample, &lengths, rows, load, options);
     return status;
 }
@@ -297,8 +298,8 @@ static enum status run_fleet(struct planning *plan, const struct size_fleet *fle
     status = twin_run(&options, &arena, &report, error);
     lazy_memory_free(&world);
     if (!status && report.breach[0])
-        status = error_set(error, STATUS_CORRUPT, "a run breaks what must hold: %.200s",
-                           report.breach);
+        status =
+            error_set(error, STATUS_CORRUPT, "a run breaks what must hold: %.200s", report.breach);
     if (!status) *trial_out = judge(plan, fleet, &sample, &report);
     return status;
 }
@@ -331,8 +332,8 @@ static enum status run_fleets(struct planning *plan, struct error *error) {
     for (uint32_t i = 0; !status && i < found->count; i++) {
         struct size_fleet *fleet = &found->fleets[i];
         uint32_t *family = &tried[family_of(fleet)];
-        bool again = fleet->verdict == SIZE_BOUND && fleet->least_nodes < best &&
-                     *family < FAMILY_FLEETS;
+        bool again =
+            fleet->verdict == SIZE_BOUND && fleet->least_nodes < best && *family < FAMILY_FLEETS;
         if (again) (*family)++;
         uint32_t *own = &runs[fleet->kind_count == 1];
         while (!status && again && *own < RUNS_MAX / 2) {

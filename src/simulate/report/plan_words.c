@@ -149,9 +149,9 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
         words_format(writer, "%3u %-56s", i + 1, name);
         write_figures(writer, found, fleet);
         words_format(writer, "  %s\n",
-                     fleet->why[0]                     ? fleet->why
+                     fleet->why[0]                  ? fleet->why
                      : fleet->verdict == SIZE_HOLDS ? "the cheapest"
-                                                       : verdict_names[fleet->verdict]);
+                                                    : verdict_names[fleet->verdict]);
     }
     write_text_curves(writer, found);
 }

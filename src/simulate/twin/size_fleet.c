@@ -12,11 +12,13 @@
 #define BEST_COMBINED 4
 #define CLOCK_STEPS 2 /* whose mean counts: experts' loads flicker */
 #define TRIALS_MAX 4  /* of a fleet */
-#define HOPELESS 0.98 /* what missed must become so much smaller by growing, or growing is no cure */
+#define HOPELESS                                                                                   \
+    0.98 /* what missed must become so much smaller by growing, or growing is no cure */
 #define HOPELESS_TIMES 10 /* so many times its limit, TTFT is of another kind */
-#define GROWTH 0.04   /* of a role's units that are added at once */
-#define BEGIN_LOAD 0.95 /* of a unit's capacity, in a fleet's first run: no queue is short at all of it */
-#define BEHIND 0.97   /* of requests that must have begun, or prompts fall behind */
+#define GROWTH 0.04       /* of a role's units that are added at once */
+#define BEGIN_LOAD                                                                                 \
+    0.95 /* of a unit's capacity, in a fleet's first run: no queue is short at all of it */
+#define BEHIND 0.97 /* of requests that must have begun, or prompts fall behind */
 #define SECONDS 1e9
 #define GIGA 1e9
 
@@ -29,7 +31,7 @@ struct sizing { /* a shape of a unit, whose clock is open */
     struct size_search *search;
     struct step_clock *clock;
     struct size_unit shape;
-    double prompt_cost[2];                       /* nodes for a request a second; [storage] */
+    double prompt_cost[2];                        /* nodes for a request a second; [storage] */
     double answer_cost[SIZE_CURVES][SIZE_SPEEDS]; /* 0: none yet */
 };
 
@@ -90,7 +92,8 @@ static double long_prompt_seconds(const struct sizing *sizing, const struct size
     shares[0].prompt_tokens = (uint32_t)chunk;
     shares[0].attended = (uint64_t)(chunk * tokens / 2);
     shares[0].cached = (uint64_t)((tokens - chunk) / 2);
-    double seconds = (double)step_clock_step(sizing->clock, shares, OVERLAP_SEQUENTIAL, 0).ns / SECONDS;
+    double seconds =
+        (double)step_clock_step(sizing->clock, shares, OVERLAP_SEQUENTIAL, 0).ns / SECONDS;
     return seconds * tokens / chunk;
 }
 
@@ -106,8 +109,7 @@ static double prompts_per_row(const struct size_options *options, const struct s
 static void time_rows(struct step_clock *clock, const struct size_options *options, double rows,
                       struct size_unit *unit) {
     double each = row_tokens(options, unit->mtp);
-    unit->step_s =
-        step_seconds(clock, options, unit, rows, rows * prompts_per_row(options, unit));
+    unit->step_s = step_seconds(clock, options, unit, rows, rows * prompts_per_row(options, unit));
     unit->tpot_s = unit->step_s / each;
     unit->capacity = rows * unit->ranks / unit->tpot_s / options->load.answer_mean;
 }
@@ -200,9 +202,10 @@ static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, b
         time_rows(sizing->clock, options, low, &unit);
         keep_speed(sizing, &unit);
     } else if (memory_rows == 0) {
-        format_text(unit.lost, sizeof unit.lost, "no KV of %.0f tokens fits: %u pages beside %.0f "
-                    "GB of weights", options->load.kv_mean, unit.page_count,
-                    unit.weight_bytes / GIGA);
+        format_text(unit.lost, sizeof unit.lost,
+                    "no KV of %.0f tokens fits: %u pages beside %.0f "
+                    "GB of weights",
+                    options->load.kv_mean, unit.page_count, unit.weight_bytes / GIGA);
     } else {
         unit.miss = probe.tpot_s / options->tpot_s;
         format_text(unit.lost, sizeof unit.lost, "TPOT %.1f ms > %.1f ms at any batch",
@@ -388,8 +391,7 @@ static void put(const struct size_options *options, const struct size_unit *firs
 static void put_family(const struct size_options *options, const struct size_search *search,
                        bool mtp, bool storage, struct size_fleet *fleets, uint32_t *count) {
     const struct size_unit *prefill[BEST_PARTS], *decode[BEST_PARTS], *both[BEST_COMBINED];
-    uint32_t prefills =
-        take_best(options, search, UNIT_PREFILL, mtp, storage, BEST_PARTS, prefill);
+    uint32_t prefills = take_best(options, search, UNIT_PREFILL, mtp, storage, BEST_PARTS, prefill);
     uint32_t decodes = take_best(options, search, UNIT_DECODE, mtp, storage, BEST_PARTS, decode);
     uint32_t boths = take_best(options, search, UNIT_BOTH, mtp, storage, BEST_COMBINED, both);
     for (uint32_t p = 0; p < prefills; p++)
@@ -415,8 +417,7 @@ static void put_one(const struct size_unit *unit, struct size_fleet *fleets, uin
 
 /* The largest unit whose weights do not fit; and of each role the one that misses its limit by the
  * least. */
-static void put_lost(const struct size_search *search, struct size_fleet *fleets,
-                     uint32_t *count) {
+static void put_lost(const struct size_search *search, struct size_fleet *fleets, uint32_t *count) {
     const struct size_unit *heavy = NULL;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         const struct size_unit *nearest = NULL;
@@ -496,8 +497,8 @@ static void say_miss(const struct size_options *options, const struct size_trial
 
 bool size_fleet_take(const struct size_options *options, const struct size_trial *trial,
                      double nodes_max, struct size_fleet *fleet) {
-    bool late = trial->failed > 0 || trial->begun_share < BEHIND ||
-                trial->ttft_p99_s > options->ttft_s;
+    bool late =
+        trial->failed > 0 || trial->begun_share < BEHIND || trial->ttft_p99_s > options->ttft_s;
     bool slow = trial->tpot_p99_s > options->tpot_s;
     bool helps = (late && trial->ttft_p99_s < HOPELESS * fleet->trial.ttft_p99_s) ||
                  (slow && trial->tpot_p99_s < HOPELESS * fleet->trial.tpot_p99_s);
@@ -531,9 +532,9 @@ void size_fleet_name(const struct size_fleet *fleet, char out[SIZE_TEXT_BYTES]) 
         const struct size_unit *unit = &fleet->kinds[k];
         const char *joint = k ? " + " : "", *role = roles[unit->role];
         if (unit->role == UNIT_PREFILL)
-            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %uk",
-                                joint, fleet->counts[k], role, unit->ranks,
-                                unit->redundant_experts, unit->step_tokens >> 10);
+            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %uk", joint,
+                                fleet->counts[k], role, unit->ranks, unit->redundant_experts,
+                                unit->step_tokens >> 10);
         else
             used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %u", joint,
                                 fleet->counts[k], role, unit->ranks, unit->redundant_experts,

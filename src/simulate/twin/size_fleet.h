@@ -26,9 +26,9 @@
 struct size_load { /* a steady one */
     double rate;   /* requests a second */
     double prompt_mean, prompt_cv, answer_mean;
-    double hit_share; /* of prompt tokens, where nothing is forgotten */
-    double dry_share; /* the same without storage */
-    double kv_mean;   /* positions that an answer's token reads */
+    double hit_share;   /* of prompt tokens, where nothing is forgotten */
+    double dry_share;   /* the same without storage */
+    double kv_mean;     /* positions that an answer's token reads */
     double long_prompt; /* of a hundred prompts one has more tokens to compute; 0: not known */
 };
 

@@ -34,7 +34,6 @@ struct day_moments size_window_moments(const struct size_options *options, bool 
  * (size_fleet_standing). `load_out` lives as long as the run. */
 void size_window_load(const struct size_options *options, const struct size_fleet *fleet,
                       const struct size_sample *sample, const struct day_lengths *lengths,
-                      double standing, struct day_load *load_out,
-                      struct twin_options *options_out);
+                      double standing, struct day_load *load_out, struct twin_options *options_out);
 
 #endif
