@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simulate/report/spread.h"
+
 static double row_tokens(const struct load_trace_row *row) {
     return (double)row->prompt_tokens + row->output_tokens;
 }
@@ -85,6 +87,7 @@ enum status plan_load_moments(const struct plan_window *window, struct size_load
                               struct error *error) {
     const struct load_trace *trace = &window->trace;
     double count = 0, prompts = 0, squares = 0, answers = 0, hits = 0, kv = 0;
+    struct spread computed = {0};
     struct seen seen = {.mask = 1};
     while (seen.mask < 2 * trace->block_count + 16)
         seen.mask *= 2;
@@ -100,6 +103,7 @@ enum status plan_load_moments(const struct plan_window *window, struct size_load
         squares += (double)row->prompt_tokens * row->prompt_tokens;
         answers += answer;
         hits += hit;
+        spread_add(&computed, (int64_t)(row->prompt_tokens - hit));
         kv += answer * (row->prompt_tokens + answer / 2);
     }
     free(seen.slots);
@@ -112,7 +116,8 @@ enum status plan_load_moments(const struct plan_window *window, struct size_load
                                    .answer_mean = answers / count,
                                    .hit_share = hits / prompts,
                                    .dry_share = hits / prompts,
-                                   .kv_mean = kv / answers};
+                                   .kv_mean = kv / answers,
+                                   .long_prompt = spread_quantile(&computed, 0.99)};
     return STATUS_OK;
 }
 

@@ -8,7 +8,8 @@
 #include "simulate/load/load_trace.h"
 #include "simulate/twin/size_fleet.h"
 
-#define PLAN_WINDOW_S 300 /* measured of a trace; before it as long again, in which nothing counts */
+#define PLAN_WINDOW_S                                                                              \
+    300 /* measured of a trace; before it as long again, in which nothing counts */
 
 struct plan_window {         /* of a trace */
     struct load_trace trace; /* its rows from the warm time's begin, times from there */

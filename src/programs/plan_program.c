@@ -20,7 +20,7 @@
 
 #define TREES_BYTES ((size_t)64 << 20)
 #define CLOCKS_BYTES ((size_t)64 << 20)
-#define RUNS_MAX 14      /* of the twin, in all */
+#define RUNS_MAX 12      /* of the twin, in all; half of them of units apart */
 #define FAMILY_FLEETS 2  /* that are run of a family */
 #define EXPERT_SKEW 0.6  /* as twin/scenarios/ep144.yaml, which has the source */
 #define EXPERT_DRIFT 0.1 /* likewise */
@@ -148,7 +148,8 @@ static enum status read_files(struct planning *plan, struct error *error) {
     const struct tree *tree;
     enum status status = library.find(library.context, &plan->arena, "hardware",
                                       bytes_of(values->hardware), &tree, error);
-    if (!status) status = hardware_read(&plan->arena, tree, values->hardware, &plan->hardware, error);
+    if (!status)
+        status = hardware_read(&plan->arena, tree, values->hardware, &plan->hardware, error);
     if (!status)
         status = library.find(library.context, &plan->arena, "model", bytes_of(values->model),
                               &tree, error);
@@ -158,8 +159,8 @@ static enum status read_files(struct planning *plan, struct error *error) {
         status = library.find(library.context, &plan->arena, "prices", bytes_of(values->prices),
                               &tree, error);
         if (!status) status = prices_read(&place, tree, &found->prices);
-        found->node_hour = plan->hardware.node_price > 0 ? plan->hardware.node_price
-                                                         : found->prices.node_hour;
+        found->node_hour =
+            plan->hardware.node_price > 0 ? plan->hardware.node_price : found->prices.node_hour;
     }
     if (!status && values->trace)
         status = sim_files_trace(&files, values->trace, &plan->trace_memory, &plan->trace, error);
@@ -210,15 +211,16 @@ static struct size_trial judge(const struct planning *plan, const struct size_fl
                                const struct size_sample *sample, const struct twin_report *report) {
     const struct size_unit *last = &fleet->kinds[fleet->kind_count - 1];
     const struct twin_role_counts *answers = &report->roles[last->role];
-    double output = 0, nodes = 0, prompts = 0, computed = 0;
+    double output = 0, nodes = 0, hits = 0, computed = 0;
     for (uint32_t k = 0; k < fleet->kind_count; k++)
         nodes += sample->counts[k] * fleet->kinds[k].nodes;
     if (sample->share < 1) nodes = fleet->nodes * sample->share;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
-        output += (double)report->roles[role].output_tokens;
-        if (role == UNIT_DECODE) continue;
-        prompts += (double)report->roles[role].prompt_tokens;
-        computed += (double)report->roles[role].computed_tokens;
+        const struct twin_role_counts *counts = &report->roles[role];
+        output += (double)counts->output_tokens;
+        if (role == UNIT_DECODE) continue; /* its prompts came computed */
+        hits += (double)(counts->device_hits + counts->host_hits + counts->disk_hits);
+        computed += (double)counts->computed_tokens;
     }
     double room = (double)answers->steps * last->ranks * last->rows;
     double speed = report->user_tokens > 0 ? report->user_speed_tokens / report->user_tokens : 0;
@@ -227,7 +229,7 @@ static struct size_trial judge(const struct planning *plan, const struct size_fl
         .tpot_p99_s = spread_quantile(&plan->tpot, QUANTILE) * 1e-9,
         .node_tokens = output / report->measured_s / nodes,
         .user_speed = speed,
-        .hit_share = prompts > 0 ? 1 - computed / prompts : 0,
+        .hit_share = computed > 0 ? hits / (hits + computed) : 0,
         .begun_share = report->asked ? (double)plan->ttft.total / (double)report->asked : 0,
         .answered = report->answered,
         .failed = report->failed + report->refused,
@@ -246,8 +248,8 @@ static enum status open_steady(struct planning *plan, const struct size_fleet *f
     double rows, rate = sizes->load.rate * sample->share / sample->counts[last];
     if (!day_load_solve(&moments, &lengths))
         return error_set(error, STATUS_INVALID, "no lengths have these means and hits");
-    enum status status = size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows,
-                                             error);
+    enum status status =
+        size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows, error);
     if (!status) size_window_load(sizes, fleet, sample, &lengths, rows, load, options);
     return status;
 }
@@ -296,8 +298,8 @@ static enum status run_fleet(struct planning *plan, const struct size_fleet *fle
     status = twin_run(&options, &arena, &report, error);
     lazy_memory_free(&world);
     if (!status && report.breach[0])
-        status = error_set(error, STATUS_CORRUPT, "a run breaks what must hold: %.200s",
-                           report.breach);
+        status =
+            error_set(error, STATUS_CORRUPT, "a run breaks what must hold: %.200s", report.breach);
     if (!status) *trial_out = judge(plan, fleet, &sample, &report);
     return status;
 }
@@ -324,19 +326,21 @@ static uint32_t family_of(const struct size_fleet *fleet) {
 /* Fewest nodes first; one that cannot be cheaper than what holds is not run. */
 static enum status run_fleets(struct planning *plan, struct error *error) {
     struct plan_found *found = &plan->found;
-    uint32_t tried[8] = {0};
+    uint32_t tried[8] = {0}, runs[2] = {0}; /* of units apart, of combined ones */
     double best = INFINITY;
     enum status status = STATUS_OK;
     for (uint32_t i = 0; !status && i < found->count; i++) {
         struct size_fleet *fleet = &found->fleets[i];
         uint32_t *family = &tried[family_of(fleet)];
-        bool again = fleet->verdict == SIZE_BOUND && fleet->least_nodes < best &&
-                     *family < FAMILY_FLEETS;
+        bool again =
+            fleet->verdict == SIZE_BOUND && fleet->least_nodes < best && *family < FAMILY_FLEETS;
         if (again) (*family)++;
-        while (!status && again && found->runs < RUNS_MAX) {
+        uint32_t *own = &runs[fleet->kind_count == 1];
+        while (!status && again && *own < RUNS_MAX / 2) {
             struct size_trial trial;
             status = run_fleet(plan, fleet, &trial, error);
             if (status) break;
+            (*own)++;
             found->runs++;
             tell_run(plan, fleet, &trial);
             again = size_fleet_take(&found->options, &trial, best, fleet);

@@ -18,6 +18,10 @@ static const char *const verdict_names[] = {[SIZE_BOUND] = "bound",
 
 /* ---- who won ---- */
 
+static bool has_run(const struct size_fleet *fleet) {
+    return fleet->trials > 0;
+}
+
 static int place_of(const struct size_fleet *fleet) {
     switch (fleet->verdict) {
     case SIZE_HOLDS:
@@ -34,12 +38,14 @@ static int place_of(const struct size_fleet *fleet) {
 
 static bool is_before(const struct size_fleet *a, const struct size_fleet *b) {
     if (place_of(a) != place_of(b)) return place_of(a) < place_of(b);
-    if (a->nodes != b->nodes) return a->nodes < b->nodes;
+    if (a->verdict == SIZE_CANNOT) return false;
+    if (has_run(a) && a->nodes != b->nodes) return a->nodes < b->nodes;
+    if (a->least_nodes != b->least_nodes) return a->least_nodes < b->least_nodes;
     return a->load < b->load;
 }
 
 static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {
-    double more = fleet->nodes - best->nodes;
+    double more = (fleet->verdict == SIZE_BOUND ? fleet->least_nodes : fleet->nodes) - best->nodes;
     const char *plural = more == 1 ? "" : "s";
     if (fleet->verdict == SIZE_HOLDS && more > 0)
         format_text(fleet->why, sizeof fleet->why, "%.0f node%s more", more, plural);
@@ -82,18 +88,15 @@ static double income_of(const struct plan_found *found, const struct size_fleet 
                          load->rate * load->answer_mean * HOUR_S);
 }
 
-static bool has_run(const struct size_fleet *fleet) {
-    return fleet->trials > 0;
-}
-
 /* ---- text ---- */
 
 static void write_figures(struct json_writer *writer, const struct plan_found *found,
                           const struct size_fleet *fleet) {
     bool run = has_run(fleet);
-    words_format(writer, " %6.0f", fleet->nodes);
+    double nodes = run ? fleet->nodes : fleet->least_nodes;
+    words_format(writer, " %6.0f", nodes);
     if (found->node_hour > 0) {
-        words_format(writer, " %9.0f", fleet->nodes * found->node_hour);
+        words_format(writer, " %9.0f", nodes * found->node_hour);
         if (run)
             words_format(writer, " %9.0f", income_of(found, fleet));
         else
@@ -146,9 +149,9 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
         words_format(writer, "%3u %-56s", i + 1, name);
         write_figures(writer, found, fleet);
         words_format(writer, "  %s\n",
-                     fleet->why[0]                     ? fleet->why
+                     fleet->why[0]                  ? fleet->why
                      : fleet->verdict == SIZE_HOLDS ? "the cheapest"
-                                                       : verdict_names[fleet->verdict]);
+                                                    : verdict_names[fleet->verdict]);
     }
     write_text_curves(writer, found);
 }

@@ -11,11 +11,14 @@
 #define BEST_PARTS 2   /* of each role in a family of units apart */
 #define BEST_COMBINED 4
 #define CLOCK_STEPS 2 /* whose mean counts: experts' loads flicker */
-#define TRIALS_MAX 6  /* of a fleet */
-#define HOPELESS 0.98 /* what missed must become so much smaller by growing, or growing is no cure */
+#define TRIALS_MAX 4  /* of a fleet */
+#define HOPELESS                                                                                   \
+    0.98 /* what missed must become so much smaller by growing, or growing is no cure */
 #define HOPELESS_TIMES 10 /* so many times its limit, TTFT is of another kind */
-#define GROWTH 0.04   /* of a role's units that are added at once */
-#define BEHIND 0.97   /* of requests that must have begun, or prompts fall behind */
+#define GROWTH 0.04       /* of a role's units that are added at once */
+#define BEGIN_LOAD                                                                                 \
+    0.95 /* of a unit's capacity, in a fleet's first run: no queue is short at all of it */
+#define BEHIND 0.97 /* of requests that must have begun, or prompts fall behind */
 #define SECONDS 1e9
 #define GIGA 1e9
 
@@ -28,7 +31,7 @@ struct sizing { /* a shape of a unit, whose clock is open */
     struct size_search *search;
     struct step_clock *clock;
     struct size_unit shape;
-    double prompt_cost[2];                       /* nodes for a request a second; [storage] */
+    double prompt_cost[2];                        /* nodes for a request a second; [storage] */
     double answer_cost[SIZE_CURVES][SIZE_SPEEDS]; /* 0: none yet */
 };
 
@@ -50,7 +53,7 @@ static uint32_t part_of(double whole, uint32_t rank, uint32_t ranks) {
 /* Seconds of a step with so many rows and tokens of prompts on each rank, by the fastest overlap.
  */
 static double step_seconds(struct step_clock *clock, const struct size_options *options,
-                           const struct size_unit *unit, double rows, double prompts) {
+                           struct size_unit *unit, double rows, double prompts) {
     struct step_share shares[LIMIT_RANKS];
     const struct size_load *load = &options->load;
     double hit = hits_of(options, unit->storage), best = 0;
@@ -71,9 +74,27 @@ static double step_seconds(struct step_clock *clock, const struct size_options *
         double ns = 0;
         for (int step = 0; step < CLOCK_STEPS; step++)
             ns += (double)step_clock_step(clock, shares, (enum overlap_kind)kind, 0).ns;
-        if (kind == OVERLAP_SEQUENTIAL || ns < best) best = ns;
+        if (kind > OVERLAP_SEQUENTIAL && ns >= best) continue;
+        best = ns;
+        unit->overlap = (enum overlap_kind)kind;
     }
     return best / CLOCK_STEPS / SECONDS + options->hardware->step_gap_us * 1e-6;
+}
+
+/* Seconds until the long prompt is computed on one rank, chunk by chunk, while all others rest. */
+static double long_prompt_seconds(const struct sizing *sizing, const struct size_unit *unit) {
+    struct step_share shares[LIMIT_RANKS] = {{0}};
+    double tokens = sizing->options->load.long_prompt;
+    double chunk = tokens < unit->step_tokens ? tokens : unit->step_tokens;
+    if (tokens <= 0) return 0;
+    for (uint32_t rank = 0; rank < unit->ranks; rank++)
+        shares[rank].slowness = 1;
+    shares[0].prompt_tokens = (uint32_t)chunk;
+    shares[0].attended = (uint64_t)(chunk * tokens / 2);
+    shares[0].cached = (uint64_t)((tokens - chunk) / 2);
+    double seconds =
+        (double)step_clock_step(sizing->clock, shares, OVERLAP_SEQUENTIAL, 0).ns / SECONDS;
+    return seconds * tokens / chunk;
 }
 
 /* Prompt tokens of a rank's step, for each of its rows, such that prompts keep up with answers. */
@@ -88,8 +109,7 @@ static double prompts_per_row(const struct size_options *options, const struct s
 static void time_rows(struct step_clock *clock, const struct size_options *options, double rows,
                       struct size_unit *unit) {
     double each = row_tokens(options, unit->mtp);
-    unit->step_s =
-        step_seconds(clock, options, unit, rows, rows * prompts_per_row(options, unit));
+    unit->step_s = step_seconds(clock, options, unit, rows, rows * prompts_per_row(options, unit));
     unit->tpot_s = unit->step_s / each;
     unit->capacity = rows * unit->ranks / unit->tpot_s / options->load.answer_mean;
 }
@@ -134,6 +154,21 @@ static bool fits(struct sizing *sizing, struct size_unit *unit) {
     return false;
 }
 
+static void lose_by_long_prompt(const struct size_options *options, double alone,
+                                struct size_unit *unit) {
+    unit->miss = alone / options->ttft_s;
+    format_text(unit->lost, sizeof unit->lost,
+                "TTFT: a prompt of %.0f tokens takes %.1f s on an empty rank > %.2f s",
+                options->load.long_prompt, alone, options->ttft_s);
+}
+
+static void lose_by_steps(const struct size_options *options, double steps,
+                          struct size_unit *unit) {
+    unit->miss = steps * unit->step_s / options->ttft_s;
+    format_text(unit->lost, sizeof unit->lost, "TTFT: a prompt takes %.0f steps of %.2f s > %.2f s",
+                steps, unit->step_s, options->ttft_s);
+}
+
 /* Decode and combined units: as many rows as TPOT and memory allow. */
 static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, bool storage) {
     const struct size_options *options = sizing->options;
@@ -167,11 +202,12 @@ static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, b
         time_rows(sizing->clock, options, low, &unit);
         keep_speed(sizing, &unit);
     } else if (memory_rows == 0) {
-        format_text(unit.lost, sizeof unit.lost, "no KV of %.0f tokens fits: %u pages beside %.0f "
-                    "GB of weights", options->load.kv_mean, unit.page_count,
-                    unit.weight_bytes / GIGA);
+        format_text(unit.lost, sizeof unit.lost,
+                    "no KV of %.0f tokens fits: %u pages beside %.0f "
+                    "GB of weights",
+                    options->load.kv_mean, unit.page_count, unit.weight_bytes / GIGA);
     } else {
-        unit.step_s = probe.step_s;
+        unit.miss = probe.tpot_s / options->tpot_s;
         format_text(unit.lost, sizeof unit.lost, "TPOT %.1f ms > %.1f ms at any batch",
                     probe.tpot_s * 1e3, options->tpot_s * 1e3);
     }
@@ -179,10 +215,12 @@ static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, b
     double prompts = 1.5 * low * prompts_per_row(options, &unit); /* room for what comes at once */
     uint32_t tokens = (uint32_t)(low * (mtp ? 2 : 1) + prompts);
     unit.step_tokens = min_u32(LIMIT_STEP_TOKENS, (max_u32(tokens, 256) + 255) / 256 * 256);
-    double steps = options->load.prompt_mean * (1 - hits_of(options, storage)) / unit.step_tokens;
-    if (role == UNIT_BOTH && !unit.lost[0] && steps * unit.step_s > options->ttft_s)
-        format_text(unit.lost, sizeof unit.lost, "TTFT: a prompt takes %.0f steps of %.0f ms > %.2f s",
-                    steps, unit.step_s * 1e3, options->ttft_s);
+    double computed = options->load.prompt_mean * (1 - hits_of(options, storage));
+    double steps = computed / unit.step_tokens, alone = long_prompt_seconds(sizing, &unit);
+    if (role == UNIT_BOTH && !unit.lost[0] && alone > options->ttft_s)
+        lose_by_long_prompt(options, alone, &unit);
+    else if (role == UNIT_BOTH && !unit.lost[0] && steps * unit.step_s > options->ttft_s)
+        lose_by_steps(options, steps, &unit);
     keep(sizing, &unit);
 }
 
@@ -198,9 +236,11 @@ static void size_prompts(struct sizing *sizing, uint32_t tokens, bool storage) {
         unit.step_s = step_seconds(sizing->clock, options, &unit, 0, tokens);
         unit.capacity = tokens * (double)unit.ranks / unit.step_s / computed;
         double cost = unit.nodes / unit.capacity, *best = &sizing->prompt_cost[storage];
-        if (2 * unit.step_s > options->ttft_s)
-            format_text(unit.lost, sizeof unit.lost, "TTFT: two steps of %.2f s > %.2f s",
-                        unit.step_s, options->ttft_s);
+        double alone = long_prompt_seconds(sizing, &unit);
+        if (alone > options->ttft_s)
+            lose_by_long_prompt(options, alone, &unit);
+        else if (2 * unit.step_s > options->ttft_s)
+            lose_by_steps(options, 2, &unit);
         else if (*best == 0 || cost < *best)
             *best = cost;
     }
@@ -332,15 +372,16 @@ static void put(const struct size_options *options, const struct size_unit *firs
     fleet.mtp = second ? second->mtp : first->mtp;
     fleet.storage = first->storage;
     for (uint32_t k = 0; k < fleet.kind_count; k++) {
-        fleet.counts[k] = count_of(options, &fleet.kinds[k]);
+        double needed = options->load.rate / fleet.kinds[k].capacity;
+        fleet.counts[k] = max_u32(1, (uint32_t)ceil(needed / BEGIN_LOAD));
         fleet.load += part_nodes(options, &fleet.kinds[k]);
+        fleet.least_nodes += nodes_of(options, &fleet.kinds[k]);
     }
     weigh(&fleet);
-    fleet.least_nodes = fleet.nodes;
     uint32_t at = (*count)++;
     check(*count <= SIZE_FLEETS_MAX);
     for (; at > 0; at--) {
-        double more = fleets[at - 1].nodes - fleet.nodes;
+        double more = fleets[at - 1].least_nodes - fleet.least_nodes;
         if (more < 0 || (more == 0 && fleets[at - 1].load <= fleet.load)) break;
         fleets[at] = fleets[at - 1];
     }
@@ -350,8 +391,7 @@ static void put(const struct size_options *options, const struct size_unit *firs
 static void put_family(const struct size_options *options, const struct size_search *search,
                        bool mtp, bool storage, struct size_fleet *fleets, uint32_t *count) {
     const struct size_unit *prefill[BEST_PARTS], *decode[BEST_PARTS], *both[BEST_COMBINED];
-    uint32_t prefills =
-        take_best(options, search, UNIT_PREFILL, mtp, storage, BEST_PARTS, prefill);
+    uint32_t prefills = take_best(options, search, UNIT_PREFILL, mtp, storage, BEST_PARTS, prefill);
     uint32_t decodes = take_best(options, search, UNIT_DECODE, mtp, storage, BEST_PARTS, decode);
     uint32_t boths = take_best(options, search, UNIT_BOTH, mtp, storage, BEST_COMBINED, both);
     for (uint32_t p = 0; p < prefills; p++)
@@ -370,23 +410,23 @@ static void put_one(const struct size_unit *unit, struct size_fleet *fleets, uin
                                  .mtp = unit->mtp,
                                  .storage = unit->storage,
                                  .nodes = unit->nodes,
+                                 .least_nodes = unit->nodes,
                                  .verdict = SIZE_CANNOT};
     format_text(fleet->why, sizeof fleet->why, "%s", unit->lost);
 }
 
 /* The largest unit whose weights do not fit; and of each role the one that misses its limit by the
  * least. */
-static void put_lost(const struct size_search *search, struct size_fleet *fleets,
-                     uint32_t *count) {
+static void put_lost(const struct size_search *search, struct size_fleet *fleets, uint32_t *count) {
     const struct size_unit *heavy = NULL;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         const struct size_unit *nearest = NULL;
         for (uint32_t i = 0; i < search->count; i++) {
             const struct size_unit *unit = &search->units[i];
             if ((int)unit->role != role || !unit->lost[0]) continue;
-            if (unit->step_s == 0) {
+            if (unit->miss == 0) {
                 if (!heavy || unit->ranks > heavy->ranks) heavy = unit;
-            } else if (!nearest || unit->step_s < nearest->step_s) {
+            } else if (!nearest || unit->miss < nearest->miss) {
                 nearest = unit;
             }
         }
@@ -442,9 +482,7 @@ static uint32_t grown(uint32_t count, double done) {
 
 static void say_miss(const struct size_options *options, const struct size_trial *trial,
                      struct size_fleet *fleet) {
-    if (trial->answered == 0)
-        format_text(fleet->why, sizeof fleet->why, "no request was answered");
-    else if (trial->ttft_p99_s > options->ttft_s)
+    if (trial->ttft_p99_s > options->ttft_s)
         format_text(fleet->why, sizeof fleet->why, "TTFT p99 %.2f s > %.2f s", trial->ttft_p99_s,
                     options->ttft_s);
     else if (trial->begun_share < BEHIND)
@@ -459,8 +497,8 @@ static void say_miss(const struct size_options *options, const struct size_trial
 
 bool size_fleet_take(const struct size_options *options, const struct size_trial *trial,
                      double nodes_max, struct size_fleet *fleet) {
-    bool late = trial->answered == 0 || trial->failed > 0 || trial->begun_share < BEHIND ||
-                trial->ttft_p99_s > options->ttft_s;
+    bool late =
+        trial->failed > 0 || trial->begun_share < BEHIND || trial->ttft_p99_s > options->ttft_s;
     bool slow = trial->tpot_p99_s > options->tpot_s;
     bool helps = (late && trial->ttft_p99_s < HOPELESS * fleet->trial.ttft_p99_s) ||
                  (slow && trial->tpot_p99_s < HOPELESS * fleet->trial.tpot_p99_s);
@@ -472,7 +510,7 @@ bool size_fleet_take(const struct size_options *options, const struct size_trial
     say_miss(options, trial, fleet);
     if (fleet->trials == TRIALS_MAX || (!helps && fleet->trials > 2)) return false;
     bool hopeless = late && trial->ttft_p99_s > HOPELESS_TIMES * options->ttft_s;
-    if (hopeless && fleet->trials > 2) return false;
+    if (hopeless && fleet->trials > 1) return false;
     struct size_fleet next = *fleet;
     if (late || next.kind_count == 1) next.counts[0] = grown(next.counts[0], trial->begun_share);
     if (next.kind_count == 2 && (slow || trial->rows_share > 0.95))
@@ -494,9 +532,9 @@ void size_fleet_name(const struct size_fleet *fleet, char out[SIZE_TEXT_BYTES]) 
         const struct size_unit *unit = &fleet->kinds[k];
         const char *joint = k ? " + " : "", *role = roles[unit->role];
         if (unit->role == UNIT_PREFILL)
-            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %uk",
-                                joint, fleet->counts[k], role, unit->ranks,
-                                unit->redundant_experts, unit->step_tokens >> 10);
+            used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %uk", joint,
+                                fleet->counts[k], role, unit->ranks, unit->redundant_experts,
+                                unit->step_tokens >> 10);
         else
             used += format_text(out + used, SIZE_TEXT_BYTES - used, "%s%u %s EP%u+%u x %u", joint,
                                 fleet->counts[k], role, unit->ranks, unit->redundant_experts,

@@ -26,9 +26,10 @@
 struct size_load { /* a steady one */
     double rate;   /* requests a second */
     double prompt_mean, prompt_cv, answer_mean;
-    double hit_share; /* of prompt tokens, where nothing is forgotten */
-    double dry_share; /* the same without storage */
-    double kv_mean;   /* positions that an answer's token reads */
+    double hit_share;   /* of prompt tokens, where nothing is forgotten */
+    double dry_share;   /* the same without storage */
+    double kv_mean;     /* positions that an answer's token reads */
+    double long_prompt; /* of a hundred prompts one has more tokens to compute; 0: not known */
 };
 
 struct size_options {
@@ -44,11 +45,13 @@ struct size_unit { /* a candidate */
     enum unit_role role;
     uint32_t ranks, redundant_experts, rows, step_tokens;
     bool mtp, storage;
+    enum overlap_kind overlap; /* the fastest one, by the clock */
     double nodes;
     double step_s, tpot_s;
     double capacity; /* requests a second, at most */
     double weight_bytes;
     uint32_t page_count;
+    double miss;                /* where it can carry nothing: so many times its limit; 0: no fit */
     char lost[SIZE_TEXT_BYTES]; /* why it can carry nothing; "": it can */
 };
 

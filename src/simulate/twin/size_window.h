@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A candidate fleet (simulate/twin/size_fleet.h) as options of the twin, for a steady load: a
- * window that begins with requests in the middle of their answers (simulate/twin/day_load.h), as
- * many as the step clock says.
+ * A candidate fleet (simulate/twin/size_fleet.h) as options of the twin, for a steady load. Units
+ * apart begin with requests in the middle of their answers (simulate/twin/day_load.h), as many as
+ * the step clock says. Combined units would have to compute those prompts among their answers, so
+ * they begin empty and are given the time of some mean answers to fill.
  *
  * Small fleets are run whole. Of large ones a sample is run: one or a few units of the role that
  * has fewer, and of the other as many as belong to them, rounded down, on the share of the load
@@ -33,7 +34,6 @@ struct day_moments size_window_moments(const struct size_options *options, bool 
  * (size_fleet_standing). `load_out` lives as long as the run. */
 void size_window_load(const struct size_options *options, const struct size_fleet *fleet,
                       const struct size_sample *sample, const struct day_lengths *lengths,
-                      double standing, struct day_load *load_out,
-                      struct twin_options *options_out);
+                      double standing, struct day_load *load_out, struct twin_options *options_out);
 
 #endif
