@@ -45,6 +45,7 @@ static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
     for (uint32_t i = 0; i < count && taken < room; i++) {
         const struct schedule_item *item = &unit->items[unit->order[i]];
         uint32_t chunk = unit->options.chunk_tokens_max, left = room - taken;
+        if (item->phase == SCHEDULE_DECODE) continue;
         uint32_t most = row_tokens(item, chunk < left ? chunk : left);
         uint32_t tokens =
             row_tokens(item, step_cost_afford(cost, item->computed_tokens, most, ns - added));
@@ -84,14 +85,23 @@ struct level_view level_look(const struct unit *unit, const struct step_cost *co
 }
 
 void level_bound(struct unit *unit, const struct step_cost *cost, double ns) {
-    uint32_t answers, count = view_prompts(unit, &answers), least = chunk_min(unit, cost);
+    unit->level_cost = cost;
+    unit->level_ns = ns;
+}
+
+uint32_t level_tokens(const struct unit *unit, uint32_t count) {
+    const struct step_cost *cost = unit->level_cost;
+    uint32_t answers = unit->counts[UNIT_REQUEST_DECODE];
     double added;
-    uint32_t tokens = fill(unit, count, answers, cost, ns - answers_cost(cost, answers), &added);
-    unit->prompt_tokens_max = tokens > least ? tokens : least;
+    if (!cost) return 0;
+    uint32_t least = chunk_min(unit, cost);
+    uint32_t tokens =
+        fill(unit, count, answers, cost, unit->level_ns - answers_cost(cost, answers), &added);
+    return tokens > least ? tokens : least;
 }
 
 void level_free(struct unit *unit) {
-    unit->prompt_tokens_max = 0;
+    unit->level_cost = NULL;
 }
 
 struct step_work level_work(const struct unit *unit) {

@@ -20,10 +20,16 @@ struct level_view {
 /* What it would take if all that waits could start, with nothing of it cached. */
 struct level_view level_look(const struct unit *unit, const struct step_cost *cost);
 
-/* Its next step is to cost no more than `ns`, but gives its prompts that shortest chunk. */
+/* Its next steps are to cost no more than `ns` each, but give their prompts that shortest chunk.
+ * `cost` lives as long. */
 void level_bound(struct unit *unit, const struct step_cost *cost, double ns);
 
-/* Its next step is bound by nobody else. */
+/* Prompt tokens that a plan may have under that bound; 0: as many as it likes. Of the plan's own view,
+ * unit->items in the order of unit->order[0..count): by then it is known who starts from where. What
+ * ranks looked at before (level_look) may since have been parked, to be loaded from the storage. */
+uint32_t level_tokens(const struct unit *unit, uint32_t count);
+
+/* Its next steps are bound by nobody else. */
 void level_free(struct unit *unit);
 
 /* The step that was done last: what `cost` is to learn from, if this was the costliest rank. */

@@ -13,6 +13,7 @@
 #include "serving/policy/preempt.h"
 #include "serving/unit/account.h"
 #include "serving/unit/handoff.h"
+#include "serving/unit/level.h"
 #include "serving/unit/pages.h"
 #include "serving/unit/tiers.h"
 #include "serving/unit/unit_request.h"
@@ -491,7 +492,7 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
         .rows_max = unit->options.step_rows_max - unit->counts[UNIT_REQUEST_PARKED],
         .tokens_max = unit->options.step_tokens_max,
         .chunk_tokens_max = unit->options.chunk_tokens_max,
-        .prompt_tokens_max = unit->prompt_tokens_max,
+        .prompt_tokens_max = level_tokens(unit, count),
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
         .constraint_bytes_max = LIMIT_CONSTRAINT_BYTES,
         .constraint_tokens_max = unit->options.context_tokens_max,

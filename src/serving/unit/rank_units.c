@@ -662,9 +662,8 @@ static void level_steps(struct rank_units *units) {
         if (view.least_ns > least_ns) least_ns = view.least_ns;
     }
     double level_ns = balance_prefill_level(units->full_ns, units->rank_count, least_ns);
-    for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        if (units->full_ns[rank] > level_ns)
-            level_bound(units->ranks[rank].unit, &units->cost, level_ns);
+    for (uint32_t rank = 0; rank < units->rank_count && level_ns > 0; rank++)
+        level_bound(units->ranks[rank].unit, &units->cost, level_ns);
 }
 
 /* Before a rank's unit would interrupt a request for pages, the cheapest to move leaves for a rank

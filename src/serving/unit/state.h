@@ -118,12 +118,13 @@ struct unit {
     uint32_t step_row_count;                   /* of the step in flight; 0: none */
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
-    struct step_cost cost;      /* learnt from the steps so far */
-    struct speculate speculate; /* learnt from the steps so far */
-    struct step_work work;      /* of the step in flight */
-    double prompt_saved_ns;     /* schedule_earn */
-    uint32_t prompt_tokens_max; /* of the next step, for the other ranks' sake; 0: no bound */
-    uint64_t step;              /* number of the last step planned */
+    struct step_cost cost;              /* learnt from the steps so far */
+    struct speculate speculate;         /* learnt from the steps so far */
+    struct step_work work;              /* of the step in flight */
+    double prompt_saved_ns;             /* schedule_earn */
+    const struct step_cost *level_cost; /* of the bound for the other ranks' sake; NULL: none */
+    double level_ns;                    /* that bound, of a step */
+    uint64_t step;                      /* number of the last step planned */
     struct unit_counters totals;
     uint64_t arrivals;
     struct tiers tiers;
