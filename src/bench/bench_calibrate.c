@@ -14,20 +14,42 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/format.h"
+#include "base/random.h"
 #include "base/tree.h"
 #include "bench/bench.h"
-#include "bench/calibrate_service.h"
-#include "bench/calibrate_steps.h"
+#include "bench/calibrate_shapes.h"
 #include "bench/child.h"
+#include "bench/load.h"
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
 #include "compute/model/kv_pages.h"
 #include "compute/model/model.h"
+#include "host/engine/lanes.h"
+#include "host/engine/rank_group.h"
 
 #define WORDS 40 /* of a child's command line */
+#define TRANSFER_ROUNDS 3
 #define JSON_BYTES ((size_t)16 << 20)
+
+#define CALIBRATE_ROUNDS_MAX 99
+
+struct calibrate_step {
+    struct calibrate_shape shape;
+    double us;        /* median over rounds, from a step's begin to its end */
+    double low, high; /* quartiles */
+};
+
+#define CALIBRATE_SERVICE_TOKENS 65 /* of an answer */
+#define CALIBRATE_SERVICE_PROMPT 32 /* tokens: contexts are 64 in the mean */
+
+struct calibrate_service {
+    double token_us; /* between two tokens of an answer that is alone: median over answers */
+    double first_us; /* from a request to its first token */
+    double low_token_us, high_token_us, low_first_us, high_first_us; /* quartiles */
+};
 
 struct calibrate_values {
     struct model_run_values run;
@@ -105,6 +127,203 @@ const struct option_table bench_calibrate_options = {
     .option_count = ARRAY_COUNT(calibrate_rows),
 };
 
+/* ---- timed steps ---- */
+
+/* Step plans go to all ranks' engines, which choose tokens too, as when serving. Shapes are timed in
+ * turn, round by round, so that what the machine does meanwhile meets all of them; in a round a shape
+ * comes twice, and the second time counts. Tokens are random. All pages are filled with rows of such
+ * prompts first, so that contexts are read from memory. */
+
+struct step_timer {
+    struct rank_group *group;
+    const struct calibrate_limits *limits;
+    struct lanes lanes;
+    uint32_t pages_each; /* of a sequence */
+    uint32_t vocab, drawn;
+    struct step_plan **plans;     /* [ranks] */
+    struct step_result **results; /* [ranks] */
+};
+
+/* ---- plans ---- */
+
+static void begin_plan(struct step_timer *timer, uint32_t rank,
+                       const struct calibrate_shape *shape) {
+    struct step_plan *plan = timer->plans[rank];
+    bool busy = rank == 0 || !shape->one_busy;
+    uint32_t rows = busy ? shape->chunks + shape->rows : 0;
+    *plan = (struct step_plan){
+        .row_count = rows,
+        .token_count = busy ? shape->chunks * shape->chunk_tokens + shape->rows : 0,
+        .page_count = rows * timer->pages_each,
+        .rank = (uint16_t)rank,
+    };
+    record_set_head(plan, RECORD_RUN_STEP);
+}
+
+/* The index'th row of a rank's plan, of the sequence of that number. */
+static void set_row(struct step_timer *timer, struct step_plan *plan, uint32_t index,
+                    uint32_t sequence, struct step_row row) {
+    row.slot = sequence;
+    row.page_index = index * timer->pages_each;
+    row.page_count = timer->pages_each;
+    row.logits_count = row.sample = row.fresh = 1;
+    row.next_token = STEP_NO_TOKEN;
+    row.sampling = (struct sampling){.top_p = 1};
+    step_plan_rows(plan)[index] = row;
+    for (uint32_t i = 0; i < row.token_count; i++)
+        step_plan_tokens(plan)[row.token_index + i] =
+            (uint32_t)(random_uniform(1, plan->rank, timer->drawn++) * timer->vocab);
+    for (uint32_t i = 0; i < timer->pages_each; i++)
+        step_plan_pages(plan)[row.page_index + i].index = sequence * timer->pages_each + i;
+}
+
+static void make_plan(struct step_timer *timer, uint32_t rank,
+                      const struct calibrate_shape *shape) {
+    struct step_plan *plan = timer->plans[rank];
+    uint32_t token = 0;
+    begin_plan(timer, rank, shape);
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        bool answer = i < shape->rows; /* as a unit has them: answers first */
+        struct step_row row = {
+            .form = answer ? TOKEN_GENERATED : TOKEN_PROMPT,
+            .first_position = answer ? shape->context - 1 : shape->cached,
+            .token_count = answer ? 1 : shape->chunk_tokens,
+            .token_index = token,
+            .output_position = answer,
+        };
+        token += row.token_count;
+        set_row(timer, plan, i, i, row);
+    }
+}
+
+/* ---- timed steps ---- */
+
+static enum status run_step(struct step_timer *timer, double *us_out, struct error *error) {
+    uint32_t ranks = timer->limits->ranks;
+    int64_t began_ns = clock_now_ns();
+    lanes_begin(&timer->lanes, timer->plans, ranks, model_shape(rank_group_model(timer->group)));
+    rank_group_run(timer->group, (const struct step_plan *const *)timer->plans, timer->results,
+                   error);
+    lanes_end(&timer->lanes, timer->results[0]->compute_ns);
+    *us_out = (double)(clock_now_ns() - began_ns) * 1e-3;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        if (timer->results[rank]->failed) return STATUS_INVALID;
+    return STATUS_OK;
+}
+
+/* Every page of every sequence has rows. */
+static enum status fill_pages(struct step_timer *timer, struct error *error) {
+    const struct calibrate_limits *limits = timer->limits;
+    enum status status = STATUS_OK;
+    uint32_t chunk = limits->tokens_max / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+    for (uint32_t sequence = 0; sequence < limits->rows_max; sequence++)
+        for (uint32_t done = 0; done < limits->context_max && !status; done += chunk) {
+            uint32_t left = limits->context_max - done;
+            struct calibrate_shape shape = {
+                .chunks = 1, .chunk_tokens = left < chunk ? left : chunk, .cached = done};
+            double us;
+            for (uint32_t rank = 0; rank < limits->ranks; rank++) {
+                struct step_row row = {.form = TOKEN_PROMPT,
+                                       .first_position = done,
+                                       .token_count = shape.chunk_tokens};
+                begin_plan(timer, rank, &shape);
+                set_row(timer, timer->plans[rank], 0, sequence, row);
+            }
+            status = run_step(timer, &us, error);
+        }
+    return status;
+}
+
+/* Of two steps the second is timed: while serving, most steps follow one of their kind, whose
+ * weights and rows are still in the caches. */
+static enum status time_shape(struct step_timer *timer, const struct calibrate_shape *shape,
+                              double *us_out, struct error *error) {
+    enum status status = STATUS_OK;
+    for (int turn = 0; turn < 2 && !status; turn++) {
+        for (uint32_t rank = 0; rank < timer->limits->ranks; rank++)
+            make_plan(timer, rank, shape);
+        status = run_step(timer, us_out, error);
+    }
+    return status;
+}
+
+/* ---- room ---- */
+
+static enum status open_timer(struct step_timer *timer, struct error *error) {
+    const struct calibrate_limits *limits = timer->limits;
+    struct step_plan largest = {.row_count = limits->rows_max,
+                                .token_count = limits->tokens_max,
+                                .page_count = limits->rows_max * timer->pages_each};
+    timer->plans = calloc(limits->ranks, sizeof *timer->plans);
+    timer->results = calloc(limits->ranks, sizeof *timer->results);
+    bool whole = timer->plans && timer->results;
+    for (uint32_t rank = 0; whole && rank < limits->ranks; rank++) {
+        timer->plans[rank] = calloc(1, record_bytes(RECORD_RUN_STEP, &largest));
+        timer->results[rank] =
+            calloc(1, step_result_bytes_max(limits->rows_max, limits->tokens_max));
+        whole = timer->plans[rank] && timer->results[rank];
+    }
+    return whole ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for steps");
+}
+
+static void close_timer(struct step_timer *timer) {
+    for (uint32_t rank = 0; rank < timer->limits->ranks; rank++) {
+        if (timer->plans) free(timer->plans[rank]);
+        if (timer->results) free(timer->results[rank]);
+    }
+    free(timer->plans);
+    free(timer->results);
+}
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarize(struct calibrate_step *step, double *us, uint32_t rounds) {
+    qsort(us, rounds, sizeof *us, compare);
+    step->us = machine_limits_median(us, rounds);
+    step->low = us[rounds / 4];
+    step->high = us[rounds - 1 - rounds / 4];
+}
+
+static enum status time_all(struct step_timer *timer, uint32_t rounds, struct calibrate_step *steps,
+                            uint32_t count, struct error *error) {
+    static double us[CALIBRATE_SHAPES_MAX][CALIBRATE_ROUNDS_MAX];
+    double warm;
+    enum status status = fill_pages(timer, error);
+    for (uint32_t i = 0; i < count && !status; i++) /* the first of a shape touches its memory */
+        status = time_shape(timer, &steps[i].shape, &warm, error);
+    for (uint32_t round = 0; round < rounds; round++)
+        for (uint32_t i = 0; i < count && !status; i++)
+            status = time_shape(timer, &steps[i].shape, &us[i][round], error);
+    for (uint32_t i = 0; i < count && !status; i++)
+        summarize(&steps[i], us[i], rounds);
+    return status;
+}
+
+static enum status time_steps(struct rank_group *group, const char *schedule,
+                              const struct calibrate_limits *limits, uint32_t rounds,
+                              struct calibrate_step *steps_out, uint32_t *count_out,
+                              struct error *error) {
+    struct calibrate_shape shapes[CALIBRATE_SHAPES_MAX];
+    struct step_timer timer = {
+        .group = group,
+        .limits = limits,
+        .pages_each = (uint32_t)divide_up(limits->context_max, KV_BLOCK_TOKENS),
+        .vocab = model_shape(rank_group_model(group))->vocab,
+    };
+    check(rounds >= 1 && rounds <= CALIBRATE_ROUNDS_MAX);
+    check(limits->ranks == rank_group_count(group) && lanes_named(schedule, &timer.lanes));
+    *count_out = calibrate_shapes_list(limits, shapes);
+    for (uint32_t i = 0; i < *count_out; i++)
+        steps_out[i].shape = shapes[i];
+    enum status status = open_timer(&timer, error);
+    if (!status) status = time_all(&timer, rounds, steps_out, *count_out, error);
+    close_timer(&timer);
+    return status;
+}
+
 /* ---- steps of one number of ranks: --rows ---- */
 
 static void print_step(const struct calibrate_step *step, uint32_t ranks, bool last) {
@@ -132,8 +351,8 @@ static enum status time_rows(const struct calibrate_values *values, struct rank_
         return error_set(error, STATUS_INVALID,
                          "--kv-memory: %u sequences need %u pages on each rank, and there are %u",
                          limits.rows_max, 2 * limits.rows_max, model_page_count(model));
-    enum status status = calibrate_steps_run(group, values->run.schedule, &limits,
-                                             (uint32_t)values->rounds, steps, &count, error);
+    enum status status = time_steps(group, values->run.schedule, &limits, (uint32_t)values->rounds,
+                                    steps, &count, error);
     if (status) return status;
     printf("{\"kernels\":\"%s\",\"numerics\":\"%s\",\"weight_bytes\":%" PRIu64
            ",\"page_count\":%u,\"page_bytes\":%" PRIu64 ",\"layers\":%u,\"width\":%u,\"vocab\":%u,"
@@ -165,6 +384,86 @@ static enum status measure_rows(const struct calibrate_values *values, struct er
     return status;
 }
 
+/* ---- a server ---- */
+
+/* One client after another asks it. Between two tokens of one answer there is a step and a gap;
+ * before the first there are the gateway, the prompt's step and the way back. The client runs on the
+ * same machine, so its own part is in these times, as it is in those of `bench serve`. */
+
+#define START_SECONDS_MAX 300
+#define WARM 3 /* answers before those that count */
+#define TOKEN_LOW 300
+
+static void quartiles(double *figures, size_t count, double *low, double *median, double *high) {
+    qsort(figures, count, sizeof *figures, compare);
+    *low = figures[count / 4];
+    *median = figures[count / 2];
+    *high = figures[count - 1 - count / 4];
+}
+
+static enum status take_times(const struct load_outcome *outcome, struct calibrate_service *service,
+                              struct error *error) {
+    size_t count = outcome->request_count - WARM;
+    double *first = calloc(count, sizeof *first), *token = calloc(count, sizeof *token);
+    enum status status =
+        first && token ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for times");
+    for (size_t i = 0; i < count && !status; i++) {
+        const struct load_result *result = &outcome->results[i + WARM];
+        if (result->failure != LOAD_OK || result->output_tokens != CALIBRATE_SERVICE_TOKENS)
+            status = error_set(error, STATUS_IO, "the server's answer %zu is not whole: %s", i,
+                               outcome->messages[result->failure]);
+        first[i] = (result->first - result->sent) * 1e6;
+        token[i] = (result->last - result->first) * 1e6 / (CALIBRATE_SERVICE_TOKENS - 1);
+    }
+    if (!status) {
+        quartiles(first, count, &service->low_first_us, &service->first_us,
+                  &service->high_first_us);
+        quartiles(token, count, &service->low_token_us, &service->token_us,
+                  &service->high_token_us);
+    }
+    free(first);
+    free(token);
+    return status;
+}
+
+static enum status ask_server(const char *url, uint32_t answers, uint32_t token_high,
+                              struct calibrate_service *service, struct error *error) {
+    struct load_request *requests = calloc(answers + WARM, sizeof *requests);
+    struct load_options options = {.url = url,
+                                   .concurrency = 1,
+                                   .ignore_eos = true,
+                                   /* A token may be half a letter, which alone is no text. */
+                                   .extra = "\"return_token_ids\":true",
+                                   .token_low = TOKEN_LOW,
+                                   .token_high = token_high,
+                                   .stall_ms_max = START_SECONDS_MAX * 1000,
+                                   .seed = 1};
+    struct load_outcome outcome;
+    if (!requests) return error_set(error, STATUS_NO_MEMORY, "no memory for requests");
+    for (uint32_t i = 0; i < answers + WARM; i++)
+        requests[i] = (struct load_request){.prompt_tokens = CALIBRATE_SERVICE_PROMPT,
+                                            .output_tokens = CALIBRATE_SERVICE_TOKENS};
+    enum status status = load_run(&options, requests, answers + WARM, &outcome, error);
+    free(requests);
+    if (status) return status;
+    status = take_times(&outcome, service, error);
+    load_outcome_free(&outcome);
+    return status;
+}
+
+static enum status run_server(const char *const *argv, uint32_t answers, uint32_t token_high,
+                              struct calibrate_service *service_out, struct error *error) {
+    struct child child;
+    char port[200], url[256];
+    enum status status = child_start(argv, "listening on http://127.0.0.1:", START_SECONDS_MAX,
+                                     &child, port, sizeof port, error);
+    if (status) return status;
+    format_text(url, sizeof url, "http://127.0.0.1:%s", port);
+    status = ask_server(url, answers, token_high, service_out, error);
+    child_stop(&child);
+    return status;
+}
+
 /* ---- children ---- */
 
 struct calibration {
@@ -174,35 +473,35 @@ struct calibration {
     struct arena arena;
     const struct tree *alone, *ranks; /* what --rows says; `ranks` NULL: one rank alone */
     struct calibrate_service service;
-    double transfer_gbps, transfer_us, disk_gbps;
+    double transfer_gbps, transfer_us, memory_gbps, disk_gbps;
 };
 
-struct words {
+struct command_words {
     const char *argv[WORDS + 1];
     char texts[WORDS][400];
     uint32_t count;
 };
 
-static void add(struct words *words, const char *text) {
+static void add(struct command_words *words, const char *text) {
     check(words->count < WORDS);
     format_text(words->texts[words->count], sizeof words->texts[0], "%s", text);
     words->argv[words->count] = words->texts[words->count];
     words->count++;
 }
 
-static void add_option(struct words *words, const char *name, const char *value) {
+static void add_option(struct command_words *words, const char *name, const char *value) {
     if (!value) return;
     add(words, name);
     add(words, value);
 }
 
-static void add_number(struct words *words, const char *name, uint64_t value) {
+static void add_number(struct command_words *words, const char *name, uint64_t value) {
     char text[32];
     format_text(text, sizeof text, "%llu", (unsigned long long)value);
     add_option(words, name, text);
 }
 
-static void add_engine(struct words *words, const struct calibrate_values *values) {
+static void add_engine(struct command_words *words, const struct calibrate_values *values) {
     add_option(words, "--model", values->run.model);
     add_option(words, "--activations", values->run.activations);
     add_option(words, "--cpu-mask", values->run.cpu_mask);
@@ -213,7 +512,7 @@ static void add_engine(struct words *words, const struct calibrate_values *value
     add_number(words, "--max-batch-tokens", values->tokens_max);
 }
 
-static enum status run_child(struct calibration *all, const struct words *words,
+static enum status run_child(struct calibration *all, const struct command_words *words,
                              const struct tree **tree_out, struct error *error) {
     struct bytes text;
     enum status status = child_run(words->argv, &text, error);
@@ -225,7 +524,7 @@ static enum status run_child(struct calibration *all, const struct words *words,
 
 static enum status run_rows(struct calibration *all, uint64_t ranks, const struct tree **tree_out,
                             struct error *error) {
-    struct words words = {.count = 0};
+    struct command_words words = {.count = 0};
     add(&words, all->own);
     add(&words, "bench");
     add(&words, "calibrate");
@@ -245,31 +544,34 @@ static double number(const struct tree *object, const char *name) {
 }
 
 static enum status run_service(struct calibration *all, struct error *error) {
-    struct words words = {.count = 0};
+    struct command_words words = {.count = 0};
     add(&words, all->own);
     add(&words, "serve");
     add_number(&words, "--port", 0);
     add_option(&words, "--mtp", "off");
     add_engine(&words, all->values);
-    return calibrate_service_run(words.argv, (uint32_t)all->values->answers,
-                                 (uint32_t)number(all->alone, "vocab"), &all->service, error);
+    return run_server(words.argv, (uint32_t)all->values->answers,
+                      (uint32_t)number(all->alone, "vocab"), &all->service, error);
 }
 
-/* A block's time, and the rate of many: of the second layout, real blocks. */
+/* The rates of the fastest cases, and what the smallest takes beyond its bytes. */
 static enum status run_transfer(struct calibration *all, struct error *error) {
-    struct words words = {.count = 0};
+    struct command_words words = {.count = 0};
     const struct tree *tree;
     add(&words, all->own);
     add(&words, "bench");
     add(&words, "transfer");
     add(&words, "--json");
+    add_number(&words, "--rounds", TRANSFER_ROUNDS);
     enum status status = run_child(all, &words, &tree, error);
     if (status) return status;
     const struct tree *cases = tree_member(tree, "cases"), *least = tree_at(cases, 0);
     for (size_t i = 0; i < tree_count(cases); i++) {
         const struct tree *one = tree_at(cases, i);
         double rate = number(one, "bytes") * 8e-9 / number(tree_member(one, "transfer"), "seconds");
+        double copied = number(one, "bytes") * 2e-9 / number(tree_member(one, "memcpy"), "seconds");
         if (rate > all->transfer_gbps) all->transfer_gbps = rate;
+        if (copied > all->memory_gbps) all->memory_gbps = copied;
     }
     all->transfer_us = number(tree_member(least, "transfer"), "seconds") * 1e6 -
                        number(least, "bytes") * 8e-3 / all->transfer_gbps;
@@ -277,7 +579,7 @@ static enum status run_transfer(struct calibration *all, struct error *error) {
 }
 
 static enum status run_disk(struct calibration *all, struct error *error) {
-    struct words words = {.count = 0};
+    struct command_words words = {.count = 0};
     const struct tree *tree;
     add(&words, all->own);
     add(&words, "bench");
@@ -352,10 +654,17 @@ static void write_file(FILE *file, const struct calibration *all) {
     check(tree_get_string(tree_member(alone, "kernels"), &kernels) &&
           tree_get_string(tree_member(alone, "numerics"), &numerics));
     model_run_name(all->values->run.model ? all->values->run.model : "tiny-r1", NULL, model);
-    fprintf(file, "# SPDX-License-Identifier: Apache-2.0\n# Written by `fathom bench calibrate`.\n");
+    fprintf(file,
+            "# SPDX-License-Identifier: Apache-2.0\n# Written by `fathom bench calibrate`.\n");
     fprintf(file, "name: cpu-here\ngpus_per_node: %ld\n", sysconf(_SC_NPROCESSORS_ONLN));
     fprintf(file, "hbm_bytes: {value: %.0f, source: \"weights and KV pages of a rank alone\"}\n",
             weights + pages * number(alone, "page_bytes"));
+    fprintf(file,
+            "hbm_gbps: {value: %.5g, source: \"fathom bench transfer: memcpy, read and written\"}\n"
+            "nvlink_gbps: {value: %.5g, source: \"as nic_gbps: the same memory\"}\n",
+            all->memory_gbps, all->transfer_gbps / 8);
+    fprintf(file, "host_memory_bytes: {value: %.0f, source: \"the machine's\"}\n",
+            (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
     fprintf(file, "nic_gbps: {value: %.5g, source: \"fathom bench transfer, the fastest\"}\n",
             all->transfer_gbps);
     fprintf(file,
@@ -363,6 +672,9 @@ static void write_file(FILE *file, const struct calibration *all) {
             at_least_0(all->transfer_us));
     fprintf(file, "storage_gbps: {value: %.5g, source: \"fathom bench cache, cold reads\"}\n",
             all->disk_gbps);
+    fprintf(file,
+            "storage_latency_us: {value: 0, source: \"in storage_gbps: reads of whole prompts\"}\n"
+            "node_price: {value: 0, source: \"the scenario's prices say\"}\n");
     write_service(file, all);
     fprintf(file,
             "steps:\n  source: \"fathom bench calibrate, %s, kernels %.*s, numerics %.*s, "
@@ -393,8 +705,9 @@ static double spread(const struct tree *measured) {
 }
 
 static void say_steps(const struct tree *measured, uint64_t ranks, double seconds) {
-    fprintf(stderr, "%zu shapes of steps on %" PRIu64
-                    " ranks in %.0f s; half of a shape's times lie within %.1f %%\n",
+    fprintf(stderr,
+            "%zu shapes of steps on %" PRIu64
+            " ranks in %.0f s; half of a shape's times lie within %.1f %%\n",
             tree_count(tree_member(measured, "rows")), ranks, seconds, spread(measured));
 }
 
@@ -430,6 +743,7 @@ static enum status calibrate(const struct calibrate_values *values, struct error
     if (own <= 0) status = error_set(error, STATUS_IO, "/proc/self/exe: cannot be read");
     if (!all.memory) status = error_set(error, STATUS_NO_MEMORY, "no memory for the figures");
     arena_over(&all.arena, all.memory, all.memory ? JSON_BYTES : 0);
+    if (!status) status = engine_check_device(values->run.device, error);
     if (!status) status = measure(&all, error);
     if (!status) status = write_out(&all, error);
     free(all.memory);
@@ -443,11 +757,9 @@ int bench_calibrate(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_calibrate_options, argc, argv, &values, &result, &exit_code))
         return exit_code;
-    if (values.rows &&
-        rank_job_begin(&bench_calibrate_options, &values.job, &exit_code))
+    if (values.rows && rank_job_begin(&bench_calibrate_options, &values.job, &exit_code))
         return exit_code;
-    enum status status =
-        values.rows ? measure_rows(&values, &error) : calibrate(&values, &error);
+    enum status status = values.rows ? measure_rows(&values, &error) : calibrate(&values, &error);
     return status ? command_failed(&bench_calibrate_options, status, &error)
                   : command_end(&bench_calibrate_options);
 }

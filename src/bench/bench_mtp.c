@@ -17,6 +17,7 @@
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
+#include "contract/slot_pages.h"
 #include "host/engine/engine.h"
 #include "host/process/model_prompt.h"
 #include "serving/policy/speculate.h"
@@ -234,7 +235,8 @@ struct mtp_run {
     struct mtp_bench *bench;
     struct unit *unit;
     struct machine machine;
-    void *memory;
+    struct slot_pages slots;
+    void *memory; /* of the unit and of the slots */
     uint32_t streams, asked, ended, refused;
     double seconds, tokens; /* of steps in which every stream generates */
     uint64_t made, right;
@@ -259,14 +261,18 @@ static enum status open_run(struct mtp_run *run, enum speculate_mode mode, struc
         .model_id = model_identity(model),
         .numerics_id = model_numerics_id(model),
     };
-    size_t bytes = unit_memory_bytes(&options);
+    uint32_t pages_each = (uint32_t)divide_up(options.context_tokens_max, KV_BLOCK_TOKENS);
+    size_t bytes = unit_memory_bytes(&options) + slot_pages_bytes(run->streams, pages_each);
     struct arena arena;
     run->memory = malloc(bytes);
     if (!run->memory) return error_set(error, STATUS_NO_MEMORY, "no memory for the unit");
     arena_over(&arena, run->memory, bytes);
     enum status status = unit_create(&arena, &options, &run->unit, error);
-    if (!status) run->machine = unit_machine(run->unit);
-    return status;
+    if (status) return status;
+    run->machine = unit_machine(run->unit);
+    bool opened = slot_pages_open(&run->slots, &arena, run->streams, pages_each);
+    check(opened);
+    return STATUS_OK;
 }
 
 static void ask(struct mtp_run *run) {
@@ -298,9 +304,18 @@ static void note_tokens(struct mtp_run *run, const struct record_tokens *record)
     }
 }
 
-/* Takes what the unit says; the plan to run, or NULL. */
-static const struct step_plan *take_records(struct mtp_run *run) {
-    const struct step_plan *plan = NULL;
+/* As the engine takes it, for the caller to free. */
+static struct step_plan *take_plan(struct mtp_run *run, const struct step_plan *plan) {
+    size_t bytes = slot_pages_whole_bytes(&run->slots, plan);
+    struct step_plan *whole = bytes ? malloc(bytes) : NULL;
+    check(whole);
+    slot_pages_expand(&run->slots, plan, whole);
+    return whole;
+}
+
+/* Takes what the unit says; the plan to run, for the caller to free, or NULL. */
+static struct step_plan *take_records(struct mtp_run *run) {
+    struct step_plan *plan = NULL;
     for (const struct record *r = NULL; (r = outbox_next(run->machine.outbox, r));) {
         if (r->kind == RECORD_TOKENS) {
             note_tokens(run, (const struct record_tokens *)r);
@@ -311,7 +326,7 @@ static const struct step_plan *take_records(struct mtp_run *run) {
             run->refused += finished->reason >= FINISH_CANCELLED;
             run->ended++;
         } else if (r->kind == RECORD_RUN_STEP) {
-            plan = (const struct step_plan *)r;
+            plan = take_plan(run, (const struct step_plan *)r);
         }
     }
     return plan;
@@ -326,13 +341,15 @@ static bool all_generate(const struct mtp_run *run, const struct step_plan *plan
 static enum status turn(struct mtp_run *run, struct error *error) {
     double began = machine_limits_now();
     run->machine.step(run->machine.self, 0);
-    const struct step_plan *plan = take_records(run);
+    struct step_plan *plan = take_records(run);
     bool counts = plan && all_generate(run, plan);
     struct step_result *result = run->bench->result;
     if (plan) engine_run(run->bench->engine, plan, result, error);
     outbox_clear(run->machine.outbox);
-    if (plan && result->failed) return STATUS_INVALID;
-    if (plan && run->machine.receive(run->machine.self, &result->record, 0)) return STATUS_FULL;
+    bool ran = plan != NULL;
+    free(plan);
+    if (ran && result->failed) return STATUS_INVALID;
+    if (ran && run->machine.receive(run->machine.self, &result->record, 0)) return STATUS_FULL;
     if (counts) {
         run->seconds += machine_limits_now() - began;
         for (uint32_t i = 0; i < result->row_count; i++)

@@ -34,9 +34,10 @@ static bool row_valid(const struct step_plan *plan, const struct step_row *row) 
     return row->form < TOKEN_FORM_COUNT && row->token_count > 0 && end <= LIMIT_CONTEXT &&
            inside(row->token_index, row->token_count, plan->token_count) &&
            inside(row->page_index, row->page_count, plan->page_count) &&
-           end <= (uint64_t)row->page_count * KV_BLOCK_TOKENS &&
+           row->first_page <= LIMIT_CONTEXT / KV_BLOCK_TOKENS && !(row->fresh && row->first_page) &&
+           end <= ((uint64_t)row->first_page + row->page_count) * KV_BLOCK_TOKENS &&
            row->logits_count <= row->token_count && row->sample <= 1 && row->loads <= 1 &&
-           row->constrained <= 1 && row->reserved == 0 && row->sample <= row->logits_count &&
+           row->constrained <= 1 && row->sample <= row->logits_count &&
            sampling_valid(&row->sampling) && row_extras_valid(plan, row) && row_drafts_valid(row) &&
            row_scores_valid(row);
 }

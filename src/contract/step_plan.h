@@ -18,15 +18,16 @@
 enum token_form { TOKEN_PROMPT, TOKEN_GENERATED, TOKEN_FORM_COUNT };
 
 struct step_row {
-    uint32_t slot;           /* the unit's slot of this request: echoed in the result */
-    uint32_t form;           /* enum token_form, of every token of the row */
-    uint32_t first_position; /* of the row's first token in its sequence */
-    uint32_t token_count;    /* >= 1 */
-    uint32_t token_index;    /* first token, in the plan's tokens */
-    uint32_t page_index;   /* first page, in the plan's pages: page i holds positions 64i..64i+63 */
-    uint32_t page_count;   /* covers first_position + token_count + draft_count positions */
-    uint32_t logits_count; /* logits wanted for the last so many tokens of the row; 0: none */
-    uint32_t sample;       /* 1: choose the next token from the last token's logits (logits_count
+    uint32_t slot;            /* the unit's slot of this request: echoed in the result */
+    uint32_t form;            /* enum token_form, of every token of the row */
+    uint32_t first_position;  /* of the row's first token in its sequence */
+    uint32_t token_count;     /* >= 1 */
+    uint32_t token_index;     /* first token, in the plan's tokens */
+    uint32_t page_index;      /* of the pages that the row tells, the first, in the plan's pages */
+    uint32_t page_count;      /* told; with the first_page before them they cover first_position +
+                              * token_count + draft_count positions */
+    uint32_t logits_count;    /* logits wanted for the last so many tokens of the row; 0: none */
+    uint32_t sample;          /* 1: choose the next token from the last token's logits (logits_count
                             * is then at least 1) */
     uint32_t output_position; /* of the token to choose: 0 for the answer's first */
     /* What only rows with penalties, biases or masked stop tokens bring; else all 0. */
@@ -49,7 +50,9 @@ struct step_row {
     uint32_t constrained; /* 1: only tokens that the slot's constraint lets through are chosen. It
                            * comes with the slot's first row, which is `fresh`, in the plan's
                            * constraints; the tokens that results tell lead it on */
-    uint32_t reserved;    /* zero */
+    uint32_t first_page;  /* of the sequence's pages, the first that the row tells: page i holds
+                           * positions 64i..64i+63. Those before it are as the slot's last row had
+                           * them (contract/slot_pages.h); 0 of a row that is fresh */
     struct sampling sampling;
 };
 

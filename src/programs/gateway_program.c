@@ -15,6 +15,7 @@
 struct gateway_values {
     struct gateway_side_values gateway;
     struct wire_values wire;
+    struct recorded_values record;
     uint64_t requests;
     const char *model, *config;
 };
@@ -39,6 +40,7 @@ static const struct option gateway_rows[] = {
      .group = OPTION_GROUP_FLEET,
      AT(wire.peers)},
     WIRE_KEY_OPTIONS(struct gateway_values),
+    RECORDED_OPTIONS(struct gateway_values),
     {.name = "requests",
      .type = OPTION_COUNT,
      .fallback = "0",
@@ -90,8 +92,8 @@ static enum status process_run(struct gateway_process *process, struct error *er
     if (!status)
         status = gateway_side_open_loop(&values->gateway, values->requests, &process->loop, error);
     if (!status)
-        status = gateway_side_open_alone(&process->gateway, &values->gateway, directory,
-                                         values->requests, error);
+        status = gateway_side_open_alone(&process->gateway, &values->gateway, &values->record,
+                                         directory, values->requests, error);
     if (status) return status;
     gateway_side_join(&process->gateway, &parts);
     return loop_run(process->loop, &parts, error);

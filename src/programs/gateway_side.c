@@ -150,8 +150,30 @@ static uint32_t power_of_two(uint64_t count) {
     return count ? power : 0;
 }
 
-static enum status open_machine(struct gateway_side *side, uint64_t requests, int64_t silence_ns,
-                                struct error *error) {
+/* A gateway that is recorded runs with the salts that its recording tells. */
+static enum status create(struct gateway_side *side, struct gateway_options *options,
+                          const char *directory, struct error *error) {
+    struct record_accounts *masked;
+    struct arena arena;
+    enum status status =
+        recorded_machine_gateway(side->record, options, directory, side->values->chat_template,
+                                 &side->recorder, &masked, error);
+    if (status) return status;
+    if (masked) options->accounts = masked;
+    size_t bytes = gateway_memory_bytes(options) + 64;
+    side->memory = lazy_memory_take(bytes);
+    if (side->memory.start) {
+        arena_over(&arena, side->memory.start, bytes);
+        status = gateway_create(&arena, options, &side->gateway, error);
+    } else {
+        status = no_memory(error, "the gateway");
+    }
+    free(masked);
+    return status;
+}
+
+static enum status open_machine(struct gateway_side *side, const char *directory, uint64_t requests,
+                                int64_t silence_ns, struct error *error) {
     const struct model_text *text = &side->text;
     struct gateway_options gateway = {
         .tokenizer = text->tokenizer,
@@ -177,45 +199,43 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
     gateway.requests_max =
         requests < LIMIT_GATEWAY_REQUESTS ? (uint32_t)requests : LIMIT_GATEWAY_REQUESTS;
     memcpy(gateway.stop_tokens, text->stop_tokens, sizeof gateway.stop_tokens);
-    size_t bytes = gateway_memory_bytes(&gateway) + 64;
-    struct arena arena;
-    side->memory = lazy_memory_take(bytes);
-    if (!side->memory.start) return no_memory(error, "the gateway");
-    arena_over(&arena, side->memory.start, bytes);
-    return gateway_create(&arena, &gateway, &side->gateway, error);
+    return create(side, &gateway, directory, error);
 }
 
 static enum status open_side(struct gateway_side *side, const struct gateway_side_values *values,
-                             const char *directory, const struct shape *shape, uint64_t requests,
-                             int64_t silence_ns, struct error *error) {
-    *side = (struct gateway_side){.values = values};
+                             const struct recorded_values *record, const char *directory,
+                             const struct shape *shape, uint64_t requests, int64_t silence_ns,
+                             struct error *error) {
+    *side = (struct gateway_side){.values = values, .record = record};
     enum status status = STATUS_OK;
     if (values->accounts) status = accounts_file_read(values->accounts, &side->accounts, error);
     if (!status) status = open_text(side, directory, shape, error);
     if (status) return status;
     model_run_name(directory, values->served_name, side->name);
-    return open_machine(side, requests, silence_ns, error);
+    return open_machine(side, directory, requests, silence_ns, error);
 }
 
 /* The unit is in this process: a silence means no more than a long step. */
 enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
-                              const char *directory, const struct shape *shape, uint64_t requests,
-                              struct error *error) {
-    return open_side(side, values, directory, shape, requests, 0, error);
+                              const struct recorded_values *record, const char *directory,
+                              const struct shape *shape, uint64_t requests, struct error *error) {
+    return open_side(side, values, record, directory, shape, requests, 0, error);
 }
 
 enum status gateway_side_open_alone(struct gateway_side *side,
-                                    const struct gateway_side_values *values, const char *directory,
+                                    const struct gateway_side_values *values,
+                                    const struct recorded_values *record, const char *directory,
                                     uint64_t requests, struct error *error) {
     struct checkpoint *checkpoint;
     enum status status = checkpoint_open(directory, CHECKPOINT_SHAPE_ONLY, &checkpoint, error);
     if (status) return status;
     struct shape shape = *checkpoint_shape(checkpoint);
     checkpoint_close(checkpoint);
-    return open_side(side, values, directory, &shape, requests, UNIT_SILENCE_NS, error);
+    return open_side(side, values, record, directory, &shape, requests, UNIT_SILENCE_NS, error);
 }
 
 void gateway_side_close(struct gateway_side *side) {
+    recorder_close(side->recorder);
     constraint_judge_close(side->judge);
     model_text_close(&side->text);
     free(side->accounts);
@@ -256,6 +276,7 @@ static enum admission admit(void *context, const struct record_client_request *h
 
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->gateway = gateway_machine(side->gateway);
+    if (side->recorder) parts->gateway = recorder_machine(side->recorder, &parts->gateway);
     parts->admit = admit;
     parts->admit_context = side;
     parts->tokenize = side->text.tokenizer ? tokenize : NULL;

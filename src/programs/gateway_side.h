@@ -10,6 +10,7 @@
 #include "host/process/constraint_judge.h"
 #include "host/process/lazy_memory.h"
 #include "host/process/model_text.h"
+#include "programs/recorded_machine.h"
 #include "serving/gateway/gateway.h"
 
 struct gateway_side_values {
@@ -104,6 +105,8 @@ struct gateway_side_values {
 
 struct gateway_side {
     const struct gateway_side_values *values;
+    const struct recorded_values *record;
+    struct recorder *recorder; /* NULL: nothing is recorded */
     struct gateway *gateway;
     struct model_text text;
     struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
@@ -122,11 +125,13 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, uin
 
 /* `requests`: that units hold at most. The values live as long. */
 enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
-                              const char *directory, const struct shape *shape, uint64_t requests,
+                              const struct recorded_values *record, const char *directory,
+                              const struct shape *shape, uint64_t requests,
                               struct error *error) MUST_USE;
 /* As gateway_side_open; reads the shape from the checkpoint's config.json. */
 enum status gateway_side_open_alone(struct gateway_side *side,
-                                    const struct gateway_side_values *values, const char *directory,
+                                    const struct gateway_side_values *values,
+                                    const struct recorded_values *record, const char *directory,
                                     uint64_t requests, struct error *error) MUST_USE;
 /* Also of one that was not opened, or failed to. */
 void gateway_side_close(struct gateway_side *side);

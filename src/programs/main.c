@@ -31,6 +31,7 @@ const struct program programs[] = {
     {"make-checkpoint", "write a checkpoint of random weights", program_make_checkpoint,
      OPTIONS(make_checkpoint_options)},
 #ifdef FATHOM_SERVING
+    {"replay", "run recorded machines again", program_replay, OPTIONS(replay_options)},
     {"plan", "the cheapest fleet for a load", program_plan, OPTIONS(plan_options)},
     {"serve", "an API server and a chat page", program_serve, OPTIONS(serve_options)},
     {"sim", "a fleet in virtual time", program_sim, OPTIONS(sim_options)},

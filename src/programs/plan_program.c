@@ -134,7 +134,7 @@ struct planning {
     bool replays; /* the window itself, and no steady mix */
     struct size_search search;
     struct plan_found found;
-    struct spread ttft, tpot; /* of the run at hand */
+    struct time_spread ttft, tpot; /* of the run at hand */
     int64_t begin_ns, end_ns;
 };
 

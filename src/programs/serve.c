@@ -18,6 +18,7 @@ struct serve_values {
     struct unit_side_values unit;
     struct gateway_side_values gateway;
     struct crew_values crew;
+    struct recorded_values record;
     uint64_t units, prefill_units, prefill_ranks, decode_units, decode_ranks;
     const char *config;
 };
@@ -61,6 +62,7 @@ static const struct option serve_rows[] = {
     RANK_JOB_OPTIONS(struct serve_values),
     UNIT_SIDE_OPTIONS(struct serve_values),
     CREW_OPTIONS(struct serve_values),
+    RECORDED_OPTIONS(struct serve_values),
     {.name = "config",
      .type = OPTION_TEXT,
      .help = "a YAML file with any of these options",
@@ -95,10 +97,11 @@ static enum status open_whole(struct serve_server *server, struct error *error) 
     uint64_t ranks = values->job.ranks, requests = ranks * unit_side_requests(&values->unit, ranks);
     enum status status = gateway_side_open_loop(&values->gateway, requests, &server->loop, error);
     if (!status)
-        status = unit_side_open(&server->unit, &values->run, &values->job, &values->unit, UNIT_BOTH,
-                                &no_transfers, server->loop, error);
+        status = unit_side_open(&server->unit, &values->run, &values->job, &values->unit,
+                                &values->record, UNIT_BOTH, &no_transfers, server->loop, error);
     if (status) return status;
-    return gateway_side_open(&server->gateway, &values->gateway, server->unit.directory,
+    return gateway_side_open(&server->gateway, &values->gateway, &values->record,
+                             server->unit.directory,
                              model_shape(rank_group_model(server->unit.group)), requests, error);
 }
 
@@ -143,8 +146,8 @@ static enum status open_with_crew(struct serve_server *server, struct error *err
     if (!status) status = gateway_side_open_loop(&values->gateway, requests, &server->loop, error);
     if (!status) status = model_run_directory(values->run.model, &directory, error);
     if (!status)
-        status =
-            gateway_side_open_alone(&server->gateway, &values->gateway, directory, requests, error);
+        status = gateway_side_open_alone(&server->gateway, &values->gateway, &values->record,
+                                         directory, requests, error);
     return status ? status : crew_open(&options, server->loop, &server->crew, error);
 }
 

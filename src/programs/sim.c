@@ -2,6 +2,7 @@
  * fathom sim: runs a scenario in the twin (simulate/twin/twin.h) and says what it came to. Equal
  * scenarios and seeds give equal texts; what a clock says goes to stderr.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +12,21 @@
 #include "base/clock.h"
 #include "host/process/lazy_memory.h"
 #include "programs/programs.h"
+#include "programs/sim_day.h"
+#include "programs/sim_against.h"
 #include "programs/sim_files.h"
+#include "simulate/report/day_page.h"
 #include "simulate/report/outcome_json.h"
+#include "simulate/report/outcome_page.h"
 #include "simulate/report/outcome_text.h"
 
 #define TREES_BYTES ((size_t)256 << 20) /* of which a scenario touches little */
 
 struct sim_values {
-    const char *seed, *report;
+    const char *seed, *report, *against;
     struct option_texts set;
     bool json, list, verbose;
+    double whole_hour;
 };
 
 #define AT(field) .offset = offsetof(struct sim_values, field)
@@ -38,7 +44,23 @@ static const struct option sim_rows[] = {
              "fleet.units[0].count or hardware.hbm_gbps; may "
              "be given several times",
      AT(set)},
+    {.name = "whole-hour",
+     .type = OPTION_NUMBER,
+     .fallback = "-1",
+     .help = "of a day: run only the segment with this hour, as a sample and then with all units",
+     .minimum = -1,
+     .maximum = 23.99,
+     AT(whole_hour)},
+    {.name = "against",
+     .type = OPTION_TEXT,
+     .help = "what `fathom bench serve --json --each` printed of a real server: its requests come "
+             "instead of the scenario's load, and its figures stand beside the twin's",
+     AT(against)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+    {.name = "report",
+     .type = OPTION_TEXT,
+     .help = "write an HTML page with charts to this file",
+     AT(report)},
     {.name = "list",
      .type = OPTION_FLAG,
      .help = "print the names of the scenarios, hardware, "
@@ -59,6 +81,7 @@ const struct option_table sim_options[1] = {{
         "a file of numbers. SCENARIO is a YAML file or a built-in name.\n\nexamples:\n"
         "  fathom sim small\n"
         "  fathom sim ep144 --set hardware.nic_gbps=200 --set fleet.units[0].count=5\n"
+        "  fathom sim deepseek-day --verbose\n"
         "  fathom sim my-fleet.yaml --json",
     .options = sim_rows,
     .option_count = ARRAY_COUNT(sim_rows),
@@ -71,6 +94,8 @@ struct sim_job {
     void *trace_memory;
     struct scenario scenario;
     struct outcome *outcome;
+    struct day_outcome *day;
+    struct sim_against *against; /* NULL: the scenario's own load */
 };
 
 /* ---- the scenario ---- */
@@ -108,7 +133,7 @@ static enum status open_scenario(struct sim_job *job, const char *name, struct e
     if (traced)
         status =
             sim_files_trace(&files, job->scenario.load.trace, &job->trace_memory, &trace, error);
-    if (status) return status;
+    if (status || job->scenario.load.kind == SCENARIO_LOAD_DAY) return status;
     /* The trace's rows live on in their memory; what points at them does, too. */
     struct load_trace *kept = arena_take(&arena, sizeof *kept);
     if (!kept) return error_set(error, STATUS_NO_MEMORY, "no memory for %.100s", name);
@@ -133,6 +158,7 @@ static enum status run(struct sim_job *job, struct error *error) {
         return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet of %zu MiB", bytes >> 20);
     arena_over(&arena, job->world.start, job->world.bytes);
     outcome_listen(job->outcome, &job->scenario);
+    if (job->against) sim_against_listen(job->against, &job->scenario.options);
     int64_t begin_ns = clock_now_ns();
     enum status status = twin_run(options, &arena, &job->outcome->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
@@ -146,31 +172,63 @@ static enum status run(struct sim_job *job, struct error *error) {
     return status;
 }
 
+static enum status run_day(struct sim_job *job, struct error *error) {
+    job->day = malloc(sizeof *job->day);
+    if (!job->day) return error_set(error, STATUS_NO_MEMORY, "no memory for a day");
+    return sim_day_run(&job->scenario, job->values->whole_hour, job->values->verbose, job->day,
+                       error);
+}
+
 /* ---- what it came to ---- */
 
-typedef void write_outcome(struct json_writer *writer, const struct outcome *outcome);
+enum sim_form { SIM_TEXT, SIM_JSON, SIM_PAGE, SIM_FORM_COUNT };
+
+static void write_run(struct json_writer *writer, const struct sim_job *job, enum sim_form form) {
+    static void (*const of_run[])(struct json_writer *, const struct outcome *) = {
+        outcome_text_write, outcome_json_write, outcome_page_write};
+    static void (*const of_day[])(struct json_writer *, const struct day_outcome *) = {
+        day_outcome_write_text, day_outcome_write_json, day_page_write};
+    if (job->day)
+        of_day[form](writer, job->day);
+    else
+        of_run[form](writer, job->outcome);
+}
 
 /* Measured first, written second. */
-static enum status take_text(write_outcome *write, const struct outcome *outcome,
-                             struct bytes *text_out, struct error *error) {
+static enum status take_text(const struct sim_job *job, enum sim_form form, struct bytes *text_out,
+                             struct error *error) {
     struct json_writer counter = {0};
-    write(&counter, outcome);
+    write_run(&counter, job, form);
     struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
     if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for what it came to");
-    write(&writer, outcome);
+    write_run(&writer, job, form);
     check(json_writer_fits(&writer));
     *text_out = (struct bytes){writer.out, writer.count};
     return STATUS_OK;
 }
 
+/* Into a new file, or over an old one. */
+static enum status write_page(const struct sim_job *job, struct error *error) {
+    const char *path = job->values->report;
+    struct bytes text;
+    enum status status = take_text(job, SIM_PAGE, &text, error);
+    if (status) return status;
+    FILE *file = fopen(path, "wb");
+    bool written = file && fwrite(text.data, 1, text.count, file) == text.count;
+    if (file && fclose(file)) written = false;
+    free((void *)(uintptr_t)text.data);
+    if (written) return STATUS_OK;
+    return error_set(error, STATUS_IO, "--report: cannot write %.300s: %s", path, strerror(errno));
+}
+
 static enum status show(const struct sim_job *job, struct error *error) {
     struct bytes text;
-    enum status status = take_text(job->values->json ? outcome_json_write : outcome_text_write,
-                                   job->outcome, &text, error);
+    if (job->against) return sim_against_print(job->against, job->values->json, error);
+    enum status status = take_text(job, job->values->json ? SIM_JSON : SIM_TEXT, &text, error);
     if (status) return status;
     fwrite(text.data, 1, text.count, stdout);
     free((void *)(uintptr_t)text.data);
-    return STATUS_OK;
+    return job->values->report ? write_page(job, error) : STATUS_OK;
 }
 
 int program_sim(int argc, char **argv) {
@@ -188,13 +246,20 @@ int program_sim(int argc, char **argv) {
                                             "are built in");
     struct sim_job job = {.values = &values};
     enum status status = open_scenario(&job, result.positional[0], &error);
-    if (!status) status = run(&job, &error);
+    bool day = !status && job.scenario.load.kind == SCENARIO_LOAD_DAY;
+    if (day && values.against)
+        status = error_set(&error, STATUS_INVALID,
+                           "--against: a day has a load of its own; give another scenario");
+    if (!status && values.against) status = sim_against_open(values.against, &job.against, &error);
+    if (!status) status = day ? run_day(&job, &error) : run(&job, &error);
     if (!status) status = show(&job, &error);
-    if (!status && job.outcome->report.breach[0])
+    if (!status && !day && job.outcome->report.breach[0])
         status = error_set(&error, STATUS_CORRUPT, "the run breaks what must hold: %.200s",
                            job.outcome->report.breach);
     free(job.outcome);
+    free(job.day);
     free(job.trace_memory);
+    sim_against_close(job.against);
     lazy_memory_free(&job.world);
     lazy_memory_free(&job.trees);
     return status ? command_failed(sim_options, status, &error) : command_end(sim_options);

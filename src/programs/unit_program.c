@@ -25,6 +25,7 @@ struct unit_values {
     struct unit_side_values unit;
     struct wire_values wire;
     struct crew_values crew;
+    struct recorded_values record;
     const char *role, *kv_listen, *kv_control;
     double kv_seconds;
     uint64_t kv_send_rate;
@@ -41,6 +42,7 @@ static const struct option unit_rows[] = {
     RANK_JOB_OPTIONS(struct unit_values),
     UNIT_SIDE_OPTIONS(struct unit_values),
     CREW_OPTIONS(struct unit_values),
+    RECORDED_OPTIONS(struct unit_values),
     {.name = "role",
      .type = OPTION_CHOICE,
      .fallback = "both",
@@ -221,7 +223,7 @@ static enum status process_run(struct unit_process *process, struct error *error
     const struct kv_ranks_options kv = kv_options(values);
     if (!status)
         status = unit_side_open(&process->unit, &values->run, &values->job, &values->unit,
-                                role_of(values), &kv, process->loop, error);
+                                &values->record, role_of(values), &kv, process->loop, error);
     if (status) return status;
     model_run_name(process->unit.directory, NULL, name);
     unit_side_say(&process->unit, name);

@@ -47,6 +47,15 @@ static enum status open_rebalancer(struct unit_side *side, struct error *error) 
     return rebalancer_open(side->group, &options, &side->rebalancer, error);
 }
 
+static uint32_t context_tokens(const struct unit_side *side) {
+    const struct model *model = rank_group_model(side->group);
+    uint64_t most = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
+    uint64_t wanted =
+        side->values->max_context ? side->values->max_context : model_shape(model)->context_max;
+    if (wanted > most) wanted = most;
+    return wanted < LIMIT_CONTEXT ? (uint32_t)wanted : LIMIT_CONTEXT;
+}
+
 static enum status open_engine(struct unit_side *side, struct error *error) {
     struct model_options options = {0};
     struct model_run_progress progress;
@@ -65,17 +74,12 @@ static enum status open_engine(struct unit_side *side, struct error *error) {
     if (!status) status = open_rebalancer(side, error);
     if (status) return status;
     side->directory = options.directory;
+    struct step_thread_limits limits = {.step_rows_max = options.step_rows_max,
+                                        .step_tokens_max = options.step_tokens_max,
+                                        .slots_max = options.slots_max,
+                                        .context_tokens_max = context_tokens(side)};
     return step_thread_open(&side->thread, side->group, side->rebalancer, side->run->schedule,
-                            options.step_rows_max, options.step_tokens_max, error);
-}
-
-static uint32_t context_tokens(const struct unit_side *side) {
-    const struct model *model = rank_group_model(side->group);
-    uint64_t most = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
-    uint64_t wanted =
-        side->values->max_context ? side->values->max_context : model_shape(model)->context_max;
-    if (wanted > most) wanted = most;
-    return wanted < LIMIT_CONTEXT ? (uint32_t)wanted : LIMIT_CONTEXT;
+                            &limits, error);
 }
 
 static enum status take_pids(struct unit_side *side, struct error *error) {
@@ -184,7 +188,10 @@ static enum status open_units(struct unit_side *side, struct error *error) {
     if (!side->memory.start) return no_memory(error, "the unit");
     if (ranks > 1) lazy_memory_widen(&side->memory);
     arena_over(&arena, side->memory.start, bytes);
-    return rank_units_create(&arena, &unit, ranks, &side->units, error);
+    enum status status = rank_units_create(&arena, &unit, ranks, &side->units, error);
+    if (status) return status;
+    return recorded_machine_unit(side->record, &unit, ranks, side->directory, &side->recorder,
+                                 error);
 }
 
 static void tell_unit(void *context, const struct record *record) {
@@ -243,10 +250,11 @@ static enum status open_masker(struct unit_side *side, struct error *error) {
 
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
-                           enum unit_role role, const struct kv_ranks_options *kv,
-                           struct loop *loop, struct error *error) {
-    *side =
-        (struct unit_side){.run = run, .job = job, .values = values, .role = role, .loop = loop};
+                           const struct recorded_values *record, enum unit_role role,
+                           const struct kv_ranks_options *kv, struct loop *loop,
+                           struct error *error) {
+    *side = (struct unit_side){
+        .run = run, .job = job, .values = values, .record = record, .role = role, .loop = loop};
     enum status status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
     if (!status) status = open_masker(side, error);
@@ -263,6 +271,7 @@ void unit_side_leave(struct unit_side *side) {
 void unit_side_close(struct unit_side *side, const struct option_table *table) {
     struct error error;
     if (!side->values) return;
+    recorder_close(side->recorder);
     step_thread_close(&side->thread);
     if (side->group && rank_job_write_trace(side->job, side->group, &error))
         command_failed(table, STATUS_IO, &error);
@@ -280,6 +289,7 @@ static void carry(void *context, const struct record *record) {
 
 void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->unit = rank_units_machine(side->units);
+    if (side->recorder) parts->unit = recorder_machine(side->recorder, &parts->unit);
     parts->engine = step_thread_take;
     parts->engine_context = &side->thread;
     if (!side->kv_ranks) return;

@@ -13,6 +13,7 @@
 #include "host/loop.h"
 #include "host/process/lazy_memory.h"
 #include "host/transfer/kv_ranks.h"
+#include "programs/recorded_machine.h"
 #include "serving/unit/rank_units.h"
 
 struct unit_side_values {
@@ -219,6 +220,8 @@ struct unit_side {
     struct rank_group *group;
     struct rebalancer *rebalancer;
     struct rank_units *units;
+    const struct recorded_values *record;
+    struct recorder *recorder; /* NULL: nothing is recorded */
     enum unit_role role;
     struct loop *loop;
     struct kv_ranks *kv_ranks; /* NULL: no KV blocks come or go, nor are any stored */
@@ -252,8 +255,9 @@ enum status unit_side_open_masker(const struct model_run_values *run,
  * both; of `kv` host, control, seconds_max and bytes_per_second count. The values live as long. */
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
-                           enum unit_role role, const struct kv_ranks_options *kv,
-                           struct loop *loop, struct error *error) MUST_USE;
+                           const struct recorded_values *record, enum unit_role role,
+                           const struct kv_ranks_options *kv, struct loop *loop,
+                           struct error *error) MUST_USE;
 /* Before the loop closes: no KV block comes, goes or is stored any more. */
 void unit_side_leave(struct unit_side *side);
 /* Also of one that was not opened, or failed to. */

@@ -14,13 +14,16 @@
 
 size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max) {
     return page_count * sizeof(struct fleet_page) +
+           slot_pages_bytes(slots, (uint32_t)divide_up(context_tokens_max, KV_BLOCK_TOKENS)) +
            constrained_rows_bytes(slots, context_tokens_max) + 32;
 }
 
-bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count) {
+bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count,
+                       uint32_t slots, uint32_t context_tokens_max) {
+    uint32_t pages_each = (uint32_t)divide_up(context_tokens_max, KV_BLOCK_TOKENS);
     *engine = (struct fleet_engine){.page_count = page_count};
     engine->pages = arena_take_zeroed(arena, page_count * sizeof *engine->pages);
-    return engine->pages != NULL;
+    return engine->pages && slot_pages_open(&engine->slots, arena, slots, pages_each);
 }
 
 bool fleet_engine_bind(struct fleet_engine *engine, struct arena *arena,

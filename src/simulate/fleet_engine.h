@@ -16,7 +16,7 @@
 #define SIMULATE_FLEET_ENGINE_H
 
 #include "base/arena.h"
-#include "contract/step_plan.h"
+#include "contract/slot_pages.h"
 #include "simulate/fleet_constraints.h"
 
 enum { FLEET_VOCAB = 1000, FLEET_STOP_TOKEN = 1, FLEET_SLICES = 3 };
@@ -32,6 +32,7 @@ void fleet_page_spoil(struct fleet_page *page);
 struct fleet_engine {
     struct fleet_page *pages; /* [page_count] */
     uint32_t page_count;
+    struct slot_pages slots;
     uint32_t foreign_reads;                /* of another tenant's pages */
     uint64_t read[FLEET_SLICES];           /* by the row of the step that waits for its load */
     struct fleet_constraints *constraints; /* NULL: no answer is constrained */
@@ -40,13 +41,14 @@ struct fleet_engine {
     uint64_t mask[FLEET_MASK_WORDS];       /* of the row at hand */
 };
 
-/* With constrained rows for so many slots, as fleet_engine_bind takes them. */
+/* With constrained rows, as fleet_engine_bind takes them. */
 size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max);
 
-/* False when the arena is out of memory. */
-bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count);
+/* Of a unit with so many slots. False when the arena is out of memory. */
+bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count,
+                       uint32_t slots, uint32_t context_tokens_max);
 
-/* It obeys constraints, of a unit with so many slots. False when the arena is out of memory. */
+/* It obeys constraints. False when the arena is out of memory. */
 bool fleet_engine_bind(struct fleet_engine *engine, struct arena *arena,
                        struct fleet_constraints *constraints, uint32_t slots,
                        uint32_t context_tokens_max);

@@ -84,13 +84,26 @@ static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_ho
     return wait;
 }
 
+/* As an engine takes it: with all pages of its rows. */
+static const struct step_plan *take_plan(struct world *world, struct fleet_unit_host *unit,
+                                         const struct step_plan *plan) {
+    struct slot_pages *slots = &unit->engines[plan->rank].slots;
+    struct step_plan *whole = (struct step_plan *)(void *)world->envelope;
+    check(record_valid(plan, plan->record.bytes));
+    size_t bytes = slot_pages_whole_bytes(slots, plan);
+    check(bytes > 0 && bytes <= RESULT_BYTES);
+    slot_pages_expand(slots, plan, whole);
+    check(record_valid(whole, bytes));
+    return whole;
+}
+
 /* The plan waits in the unit's own inbox until its time has passed, and for the end of each slice
  * where somebody wants to know of it, or a row waits for it to be loaded. */
 static void begin_step(struct world *world, struct fleet_unit_host *unit,
-                       const struct step_plan *plan, int64_t done_ns) {
+                       const struct step_plan *told, int64_t done_ns) {
     uint64_t salts[LIMIT_STEP_ROWS];
-    check(fleet_engine_result_bytes(plan) <= RESULT_BYTES &&
-          record_valid(plan, plan->record.bytes));
+    const struct step_plan *plan = take_plan(world, unit, told);
+    check(fleet_engine_result_bytes(plan) <= RESULT_BYTES);
     fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
     if (!unit->dead[plan->rank]) fleet_engine_begin(&unit->engines[plan->rank], plan, salts);
     fleet_post_send(&unit->inbox, done_ns, 0, &plan->record);
@@ -426,7 +439,8 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     unit->machine = rank_units_machine(unit->units);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         bool opened =
-            fleet_engine_open(&unit->engines[rank], &arena, world->unit_options.page_count);
+            fleet_engine_open(&unit->engines[rank], &arena, world->unit_options.page_count,
+                              options.requests_max, options.context_tokens_max);
         if (opened && world->options.constraints)
             opened = fleet_engine_bind(&unit->engines[rank], &arena, world->options.constraints,
                                        options.requests_max, options.context_tokens_max);

@@ -42,9 +42,35 @@ static void an_outbox_gives_back_what_was_put(void **state) {
     assert_null(outbox_next(&outbox, NULL));
 }
 
+/* Records are equal bytes where they are equal: what no element covers is zero, whatever the memory
+ * held before. */
+static void a_bare_record_has_zeros_between_its_tails(void **state) {
+    (void)state;
+    static _Alignas(8) char memory[2048];
+    const struct record_tokens fixed = {.request.low = 5, .token_count = 3, .logprobs_each = 1};
+    struct outbox bare = {.memory = memory, .capacity = sizeof memory / 2};
+    struct outbox zeroed = {.memory = memory + sizeof memory / 2, .capacity = sizeof memory / 2};
+    memset(memory, 0xAA, sizeof memory);
+    struct record_tokens *records[] = {outbox_put_bare(&bare, RECORD_TOKENS, &fixed),
+                                       outbox_put(&zeroed, RECORD_TOKENS, &fixed)};
+    for (int i = 0; i < 2; i++)
+        for (uint32_t token = 0; token < 3; token++) {
+            tokens_chosen(records[i])[token] = token;
+            tokens_logprobs(records[i])[token] = (struct token_logprob){token, -1};
+        }
+    assert_int_equal(bare.used, zeroed.used);
+    assert_memory_equal(records[0], records[1], bare.used);
+    assert_true(record_valid(records[0], records[0]->record.bytes));
+    struct record_tokens much = {.token_count = sizeof memory};
+    uint32_t used = bare.used;
+    assert_null(outbox_put_bare(&bare, RECORD_TOKENS, &much));
+    assert_int_equal(bare.used, used);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_outbox_gives_back_what_was_put),
+        cmocka_unit_test(a_bare_record_has_zeros_between_its_tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,8 @@ static void rows_outside_their_plan_are_refused(void **state) {
         {offsetof(struct step_row, draft_count), 1, 1}, /* one that does not sample */
         {offsetof(struct step_row, fresh), 0, 2},
         {offsetof(struct step_row, constrained), 0, 2},
-        {offsetof(struct step_row, reserved), 0, 1},
+        {offsetof(struct step_row, first_page), 0, 1}, /* of a fresh row */
+        {offsetof(struct step_row, first_page), 1, UINT32_MAX},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         struct step_plan *plan = good_plan();

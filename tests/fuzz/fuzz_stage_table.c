@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The bytes of a table of stage times. What is accepted gives each of its points back, and steps
- * that take some finite time.
+ * whose stages take some finite time.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "simulate/hardware.h"
+#include "simulate/hardware/stage_rates.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,11 +21,16 @@ static void look_up(const struct stage_table *table, enum stage_table_phase phas
 }
 
 static void run_steps(const struct stage_table *table) {
-    const struct hardware_prefill_rank prefill = {1000, 400000, 77};
-    const struct hardware_decode_rank decode = {77, 123456};
-    double ns = hardware_prefill_ns(table, &prefill, 1) + hardware_decode_ns(table, &decode, 1);
-    struct hardware_costs costs = hardware_costs_of_rank(table);
-    check(isfinite(ns) && ns > 0 && isfinite(costs.token_ns) && isfinite(costs.context_ns));
+    const struct hardware_stages stages = {.table = table};
+    const struct stage_work works[] = {
+        {.prompt_tokens = 1000, .attended = 400000, .cached = 77, .prompts = true},
+        {.answer_rows = 77, .answer_tokens = 77, .context = 123456},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(works); i++) {
+        struct stage_times times = stage_rates_times(&stages, NULL, &works[i]);
+        double us = times.attention_0 + times.attention_1 + times.shared + times.dense;
+        check(isfinite(us) && us >= 0);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

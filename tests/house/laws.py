@@ -363,7 +363,7 @@ def law_comments(root):
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 SOURCES = (".c", ".h", ".inc", ".py", ".sh", ".js", ".mjs", ".css", ".html", "meson.build", "/dev")
-DATA = (".safetensors", ".jsonl", ".bin", ".npy", ".png", ".ico", ".trips", "tokenizer.json")
+DATA = (".gz", ".safetensors", ".jsonl", ".bin", ".npy", ".png", ".ico", ".trips", "tokenizer.json")
 
 
 def law_words(root):

@@ -25,7 +25,7 @@
 
 #include "base/check.h"
 #include "compute/weights/checkpoint.h"
-#include "contract/step_plan.h"
+#include "contract/slot_pages.h"
 #include "host/loop.h"
 #include "host/process/lazy_memory.h"
 #include "host/process/model_text.h"
@@ -34,6 +34,7 @@
 enum { CONTEXT_TOKENS = 32768, PAGES = 2048, ROWS_MAX = 64, STEP_TOKENS = 2048, REQUESTS = 256 };
 
 #define TEXT_BYTES_MAX ((size_t)1 << 20) /* of a prompt, and of what it asks for */
+#define WHOLE_BYTES ((size_t)4 << 20)
 
 enum verb { VERB_SAY, VERB_REPEAT, VERB_FAIL, VERB_SHOW };
 
@@ -45,6 +46,8 @@ struct puppet {
     uint32_t (*pages)[KV_BLOCK_TOKENS]; /* [PAGES] the token that each row stands for */
     char *prompt, *shown;               /* [TEXT_BYTES_MAX] */
     uint32_t *ids;                      /* [TEXT_BYTES_MAX] */
+    struct slot_pages slots;
+    struct step_plan *whole; /* [WHOLE_BYTES] the plan at hand */
     struct step_result *result;
     long step_ms;
 };
@@ -195,8 +198,11 @@ static bool run_row(struct puppet *puppet, const struct step_plan *plan, const s
 static void run_step(void *context, struct worker *worker, const struct record *record) {
     struct puppet *puppet = context;
     struct step_result *result = puppet->result;
-    const struct step_plan *plan = (const struct step_plan *)record;
+    const struct step_plan *plan = puppet->whole;
     if (record->kind != RECORD_RUN_STEP) return; /* a rank's DRAIN: there are no experts to move */
+    size_t whole_bytes = slot_pages_whole_bytes(&puppet->slots, (const void *)record);
+    check(whole_bytes > 0 && whole_bytes <= WHOLE_BYTES);
+    slot_pages_expand(&puppet->slots, (const void *)record, puppet->whole);
     nanosleep(&(struct timespec){puppet->step_ms / 1000, puppet->step_ms % 1000 * 1000000}, NULL);
     *result = (struct step_result){.record = record_head(RECORD_STEP_DONE, 0),
                                    .step = plan->step,
@@ -232,7 +238,8 @@ static enum status open_puppet(struct puppet *puppet, const char *directory, str
     if (status) return status;
     size_t result_bytes = step_result_bytes_max(ROWS_MAX, STEP_TOKENS);
     size_t bytes = tokenizer_scratch_bytes(TEXT_BYTES_MAX) + sizeof(uint32_t) * TEXT_BYTES_MAX +
-                   2 * TEXT_BYTES_MAX + result_bytes + sizeof *puppet->pages * PAGES + 4096;
+                   2 * TEXT_BYTES_MAX + result_bytes + sizeof *puppet->pages * PAGES + WHOLE_BYTES +
+                   slot_pages_bytes(REQUESTS, CONTEXT_TOKENS / KV_BLOCK_TOKENS) + 4096;
     puppet->memory = lazy_memory_take(bytes);
     check(puppet->memory.start);
     arena_over(&arena, puppet->memory.start, bytes);
@@ -242,7 +249,11 @@ static enum status open_puppet(struct puppet *puppet, const char *directory, str
     puppet->ids = take(&arena, sizeof(uint32_t) * TEXT_BYTES_MAX);
     puppet->prompt = take(&arena, TEXT_BYTES_MAX);
     puppet->shown = take(&arena, TEXT_BYTES_MAX);
+    puppet->whole = take(&arena, WHOLE_BYTES);
     puppet->result = take(&arena, result_bytes);
+    bool opened =
+        slot_pages_open(&puppet->slots, &arena, REQUESTS, CONTEXT_TOKENS / KV_BLOCK_TOKENS);
+    check(opened);
     return STATUS_OK;
 }
 

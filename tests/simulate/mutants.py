@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Are bugs found by the seeds? Plants each of tests/simulate/mutations/*.patch, alone, in a copy of the
-sources, and lives one seed after another until one breaks. A patch that does not apply any more, or
-that no seed finds, fails.
+sources, and lives one seed after another until one breaks; those of mutations/twin are for the twin's
+seeds. A patch that does not apply any more, or that no seed finds, fails.
 
     mutants.py ROOT DIRECTORY [SEEDS [NAME...]]
 """
@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 TEST = "tests/simulate/test_fleet_world"
+TWIN_TEST = "tests/simulate/twin/test_twin_seeds"
 TIME_MAX = 900  # seconds; seeds take a tenth of one
 
 
@@ -41,17 +42,21 @@ def prepare(root, work):
     return source, build
 
 
-def compile_test(build):
-    done = run("ninja", "-C", build, TEST)
+def test_of(patch):
+    return TWIN_TEST if patch.parent.name == "twin" else TEST
+
+
+def compile_test(build, test):
+    done = run("ninja", "-C", build, test)
     if done.returncode:
         sys.exit("mutants: the test does not build:\n" + done.stdout[-2000:])
 
 
-def first_seed(build, count):
+def first_seed(build, test, count):
     """Which seed breaks first, and why; None."""
     environment = dict(os.environ, FATHOM_SEEDS=f"0 {count}", CMOCKA_MESSAGE_OUTPUT="STDOUT")
     try:
-        done = run(build / TEST, env=environment, timeout=TIME_MAX)
+        done = run(build / test, env=environment, timeout=TIME_MAX)
     except subprocess.TimeoutExpired:
         return "a machine that never ends"
     told = done.stdout + done.stderr
@@ -66,12 +71,13 @@ def main():
     root, work = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 100
     names = sys.argv[4:]
-    patches = sorted((root / "tests/simulate/mutations").glob("*.patch"))
+    patches = sorted((root / "tests/simulate/mutations").glob("**/*.patch"))
     patches = [p for p in patches if not names or p.stem in names]
     source, build = prepare(root, work)
-    compile_test(build)
-    if not names and first_seed(build, count):
-        sys.exit("mutants: a seed breaks without any planted bug")
+    for test in sorted({test_of(patch) for patch in patches}):
+        compile_test(build, test)
+        if not names and first_seed(build, test, count):
+            sys.exit(f"mutants: a seed of {test} breaks without any planted bug")
     failed = 0
     for patch in patches:
         plant = ("patch", "-p1", "--batch", "--fuzz=3", "-d", source, "-i", patch)
@@ -81,8 +87,8 @@ def main():
             failed += 1
         else:
             run(*plant, check=True)
-            compile_test(build)
-            found = first_seed(build, count)
+            compile_test(build, test_of(patch))
+            found = first_seed(build, test_of(patch), count)
             run(*plant, "--reverse", check=True)
             print(f"{patch.stem}: " + (found or "NOT FOUND"), flush=True)
             failed += found is None

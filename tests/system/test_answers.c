@@ -17,7 +17,7 @@
 #include "compute/model/forward.h"
 #include "compute/model/sample.h"
 #include "contract/machine.h"
-#include "contract/step_plan.h"
+#include "contract/slot_pages.h"
 #include "host/engine/engine.h"
 #include "serving/policy/speculate.h"
 #include "serving/unit/unit.h"
@@ -89,16 +89,20 @@ static void make_requests(uint32_t vocab) {
 struct run {
     struct unit *unit;
     struct machine machine;
-    void *memory;
+    struct slot_pages slots;
+    void *memory; /* of the unit and of the slots */
 };
 
 static struct run run_open(const struct unit_options *options) {
-    struct run run = {.memory = malloc(unit_memory_bytes(options))};
+    uint32_t pages_each = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+    size_t bytes = unit_memory_bytes(options) + slot_pages_bytes(options->requests_max, pages_each);
+    struct run run = {.memory = malloc(bytes)};
     struct arena arena;
     struct error error;
-    arena_over(&arena, run.memory, unit_memory_bytes(options));
+    arena_over(&arena, run.memory, bytes);
     if (unit_create(&arena, options, &run.unit, &error)) fail_msg("%s", error.text);
     run.machine = unit_machine(run.unit);
+    assert_true(slot_pages_open(&run.slots, &arena, options->requests_max, pages_each));
     return run;
 }
 
@@ -190,8 +194,10 @@ static void finish(struct run *run, struct answers *answers) {
         for (const struct record *r = NULL; (r = outbox_next(run->machine.outbox, r));) {
             take(answers, r);
             if (r->kind != RECORD_RUN_STEP) continue;
-            assert_true(r->bytes <= sizeof plan && record_valid(r, r->bytes));
-            memcpy(plan, r, r->bytes);
+            assert_true(record_valid(r, r->bytes));
+            size_t bytes = slot_pages_whole_bytes(&run->slots, (const void *)r);
+            assert_true(bytes > 0 && bytes <= sizeof plan);
+            slot_pages_expand(&run->slots, (const void *)r, (void *)plan);
             planned = true;
         }
         outbox_clear(run->machine.outbox);

@@ -62,6 +62,8 @@ static enum status check_row(const struct model *model, const struct step_plan *
     if (row->page_count > plan->page_count || row->page_index > plan->page_count - row->page_count)
         return refuse(error, plan, index, "the end of its pages",
                       (uint64_t)row->page_index + row->page_count, plan->page_count);
+    if (row->first_page > 0)
+        return refuse(error, plan, index, "the first page", row->first_page, 0);
     enum status status = check_drafts(model, plan, index, error);
     if (status != STATUS_OK) return status;
     uint32_t end = row->first_position + row->token_count + row->draft_count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Checks a step plan against a model's limits: everything that an index could break, as a plan may
- * come from another process.
+ * come from another process. Only whole plans pass (contract/slot_pages.h).
  */
 #ifndef COMPUTE_MODEL_PLAN_CHECK_H
 #define COMPUTE_MODEL_PLAN_CHECK_H

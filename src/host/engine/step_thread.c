@@ -10,20 +10,35 @@
 
 #define REBALANCE_IDLE_NS 1000000
 
+/* Of its memory only what is written is there: the most that slots may need is much more. */
+static bool open_slots(struct step_thread *thread, const struct step_thread_limits *limits) {
+    uint32_t ranks = rank_group_count(thread->group);
+    uint32_t pages = (uint32_t)divide_up(limits->context_tokens_max, KV_BLOCK_TOKENS);
+    size_t bytes = ranks * slot_pages_bytes(limits->slots_max, pages);
+    struct arena arena;
+    thread->slots = calloc(ranks, sizeof *thread->slots);
+    thread->slot_memory = malloc(bytes);
+    if (!thread->slots || !thread->slot_memory) return false;
+    arena_over(&arena, thread->slot_memory, bytes);
+    bool whole = true;
+    for (uint32_t rank = 0; whole && rank < ranks; rank++)
+        whole = slot_pages_open(&thread->slots[rank], &arena, limits->slots_max, pages);
+    return whole;
+}
+
 enum status step_thread_open(struct step_thread *thread, struct rank_group *group,
                              struct rebalancer *rebalancer, const char *schedule,
-                             uint32_t step_rows_max, uint32_t step_tokens_max,
-                             struct error *error) {
+                             const struct step_thread_limits *limits, struct error *error) {
     uint32_t ranks = rank_group_count(group);
     *thread = (struct step_thread){.group = group, .rebalancer = rebalancer};
     bool known = lanes_named(schedule, &thread->lanes);
     check(known);
     thread->plans = calloc(ranks, sizeof *thread->plans);
     thread->results = calloc(ranks, sizeof *thread->results);
-    bool whole = thread->plans && thread->results;
+    bool whole = thread->plans && thread->results && open_slots(thread, limits);
+    size_t result_bytes = step_result_bytes_max(limits->step_rows_max, limits->step_tokens_max);
     for (uint32_t i = 0; whole && i < ranks; i++)
-        whole =
-            (thread->results[i] = calloc(1, step_result_bytes_max(step_rows_max, step_tokens_max)));
+        whole = (thread->results[i] = calloc(1, result_bytes));
     return whole ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for step results");
 }
 
@@ -32,6 +47,8 @@ void step_thread_close(struct step_thread *thread) {
         free(thread->results[i]);
     free(thread->results);
     free(thread->plans);
+    free(thread->slots);
+    free(thread->slot_memory);
     *thread = (struct step_thread){0};
 }
 
@@ -53,12 +70,19 @@ static void mask_rank(struct step_thread *thread, const struct record_drain *rec
                 record->back ? "is to hold experts again" : "is to be drained");
 }
 
-static void take_plan(struct step_thread *thread, const struct record *record) {
-    struct step_plan *plan = malloc(record->bytes);
-    check(plan && thread->plan_count < rank_group_count(thread->group));
-    memcpy(plan, record, record->bytes);
+/* One that cannot be made whole is kept as it is: the model refuses it. */
+static void take_plan(struct step_thread *thread, const struct step_plan *plan) {
+    check(thread->plan_count < rank_group_count(thread->group));
     check(plan->rank < rank_group_count(thread->group) && !thread->plans[plan->rank]);
-    thread->plans[plan->rank] = plan;
+    struct slot_pages *slots = &thread->slots[plan->rank];
+    size_t whole_bytes = slot_pages_whole_bytes(slots, plan);
+    struct step_plan *own = malloc(whole_bytes ? whole_bytes : plan->record.bytes);
+    check(own);
+    if (whole_bytes)
+        slot_pages_expand(slots, plan, own);
+    else
+        memcpy(own, plan, plan->record.bytes);
+    thread->plans[plan->rank] = own;
     thread->plan_count++;
 }
 
@@ -84,7 +108,7 @@ void step_thread_take(void *context, struct worker *worker, const struct record 
         mask_rank(thread, (const struct record_drain *)record);
     } else if (record) {
         check(record->kind == RECORD_RUN_STEP);
-        take_plan(thread, record);
+        take_plan(thread, (const struct step_plan *)record);
         if (thread->plan_count < rank_group_count(thread->group)) return;
         run_step(thread, worker);
     }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The work of the engine's thread: it takes the plans of a step until every rank's is there, runs
- * the step on all ranks and answers with each rank's result. Between two steps it moves experts
+ * The work of the engine's thread: it takes the plans of a step until every rank's is there, makes
+ * whole ones of them, runs the step on all ranks and answers with each rank's result. Between two steps it moves experts
  * and masks ranks, as host/engine/rebalancer has decided or a DRAIN says.
  */
 #ifndef HOST_ENGINE_STEP_THREAD_H
 #define HOST_ENGINE_STEP_THREAD_H
 
+#include "contract/slot_pages.h"
 #include "host/engine/lanes.h"
 #include "host/engine/rebalancer.h"
 #include "host/wire/worker.h"
@@ -14,16 +15,22 @@ struct step_thread {
     struct rank_group *group;      /* borrowed */
     struct rebalancer *rebalancer; /* borrowed */
     struct lanes lanes;
-    struct step_plan **plans; /* [ranks] copies of those that have come: plan_count */
+    struct slot_pages *slots; /* [ranks] */
+    void *slot_memory;
+    struct step_plan **plans; /* [ranks] whole copies of those that have come: plan_count */
     uint32_t plan_count;
     struct step_result **results; /* [ranks] */
 };
 
-/* Room for steps of so many rows and tokens on each rank; `schedule` as lanes_named knows it.
- * Borrows group and rebalancer. STATUS_NO_MEMORY. */
+struct step_thread_limits { /* of each rank */
+    uint32_t step_rows_max, step_tokens_max;
+    uint32_t slots_max, context_tokens_max;
+};
+
+/* `schedule` as lanes_named knows it. Borrows group and rebalancer. STATUS_NO_MEMORY. */
 enum status step_thread_open(struct step_thread *thread, struct rank_group *group,
                              struct rebalancer *rebalancer, const char *schedule,
-                             uint32_t step_rows_max, uint32_t step_tokens_max, struct error *error);
+                             const struct step_thread_limits *limits, struct error *error);
 /* Also of one that was zeroed and not opened. */
 void step_thread_close(struct step_thread *thread);
 

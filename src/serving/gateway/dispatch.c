@@ -174,6 +174,8 @@ static enum outcome place_at_two(struct gateway *gateway, struct request *reques
     struct record_submit *submit =
         dispatch_put_submit(gateway, request, PART_ANSWER, SUBMIT_RESERVE);
     submit->route = dispatch_route(request);
+    struct fleet_unit *asked = &gateway->fleet.units[second.unit];
+    asked->full = asked->scarce; /* until it has said yes, or moved */
     return OUTCOME_BOUND;
 }
 

@@ -35,6 +35,8 @@ struct fleet_unit {
     uint8_t state;                  /* enum fleet_state */
     bool draining;                  /* takes nothing new */
     bool full;                      /* had no room to reserve; until its next load report */
+    bool scarce;                    /* has reserved nothing since it had no room: it is asked for
+                                     * one request at a time */
     struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
     struct record_unit_load load;   /* without its tail; before the first, all pages are free */
     struct record_experts experts;  /* zeros before the first */

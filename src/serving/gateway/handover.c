@@ -6,7 +6,7 @@
 
 enum status handover_reserved(struct gateway *gateway, uint32_t index,
                               const struct record_reserved *record) {
-    const struct fleet_unit *unit = &gateway->fleet.units[index];
+    struct fleet_unit *unit = &gateway->fleet.units[index];
     struct request *request = request_find(gateway, record->request);
     if (!request || request->life.state != REQUEST_RESERVING ||
         request->life.at[PART_ANSWER].unit != index)
@@ -15,6 +15,7 @@ enum status handover_reserved(struct gateway *gateway, uint32_t index,
         (uint64_t)record->first_block * KV_BLOCK_TOKENS >= request->asked.prompt_tokens)
         return STATUS_INVALID;
     if (!gateway_can_put(gateway, dispatch_submit_bytes(request))) return STATUS_FULL;
+    unit->full = unit->scarce = false;
     struct kv_route route = dispatch_route(request);
     memcpy(route.address, unit->ranks[record->rank].is.kv_address, sizeof route.address);
     struct record_submit *submit =

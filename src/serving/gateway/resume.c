@@ -38,6 +38,7 @@ bool resume_after(struct gateway *gateway, struct request *request, uint32_t uni
                   enum finish_reason reason, int64_t now_ns) {
     if (reason == FINISH_REFUSED_QUEUE && request_asks_for_pages(request)) {
         gateway->fleet.units[unit].full = true; /* it is asked again when it has moved */
+        gateway->fleet.units[unit].scarce = true;
         send_again(gateway, request, now_ns);
         return true;
     }

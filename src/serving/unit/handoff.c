@@ -147,11 +147,8 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
         handoff_leave(unit, request, FINISH_FAILED);
         return;
     }
-    for (uint32_t i = 0; i < record->token_count; i++) {
-        history_add(&request->history, tokens[i]);
-        request->tokens[request_known(request)] = tokens[i];
-        request->output_count++;
-    }
+    for (uint32_t i = 0; i < record->token_count; i++)
+        request_add_token(request, tokens[i]);
     request->resumed_count = record->token_count;
     request->arrived_ns = now_ns;
     handoff->continued = true;

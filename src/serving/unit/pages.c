@@ -2,6 +2,7 @@
 #include "serving/unit/pages.h"
 
 #include "base/check.h"
+#include "base/number.h"
 #include "contract/kv_block.h"
 #include "serving/unit/account.h"
 
@@ -121,6 +122,7 @@ void pages_share(struct unit *unit, struct unit_request *request) {
             page_table_lease(&unit->pages, (struct page_id){equal});
             page_table_release(&unit->pages, page, 1);
             page->index = equal;
+            request->told_count = min_u32(request->told_count, block);
         }
         request->node = page->index;
     }

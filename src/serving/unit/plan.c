@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "serving/policy/preempt.h"
 #include "serving/unit/account.h"
 #include "serving/unit/handoff.h"
@@ -239,6 +240,11 @@ struct extras { /* counts, of rows so far or of all */
     uint32_t constraints, constraint_tokens, constraint_bytes;
 };
 
+/* Its next row tells its pages from here on. */
+static uint32_t first_told(const struct unit_request *request, uint32_t page_count) {
+    return request->fresh ? 0 : min_u32(request->told_count, page_count);
+}
+
 /* Adds what a row brings beyond its tokens and its sampling: one that samples past tokens, biases
  * and masked stop tokens; one that begins anew its constraint. */
 static void add_extras(struct extras *sum, const struct unit_request *request,
@@ -328,6 +334,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     uint32_t token_count = choice->token_count, first = request->computed_count;
     bool samples = row_samples(request, token_count);
     uint32_t page_count = row_page_count(request, token_count + item->draft_tokens);
+    uint32_t first_page = first_told(request, page_count);
     check(first >= request->shared_count * KV_BLOCK_TOKENS); /* shared pages are read-only */
     check(page_count <= request->page_count);
     *row = (struct step_row){.slot = item->slot};
@@ -336,7 +343,8 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     row->token_count = token_count;
     row->token_index = place->tokens_used;
     row->page_index = place->pages_used;
-    row->page_count = page_count;
+    row->page_count = page_count - first_page;
+    row->first_page = first_page;
     row->logits_count = row->sample = samples;
     row->output_position = request->output_count;
     row->draft_count = item->draft_tokens;
@@ -344,14 +352,17 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     row->loads = tiers_is_loading(request);
     row->constrained = request->constraint_bytes > 0;
     row->sampling = request->sampling;
-    if (token_count == 1)
-        place->tokens[place->tokens_used] = request->tokens[first];
+    if (token_count == 1 && samples)
+        place->tokens[place->tokens_used] = request->last_token;
     else
         memcpy(place->tokens + place->tokens_used, request->tokens + first,
                token_count * sizeof *request->tokens);
-    memcpy(place->pages + place->pages_used, request->pages, page_count * sizeof *request->pages);
+    if (row->page_count)
+        memcpy(place->pages + place->pages_used, request->pages + first_page,
+               row->page_count * sizeof *request->pages);
+    place->pages_used += row->page_count;
+    request->told_count = page_count;
     place->tokens_used += token_count;
-    place->pages_used += page_count;
     put_scores(row, request);
     if (samples) put_extras(plan, row, request, &place->used);
     if (brings_constraint(request)) put_constraint(plan, index, request, &place->used);
@@ -381,8 +392,8 @@ static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
 /* What its row will copy. */
 static void prefetch_row(const struct unit_request *request) {
     const char *end = (const char *)(request->pages + request->page_count);
-    __builtin_prefetch(request->tokens + request->computed_count);
-    for (const char *at = (const char *)request->pages; at < end; at += 64)
+    const char *told = (const char *)(request->pages + first_told(request, request->page_count));
+    for (const char *at = told; at < end; at += 64)
         __builtin_prefetch(at);
 }
 
@@ -395,7 +406,8 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
         const struct unit_request *request = &unit->requests[item->slot];
         token_count += choice->token_count;
         draft_count += item->draft_tokens;
-        page_count += row_page_count(request, choice->token_count + item->draft_tokens);
+        uint32_t pages = row_page_count(request, choice->token_count + item->draft_tokens);
+        page_count += pages - first_told(request, pages);
         add_extras(&extras, request, choice->token_count);
         prefetch_row(request);
     }

@@ -340,11 +340,12 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
     return balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
 }
 
-static uint32_t choose_simply(struct rank_units *units) {
+/* `answers`: of a prompt that is computed elsewhere, which brings pages and nothing to compute. */
+static uint32_t choose_simply(struct rank_units *units, bool answers) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
-        units->loads[rank] =
-            (struct balance_rank){offer->requests, offer->tokens_ahead, takes(units, rank)};
+        units->loads[rank] = (struct balance_rank){
+            offer->requests, answers ? offer->pages_held : offer->tokens_ahead, takes(units, rank)};
     }
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }
@@ -372,14 +373,14 @@ static uint32_t choose_to_reserve(struct rank_units *units, const struct record_
     struct decode_need need = {
         .page_count = (uint32_t)admit_start_pages(admit_need_of(submit), submit->prompt_count + 1),
         .pages_expected = grows / KV_BLOCK_TOKENS};
-    if (units->method != BALANCE_WORK) return choose_simply(units);
+    if (units->method != BALANCE_WORK) return choose_simply(units, true);
     struct decode_choice choice = choose_to_decode(units, &need, BALANCE_NO_RANK);
     units->decode_choices[choice.reason]++;
     return choice.rank;
 }
 
 static uint32_t choose_on_arrival(struct rank_units *units, const struct record_submit *submit) {
-    if (units->method != BALANCE_WORK) return choose_simply(units);
+    if (units->method != BALANCE_WORK) return choose_simply(units, false);
     view_blocks(units, submit);
     struct prefill_choice choice = choose_by_work(units, submit, &units->blocks, INT64_MAX, false);
     units->prefill_choices[choice.reason]++;

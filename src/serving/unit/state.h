@@ -45,10 +45,14 @@ struct unit_request { /* first what every step looks at, so that it is few cache
     uint32_t resumed_count;   /* the answer's first tokens that came with the request */
     uint32_t output_count;    /* known tokens of the answer; the last of them is not computed yet,
                                * nor are those before it that its constraint forced */
+    uint32_t last_token;      /* of those that are known: what most rows compute, so that they need
+                               * not look into `tokens`, which few caches hold */
     uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
     uint32_t scored_count; /* leading tokens of the prompt whose scores are not asked for or told */
     uint32_t computed_peak;    /* the most ever; below, tokens are obtained once more */
     uint32_t page_count;       /* leased now; the first shared_count are cached blocks */
+    uint32_t told_count;       /* of them, the first: the engine knows them from earlier rows; read
+                                * only of one that is not fresh */
     uint32_t shared_count;     /* read-only: whole, in the prefix tree */
     uint32_t node;             /* of the last shared block; PREFIX_NONE: none */
     uint32_t constraint_bytes; /* 0: the answer is free */
@@ -137,6 +141,14 @@ static inline uint32_t request_known(const struct unit_request *request) {
 /* Scores are missing: every token of its prompt has to go through a step here, in its own form. */
 static inline bool request_scores(const struct unit_request *request) {
     return request->scored_count < request->prompt_count;
+}
+
+/* The answer grows by a token. */
+static inline void request_add_token(struct unit_request *request, uint32_t token) {
+    history_add(&request->history, token);
+    request->tokens[request_known(request)] = token;
+    request->last_token = token;
+    request->output_count++;
 }
 
 static inline struct admit_need request_need(const struct unit_request *request) {

@@ -288,6 +288,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     for (uint32_t i = 0; i < page_count; i++)
         request->block_prompt[i] = (uint8_t)kv_block_rows(submit->prompt_count, i);
     memcpy(request->tokens, submit_tokens(submit), known_count * sizeof(uint32_t));
+    request->last_token = request->tokens[known_count - 1];
     request->id = submit->request;
     request->priority = submit->priority;
     request->prompt_count = submit->prompt_count;
@@ -411,6 +412,7 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     if (unit_request_of(unit, submit->request)) return STATUS_OK; /* a repeat */
     struct admit_house house = house_of(unit);
+    bool load_changed = unit->load_changed;
     enum admit admit = admit_arrival(admit_need_of(submit), &house);
     if (submit->task == SUBMIT_RESERVE && admit == ADMIT_WAIT_TURN) admit = ADMIT_REFUSE_QUEUE;
     if (!admit_refuses(admit) && !request_begin(unit, submit, now_ns)) admit = ADMIT_REFUSE_QUEUE;
@@ -418,7 +420,9 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
         put_refused(unit, submit, admit);
     } else if (submit->task == SUBMIT_RESERVE) {
         struct unit_request *request = unit_request_of(unit, submit->request);
-        if (!handoff_reserve(unit, request)) unit_request_end(unit, request, FINISH_REFUSED_QUEUE);
+        if (handoff_reserve(unit, request)) return STATUS_OK;
+        unit_request_end(unit, request, FINISH_REFUSED_QUEUE);
+        unit->load_changed = load_changed; /* it came and went: a report would bring it again */
     } else {
         tiers_ask(unit, unit_request_of(unit, submit->request));
     }
@@ -514,9 +518,7 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
                (size_t)count * each * sizeof(struct token_logprob));
     for (uint32_t i = 0; i < count; i++) {
         check(row->tokens[i] < unit->options.vocab_count);
-        history_add(&request->history, row->tokens[i]);
-        request->tokens[request_known(request)] = row->tokens[i];
-        request->output_count++;
+        request_add_token(request, row->tokens[i]);
     }
     unit->totals.output_tokens += count;
 }
@@ -587,7 +589,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     check(row->token_count > 0);
     unit_request_answer(unit, request);
     put_tokens(unit, request, result, row, now_ns);
-    if (is_stop_token(request, request->tokens[request_known(request) - 1]))
+    if (is_stop_token(request, request->last_token))
         handoff_leave(unit, request, FINISH_STOP_TOKEN);
     else if (request->output_count == request->new_tokens_max)
         handoff_leave(unit, request, FINISH_LENGTH);

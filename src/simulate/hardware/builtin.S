@@ -38,5 +38,9 @@ twin_one_node_end: .byte 0
     .globl twin_ep144_end
 twin_ep144_start: .incbin "scenarios/ep144.yaml"
 twin_ep144_end: .byte 0
+    .globl twin_deepseek_day_start
+    .globl twin_deepseek_day_end
+twin_deepseek_day_start: .incbin "scenarios/deepseek-day.yaml"
+twin_deepseek_day_end: .byte 0
 
     .section .note.GNU-stack, "", %progbits

@@ -14,6 +14,7 @@ FILE_IN_BINARY(twin_deepseek_2025_02);
 FILE_IN_BINARY(twin_small);
 FILE_IN_BINARY(twin_one_node);
 FILE_IN_BINARY(twin_ep144);
+FILE_IN_BINARY(twin_deepseek_day);
 
 static const struct {
     enum builtin_kind kind;
@@ -28,6 +29,7 @@ static const struct {
     {BUILTIN_SCENARIO, "small", twin_small_start, twin_small_end},
     {BUILTIN_SCENARIO, "one-node", twin_one_node_start, twin_one_node_end},
     {BUILTIN_SCENARIO, "ep144", twin_ep144_start, twin_ep144_end},
+    {BUILTIN_SCENARIO, "deepseek-day", twin_deepseek_day_start, twin_deepseek_day_end},
 };
 
 struct bytes builtin_text(enum builtin_kind kind, struct bytes name) {

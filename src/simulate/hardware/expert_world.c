@@ -20,8 +20,9 @@
 #define REPORTS_A_LOOK 4
 #define CHOICES_PER_EXPERT_MIN 32
 #define MEMORY_CHOICES_PER_EXPERT 256
-#define LOOKS 6        /* an hour: two for a map, two more, and what is left over */
-#define LOAD_UNIT 1e12 /* a layer's load as the balancer's whole number */
+#define LOOKS 6              /* an hour: two for a map, two more, and what is left over */
+#define HOT_SHARE (1.0 / 32) /* of a layer's experts, when some are hot */
+#define LOAD_UNIT 1e12       /* a layer's load as the balancer's whole number */
 
 static uint32_t slots_of(const struct expert_world_options *options) {
     return (uint32_t)divide_up(options->model->experts +
@@ -59,12 +60,18 @@ static double draw_normal(struct expert_world *world) {
     return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
 }
 
+static bool is_hot(const struct expert_world *world, uint32_t layer, uint32_t expert) {
+    uint32_t which = world->heats * LIMIT_LAYERS + layer;
+    return world->heat != 1 && random_uniform(~world->options.seed, which, expert) < HOT_SHARE;
+}
+
 static void choose_loads(struct expert_world *world) {
     for (uint32_t layer = 0; layer < world->layers; layer++) {
         const double *logs = world->logs + (size_t)layer * world->experts;
         double *chosen = world->chosen + (size_t)layer * world->experts, sum = 0;
         for (uint32_t e = 0; e < world->experts; e++)
-            sum += chosen[e] = exp(world->options.skew * logs[e]);
+            sum += chosen[e] =
+                exp(world->options.skew * logs[e]) * (is_hot(world, layer, e) ? world->heat : 1);
         for (uint32_t e = 0; e < world->experts; e++)
             chosen[e] /= sum;
     }
@@ -275,6 +282,16 @@ double expert_world_advance(struct expert_world *world, int64_t now_ns, double t
     return 0;
 }
 
+void expert_world_heat(struct expert_world *world, double factor, int64_t now_ns) {
+    if (factor == world->heat) return;
+    world->heat = factor;
+    world->heats++;
+    choose_loads(world);
+    weigh_all(world);
+    world->looks = world->options.balances ? LOOKS : 0;
+    if (world->next_look_ns <= now_ns) world->next_look_ns = now_ns + LOOK_NS;
+}
+
 static bool take_memory(struct expert_world *world, struct arena *arena) {
     const struct rebalance_shape shape = shape_of(&world->options);
     size_t layers = world->layers, slots = (size_t)shape.ranks * shape.slots_per_rank;
@@ -301,6 +318,7 @@ bool expert_world_open(struct expert_world *world, struct arena *arena,
     *world = (struct expert_world){.options = *options,
                                    .layers = layers_of(options),
                                    .experts = options->model->experts,
+                                   .heat = 1,
                                    .slots_per_rank = slots_of(options)};
     if (!take_memory(world, arena)) return false;
     for (size_t i = 0; i < (size_t)world->layers * world->experts && options->skew > 0; i++)

@@ -54,6 +54,8 @@ struct expert_world {
     uint64_t choices, counted, counted_before; /* since the last map; in all; at the last look */
     uint64_t move_count, new_moves, draws;
     uint32_t waves;
+    double heat; /* 1: none are hot */
+    uint32_t heats;
 };
 
 size_t expert_world_bytes(const struct expert_world_options *options);
@@ -63,6 +65,10 @@ bool expert_world_open(struct expert_world *world, struct arena *arena,
 
 /* A step begins, of so many tokens on all ranks. Returns what it waits for new maps, in us. */
 double expert_world_advance(struct expert_world *world, int64_t now_ns, double tokens);
+
+/* A few experts of each layer, other ones with each call, are chosen `factor` times as often from
+ * now on; 1: none. The balancer looks when it would. */
+void expert_world_heat(struct expert_world *world, double factor, int64_t now_ns);
 bool expert_world_is_moving(const struct expert_world *world);
 
 /* Where between the columns of `busiest` a mean of pairs stands. */

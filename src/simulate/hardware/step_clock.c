@@ -304,6 +304,10 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
 
 /* ---- what there is ---- */
 
+void step_clock_heat(struct step_clock *clock, double factor, int64_t now_ns) {
+    expert_world_heat(&clock->experts, factor, now_ns);
+}
+
 double step_clock_balance(const struct step_clock *clock, uint32_t layer) {
     check(layer < clock->options.model->layers);
     if (clock->fit || layer < clock->options.model->dense_layers) return 1;

@@ -78,6 +78,10 @@ double step_clock_balance(const struct step_clock *clock, uint32_t layer);
 double step_clock_balance_mean(const struct step_clock *clock);
 uint64_t step_clock_moves(const struct step_clock *clock); /* experts that came to a rank so far */
 
+/* From the next step on, a few experts of each layer (one in 32, drawn anew) are chosen so many
+ * times as often as they would be; 1: no more. The balancer learns of it as of any other load. */
+void step_clock_heat(struct step_clock *clock, double factor, int64_t now_ns);
+
 /* Bytes of weights on a rank, and of KV pages that the rest of its memory holds. */
 double step_clock_weight_bytes(const struct step_clock *clock);
 uint32_t step_clock_page_count(const struct step_clock *clock);

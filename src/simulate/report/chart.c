@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A chart is 640 x 260 units, which the browser scales.
+ * A chart is 640 x 270 units, which the browser scales.
  */
 #include "simulate/report/chart.h"
 
@@ -8,10 +8,10 @@
 #include "base/check.h"
 
 #define WIDTH 640.0
-#define HEIGHT 260.0
+#define HEIGHT 270.0
 #define LEFT 62.0
 #define RIGHT 14.0
-#define TOP 34.0
+#define TOP 46.0
 #define BOTTOM 44.0
 #define TICKS 5
 #define BAR_HEIGHT 22.0
@@ -42,12 +42,22 @@ static double round_step(double span) {
     return 10 * power;
 }
 
+/* The first of 1, 2, 5, 10, 20 ... that is not below. */
+static double log_tick_above(double value) {
+    static const double steps[] = {1, 2, 5, 10};
+    double power = pow(10, floor(log10(value)));
+    for (size_t i = 0; i < ARRAY_COUNT(steps); i++)
+        if (steps[i] * power >= value * (1 - 1e-9)) return steps[i] * power;
+    return 10 * power;
+}
+
 static struct axis axis_of(double low, double high, bool log) {
     if (log) {
-        low = pow(10, floor(log10(low)));
-        high = pow(10, ceil(log10(high)));
-        if (high <= low) high = 10 * low;
-        return (struct axis){low, high, 10, true};
+        high = log_tick_above(high);
+        double first = pow(10, floor(log10(low)));
+        while (log_tick_above(first * 1.0001) <= low)
+            first = log_tick_above(first * 1.0001);
+        return (struct axis){first, high > first ? high : 10 * first, 10, true};
     }
     if (!(high > low)) high = low + 1;
     double step = round_step(high - low);
@@ -62,7 +72,7 @@ static double place_on(const struct axis *axis, double value) {
 }
 
 static double next_tick(const struct axis *axis, double tick) {
-    return axis->log ? tick * axis->step : tick + axis->step;
+    return axis->log ? log_tick_above(tick * 1.0001) : tick + axis->step;
 }
 
 static double x_of(const struct axis *axis, double value) {
@@ -104,6 +114,20 @@ static void write_legend(struct json_writer *writer, const struct chart *chart) 
     }
 }
 
+/* As short as it can be. */
+static void tick_text(double tick, char text[WORDS_SHORT_BYTES]) {
+    words_short(tick, text);
+    size_t count = strlen(text), end = count;
+    if (!strchr(text, '.')) return;
+    while (end > 0 && (text[end - 1] < '0' || text[end - 1] > '9'))
+        end--;
+    size_t digits = end;
+    while (digits > 0 && text[digits - 1] == '0')
+        digits--;
+    if (digits > 0 && text[digits - 1] == '.') digits--;
+    memmove(text + digits, text + end, count - end + 1);
+}
+
 static void write_axes(struct json_writer *writer, const struct chart *chart, const struct axis *x,
                        const struct axis *y) {
     char text[WORDS_SHORT_BYTES];
@@ -112,15 +136,15 @@ static void write_axes(struct json_writer *writer, const struct chart *chart, co
         words_format(writer,
                      "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT,
                      WIDTH - RIGHT, at, at);
-        words_short(tick, text);
+        tick_text(tick, text);
         write_text(writer, LEFT - 6, at + 4, "soft", "end", text);
     }
     for (double tick = x->low; tick <= x->high * (1 + 1e-9); tick = next_tick(x, tick)) {
-        words_short(tick, text);
+        tick_text(tick, text);
         write_text(writer, x_of(x, tick), HEIGHT - BOTTOM + 16, "soft", "middle", text);
     }
     write_text(writer, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "soft", "middle", chart->x_label);
-    write_text(writer, 4, TOP - 4, "soft", "start", chart->y_label);
+    write_text(writer, 4, TOP - 15, "soft", "start", chart->y_label);
 }
 
 static void write_line(struct json_writer *writer, const struct chart *chart, size_t index,
@@ -217,7 +241,7 @@ void chart_bars(struct json_writer *writer, const struct chart *chart) {
         write_bar(writer, chart, bar, scale, 30 + (double)bar * (BAR_HEIGHT + BAR_GAP));
     char text[WORDS_SHORT_BYTES];
     for (int i = 0; i <= 4; i++) {
-        words_short(most * i / 4, text);
+        tick_text(most * i / 4, text);
         write_text(writer, NAMES_WIDTH + most * i / 4 * scale, keys - 22, "soft",
                    i ? "end" : "start", text);
     }

@@ -116,12 +116,12 @@ struct outcome_money outcome_money_of(const struct outcome *outcome) {
     return money;
 }
 
-struct figure_list {
+struct outcome_list {
     struct day_figure *figures;
     uint32_t count;
 };
 
-static void add(struct figure_list *list, const char *name, const char *unit, double value) {
+static void add(struct outcome_list *list, const char *name, const char *unit, double value) {
     check(list->count < OUTCOME_FIGURES_MAX);
     list->figures[list->count++] = (struct day_figure){
         .name = name, .unit = unit, .kind = FIGURE_PREDICTION, .simulated = value};
@@ -131,7 +131,7 @@ static double over(double a, double b) {
     return b > 0 ? a / b : 0;
 }
 
-static void add_times(struct figure_list *list, const struct outcome *outcome) {
+static void add_times(struct outcome_list *list, const struct outcome *outcome) {
     static const struct {
         const char *name;
         size_t offset;
@@ -148,13 +148,14 @@ static void add_times(struct figure_list *list, const struct outcome *outcome) {
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         const char *at = (const char *)outcome + rows[i].offset;
-        const struct spread *spread = (const struct spread *)(const void *)at;
+        const struct time_spread *spread = (const struct time_spread *)(const void *)at;
         add(list, rows[i].name, "ms", spread_quantile(spread, rows[i].share) * 1e-6);
     }
 }
 
 /* Names of figures by role; "both" has those of both. */
-static void add_role(struct figure_list *list, const struct outcome *outcome, enum unit_role role) {
+static void add_role(struct outcome_list *list, const struct outcome *outcome,
+                     enum unit_role role) {
     static const char *const names[UNIT_ROLE_COUNT][6] = {
         [UNIT_BOTH] = {"both_computed_tokens_per_s_per_node", "both_output_tokens_per_s_per_node",
                        "both_step_ms", "both_kv_use_percent", "both_expert_balance",
@@ -190,7 +191,7 @@ static void add_role(struct figure_list *list, const struct outcome *outcome, en
             "requests", over((double)counts->rows, steps * ranks / (double)counts->units));
 }
 
-static void add_hits(struct figure_list *list, const struct outcome *outcome) {
+static void add_hits(struct outcome_list *list, const struct outcome *outcome) {
     double prompts = 0, device = 0, host = 0, disk = 0, read = 0, rows = 0;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         const struct twin_role_counts *counts = &outcome->report.roles[role];
@@ -210,7 +211,7 @@ static void add_hits(struct figure_list *list, const struct outcome *outcome) {
 }
 
 uint32_t outcome_figures(const struct outcome *outcome, struct day_figure *figures_out) {
-    struct figure_list list = {figures_out, 0};
+    struct outcome_list list = {figures_out, 0};
     const struct twin_report *report = &outcome->report;
     struct outcome_money money = outcome_money_of(outcome);
     add(&list, "requests_per_s", "requests/s", over((double)report->answered, report->measured_s));

@@ -30,7 +30,7 @@ struct outcome_money {                /* an hour of the fleet as it was in the m
 struct outcome {
     const struct scenario *scenario;
     int64_t begin_ns, end_ns; /* of the measured time; end_ns INT64_MAX: when all are answered */
-    struct spread ttft, tpot, e2e;
+    struct time_spread ttft, tpot, e2e;
     struct outcome_point points[OUTCOME_POINTS];
     uint32_t point_count;
     int64_t sampled_ns;

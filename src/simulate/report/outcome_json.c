@@ -73,7 +73,7 @@ static void write_roles(struct json_writer *writer, const struct outcome *outcom
 }
 
 static void write_spread(struct json_writer *writer, const char *name,
-                         const struct spread *spread) {
+                         const struct time_spread *spread) {
     static const double shares[SPREAD_SHARES] = {0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99};
     words_format(writer, "\"%s\":{", name);
     words_member(writer, true, "count", (double)spread->total);

@@ -49,7 +49,8 @@ static void write_roles(struct json_writer *writer, const struct outcome *outcom
         write_role(writer, outcome, (enum unit_role)role);
 }
 
-static void write_time(struct json_writer *writer, const char *name, const struct spread *spread) {
+static void write_time(struct json_writer *writer, const char *name,
+                       const struct time_spread *spread) {
     words_format(writer, "%-8s %10.2f %10.2f %10.2f %10.2f %10.2f %10llu\n", name,
                  spread_mean(spread) * 1e-6, spread_quantile(spread, 0.5) * 1e-6,
                  spread_quantile(spread, 0.9) * 1e-6, spread_quantile(spread, 0.99) * 1e-6,

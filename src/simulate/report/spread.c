@@ -20,13 +20,13 @@ static double start_of(uint32_t bucket) {
     return (double)((uint64_t)(SPREAD_PARTS + part) << (doubling - 1));
 }
 
-void spread_add(struct spread *spread, int64_t ns) {
+void spread_add(struct time_spread *spread, int64_t ns) {
     spread->counts[bucket_of(ns)]++;
     spread->total++;
     spread->sum += ns > 0 ? (double)ns : 0;
 }
 
-double spread_quantile(const struct spread *spread, double share) {
+double spread_quantile(const struct time_spread *spread, double share) {
     double wanted = share * (double)spread->total, before = 0;
     if (spread->total == 0) return 0;
     for (uint32_t b = 0; b < SPREAD_BUCKETS; b++) {
@@ -40,11 +40,11 @@ double spread_quantile(const struct spread *spread, double share) {
     return start_of(SPREAD_BUCKETS);
 }
 
-double spread_mean(const struct spread *spread) {
+double spread_mean(const struct time_spread *spread) {
     return spread->total ? spread->sum / (double)spread->total : 0;
 }
 
-double spread_below(const struct spread *spread, double ns) {
+double spread_below(const struct time_spread *spread, double ns) {
     double before = 0;
     for (uint32_t b = 0; spread->total && b < SPREAD_BUCKETS && start_of(b) < ns; b++) {
         double width = start_of(b + 1) - start_of(b), part = (ns - start_of(b)) / width;

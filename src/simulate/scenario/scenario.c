@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/limits.h"
+#include "simulate/scenario/scenario_faults.h"
 
 #define SPECULATE_NAMES "never|always|measured"
 #define OVERLAP_NAMES                                                                              \
@@ -26,6 +27,7 @@ static const struct scenario_key root_keys[] = {
     {.name = "prices", .kind = SCENARIO_OTHER},
     {.name = "fleet", .kind = SCENARIO_OTHER, .needed = true},
     {.name = "load", .kind = SCENARIO_OTHER, .needed = true},
+    {.name = "faults", .kind = SCENARIO_OTHER},
     {.name = "settle_s", .kind = SCENARIO_TIME, .offset = ROOT(options.settle_ns)},
     {.name = "warm_s", .kind = SCENARIO_TIME, .offset = ROOT(options.warm_ns)},
     {.name = "measure_s", .kind = SCENARIO_TIME, .offset = ROOT(options.measure_ns)},
@@ -216,6 +218,7 @@ static const struct scenario_key load_keys[] = {
     {.name = "about", .kind = SCENARIO_OTHER},
     {.name = "mix", .kind = SCENARIO_OTHER},
     {.name = "trace", .kind = SCENARIO_OTHER},
+    {.name = "day", .kind = SCENARIO_OTHER},
 };
 
 static const struct scenario_key mix_keys[] = {
@@ -394,6 +397,26 @@ static enum status read_trace(const struct scenario_place *load_place, const str
     return status;
 }
 
+/* The windows' times are the scenario's. */
+static enum status read_day(const struct scenario_place *place, const struct tree *tree,
+                            struct scenario *scenario) {
+    struct day_options *day = &scenario->load.day;
+    const struct twin_options *options = &scenario->options;
+    scenario->load.kind = SCENARIO_LOAD_DAY;
+    enum status status = scenario_day_read(place, tree, day);
+    day->settle_s = (double)options->settle_ns * 1e-9;
+    day->warm_s = (double)options->warm_ns * 1e-9;
+    day->measure_s = (double)options->measure_ns * 1e-9;
+    if (status) return status;
+    if (options->measure_ns == 0)
+        return scenario_keys_refuse(place, "a day's windows need measure_s");
+    if (options->kind_count != 2 || options->kinds[0].role != UNIT_PREFILL ||
+        options->kinds[1].role != UNIT_DECODE)
+        return scenario_keys_refuse(place, "a day's fleet has two kinds of units: prefill first, "
+                                           "then decode");
+    return STATUS_OK;
+}
+
 static enum status read_load(const struct scenario_place *root, struct scenario *scenario) {
     struct scenario_place place = scenario_keys_below(root, "load");
     const struct tree *tree = tree_member(scenario->tree, "load");
@@ -401,7 +424,10 @@ static enum status read_load(const struct scenario_place *root, struct scenario 
     enum status status = scenario_keys_read(&place, tree, load_keys, ARRAY_COUNT(load_keys), load);
     if (status) return status;
     const struct tree *mix = tree_member(tree, "mix"), *trace = tree_member(tree, "trace");
-    if (!mix == !trace) return scenario_keys_refuse(&place, "expected either mix or trace");
+    const struct tree *day = tree_member(tree, "day");
+    if (!!mix + !!trace + !!day != 1)
+        return scenario_keys_refuse(&place, "expected one of mix, trace and day");
+    if (day) return read_day(&place, day, scenario);
     status = mix ? read_mix(&place, mix, load) : read_trace(&place, trace, load);
     if (status) return status;
     bool endless = mix ? load->mix.requests == 0 : load->replay.plays == 0;
@@ -461,6 +487,9 @@ enum status scenario_read(struct arena *arena, const struct tree *tree, const ch
         return scenario_keys_refuse(&root, "settle_s is a part of warm_s, and longer than it");
     status = read_parts(arena, &root, scenario);
     if (!status) status = read_fleet(arena, &root, scenario);
+    if (!status)
+        status =
+            scenario_faults_read(arena, &root, tree_member(tree, "faults"), &scenario->options);
     if (!status) status = read_load(&root, scenario);
     scenario->load.mix.stored = scenario->load.mix.past && scenario->options.storage_bytes > 0;
     return status;

@@ -7,12 +7,15 @@
 #ifndef SIMULATE_SCENARIO_SCENARIO_H
 #define SIMULATE_SCENARIO_SCENARIO_H
 
+#include "simulate/hardware/hardware_file.h"
 #include "simulate/load/load_mix.h"
 #include "simulate/load/load_replay.h"
 #include "simulate/scenario/prices.h"
+#include "simulate/scenario/scenario_day.h"
 #include "simulate/twin/twin.h"
 
-enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE };
+/* A day is run in windows, each with a load of its own (simulate/twin/day.h): it has no source. */
+enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE, SCENARIO_LOAD_DAY };
 
 struct scenario_load {
     enum scenario_load_kind kind;
@@ -21,6 +24,7 @@ struct scenario_load {
     char trace[SCENARIO_TEXT_BYTES]; /* a name or a file */
     double length_scale;
     struct load_replay_options replay; /* without its trace */
+    struct day_options day;
 };
 
 struct scenario {

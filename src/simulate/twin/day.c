@@ -55,9 +55,8 @@ uint32_t day_segments(const struct day_options *day, struct day_segment *segment
 
 /* ---- the start ---- */
 
-/* Seconds of a step with so many rows on each rank, which need not be a whole number. */
-static double step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_kind overlap,
-                           double kv_mean, double rows) {
+double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_kind overlap,
+                        double kv_mean, double rows) {
     struct step_share shares[LIMIT_RANKS];
     double ns = 0;
     for (int step = 0; step < CLOCK_STEPS; step++) {
@@ -80,7 +79,7 @@ double day_standing(struct step_clock *clock, uint32_t ranks, uint32_t rows_max,
     check(ranks <= LIMIT_RANKS);
     for (int i = 0; i < BISECTIONS; i++) {
         double rows = (low + high) / 2;
-        double seconds = step_seconds(clock, ranks, overlap, kv_mean, rows) * stretch;
+        double seconds = day_step_seconds(clock, ranks, overlap, kv_mean, rows) * stretch;
         *(rows * ranks / seconds < output_rate ? &low : &high) = rows;
     }
     return (low + high) / 2;

@@ -4,7 +4,8 @@
  * and its share of the prefill units live in full detail, on that unit's share of the load; the rest
  * of the fleet is as many times that. The rules:
  *
- *   segments  the day is cut at each hour and at each change of the nodes
+ *   segments  the day is cut at each hour and at each change of the nodes; those with the same units
+ *             whose loads differ by 3 % at most share a window
  *   sample    1 decode unit of D; of P prefill units P / D, rounded up or down such that the
  *             day's prefill units are right on the whole; arrivals: 1 / D of the fleet's
  *   start     as many requests in the middle of their answers as make the segment's tokens at the
@@ -56,6 +57,11 @@ struct day_window {                   /* what a window was, beside its report */
 
 /* segments_out[DAY_SEGMENTS_MAX]; returns how many. The day's options are valid. */
 uint32_t day_segments(const struct day_options *day, struct day_segment *segments_out);
+
+/* Seconds of the clock's steps with so many answers on each rank (it need not be a whole number) of
+ * kv_mean positions each. */
+double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_kind overlap,
+                        double kv_mean, double rows);
 
 /* Requests that a rank of the decode unit runs when the unit makes `output_rate` tokens a second
  * with answers' tokens of `kv_mean` positions each: by bisection of the clock's steps, which take

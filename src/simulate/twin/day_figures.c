@@ -39,7 +39,8 @@ static void add_nodes(struct day_sums *sums, struct day_hour_sums *hour,
 }
 
 void day_sums_add(struct day_sums *sums, const struct day_segment *segment,
-                  const struct twin_options *options, const struct twin_report *report) {
+                  const struct day_segment *shared, const struct twin_options *options,
+                  const struct twin_report *report) {
     const struct twin_role_counts *prefill = &report->roles[UNIT_PREFILL];
     const struct twin_role_counts *decode = &report->roles[UNIT_DECODE];
     struct day_hour_sums *hour = &sums->hours[(uint32_t)segment->hour];
@@ -71,8 +72,8 @@ void day_sums_add(struct day_sums *sums, const struct day_segment *segment,
     sums->transfer_bytes += report->transfer_bytes * of_output;
     sums->storage_bytes += report->storage_read_bytes * of_input;
     double share = (double)options->kinds[1].count / segment->decode_units;
-    sums->offered_input += segment->input_rate * share * segment->hours;
-    sums->offered_output += segment->output_rate * share * segment->hours;
+    sums->offered_input += shared->input_rate * share * segment->hours;
+    sums->offered_output += shared->output_rate * share * segment->hours;
     sums->window_input += prompt_tokens_of(report) / report->measured_s * segment->hours;
     sums->window_output += output_tokens_of(report) / report->measured_s * segment->hours;
     hour->input += input;

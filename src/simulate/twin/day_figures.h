@@ -33,9 +33,11 @@ struct day_sums {
     double ttft_late, offered_input, offered_output, window_input, window_output;
 };
 
-/* One window joins. */
+/* A segment joins, with the report of the window that stands for it; the window's load was that of
+ * `shared`, a segment that is like it, or the same one. */
 void day_sums_add(struct day_sums *sums, const struct day_segment *segment,
-                  const struct twin_options *options, const struct twin_report *report);
+                  const struct day_segment *shared, const struct twin_options *options,
+                  const struct twin_report *report);
 
 enum figure_kind { FIGURE_INPUT, FIGURE_IDENTITY, FIGURE_PREDICTION };
 

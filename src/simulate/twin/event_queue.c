@@ -54,3 +54,35 @@ bool event_queue_take(struct event_queue *queue, struct event *event_out) {
     if (queue->count > 0) queue->events[at] = last;
     return true;
 }
+
+/* ---- alarms ---- */
+
+struct event_alarm event_alarm_of(uint32_t kind, uint32_t index) {
+    return (struct event_alarm){.kind = kind, .index = index, .due_ns = INT64_MAX};
+}
+
+static void queue_alarm(struct event_alarm *alarm, struct event_queue *queue) {
+    if (alarm->due_ns == INT64_MAX) return;
+    if (alarm->count && alarm->queued_ns[alarm->count - 1] <= alarm->due_ns) return;
+    check(alarm->count < EVENT_ALARM_DEPTH);
+    alarm->queued_ns[alarm->count++] = alarm->due_ns;
+    event_queue_add(
+        queue, (struct event){.due_ns = alarm->due_ns, .kind = alarm->kind, .index = alarm->index});
+}
+
+void event_alarm_set(struct event_alarm *alarm, struct event_queue *queue, int64_t due_ns) {
+    if (due_ns >= alarm->due_ns) return;
+    alarm->due_ns = due_ns;
+    queue_alarm(alarm, queue);
+}
+
+bool event_alarm_rings(struct event_alarm *alarm, struct event_queue *queue, int64_t now_ns) {
+    check(alarm->count > 0 && alarm->queued_ns[alarm->count - 1] <= now_ns);
+    alarm->count--;
+    if (alarm->due_ns <= now_ns) {
+        alarm->due_ns = INT64_MAX;
+        return true;
+    }
+    queue_alarm(alarm, queue);
+    return false;
+}

@@ -77,7 +77,6 @@ static enum status check_options(const struct twin_options *options, struct erro
                              : "of no known kind");
     if (options->model->vocab <= TWIN_WORDS_FIRST) return out_of_range(error, "the vocabulary");
     if (options->sampled && options->sample_ns <= 0) return out_of_range(error, "sample_ns");
-    if (options->settle_ns > options->warm_ns) return out_of_range(error, "settle_ns");
     return STATUS_OK;
 }
 
@@ -110,10 +109,12 @@ static void happen(struct twin_world *world, const struct event *event) {
     struct twin_gateway *gateway = &world->gateways[event->index];
     switch ((enum twin_event)event->kind) {
     case TWIN_EVENT_UNIT:
-        if ((uint64_t)unit->wake_ns == event->stamp) twin_units_run(world, unit);
+        if (event_alarm_rings(&unit->alarm, &world->events, world->now_ns))
+            twin_units_run(world, unit);
         break;
     case TWIN_EVENT_GATEWAY:
-        if ((uint64_t)gateway->wake_ns == event->stamp) twin_gateways_run(world, gateway);
+        if (event_alarm_rings(&gateway->alarm, &world->events, world->now_ns))
+            twin_gateways_run(world, gateway);
         break;
     case TWIN_EVENT_ASK:
         twin_clients_ask(world);

@@ -41,6 +41,8 @@ struct twin_ended;
 struct twin_sample;
 struct twin_fault; /* simulate/twin/twin_faults.h */
 
+enum twin_storage { TWIN_STORAGE_NONE, TWIN_STORAGE_MEMORY, TWIN_STORAGE_DISK };
+
 struct twin_options {
     const struct model_figures *model;
     struct twin_unit_kind kinds[TWIN_KINDS_MAX];
@@ -56,7 +58,8 @@ struct twin_options {
     struct twin_source source;
     int64_t settle_ns;  /* from the start: prompts are computed, and KV blocks travel, in
                                      * no time, so that the standing requests are where they belong;
-                                     * answers take their time. <= warm_ns */
+                                     * answers take their time. Beyond warm_ns where answers
+                                     * alone are looked at: then no TTFT means anything */
     int64_t warm_ns;    /* from the start: nothing is counted yet */
     int64_t measure_ns; /* behind it: counted. Then the run ends; 0: when all are answered */
     const struct twin_fault *faults; /* [fault_count] by time; simulate/twin/twin_faults.h */
@@ -82,9 +85,21 @@ struct twin_sample {
 
 /* One request's times as its client saw them. */
 struct twin_ended {
-    int64_t arrival_ns, first_ns, end_ns; /* first_ns 0: there was no token */
+    uint64_t number; /* of the request, from 1, as the source brought them */
+    int64_t arrival_ns, first_ns, last_ns, end_ns; /* first_ns 0: there was no token */
     uint32_t prompt_tokens, answer_tokens, hit_tokens;
-    bool standing, failed;
+    uint32_t http_status;
+    bool standing, failed; /* failed: refused, or cut off */
+};
+
+/* What a step gives a rank to do: prompts' tokens, the positions that they attend to, rows of
+ * answers, the KV positions that these read. */
+enum twin_load {
+    TWIN_LOAD_TOKENS,
+    TWIN_LOAD_ATTENDED,
+    TWIN_LOAD_ROWS,
+    TWIN_LOAD_CONTEXT,
+    TWIN_LOAD_COUNT
 };
 
 struct twin_role_counts { /* of all units of one role, in the measured time */
@@ -96,10 +111,15 @@ struct twin_role_counts { /* of all units of one role, in the measured time */
         computed_tokens; /* prompt's tokens that went through; of them computed */
     uint64_t device_hits, host_hits, disk_hits; /* tokens of prompts, by where they were obtained */
     uint64_t output_tokens;
-    uint64_t rows, context; /* summed over steps: answer rows, and KV positions that they read */
+    uint64_t answered_tokens;  /* tokens of answers that went through, those computed again too */
+    uint64_t rows, context;    /* summed over steps: answer rows, and KV positions that they read */
     uint64_t pages_held, pages_cached, pages_total; /* mean over time, of a rank */
     uint64_t preemptions, moves; /* requests that lost their pages; experts that came to a rank */
     double expert_balance;       /* mean over steps, largest rank over mean */
+    /* Of the fullest rank and of the mean one, summed over steps, each times its seconds: their
+     * quotient is how uneven the ranks are. */
+    double load_most[TWIN_LOAD_COUNT], load_mean[TWIN_LOAD_COUNT];
+    uint64_t unit_computed_most; /* computed_tokens of the unit that has most */
 };
 
 struct twin_report {

@@ -80,6 +80,8 @@ static void expect_next(struct twin_world *world) {
 void twin_clients_fetch(struct twin_world *world) {
     const struct twin_source *source = &world->options->source;
     world->has_next = source->next(source->self, &world->next);
+    if (world->has_next && !world->next.standing)
+        world->next.arrival_ns = twin_faults_arrival(world->options, world->next.arrival_ns);
     expect_next(world);
 }
 
@@ -182,8 +184,9 @@ static void note_first(struct twin_world *world, struct twin_client *client) {
     client->first_ns = client->last_ns = world->now_ns + world->token_ns;
     if (!client->waits) return;
     client->waits = false;
-    world->standing_waits--;
-    if (world->has_next && world->next.standing) expect_next(world);
+    /* The next one is expected already unless it waited for this. */
+    bool held_back = world->standing_waits-- == STANDING_AT_ONCE;
+    if (held_back && world->has_next && world->next.standing) expect_next(world);
 }
 
 static void tell_begun(struct twin_world *world, const struct twin_client *client) {
@@ -231,9 +234,13 @@ static void take_tokens(struct twin_world *world, struct twin_client *client,
 }
 
 void twin_clients_notice(struct twin_world *world, const struct record *record) {
-    if (record->kind != RECORD_TOKENS) return;
+    if (record->kind != RECORD_TOKENS && record->kind != RECORD_FINISHED) return;
     struct twin_client *client = find(world, record_request(record));
-    if (client) take_tokens(world, client, (const struct record_tokens *)record);
+    if (!client) return;
+    if (record->kind == RECORD_TOKENS)
+        take_tokens(world, client, (const struct record_tokens *)record);
+    else if (((const struct record_finished *)record)->reason == FINISH_REFUSED_QUEUE)
+        client->queue_full = true;
 }
 
 /* ---- ends ---- */
@@ -253,12 +260,36 @@ static void count_answer(struct twin_world *world, const struct twin_client *cli
                       (uint64_t)(client->last_ns - client->first_ns) / (client->told_tokens - 1));
 }
 
-static void end(struct twin_world *world, struct twin_client *client, bool refused) {
-    bool whole = client->told_tokens == client->answer_tokens && !refused;
+/* The twin's engines never fail, and its units are not told to end: what is not answered whole was
+ * refused because the gateway, or a unit's queue, was full when it came. */
+static void judge_failure(struct twin_world *world, const struct twin_client *client,
+                          uint32_t http_status) {
+    const struct twin_gateway *gateway = gateway_of(world, client->number);
+    uint32_t held = gateway_request_count(gateway->gateway);
+    bool full = held + 1 >= world->options->gateway_requests_max || client->queue_full;
+    if (http_status == 200)
+        twin_breach(world, "an answer ended before its end");
+    else if (http_status != 429)
+        twin_breach(world, "a request was refused for no reason of the fleet's");
+    else if (!full)
+        twin_breach(world, "a request was refused, and nothing was full");
+}
+
+static void end(struct twin_world *world, struct twin_client *client, uint32_t http_status) {
+    bool whole = client->told_tokens == client->answer_tokens && http_status == 200;
     int64_t end_ns = world->now_ns + world->token_ns;
-    struct twin_ended ended = {
-        client->arrival_ns,  client->first_ns,   end_ns,           client->prompt_tokens,
-        client->told_tokens, client->hit_tokens, client->standing, !whole};
+    struct twin_ended ended = {.number = client->number,
+                               .arrival_ns = client->arrival_ns,
+                               .first_ns = client->first_ns,
+                               .last_ns = client->last_ns,
+                               .end_ns = end_ns,
+                               .prompt_tokens = client->prompt_tokens,
+                               .answer_tokens = client->told_tokens,
+                               .hit_tokens = client->hit_tokens,
+                               .http_status = http_status,
+                               .standing = client->standing,
+                               .failed = !whole};
+    if (!whole) judge_failure(world, client, http_status);
     if (client->waits) note_first(world, client); /* it never will have one */
     if (world->counts && !client->standing) {
         if (whole) count_answer(world, client, end_ns);
@@ -311,11 +342,10 @@ void twin_clients_hear(struct twin_world *world, const struct record *record) {
     }
     if (record->kind == RECORD_RESPOND) {
         const struct record_respond *respond = (const struct record_respond *)record;
-        bool refused = respond->http_status != 200;
-        if (!refused) judge_answer(world, client, respond);
-        end(world, client, refused);
+        if (respond->http_status == 200) judge_answer(world, client, respond);
+        end(world, client, respond->http_status);
     } else if (record->kind == RECORD_STREAM_END) {
-        end(world, client, false);
+        end(world, client, 200);
     }
 }
 

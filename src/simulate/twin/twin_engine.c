@@ -66,6 +66,22 @@ bool twin_engine_take(struct twin_engine *engine, const struct step_plan *plan) 
     return ++engine->told == engine->rank_count;
 }
 
+static void sum_loads(struct twin_engine_sum *sum, const struct step_share *share) {
+    const uint64_t loads[TWIN_LOAD_COUNT] = {[TWIN_LOAD_TOKENS] = share->prompt_tokens,
+                                             [TWIN_LOAD_ATTENDED] = share->attended,
+                                             [TWIN_LOAD_ROWS] = share->answer_rows,
+                                             [TWIN_LOAD_CONTEXT] = share->context};
+    for (int i = 0; i < TWIN_LOAD_COUNT; i++) {
+        sum->load[i] += loads[i];
+        if (loads[i] > sum->load_most[i]) sum->load_most[i] = loads[i];
+    }
+}
+
+static void free_prompts(struct step_share *share) {
+    share->prompt_tokens = 0;
+    share->attended = share->cached = 0;
+}
+
 struct twin_engine_sum twin_engine_begin(struct twin_engine *engine, int64_t now_ns,
                                          bool prompts_free) {
     struct twin_engine_sum sum = {0};
@@ -75,19 +91,21 @@ struct twin_engine_sum twin_engine_begin(struct twin_engine *engine, int64_t now
         struct step_share *share = &engine->shares[rank];
         uint32_t tokens = share->prompt_tokens + share->answer_tokens;
         if (tokens > most) most = tokens;
-        sum.prompt_tokens += share->prompt_tokens;
-        sum.answer_rows += share->answer_rows;
-        sum.output_tokens += share->answer_tokens;
-        sum.context += share->context;
-        if (prompts_free) share->prompt_tokens = 0, share->attended = share->cached = 0;
+        sum_loads(&sum, share);
+        sum.answered_tokens += share->answer_tokens;
     }
     engine->size = (struct choose_overlap_step){engine->rank_count, most,
-                                                sum.prompt_tokens > sum.output_tokens};
+                                                sum.load[TWIN_LOAD_TOKENS] > sum.answered_tokens};
     engine->kind = engine->overlap >= 0 ? (enum overlap_kind)engine->overlap
                                         : choose_overlap(&engine->choose, &engine->size).kind;
     engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
+    engine->told_ns = engine->time.ns;
+    if (prompts_free && sum.load[TWIN_LOAD_TOKENS]) {
+        for (uint32_t rank = 0; rank < engine->rank_count; rank++)
+            free_prompts(&engine->shares[rank]);
+        engine->time = step_clock_step(engine->clock, engine->shares, engine->kind, now_ns);
+    }
     twin_engine_forget(engine);
-    sum.output_tokens = 0; /* known at its end */
     return sum;
 }
 

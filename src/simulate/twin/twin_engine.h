@@ -11,6 +11,7 @@
 #include "contract/step_plan.h"
 #include "serving/policy/choose_overlap.h"
 #include "simulate/hardware/step_clock.h"
+#include "simulate/twin/twin.h"
 
 struct twin_row { /* of a plan: what its answer needs */
     uint64_t request;
@@ -38,11 +39,13 @@ struct twin_engine {
     struct twin_row *rows;          /* [rank_count][rows_max] */
     uint32_t told;                  /* plans of the step at hand */
     struct step_time time;          /* of it */
+    int64_t told_ns;                /* what it would take with its prompts */
     uint64_t drafts, drafts_right;
 };
 
-struct twin_engine_sum { /* of a step, over its ranks */
-    uint64_t prompt_tokens, answer_rows, output_tokens, context;
+struct twin_engine_sum {      /* of a step, over its ranks */
+    uint64_t answered_tokens; /* in the form GENERATED, drafts with them */
+    uint64_t load[TWIN_LOAD_COUNT], load_most[TWIN_LOAD_COUNT]; /* of all, of the fullest */
 };
 
 size_t twin_engine_bytes(uint32_t ranks, uint32_t rows_max);

@@ -7,8 +7,8 @@ enum { BEGINS, ENDS };
 
 const char *twin_faults_name(enum twin_fault_kind kind) {
     static const char *const names[TWIN_FAULT_KIND_COUNT] = {
-        "unit-dies", "node-dies",  "units-cut", "gateway-cut",
-        "rank-slow", "disks-slow", "disks-fail"};
+        "unit-dies", "node-dies",  "rack-dies",  "units-cut",   "gateway-cut",
+        "rank-slow", "disks-slow", "disks-fail", "experts-hot", "crowd"};
     return names[kind];
 }
 
@@ -24,12 +24,16 @@ static const struct twin_unit_kind *kind_of(const struct twin_options *options, 
 
 static bool is_there(const struct twin_options *options, const struct twin_fault *fault) {
     const struct twin_unit_kind *kind = kind_of(options, fault->unit);
-    bool scaled = fault->kind == TWIN_FAULT_RANK_SLOW || fault->kind == TWIN_FAULT_DISKS_SLOW;
+    bool scaled = fault->kind == TWIN_FAULT_RANK_SLOW || fault->kind == TWIN_FAULT_DISKS_SLOW ||
+                  fault->kind == TWIN_FAULT_EXPERTS_HOT || fault->kind == TWIN_FAULT_CROWD;
     if (fault->at_ns < 0 || fault->lasts_ns < 0 || (scaled && !(fault->factor > 0))) return false;
     switch (fault->kind) {
     case TWIN_FAULT_UNIT_DIES:
     case TWIN_FAULT_NODE_DIES:
+    case TWIN_FAULT_EXPERTS_HOT:
         return kind != NULL;
+    case TWIN_FAULT_RACK_DIES:
+        return fault->unit <= fault->other && kind_of(options, fault->other);
     case TWIN_FAULT_UNITS_CUT:
         return kind && kind_of(options, fault->other) && fault->unit != fault->other;
     case TWIN_FAULT_GATEWAY_CUT:
@@ -47,6 +51,26 @@ const struct twin_fault *twin_faults_wrong(const struct twin_options *options) {
     return NULL;
 }
 
+/* ---- crowds ---- */
+
+/* A crowd of `lasts` lets `factor` times as much of the load pass. One that begins within another
+ * begins behind it. */
+int64_t twin_faults_arrival(const struct twin_options *options, int64_t arrival_ns) {
+    int64_t gained_ns = 0, free_ns = 0;
+    for (uint32_t i = 0; i < options->fault_count; i++) {
+        const struct twin_fault *fault = &options->faults[i];
+        if (fault->kind != TWIN_FAULT_CROWD) continue;
+        int64_t begin_ns = fault->at_ns > free_ns ? fault->at_ns : free_ns;
+        int64_t within_ns = arrival_ns - gained_ns - begin_ns;
+        int64_t passes_ns = (int64_t)((double)fault->lasts_ns * fault->factor);
+        if (within_ns <= 0) break;
+        if (within_ns < passes_ns) return begin_ns + (int64_t)((double)within_ns / fault->factor);
+        gained_ns += passes_ns - fault->lasts_ns;
+        free_ns = begin_ns + fault->lasts_ns;
+    }
+    return arrival_ns - gained_ns;
+}
+
 /* ---- they happen ---- */
 
 void twin_faults_plan(struct twin_world *world) {
@@ -62,6 +86,10 @@ static void die(struct twin_world *world, struct twin_unit *unit, bool noticed) 
     if (unit->up) twin_units_kill(world, unit, noticed);
 }
 
+static void start_again(struct twin_world *world, struct twin_unit *unit) {
+    if (!unit->up) twin_units_start(world, unit);
+}
+
 static void begin(struct twin_world *world, const struct twin_fault *fault) {
     struct twin_unit *unit = &world->units[fault->unit];
     switch ((enum twin_fault_kind)fault->kind) {
@@ -70,6 +98,10 @@ static void begin(struct twin_world *world, const struct twin_fault *fault) {
         break;
     case TWIN_FAULT_NODE_DIES:
         die(world, unit, false);
+        break;
+    case TWIN_FAULT_RACK_DIES:
+        for (uint32_t i = fault->unit; i <= fault->other; i++)
+            die(world, &world->units[i], false);
         break;
     case TWIN_FAULT_UNITS_CUT:
         twin_transfer_cut(&world->transfers, fault->unit, fault->other,
@@ -84,8 +116,14 @@ static void begin(struct twin_world *world, const struct twin_fault *fault) {
     case TWIN_FAULT_DISKS_SLOW:
         world->storage.slowness *= fault->factor;
         break;
-    default:
+    case TWIN_FAULT_DISKS_FAIL:
         world->storage.failures++;
+        break;
+    case TWIN_FAULT_EXPERTS_HOT:
+        step_clock_heat(unit->clock, fault->factor, world->now_ns);
+        break;
+    default: /* requests come as twin_faults_arrival says */
+        break;
     }
 }
 
@@ -94,7 +132,11 @@ static void end(struct twin_world *world, const struct twin_fault *fault) {
     switch ((enum twin_fault_kind)fault->kind) {
     case TWIN_FAULT_UNIT_DIES:
     case TWIN_FAULT_NODE_DIES:
-        if (!unit->up) twin_units_start(world, unit);
+        start_again(world, unit);
+        break;
+    case TWIN_FAULT_RACK_DIES:
+        for (uint32_t i = fault->unit; i <= fault->other; i++)
+            start_again(world, &world->units[i]);
         break;
     case TWIN_FAULT_UNITS_CUT:
         break; /* its time says so */
@@ -107,14 +149,21 @@ static void end(struct twin_world *world, const struct twin_fault *fault) {
     case TWIN_FAULT_DISKS_SLOW:
         world->storage.slowness /= fault->factor;
         break;
-    default:
+    case TWIN_FAULT_DISKS_FAIL:
         world->storage.failures--;
+        break;
+    case TWIN_FAULT_EXPERTS_HOT:
+        step_clock_heat(unit->clock, 1, world->now_ns);
+        break;
+    default:
+        break;
     }
 }
 
 void twin_faults_happen(struct twin_world *world, const struct event *event) {
     const struct twin_fault *fault = &world->options->faults[event->index];
-    bool dies = fault->kind == TWIN_FAULT_UNIT_DIES || fault->kind == TWIN_FAULT_NODE_DIES;
+    bool dies = fault->kind == TWIN_FAULT_UNIT_DIES || fault->kind == TWIN_FAULT_NODE_DIES ||
+                fault->kind == TWIN_FAULT_RACK_DIES;
     if (event->stamp == ENDS) {
         end(world, fault);
         return;

@@ -14,11 +14,15 @@
 enum twin_fault_kind {
     TWIN_FAULT_UNIT_DIES,   /* all its processes; behind it, it comes back empty. 0 ns: never */
     TWIN_FAULT_NODE_DIES,   /* a node of the unit, and so the unit */
+    TWIN_FAULT_RACK_DIES,   /* nodes of all units from `unit` to `other`, and so these */
     TWIN_FAULT_UNITS_CUT,   /* no KV blocks pass between `unit` and `other` */
     TWIN_FAULT_GATEWAY_CUT, /* no records pass between `unit` and the gateway `other` */
     TWIN_FAULT_RANK_SLOW,   /* the unit's rank `other` takes `factor` times as long */
     TWIN_FAULT_DISKS_SLOW,  /* all disks do */
     TWIN_FAULT_DISKS_FAIL,  /* they neither read nor write */
+    TWIN_FAULT_EXPERTS_HOT, /* a few experts of the unit's layers are chosen `factor` times as often
+                             */
+    TWIN_FAULT_CROWD,       /* requests come `factor` times as fast; those behind it come earlier */
     TWIN_FAULT_KIND_COUNT
 };
 
@@ -33,7 +37,8 @@ struct twin_options;
 struct twin_world;
 struct event;
 
-/* "unit-dies", "node-dies", "units-cut", "gateway-cut", "rank-slow", "disks-slow", "disks-fail" */
+/* "unit-dies", "node-dies", "rack-dies", "units-cut", "gateway-cut", "rank-slow", "disks-slow",
+ * "disks-fail", "experts-hot", "crowd" */
 const char *twin_faults_name(enum twin_fault_kind kind);
 
 /* NULL, or which of the options' faults names what is not there. */
@@ -41,6 +46,9 @@ const struct twin_fault *twin_faults_wrong(const struct twin_options *options);
 
 /* All of them will happen. */
 void twin_faults_plan(struct twin_world *world);
+
+/* When a request comes that would come at that time if there were no crowds. */
+int64_t twin_faults_arrival(const struct twin_options *options, int64_t arrival_ns);
 
 /* One of them begins, or is over. */
 void twin_faults_happen(struct twin_world *world, const struct event *event);

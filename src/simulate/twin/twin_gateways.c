@@ -61,7 +61,7 @@ enum status twin_gateways_open(struct twin_world *world, struct arena *arena, st
     for (uint32_t i = 0; i < count && !status; i++) {
         struct twin_gateway *gateway = &world->gateways[i];
         gateway->index = i;
-        gateway->wake_ns = MACHINE_NEVER;
+        gateway->alarm = event_alarm_of(TWIN_EVENT_GATEWAY, i);
         status = gateway_create(arena, &own, &gateway->gateway, error);
         if (status) return status;
         gateway->machine = gateway_machine(gateway->gateway);
@@ -146,18 +146,12 @@ void twin_gateways_tell(struct twin_world *world, uint32_t index, enum record_ki
 
 void twin_gateways_wake(struct twin_world *world, struct twin_gateway *gateway, int64_t due_ns) {
     if (due_ns < world->now_ns) due_ns = world->now_ns;
-    if (due_ns >= gateway->wake_ns) return;
-    gateway->wake_ns = due_ns;
-    event_queue_add(&world->events, (struct event){.due_ns = due_ns,
-                                                   .stamp = (uint64_t)due_ns,
-                                                   .kind = TWIN_EVENT_GATEWAY,
-                                                   .index = gateway->index});
+    event_alarm_set(&gateway->alarm, &world->events, due_ns);
 }
 
 void twin_gateways_run(struct twin_world *world, struct twin_gateway *gateway) {
     struct machine *machine = &gateway->machine;
     const struct twin_message *message;
-    gateway->wake_ns = MACHINE_NEVER;
     while ((message = twin_post_first(&gateway->inbox)) && message->due_ns <= world->now_ns) {
         if (message->record.kind == RECORD_FROM_UNIT)
             twin_clients_notice(world,

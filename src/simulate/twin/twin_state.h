@@ -21,7 +21,7 @@
 #include "simulate/twin/twin_transfer.h"
 
 enum twin_event {
-    TWIN_EVENT_UNIT,         /* index: of the unit; stamp: the time, if it is still meant */
+    TWIN_EVENT_UNIT,         /* index: of the unit, whose alarm it is */
     TWIN_EVENT_GATEWAY,      /* index: of the gateway; stamp: the time, if it is still meant */
     TWIN_EVENT_ASK,          /* the next request reaches a gateway */
     TWIN_EVENT_TRANSFER_OUT, /* index: of the transfer, whose end is told to the sender */
@@ -46,8 +46,9 @@ struct twin_unit {
     struct twin_post inbox;
     struct twin_engine engine;
     struct step_clock *clock;
-    int64_t wake_ns;            /* when its event is due; MACHINE_NEVER */
+    struct event_alarm alarm;   /* when it runs next */
     int64_t step_ns, done_ns;   /* the step at hand began, and is told of; MACHINE_NEVER: none is */
+    int64_t told_ns;          /* how long it took, as the unit is told; 0: nothing to learn */
     bool in_step, begins;       /* begins: its plans are there, and it has no time yet */
     struct twin_engine_sum sum; /* of the step at hand */
     struct request_id *open;    /* [open_count] requests that it was given, and has not ended */
@@ -60,6 +61,7 @@ struct twin_unit {
     uint64_t preempted;        /* in lives before */
     uint64_t preempted_before; /* before counting began, likewise below */
     uint64_t moves;
+    uint64_t computed; /* prompts' tokens, since counting began */
 };
 
 struct twin_gateway {
@@ -67,7 +69,8 @@ struct twin_gateway {
     struct gateway *gateway;
     struct machine machine;
     struct twin_post inbox;
-    int64_t wake_ns, busy_ns; /* it takes the next request not before */
+    struct event_alarm alarm;
+    int64_t busy_ns;          /* it takes the next request not before */
     uint32_t tokenizes;       /* 1 + the client whose prompt it wants; 0: none */
 };
 
@@ -76,6 +79,7 @@ struct twin_client { /* a request on its way */
     int64_t arrival_ns, first_ns, last_ns;
     uint32_t prompt_tokens, answer_tokens, stored_tokens, told_tokens, hit_tokens;
     bool standing, waits; /* waits: a standing one that has no token yet */
+    bool queue_full;      /* a unit refused it for that */
 };
 
 struct twin_page_sums { /* over time, of a role's ranks: pages times ns */

@@ -212,6 +212,14 @@ static void count_pages(struct twin_world *world, struct twin_unit *unit) {
     sums->total += ns * unit->options.page_count * unit->kind->ranks;
 }
 
+static void count_loads(struct twin_role_counts *counts, const struct twin_unit *unit) {
+    double seconds = (double)(unit->done_ns - unit->step_ns) / SECOND;
+    for (int i = 0; i < TWIN_LOAD_COUNT; i++) {
+        counts->load_most[i] += seconds * (double)unit->sum.load_most[i];
+        counts->load_mean[i] += seconds * (double)unit->sum.load[i] / unit->kind->ranks;
+    }
+}
+
 static void count_step(struct twin_world *world, struct twin_unit *unit, uint64_t output_tokens) {
     struct twin_role_counts *counts = counts_of(world, unit);
     if (!world->counts) return;
@@ -219,10 +227,13 @@ static void count_step(struct twin_world *world, struct twin_unit *unit, uint64_
     counts->step_ns += (double)(unit->done_ns - unit->step_ns);
     for (int i = 0; i < STEP_SPENT_COUNT; i++)
         counts->spent[i] += unit->engine.time.spent[i];
-    counts->computed_tokens += unit->sum.prompt_tokens;
-    counts->rows += unit->sum.answer_rows;
-    counts->context += unit->sum.context;
+    counts->computed_tokens += unit->sum.load[TWIN_LOAD_TOKENS];
+    counts->rows += unit->sum.load[TWIN_LOAD_ROWS];
+    counts->context += unit->sum.load[TWIN_LOAD_CONTEXT];
+    count_loads(counts, unit);
+    unit->computed += unit->sum.load[TWIN_LOAD_TOKENS];
     counts->output_tokens += output_tokens;
+    counts->answered_tokens += unit->sum.answered_tokens;
     counts->expert_balance += step_clock_balance_mean(unit->clock);
 }
 
@@ -276,7 +287,7 @@ void twin_units_kill(struct twin_world *world, struct twin_unit *unit, bool noti
     unit->pages_held = unit->pages_cached = 0;
     unit->preempted += load_of(unit)->totals.preemptions;
     unit->up = unit->in_step = false;
-    unit->wake_ns = MACHINE_NEVER;
+    unit->alarm.due_ns = MACHINE_NEVER;
     twin_post_clear(&unit->inbox);
     for (uint32_t i = 0; i < world->options->gateways; i++)
         disconnect(world, unit, i, after_ns);
@@ -368,7 +379,7 @@ static enum status open_unit(struct twin_world *world, struct twin_unit *unit, s
     unit->connections = arena_take_zeroed(arena, options->gateways * sizeof *unit->connections);
     if (!unit->connections || !open_requests(unit, arena))
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
-    unit->wake_ns = MACHINE_NEVER;
+    unit->alarm = event_alarm_of(TWIN_EVENT_UNIT, unit->index);
     return start(world, unit, error);
 }
 
@@ -526,8 +537,10 @@ static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     struct twin_engine *engine = &unit->engine;
     bool settles = twin_settles(world);
     unit->sum = twin_engine_begin(engine, world->now_ns, settles);
-    if (settles && unit->sum.answer_rows == 0) engine->time.ns = NO_STEP_NS;
+    if (settles && unit->sum.load[TWIN_LOAD_ROWS] == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) twin_engine_observe(engine, engine->time.ns);
+    /* Units learn what prompts cost from their steps, also from these. */
+    unit->told_ns = settles ? engine->told_ns : engine->time.ns;
     unit->in_step = true;
     unit->step_ns = world->now_ns;
     unit->done_ns =
@@ -600,7 +613,7 @@ static void end_step(struct twin_world *world, struct twin_unit *unit) {
     uint64_t tokens = 0;
     unit->in_step = false;
     for (uint32_t rank = 0; rank < unit->kind->ranks; rank++) {
-        tokens += twin_engine_end(&unit->engine, rank, unit->engine.time.ns, world->result);
+        tokens += twin_engine_end(&unit->engine, rank, unit->told_ns, world->result);
         hand_over(world, unit, &world->result->record);
     }
     count_step(world, unit, tokens);
@@ -611,12 +624,7 @@ static void end_step(struct twin_world *world, struct twin_unit *unit) {
 
 void twin_units_wake(struct twin_world *world, struct twin_unit *unit, int64_t due_ns) {
     if (due_ns < world->now_ns) due_ns = world->now_ns;
-    if (due_ns >= unit->wake_ns) return;
-    unit->wake_ns = due_ns;
-    event_queue_add(&world->events, (struct event){.due_ns = due_ns,
-                                                   .stamp = (uint64_t)due_ns,
-                                                   .kind = TWIN_EVENT_UNIT,
-                                                   .index = unit->index});
+    event_alarm_set(&unit->alarm, &world->events, due_ns);
 }
 
 static bool is_connected(const struct twin_world *world, const struct twin_unit *unit,
@@ -653,7 +661,6 @@ void twin_units_cut(struct twin_world *world, struct twin_unit *unit, uint32_t g
 void twin_units_run(struct twin_world *world, struct twin_unit *unit) {
     struct machine *machine = &unit->machine;
     const struct twin_message *message;
-    unit->wake_ns = MACHINE_NEVER;
     if (!unit->up) return;
     while ((message = twin_post_first(&unit->inbox)) && message->due_ns <= world->now_ns) {
         deliver(world, unit, message);
@@ -689,6 +696,7 @@ static void count_unit(struct twin_world *world, struct twin_unit *unit) {
     counts->preemptions +=
         unit->preempted + load_of(unit)->totals.preemptions - unit->preempted_before;
     counts->moves += step_clock_moves(unit->clock) - unit->moves;
+    if (unit->computed > counts->unit_computed_most) counts->unit_computed_most = unit->computed;
 }
 
 static void count_role(struct twin_world *world, enum unit_role role) {

@@ -45,6 +45,18 @@ static void what_is_not_touched_costs_nothing(void **state) {
     lazy_memory_free(&memory);
 }
 
+/* Whether or not the system has large pages. */
+static void memory_in_large_pages_is_zero_and_keeps_what_is_written(void **state) {
+    (void)state;
+    struct lazy_memory memory = lazy_memory_take(WHOLE);
+    unsigned char *bytes = memory.start;
+    lazy_memory_widen(&memory);
+    bytes[WHOLE / 2] = 7;
+    assert_int_equal(bytes[WHOLE / 2], 7);
+    assert_int_equal(bytes[0] + bytes[WHOLE / 2 + 1] + bytes[WHOLE - 1], 0);
+    lazy_memory_free(&memory);
+}
+
 static void what_is_cut_off_is_gone(void **state) {
     (void)state;
     size_t before = resident_bytes();
@@ -69,6 +81,7 @@ static void what_cannot_be_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_touched_costs_nothing),
+        cmocka_unit_test(memory_in_large_pages_is_zero_and_keeps_what_is_written),
         cmocka_unit_test(what_is_cut_off_is_gone),
         cmocka_unit_test(what_cannot_be_is_told),
     };

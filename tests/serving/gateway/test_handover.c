@@ -178,6 +178,31 @@ static void who_has_no_room_is_asked_again_when_it_has_moved(void **state) {
     close_empty(world);
 }
 
+/* Else each of its load reports would have all that wait ask again, with their prompts. */
+static void who_had_no_room_is_asked_for_one_at_a_time(void **state) {
+    (void)state;
+    struct world *world = open_apart(1);
+    struct request_id asked[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        ask(world, "");
+        asked[i] = world->last_submit->request;
+    }
+    assert_int_equal(world->submits, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        tell_finished(world, SECOND_UNIT, asked[i], FINISH_REFUSED_QUEUE, 0);
+    for (uint32_t turn = 1; turn < 5; turn++) {
+        tell_load(world, SECOND_UNIT, 0, 3);
+        assert_int_equal(world->submits, 4 + turn);
+        assert_asked(world, SECOND_UNIT, SUBMIT_RESERVE);
+        if (turn == 4) break;
+        tell_finished(world, SECOND_UNIT, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
+        assert_int_equal(world->submits, 4 + turn);
+    }
+    tell_reserved(world, SECOND_UNIT, world->last_submit->request);
+    assert_int_equal(world->submits, 4 + 4 + 1 + 3); /* its prompt, and the other three */
+    world_close(world);
+}
+
 /* It never will have pages for it, and the prompt's unit has not heard of the request. */
 static void who_refuses_to_reserve_for_good_ends_the_request(void **state) {
     (void)state;
@@ -350,6 +375,7 @@ int main(void) {
         cmocka_unit_test(a_request_survives_the_loss_of_either_unit),
         cmocka_unit_test(the_first_unit_may_be_lost_before_it_says_finished),
         cmocka_unit_test(who_has_no_room_is_asked_again_when_it_has_moved),
+        cmocka_unit_test(who_had_no_room_is_asked_for_one_at_a_time),
         cmocka_unit_test(who_refuses_to_reserve_for_good_ends_the_request),
         cmocka_unit_test(a_failed_prompt_is_computed_by_the_other),
         cmocka_unit_test(a_client_that_leaves_frees_both),

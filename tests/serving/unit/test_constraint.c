@@ -287,6 +287,7 @@ static void who_comes_back_brings_the_answer_so_far(void **state) {
 static void constraints_that_fill_the_plan_start_in_turn(void **state) {
     (void)state;
     struct unit_options options = world_options();
+    options.prompt_bytes = 8 * (size_t)LIMIT_CONSTRAINT_BYTES;
     struct world *world = open_binding(&options);
     for (uint32_t i = 0; i < 4; i++) { /* as many as may start in one step */
         world->constraint_bytes = i == 3 ? 10 : LIMIT_CONSTRAINT_BYTES - 5 * (i == 0);

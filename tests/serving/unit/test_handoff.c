@@ -702,6 +702,28 @@ static void what_arrives_is_not_computed_again(void **state) {
     pair_close(pair);
 }
 
+/* A gateway asks again when it hears of the unit's load: a report of each refusal would bring the
+ * same reservations back at once, for as long as there is no room. */
+static void a_refused_reservation_is_no_news_of_the_load(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    options.page_count = 12;
+    struct pair *pair = pair_open(1, &options, &options);
+    uint32_t tokens[200] = {1}, reports;
+    while (submit(pair, tokens, 200, 3))
+        continue;
+    world_step(pair->decode);
+    world_drain(pair->decode);
+    reports = pair->decode->loads;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_false(submit(pair, tokens, 200, 3));
+        world_step(pair->decode);
+        world_drain(pair->decode);
+    }
+    assert_int_equal(pair->decode->loads, reports);
+    pair_close(pair);
+}
+
 /* First tokens that no engine can have chosen end the request, and hurt nobody. */
 static void wrong_first_tokens_are_refused(void **state) {
     (void)state;
@@ -739,6 +761,7 @@ int main(void) {
         cmocka_unit_test(a_lost_last_word_costs_nothing),
         cmocka_unit_test(what_arrives_is_not_computed_again),
         cmocka_unit_test(wrong_first_tokens_are_refused),
+        cmocka_unit_test(a_refused_reservation_is_no_news_of_the_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,6 +212,26 @@ static void the_simple_methods_spread_equal_requests_evenly(void **state) {
     }
 }
 
+/* The report has a tail of all ranks: one after each rank's results would grow with their square. */
+static void the_results_of_a_step_bring_one_report_and_each_change_between_steps_one(void **state) {
+    struct unit_options options = small_unit();
+    struct world *world = open_world(&options);
+    for (uint32_t i = 0; i < 3 * RANKS; i++)
+        submit(world);
+    for (uint32_t i = 0; i < 4; i++) {
+        step(world);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            assert_true(world->plans[rank]->row_count > 0);
+        uint32_t before = world->loads;
+        complete(world);
+        assert_int_equal(world->loads, before + 1);
+    }
+    uint32_t before = world->loads;
+    submit(world);
+    assert_int_equal(world->loads, before + 1);
+    close_world(world);
+}
+
 static void a_rank_without_work_gets_a_plan_without_rows(void **state) {
     struct unit_options options = small_unit();
     struct world *world = open_world(&options);
@@ -746,6 +766,7 @@ int main(void) {
         cmocka_unit_test(all_ranks_introduce_themselves_as_one_and_again_with_a_new_role),
         cmocka_unit_test(prompts_go_where_their_beginning_is_cached_but_not_all_of_them),
         cmocka_unit_test(the_simple_methods_spread_equal_requests_evenly),
+        cmocka_unit_test(the_results_of_a_step_bring_one_report_and_each_change_between_steps_one),
         cmocka_unit_test(a_rank_without_work_gets_a_plan_without_rows),
         cmocka_unit_test(levelled_steps_make_a_lone_prompt_wait_for_nobody),
         cmocka_unit_test(every_life_ends_each_request_once),

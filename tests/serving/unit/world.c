@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "contract/step_plan.h"
+#include "serving/unit/state.h"
 
 struct unit_options world_options(void) {
     static const uint8_t model_id[32] = {1};
@@ -28,6 +29,8 @@ struct unit_options world_options(void) {
 static struct world *make_world(const struct unit_options *options, uint32_t ranks, size_t bytes,
                                 struct arena *arena) {
     struct world *world = calloc(1, sizeof *world);
+    uint32_t pages_each = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+    bytes += ranks * slot_pages_bytes(options->requests_max, pages_each);
     world->memory = malloc(bytes);
     world->ranks = ranks;
     world->requests_max = options->requests_max;
@@ -39,6 +42,8 @@ static struct world *make_world(const struct unit_options *options, uint32_t ran
     world->right_odds = 0.6;
     assert_true(options->page_count <= PAGES_MAX && ranks <= RANKS_MAX);
     arena_over(arena, world->memory, bytes);
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        assert_true(slot_pages_open(&world->slots[rank], arena, options->requests_max, pages_each));
     return world;
 }
 
@@ -240,20 +245,34 @@ static void check_constraint(struct world *world, const struct step_plan *plan,
     assert_int_equal(tokens[brought->stop_index], STOP_TOKEN);
 }
 
+/* What the engine makes of all that it was told is what the unit holds. */
+static void check_pages(struct world *world, const struct step_plan *plan,
+                        const struct step_row *row) {
+    const struct unit_request *request = &world->units[plan->rank]->requests[row->slot];
+    const struct page_id *pages = step_plan_pages(plan) + row->page_index;
+    assert_true(row->page_count <= request->page_count);
+    assert_memory_equal(pages, request->pages, row->page_count * sizeof *pages);
+    for (uint32_t p = 0; p < row->page_count; p++)
+        assert_true(pages[p].index < world->page_count);
+}
+
 /* The engine trusts a plan blindly, so the world looks at every row. */
-static void take_plan(struct world *world, const struct step_plan *plan) {
-    assert_true(plan->rank < world->ranks && !world->plans[plan->rank]);
-    world->plans[plan->rank] = malloc(plan->record.bytes);
-    memcpy(world->plans[plan->rank], plan, plan->record.bytes);
+static void take_plan(struct world *world, const struct step_plan *told) {
+    assert_true(told->rank < world->ranks && !world->plans[told->rank]);
+    struct slot_pages *slots = &world->slots[told->rank];
+    size_t bytes = slot_pages_whole_bytes(slots, told);
+    struct step_plan *plan = malloc(bytes);
+    assert_true(bytes > 0 && plan);
+    slot_pages_expand(slots, told, plan);
+    world->plans[told->rank] = plan;
+    world->told_pages += told->page_count;
     world->plan_count++;
     uint32_t constraints = 0;
-    const struct page_id *pages = step_plan_pages(plan);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct known *known = &world->known[row->sampling.seed];
         check_constraint(world, plan, row, &constraints);
-        for (uint32_t p = 0; p < row->page_count; p++)
-            assert_true(pages[row->page_index + p].index < world->page_count);
+        check_pages(world, plan, row);
         check_writes(plan, row);
         check_extras(plan, row, known);
         if (known->rows++ == 0) known->first_start = row->first_position;
@@ -280,6 +299,7 @@ static void take_hello(struct world *world, const struct record_unit_hello *hell
 
 static void take_load(struct world *world, const struct record_unit_load *load) {
     world->load = *load;
+    world->loads++;
     memcpy(world->rank_loads, load_ranks(load), load->rank_count * sizeof *world->rank_loads);
 }
 

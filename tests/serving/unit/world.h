@@ -8,7 +8,7 @@
 #ifndef TESTS_UNIT_WORLD_H
 #define TESTS_UNIT_WORLD_H
 
-#include "contract/step_plan.h"
+#include "contract/slot_pages.h"
 #include "serving/unit/rank_units.h"
 
 enum { VOCAB = 1000, STOP_TOKEN = 7, REQUESTS_MAX = 400, TOKENS_MAX = 1100, PAGES_MAX = 64 };
@@ -63,15 +63,18 @@ struct world {
         struct kv_row kv[PAGES_MAX][KV_BLOCK_TOKENS];
         struct kv_row kv_of[RANKS_MAX][PAGES_MAX][KV_BLOCK_TOKENS];
     };
-    union { /* copies of rank 0's part, of each rank's, of the step in flight; NULL: there is none */
+    struct slot_pages slots[RANKS_MAX];
+    union { /* whole copies of rank 0's part, of each rank's, of the step in flight; NULL: there is none */
         struct step_plan *plan;
         struct step_plan *plans[RANKS_MAX];
     };
     uint32_t plan_count, steps;
+    uint32_t told_pages;      /* by all plans, before they were whole */
     uint32_t outbox_capacity; /* while it claims to be full */
     struct known known[REQUESTS_MAX];
     uint32_t submitted;
     struct record_unit_load load;
+    uint32_t loads; /* reports that have come */
     struct unit_rank_load rank_loads[RANKS_MAX];
     uint32_t hellos, role, requests_max, page_count, fulls, hits; /* *_max, *_count: of a rank */
     uint32_t waited_rows, lost_rows; /* that waited for loads, in vain */

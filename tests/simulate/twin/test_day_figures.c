@@ -51,7 +51,7 @@ static uint32_t live(double brought, struct day_figure *figures) {
     uint32_t count = day_segments(&published_day, segments);
     for (uint32_t i = 0; i < count; i++) {
         struct twin_report report = window_report(&segments[i], brought);
-        day_sums_add(&sums, &segments[i], &options, &report);
+        day_sums_add(&sums, &segments[i], &segments[i], &options, &report);
     }
     return day_figures(&sums, &published_day, &prices, &model, &profile, figures);
 }

@@ -65,8 +65,38 @@ static void what_is_put_in_between_finds_its_place(void **state) {
     free(memory);
 }
 
+/* A machine that hears something all the time, and means to wake at one later moment, has not one
+ * more event in the queue for each thing that it hears; and it does wake then. */
+static void an_alarm_set_often_lies_in_the_queue_once(void **state) {
+    (void)state;
+    static char memory[4096];
+    struct arena arena;
+    struct event_queue queue;
+    struct event event;
+    struct event_alarm alarm = event_alarm_of(3, 5);
+    arena_over(&arena, memory, sizeof memory);
+    assert_true(event_queue_open(&queue, &arena, 8));
+    event_alarm_set(&alarm, &queue, 1000);
+    for (int64_t now_ns = 1; now_ns <= 100; now_ns++) {
+        event_alarm_set(&alarm, &queue, now_ns);
+        assert_true(event_queue_take(&queue, &event));
+        assert_int_equal(event.due_ns, now_ns);
+        assert_true(event_alarm_rings(&alarm, &queue, now_ns));
+        event_alarm_set(&alarm, &queue, now_ns < 100 ? 1000 : 1500);
+        assert_int_equal(queue.count, 1);
+    }
+    assert_true(event_queue_take(&queue, &event));
+    assert_int_equal(event.due_ns, 1000);
+    assert_false(event_alarm_rings(&alarm, &queue, 1000)); /* it was set for later meanwhile */
+    assert_true(event_queue_take(&queue, &event));
+    assert_true(event.due_ns == 1500 && event.kind == 3 && event.index == 5);
+    assert_true(event_alarm_rings(&alarm, &queue, 1500));
+    assert_int_equal(queue.count, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_alarm_set_often_lies_in_the_queue_once),
         cmocka_unit_test(the_earliest_comes_first),
         cmocka_unit_test(what_is_put_in_between_finds_its_place),
     };

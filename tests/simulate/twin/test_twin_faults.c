@@ -17,6 +17,7 @@ static void nobody_is_lost_whatever_fails(void **state) {
                                     .kind = i,
                                     .unit = (uint32_t)(random_uniform(seed, 5, i) * 4),
                                     .factor = 3};
+        faults[TWIN_FAULT_RACK_DIES].other = 3;
         faults[TWIN_FAULT_UNITS_CUT].other = (faults[TWIN_FAULT_UNITS_CUT].unit + 2) % 4;
         options.gateways = 2;
         options.kinds[0].count = options.kinds[1].count = 2;
@@ -47,9 +48,29 @@ static void a_fault_of_what_is_not_there_is_named(void **state) {
     assert_non_null(strstr(error.text, "rank-slow"));
 }
 
+/* What would come within 20 s comes within 10 s; what is behind comes 10 s earlier. */
+static void a_crowd_brings_requests_earlier_and_none_is_new(void **state) {
+    (void)state;
+    const int64_t second = 1000000000;
+    struct twin_fault crowds[2] = {
+        {.at_ns = 100 * second, .lasts_ns = 10 * second, .kind = TWIN_FAULT_CROWD, .factor = 2},
+        {.at_ns = 105 * second, .lasts_ns = 10 * second, .kind = TWIN_FAULT_CROWD, .factor = 3}};
+    struct twin_options options = {.faults = crowds, .fault_count = 1};
+    assert_int_equal(twin_faults_arrival(&options, 99 * second), 99 * second);
+    assert_int_equal(twin_faults_arrival(&options, 100 * second), 100 * second);
+    assert_int_equal(twin_faults_arrival(&options, 110 * second), 105 * second);
+    assert_int_equal(twin_faults_arrival(&options, 120 * second), 110 * second);
+    assert_int_equal(twin_faults_arrival(&options, 130 * second), 120 * second);
+    options.fault_count = 2; /* the second one begins behind the first */
+    assert_int_equal(twin_faults_arrival(&options, 123 * second), 111 * second);
+    assert_int_equal(twin_faults_arrival(&options, 150 * second), 120 * second);
+    assert_int_equal(twin_faults_arrival(&options, 160 * second), 130 * second);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_lost_whatever_fails),
+        cmocka_unit_test(a_crowd_brings_requests_earlier_and_none_is_new),
         cmocka_unit_test(a_fault_of_what_is_not_there_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

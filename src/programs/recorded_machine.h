@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Recordings of machines (host/process/recorder.h), as programs make them and run them again: the
+ * options of --record, and the head of a recording, which says with what its machine was created.
+ * The head is text: a line "name value" for each field of the machine's options; bytes are told in
+ * hexadecimal digits. A field that is zero, or NULL, has no line.
+ */
+#ifndef PROGRAMS_RECORDED_MACHINE_H
+#define PROGRAMS_RECORDED_MACHINE_H
+
+#include "base/options.h"
+#include "host/process/lazy_memory.h"
+#include "host/process/model_text.h"
+#include "host/process/recorder.h"
+#include "serving/gateway/gateway.h"
+#include "serving/unit/rank_units.h"
+
+struct recorded_values {
+    const char *directory; /* NULL: nothing is recorded */
+    uint64_t bytes;
+    bool prompts;
+};
+
+/* Rows for an option table of `owner`, which has a struct recorded_values `record`. */
+#define RECORDED_OPTIONS(owner)                                                                    \
+    {.name = "record",                                                                             \
+     .type = OPTION_TEXT,                                                                          \
+     .help = "a folder in which each process writes what its machines are given and put out, for " \
+             "`fathom replay`. API keys and salts are replaced by others; tokens are, too, so "    \
+             "gateways are recorded only with --record-prompts, units always",                     \
+     .offset = offsetof(owner, record.directory),                                                  \
+     .group = OPTION_GROUP_TUNING},                                                                \
+        {.name = "record-bytes",                                                                   \
+         .type = OPTION_BYTES,                                                                     \
+         .fallback = "1GiB",                                                                       \
+         .help = "of each file in --record; a recording that reaches it ends",                     \
+         .offset = offsetof(owner, record.bytes),                                                  \
+         .group = OPTION_GROUP_TUNING},                                                            \
+    {                                                                                              \
+        .name = "record-prompts", .type = OPTION_FLAG,                                             \
+        .help = "write prompts and answers into --record as they are, and record gateways, too, "  \
+                "which cannot be run again without them",                                          \
+        .offset = offsetof(owner, record.prompts), .group = OPTION_GROUP_TUNING                    \
+    }
+
+/* The recorder of a unit of so many ranks, or NULL if none is wanted. `model` names it. */
+enum status recorded_machine_unit(const struct recorded_values *values,
+                                  const struct unit_options *options, uint32_t ranks,
+                                  const char *model, struct recorder **recorder_out,
+                                  struct error *error) MUST_USE;
+
+/* Likewise of a gateway; NULL, too, without prompts, with a line. Before it is created: it is with
+ * the accounts whose salts are those of the recording, in *accounts_out, which the caller frees
+ * (NULL: it has none). `model` is the directory of its texts, `chat_template` another template. */
+enum status recorded_machine_gateway(const struct recorded_values *values,
+                                     const struct gateway_options *options, const char *model,
+                                     const char *chat_template, struct recorder **recorder_out,
+                                     struct record_accounts **accounts_out,
+                                     struct error *error) MUST_USE;
+
+/* A machine made anew. */
+struct recorded_machine {
+    bool is_gateway;
+    struct machine machine;
+    struct lazy_memory memory;
+    struct model_text text;
+    void *blobs[8]; /* of its options */
+    uint32_t blob_count;
+};
+
+/* By a recording's head. `model` NULL: the directory that it names. Zeros before; to be closed also
+ * after a failure. */
+enum status recorded_machine_open(struct bytes head, const char *model,
+                                  struct recorded_machine *out, struct error *error) MUST_USE;
+void recorded_machine_close(struct recorded_machine *recorded);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A run of a real server (`fathom bench serve --json --each`) and the twin on the same requests:
+ * the run's file becomes a source of requests with its arrivals, lengths and shared blocks; what
+ * the twin's clients see becomes the same figures, beside those of the run. Times count from when a
+ * request was sent: how late the run's client was is no part of what is compared.
+ */
+#ifndef PROGRAMS_SIM_AGAINST_H
+#define PROGRAMS_SIM_AGAINST_H
+
+#include "simulate/twin/twin.h"
+
+struct sim_against;
+
+/* STATUS_INVALID names what the file lacks. */
+enum status sim_against_open(const char *path, struct sim_against **against_out,
+                             struct error *error) MUST_USE;
+void sim_against_close(struct sim_against *against);
+
+/* The twin's load is the run's; it ends when all are answered; what is seen goes to `against`. */
+void sim_against_listen(struct sim_against *against, struct twin_options *options);
+
+/* After the run: a table, or one JSON object with the twin's figures, named as the run's. */
+enum status sim_against_print(const struct sim_against *against, bool json,
+                              struct error *error) MUST_USE;
+
+#endif

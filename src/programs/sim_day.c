@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the windows before taught is used by the next ones: the twin's decode steps take longer than
+ * a clock says that is asked about equal ranks, since contexts differ. The first window runs twice
+ * for that.
+ */
+#include "programs/sim_day.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "host/process/lazy_memory.h"
+
+struct day_job {
+    struct scenario *scenario;
+    struct day_outcome *outcome;
+    struct outcome *window; /* of the last one that ran */
+    struct twin_options window_options;
+    struct lazy_memory clock_memory;
+    struct step_clock *clock; /* of a decode unit */
+    double stretch;           /* twin's decode steps over the clock's */
+    bool verbose;
+};
+
+static struct step_clock_options clock_options(const struct scenario *scenario) {
+    const struct twin_unit_kind *decode = &scenario->options.kinds[1];
+    return (struct step_clock_options){.hardware = decode->hardware,
+                                       .model = scenario->options.model,
+                                       .ranks = decode->ranks,
+                                       .ranks_per_node = decode->ranks_per_node,
+                                       .redundant_experts = decode->redundant_experts,
+                                       .balance_experts = decode->balance_experts,
+                                       .expert_skew = scenario->options.expert_skew,
+                                       .expert_drift = scenario->options.expert_drift,
+                                       .seed = scenario->options.seed};
+}
+
+static enum overlap_kind decode_overlap(const struct scenario *scenario) {
+    int overlap = scenario->options.kinds[1].overlap;
+    return overlap < 0 ? OVERLAP_DECODE_FIVE_STAGE : (enum overlap_kind)overlap;
+}
+
+static enum status run_window(struct day_job *job, const struct day_segment *segment, bool whole,
+                              double standing, struct error *error) {
+    struct arena arena;
+    struct day_load load;
+    struct scenario *scenario = job->scenario;
+    struct twin_options fleet = scenario->options;
+    day_window_options(&scenario->load.day, segment, &fleet, whole, standing,
+                       &job->outcome->lengths, &load, &scenario->options);
+    size_t bytes = twin_bytes(&scenario->options);
+    struct lazy_memory memory = lazy_memory_take(bytes);
+    if (!memory.start) {
+        scenario->options = fleet;
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a window of %zu MiB", bytes >> 20);
+    }
+    arena_over(&arena, memory.start, memory.bytes);
+    outcome_listen(job->window, scenario);
+    int64_t begin_ns = clock_now_ns();
+    enum status status = twin_run(&scenario->options, &arena, &job->window->report, error);
+    double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
+    const struct twin_report *report = &job->window->report;
+    lazy_memory_free(&memory);
+    if (!status && report->breach[0])
+        status = error_set(error, STATUS_CORRUPT, "the window at hour %.2f: %.200s", segment->hour,
+                           report->breach);
+    if (!status && job->verbose)
+        fprintf(stderr,
+                "fathom sim: hour %5.2f: %.2f s; %.3g M records (%.3g M/s); %zu MiB reserved; "
+                "steps of decode "
+                "%.3f times the clock's of equal ranks in the window before\n",
+                segment->hour, seconds, (double)report->records * 1e-6,
+                (double)report->records * 1e-6 / seconds, bytes >> 20, job->stretch);
+    return status;
+}
+
+/* Afterwards the scenario's options are the fleet's again. */
+static enum status live_window(struct day_job *job, const struct day_segment *segment, bool whole,
+                               struct error *error) {
+    struct twin_options fleet = job->scenario->options;
+    const struct twin_unit_kind *decode = &fleet.kinds[1];
+    double kv = job->scenario->load.day.moments.kv_mean;
+    enum overlap_kind overlap = decode_overlap(job->scenario);
+    double standing = day_standing(job->clock, decode->ranks, decode->rows_max, overlap, kv,
+                                   segment->output_rate / segment->decode_units, job->stretch);
+    enum status status = run_window(job, segment, whole, standing, error);
+    const struct twin_role_counts *counted = &job->window->report.roles[UNIT_DECODE];
+    if (!status && counted->steps) {
+        double rows = (double)counted->rows * (double)counted->units / (double)counted->steps /
+                      (double)counted->ranks;
+        double context = (double)counted->context / (double)counted->rows;
+        job->stretch = counted->step_ns / (double)counted->steps * 1e-9 /
+                       day_step_seconds(job->clock, decode->ranks, overlap, context, rows);
+    }
+    job->window_options = job->scenario->options;
+    job->scenario->options = fleet;
+    return status;
+}
+
+/* Segments that are alike share a window: the same units, and loads within this share. */
+#define ALIKE 0.03
+
+static bool is_alike(const struct day_segment *segment, const struct day_segment *other) {
+    return segment->decode_units == other->decode_units &&
+           segment->prefill_units == other->prefill_units &&
+           other->output_rate >= segment->output_rate &&
+           other->output_rate <= segment->output_rate * (1 + ALIKE);
+}
+
+/* The window's load is the mean of those that it stands for: the segment with the least load that
+ * has none yet, and those that are alike. */
+static struct day_segment shared_segment(const struct day_segment *segments, uint32_t count,
+                                         const bool *done, uint32_t least) {
+    struct day_segment shared = segments[least];
+    double hours = 0, input = 0, output = 0, sampled = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct day_segment *segment = &segments[i];
+        if (done[i] || !is_alike(&segments[least], segment)) continue;
+        hours += segment->hours;
+        input += segment->input_rate * segment->hours;
+        output += segment->output_rate * segment->hours;
+        sampled += segment->sample_prefill_units * segment->hours;
+    }
+    shared.input_rate = input / hours;
+    shared.output_rate = output / hours;
+    shared.sample_prefill_units = (uint32_t)(sampled / hours + 0.5);
+    return shared;
+}
+
+static uint32_t least_loaded(const struct day_segment *segments, uint32_t count, const bool *done) {
+    uint32_t least = count;
+    for (uint32_t i = 0; i < count; i++)
+        if (!done[i] && (least == count || segments[i].output_rate < segments[least].output_rate))
+            least = i;
+    return least;
+}
+
+static enum status live_day(struct day_job *job, struct error *error) {
+    struct day_segment segments[DAY_SEGMENTS_MAX];
+    bool done[DAY_SEGMENTS_MAX] = {false};
+    uint32_t least, count = day_segments(&job->scenario->load.day, segments);
+    bool first = true;
+    while ((least = least_loaded(segments, count, done)) < count) {
+        struct day_segment shared = shared_segment(segments, count, done, least);
+        const struct day_segment lightest = segments[least];
+        enum status status = first ? live_window(job, &shared, false, error) : STATUS_OK;
+        if (!status) status = live_window(job, &shared, false, error);
+        if (status) return status;
+        first = false;
+        for (uint32_t i = 0; i < count; i++) {
+            if (done[i] || !is_alike(&lightest, &segments[i])) continue;
+            day_outcome_add(job->outcome, &segments[i], &shared, false, job->window,
+                            &job->window_options);
+            done[i] = true;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* The segment with that hour: as a sample, and whole. */
+static enum status live_hour(struct day_job *job, double hour, struct error *error) {
+    struct day_segment segments[DAY_SEGMENTS_MAX];
+    enum status status = STATUS_OK;
+    uint32_t i = 0, count = day_segments(&job->scenario->load.day, segments);
+    while (i + 1 < count && hour >= segments[i].hour + segments[i].hours)
+        i++;
+    status = live_window(job, &segments[i], false, error);
+    for (int whole = 0; !status && whole < 2; whole++) {
+        status = live_window(job, &segments[i], whole, error);
+        if (!status)
+            day_outcome_add(job->outcome, &segments[i], &segments[i], whole, job->window,
+                            &job->window_options);
+    }
+    return status;
+}
+
+static enum status open_clock(struct day_job *job, struct error *error) {
+    struct arena arena;
+    const struct scenario *scenario = job->scenario;
+    struct step_clock_options options = clock_options(scenario);
+    size_t bytes = max_u64(step_clock_bytes(&options), (size_t)64 << 20);
+    job->clock_memory = lazy_memory_take(bytes);
+    if (!job->clock_memory.start)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a clock of %zu MiB", bytes >> 20);
+    arena_over(&arena, job->clock_memory.start, job->clock_memory.bytes);
+    enum status status =
+        day_profile_steps(options.hardware, options.model, &arena, &job->outcome->profile, error);
+    arena_clear(&arena);
+    return status ? status : step_clock_open(&arena, &options, &job->clock, error);
+}
+
+enum status sim_day_run(struct scenario *scenario, double whole_hour, bool verbose,
+                        struct day_outcome *outcome, struct error *error) {
+    struct day_job job = {
+        .scenario = scenario, .outcome = outcome, .stretch = 1, .verbose = verbose};
+    *outcome = (struct day_outcome){.scenario = scenario};
+    if (!day_load_solve(&scenario->load.day.moments, &outcome->lengths))
+        return error_set(error, STATUS_INVALID, "no lengths have the day's means");
+    job.window = malloc(sizeof *job.window);
+    if (!job.window) return error_set(error, STATUS_NO_MEMORY, "no memory for a window");
+    enum status status = open_clock(&job, error);
+    if (!status)
+        status = whole_hour < 0 ? live_day(&job, error) : live_hour(&job, whole_hour, error);
+    if (!status) day_outcome_end(outcome);
+    free(job.window);
+    lazy_memory_free(&job.clock_memory);
+    return status;
+}

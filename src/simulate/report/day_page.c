@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/report/day_page.h"
+
+#include "base/format.h"
+#include "simulate/report/chart.h"
+#include "simulate/report/outcome_page.h"
+
+#define POINTS_MAX (DAY_SEGMENTS_MAX + 1) /* one more, where the last segment ends */
+#define HOUR_LABEL "hours from the day's first"
+
+/* What a segment has of each series. */
+typedef void segment_values(const struct day_outcome *outcome,
+                            const struct day_window_outcome *window, double *values_out);
+
+static void write_lines(struct json_writer *writer, const struct day_outcome *outcome,
+                        const char *title, const char *y_label, const char *const *names,
+                        size_t count, segment_values *values_of) {
+    double x[POINTS_MAX], columns[CHART_SERIES_MAX][POINTS_MAX], values[CHART_SERIES_MAX];
+    struct chart chart = {.title = title,
+                          .x_label = HOUR_LABEL,
+                          .y_label = y_label,
+                          .x = x,
+                          .series_count = count,
+                          .steps = true};
+    for (size_t s = 0; s < count; s++)
+        chart.series[s] = (struct chart_series){names[s], columns[s]};
+    for (uint32_t i = 0; i < outcome->window_count; i++) {
+        const struct day_window_outcome *window = &outcome->windows[i];
+        bool last = i + 1 == outcome->window_count;
+        values_of(outcome, window, values);
+        for (uint32_t again = 0; again <= last; again++) {
+            x[chart.count] = window->segment.hour + again * window->segment.hours;
+            for (size_t s = 0; s < count; s++)
+                columns[s][chart.count] = values[s];
+            chart.count++;
+        }
+    }
+    json_writer_text(writer, "<div>");
+    chart_lines(writer, &chart);
+    json_writer_text(writer, "</div>\n");
+}
+
+static void nodes_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
+                     double *values_out) {
+    const struct twin_unit_kind *kinds = outcome->scenario->options.kinds;
+    values_out[1] = (double)window->segment.decode_units * kinds[1].ranks / kinds[1].ranks_per_node;
+    values_out[0] = values_out[1] + (double)window->segment.prefill_units * kinds[0].ranks /
+                                        kinds[0].ranks_per_node;
+}
+
+static void money_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
+                     double *values_out) {
+    const struct prices *prices = &outcome->scenario->prices;
+    double input = window->segment.input_rate * 3600, output = window->segment.output_rate * 3600;
+    double nodes[2];
+    nodes_of(outcome, window, nodes);
+    values_out[0] = nodes[0] * prices->node_hour;
+    values_out[1] = prices_income(&prices->tokens, input * window->hit_share,
+                                  input * (1 - window->hit_share), output);
+}
+
+static void speed_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
+                     double *values_out) {
+    (void)outcome;
+    values_out[0] = window->speed;
+}
+
+static void requests_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
+                        double *values_out) {
+    (void)outcome;
+    values_out[0] = window->requests_gpu;
+}
+
+static void first_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
+                     double *values_out) {
+    (void)outcome;
+    values_out[0] = window->ttft_p50_s;
+    values_out[1] = window->ttft_p99_s;
+}
+
+static void pages_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
+                     double *values_out) {
+    (void)outcome;
+    values_out[0] = 100 * window->pages_share;
+    values_out[1] = 100 * window->prefill_busy;
+}
+
+static void balance_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
+                       double *values_out) {
+    (void)outcome;
+    values_out[0] = window->prefill_balance;
+    values_out[1] = window->decode_balance;
+}
+
+static void hits_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
+                    double *values_out) {
+    double hits = 100 * window->hit_share;
+    (void)outcome;
+    values_out[0] = hits * window->device_share;
+    values_out[1] = hits * window->host_share;
+    values_out[2] = hits * window->disk_share;
+}
+
+/* Shares of the whole day's time. */
+static void write_spent(struct json_writer *writer, const struct day_outcome *outcome) {
+    static const char *const names[] = {"prefill", "decode"};
+    double shares[STEP_SPENT_COUNT + 1][2] = {{0}};
+    struct chart chart = {.title = "Where each GPU-second went",
+                          .x_label = "% of time",
+                          .count = 2,
+                          .names = names,
+                          .y_max = 100};
+    for (int role = 0; role < 2; role++) {
+        double all = 0;
+        for (uint32_t i = 0; i < outcome->window_count; i++) {
+            const struct day_window_outcome *window = &outcome->windows[i];
+            double weight = window->segment.hours *
+                            (role ? window->segment.decode_units : window->segment.prefill_units);
+            all += weight;
+            for (uint32_t s = 0; s <= STEP_SPENT_COUNT; s++)
+                shares[s][role] += 100 * weight * window->spent[role][s];
+        }
+        for (uint32_t s = 0; s <= STEP_SPENT_COUNT && all > 0; s++)
+            shares[s][role] /= all;
+    }
+    for (uint32_t s = 0; s <= STEP_SPENT_COUNT; s++)
+        chart.series[chart.series_count++] =
+            (struct chart_series){outcome_spent_name(s), shares[s]};
+    json_writer_text(writer, "<div>");
+    chart_bars(writer, &chart);
+    json_writer_text(writer, "</div>\n");
+}
+
+static void write_charts(struct json_writer *writer, const struct day_outcome *outcome) {
+    char money[96];
+    format_text(money, sizeof money, "%s an hour", outcome->scenario->prices.currency);
+    write_lines(writer, outcome, "Nodes", "nodes", (const char *const[]){"all", "decode"}, 2,
+                nodes_of);
+    write_lines(writer, outcome, "Cost and theoretical income", money,
+                (const char *const[]){"cost", "income"}, 2, money_of);
+    write_lines(writer, outcome, "Speed of a user", "tokens a second",
+                (const char *const[]){"mean over tokens"}, 1, speed_of);
+    write_lines(writer, outcome, "Requests that run on a decode GPU", "requests",
+                (const char *const[]){"requests"}, 1, requests_of);
+    write_lines(writer, outcome, "Time to the first token (TTFT)", "seconds",
+                (const char *const[]){"p50", "p99"}, 2, first_of);
+    write_lines(writer, outcome, "KV pages held in decode, prefill's time in steps", "%",
+                (const char *const[]){"KV pages held", "prefill busy"}, 2, pages_of);
+    write_lines(writer, outcome, "Experts: largest rank over mean", "ratio",
+                (const char *const[]){"prefill", "decode"}, 2, balance_of);
+    write_lines(writer, outcome, "Hits by where they were", "% of prompts' tokens",
+                (const char *const[]){"device", "host", "storage"}, 3, hits_of);
+    write_spent(writer, outcome);
+}
+
+void day_page_write(struct json_writer *writer, const struct day_outcome *outcome) {
+    char title[SCENARIO_TEXT_BYTES + 32];
+    format_text(title, sizeof title, "fathom sim: %s", outcome->scenario->name);
+    outcome_page_head(writer, title);
+    words_format(writer,
+                 "<p>Seed %llu. Each segment of the day is a window of %.6g s in virtual time: one "
+                 "decode unit and its share of the prefill units in full detail.</p>\n",
+                 (unsigned long long)outcome->scenario->options.seed,
+                 outcome->scenario->load.day.measure_s);
+    json_writer_text(writer, "<h2>Published and simulated</h2>\n");
+    outcome_page_figures(writer, outcome->figures, outcome->figure_count);
+    json_writer_text(writer, "<h2>By hour</h2>\n<div class=\"charts\">\n");
+    write_charts(writer, outcome);
+    json_writer_text(writer, "</div>\n<h2>Parameters</h2>\n<p>Of the scenario with its hardware, "
+                             "model and prices, as the run took them.</p>\n");
+    outcome_page_parameters(writer, outcome->scenario->tree);
+    json_writer_text(writer, "</body></html>\n");
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A run as one HTML page: charts as inline SVG, tables, and the parameters with where each comes
+ * from. It needs no script and nothing from elsewhere, and is light or dark as the reader's system.
+ */
+#ifndef SIMULATE_REPORT_OUTCOME_PAGE_H
+#define SIMULATE_REPORT_OUTCOME_PAGE_H
+
+#include "simulate/report/chart.h"
+#include "simulate/report/outcome.h"
+
+void outcome_page_write(struct json_writer *writer, const struct outcome *outcome);
+
+/* Parts that other pages have, too: the head up to <body>, a table of figures, and a tree's values
+ * with their sources. */
+void outcome_page_head(struct json_writer *writer, const char *title);
+void outcome_page_figures(struct json_writer *writer, const struct day_figure *figures,
+                          uint32_t count);
+void outcome_page_parameters(struct json_writer *writer, const struct tree *tree);
+
+#endif

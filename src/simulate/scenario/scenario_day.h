@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The load of a scenario that is a day: `load.day`, with the load of each hour, the units at each
+ * hour, and what is known of the day's requests (simulate/twin/day.h).
+ */
+#ifndef SIMULATE_SCENARIO_SCENARIO_DAY_H
+#define SIMULATE_SCENARIO_SCENARIO_DAY_H
+
+#include "simulate/scenario/scenario_keys.h"
+#include "simulate/twin/day.h"
+
+/* `place`: that of the object `load`; `tree`: its member `day`. */
+enum status scenario_day_read(const struct scenario_place *place, const struct tree *tree,
+                              struct day_options *day_out) MUST_USE;
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A scenario's faults, from its key `faults`: a list of faults, or {list: …, random: …}.
+ *
+ *   faults:
+ *     list:   [{kind: unit-dies, at_s: 60, lasts_s: 30, unit: 2}, {kind: crowd, at_s: 90, …}]
+ *     random: [{kind: disks-slow, per_hour: 2, lasts_s: 20, factor: 10}]
+ *
+ * Where `unit` is left out, the seed draws the place. Random ones begin between from_s (warm_s) and
+ * until_s (the end of the measured time).
+ */
+#ifndef SIMULATE_SCENARIO_SCENARIO_FAULTS_H
+#define SIMULATE_SCENARIO_SCENARIO_FAULTS_H
+
+#include "base/arena.h"
+#include "simulate/scenario/scenario_keys.h"
+#include "simulate/twin/twin.h"
+#include "simulate/twin/twin_faults.h"
+
+#define SCENARIO_FAULTS_MAX 1024
+
+/* Sets the options' faults; their kinds of units, gateways, times and seed are set already.
+ * STATUS_INVALID names the key and the cure. */
+enum status scenario_faults_read(struct arena *arena, const struct scenario_place *root,
+                                 const struct tree *tree, struct twin_options *options) MUST_USE;
+
+#endif

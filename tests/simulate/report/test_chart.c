@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/report/chart.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char text[1 << 16];
+
+static const char *drawn(void (*draw)(struct json_writer *, const struct chart *),
+                         const struct chart *chart) {
+    struct json_writer writer = {.out = text, .room = sizeof text - 1};
+    draw(&writer, chart);
+    assert_true(writer.count < sizeof text);
+    text[writer.count] = 0;
+    return text;
+}
+
+static void lines_have_titles_units_and_round_ticks(void **state) {
+    (void)state;
+    static const double x[] = {0, 1, 2, 3}, y[] = {0, 900, NAN, 1900};
+    struct chart chart = {.title = "Load <of> all",
+                          .x_label = "seconds",
+                          .y_label = "tokens",
+                          .count = 4,
+                          .x = x,
+                          .series = {{"a", y}},
+                          .series_count = 1};
+    const char *svg = drawn(chart_lines, &chart);
+    assert_non_null(strstr(svg, "Load &lt;of&gt; all"));
+    assert_non_null(strstr(svg, ">seconds<"));
+    assert_non_null(strstr(svg, ">2000<"));
+    assert_null(strstr(svg, "nan")); /* a gap is a gap */
+    assert_non_null(strstr(svg, "</svg>"));
+}
+
+static void a_chart_without_points_says_so(void **state) {
+    (void)state;
+    struct chart chart = {.title = "t", .x_label = "x", .y_label = "y", .series_count = 1};
+    assert_non_null(strstr(drawn(chart_lines, &chart), "nothing was measured"));
+}
+
+static void bars_are_as_long_as_their_values(void **state) {
+    (void)state;
+    static const char *const names[] = {"one", "two"};
+    static const double a[] = {1, 2}, b[] = {0, 2};
+    struct chart chart = {.title = "t",
+                          .x_label = "%",
+                          .count = 2,
+                          .names = names,
+                          .series = {{"a", a}, {"b", b}},
+                          .series_count = 2};
+    const char *svg = drawn(chart_bars, &chart);
+    assert_non_null(strstr(svg, "width=\"129.0\"")); /* of 516: a quarter */
+    assert_non_null(strstr(svg, "width=\"258.0\""));
+    assert_null(strstr(svg, "width=\"0.0\""));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_have_titles_units_and_round_ticks),
+        cmocka_unit_test(a_chart_without_points_says_so),
+        cmocka_unit_test(bars_are_as_long_as_their_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

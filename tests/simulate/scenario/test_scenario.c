@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/scenario/scenario.h"
+#include "simulate/twin/twin_faults.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "host/process/yaml_tree.h"
+#include "simulate/hardware/builtin.h"
+#include "simulate/scenario/scenario_edit.h"
+
+static char memory[16 << 20];
+static struct arena arena;
+static struct error error;
+static struct scenario scenario;
+
+static enum status find(void *context, struct arena *of, const char *key, struct bytes name,
+                        const struct tree **tree_out, struct error *why) {
+    (void)context;
+    enum builtin_kind kind = !strcmp(key, "hardware") ? BUILTIN_HARDWARE
+                             : !strcmp(key, "model")  ? BUILTIN_MODEL
+                                                      : BUILTIN_PRICES;
+    return yaml_tree_parse(of, builtin_text(kind, name), key, tree_out, why);
+}
+
+static enum status read_builtin(const char *name, const char *setting) {
+    const struct tree *tree;
+    struct scenario_library library = {NULL, find};
+    arena_over(&arena, memory, sizeof memory);
+    struct bytes text = builtin_text(BUILTIN_SCENARIO, bytes_of(name));
+    enum status status = yaml_tree_parse(&arena, text, name, &tree, &error);
+    if (!status)
+        status =
+            scenario_edit_prepare(&arena, tree, &setting, setting ? 1 : 0, &library, &tree, &error);
+    return status ? status : scenario_read(&arena, tree, name, &scenario, &error);
+}
+
+static void all_scenarios_of_the_binary_are_read(void **state) {
+    (void)state;
+    const char *name;
+    for (uint32_t i = 0; (name = builtin_name(BUILTIN_SCENARIO, i)); i++) {
+        if (read_builtin(name, NULL)) fail_msg("%s", error.text);
+        assert_int_equal(scenario_open_load(&arena, &scenario, NULL, &error), STATUS_OK);
+        struct twin_request request;
+        struct twin_source source = scenario.options.source;
+        assert_true(source.next(source.self, &request));
+        assert_true(scenario.options.kind_count > 0 && scenario.options.model->layers > 0);
+    }
+}
+
+/* A setting of the hardware changes what it names, and nothing else. */
+static void a_setting_reaches_the_hardware_alone(void **state) {
+    (void)state;
+    assert_int_equal(read_builtin("ep144", NULL), STATUS_OK);
+    struct scenario before = scenario;
+    assert_int_equal(read_builtin("ep144", "hardware.hbm_gbps=4000"), STATUS_OK);
+    assert_true(scenario.hardware[0].hbm_gbps == 4000);
+    assert_true(before.hardware[0].hbm_gbps != 4000);
+    assert_true(scenario.hardware[0].nic_gbps == before.hardware[0].nic_gbps);
+    assert_memory_equal(&scenario.load.mix, &before.load.mix, sizeof before.load.mix);
+}
+
+static void faults_are_read_in_their_order(void **state) {
+    (void)state;
+    assert_int_equal(read_builtin("small", "faults=[{\"kind\":\"unit-dies\",\"at_s\":2},"
+                                           "{\"kind\":\"disks-slow\",\"at_s\":3,\"factor\":8}]"),
+                     STATUS_OK);
+    assert_int_equal(scenario.options.fault_count, 2);
+    assert_int_equal(scenario.options.faults[1].kind, TWIN_FAULT_DISKS_SLOW);
+    assert_true(scenario.options.faults[1].factor == 8);
+}
+
+static void what_is_wrong_names_the_key_and_the_cure(void **state) {
+    (void)state;
+    static const struct {
+        const char *setting, *says;
+    } cases[] = {
+        {"fleet.units[0].rnaks=2", "fleet.units[0]: unknown key 'rnaks'; did you mean ranks?"},
+        {"fleet.units[0].role=x", "fleet.units[0].role: expected one of both|prefill|decode"},
+        {"fleet.units=[]", "fleet.units: expected a list of 1 to"},
+        {"settle_s=99", "settle_s is a part of warm_s"},
+        {"measure_s=0", "give measure_s"},
+        {"load.trace={\"file\":\"x\"}", "load: expected one of mix, trace and day"},
+        {"load.mix.moments={}", "load.mix: expected either moments"},
+        {"faults=[{\"kind\":\"x\",\"at_s\":1}]", "faults[0].kind: expected one of unit-dies"},
+        {"hardware.hbm_gpbs=1", "hbm_gpbs"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        assert_int_equal(read_builtin("small", cases[i].setting), STATUS_INVALID);
+        if (!strstr(error.text, cases[i].says)) fail_msg("case %zu: %s", i, error.text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_scenarios_of_the_binary_are_read),
+        cmocka_unit_test(a_setting_reaches_the_hardware_alone),
+        cmocka_unit_test(faults_are_read_in_their_order),
+        cmocka_unit_test(what_is_wrong_names_the_key_and_the_cure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/scenario/scenario_keys.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+
+struct things {
+    uint32_t count, choice;
+    double share;
+    int64_t time_ns;
+    bool flag;
+    char text[SCENARIO_TEXT_BYTES];
+};
+
+#define AT(member) offsetof(struct things, member)
+
+static const struct scenario_key keys[] = {
+    {.name = "count", .kind = SCENARIO_COUNT, .offset = AT(count), .needed = true},
+    {.name = "share", .kind = SCENARIO_NUMBER, .offset = AT(share), .maximum = 1},
+    {.name = "time_s", .kind = SCENARIO_TIME, .offset = AT(time_ns)},
+    {.name = "flag", .kind = SCENARIO_FLAG, .offset = AT(flag)},
+    {.name = "text", .kind = SCENARIO_TEXT, .offset = AT(text)},
+    {.name = "choice", .kind = SCENARIO_CHOICE, .offset = AT(choice), .choices = "red|green"},
+};
+
+static char memory[1 << 16];
+static struct error error;
+
+static enum status read_text(const char *text, struct things *things) {
+    struct arena arena;
+    const struct tree *tree;
+    struct scenario_place place = {.file = "file", .path = "a[1]", .error = &error};
+    arena_over(&arena, memory, sizeof memory);
+    assert_int_equal(tree_parse(&arena, bytes_of(text), "text", &tree, &error), STATUS_OK);
+    return scenario_keys_read(&place, tree, keys, ARRAY_COUNT(keys), things);
+}
+
+static void values_land_where_the_table_says(void **state) {
+    (void)state;
+    struct things things = {.share = 0.25};
+    assert_int_equal(read_text("{\"count\":3,\"time_s\":0.5,\"flag\":true,\"text\":\"x\","
+                               "\"choice\":\"green\"}",
+                               &things),
+                     STATUS_OK);
+    assert_int_equal(things.count, 3);
+    assert_int_equal(things.time_ns, 500000000);
+    assert_true(things.flag && things.choice == 1 && things.share == 0.25);
+    assert_string_equal(things.text, "x");
+}
+
+static void a_value_may_say_where_it_comes_from(void **state) {
+    (void)state;
+    struct things things = {0};
+    assert_int_equal(read_text("{\"count\":{\"value\":7,\"source\":\"a page\"}}", &things),
+                     STATUS_OK);
+    assert_int_equal(things.count, 7);
+}
+
+/* Each message names the file, the key's path, and what would be right. */
+static void what_is_wrong_is_named_with_its_path(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"{\"cuont\":3}", "file: a[1]: unknown key 'cuont'; did you mean count?"},
+        {"{\"count\":3,\"zzzzzzzz\":1}", "there are: count, share"},
+        {"{}", "file: a[1]: the key count is missing"},
+        {"{\"count\":1.5}", "file: a[1].count: expected a whole number, found 1.5"},
+        {"{\"count\":-1}", "expected 0 to 4294967295, found -1"},
+        {"{\"count\":\"x\"}", "expected a whole number, found a string"},
+        {"{\"count\":1,\"share\":2}", "a[1].share: expected 0 to 1, found 2"},
+        {"{\"count\":1,\"flag\":1}", "a[1].flag: expected true or false"},
+        {"{\"count\":1,\"choice\":\"blue\"}", "expected one of red|green, found 'blue'"},
+        {"[]", "expected an object, found an array"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct things things = {0};
+        assert_int_equal(read_text(cases[i].text, &things), STATUS_INVALID);
+        if (!strstr(error.text, cases[i].says)) fail_msg("case %zu: %s", i, error.text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_land_where_the_table_says),
+        cmocka_unit_test(a_value_may_say_where_it_comes_from),
+        cmocka_unit_test(what_is_wrong_is_named_with_its_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
