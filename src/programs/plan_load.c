@@ -87,7 +87,7 @@ enum status plan_load_moments(const struct plan_window *window, struct size_load
                               struct error *error) {
     const struct load_trace *trace = &window->trace;
     double count = 0, prompts = 0, squares = 0, answers = 0, hits = 0, kv = 0;
-    struct spread computed = {0};
+    struct time_spread computed = {0};
     struct blocks_seen seen = {.mask = 1};
     while (seen.mask < 2 * trace->block_count + 16)
         seen.mask *= 2;
