@@ -54,13 +54,13 @@ enum status plan_load_window(struct load_trace *trace, struct plan_window *windo
 
 /* ---- what it is on the whole ---- */
 
-struct seen { /* blocks: a table of open addressing, 0 empty */
+struct blocks_seen { /* blocks: a table of open addressing, 0 empty */
     uint64_t *slots;
     size_t mask;
 };
 
 /* Whether it was there before; from now on it is. */
-static bool see(struct seen *seen, uint64_t block) {
+static bool see(struct blocks_seen *seen, uint64_t block) {
     uint64_t key = block + 1;
     size_t at = (key * 0x9e3779b97f4a7c15u >> 20) & seen->mask;
     while (seen->slots[at] && seen->slots[at] != key)
@@ -71,7 +71,7 @@ static bool see(struct seen *seen, uint64_t block) {
 }
 
 /* Tokens of the row's prompt that a cache which forgets nothing has. */
-static double hits_of(struct seen *seen, const struct load_trace *trace,
+static double hits_of(struct blocks_seen *seen, const struct load_trace *trace,
                       const struct load_trace_row *row) {
     uint32_t leading = 0;
     bool all = true;
@@ -88,7 +88,7 @@ enum status plan_load_moments(const struct plan_window *window, struct size_load
     const struct load_trace *trace = &window->trace;
     double count = 0, prompts = 0, squares = 0, answers = 0, hits = 0, kv = 0;
     struct time_spread computed = {0};
-    struct seen seen = {.mask = 1};
+    struct blocks_seen seen = {.mask = 1};
     while (seen.mask < 2 * trace->block_count + 16)
         seen.mask *= 2;
     seen.slots = calloc(seen.mask--, sizeof *seen.slots);

@@ -22,8 +22,8 @@
 #define CLOCKS_BYTES ((size_t)64 << 20)
 #define RUNS_MAX 12      /* of the twin, in all; half of them of units apart */
 #define FAMILY_FLEETS 2  /* that are run of a family */
-#define EXPERT_SKEW 0.6  /* as twin/scenarios/ep144.yaml, which has the source */
-#define EXPERT_DRIFT 0.1 /* likewise */
+#define EXPERT_SKEW 0.6  /* twin/scenarios/ep144.yaml has its source */
+#define EXPERT_DRIFT 0.1 /* of the same file */
 #define CONTEXT_TOKENS 131072
 #define QUANTILE 0.99
 
