@@ -24,6 +24,17 @@ static const struct day_step *step_at(const struct day_options *day, double hour
     return step;
 }
 
+/* Decode units times hours, of the hour of the day that begins at `hour`. */
+static double unit_hours_of(const struct day_options *day, uint32_t hour) {
+    double sum = 0;
+    for (double at = hour; at < hour + 1.0;) {
+        double next = next_change(day, at);
+        sum += step_at(day, at)->decode_units * (next - at);
+        at = next;
+    }
+    return sum;
+}
+
 uint32_t day_segments(const struct day_options *day, struct day_segment *segments_out) {
     double sum = 0, owed = 0; /* prefill units that the sample is short of, in hours */
     uint32_t count = 0;
@@ -32,7 +43,9 @@ uint32_t day_segments(const struct day_options *day, struct day_segment *segment
     for (double hour = 0; hour < DAY_HOURS;) {
         const struct day_step *step = step_at(day, hour);
         double hours = next_change(day, hour) - hour;
-        double part = day->load[(uint32_t)hour] / sum / 3600; /* of the day's tokens, a second */
+        uint32_t whole = (uint32_t)hour;
+        double follows = step->decode_units / unit_hours_of(day, whole);
+        double part = day->load[whole] / sum / 3600 * follows; /* of the day's tokens, a second */
         double wanted = (double)step->prefill_units / step->decode_units;
         uint32_t taken = (uint32_t)wanted;
         owed += (wanted - taken) * hours;

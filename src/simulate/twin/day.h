@@ -5,7 +5,8 @@
  * of the fleet is as many times that. The rules:
  *
  *   segments  the day is cut at each hour and at each change of the nodes; those with the same units
- *             whose loads differ by 3 % at most share a window
+ *             whose loads differ by 3 % at most share a window. Within an hour in which the nodes
+ *             change the load follows the decode units: an hour's tokens are known, not their course
  *   sample    1 decode unit of D; of P prefill units P / D, rounded up or down such that the
  *             day's prefill units are right on the whole; arrivals: 1 / D of the fleet's
  *   start     as many requests in the middle of their answers as make the segment's tokens at the

@@ -37,6 +37,17 @@ static void segments_are_the_whole_day_and_its_tokens(void **state) {
     assert_near(input, 608e9, 1);
 }
 
+static void within_an_hour_the_load_follows_the_units(void **state) {
+    (void)state;
+    struct day_segment segments[DAY_SEGMENTS_MAX];
+    uint32_t count = day_segments(&published_day, segments);
+    for (uint32_t i = 1; i < count; i++) {
+        const struct day_segment *a = &segments[i - 1], *b = &segments[i];
+        if ((uint32_t)a->hour != (uint32_t)b->hour) continue;
+        assert_near(a->output_rate / a->decode_units, b->output_rate / b->decode_units, 1e-6);
+    }
+}
+
 static void the_sample_has_the_fleets_prefill_units_on_the_whole(void **state) {
     (void)state;
     struct day_segment segments[DAY_SEGMENTS_MAX];
@@ -105,6 +116,7 @@ static void standing_requests_make_the_segments_tokens(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(segments_are_the_whole_day_and_its_tokens),
+        cmocka_unit_test(within_an_hour_the_load_follows_the_units),
         cmocka_unit_test(the_sample_has_the_fleets_prefill_units_on_the_whole),
         cmocka_unit_test(a_window_is_one_decode_units_share_or_the_whole_fleet),
         cmocka_unit_test(standing_requests_make_the_segments_tokens),

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a day came to: windows stand in the day's order whenever they ran, their means are those of
+ * their counters, and text and JSON have each figure.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/tree.h"
+#include "small_day.h"
+
+static void windows_stand_in_the_days_order(void **state) {
+    (void)state;
+    small_day_make();
+    assert_int_equal(small_day.window_count, 2);
+    assert_true(small_day.windows[0].segment.hour == 0 && small_day.windows[0].whole);
+    assert_true(small_day.windows[1].segment.hour == 6 && !small_day.windows[1].whole);
+}
+
+static void a_windows_means_are_those_of_its_counters(void **state) {
+    (void)state;
+    small_day_make();
+    const struct day_window_outcome *window = &small_day.windows[1];
+    assert_true(window->speed == 21);
+    assert_true(window->requests_gpu == 80);
+    assert_true(window->kv_tokens == 5000);
+    assert_true(window->hit_share == 0.5625);
+    assert_true(window->input_of_offered == 1); /* 2,000 a second of half of 4,000 */
+    assert_true(window->output_of_offered == 1);
+    assert_true(window->decode_step_s > 0.0499 && window->decode_step_s < 0.0501);
+    assert_true(window->prefill_busy > 0.499 && window->prefill_busy < 0.501);
+}
+
+static void json_has_every_figure_and_window(void **state) {
+    (void)state;
+    static char memory[1 << 20];
+    struct arena arena;
+    struct error error;
+    const struct tree *root;
+    small_day_make();
+    struct bytes text = bytes_of(small_day_text(day_outcome_write_json));
+    arena_over(&arena, memory, sizeof memory);
+    assert_int_equal(tree_parse(&arena, text, "day", &root, &error), STATUS_OK);
+    assert_int_equal(tree_count(tree_member(root, "figures")), small_day.figure_count);
+    assert_int_equal(tree_count(tree_member(root, "windows")), 2);
+}
+
+static void text_says_what_kind_a_figure_is(void **state) {
+    (void)state;
+    small_day_make();
+    const char *text = small_day_text(day_outcome_write_text);
+    assert_non_null(strstr(text, "cost_usd_per_day"));
+    assert_non_null(strstr(text, "prediction, its data fitted a parameter"));
+    assert_non_null(strstr(text, "whole fleet"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_stand_in_the_days_order),
+        cmocka_unit_test(a_windows_means_are_those_of_its_counters),
+        cmocka_unit_test(json_has_every_figure_and_window),
+        cmocka_unit_test(text_says_what_kind_a_figure_is),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

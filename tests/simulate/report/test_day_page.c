@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A day's page: both published charts and those of what was not published, from nowhere else.
+ */
+#include "simulate/report/day_page.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "small_day.h"
+
+static void a_days_page_has_its_charts_and_needs_nothing_else(void **state) {
+    (void)state;
+    small_day_make();
+    const char *text = small_day_text(day_page_write);
+    const char *charts[] = {"Nodes",
+                            "Cost and theoretical income",
+                            "Speed of a user",
+                            "Time to the first token (TTFT)",
+                            "Experts: largest rank over mean",
+                            "Hits by where they were",
+                            "Where each GPU-second went"};
+    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
+        if (!strstr(text, charts[i])) fail_msg("no chart %s", charts[i]);
+    assert_null(strstr(text, "<script"));
+    assert_null(strstr(text, "http"));
+    assert_non_null(strstr(text, "a &lt;day&gt;"));
+    assert_non_null(strstr(text, "</html>"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_days_page_has_its_charts_and_needs_nothing_else),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
