@@ -514,6 +514,7 @@ static struct load_mix_options mix_of(const struct scenario *scenario) {
 size_t scenario_load_bytes(const struct scenario *scenario, const struct load_trace *trace) {
     struct load_mix_options mix = mix_of(scenario);
     struct load_replay_options replay = replay_of(scenario, trace);
+    if (scenario->load.kind == SCENARIO_LOAD_DAY) return 0;
     return scenario->load.kind == SCENARIO_LOAD_MIX ? load_mix_bytes(&mix)
                                                     : load_replay_bytes(&replay);
 }
@@ -525,6 +526,7 @@ enum status scenario_open_load(struct arena *arena, struct scenario *scenario,
     struct load_mix *mix;
     struct load_replay *replay;
     enum status status = STATUS_OK;
+    if (scenario->load.kind == SCENARIO_LOAD_DAY) return STATUS_OK;
     if (scenario->load.kind == SCENARIO_LOAD_MIX) {
         status = load_mix_open(arena, &mix_options, &mix, error);
         if (!status) scenario->options.source = load_mix_source(mix);

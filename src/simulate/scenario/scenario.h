@@ -46,7 +46,7 @@ enum status scenario_read(struct arena *arena, const struct tree *tree, const ch
 /* Arena bytes for scenario_open_load. `trace`: what the program read for load.trace, or NULL. */
 size_t scenario_load_bytes(const struct scenario *scenario, const struct load_trace *trace);
 
-/* Makes the source of the options. */
+/* Makes the source of the options; none of a day. */
 enum status scenario_open_load(struct arena *arena, struct scenario *scenario,
                                const struct load_trace *trace, struct error *error) MUST_USE;
 

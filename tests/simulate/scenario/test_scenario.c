@@ -48,7 +48,8 @@ static void all_scenarios_of_the_binary_are_read(void **state) {
         assert_int_equal(scenario_open_load(&arena, &scenario, NULL, &error), STATUS_OK);
         struct twin_request request;
         struct twin_source source = scenario.options.source;
-        assert_true(source.next(source.self, &request));
+        if (scenario.load.kind != SCENARIO_LOAD_DAY)
+            assert_true(source.next(source.self, &request));
         assert_true(scenario.options.kind_count > 0 && scenario.options.model->layers > 0);
     }
 }
