@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_bench_balance.py FATHOM: `fathom bench balance`: one line a method, JSON, and clear refusals."""
+"""test_bench_balance.py FATHOM [GOLDENS [long]]: `fathom bench balance`: one line a method, JSON, and clear refusals.
+`long`: also what other loads, disks, units, hardware and steps do."""
 import json
 import pathlib
 import subprocess
@@ -62,23 +63,24 @@ with tempfile.TemporaryDirectory() as folder:
     prefill = {line["method"]: line for line in lines[:len(PROMPT_METHODS)]}
     assert prefill["work"]["hit_rate"] > prefill["round-robin"]["hit_rate"], "prompts go where their beginnings are"
     assert lines_of(trace, *few) == lines, "virtual time has no noise"
-    # Levelled steps are everybody's, or nobody's; at a load that the weakest method can bear all keep up.
-    full = lines_of(trace, *prompts, "--rank-steps", "full")
-    assert [line["method"] for line in full] == PROMPT_METHODS and full != lines[:len(PROMPT_METHODS)], full
-    half, most = (lines_of(trace, *prompts, "--load", load) for load in ("40", "200"))
-    for at_half, at_most in zip(half, most):
-        assert at_half["ttft_p50_ms"] < at_most["ttft_p50_ms"], (half, most)
-        assert at_half["keeps_up"], at_half
-    # Disks that all ranks share find for everybody what a rank's pages find for who chooses by them.
-    shared = {line["method"]: line for line in lines_of(trace, *prompts, "--disk-tokens", "4000000")}
-    assert shared["round-robin"]["hit_rate"] > prefill["round-robin"]["hit_rate"], (shared, prefill)
-    units = {line["method"]: line for line in lines_of(trace, *prompts, "--units", "2")[len(PROMPT_METHODS):]}
-    assert list(units) == ["prefix", "load"] and units["prefix"]["hit_rate"] > units["load"]["hit_rate"], units
+    if "long" in sys.argv:
+        # Levelled steps are everybody's, or nobody's; at a load that the weakest method can bear all keep up.
+        full = lines_of(trace, *prompts, "--rank-steps", "full")
+        assert [line["method"] for line in full] == PROMPT_METHODS and full != lines[:len(PROMPT_METHODS)], full
+        half, most = (lines_of(trace, *prompts, "--load", load) for load in ("40", "200"))
+        for at_half, at_most in zip(half, most):
+            assert at_half["ttft_p50_ms"] < at_most["ttft_p50_ms"], (half, most)
+            assert at_half["keeps_up"], at_half
+        # Disks that all ranks share find for everybody what a rank's pages find for who chooses by them.
+        shared = {line["method"]: line for line in lines_of(trace, *prompts, "--disk-tokens", "4000000")}
+        assert shared["round-robin"]["hit_rate"] > prefill["round-robin"]["hit_rate"], (shared, prefill)
+        units = {line["method"]: line for line in lines_of(trace, *prompts, "--units", "2")[len(PROMPT_METHODS):]}
+        assert list(units) == ["prefix", "load"] and units["prefix"]["hit_rate"] > units["load"]["hit_rate"], units
+        here = lines_of(trace, *few, "--requests", "40", "--hardware", table_hardware(folder))
+        assert [line["method"] for line in here] == PROMPT_METHODS + METHODS and here != lines, here
+        assert "prefill: 1 of 8 ranks" in run(trace, "--quick", "--requests", "2000", "--decode-ranks", "0").stdout
     table = run(trace, *prompts).stdout
     assert all(method in table for method in METHODS) and "decode" not in table, table
-    here = lines_of(trace, *few, "--hardware", table_hardware(folder))
-    assert [line["method"] for line in here] == PROMPT_METHODS + METHODS and here != lines, here
-    assert "prefill: 1 of 8 ranks" in run(trace, "--quick", "--requests", "2000", "--decode-ranks", "0").stdout
     for options, words in (((trace + "x",), "trace.jsonlx"), (("/dev/null",), "/dev/null"), ((), "TRACE"),
                            ((trace, "--hardware", "nowhere.yaml"), "nowhere.yaml")):
         done = run(*options)

@@ -27,7 +27,7 @@ void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segm
     const struct twin_report *report = &window->report;
     const struct twin_role_counts *prefill = &report->roles[UNIT_PREFILL];
     const struct twin_role_counts *decode = &report->roles[UNIT_DECODE];
-    double hits = (double)(prefill->device_hits + prefill->host_hits + prefill->disk_hits);
+    double hits = (double)prefill->hit_tokens;
     double share = (double)options->kinds[1].count / segment->decode_units;
     double output = (double)(prefill->output_tokens + decode->output_tokens);
     check(outcome->window_count < DAY_SEGMENTS_MAX);

@@ -53,8 +53,7 @@ void day_sums_add(struct day_sums *sums, const struct day_segment *segment,
     add_nodes(sums, hour, segment, options);
     sums->prompt += prompt_tokens_of(report) * of_input;
     sums->computed += (double)prefill->computed_tokens * of_input;
-    sums->hits +=
-        (double)(prefill->device_hits + prefill->host_hits + prefill->disk_hits) * of_input;
+    sums->hits += (double)prefill->hit_tokens * of_input;
     sums->output += output_tokens_of(report) * of_output;
     sums->speed += report->user_speed_tokens * of_output;
     sums->speed_tokens += report->user_tokens * of_output;

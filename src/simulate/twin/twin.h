@@ -109,10 +109,13 @@ struct twin_role_counts { /* of all units of one role, in the measured time */
     double spent[STEP_SPENT_COUNT], idle_s; /* seconds, summed over ranks */
     uint64_t prompt_tokens,
         computed_tokens; /* prompt's tokens that went through; of them computed */
+    uint64_t
+        hit_tokens; /* of prompt_tokens, that stood somewhere when the request began: also those
+                          * that were faster computed than loaded, as the product bills them */
     uint64_t device_hits, host_hits, disk_hits; /* tokens of prompts, by where they were obtained */
     uint64_t output_tokens;
-    uint64_t answered_tokens;  /* tokens of answers that went through, those computed again too */
-    uint64_t rows, context;    /* summed over steps: answer rows, and KV positions that they read */
+    uint64_t answered_tokens; /* tokens of answers that went through, those computed again too */
+    uint64_t rows, context;   /* summed over steps: answer rows, and KV positions that they read */
     uint64_t pages_held, pages_cached, pages_total; /* mean over time, of a rank */
     uint64_t preemptions, moves; /* requests that lost their pages; experts that came to a rank */
     double expert_balance;       /* mean over steps, largest rank over mean */

@@ -241,6 +241,7 @@ static void count_finished(struct twin_world *world, struct twin_unit *unit,
                            const struct unit_work *work) {
     struct twin_role_counts *counts = counts_of(world, unit);
     if (!world->counts || work->prefill_ns == 0) return;
+    counts->hit_tokens += work->prompt_hit_tokens;
     counts->device_hits += work->device_tokens;
     counts->host_hits += work->host_tokens;
     counts->disk_hits += work->disk_tokens;

@@ -40,6 +40,7 @@ static void small_day_make(void) {
                                                                             .step_ns = 15e9,
                                                                             .prompt_tokens = 20000,
                                                                             .computed_tokens = 8750,
+                                                                            .hit_tokens = 11250,
                                                                             .disk_hits = 11250};
     small_day_window.report.roles[UNIT_DECODE] =
         (struct twin_role_counts){.units = 1,

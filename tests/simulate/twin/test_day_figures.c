@@ -26,6 +26,7 @@ static struct twin_report window_report(const struct day_segment *segment, doubl
     report.roles[UNIT_PREFILL] =
         (struct twin_role_counts){.prompt_tokens = (uint64_t)input,
                                   .computed_tokens = (uint64_t)(input * 266 / 608),
+                                  .hit_tokens = (uint64_t)(input * 342 / 608),
                                   .disk_hits = (uint64_t)(input * 342 / 608)};
     report.roles[UNIT_DECODE] =
         (struct twin_role_counts){.units = 1,
