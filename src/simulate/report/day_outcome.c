@@ -82,9 +82,8 @@ void day_outcome_end(struct day_outcome *outcome) {
                                       .miss = prices->tokens.input_miss,
                                       .output = prices->tokens.output,
                                       .node_hour = prices->node_hour};
-    outcome->figure_count =
-        day_figures(&outcome->sums, &outcome->scenario->load.day, &of_day,
-                    outcome->scenario->options.model, &outcome->profile, outcome->figures);
+    outcome->figure_count = day_figures(&outcome->sums, &of_day, outcome->scenario->options.model,
+                                        &outcome->profile, outcome->figures);
 }
 
 /* ---- text ---- */

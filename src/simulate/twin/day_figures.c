@@ -210,9 +210,9 @@ static void put_hours(struct figure_list *list, const struct day_sums *sums) {
         outs[1]);
 }
 
-uint32_t day_figures(const struct day_sums *sums, const struct day_options *day,
-                     const struct day_prices *prices, const struct model_figures *model,
-                     const struct day_profile *profile, struct day_figure *figures_out) {
+uint32_t day_figures(const struct day_sums *sums, const struct day_prices *prices,
+                     const struct model_figures *model, const struct day_profile *profile,
+                     struct day_figure *figures_out) {
     struct figure_list list = {figures_out, 0};
     put_money(&list, sums, prices);
     put_tokens(&list, sums);
@@ -223,7 +223,6 @@ uint32_t day_figures(const struct day_sums *sums, const struct day_options *day,
         sums->window_input / sums->offered_input * 100);
     put(&list, "window_output_of_offered", "%", FIGURE_PREDICTION, 0,
         sums->window_output / sums->offered_output * 100);
-    (void)day;
     return list.count;
 }
 

@@ -60,9 +60,9 @@ struct day_profile { /* of steps that the clock was asked for, in ms */
 const char *figure_kind_name(enum figure_kind kind);
 
 /* figures_out[DAY_FIGURES_MAX]; returns how many. */
-uint32_t day_figures(const struct day_sums *sums, const struct day_options *day,
-                     const struct day_prices *prices, const struct model_figures *model,
-                     const struct day_profile *profile, struct day_figure *figures_out);
+uint32_t day_figures(const struct day_sums *sums, const struct day_prices *prices,
+                     const struct model_figures *model, const struct day_profile *profile,
+                     struct day_figure *figures_out);
 
 /* 0 within the published range, or how far outside, as a share of the nearer end. */
 double day_figure_error(const struct day_figure *figure);

@@ -54,7 +54,7 @@ static uint32_t live(double brought, struct day_figure *figures) {
         struct twin_report report = window_report(&segments[i], brought);
         day_sums_add(&sums, &segments[i], &segments[i], &options, &report);
     }
-    return day_figures(&sums, &published_day, &prices, &model, &profile, figures);
+    return day_figures(&sums, &prices, &model, &profile, figures);
 }
 
 static double figure_of(const struct day_figure *figures, uint32_t count, const char *name) {
