@@ -228,11 +228,11 @@ uint32_t day_figures(const struct day_sums *sums, const struct day_prices *price
 
 /* ---- the profile ---- */
 
-/* Milliseconds; negative: `error` says why not. */
-static double profile_ms(const struct hardware *hardware, const struct model_figures *model,
-                         struct arena *memory, uint32_t ranks, uint32_t redundant,
-                         const struct step_share *share, enum overlap_kind overlap,
-                         struct error *error) {
+/* A step of equal ranks, on a clock of its own in `memory`. */
+static enum status profile_step(const struct hardware *hardware, const struct model_figures *model,
+                                struct arena *memory, uint32_t ranks, uint32_t redundant,
+                                const struct step_share *share, enum overlap_kind overlap,
+                                struct step_time *time_out, struct error *error) {
     struct step_share shares[LIMIT_RANKS];
     struct step_clock_options options = {.hardware = hardware,
                                          .model = model,
@@ -241,10 +241,13 @@ static double profile_ms(const struct hardware *hardware, const struct model_fig
                                          .redundant_experts = redundant,
                                          .balance_experts = true};
     struct step_clock *clock;
-    if (step_clock_open(memory, &options, &clock, error)) return -1;
+    arena_clear(memory);
+    enum status status = step_clock_open(memory, &options, &clock, error);
+    if (status) return status;
     for (uint32_t i = 0; i < ranks; i++)
         shares[i] = *share;
-    return (double)step_clock_step(clock, shares, overlap, 0).ns / 1e6;
+    *time_out = step_clock_step(clock, shares, overlap, 0);
+    return STATUS_OK;
 }
 
 enum status day_profile_steps(const struct hardware *hardware, const struct model_figures *model,
@@ -257,19 +260,15 @@ enum status day_profile_steps(const struct hardware *hardware, const struct mode
     const uint64_t prompts = 16384 / 4096, each = 4096;
     const struct step_share prefill = {
         .prompt_tokens = 16384, .attended = prompts * (each * (each + 1) / 2), .slowness = 1};
-    arena_clear(memory);
-    double whole =
-        profile_ms(hardware, model, memory, 128, 0, &decode, OVERLAP_DECODE_FIVE_STAGE, error);
-    if (whole < 0) return STATUS_INVALID;
-    /* What was published is the layers' time, without head and sampling. */
-    struct model_figures half = *model;
-    half.layers /= 2;
-    arena_clear(memory);
-    double less =
-        profile_ms(hardware, &half, memory, 128, 0, &decode, OVERLAP_DECODE_FIVE_STAGE, error);
-    profile_out->decode_ms = (whole - less) / (model->layers - half.layers) * model->layers;
-    arena_clear(memory);
-    profile_out->prefill_ms =
-        profile_ms(hardware, model, memory, 32, 32, &prefill, OVERLAP_PREFILL_DUAL_BATCH, error);
-    return profile_out->prefill_ms < 0 ? STATUS_INVALID : STATUS_OK;
+    struct step_time of_decode, of_prefill;
+    enum status status = profile_step(hardware, model, memory, 128, 0, &decode,
+                                      OVERLAP_DECODE_FIVE_STAGE, &of_decode, error);
+    if (!status)
+        status = profile_step(hardware, model, memory, 32, 32, &prefill, OVERLAP_PREFILL_DUAL_BATCH,
+                              &of_prefill, error);
+    if (status) return status;
+    /* Of decode, the layers' time was published, without head and sampling. */
+    profile_out->decode_ms = (double)of_decode.layers_ns / 1e6;
+    profile_out->prefill_ms = (double)of_prefill.ns / 1e6;
+    return STATUS_OK;
 }
