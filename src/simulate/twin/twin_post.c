@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/twin/twin_post.h"
 
+#include <string.h>
+
 #include "base/check.h"
 
+#define SPAN_FIRST ((size_t)16 << 10)
 #define MARK_BYTES offsetof(struct twin_message, record) /* of a message that says to go on */
 
 bool twin_post_open(struct twin_post *post, struct arena *arena, size_t capacity) {
-    *post = (struct twin_post){.capacity = capacity / 16 * 16};
+    capacity = capacity / 16 * 16;
+    *post = (struct twin_post){.capacity = capacity,
+                               .span = capacity < SPAN_FIRST ? capacity : SPAN_FIRST};
     post->memory = arena_take(arena, post->capacity);
     return post->memory != NULL;
 }
@@ -20,15 +25,37 @@ static struct twin_message *at(const struct twin_post *post, size_t place) {
     return (struct twin_message *)(void *)(post->memory + place);
 }
 
+/* The ring's memory becomes twice as long, or longer, so that it has `bytes` and a mark behind the
+ * tail. False: there is not so much. */
+static bool grow(struct twin_post *post, size_t bytes) {
+    size_t tail = post->wrapped ? post->end + post->tail : post->tail;
+    if (tail + bytes + MARK_BYTES > post->capacity) return false;
+    do
+        post->span *= 2;
+    while (post->span < tail + bytes + MARK_BYTES);
+    if (post->span > post->capacity) post->span = post->capacity;
+    if (post->wrapped) memcpy(post->memory + post->end, post->memory, post->tail);
+    post->tail = tail;
+    post->wrapped = false;
+    return true;
+}
+
+static void wrap(struct twin_post *post) {
+    at(post, post->tail)->bytes = 0;
+    post->end = post->tail;
+    post->tail = 0;
+    post->wrapped = true;
+}
+
 struct record *twin_post_put(struct twin_post *post, int64_t due_ns, uint32_t connection,
                              size_t bytes) {
     size_t all = MARK_BYTES + bytes;
-    size_t end = post->wrapped ? post->head : post->capacity - MARK_BYTES;
+    size_t end = post->wrapped ? post->head : post->span - MARK_BYTES;
     if (post->tail + all > end) {
-        if (post->wrapped || all > post->head) return NULL;
-        at(post, post->tail)->bytes = 0;
-        post->tail = 0;
-        post->wrapped = true;
+        if (!post->wrapped && all <= post->head)
+            wrap(post);
+        else if (!grow(post, all))
+            return NULL;
     }
     struct twin_message *message = at(post, post->tail);
     message->due_ns = due_ns;

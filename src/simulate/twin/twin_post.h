@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Records on their way to one machine, in the order in which they were sent: a ring of bytes. All
- * take the same time, so the first one is due first. Memory behind the longest queue that ever was
- * stays untouched: an empty ring begins at its start again.
+ * take the same time, so the first one is due first. The ring is as long as its longest queue needs
+ * (at most twice that), and grows within its capacity: the same few pages come round again while they
+ * are in the caches, and memory behind them stays untouched.
  */
 #ifndef SIMULATE_TWIN_TWIN_POST_H
 #define SIMULATE_TWIN_TWIN_POST_H
@@ -18,9 +19,11 @@ struct twin_message {
 
 struct twin_post {
     char *memory;
-    size_t capacity, head, tail; /* of the first message; behind the last */
-    size_t count;                /* messages */
-    bool wrapped;                /* the tail is before the head */
+    size_t capacity, span; /* span: of it the ring has this much so far */
+    size_t head, tail;     /* of the first message; behind the last */
+    size_t end;            /* wrapped: of the mark behind the older messages */
+    size_t count;          /* messages */
+    bool wrapped;          /* the tail is before the head */
 };
 
 /* False when the arena is out of memory. */
