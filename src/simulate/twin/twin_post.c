@@ -6,7 +6,7 @@
 #include "base/check.h"
 
 #define SPAN_FIRST ((size_t)16 << 10)
-#define MARK_BYTES offsetof(struct twin_message, record) /* of a message that says to go on */
+#define HEAD_BYTES offsetof(struct twin_message, record) /* of a message */
 
 bool twin_post_open(struct twin_post *post, struct arena *arena, size_t capacity) {
     capacity = capacity / 16 * 16;
@@ -25,14 +25,14 @@ static struct twin_message *at(const struct twin_post *post, size_t place) {
     return (struct twin_message *)(void *)(post->memory + place);
 }
 
-/* The ring's memory becomes twice as long, or longer, so that it has `bytes` and a mark behind the
- * tail. False: there is not so much. */
+/* The ring's memory becomes twice as long, or longer, so that it has `bytes` behind the tail.
+ * False: there is not so much. */
 static bool grow(struct twin_post *post, size_t bytes) {
     size_t tail = post->wrapped ? post->end + post->tail : post->tail;
-    if (tail + bytes + MARK_BYTES > post->capacity) return false;
+    if (tail + bytes > post->capacity) return false;
     do
         post->span *= 2;
-    while (post->span < tail + bytes + MARK_BYTES);
+    while (post->span < tail + bytes);
     if (post->span > post->capacity) post->span = post->capacity;
     if (post->wrapped) memcpy(post->memory + post->end, post->memory, post->tail);
     post->tail = tail;
@@ -41,7 +41,6 @@ static bool grow(struct twin_post *post, size_t bytes) {
 }
 
 static void wrap(struct twin_post *post) {
-    at(post, post->tail)->bytes = 0;
     post->end = post->tail;
     post->tail = 0;
     post->wrapped = true;
@@ -49,8 +48,8 @@ static void wrap(struct twin_post *post) {
 
 struct record *twin_post_put(struct twin_post *post, int64_t due_ns, uint32_t connection,
                              size_t bytes) {
-    size_t all = MARK_BYTES + bytes;
-    size_t end = post->wrapped ? post->head : post->span - MARK_BYTES;
+    size_t all = HEAD_BYTES + bytes;
+    size_t end = post->wrapped ? post->head : post->span;
     if (post->tail + all > end) {
         if (!post->wrapped && all <= post->head)
             wrap(post);
@@ -70,12 +69,20 @@ const struct twin_message *twin_post_first(const struct twin_post *post) {
     return post->count ? at(post, post->head) : NULL;
 }
 
+const struct twin_message *twin_post_behind(const struct twin_post *post,
+                                            const struct twin_message *message) {
+    size_t place = (size_t)((const char *)message - post->memory) + message->bytes;
+    if (place == post->tail) return NULL;
+    if (post->wrapped && place == post->end) place = 0;
+    return at(post, place);
+}
+
 void twin_post_drop(struct twin_post *post) {
     check(post->count > 0);
     post->head += at(post, post->head)->bytes;
     if (--post->count == 0) {
         twin_post_clear(post);
-    } else if (post->wrapped && at(post, post->head)->bytes == 0) {
+    } else if (post->wrapped && post->head == post->end) {
         post->head = 0;
         post->wrapped = false;
     }

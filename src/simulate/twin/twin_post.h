@@ -12,7 +12,7 @@
 
 struct twin_message {
     int64_t due_ns;
-    uint32_t bytes;      /* of all this; 0: the ring goes on at its start */
+    uint32_t bytes;      /* of all this */
     uint32_t connection; /* as the sender likes */
     struct record record;
 };
@@ -21,7 +21,7 @@ struct twin_post {
     char *memory;
     size_t capacity, span; /* span: of it the ring has this much so far */
     size_t head, tail;     /* of the first message; behind the last */
-    size_t end;            /* wrapped: of the mark behind the older messages */
+    size_t end;            /* wrapped: behind the older messages, which go on at the start */
     size_t count;          /* messages */
     bool wrapped;          /* the tail is before the head */
 };
@@ -36,6 +36,9 @@ struct record *twin_post_put(struct twin_post *post, int64_t due_ns, uint32_t co
 
 /* The first message; NULL: there is none. */
 const struct twin_message *twin_post_first(const struct twin_post *post);
+/* The message behind that one; NULL: it is the last. */
+const struct twin_message *twin_post_behind(const struct twin_post *post,
+                                            const struct twin_message *message);
 void twin_post_drop(struct twin_post *post);
 
 void twin_post_clear(struct twin_post *post);

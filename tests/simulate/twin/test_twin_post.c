@@ -29,6 +29,9 @@ static uint64_t come_and_go(struct twin_post *post, double put_share, uint32_t p
         if (!message) continue;
         assert_int_equal(message->due_ns, taken);
         assert_int_equal(message->connection, taken);
+        const struct twin_message *behind = twin_post_behind(post, message);
+        assert_true((behind == NULL) == (post->count == 1));
+        if (behind) assert_int_equal(behind->due_ns, taken + 1);
         const unsigned char *content = (const unsigned char *)&message->record;
         for (size_t at = 0; at < message->bytes - offsetof(struct twin_message, record); at++)
             assert_int_equal(content[at], taken % 251);
