@@ -15,11 +15,11 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/file.h"
 #include "base/map.h"
 #include "base/number.h"
 #include "bench/bench.h"
 #include "contract/kv_block.h"
+#include "host/process/gzip_file.h"
 #include "host/process/yaml_tree.h"
 #include "serving/policy/balance.h"
 #include "simulate/hardware/builtin.h"
@@ -602,7 +602,7 @@ static enum status run_phase(struct balance_bench *bench, enum balance_phase pha
 
 static enum status read_trace(struct balance_bench *bench, const char *path, struct error *error) {
     struct bytes text;
-    enum status status = file_take(path, TRACE_BYTES_MAX, &text, error);
+    enum status status = gzip_file_take(path, TRACE_BYTES_MAX, &text, error);
     if (status) return status;
     size_t bytes = load_trace_bytes(text);
     struct arena arena;
