@@ -61,6 +61,10 @@ void map_add(struct map *map, struct map_key key, uint32_t value) {
     map->count++;
 }
 
+void map_prefetch(const struct map *map, struct map_key key) {
+    __builtin_prefetch(&map->entries[map_home(map, key)], 1);
+}
+
 void map_remove(struct map *map, struct map_key key) {
     uint32_t mask = map->entry_count - 1, hole = map_place(map, key);
     check(map->entries[hole].value != MAP_NONE);

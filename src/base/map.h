@@ -36,6 +36,9 @@ uint32_t map_find(const struct map *map, struct map_key key);
 /* The key must be new, the map not full, and value not MAP_NONE. */
 void map_add(struct map *map, struct map_key key, uint32_t value);
 
+/* The key will be looked for soon. */
+void map_prefetch(const struct map *map, struct map_key key);
+
 /* The key must be there. */
 void map_remove(struct map *map, struct map_key key);
 

@@ -17,6 +17,8 @@ struct day_job {
     struct day_outcome *outcome;
     struct outcome *window; /* of the last one that ran */
     struct twin_options window_options;
+    struct lazy_memory memory; /* of windows: the next one has it again, if it lies in it
+                                * alike. What a window leaves there means nothing to them */
     struct lazy_memory clock_memory;
     struct step_clock *clock; /* of a decode unit */
     double stretch;           /* twin's decode steps over the clock's */
@@ -41,6 +43,15 @@ static enum overlap_kind decode_overlap(const struct scenario *scenario) {
     return overlap < 0 ? OVERLAP_DECODE_FIVE_STAGE : (enum overlap_kind)overlap;
 }
 
+/* Memory that was touched before costs no page faults; but of windows with other units, which lie
+ * elsewhere in it, it would come to hold the pages of both. */
+static bool take_memory(struct day_job *job, size_t bytes) {
+    if (job->memory.start && job->memory.bytes == bytes) return true;
+    lazy_memory_free(&job->memory);
+    job->memory = lazy_memory_take(bytes);
+    return job->memory.start != NULL;
+}
+
 static enum status run_window(struct day_job *job, const struct day_segment *segment, bool whole,
                               double standing, struct error *error) {
     struct arena arena;
@@ -50,18 +61,16 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
     day_window_options(&scenario->load.day, segment, &fleet, whole, standing,
                        &job->outcome->lengths, &load, &scenario->options);
     size_t bytes = twin_bytes(&scenario->options);
-    struct lazy_memory memory = lazy_memory_take(bytes);
-    if (!memory.start) {
+    if (!take_memory(job, bytes)) {
         scenario->options = fleet;
         return error_set(error, STATUS_NO_MEMORY, "no memory for a window of %zu MiB", bytes >> 20);
     }
-    arena_over(&arena, memory.start, memory.bytes);
+    arena_over(&arena, job->memory.start, job->memory.bytes);
     outcome_listen(job->window, scenario);
     int64_t begin_ns = clock_now_ns();
     enum status status = twin_run(&scenario->options, &arena, &job->window->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
     const struct twin_report *report = &job->window->report;
-    lazy_memory_free(&memory);
     if (!status && report->breach[0])
         status = error_set(error, STATUS_CORRUPT, "the window at hour %.2f: %.200s", segment->hour,
                            report->breach);
@@ -204,6 +213,7 @@ enum status sim_day_run(struct scenario *scenario, double whole_hour, bool verbo
         status = whole_hour < 0 ? live_day(&job, error) : live_hour(&job, whole_hour, error);
     if (!status) day_outcome_end(outcome);
     free(job.window);
+    lazy_memory_free(&job.memory);
     lazy_memory_free(&job.clock_memory);
     return status;
 }
