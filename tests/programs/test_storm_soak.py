@@ -89,6 +89,11 @@ class Soak:
             pass  # the gateway has gone
         self.harm("clients leave")
 
+    def all_are_alive(self):
+        """Whoever was killed has been started again, so nobody else may have ended."""
+        for process in [*self.fleet.units.values(), self.fleet.gateway]:
+            assert process.process.poll() is None, (self.names, process.said()[-3000:])
+
     def round(self):
         faults = [self.prefill, self.decode, self.storage, self.leave, self.gateway] + ([self.cable] if self.run else [])
         self.load.more(self.chance.randrange(10))
@@ -99,6 +104,7 @@ class Soak:
         self.chance.shuffle(self.healers)
         for heal in self.healers:
             heal()
+        self.all_are_alive()
         self.fleet.wait_for_units()
         self.load.more(10)
         self.load.may_break = False
