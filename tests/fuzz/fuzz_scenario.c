@@ -62,7 +62,8 @@ static void begin(const struct scenario *scenario) {
     struct twin_report report;
     struct error error = {""};
     struct arena nothing;
-    arena_over(&nothing, NULL, 0);
+    char none[1];
+    arena_over(&nothing, none, 0);
     check(twin_bytes(&scenario->options) > 0);
     enum status status = twin_run(&scenario->options, &nothing, &report, &error);
     check(status == STATUS_NO_MEMORY || status == STATUS_INVALID);
