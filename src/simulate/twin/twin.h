@@ -62,6 +62,7 @@ struct twin_options {
                                      * alone are looked at: then no TTFT means anything */
     int64_t warm_ns;    /* from the start: nothing is counted yet */
     int64_t measure_ns; /* behind it: counted. Then the run ends; 0: when all are answered */
+    const bool *enough; /* once it is true the run ends, as if its time were over; NULL: never */
     const struct twin_fault *faults; /* [fault_count] by time; simulate/twin/twin_faults.h */
     uint32_t fault_count;
     uint64_t seed;
