@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simulate/report/spread.h"
+#define DRAWN 8192 /* prompts of a steady load that are looked at */
 
 static double row_tokens(const struct load_trace_row *row) {
     return (double)row->prompt_tokens + row->output_tokens;
@@ -84,11 +84,11 @@ static double hits_of(struct blocks_seen *seen, const struct load_trace *trace,
 }
 
 enum status plan_load_moments(const struct plan_window *window, struct size_load *load_out,
-                              struct error *error) {
+                              struct plan_prompts *prompts_out, struct error *error) {
     const struct load_trace *trace = &window->trace;
     double count = 0, prompts = 0, squares = 0, answers = 0, hits = 0, kv = 0;
-    struct time_spread computed = {0};
     struct blocks_seen seen = {.mask = 1};
+    memset(prompts_out, 0, sizeof *prompts_out);
     while (seen.mask < 2 * trace->block_count + 16)
         seen.mask *= 2;
     seen.slots = calloc(seen.mask--, sizeof *seen.slots);
@@ -103,7 +103,8 @@ enum status plan_load_moments(const struct plan_window *window, struct size_load
         squares += (double)row->prompt_tokens * row->prompt_tokens;
         answers += answer;
         hits += hit;
-        spread_add(&computed, (int64_t)(row->prompt_tokens - hit));
+        spread_add(&prompts_out->lengths, row->prompt_tokens);
+        spread_add(&prompts_out->computed, (int64_t)(row->prompt_tokens - hit));
         kv += answer * (row->prompt_tokens + answer / 2);
     }
     free(seen.slots);
@@ -116,9 +117,20 @@ enum status plan_load_moments(const struct plan_window *window, struct size_load
                                    .answer_mean = answers / count,
                                    .hit_share = hits / prompts,
                                    .dry_share = hits / prompts,
-                                   .kv_mean = kv / answers,
-                                   .long_prompt = spread_quantile(&computed, 0.99)};
+                                   .kv_mean = kv / answers};
     return STATUS_OK;
+}
+
+void plan_load_draw(const struct day_lengths *lengths, uint64_t seed,
+                    struct plan_prompts *prompts_out) {
+    struct day_load load = {.lengths = *lengths, .rate = 1, .end_ns = INT64_MAX, .seed = seed};
+    struct twin_source source = day_load_source(&load);
+    struct twin_request request;
+    memset(prompts_out, 0, sizeof *prompts_out);
+    for (int i = 0; i < DRAWN && source.next(source.self, &request); i++) {
+        spread_add(&prompts_out->lengths, request.prompt_tokens);
+        spread_add(&prompts_out->computed, request.prompt_tokens - request.stored_tokens);
+    }
 }
 
 bool plan_load_seconds(const char *text, double *seconds_out) {

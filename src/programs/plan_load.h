@@ -6,6 +6,8 @@
 #define PROGRAMS_PLAN_LOAD_H
 
 #include "simulate/load/load_trace.h"
+#include "simulate/report/spread.h"
+#include "simulate/twin/day_load.h"
 #include "simulate/twin/size_fleet.h"
 
 #define PLAN_WINDOW_S                                                                              \
@@ -20,9 +22,17 @@ struct plan_window {         /* of a trace */
 enum status plan_load_window(struct load_trace *trace, struct plan_window *window_out,
                              struct error *error) MUST_USE;
 
-/* The window's measured requests as a steady load. STATUS_NO_MEMORY. */
+struct plan_prompts { /* tokens of prompts: all, and what is left to compute of them at best */
+    struct time_spread lengths, computed;
+};
+
+/* The window's measured requests as a steady load, without what TTFT counts. STATUS_NO_MEMORY. */
 enum status plan_load_moments(const struct plan_window *window, struct size_load *load_out,
-                              struct error *error) MUST_USE;
+                              struct plan_prompts *prompts_out, struct error *error) MUST_USE;
+
+/* The prompts of a steady load. */
+void plan_load_draw(const struct day_lengths *lengths, uint64_t seed,
+                    struct plan_prompts *prompts_out);
 
 /* "3s", "60ms", "0.5": seconds. False: it is none. */
 bool plan_load_seconds(const char *text, double *seconds_out);

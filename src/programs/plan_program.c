@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom plan: the cheapest fleet for a load and limits. Candidates come from the step clock
  * (simulate/twin/size_fleet.h); those that could be the cheapest are run in the twin, and grow
- * until they hold. Equal arguments and seeds give equal texts.
+ * until the cheapest holds (simulate/twin/size_growth.h). What a plan may cost is counted in records,
+ * not in seconds, so equal arguments and seeds give equal texts.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "host/process/lazy_memory.h"
 #include "programs/plan_load.h"
 #include "programs/programs.h"
@@ -16,12 +17,15 @@
 #include "simulate/load/load_replay.h"
 #include "simulate/report/plan_words.h"
 #include "simulate/report/spread.h"
+#include "simulate/twin/size_growth.h"
 #include "simulate/twin/size_window.h"
 
 #define TREES_BYTES ((size_t)64 << 20)
 #define CLOCKS_BYTES ((size_t)64 << 20)
-#define RUNS_MAX 12      /* of the twin, in all; half of them of units apart */
-#define FAMILY_FLEETS 2  /* that are run of a family */
+#define RECORDS_MAX 12e6 /* of all runs of the twin; the one that goes beyond it is the last */
+#define BAD_FEW 20       /* a run ends when more were late, and more than BAD_SHARE */
+#define BAD_SHARE 0.05
+#define COUNTED_STEP 256 /* tokens: what a limit for prompts is rounded down to */
 #define EXPERT_SKEW 0.6  /* twin/scenarios/ep144.yaml has its source */
 #define EXPERT_DRIFT 0.1 /* of the same file */
 #define CONTEXT_TOKENS 131072
@@ -133,9 +137,17 @@ struct planning {
     struct plan_window window;
     bool replays; /* the window itself, and no steady mix */
     struct size_search search;
+    struct plan_prompts prompts;
+    struct size_growth growth;
     struct plan_found found;
-    struct time_spread ttft, tpot; /* of the run at hand */
-    int64_t begin_ns, end_ns;
+    /* Of the run at hand: */
+    struct time_spread ttft, ttft_all, tpot;
+    struct size_sample sample;
+    struct twin_source source;             /* whose requests pass through next_request */
+    int64_t begin_ns, end_ns, judgable_ns; /* who comes later may be in time behind the end */
+    uint64_t asked;                        /* that TTFT counts, so far */
+    uint64_t late, slow;
+    bool enough; /* the rest of it would tell nothing new */
 };
 
 /* ---- what is asked ---- */
@@ -167,25 +179,61 @@ static enum status read_files(struct planning *plan, struct error *error) {
     return status;
 }
 
-static enum status read_load(struct planning *plan, struct error *error) {
+static enum status solve_lengths(const struct size_options *options, bool storage,
+                                 struct day_lengths *lengths_out, struct error *error) {
+    struct day_moments moments = size_window_moments(options, storage);
+    if (day_load_solve(&moments, lengths_out)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "no lengths have these means and hits");
+}
+
+/* A trace is replayed, unless a rate is given: then a steady mix has its means. */
+static enum status read_means(struct planning *plan, struct error *error) {
     const struct plan_values *values = plan->values;
-    struct size_load *load = &plan->found.options.load;
-    plan->found.load = values->trace ? values->trace : "a steady mix";
+    struct size_options *options = &plan->found.options;
+    struct size_load *load = &options->load;
+    struct day_lengths lengths;
+    enum status status = STATUS_OK;
     *load = (struct size_load){.rate = values->rate,
                                .prompt_mean = values->prompt_mean,
                                .prompt_cv = 1.2,
                                .answer_mean = values->answer_mean,
                                .hit_share = values->hit,
                                .kv_mean = values->prompt_mean + values->answer_mean};
-    if (!values->trace) return STATUS_OK;
-    enum status status = plan_load_window(&plan->trace, &plan->window, error);
-    if (!status) status = plan_load_moments(&plan->window, load, error);
-    plan->replays = values->rate == 0;
-    if (values->rate > 0) {
-        load->rate = values->rate;
-        load->dry_share = 0; /* a steady mix says how much is stored, not what is alike */
-    }
+    if (values->trace) status = plan_load_window(&plan->trace, &plan->window, error);
+    if (!status && values->trace)
+        status = plan_load_moments(&plan->window, load, &plan->prompts, error);
+    plan->replays = values->trace && values->rate == 0;
+    if (status || plan->replays) return status;
+    load->rate = values->rate;
+    load->dry_share = 0; /* a steady mix says how much is stored, not what is alike */
+    status = solve_lengths(options, true, &lengths, error);
+    if (!status) plan_load_draw(&lengths, options->seed, &plan->prompts);
     return status;
+}
+
+/* Where one prompt in a hundred cannot be in time on an empty rank, TTFT counts those that can. */
+static enum status read_load(struct planning *plan, struct error *error) {
+    struct size_options *options = &plan->found.options;
+    struct size_load *load = &options->load;
+    struct size_reach *reach = &plan->found.reach;
+    plan->found.load = plan->values->trace ? plan->values->trace : "a steady mix";
+    enum status status = read_means(plan, error);
+    if (status) return status;
+    load->long_prompt[1] = spread_quantile(&plan->prompts.computed, QUANTILE);
+    load->long_prompt[0] =
+        plan->replays ? load->long_prompt[1] : spread_quantile(&plan->prompts.lengths, QUANTILE);
+    load->counted_share = 1;
+    status = size_fleet_reach(options, &plan->clocks, reach, error);
+    plan->found.long_prompt = load->long_prompt[1];
+    if (status || load->long_prompt[1] <= reach->tokens) return status;
+    uint32_t counted = reach->tokens / COUNTED_STEP * COUNTED_STEP;
+    double share = spread_below(&plan->prompts.lengths, counted);
+    if (share == 0) return STATUS_OK; /* nothing can: the units say why */
+    load->counted_prompt = counted;
+    load->counted_share = share;
+    for (int storage = 0; storage < 2; storage++)
+        if (load->long_prompt[storage] > counted) load->long_prompt[storage] = counted;
+    return STATUS_OK;
 }
 
 /* ---- a run of the twin ---- */
@@ -194,21 +242,65 @@ static bool is_measured(const struct planning *plan, int64_t ns) {
     return ns >= plan->begin_ns && ns <= plan->end_ns;
 }
 
+static bool is_judged(const struct planning *plan, int64_t arrival_ns) {
+    return arrival_ns >= plan->begin_ns && arrival_ns <= plan->judgable_ns;
+}
+
+static bool is_counted(const struct planning *plan, uint32_t prompt_tokens) {
+    uint32_t most = plan->found.options.load.counted_prompt;
+    return most == 0 || prompt_tokens <= most;
+}
+
+static bool next_request(void *context, struct twin_request *request_out) {
+    struct planning *plan = context;
+    if (!plan->source.next(plan->source.self, request_out)) return false;
+    if (plan->sample.focus == SIZE_PROMPTS)
+        request_out->answer_tokens = min_u32(request_out->answer_tokens, 2);
+    if (!request_out->standing && is_judged(plan, request_out->arrival_ns) &&
+        is_counted(plan, request_out->prompt_tokens))
+        plan->asked++;
+    return true;
+}
+
+static bool is_bad(uint64_t bad, const struct time_spread *all) {
+    return bad > BAD_FEW && (double)bad > BAD_SHARE * (double)all->total;
+}
+
 static void hear_first(void *context, const struct twin_ended *begun) {
     struct planning *plan = context;
-    if (!begun->standing && is_measured(plan, begun->first_ns))
-        spread_add(&plan->ttft, begun->first_ns - begun->arrival_ns);
+    int64_t ns = begun->first_ns - begun->arrival_ns;
+    if (begun->standing || plan->sample.focus == SIZE_ANSWERS) return;
+    if (plan->sample.focus == SIZE_PROMPTS && begun->first_ns > plan->judgable_ns)
+        plan->enough |= plan->ttft.total == plan->asked;
+    if (!is_judged(plan, begun->arrival_ns)) return;
+    spread_add(&plan->ttft_all, ns);
+    if (!is_counted(plan, begun->prompt_tokens)) return;
+    spread_add(&plan->ttft, ns);
+    plan->late += (double)ns > plan->found.options.ttft_s * 1e9;
+    plan->enough |= is_bad(plan->late, &plan->ttft);
 }
 
 /* Standing requests count, too: in a short window the others are those with short answers. */
 static void hear_end(void *context, const struct twin_ended *ended) {
     struct planning *plan = context;
-    if (!ended->failed && ended->answer_tokens > 1 && is_measured(plan, ended->end_ns))
-        spread_add(&plan->tpot, (ended->end_ns - ended->first_ns) / (ended->answer_tokens - 1));
+    if (ended->failed || ended->answer_tokens < 2 || !is_measured(plan, ended->end_ns)) return;
+    if (plan->sample.focus == SIZE_PROMPTS) return;
+    int64_t ns = (ended->end_ns - ended->first_ns) / (ended->answer_tokens - 1);
+    spread_add(&plan->tpot, ns);
+    plan->slow += (double)ns > plan->found.options.tpot_s * 1e9;
+    plan->enough |= is_bad(plan->slow, &plan->tpot);
+}
+
+/* Prompts without a first token are the latest of all. */
+static double ttft_p99(const struct planning *plan) {
+    if (plan->ttft.total == 0) return 0;
+    double share = QUANTILE * (double)plan->asked / (double)plan->ttft.total;
+    return spread_quantile(&plan->ttft, share < 1 ? share : 1) * 1e-9;
 }
 
 static struct size_trial judge(const struct planning *plan, const struct size_fleet *fleet,
-                               const struct size_sample *sample, const struct twin_report *report) {
+                               const struct twin_report *report) {
+    const struct size_sample *sample = &plan->sample;
     const struct size_unit *last = &fleet->kinds[fleet->kind_count - 1];
     const struct twin_role_counts *answers = &report->roles[last->role];
     double output = 0, nodes = 0, hits = 0, computed = 0;
@@ -225,12 +317,13 @@ static struct size_trial judge(const struct planning *plan, const struct size_fl
     double room = (double)answers->steps * last->ranks * last->rows;
     double speed = report->user_tokens > 0 ? report->user_speed_tokens / report->user_tokens : 0;
     return (struct size_trial){
-        .ttft_p99_s = spread_quantile(&plan->ttft, QUANTILE) * 1e-9,
+        .ttft_p99_s = ttft_p99(plan),
+        .ttft_all_p99_s = spread_quantile(&plan->ttft_all, QUANTILE) * 1e-9,
         .tpot_p99_s = spread_quantile(&plan->tpot, QUANTILE) * 1e-9,
         .node_tokens = output / report->measured_s / nodes,
         .user_speed = speed,
         .hit_share = computed > 0 ? hits / (hits + computed) : 0,
-        .begun_share = report->asked ? (double)plan->ttft.total / (double)report->asked : 0,
+        .begun_share = plan->asked ? (double)plan->ttft.total / (double)plan->asked : 1,
         .answered = report->answered,
         .failed = report->failed + report->refused,
         .rows_share = room > 0 ? (double)answers->rows / room : 0,
@@ -239,17 +332,17 @@ static struct size_trial judge(const struct planning *plan, const struct size_fl
 }
 
 static enum status open_steady(struct planning *plan, const struct size_fleet *fleet,
-                               const struct size_sample *sample, struct day_load *load,
-                               struct twin_options *options, struct error *error) {
+                               struct day_load *load, struct twin_options *options,
+                               struct error *error) {
     const struct size_options *sizes = &plan->found.options;
-    struct day_moments moments = size_window_moments(sizes, fleet->storage);
+    const struct size_sample *sample = &plan->sample;
     struct day_lengths lengths;
     uint32_t last = fleet->kind_count - 1;
-    double rows, rate = sizes->load.rate * sample->share / sample->counts[last];
-    if (!day_load_solve(&moments, &lengths))
-        return error_set(error, STATUS_INVALID, "no lengths have these means and hits");
-    enum status status =
-        size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows, error);
+    double rows = 0, rate = sizes->load.rate * sample->share / sample->counts[last];
+    enum status status = solve_lengths(sizes, fleet->storage, &lengths, error);
+    if (!status && sample->focus != SIZE_PROMPTS)
+        status =
+            size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows, error);
     if (!status) size_window_load(sizes, fleet, sample, &lengths, rows, load, options);
     return status;
 }
@@ -272,26 +365,37 @@ static enum status open_replay(struct planning *plan, struct twin_options *optio
     return status;
 }
 
-static enum status run_fleet(struct planning *plan, const struct size_fleet *fleet,
+static void listen(struct planning *plan, struct twin_options *options) {
+    memset(&plan->ttft, 0, sizeof plan->ttft);
+    memset(&plan->ttft_all, 0, sizeof plan->ttft_all);
+    memset(&plan->tpot, 0, sizeof plan->tpot);
+    plan->asked = plan->late = plan->slow = 0;
+    plan->enough = false;
+    plan->begin_ns = options->warm_ns;
+    plan->end_ns = options->warm_ns + options->measure_ns;
+    plan->judgable_ns = plan->end_ns - (int64_t)(plan->found.options.ttft_s * 1e9);
+    plan->source = options->source;
+    options->source = (struct twin_source){plan, next_request};
+    options->context = plan;
+    options->begun = hear_first;
+    options->ended = hear_end;
+    options->enough = &plan->enough;
+}
+
+static enum status run_fleet(struct planning *plan, const struct size_run *run,
                              struct size_trial *trial_out, struct error *error) {
-    struct size_sample sample = size_window_sample(fleet);
+    const struct size_fleet *fleet = &run->fleet;
     struct twin_options options;
     struct twin_report report;
     struct day_load load;
     struct arena arena;
-    bool replays = plan->replays && sample.share == 1;
-    size_window_fleet(&plan->found.options, fleet, &sample, &options);
+    plan->sample = size_window_sample(fleet, run->focus);
+    bool replays = plan->replays && plan->sample.share == 1 && run->focus == SIZE_WHOLE;
+    size_window_fleet(&plan->found.options, fleet, &plan->sample, &options);
     enum status status = replays ? open_replay(plan, &options, error)
-                                 : open_steady(plan, fleet, &sample, &load, &options, error);
+                                 : open_steady(plan, fleet, &load, &options, error);
     if (status) return status;
-    memset(&plan->ttft, 0, sizeof plan->ttft);
-    memset(&plan->tpot, 0, sizeof plan->tpot);
-    plan->begin_ns = options.warm_ns;
-    plan->end_ns = options.warm_ns + options.measure_ns;
-    plan->found.measured_s = (double)options.measure_ns * 1e-9;
-    options.context = plan;
-    options.begun = hear_first;
-    options.ended = hear_end;
+    listen(plan, &options);
     struct lazy_memory world = lazy_memory_take(twin_bytes(&options));
     if (!world.start) return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet");
     arena_over(&arena, world.start, world.bytes);
@@ -300,53 +404,48 @@ static enum status run_fleet(struct planning *plan, const struct size_fleet *fle
     if (!status && report.breach[0])
         status =
             error_set(error, STATUS_CORRUPT, "a run breaks what must hold: %.200s", report.breach);
-    if (!status) *trial_out = judge(plan, fleet, &sample, &report);
-    return status;
+    if (status) return status;
+    *trial_out = judge(plan, fleet, &report);
+    plan->found.runs++;
+    plan->found.records += (double)report.records;
+    return STATUS_OK;
 }
 
-static void tell_run(const struct planning *plan, const struct size_fleet *fleet,
+static void tell_run(const struct planning *plan, const struct size_run *run,
                      const struct size_trial *trial) {
+    static const char *const about[] = {
+        [SIZE_WHOLE] = "whole", [SIZE_PROMPTS] = "prompts", [SIZE_ANSWERS] = "answers"};
     char name[SIZE_TEXT_BYTES];
-    size_fleet_name(fleet, name);
-    if (plan->values->verbose)
-        fprintf(stderr,
-                "fathom plan: %s: %.0f nodes, TTFT p99 %.2f s, TPOT p99 %.1f ms, %.1f %% began, "
-                "rows %.0f %%, %.1f %% hits, %.3g of the load\n",
-                name, fleet->nodes, trial->ttft_p99_s, trial->tpot_p99_s * 1e3,
-                trial->begun_share * 100, trial->rows_share * 100, trial->hit_share * 100,
-                trial->share);
+    if (!plan->values->verbose) return;
+    size_fleet_name(&run->fleet, name);
+    fprintf(stderr,
+            "fathom plan: %s (%s, %.3g of the load): %.0f nodes, TTFT p99 %.2f s, TPOT p99 %.1f ms, "
+            "%.1f %% of %.0f began, rows %.0f %%, %.1f %% hits; %.2f million records so far\n",
+            name, about[run->focus], trial->share, run->fleet.nodes, trial->ttft_p99_s,
+            trial->tpot_p99_s * 1e3, trial->begun_share * 100, (double)plan->asked,
+            trial->rows_share * 100, trial->hit_share * 100, plan->found.records * 1e-6);
 }
 
 /* ---- the plan ---- */
 
-static uint32_t family_of(const struct size_fleet *fleet) {
-    return (fleet->kind_count == 1) * 4u + fleet->mtp * 2u + fleet->storage;
-}
-
-/* Fewest nodes first; one that cannot be cheaper than what holds is not run. */
 static enum status run_fleets(struct planning *plan, struct error *error) {
     struct plan_found *found = &plan->found;
-    uint32_t tried[8] = {0}, runs[2] = {0}; /* of units apart, of combined ones */
-    double best = INFINITY;
+    struct size_growth *growth = &plan->growth;
+    struct size_run run;
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; !status && i < found->count; i++) {
-        struct size_fleet *fleet = &found->fleets[i];
-        uint32_t *family = &tried[family_of(fleet)];
-        bool again =
-            fleet->verdict == SIZE_BOUND && fleet->least_nodes < best && *family < FAMILY_FLEETS;
-        if (again) (*family)++;
-        uint32_t *own = &runs[fleet->kind_count == 1];
-        while (!status && again && *own < RUNS_MAX / 2) {
-            struct size_trial trial;
-            status = run_fleet(plan, fleet, &trial, error);
-            if (status) break;
-            (*own)++;
-            found->runs++;
-            tell_run(plan, fleet, &trial);
-            again = size_fleet_take(&found->options, &trial, best, fleet);
+    size_growth_open(&found->options, found->fleets, found->count, growth);
+    while (!status && size_growth_next(growth, &run)) {
+        struct size_trial trial;
+        if (found->records > RECORDS_MAX) {
+            found->cut = true;
+            break;
         }
-        if (fleet->verdict == SIZE_HOLDS && fleet->nodes < best) best = fleet->nodes;
+        status = run_fleet(plan, &run, &trial, error);
+        if (status) break;
+        tell_run(plan, &run, &trial);
+        size_growth_take(growth, &run, &trial);
     }
+    size_growth_close(growth);
     return status;
 }
 
@@ -359,7 +458,6 @@ static enum status make_plan(struct planning *plan, struct error *error) {
     arena_over(&plan->arena, plan->trees.start, plan->trees.bytes);
     arena_over(&plan->clocks, plan->clocks_memory.start, plan->clocks_memory.bytes);
     enum status status = read_files(plan, error);
-    if (!status) status = read_load(plan, error);
     if (status) return status;
     found->options.hardware = &plan->hardware;
     found->options.model = &plan->model;
@@ -367,7 +465,9 @@ static enum status make_plan(struct planning *plan, struct error *error) {
     found->options.expert_drift = EXPERT_DRIFT;
     found->options.seed = plan->values->seed;
     found->pareto = &plan->search.pareto;
-    status = size_fleet_search(&found->options, &plan->clocks, &plan->search, error);
+    status = read_load(plan, error);
+    if (!status)
+        status = size_fleet_search(&found->options, &plan->clocks, &plan->search, error);
     if (status) return status;
     found->candidates = plan->search.count;
     found->count = size_fleet_rank(&found->options, &plan->search, found->fleets);

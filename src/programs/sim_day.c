@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the windows before taught is used by the next ones: the twin's decode steps take longer than
  * a clock says that is asked about equal ranks, since contexts differ. Before the first window a
- * short one runs for that, of which nothing else is kept.
+ * short one runs for that, of which nothing else is kept, unless the scenario says what is to be
+ * assumed.
  */
 #include "programs/sim_day.h"
 
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "host/process/lazy_memory.h"
+#include "serving/policy/speculate.h"
 
 struct day_job {
     struct scenario *scenario;
@@ -50,6 +52,12 @@ static bool take_memory(struct day_job *job, size_t bytes) {
     lazy_memory_free(&job->memory);
     job->memory = lazy_memory_take(bytes);
     return job->memory.start != NULL;
+}
+
+/* Of the decode units' drafts; 0: they draft nothing, or choose by themselves. */
+static double acceptance(const struct scenario *scenario) {
+    bool always = scenario->options.kinds[1].speculate == SPECULATE_ALWAYS;
+    return always ? scenario->options.model->mtp_acceptance : 0;
 }
 
 static enum status run_window(struct day_job *job, const struct day_segment *segment, bool whole,
@@ -92,7 +100,8 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
     double kv = job->scenario->load.day.moments.kv_mean;
     enum overlap_kind overlap = decode_overlap(job->scenario);
     double standing = day_standing(job->clock, decode->ranks, decode->rows_max, overlap, kv,
-                                   segment->output_rate / segment->decode_units, job->stretch);
+                                   segment->output_rate / segment->decode_units, job->stretch,
+                                   acceptance(job->scenario));
     enum status status = run_window(job, segment, whole, standing, error);
     const struct twin_role_counts *counted = &job->window->report.roles[UNIT_DECODE];
     if (!status && counted->steps) {
@@ -100,7 +109,8 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
                       (double)counted->ranks;
         double context = (double)counted->context / (double)counted->rows;
         job->stretch = counted->step_ns / (double)counted->steps * 1e-9 /
-                       day_step_seconds(job->clock, decode->ranks, overlap, context, rows);
+                       day_step_seconds(job->clock, decode->ranks, overlap, context, rows,
+                                        acceptance(job->scenario) > 0);
     }
     job->window_options = job->scenario->options;
     job->scenario->options = fleet;
@@ -163,7 +173,7 @@ static enum status live_day(struct day_job *job, struct error *error) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     bool done[DAY_SEGMENTS_MAX] = {false};
     uint32_t least, count = day_segments(&job->scenario->load.day, segments);
-    bool first = true;
+    bool first = job->scenario->load.day.stretch == 0;
     while ((least = least_loaded(segments, count, done)) < count) {
         struct day_segment shared = shared_segment(segments, count, done, least);
         const struct day_segment lightest = segments[least];
@@ -188,7 +198,7 @@ static enum status live_hour(struct day_job *job, double hour, struct error *err
     uint32_t i = 0, count = day_segments(&job->scenario->load.day, segments);
     while (i + 1 < count && hour >= segments[i].hour + segments[i].hours)
         i++;
-    status = learn_stretch(job, &segments[i], error);
+    if (job->scenario->load.day.stretch == 0) status = learn_stretch(job, &segments[i], error);
     for (int whole = 0; !status && whole < 2; whole++) {
         status = live_window(job, &segments[i], whole, error);
         if (!status)
@@ -217,6 +227,7 @@ enum status sim_day_run(struct scenario *scenario, double whole_hour, bool verbo
                         struct day_outcome *outcome, struct error *error) {
     struct day_job job = {
         .scenario = scenario, .outcome = outcome, .stretch = 1, .verbose = verbose};
+    if (scenario->load.day.stretch > 0) job.stretch = scenario->load.day.stretch;
     *outcome = (struct day_outcome){.scenario = scenario};
     if (!day_load_solve(&scenario->load.day.moments, &outcome->lengths))
         return error_set(error, STATUS_INVALID, "no lengths have the day's means");

@@ -18,7 +18,11 @@ struct plan_found {
     const struct size_pareto *pareto;
     struct size_fleet fleets[SIZE_FLEETS_MAX];
     uint32_t count, candidates, runs;
-    double measured_s; /* of each run */
+    double measured_s;       /* of each run */
+    double records;          /* of all runs */
+    bool cut;                /* runs ended before the cheapest fleet was known */
+    struct size_reach reach; /* of prompts, whatever the fleet */
+    double long_prompt;      /* of a hundred prompts one has more tokens to compute */
 };
 
 /* Puts the cheapest fleet that holds first, then what ran, then bounds, then what cannot be; and

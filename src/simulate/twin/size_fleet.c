@@ -8,23 +8,18 @@
 #include "serving/policy/speculate.h"
 
 #define SLOT_CHOICES 3 /* slots a rank: one for each expert, and one and two more */
-#define BEST_PARTS 2   /* of each role in a family of units apart */
-#define BEST_COMBINED 4
+#define BEST_PREFILL 3 /* in a family of units apart */
+#define BEST_DECODE 2
+#define BEST_COMBINED 2
 #define CLOCK_STEPS 2 /* whose mean counts: experts' loads flicker */
-#define TRIALS_MAX 4  /* of a fleet */
-#define HOPELESS                                                                                   \
-    0.98 /* what missed must become so much smaller by growing, or growing is no cure */
-#define HOPELESS_TIMES 10 /* so many times its limit, TTFT is of another kind */
-#define GROWTH 0.04       /* of a role's units that are added at once */
-#define BEGIN_LOAD                                                                                 \
-    0.95 /* of a unit's capacity, in a fleet's first run: no queue is short at all of it */
-#define BEHIND 0.97 /* of requests that must have begun, or prompts fall behind */
+#define REACH_MOST (1u << 17)
+#define LOAD_MOST 0.95 /* of a unit's capacity */
 #define SECONDS 1e9
 #define GIGA 1e9
 
 static const uint32_t answer_nodes[] = {1, 2, 3, 4, 6, 8, 9, 10, 12, 16, 18};
 static const uint32_t prompt_nodes[] = {1, 2, 3, 4, 6, 8};
-static const uint32_t prompt_tokens[] = {4096, 8192, 16384};
+static const uint32_t prompt_tokens[] = {2048, 4096, 8192, 16384};
 
 struct sizing { /* a shape of a unit, whose clock is open */
     const struct size_options *options;
@@ -81,10 +76,9 @@ static double step_seconds(struct step_clock *clock, const struct size_options *
     return best / CLOCK_STEPS / SECONDS + options->hardware->step_gap_us * 1e-6;
 }
 
-/* Seconds until the long prompt is computed on one rank, chunk by chunk, while all others rest. */
-static double long_prompt_seconds(const struct sizing *sizing, const struct size_unit *unit) {
+/* Seconds until a prompt is computed on one rank, chunk by chunk, while all others rest. */
+static double alone_seconds(struct step_clock *clock, const struct size_unit *unit, double tokens) {
     struct step_share shares[LIMIT_RANKS] = {{0}};
-    double tokens = sizing->options->load.long_prompt;
     double chunk = tokens < unit->step_tokens ? tokens : unit->step_tokens;
     if (tokens <= 0) return 0;
     for (uint32_t rank = 0; rank < unit->ranks; rank++)
@@ -92,8 +86,7 @@ static double long_prompt_seconds(const struct sizing *sizing, const struct size
     shares[0].prompt_tokens = (uint32_t)chunk;
     shares[0].attended = (uint64_t)(chunk * tokens / 2);
     shares[0].cached = (uint64_t)((tokens - chunk) / 2);
-    double seconds =
-        (double)step_clock_step(sizing->clock, shares, OVERLAP_SEQUENTIAL, 0).ns / SECONDS;
+    double seconds = (double)step_clock_step(clock, shares, OVERLAP_SEQUENTIAL, 0).ns / SECONDS;
     return seconds * tokens / chunk;
 }
 
@@ -158,8 +151,8 @@ static void lose_by_long_prompt(const struct size_options *options, double alone
                                 struct size_unit *unit) {
     unit->miss = alone / options->ttft_s;
     format_text(unit->lost, sizeof unit->lost,
-                "TTFT: a prompt of %.0f tokens takes %.1f s on an empty rank > %.2f s",
-                options->load.long_prompt, alone, options->ttft_s);
+                "TTFT: %.0f tokens of a prompt take %.1f s on an empty rank > %.2f s",
+                options->load.long_prompt[unit->storage], alone, options->ttft_s);
 }
 
 static void lose_by_steps(const struct size_options *options, double steps,
@@ -216,7 +209,7 @@ static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, b
     uint32_t tokens = (uint32_t)(low * (mtp ? 2 : 1) + prompts);
     unit.step_tokens = min_u32(LIMIT_STEP_TOKENS, (max_u32(tokens, 256) + 255) / 256 * 256);
     double computed = options->load.prompt_mean * (1 - hits_of(options, storage));
-    double steps = computed / unit.step_tokens, alone = long_prompt_seconds(sizing, &unit);
+    double steps = computed / unit.step_tokens, alone = alone_seconds(sizing->clock, &unit, options->load.long_prompt[storage]);
     if (role == UNIT_BOTH && !unit.lost[0] && alone > options->ttft_s)
         lose_by_long_prompt(options, alone, &unit);
     else if (role == UNIT_BOTH && !unit.lost[0] && steps * unit.step_s > options->ttft_s)
@@ -236,7 +229,7 @@ static void size_prompts(struct sizing *sizing, uint32_t tokens, bool storage) {
         unit.step_s = step_seconds(sizing->clock, options, &unit, 0, tokens);
         unit.capacity = tokens * (double)unit.ranks / unit.step_s / computed;
         double cost = unit.nodes / unit.capacity, *best = &sizing->prompt_cost[storage];
-        double alone = long_prompt_seconds(sizing, &unit);
+        double alone = alone_seconds(sizing->clock, &unit, options->load.long_prompt[storage]);
         if (alone > options->ttft_s)
             lose_by_long_prompt(options, alone, &unit);
         else if (2 * unit.step_s > options->ttft_s)
@@ -266,8 +259,7 @@ static bool stands_in(uint32_t nodes, const uint32_t *list, size_t count) {
     return false;
 }
 
-/* A hardware without such a unit (measured steps of some ranks alone) has no such candidate. */
-static enum status size_nodes(struct sizing *sizing, struct arena *arena, uint32_t nodes,
+static enum status open_clock(struct sizing *sizing, struct arena *arena, uint32_t nodes,
                               uint32_t more_slots, struct error *error) {
     const struct size_options *options = sizing->options;
     uint32_t ranks = nodes * options->hardware->gpus_per_node, experts = options->model->experts;
@@ -289,7 +281,47 @@ static enum status size_nodes(struct sizing *sizing, struct arena *arena, uint32
                                        .nodes = nodes,
                                        .weight_bytes = step_clock_weight_bytes(sizing->clock),
                                        .page_count = step_clock_page_count(sizing->clock)};
-    size_shape(sizing, stands_in(nodes, prompt_nodes, ARRAY_COUNT(prompt_nodes)));
+    return STATUS_OK;
+}
+
+/* Seconds of the prompt behind a full step. */
+static double reach_seconds(const struct sizing *sizing, const struct size_unit *unit,
+                            double tokens) {
+    return unit->step_s + alone_seconds(sizing->clock, unit, tokens);
+}
+
+static void reach_of(struct sizing *sizing, uint32_t tokens, struct size_reach *reach) {
+    const struct size_options *options = sizing->options;
+    struct size_unit unit = sizing->shape;
+    uint32_t low = reach->tokens, high = REACH_MOST;
+    unit.role = UNIT_PREFILL;
+    unit.storage = options->load.hit_share > 0;
+    unit.step_tokens = tokens;
+    if (!fits(sizing, &unit)) return;
+    unit.step_s = step_seconds(sizing->clock, options, &unit, 0, tokens);
+    double long_s = reach_seconds(sizing, &unit, options->load.long_prompt[1]);
+    if (reach->long_s == 0 || long_s < reach->long_s) reach->long_s = long_s;
+    while (low < high) {
+        uint32_t middle = (low + high + 1) / 2;
+        if (reach_seconds(sizing, &unit, middle) <= options->ttft_s)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    reach->tokens = low;
+}
+
+/* A hardware without such a unit (measured steps of some ranks alone) has no such candidate. */
+enum status size_fleet_reach(const struct size_options *options, struct arena *arena,
+                             struct size_reach *reach_out, struct error *error) {
+    struct sizing sizing = {.options = options};
+    *reach_out = (struct size_reach){0};
+    for (size_t i = 0; i < ARRAY_COUNT(prompt_nodes); i++) {
+        enum status status = open_clock(&sizing, arena, prompt_nodes[i], 0, error);
+        if (status && status != STATUS_INVALID) return status;
+        for (size_t t = 0; !status && t < ARRAY_COUNT(prompt_tokens); t++)
+            reach_of(&sizing, prompt_tokens[t], reach_out);
+    }
     return STATUS_OK;
 }
 
@@ -302,8 +334,10 @@ enum status size_fleet_search(const struct size_options *options, struct arena *
         search->pareto.speeds[i] = 5 * pow(2, i / 3.0);
     for (size_t i = 0; i < ARRAY_COUNT(answer_nodes); i++)
         for (uint32_t more = 0; more < SLOT_CHOICES; more++) {
-            status = size_nodes(&sizing, arena, answer_nodes[i], more, error);
-            if (status && status != STATUS_INVALID) return status;
+            status = open_clock(&sizing, arena, answer_nodes[i], more, error);
+            if (status == STATUS_INVALID) continue;
+            if (status) return status;
+            size_shape(&sizing, stands_in(answer_nodes[i], prompt_nodes, ARRAY_COUNT(prompt_nodes)));
         }
     if (search->count == 0) return status;
     finish_curves(&sizing);
@@ -313,7 +347,7 @@ enum status size_fleet_search(const struct size_options *options, struct arena *
 /* ---- fleets ---- */
 
 static uint32_t count_of(const struct size_options *options, const struct size_unit *unit) {
-    return max_u32(1, (uint32_t)ceil(options->load.rate / unit->capacity - 1e-9));
+    return max_u32(1, (uint32_t)ceil(options->load.rate / (LOAD_MOST * unit->capacity) - 1e-9));
 }
 
 static double nodes_of(const struct size_options *options, const struct size_unit *unit) {
@@ -331,8 +365,9 @@ static bool is_cheaper(const struct size_options *options, const struct size_uni
     return part_nodes(options, a) < part_nodes(options, b);
 }
 
+/* Prefill units differ by their steps, which TTFT waits for: ranks hardly matter to what they cost. */
 static bool is_alike(const struct size_unit *a, const struct size_unit *b) {
-    return a->ranks == b->ranks && (a->role != UNIT_PREFILL || a->step_tokens == b->step_tokens);
+    return a->role == UNIT_PREFILL ? a->step_tokens == b->step_tokens : a->ranks == b->ranks;
 }
 
 /* The best few of a role and family, of each shape one; returns how many. */
@@ -359,12 +394,6 @@ static uint32_t take_best(const struct size_options *options, const struct size_
     return count;
 }
 
-static void weigh(struct size_fleet *fleet) {
-    fleet->nodes = 0;
-    for (uint32_t k = 0; k < fleet->kind_count; k++)
-        fleet->nodes += fleet->counts[k] * fleet->kinds[k].nodes;
-}
-
 static void put(const struct size_options *options, const struct size_unit *first,
                 const struct size_unit *second, struct size_fleet *fleets, uint32_t *count) {
     struct size_fleet fleet = {.kinds = {*first}, .kind_count = second ? 2 : 1};
@@ -372,12 +401,11 @@ static void put(const struct size_options *options, const struct size_unit *firs
     fleet.mtp = second ? second->mtp : first->mtp;
     fleet.storage = first->storage;
     for (uint32_t k = 0; k < fleet.kind_count; k++) {
-        double needed = options->load.rate / fleet.kinds[k].capacity;
-        fleet.counts[k] = max_u32(1, (uint32_t)ceil(needed / BEGIN_LOAD));
+        fleet.counts[k] = count_of(options, &fleet.kinds[k]);
         fleet.load += part_nodes(options, &fleet.kinds[k]);
         fleet.least_nodes += nodes_of(options, &fleet.kinds[k]);
     }
-    weigh(&fleet);
+    fleet.nodes = fleet.least_nodes;
     uint32_t at = (*count)++;
     check(*count <= SIZE_FLEETS_MAX);
     for (; at > 0; at--) {
@@ -390,9 +418,9 @@ static void put(const struct size_options *options, const struct size_unit *firs
 
 static void put_family(const struct size_options *options, const struct size_search *search,
                        bool mtp, bool storage, struct size_fleet *fleets, uint32_t *count) {
-    const struct size_unit *prefill[BEST_PARTS], *decode[BEST_PARTS], *both[BEST_COMBINED];
-    uint32_t prefills = take_best(options, search, UNIT_PREFILL, mtp, storage, BEST_PARTS, prefill);
-    uint32_t decodes = take_best(options, search, UNIT_DECODE, mtp, storage, BEST_PARTS, decode);
+    const struct size_unit *prefill[BEST_PREFILL], *decode[BEST_DECODE], *both[BEST_COMBINED];
+    uint32_t prefills = take_best(options, search, UNIT_PREFILL, mtp, storage, BEST_PREFILL, prefill);
+    uint32_t decodes = take_best(options, search, UNIT_DECODE, mtp, storage, BEST_DECODE, decode);
     uint32_t boths = take_best(options, search, UNIT_BOTH, mtp, storage, BEST_COMBINED, both);
     for (uint32_t p = 0; p < prefills; p++)
         for (uint32_t d = 0; d < decodes; d++)
@@ -469,56 +497,6 @@ enum status size_fleet_standing(const struct size_options *options, struct arena
     }
     *rows_out = (low + high) / 2;
     return status;
-}
-
-/* ---- growing ---- */
-
-/* More units where only a share of what came was done. */
-static uint32_t grown(uint32_t count, double done) {
-    uint32_t more = max_u32(1, (uint32_t)(count * GROWTH + 0.5));
-    double wanted = done > 0.25 ? count / done : 4.0 * count;
-    return max_u32(count + more, (uint32_t)(wanted * 0.98));
-}
-
-static void say_miss(const struct size_options *options, const struct size_trial *trial,
-                     struct size_fleet *fleet) {
-    if (trial->ttft_p99_s > options->ttft_s)
-        format_text(fleet->why, sizeof fleet->why, "TTFT p99 %.2f s > %.2f s", trial->ttft_p99_s,
-                    options->ttft_s);
-    else if (trial->begun_share < BEHIND)
-        format_text(fleet->why, sizeof fleet->why, "prompts fall behind: %.1f %% of them began",
-                    trial->begun_share * 100);
-    else if (trial->tpot_p99_s > options->tpot_s)
-        format_text(fleet->why, sizeof fleet->why, "TPOT p99 %.1f ms > %.1f ms",
-                    trial->tpot_p99_s * 1e3, options->tpot_s * 1e3);
-    else
-        format_text(fleet->why, sizeof fleet->why, "%.0f requests failed", (double)trial->failed);
-}
-
-bool size_fleet_take(const struct size_options *options, const struct size_trial *trial,
-                     double nodes_max, struct size_fleet *fleet) {
-    bool late =
-        trial->failed > 0 || trial->begun_share < BEHIND || trial->ttft_p99_s > options->ttft_s;
-    bool slow = trial->tpot_p99_s > options->tpot_s;
-    bool helps = (late && trial->ttft_p99_s < HOPELESS * fleet->trial.ttft_p99_s) ||
-                 (slow && trial->tpot_p99_s < HOPELESS * fleet->trial.tpot_p99_s);
-    fleet->trial = *trial;
-    fleet->trials++;
-    fleet->verdict = late || slow ? SIZE_MISSES : SIZE_HOLDS;
-    fleet->why[0] = 0;
-    if (!late && !slow) return false;
-    say_miss(options, trial, fleet);
-    if (fleet->trials == TRIALS_MAX || (!helps && fleet->trials > 2)) return false;
-    bool hopeless = late && trial->ttft_p99_s > HOPELESS_TIMES * options->ttft_s;
-    if (hopeless && fleet->trials > 1) return false;
-    struct size_fleet next = *fleet;
-    if (late || next.kind_count == 1) next.counts[0] = grown(next.counts[0], trial->begun_share);
-    if (next.kind_count == 2 && (slow || trial->rows_share > 0.95))
-        next.counts[1] = grown(next.counts[1], 1);
-    weigh(&next);
-    if (next.nodes >= nodes_max) return false;
-    *fleet = next;
-    return true;
 }
 
 /* ---- names ---- */

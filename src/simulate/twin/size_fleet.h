@@ -10,7 +10,8 @@
  *   decode    the most rows of a rank such that a step takes TPOT x (tokens of a row), and their
  *             KV pages fit beside the weights
  *   prefill   full steps; one behind another must fit the limit of TTFT, since a prompt that comes
- *             right behind a step's begin waits for that step and then takes one
+ *             right behind a step's begin waits for that step and then takes one; and so must a long
+ *             prompt, computed chunk by chunk on a rank while all others rest
  *   combined  as decode, with as many prompt tokens in each step as its answers need
  */
 #ifndef SIMULATE_TWIN_SIZE_FLEET_H
@@ -22,14 +23,18 @@
 #define SIZE_FLEETS_MAX 48
 #define SIZE_SPEEDS 16 /* points of a curve */
 #define SIZE_TEXT_BYTES 128
+#define SIZE_WHY_BYTES 96
 
 struct size_load { /* a steady one */
     double rate;   /* requests a second */
     double prompt_mean, prompt_cv, answer_mean;
-    double hit_share;   /* of prompt tokens, where nothing is forgotten */
-    double dry_share;   /* the same without storage */
-    double kv_mean;     /* positions that an answer's token reads */
-    double long_prompt; /* of a hundred prompts one has more tokens to compute; 0: not known */
+    double hit_share; /* of prompt tokens, where nothing is forgotten */
+    double dry_share; /* the same without storage */
+    double kv_mean;   /* positions that an answer's token reads */
+    /* Of a hundred prompts that TTFT counts one has more tokens to compute; 0: not known. */
+    double long_prompt[2]; /* [storage] */
+    uint32_t counted_prompt; /* TTFT counts prompts of up to so many tokens; 0: all */
+    double counted_share;    /* of all prompts */
 };
 
 struct size_options {
@@ -71,6 +76,7 @@ struct size_search {
 
 struct size_trial { /* what the twin said of a fleet */
     double ttft_p99_s, tpot_p99_s;
+    double ttft_all_p99_s;          /* also of prompts that do not count */
     double node_tokens, user_speed; /* output tokens/s of a node; tokens/s of a user */
     double hit_share;
     double begun_share;        /* first tokens in the measured time, for each request that came */
@@ -94,6 +100,15 @@ struct size_fleet { /* kinds: [0] prefill and [1] decode, or [0] combined */
     char why[SIZE_TEXT_BYTES];
 };
 
+/* Tokens of the longest prompt that an empty unit's rank can compute, behind one full step, within the
+ * limit of TTFT; and how long it would take, so, for load.long_prompt[1]. 0: no prompt can. */
+struct size_reach {
+    uint32_t tokens;
+    double long_s;
+};
+enum status size_fleet_reach(const struct size_options *options, struct arena *arena,
+                             struct size_reach *reach_out, struct error *error) MUST_USE;
+
 /* All candidates, and the curves. `arena` is cleared for each clock. */
 enum status size_fleet_search(const struct size_options *options, struct arena *arena,
                               struct size_search *search_out, struct error *error) MUST_USE;
@@ -108,11 +123,6 @@ uint32_t size_fleet_rank(const struct size_options *options, const struct size_s
 enum status size_fleet_standing(const struct size_options *options, struct arena *arena,
                                 const struct size_unit *unit, double rate, double *rows_out,
                                 struct error *error) MUST_USE;
-
-/* Takes in what the twin said. The fleet holds; or it grew where it missed, and has to be run
- * again (true); or growing does not help, and it says why. More than nodes_max are not tried. */
-bool size_fleet_take(const struct size_options *options, const struct size_trial *trial,
-                     double nodes_max, struct size_fleet *fleet);
 
 /* "3 prefill EP32+32 x 16k + 1 decode EP144+32 x 96": ranks, redundant experts, tokens or requests of a
  * rank's step */

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/twin/size_window.h"
 
+#include <math.h>
+
 #include "base/limits.h"
 #include "base/number.h"
 #include "serving/policy/speculate.h"
 
 #define SECOND_NS 1e9
 #define SETTLE_S 1.0
-#define WARM_S 4.0
-#define MEASURE_S 8.0 /* or as long as REQUESTS take to come */
+#define WARM_S 2.0       /* behind settling */
+#define LONG_WARM_S 10.0 /* of prompts alone: as many long ones as ever are then under way */
+#define MEASURE_S 4.0    /* or as long as REQUESTS take to come */
 #define MEASURE_S_MAX 60.0
-#define REQUESTS 1000
-#define FILL_ANSWERS 2.5 /* mean answers' time until an empty combined unit is as full as it gets */
-#define FILLED_S 20      /* measured then */
+#define REQUESTS 800
+#define PROMPT_UNITS 8
+#define FILL 1.3 /* times the steps that a combined unit's standing requests would fill */
 #define GATEWAYS 1
 #define GATEWAY_REQUESTS 65536
 #define PREFIX_BLOCKS (1 << 18)
@@ -22,29 +25,19 @@
 #define FIRST_SHARE 0.3 /* of requests that begin a conversation; fewer where hits leave no room */
 #define PROMPT_REQUESTS 512
 
-static double fleet_ranks(const struct size_fleet *fleet) {
-    double ranks = 0;
-    for (uint32_t k = 0; k < fleet->kind_count; k++)
-        ranks += fleet->counts[k] * (double)fleet->kinds[k].ranks;
-    return ranks;
-}
-
-struct size_sample size_window_sample(const struct size_fleet *fleet) {
-    struct size_sample sample = {{fleet->counts[0], fleet->counts[1]}, 1};
-    double units = fleet->counts[0] + fleet->counts[1];
-    if (fleet_ranks(fleet) <= SIZE_WINDOW_RANKS && units <= LIMIT_FLEET_UNITS) return sample;
-    if (fleet->kind_count == 1) return (struct size_sample){{1, 0}, 1.0 / fleet->counts[0]};
-    uint32_t few = fleet->counts[0] < fleet->counts[1] ? 0 : 1, many = 1 - few;
-    double each = (double)fleet->counts[many] / fleet->counts[few];
-    uint32_t most =
-        min_u32(min_u32(fleet->counts[few], 3), (uint32_t)(LIMIT_FLEET_UNITS / (each + 1)));
-    uint32_t best = 1;
-    for (uint32_t n = 2; n <= most; n++) /* that loses the least by rounding down, and clearly so */
-        if ((uint32_t)(n * each) / (n * each) > 1.05 * (uint32_t)(best * each) / (best * each))
-            best = n;
-    sample.counts[few] = best;
-    sample.counts[many] = min_u32((uint32_t)(best * each), LIMIT_FLEET_UNITS - best);
-    sample.share = (double)best / fleet->counts[few];
+struct size_sample size_window_sample(const struct size_fleet *fleet, enum size_focus focus) {
+    struct size_sample sample = {focus, {fleet->counts[0], fleet->counts[1]}, 1};
+    if (focus == SIZE_PROMPTS) {
+        sample.counts[0] = min_u32(fleet->counts[0], PROMPT_UNITS);
+        sample.share = (double)sample.counts[0] / fleet->counts[0];
+        sample.counts[1] = (uint32_t)ceil(fleet->counts[1] * sample.share);
+    } else if (focus == SIZE_ANSWERS) {
+        sample.counts[0] = sample.counts[1] = 1;
+        sample.share = 1.0 / fleet->counts[1];
+    } else if (fleet->kind_count == 1 && !size_growth_whole(fleet)) {
+        sample.counts[0] = 1;
+        sample.share = 1.0 / fleet->counts[0];
+    }
     return sample;
 }
 
@@ -106,20 +99,24 @@ void size_window_load(const struct size_options *options, const struct size_flee
                       const struct size_sample *sample, const struct day_lengths *lengths,
                       double standing, struct day_load *load_out,
                       struct twin_options *options_out) {
-    bool apart = fleet->kind_count == 2;
     uint32_t last = fleet->kind_count - 1;
-    double fill_s = FILL_ANSWERS * options->load.answer_mean * options->tpot_s;
-    double settle_s = apart ? SETTLE_S : 0, warm_s = apart ? WARM_S : fill_s;
-    double measure_s = REQUESTS / (options->load.rate * sample->share),
-           least = apart ? MEASURE_S : FILLED_S;
+    const struct size_unit *answers = &fleet->kinds[last];
+    bool prompts_alone = sample->focus == SIZE_PROMPTS, apart = last > 0;
+    double rows = prompts_alone ? 0 : standing * answers->ranks * sample->counts[last];
+    double fill = standing * options->load.kv_mean / answers->step_tokens * answers->step_s;
+    double settle_s = prompts_alone ? 0 : SETTLE_S + (apart ? 0 : FILL * fill);
+    double warm_s = settle_s + (prompts_alone ? LONG_WARM_S : WARM_S);
+    double measure_s = REQUESTS / (options->load.rate * sample->share);
+    double least = prompts_alone ? LONG_WARM_S : MEASURE_S;
     measure_s = measure_s < least ? least : measure_s < MEASURE_S_MAX ? measure_s : MEASURE_S_MAX;
-    double rows = apart ? standing * fleet->kinds[last].ranks * sample->counts[last] : 0;
+    if (sample->focus != SIZE_ANSWERS) measure_s += options->ttft_s;
     *load_out = (struct day_load){.lengths = *lengths,
                                   .rate = options->load.rate * sample->share,
                                   .standing_count = (uint32_t)rows,
                                   .begin_ns = (int64_t)(settle_s * SECOND_NS),
                                   .end_ns = (int64_t)((warm_s + measure_s) * SECOND_NS),
                                   .seed = options->seed};
+    if (sample->focus == SIZE_ANSWERS) settle_s = warm_s + measure_s;
     options_out->settle_ns = (int64_t)(settle_s * SECOND_NS);
     options_out->warm_ns = (int64_t)(warm_s * SECOND_NS);
     options_out->measure_ns = (int64_t)(measure_s * SECOND_NS);

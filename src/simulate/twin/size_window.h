@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A candidate fleet (simulate/twin/size_fleet.h) as options of the twin, for a steady load. Units
- * apart begin with requests in the middle of their answers (simulate/twin/day_load.h), as many as
- * the step clock says. Combined units would have to compute those prompts among their answers, so
- * they begin empty and are given the time of some mean answers to fill.
+ * A candidate fleet (simulate/twin/size_fleet.h) as options of the twin, for a steady load.
  *
- * Small fleets are run whole. Of large ones a sample is run: one or a few units of the role that
- * has fewer, and of the other as many as belong to them, rounded down, on the share of the load
- * that the fewer ones have. So a sample never has more units for its load than the fleet has.
+ * Small fleets are run whole. Of large ones of units apart each role is run for itself, a few units
+ * of it on their share of the load: TTFT comes of the prefill units and TPOT of the decode units. For
+ * prompts answers are cut to two tokens, so that their KV blocks still travel, and prompts that take
+ * long have the time to be there; for answers prompts take no time. Of large fleets of combined units
+ * one unit is run.
+ *
+ * Where answers matter a run begins with requests in the middle of theirs (simulate/twin/day_load.h),
+ * as many as the step clock says. While they settle prompts take no time; combined units, which
+ * compute those prompts among their answers, are given as many steps as that needs.
  */
 #ifndef SIMULATE_TWIN_SIZE_WINDOW_H
 #define SIMULATE_TWIN_SIZE_WINDOW_H
 
 #include "simulate/twin/day_load.h"
-#include "simulate/twin/size_fleet.h"
-
-#define SIZE_WINDOW_RANKS 288 /* fleets of more are sampled */
+#include "simulate/twin/size_growth.h"
 
 struct size_sample {
+    enum size_focus focus;
     uint32_t counts[2]; /* of the fleet's kinds */
     double share;       /* of its load */
 };
 
-struct size_sample size_window_sample(const struct size_fleet *fleet);
+struct size_sample size_window_sample(const struct size_fleet *fleet, enum size_focus focus);
 
 /* Everything but the source, its times and who listens. */
 void size_window_fleet(const struct size_options *options, const struct size_fleet *fleet,
@@ -30,7 +32,8 @@ void size_window_fleet(const struct size_options *options, const struct size_fle
 /* The load's moments, for day_load_solve. */
 struct day_moments size_window_moments(const struct size_options *options, bool storage);
 
-/* Source and times of a steady window. `standing`: requests of a rank that answers
+/* Source and times of a steady window; requests that come less than the limit of TTFT before its end
+ * cannot be judged. `standing`: requests of a rank that answers
  * (size_fleet_standing). `load_out` lives as long as the run. */
 void size_window_load(const struct size_options *options, const struct size_fleet *fleet,
                       const struct size_sample *sample, const struct day_lengths *lengths,

@@ -167,6 +167,7 @@ static void live(struct twin_world *world) {
         sample(world);
         world->report->events++;
         happen(world, &event);
+        if (world->options->enough && *world->options->enough) world->end_ns = world->now_ns;
     }
 }
 

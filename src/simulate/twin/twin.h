@@ -62,6 +62,7 @@ struct twin_options {
                                      * alone are looked at: then no TTFT means anything */
     int64_t warm_ns;    /* from the start: nothing is counted yet */
     int64_t measure_ns; /* behind it: counted. Then the run ends; 0: when all are answered */
+    const bool *enough; /* once it is true the run ends, as if its time were over; NULL: never */
     const struct twin_fault *faults; /* [fault_count] by time; simulate/twin/twin_faults.h */
     uint32_t fault_count;
     uint64_t seed;
@@ -119,6 +120,9 @@ struct twin_role_counts { /* of all units of one role, in the measured time */
     uint64_t pages_held, pages_cached, pages_total; /* mean over time, of a rank */
     uint64_t preemptions, moves; /* requests that lost their pages; experts that came to a rank */
     double expert_balance;       /* mean over steps, largest rank over mean */
+    double
+        layer_balance[LIMIT_LAYERS]; /* the same of each layer, as experts lay when the run ended,
+                                         * mean over units; without experts 1 */
     /* Of the fullest rank and of the mean one, summed over steps, each times its seconds: their
      * quotient is how uneven the ranks are. */
     double load_most[TWIN_LOAD_COUNT], load_mean[TWIN_LOAD_COUNT];

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/twin/size_growth.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/limits.h"
+#include "base/number.h"
+
+#define MISSES_MAX 6 /* of a part */
+#define HOPELESS                                                                                   \
+    0.98           /* what missed must become so much smaller by growing, or growing is no cure */
+#define FINE 0.06  /* of a part's units: what is left between too few and enough is not looked at */
+#define BEHIND 0.99  /* of prompts that must have begun within the limit */
+#define CROWDED 0.95 /* of decode rows: then TTFT waits for decode units */
+#define FAR 2        /* times its limit */
+
+/* ---- parts ---- */
+
+static bool is_same(const struct size_unit *a, const struct size_unit *b) {
+    return a->role == b->role && a->ranks == b->ranks &&
+           a->redundant_experts == b->redundant_experts && a->rows == b->rows &&
+           a->step_tokens == b->step_tokens && a->mtp == b->mtp && a->storage == b->storage;
+}
+
+static uint32_t part_of(struct size_growth *growth, const struct size_fleet *fleet, uint32_t kind) {
+    const struct size_unit *unit = &fleet->kinds[kind];
+    for (uint32_t i = 0; i < growth->part_count; i++)
+        if (is_same(&growth->parts[i].unit, unit)) return i;
+    check(growth->part_count < SIZE_PARTS_MAX);
+    uint32_t count = fleet->counts[kind];
+    growth->parts[growth->part_count] =
+        (struct size_part){.unit = *unit, .least = count, .next = count};
+    return growth->part_count++;
+}
+
+void size_growth_open(const struct size_options *options, struct size_fleet *fleets, uint32_t count,
+                      struct size_growth *growth_out) {
+    *growth_out = (struct size_growth){.options = options, .fleets = fleets, .count = count};
+    check(count <= SIZE_FLEETS_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < fleets[i].kind_count && fleets[i].verdict != SIZE_CANNOT; k++)
+            growth_out->parts_of[i][k] = part_of(growth_out, &fleets[i], k);
+}
+
+static struct size_part *part_at(struct size_growth *growth, uint32_t fleet, uint32_t kind) {
+    return &growth->parts[growth->parts_of[fleet][kind]];
+}
+
+static void aim(struct size_part *part) {
+    uint32_t gap = part->enough - part->least;
+    part->next = gap > part->enough * FINE ? part->least + gap / 2 : part->enough;
+}
+
+static void note_enough(struct size_part *part, uint32_t count, const struct size_trial *trial) {
+    part->trials++;
+    if (count < part->least) return; /* another run said otherwise */
+    part->enough = part->enough ? min_u32(part->enough, count) : count;
+    part->trial = *trial;
+    aim(part);
+}
+
+/* More units, the more of them the farther it missed. */
+static void note_miss(struct size_part *part, uint32_t count, double missed_by,
+                      const struct size_trial *trial, const char *why) {
+    bool helps = part->misses == 0 || missed_by < HOPELESS * part->missed_by;
+    part->trials++;
+    part->misses++;
+    part->missed_by = missed_by;
+    format_text(part->why, sizeof part->why, "%s", why);
+    part->least = max_u32(part->least, count + 1);
+    if (part->enough >= part->least) {
+        aim(part);
+        return;
+    }
+    part->enough = 0;
+    part->trial = *trial;
+    part->lost = part->misses == MISSES_MAX || (!helps && part->misses > 2);
+    double wanted = count * (missed_by > FAR ? 1.25 : 1.08);
+    if (trial->begun_share < BEHIND)
+        wanted = count / (trial->begun_share > 0.5 ? trial->begun_share : 0.5);
+    part->next = max_u32(part->least, (uint32_t)(wanted + 0.5));
+}
+
+/* ---- what is next ---- */
+
+static bool is_open(const struct size_growth *growth, uint32_t index) {
+    const struct size_fleet *fleet = &growth->fleets[index];
+    if (fleet->verdict == SIZE_CANNOT) return false;
+    for (uint32_t k = 0; k < fleet->kind_count; k++)
+        if (growth->parts[growth->parts_of[index][k]].lost) return false;
+    return true;
+}
+
+bool size_growth_whole(const struct size_fleet *fleet) {
+    uint32_t ranks = 0, units = 0;
+    for (uint32_t k = 0; k < fleet->kind_count; k++) {
+        ranks += fleet->counts[k] * fleet->kinds[k].ranks;
+        units += fleet->counts[k];
+    }
+    return ranks <= SIZE_WHOLE_RANKS && units <= LIMIT_FLEET_UNITS;
+}
+
+static struct size_fleet grown(const struct size_growth *growth, uint32_t index) {
+    struct size_fleet fleet = growth->fleets[index];
+    fleet.nodes = 0;
+    for (uint32_t k = 0; k < fleet.kind_count; k++) {
+        fleet.counts[k] = growth->parts[growth->parts_of[index][k]].next;
+        fleet.nodes += fleet.counts[k] * fleet.kinds[k].nodes;
+    }
+    return fleet;
+}
+
+/* What is to be run of the fleet with those units. False: nothing, it holds. */
+static bool focus_of(const struct size_growth *growth, uint32_t index, const struct size_fleet *now,
+                     enum size_focus *focus_out) {
+    const struct size_fleet *fleet = &growth->fleets[index];
+    bool known[2] = {true, true}, ran = fleet->verdict == SIZE_HOLDS;
+    for (uint32_t k = 0; k < fleet->kind_count; k++) {
+        known[k] = growth->parts[growth->parts_of[index][k]].enough == now->counts[k];
+        ran = ran && fleet->counts[k] == now->counts[k];
+    }
+    bool split = fleet->kind_count == 2 && !size_growth_whole(now);
+    *focus_out = !split ? SIZE_WHOLE : known[0] ? SIZE_ANSWERS : SIZE_PROMPTS;
+    return split ? !known[0] || !known[1] : !ran;
+}
+
+bool size_growth_next(const struct size_growth *growth, struct size_run *run_out) {
+    bool found = false, held = false;
+    for (uint32_t i = 0; i < growth->count; i++) {
+        if (!is_open(growth, i)) continue;
+        struct size_run run = {.index = i, .fleet = grown(growth, i)};
+        bool holds = !focus_of(growth, i, &run.fleet, &run.focus);
+        double more = found ? run.fleet.nodes - run_out->fleet.nodes : -1;
+        bool better = !held && (holds || run.fleet.load < run_out->fleet.load);
+        if (more > 0 || (more == 0 && !better)) continue;
+        found = true;
+        held = holds;
+        *run_out = run;
+    }
+    return found && !held;
+}
+
+/* ---- what a run says ---- */
+
+static void say_late(const struct size_options *options, const struct size_trial *trial,
+                     char out[SIZE_WHY_BYTES]) {
+    if (trial->begun_share < BEHIND)
+        format_text(out, SIZE_WHY_BYTES, "prompts fall behind: %.1f %% of them began",
+                    trial->begun_share * 100);
+    else if (trial->ttft_p99_s > options->ttft_s)
+        format_text(out, SIZE_WHY_BYTES, "TTFT p99 %.2f s > %.2f s", trial->ttft_p99_s,
+                    options->ttft_s);
+    else
+        format_text(out, SIZE_WHY_BYTES, "%.0f requests failed", (double)trial->failed);
+}
+
+static void say_slow(const struct size_options *options, const struct size_trial *trial,
+                     char out[SIZE_WHY_BYTES]) {
+    format_text(out, SIZE_WHY_BYTES, "TPOT p99 %.1f ms > %.1f ms", trial->tpot_p99_s * 1e3,
+                options->tpot_s * 1e3);
+}
+
+void size_growth_take(struct size_growth *growth, const struct size_run *run,
+                      const struct size_trial *trial) {
+    const struct size_options *options = growth->options;
+    struct size_fleet *kept = &growth->fleets[run->index];
+    const struct size_fleet *fleet = &run->fleet;
+    uint32_t last = fleet->kind_count - 1;
+    struct size_part *prompts = part_at(growth, run->index, 0);
+    struct size_part *answers = part_at(growth, run->index, last);
+    double late_by = trial->ttft_p99_s / options->ttft_s;
+    double slow_by = trial->tpot_p99_s / options->tpot_s;
+    bool behind = trial->begun_share < BEHIND;
+    bool late = run->focus != SIZE_ANSWERS && (trial->failed > 0 || behind || late_by > 1);
+    bool slow = run->focus != SIZE_PROMPTS && slow_by > 1;
+    bool crowded = late && run->focus == SIZE_WHOLE && last > 0 && trial->rows_share > CROWDED;
+    bool innocent = run->focus == SIZE_ANSWERS || crowded; /* the prefill units */
+    char why[SIZE_WHY_BYTES];
+    if (late) say_late(options, trial, why);
+    if (late && !innocent && !(slow && last == 0))
+        note_miss(prompts, fleet->counts[0], late_by, trial, why);
+    if (slow) say_slow(options, trial, why);
+    if (slow || crowded)
+        note_miss(answers, fleet->counts[last], slow_by, trial, why);
+    else if (last > 0 && run->focus != SIZE_PROMPTS && !(late && behind))
+        note_enough(answers, fleet->counts[last], trial);
+    if (!late && !innocent && !(slow && last == 0)) note_enough(prompts, fleet->counts[0], trial);
+    if (run->focus != SIZE_WHOLE || (kept->verdict == SIZE_HOLDS && (late || slow))) return;
+    *kept = *fleet;
+    kept->verdict = late || slow ? SIZE_MISSES : SIZE_HOLDS;
+    kept->trial = *trial;
+    kept->trials++;
+}
+
+/* ---- the end ---- */
+
+/* The part that keeps the fleet from being smaller: a lost one, or else one that missed. */
+static const struct size_part *culprit(struct size_growth *growth, uint32_t index) {
+    const struct size_part *found = NULL;
+    for (uint32_t k = 0; k < growth->fleets[index].kind_count; k++) {
+        const struct size_part *part = part_at(growth, index, k);
+        if (part->lost || (part->misses && !found)) found = part;
+        if (part->lost) break;
+    }
+    return found;
+}
+
+/* Of a fleet whose roles were run for themselves. */
+static struct size_trial both_trials(const struct size_trial *prompts,
+                                     const struct size_trial *answers) {
+    struct size_trial both = *answers;
+    both.ttft_p99_s = prompts->ttft_p99_s;
+    both.ttft_all_p99_s = prompts->ttft_all_p99_s;
+    both.hit_share = prompts->hit_share;
+    both.begun_share = prompts->begun_share;
+    both.failed += prompts->failed;
+    return both;
+}
+
+static void close_fleet(struct size_growth *growth, uint32_t index) {
+    struct size_fleet *fleet = &growth->fleets[index], now = grown(growth, index);
+    const struct size_part *part = culprit(growth, index);
+    const struct size_options *options = growth->options;
+    enum size_focus focus;
+    if (is_open(growth, index) && !focus_of(growth, index, &now, &focus) && focus != SIZE_WHOLE) {
+        const struct size_part *prompts = part_at(growth, index, 0);
+        const struct size_part *answers = part_at(growth, index, 1);
+        *fleet = now;
+        fleet->trial = both_trials(&prompts->trial, &answers->trial);
+        fleet->trial.node_tokens = options->load.rate * options->load.answer_mean / now.nodes;
+        fleet->trials = prompts->trials + answers->trials;
+        fleet->verdict = SIZE_HOLDS;
+    }
+    fleet->least_nodes = now.nodes;
+    bool holds = fleet->verdict == SIZE_HOLDS;
+    for (uint32_t k = 0; k < fleet->kind_count; k++)
+        holds = holds && fleet->counts[k] >= part_at(growth, index, k)->least;
+    if (holds) return;
+    if (!fleet->trials) *fleet = now;
+    fleet->verdict = part && part->lost ? SIZE_MISSES : SIZE_BOUND;
+    if (part) format_text(fleet->why, sizeof fleet->why, "%s", part->why);
+    fleet->least_nodes = now.nodes;
+}
+
+void size_growth_close(struct size_growth *growth) {
+    for (uint32_t i = 0; i < growth->count; i++)
+        if (growth->fleets[i].verdict != SIZE_CANNOT) close_fleet(growth, i);
+}
