@@ -19,7 +19,7 @@
 #define NAMES_WIDTH 110.0
 
 const char chart_style[] =
-    "svg.chart{width:100%;height:auto;font:12px system-ui,sans-serif}"
+    "svg.chart{width:100%;height:auto;overflow:visible;font:12px system-ui,sans-serif}"
     ".chart text{fill:var(--ink)}.chart .soft{fill:var(--soft)}"
     ".chart .title{font-weight:600;font-size:13px}"
     ".chart .grid{stroke:var(--line);stroke-width:1}"
