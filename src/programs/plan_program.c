@@ -22,7 +22,7 @@
 
 #define TREES_BYTES ((size_t)64 << 20)
 #define CLOCKS_BYTES ((size_t)64 << 20)
-#define RECORDS_MAX 12e6 /* of all runs of the twin; the one that goes beyond it is the last */
+#define RECORDS_MAX 15e6 /* of all runs of the twin; the one that goes beyond it is the last */
 #define BAD_FEW 20       /* a run ends when more were late, and more than BAD_SHARE */
 #define BAD_SHARE 0.05
 #define COUNTED_STEP 256 /* tokens: what a limit for prompts is rounded down to */
@@ -389,7 +389,7 @@ static enum status run_fleet(struct planning *plan, const struct size_run *run,
     struct twin_report report;
     struct day_load load;
     struct arena arena;
-    plan->sample = size_window_sample(fleet, run->focus);
+    plan->sample = size_window_sample(&plan->found.options.load, fleet, run->focus);
     bool replays = plan->replays && plan->sample.share == 1 && run->focus == SIZE_WHOLE;
     size_window_fleet(&plan->found.options, fleet, &plan->sample, &options);
     enum status status = replays ? open_replay(plan, &options, error)
@@ -505,10 +505,22 @@ static enum status show(const struct planning *plan, struct error *error) {
     return status;
 }
 
+/* By how much a fleet missed the limit that it missed most. */
+static double missed_by(const struct size_options *options, const struct size_trial *trial) {
+    double late = trial->ttft_p99_s / options->ttft_s, slow = trial->tpot_p99_s / options->tpot_s;
+    return late > slow ? late : slow;
+}
+
 /* The fleet that came nearest: one that ran, or else a unit that misses a limit. */
 static enum status refuse(const struct plan_found *found, struct error *error) {
     char name[SIZE_TEXT_BYTES] = "none";
     const struct size_fleet *nearest = found->count ? &found->fleets[0] : NULL;
+    for (uint32_t i = 0; i < found->count; i++) {
+        const struct size_fleet *fleet = &found->fleets[i];
+        bool nearer = !nearest->trials || missed_by(&found->options, &fleet->trial) <
+                                              missed_by(&found->options, &nearest->trial);
+        if (fleet->trials && nearer) nearest = fleet;
+    }
     if (nearest) size_fleet_name(nearest, name);
     return error_set(error, STATUS_NOT_FOUND, "no fleet holds the limits; the nearest is %s: %s",
                      name, nearest ? nearest->why : "no unit fits the hardware");

@@ -44,6 +44,16 @@ static bool is_before(const struct size_fleet *a, const struct size_fleet *b) {
     return a->load < b->load;
 }
 
+/* Beside what it would take, what was missed with less. */
+static void say_bound(double more, struct size_fleet *fleet) {
+    char missed[SIZE_WHY_BYTES], rest[SIZE_WHY_BYTES + 16] = "by the clock", beyond[32] = "";
+    format_text(missed, sizeof missed, "%s", fleet->why);
+    if (missed[0]) format_text(rest, sizeof rest, "with fewer %s", missed);
+    if (more > 0) format_text(beyond, sizeof beyond, " (%.0f more)", more);
+    format_text(fleet->why, sizeof fleet->why, "needs at least %.0f nodes%s; %s%s",
+                fleet->least_nodes, beyond, rest, more > 0 ? "" : "; not run");
+}
+
 static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {
     double more = (fleet->verdict == SIZE_BOUND ? fleet->least_nodes : fleet->nodes) - best->nodes;
     const char *plural = more == 1 ? "" : "s";
@@ -55,13 +65,8 @@ static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {
     else if (fleet->verdict == SIZE_HOLDS)
         format_text(fleet->why, sizeof fleet->why, "as many nodes, fuller: %.1f instead of %.1f",
                     fleet->load, best->load);
-    else if (fleet->verdict == SIZE_BOUND && more > 0)
-        format_text(fleet->why, sizeof fleet->why, "needs at least %.0f nodes: %.0f more; not run",
-                    fleet->least_nodes, more);
     else if (fleet->verdict == SIZE_BOUND)
-        format_text(fleet->why, sizeof fleet->why,
-                    "needs at least %.0f nodes, and others of its family needed more; not run",
-                    fleet->least_nodes);
+        say_bound(more, fleet);
 }
 
 bool plan_words_judge(struct plan_found *found) {
@@ -133,12 +138,31 @@ static void write_load(struct json_writer *writer, const struct plan_found *foun
                  options->ttft_s, options->tpot_s * 1e3);
 }
 
+/* What the limit of TTFT is about. */
+static void write_counted(struct json_writer *writer, const struct plan_found *found) {
+    const struct size_load *load = &found->options.load;
+    if (!load->counted_prompt) return;
+    words_format(writer,
+                 "TTFT counts prompts of up to %u tokens, %.1f %% of all: one prompt in a hundred "
+                 "has %.0f tokens to compute or more, ",
+                 load->counted_prompt, load->counted_share * 100, found->long_prompt);
+    words_format(writer,
+                 "which takes %.1f s on an empty rank behind one step. A limit for all prompts "
+                 "begins there.\n",
+                 found->reach.long_s);
+}
+
 void plan_words_text(struct json_writer *writer, const struct plan_found *found) {
     char name[SIZE_TEXT_BYTES];
     write_load(writer, found);
-    words_format(writer, "\n%u units weighed, %u runs of the twin\n\n", found->candidates,
-                 found->runs);
-    words_format(writer, "%3s %-56s %6s", "", "fleet", "nodes");
+    json_writer_text(writer, "\n");
+    write_counted(writer, found);
+    words_format(writer, "%u units weighed, %u runs of the twin%s\n\n", found->candidates,
+                 found->runs,
+                 found->cut ? "; as many records as a plan may cost were spent: a cheaper fleet "
+                              "may hold"
+                            : "");
+    words_format(writer, "%3s %-60s %6s", "", "fleet", "nodes");
     if (found->node_hour > 0)
         words_format(writer, " %5s/hour %9s", found->prices.currency, "income");
     words_format(writer, " %8s %9s %8s %6s  %s\n", "TTFT p99", "TPOT p99", "t/s node", "user",
@@ -146,7 +170,7 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
     for (uint32_t i = 0; i < found->count; i++) {
         const struct size_fleet *fleet = &found->fleets[i];
         size_fleet_name(fleet, name);
-        words_format(writer, "%3u %-56s", i + 1, name);
+        words_format(writer, "%3u %-60s", i + 1, name);
         write_figures(writer, found, fleet);
         words_format(writer, "  %s\n",
                      fleet->why[0]                  ? fleet->why
@@ -179,6 +203,7 @@ static void write_trial(struct json_writer *writer, const struct plan_found *fou
     words_member(writer, false, "runs", fleet->trials);
     words_member(writer, false, "sampled_share", trial->share);
     words_member(writer, false, "ttft_p99_s", trial->ttft_p99_s);
+    words_member(writer, false, "ttft_all_p99_s", trial->ttft_all_p99_s);
     words_member(writer, false, "tpot_p99_s", trial->tpot_p99_s);
     words_member(writer, false, "output_tokens_per_s_per_node", trial->node_tokens);
     words_member(writer, false, "tokens_per_s_per_user", trial->user_speed);
@@ -226,8 +251,13 @@ void plan_words_json(struct json_writer *writer, const struct plan_found *found)
     words_member(writer, false, "hit_share", load->hit_share);
     words_member(writer, false, "ttft_p99_s_limit", found->options.ttft_s);
     words_member(writer, false, "tpot_p99_s_limit", found->options.tpot_s);
+    words_member(writer, false, "ttft_counted_prompt_tokens", load->counted_prompt);
+    words_member(writer, false, "ttft_counted_share", load->counted_share);
+    words_member(writer, false, "ttft_s_of_long_prompt", found->reach.long_s);
     words_member(writer, false, "units_weighed", found->candidates);
     words_member(writer, false, "runs", found->runs);
+    words_member(writer, false, "records", found->records);
+    words_format(writer, ",\"cut\":%s", found->cut ? "true" : "false");
     words_member(writer, false, "measured_s", found->measured_s);
     json_writer_text(writer, ",\"fleets\":[");
     for (uint32_t i = 0; i < found->count; i++)
@@ -285,13 +315,15 @@ void plan_words_page(struct json_writer *writer, const struct plan_found *found)
     json_writer_text(writer, chart_style);
     json_writer_text(writer, "</style></head><body>\n<h1>A fleet for a load</h1><p>");
     write_load(writer, found);
+    json_writer_text(writer, "</p>\n<p>");
+    write_counted(writer, found);
     json_writer_text(writer, "</p>\n");
     write_chart(writer, found);
     json_writer_text(writer, "<pre>\n");
     for (uint32_t i = 0; i < found->count; i++) {
         const struct size_fleet *fleet = &found->fleets[i];
         size_fleet_name(fleet, name);
-        words_format(writer, "%3u %-56s", i + 1, name);
+        words_format(writer, "%3u %-60s", i + 1, name);
         write_figures(writer, found, fleet);
         json_writer_text(writer, "  ");
         words_html(writer, bytes_of(fleet->why[0] ? fleet->why : verdict_names[fleet->verdict]));

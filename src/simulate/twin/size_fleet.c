@@ -466,8 +466,8 @@ static void put_lost(const struct size_search *search, struct size_fleet *fleets
 uint32_t size_fleet_rank(const struct size_options *options, const struct size_search *search,
                          struct size_fleet *fleets_out) {
     uint32_t count = 0;
-    for (int storage = 0; storage < 2; storage++)
-        for (int mtp = 0; mtp < 2; mtp++)
+    for (int storage = 1; storage >= 0; storage--)
+        for (int mtp = 1; mtp >= 0; mtp--)
             put_family(options, search, mtp, storage, fleets_out, &count);
     put_lost(search, fleets_out, &count);
     return count;

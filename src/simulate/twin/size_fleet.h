@@ -97,7 +97,7 @@ struct size_fleet { /* kinds: [0] prefill and [1] decode, or [0] combined */
     uint32_t trials;
     struct size_trial trial; /* the last one */
     enum size_verdict verdict;
-    char why[SIZE_TEXT_BYTES];
+    char why[SIZE_WHY_BYTES + 64];
 };
 
 /* Tokens of the longest prompt that an empty unit's rank can compute, behind one full step, within the

@@ -6,13 +6,13 @@
 #include "base/limits.h"
 #include "base/number.h"
 
-#define MISSES_MAX 6 /* of a part */
-#define HOPELESS                                                                                   \
-    0.98           /* what missed must become so much smaller by growing, or growing is no cure */
-#define FINE 0.06  /* of a part's units: what is left between too few and enough is not looked at */
-#define BEHIND 0.99  /* of prompts that must have begun within the limit */
-#define CROWDED 0.95 /* of decode rows: then TTFT waits for decode units */
-#define FAR 2        /* times its limit */
+#define MISSES_MAX 8   /* of a part; then no more units are tried */
+#define FINE 0.06      /* of a part's units: what lies between too few and enough is not looked at */
+#define BEHIND 0.99    /* of prompts that must have begun within the limit */
+#define CROWDED 0.95   /* of decode rows: then TTFT waits for decode units */
+#define GROWTH_LEAST 0.05
+#define GROWTH_MOST 1.0
+#define GROWTH_MISS 0.6 /* for each time its limit that it missed by */
 
 /* ---- parts ---- */
 
@@ -62,10 +62,9 @@ static void note_enough(struct size_part *part, uint32_t count, const struct siz
 /* More units, the more of them the farther it missed. */
 static void note_miss(struct size_part *part, uint32_t count, double missed_by,
                       const struct size_trial *trial, const char *why) {
-    bool helps = part->misses == 0 || missed_by < HOPELESS * part->missed_by;
+    double growth = GROWTH_LEAST + GROWTH_MISS * (missed_by - 1);
     part->trials++;
     part->misses++;
-    part->missed_by = missed_by;
     format_text(part->why, sizeof part->why, "%s", why);
     part->least = max_u32(part->least, count + 1);
     if (part->enough >= part->least) {
@@ -74,11 +73,23 @@ static void note_miss(struct size_part *part, uint32_t count, double missed_by,
     }
     part->enough = 0;
     part->trial = *trial;
-    part->lost = part->misses == MISSES_MAX || (!helps && part->misses > 2);
-    double wanted = count * (missed_by > FAR ? 1.25 : 1.08);
-    if (trial->begun_share < BEHIND)
-        wanted = count / (trial->begun_share > 0.5 ? trial->begun_share : 0.5);
-    part->next = max_u32(part->least, (uint32_t)(wanted + 0.5));
+    part->lost = part->misses == MISSES_MAX;
+    if (growth < GROWTH_LEAST) growth = GROWTH_LEAST; /* requests failed, or never began */
+    if (growth > GROWTH_MOST) growth = GROWTH_MOST;
+    part->next = max_u32(part->least, (uint32_t)(count * (1 + growth) + 0.5));
+}
+
+/* Without storage no fewer units suffice. */
+static void note_dry(struct size_growth *growth, const struct size_part *wet) {
+    for (uint32_t i = 0; i < growth->part_count; i++) {
+        struct size_part *dry = &growth->parts[i];
+        struct size_unit unit = dry->unit;
+        unit.storage = true;
+        if (dry->unit.storage || !is_same(&unit, &wet->unit)) continue;
+        if (wet->least > dry->least) format_text(dry->why, sizeof dry->why, "%s", wet->why);
+        dry->least = max_u32(dry->least, wet->least);
+        if (!dry->enough) dry->next = max_u32(dry->next, wet->next);
+    }
 }
 
 /* ---- what is next ---- */
@@ -91,13 +102,9 @@ static bool is_open(const struct size_growth *growth, uint32_t index) {
     return true;
 }
 
-bool size_growth_whole(const struct size_fleet *fleet) {
-    uint32_t ranks = 0, units = 0;
-    for (uint32_t k = 0; k < fleet->kind_count; k++) {
-        ranks += fleet->counts[k] * fleet->kinds[k].ranks;
-        units += fleet->counts[k];
-    }
-    return ranks <= SIZE_WHOLE_RANKS && units <= LIMIT_FLEET_UNITS;
+bool size_growth_whole(const struct size_load *load, const struct size_fleet *fleet) {
+    return load->rate * load->answer_mean <= SIZE_WHOLE_TOKENS &&
+           fleet->counts[0] + fleet->counts[1] <= LIMIT_FLEET_UNITS;
 }
 
 static struct size_fleet grown(const struct size_growth *growth, uint32_t index) {
@@ -119,7 +126,7 @@ static bool focus_of(const struct size_growth *growth, uint32_t index, const str
         known[k] = growth->parts[growth->parts_of[index][k]].enough == now->counts[k];
         ran = ran && fleet->counts[k] == now->counts[k];
     }
-    bool split = fleet->kind_count == 2 && !size_growth_whole(now);
+    bool split = fleet->kind_count == 2 && !size_growth_whole(&growth->options->load, now);
     *focus_out = !split ? SIZE_WHOLE : known[0] ? SIZE_ANSWERS : SIZE_PROMPTS;
     return split ? !known[0] || !known[1] : !ran;
 }
@@ -177,8 +184,10 @@ void size_growth_take(struct size_growth *growth, const struct size_run *run,
     bool innocent = run->focus == SIZE_ANSWERS || crowded; /* the prefill units */
     char why[SIZE_WHY_BYTES];
     if (late) say_late(options, trial, why);
-    if (late && !innocent && !(slow && last == 0))
+    if (late && !innocent && !(slow && last == 0)) {
         note_miss(prompts, fleet->counts[0], late_by, trial, why);
+        if (last > 0) note_dry(growth, prompts);
+    }
     if (slow) say_slow(options, trial, why);
     if (slow || crowded)
         note_miss(answers, fleet->counts[last], slow_by, trial, why);
@@ -199,7 +208,7 @@ static const struct size_part *culprit(struct size_growth *growth, uint32_t inde
     const struct size_part *found = NULL;
     for (uint32_t k = 0; k < growth->fleets[index].kind_count; k++) {
         const struct size_part *part = part_at(growth, index, k);
-        if (part->lost || (part->misses && !found)) found = part;
+        if (part->lost || (part->why[0] && !found)) found = part;
         if (part->lost) break;
     }
     return found;

@@ -25,7 +25,8 @@
 #define FIRST_SHARE 0.3 /* of requests that begin a conversation; fewer where hits leave no room */
 #define PROMPT_REQUESTS 512
 
-struct size_sample size_window_sample(const struct size_fleet *fleet, enum size_focus focus) {
+struct size_sample size_window_sample(const struct size_load *load, const struct size_fleet *fleet,
+                                      enum size_focus focus) {
     struct size_sample sample = {focus, {fleet->counts[0], fleet->counts[1]}, 1};
     if (focus == SIZE_PROMPTS) {
         sample.counts[0] = min_u32(fleet->counts[0], PROMPT_UNITS);
@@ -34,7 +35,7 @@ struct size_sample size_window_sample(const struct size_fleet *fleet, enum size_
     } else if (focus == SIZE_ANSWERS) {
         sample.counts[0] = sample.counts[1] = 1;
         sample.share = 1.0 / fleet->counts[1];
-    } else if (fleet->kind_count == 1 && !size_growth_whole(fleet)) {
+    } else if (fleet->kind_count == 1 && !size_growth_whole(load, fleet)) {
         sample.counts[0] = 1;
         sample.share = 1.0 / fleet->counts[0];
     }
