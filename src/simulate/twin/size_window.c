@@ -11,6 +11,7 @@
 #define SETTLE_S 1.0
 #define WARM_S 2.0       /* behind settling */
 #define LONG_WARM_S 10.0 /* of prompts alone: as many long ones as ever are then under way */
+#define LONG_MEASURE_S 20.0
 #define MEASURE_S 4.0    /* or as long as REQUESTS take to come */
 #define MEASURE_S_MAX 60.0
 #define REQUESTS 800
@@ -108,7 +109,7 @@ void size_window_load(const struct size_options *options, const struct size_flee
     double settle_s = prompts_alone ? 0 : SETTLE_S + (apart ? 0 : FILL * fill);
     double warm_s = settle_s + (prompts_alone ? LONG_WARM_S : WARM_S);
     double measure_s = REQUESTS / (options->load.rate * sample->share);
-    double least = prompts_alone ? LONG_WARM_S : MEASURE_S;
+    double least = prompts_alone ? LONG_MEASURE_S : MEASURE_S;
     measure_s = measure_s < least ? least : measure_s < MEASURE_S_MAX ? measure_s : MEASURE_S_MAX;
     if (sample->focus != SIZE_ANSWERS) measure_s += options->ttft_s;
     *load_out = (struct day_load){.lengths = *lengths,
