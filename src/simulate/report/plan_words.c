@@ -147,7 +147,7 @@ static void write_counted(struct json_writer *writer, const struct plan_found *f
                  "has %.0f tokens to compute or more, ",
                  load->counted_prompt, load->counted_share * 100, found->long_prompt);
     words_format(writer,
-                 "which takes %.1f s on an empty rank behind one step. A limit for all prompts "
+                 "which takes %.1f s on an empty rank, behind one step. A limit for all prompts "
                  "begins there.\n",
                  found->reach.long_s);
 }

@@ -284,10 +284,11 @@ static enum status open_clock(struct sizing *sizing, struct arena *arena, uint32
     return STATUS_OK;
 }
 
-/* Seconds of the prompt behind a full step. */
+/* Seconds of the prompt behind a step like each of its own. */
 static double reach_seconds(const struct sizing *sizing, const struct size_unit *unit,
                             double tokens) {
-    return unit->step_s + alone_seconds(sizing->clock, unit, tokens);
+    double steps = tokens > unit->step_tokens ? tokens / unit->step_tokens : 1;
+    return alone_seconds(sizing->clock, unit, tokens) * (1 + 1 / steps);
 }
 
 static void reach_of(struct sizing *sizing, uint32_t tokens, struct size_reach *reach) {
@@ -298,7 +299,6 @@ static void reach_of(struct sizing *sizing, uint32_t tokens, struct size_reach *
     unit.storage = options->load.hit_share > 0;
     unit.step_tokens = tokens;
     if (!fits(sizing, &unit)) return;
-    unit.step_s = step_seconds(sizing->clock, options, &unit, 0, tokens);
     double long_s = reach_seconds(sizing, &unit, options->load.long_prompt[1]);
     if (reach->long_s == 0 || long_s < reach->long_s) reach->long_s = long_s;
     while (low < high) {

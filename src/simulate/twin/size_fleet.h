@@ -100,8 +100,9 @@ struct size_fleet { /* kinds: [0] prefill and [1] decode, or [0] combined */
     char why[SIZE_WHY_BYTES + 64];
 };
 
-/* Tokens of the longest prompt that an empty unit's rank can compute, behind one full step, within the
- * limit of TTFT; and how long it would take, so, for load.long_prompt[1]. 0: no prompt can. */
+/* Tokens of the longest prompt that a rank can compute within the limit of TTFT while all others
+ * rest, behind one step like its own; and how long, so, load.long_prompt[1] takes at least.
+ * 0 tokens: no prompt can. */
 struct size_reach {
     uint32_t tokens;
     double long_s;

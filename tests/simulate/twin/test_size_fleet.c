@@ -69,7 +69,7 @@ static void a_limit_that_nothing_meets_is_named(void **state) {
     assert_true(named);
 }
 
-/* 20 ms and 10 us a token, chunk by chunk, behind one full step of as many tokens. */
+/* 20 ms and 10 us a token, chunk by chunk, behind one step of as many tokens. */
 static void the_longest_prompt_that_can_be_in_time_is_known_by_hand(void **state) {
     (void)state;
     static char memory[1 << 16];
