@@ -341,8 +341,7 @@ static enum status open_steady(struct planning *plan, const struct size_fleet *f
     double rows = 0, rate = sizes->load.rate * sample->share / sample->counts[last];
     enum status status = solve_lengths(sizes, fleet->storage, &lengths, error);
     if (!status && sample->focus != SIZE_PROMPTS)
-        status =
-            size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows, error);
+        status = size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows, error);
     if (!status) size_window_load(sizes, fleet, sample, &lengths, rows, load, options);
     return status;
 }
@@ -418,12 +417,13 @@ static void tell_run(const struct planning *plan, const struct size_run *run,
     char name[SIZE_TEXT_BYTES];
     if (!plan->values->verbose) return;
     size_fleet_name(&run->fleet, name);
-    fprintf(stderr,
-            "fathom plan: %s (%s, %.3g of the load): %.0f nodes, TTFT p99 %.2f s, TPOT p99 %.1f ms, "
-            "%.1f %% of %.0f began, rows %.0f %%, %.1f %% hits; %.2f million records so far\n",
-            name, about[run->focus], trial->share, run->fleet.nodes, trial->ttft_p99_s,
-            trial->tpot_p99_s * 1e3, trial->begun_share * 100, (double)plan->asked,
-            trial->rows_share * 100, trial->hit_share * 100, plan->found.records * 1e-6);
+    fprintf(
+        stderr,
+        "fathom plan: %s (%s, %.3g of the load): %.0f nodes, TTFT p99 %.2f s, TPOT p99 %.1f ms, "
+        "%.1f %% of %.0f began, rows %.0f %%, %.1f %% hits; %.2f million records so far\n",
+        name, about[run->focus], trial->share, run->fleet.nodes, trial->ttft_p99_s,
+        trial->tpot_p99_s * 1e3, trial->begun_share * 100, (double)plan->asked,
+        trial->rows_share * 100, trial->hit_share * 100, plan->found.records * 1e-6);
 }
 
 /* ---- the plan ---- */
@@ -466,8 +466,7 @@ static enum status make_plan(struct planning *plan, struct error *error) {
     found->options.seed = plan->values->seed;
     found->pareto = &plan->search.pareto;
     status = read_load(plan, error);
-    if (!status)
-        status = size_fleet_search(&found->options, &plan->clocks, &plan->search, error);
+    if (!status) status = size_fleet_search(&found->options, &plan->clocks, &plan->search, error);
     if (status) return status;
     found->candidates = plan->search.count;
     found->count = size_fleet_rank(&found->options, &plan->search, found->fleets);

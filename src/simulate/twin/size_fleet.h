@@ -32,7 +32,7 @@ struct size_load { /* a steady one */
     double dry_share; /* the same without storage */
     double kv_mean;   /* positions that an answer's token reads */
     /* Of a hundred prompts that TTFT counts one has more tokens to compute; 0: not known. */
-    double long_prompt[2]; /* [storage] */
+    double long_prompt[2];   /* [storage] */
     uint32_t counted_prompt; /* TTFT counts prompts of up to so many tokens; 0: all */
     double counted_share;    /* of all prompts */
 };

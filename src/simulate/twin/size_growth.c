@@ -8,10 +8,10 @@
 #include "base/limits.h"
 #include "base/number.h"
 
-#define MISSES_MAX 8   /* of a part; then no more units are tried */
-#define FINE 0.06      /* of a part's units: what lies between too few and enough is not looked at */
-#define BEHIND 0.99    /* of prompts that must have begun within the limit */
-#define CROWDED 0.95   /* of decode rows: then TTFT waits for decode units */
+#define MISSES_MAX 8 /* of a part; then no more units are tried */
+#define FINE 0.06    /* of a part's units: what lies between too few and enough is not looked at */
+#define BEHIND 0.99  /* of prompts that must have begun within the limit */
+#define CROWDED 0.95 /* of decode rows: then TTFT waits for decode units */
 #define GROWTH_LEAST 0.05
 #define GROWTH_MOST 0.75
 #define GROWTH_MISS 0.6 /* for each time its limit that it missed by */
@@ -185,7 +185,7 @@ bool size_growth_next(const struct size_growth *growth, struct size_run *run_out
     if (!any) return false;
     run_out->fleet = grown(growth, run_out->index, most);
     const struct size_part *prompts = kind_part(growth, run_out->index, 0);
-    run_out->focus = !is_split(growth, &run_out->fleet) ? SIZE_WHOLE
+    run_out->focus = !is_split(growth, &run_out->fleet)            ? SIZE_WHOLE
                      : prompts->enough == run_out->fleet.counts[0] ? SIZE_ANSWERS
                                                                    : SIZE_PROMPTS;
     return true;

@@ -21,9 +21,9 @@ enum size_focus { SIZE_WHOLE, SIZE_PROMPTS, SIZE_ANSWERS };
 
 struct size_part {
     struct size_unit unit;
-    uint32_t least;           /* fewer units do not hold */
-    uint32_t enough;          /* so many hold; 0: not known */
-    uint32_t next;            /* to be run next; `enough` where nothing is left to try */
+    uint32_t least;  /* fewer units do not hold */
+    uint32_t enough; /* so many hold; 0: not known */
+    uint32_t next;   /* to be run next; `enough` where nothing is left to try */
     uint32_t trials, misses;
     char why[SIZE_WHY_BYTES]; /* of the last miss */
     struct size_trial trial;  /* of `enough`, or the last one */

@@ -12,7 +12,7 @@
 #define WARM_S 2.0       /* behind settling */
 #define LONG_WARM_S 10.0 /* of prompts alone: as many long ones as ever are then under way */
 #define LONG_MEASURE_S 20.0
-#define MEASURE_S 4.0    /* or as long as REQUESTS take to come */
+#define MEASURE_S 4.0 /* or as long as REQUESTS take to come */
 #define MEASURE_S_MAX 60.0
 #define REQUESTS 800
 #define PROMPT_UNITS 8

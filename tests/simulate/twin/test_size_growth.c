@@ -45,10 +45,8 @@ static void open_with(uint32_t count, double rate) {
 /* A world in which so many units suffice. */
 static struct size_trial answer(const struct size_run *run, uint32_t prefills, uint32_t decodes) {
     bool late = run->fleet.counts[0] < prefills, slow = run->fleet.counts[1] < decodes;
-    return (struct size_trial){.ttft_p99_s = late ? 4 : 2,
-                               .tpot_p99_s = slow ? 0.06 : 0.04,
-                               .begun_share = 1,
-                               .share = 1};
+    return (struct size_trial){
+        .ttft_p99_s = late ? 4 : 2, .tpot_p99_s = slow ? 0.06 : 0.04, .begun_share = 1, .share = 1};
 }
 
 static uint32_t run_all(uint32_t prefills, uint32_t decodes) {

@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "base/limits.h"
-#include "base/limits.h"
 #include "simulate/twin/size_window.h"
 
 static struct size_fleet fleet_of(uint32_t prefill, uint32_t decode) {
