@@ -464,7 +464,7 @@ static enum status make_plan(struct planning *plan, struct error *error) {
     found->options.expert_skew = EXPERT_SKEW;
     found->options.expert_drift = EXPERT_DRIFT;
     found->options.seed = plan->values->seed;
-    found->pareto = &plan->search.pareto;
+    found->search = &plan->search;
     status = read_load(plan, error);
     if (!status) status = size_fleet_search(&found->options, &plan->clocks, &plan->search, error);
     if (status) return status;

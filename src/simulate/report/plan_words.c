@@ -93,6 +93,94 @@ static double income_of(const struct plan_found *found, const struct size_fleet 
                          load->rate * load->answer_mean * HOUR_S);
 }
 
+/* ---- choices ---- */
+
+enum plan_choice {
+    CHOICE_RANKS,
+    CHOICE_EXPERTS,
+    CHOICE_TOKENS,
+    CHOICE_MTP,
+    CHOICE_STORAGE,
+    CHOICES
+};
+
+/* What the unit has of a choice. Rows follow from the others; so do a decode unit's tokens. */
+static uint32_t value_of(const struct size_unit *unit, int choice) {
+    const uint32_t values[CHOICES] = {[CHOICE_RANKS] = unit->ranks,
+                                      [CHOICE_EXPERTS] = unit->redundant_experts,
+                                      [CHOICE_TOKENS] =
+                                          unit->role == UNIT_PREFILL ? unit->step_tokens : 0,
+                                      [CHOICE_MTP] = unit->mtp,
+                                      [CHOICE_STORAGE] = unit->storage};
+    return values[choice];
+}
+
+/* Other ranks have other redundant experts, too: then any. */
+static bool differs_by(const struct size_unit *a, const struct size_unit *b, int choice) {
+    if (a->role != b->role) return false;
+    for (int i = 0; i < CHOICES; i++) {
+        bool any = i == choice || (i == CHOICE_EXPERTS && choice == CHOICE_RANKS);
+        if (!any && value_of(a, i) != value_of(b, i)) return false;
+    }
+    return true;
+}
+
+/* The one that needs the fewest nodes of those with this value; NULL: none can do it. */
+static const struct size_unit *best_with(const struct plan_found *found,
+                                         const struct size_unit *unit, int choice, uint32_t value) {
+    const struct size_unit *best = NULL;
+    for (uint32_t i = 0; i < found->search->count; i++) {
+        const struct size_unit *other = &found->search->units[i];
+        if (!differs_by(unit, other, choice) || value_of(other, choice) != value) continue;
+        if (other->lost[0] || other->capacity <= 0) continue;
+        if (!best || other->nodes / other->capacity < best->nodes / best->capacity) best = other;
+    }
+    return best;
+}
+
+static void write_choice(struct json_writer *writer, const struct plan_found *found,
+                         const struct size_unit *unit, int choice) {
+    static const char *const names[CHOICES] = {"ranks", "redundant experts", "tokens of a step",
+                                               "MTP", "storage"};
+    uint32_t most = value_of(unit, choice), values = 1;
+    for (uint32_t i = 0; i < found->search->count; i++) {
+        const struct size_unit *other = &found->search->units[i];
+        if (!differs_by(unit, other, choice)) continue;
+        most = max_u32(most, value_of(other, choice));
+        values += value_of(other, choice) != value_of(unit, choice);
+    }
+    if (values == 1) return;
+    words_format(writer, "    %-18s", names[choice]);
+    for (uint32_t value = 0; value <= most; value++) {
+        const struct size_unit *best = best_with(found, unit, choice, value);
+        if (!best) continue;
+        double nodes = found->options.load.rate / best->capacity * best->nodes;
+        words_format(writer, "  %u: %.3g%s", value, nodes,
+                     value == value_of(unit, choice) ? "*" : "");
+    }
+    json_writer_text(writer, "\n");
+}
+
+/* Each choice alone, of the units of the fleet that won. */
+static void write_choices(struct json_writer *writer, const struct plan_found *found) {
+    const struct size_fleet *best = &found->fleets[0];
+    if (found->count == 0 || best->verdict != SIZE_HOLDS) return;
+    json_writer_text(writer, "\nnodes that one choice more or less would need, by the step clock, "
+                             "full and not rounded (* as chosen; what cannot be is left out):\n");
+    for (uint32_t k = 0; k < best->kind_count; k++) {
+        struct size_fleet alone = {.kinds = {best->kinds[k]},
+                                   .counts = {best->counts[k]},
+                                   .kind_count = 1,
+                                   .mtp = best->kinds[k].mtp,
+                                   .storage = true};
+        char name[SIZE_TEXT_BYTES];
+        size_fleet_name(&alone, name);
+        words_format(writer, "  %s\n", name);
+        for (int choice = 0; choice < CHOICES; choice++)
+            write_choice(writer, found, &best->kinds[k], choice);
+    }
+}
+
 /* ---- text ---- */
 
 static void write_figures(struct json_writer *writer, const struct plan_found *found,
@@ -119,11 +207,11 @@ static void write_text_curves(struct json_writer *writer, const struct plan_foun
     json_writer_text(writer, "\noutput tokens/s a node, at tokens/s a user (by the step clock):\n");
     words_format(writer, "%-14s", "tokens/s");
     for (int i = 0; i < SIZE_SPEEDS; i += TEXT_SPEEDS)
-        words_format(writer, " %7.1f", found->pareto->speeds[i]);
+        words_format(writer, " %7.1f", found->search->pareto.speeds[i]);
     for (int curve = 0; curve < SIZE_CURVES; curve++) {
         words_format(writer, "\n%-14s", curve_names[curve]);
         for (int i = 0; i < SIZE_SPEEDS; i += TEXT_SPEEDS)
-            words_format(writer, " %7.0f", found->pareto->node_tokens[curve][i]);
+            words_format(writer, " %7.0f", found->search->pareto.node_tokens[curve][i]);
     }
     json_writer_text(writer, "\n");
 }
@@ -177,6 +265,7 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
                      : fleet->verdict == SIZE_HOLDS ? "the cheapest"
                                                     : verdict_names[fleet->verdict]);
     }
+    write_choices(writer, found);
     write_text_curves(writer, found);
 }
 
@@ -269,9 +358,9 @@ void plan_words_json(struct json_writer *writer, const struct plan_found *found)
         json_writer_text(writer, ",\"points\":[");
         for (int i = 0; i < SIZE_SPEEDS; i++) {
             json_writer_text(writer, i ? ",{" : "{");
-            words_member(writer, true, "tokens_per_s_per_user", found->pareto->speeds[i]);
+            words_member(writer, true, "tokens_per_s_per_user", found->search->pareto.speeds[i]);
             words_member(writer, false, "output_tokens_per_s_per_node",
-                         found->pareto->node_tokens[curve][i]);
+                         found->search->pareto.node_tokens[curve][i]);
             json_writer_text(writer, "}");
         }
         json_writer_text(writer, "]}");
@@ -294,11 +383,11 @@ static void write_chart(struct json_writer *writer, const struct plan_found *fou
                           .x_label = "output tokens/s of a user",
                           .y_label = "output tokens/s of a node",
                           .count = SIZE_SPEEDS,
-                          .x = found->pareto->speeds,
+                          .x = found->search->pareto.speeds,
                           .series_count = SIZE_CURVES};
     for (int curve = 0; curve < SIZE_CURVES; curve++) {
         for (int i = 0; i < SIZE_SPEEDS; i++) {
-            double value = found->pareto->node_tokens[curve][i];
+            double value = found->search->pareto.node_tokens[curve][i];
             values[curve][i] = value > 0 ? value : (double)NAN;
         }
         chart.series[curve] = (struct chart_series){curve_names[curve], values[curve]};
@@ -329,5 +418,6 @@ void plan_words_page(struct json_writer *writer, const struct plan_found *found)
         words_html(writer, bytes_of(fleet->why[0] ? fleet->why : verdict_names[fleet->verdict]));
         json_writer_text(writer, "\n");
     }
+    write_choices(writer, found);
     json_writer_text(writer, "</pre></body></html>\n");
 }
