@@ -81,16 +81,19 @@ static void note_miss(struct size_part *part, uint32_t count, double missed_by,
     part->next = max_u32(part->least, (uint32_t)(count * (1 + growth) + 0.5));
 }
 
-/* Without storage no fewer units suffice. */
+/* Units without storage that take as long steps miss, too, where they would be as full by the clock. */
 static void note_dry(struct size_growth *growth, const struct size_part *wet) {
     for (uint32_t i = 0; i < growth->part_count; i++) {
         struct size_part *dry = &growth->parts[i];
-        struct size_unit unit = dry->unit;
-        unit.storage = true;
-        if (dry->unit.storage || !is_same(&unit, &wet->unit)) continue;
-        if (wet->least > dry->least) format_text(dry->why, sizeof dry->why, "%s", wet->why);
-        dry->least = max_u32(dry->least, wet->least);
-        if (!dry->enough) dry->next = max_u32(dry->next, wet->next);
+        const struct size_unit *unit = &dry->unit;
+        if (unit->role != UNIT_PREFILL || unit->storage || !wet->unit.storage) continue;
+        if (unit->step_tokens != wet->unit.step_tokens) continue;
+        double more = unit->capacity > 0 ? wet->unit.capacity / unit->capacity : 1;
+        uint32_t least = (uint32_t)((wet->least - 1) * more) + 1;
+        if (least <= dry->least) continue;
+        format_text(dry->why, sizeof dry->why, "%s", wet->why);
+        dry->least = least;
+        if (!dry->enough) dry->next = max_u32(dry->next, (uint32_t)(wet->next * more));
     }
 }
 

@@ -11,11 +11,11 @@
 #define SETTLE_S 1.0
 #define WARM_S 2.0       /* behind settling */
 #define LONG_WARM_S 10.0 /* of prompts alone: as many long ones as ever are then under way */
-#define LONG_MEASURE_S 20.0
+#define LONG_MEASURE_S 15.0
 #define MEASURE_S 4.0 /* or as long as REQUESTS take to come */
 #define MEASURE_S_MAX 60.0
 #define REQUESTS 800
-#define PROMPT_UNITS 8
+#define PROMPT_UNITS 6
 #define FILL 1.3 /* times the steps that a combined unit's standing requests would fill */
 #define GATEWAYS 1
 #define GATEWAY_REQUESTS 65536
