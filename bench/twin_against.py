@@ -5,18 +5,23 @@ the same requests, with the hardware file that `fathom bench calibrate` made of 
 for prompts and one for answers; two units of two ranks. Prints each figure of the runs, the twin's, and how far they
 lie apart; a figure is well if it is within its aim, or within the spread of the runs.
 
-FOLDER gets calibrated.yaml (unless it is there), a JSON file of each run, the scenarios, and what the twin said.
+FOLDER gets a checkpoint of against_model.json's shape (109 M random parameters: a step of one answer takes some
+milliseconds, so what gateway and clients do beside it on the same CPUs weighs little), calibrated.yaml (unless they
+are there), a JSON file of each run, the scenarios, and what the twin said.
 Engines have one thread each, so that on two CPUs a unit computes on one, and client and gateway on the other; two
 units of two ranks share both. On a machine with other work `--nice -15`, as root, keeps it away."""
 import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import urllib.request
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONFIG = os.path.join(HERE, "against_model.json")
 FLEETS = {
     "one unit": ["--units", "1"],
     "1+1 units": ["--prefill-units", "1", "--decode-units", "1"],
@@ -64,11 +69,23 @@ def run(options, *command, **more):
                           stdin=subprocess.DEVNULL, preexec_fn=lambda: go_first(options), **more).stdout
 
 
+def engine(options):
+    return ["--model", os.path.join(options.folder, "model"), *ENGINE]
+
+
+def make_model(options):
+    path = os.path.join(options.folder, "model")
+    if not os.path.exists(path):
+        run(options, "make-checkpoint", "--shape", CONFIG, path)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(HERE, "..", "models", "tiny-r1", name), path)
+
+
 def calibrate(options):
     """Also of two ranks, which wait for each other without pause: not before all else."""
     path = os.path.join(options.folder, "calibrated.yaml")
     if not os.path.exists(path):
-        run(options, "bench", "calibrate", *ENGINE, "--ranks", "2", "--dir", options.folder, "--out", path)
+        run(options, "bench", "calibrate", *engine(options), "--ranks", "2", "--dir", options.folder, "--out", path)
     return path
 
 
@@ -77,7 +94,7 @@ def calibrate(options):
 class Server:
     def __init__(self, options, fleet):
         self.process = subprocess.Popen(
-            [options.fathom, "serve", "--port", "0", *ENGINE, *SERVE, *FLEETS[fleet]], stdin=subprocess.DEVNULL,
+            [options.fathom, "serve", "--port", "0", *engine(options), *SERVE, *FLEETS[fleet]], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: go_first(options))
         self.url = self.process.stdout.readline().split()[-1]
         self.admin = next(line.split()[-1] for line in self.process.stderr if line.startswith("admin: "))
@@ -150,7 +167,7 @@ def run_twin(options, fleet, hardware, run_path):
 
 
 SCENARIO = """
-model: tiny-r1
+model: {%s}
 hardware: %s
 fleet:
   through_api: true
@@ -167,11 +184,27 @@ UNITS = {"one unit": [("both", 1, 1)], "1+1 units": [("prefill", 1, 1), ("decode
          "2 units of 2 ranks": [("both", 2, 2)]}
 
 
+# Of a checkpoint's config.json: what the twin calls it.
+FIGURES = {"layers": "num_hidden_layers", "dense_layers": "first_k_dense_replace", "hidden": "hidden_size",
+           "heads": "num_attention_heads", "q_rank": "q_lora_rank", "kv_rank": "kv_lora_rank",
+           "rope_dim": "qk_rope_head_dim", "nope_dim": "qk_nope_head_dim", "value_dim": "v_head_dim",
+           "experts": "n_routed_experts", "experts_per_token": "num_experts_per_tok", "expert_groups": "n_group",
+           "groups_per_token": "topk_group", "expert_hidden": "moe_intermediate_size",
+           "shared_experts": "n_shared_experts", "dense_hidden": "intermediate_size", "vocab": "vocab_size"}
+
+
+def model_of(config):
+    kv_bytes = 2 * config["num_hidden_layers"] * (config["kv_lora_rank"] + config["qk_rope_head_dim"])
+    figures = {name: config[key] for name, key in FIGURES.items()}
+    figures.update(name="model", kv_bytes_per_token=kv_bytes, mtp_acceptance=0)
+    return ", ".join("%s: %s" % pair for pair in figures.items())
+
+
 def scenario_of(fleet, hardware):
     with open(hardware, encoding="utf-8") as file:
         pages = int(re.search(r"page_count: (\d+)", file.read()).group(1))
     units = [UNIT % (role, count, ranks, 64 + 256 // ranks, pages // ranks) for role, count, ranks in UNITS[fleet]]
-    return SCENARIO % (os.path.abspath(hardware), "\n".join(units))
+    return SCENARIO % (model_of(read(CONFIG)), os.path.abspath(hardware), "\n".join(units))
 
 
 def compare(name, real, twin):
@@ -186,6 +219,7 @@ def compare(name, real, twin):
 def main():
     options = arguments()
     os.makedirs(options.folder, exist_ok=True)
+    make_model(options)
     hardware = calibrate(options)
     for fleet in options.fleets.split(","):
         paths = [os.path.join(options.folder, "%s.%s.%d.json" % (options.name, fleet.replace(" ", "_"), turn))

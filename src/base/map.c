@@ -54,11 +54,24 @@ uint32_t map_find(const struct map *map, struct map_key key) {
     return map->entries[map_place(map, key)].value;
 }
 
-void map_add(struct map *map, struct map_key key, uint32_t value) {
-    struct map_entry *entry = &map->entries[map_place(map, key)];
+static void fill(struct map *map, struct map_entry *entry, struct map_key key, uint32_t value) {
     check(entry->value == MAP_NONE && value != MAP_NONE && map->count < map->capacity);
     *entry = (struct map_entry){key, value};
     map->count++;
+}
+
+void map_add(struct map *map, struct map_key key, uint32_t value) {
+    fill(map, &map->entries[map_place(map, key)], key, value);
+}
+
+uint32_t map_find_or_add(struct map *map, struct map_key key, uint32_t value) {
+    struct map_entry *entry = &map->entries[map_place(map, key)];
+    if (entry->value == MAP_NONE) fill(map, entry, key, value);
+    return entry->value;
+}
+
+void map_prefetch(const struct map *map, struct map_key key) {
+    __builtin_prefetch(&map->entries[map_home(map, key)], 1);
 }
 
 void map_remove(struct map *map, struct map_key key) {

@@ -36,6 +36,13 @@ uint32_t map_find(const struct map *map, struct map_key key);
 /* The key must be new, the map not full, and value not MAP_NONE. */
 void map_add(struct map *map, struct map_key key, uint32_t value);
 
+/* The value that the key has; a new key gets `value`, which is returned: map_find and map_add as one,
+ * with the same conditions. */
+uint32_t map_find_or_add(struct map *map, struct map_key key, uint32_t value);
+
+/* The key will be looked for soon. */
+void map_prefetch(const struct map *map, struct map_key key);
+
 /* The key must be there. */
 void map_remove(struct map *map, struct map_key key);
 

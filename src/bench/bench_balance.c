@@ -15,11 +15,11 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/file.h"
 #include "base/map.h"
 #include "base/number.h"
 #include "bench/bench.h"
 #include "contract/kv_block.h"
+#include "host/process/gzip_file.h"
 #include "host/process/yaml_tree.h"
 #include "serving/policy/balance.h"
 #include "simulate/hardware/builtin.h"
@@ -240,7 +240,7 @@ static enum status sum_up(struct balance_bench *bench, struct played *out, struc
             if (map_find(&seen, key) == MAP_NONE) map_add(&seen, key, 0);
         }
         known = min_u32(known * request.block_tokens, request.prompt_tokens - 1);
-        out->known_tokens += known / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+        out->known_tokens += known - known % KV_BLOCK_TOKENS;
         out->prompt_tokens += request.prompt_tokens;
         out->answer_tokens += request.answer_tokens;
         out->answer_context +=
@@ -602,7 +602,7 @@ static enum status run_phase(struct balance_bench *bench, enum balance_phase pha
 
 static enum status read_trace(struct balance_bench *bench, const char *path, struct error *error) {
     struct bytes text;
-    enum status status = file_take(path, TRACE_BYTES_MAX, &text, error);
+    enum status status = gzip_file_take(path, TRACE_BYTES_MAX, &text, error);
     if (status) return status;
     size_t bytes = load_trace_bytes(text);
     struct arena arena;

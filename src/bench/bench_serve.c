@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/file.h"
 #include "base/limits.h"
 #include "base/random.h"
 #include "base/tree.h"
@@ -18,6 +17,7 @@
 #include "bench/load_chart.h"
 #include "bench/load_ideal.h"
 #include "bench/load_report.h"
+#include "host/process/gzip_file.h"
 #include "simulate/load/load_trace.h"
 
 #define REQUESTS_MAX 10000000
@@ -263,7 +263,7 @@ static uint32_t cut(uint32_t tokens, uint64_t max) {
 static enum status take_trace(struct plan *plan, const struct bench_serve_values *values,
                               struct error *error) {
     struct bytes text;
-    enum status status = file_take(values->trace, TRACE_BYTES_MAX, &text, error);
+    enum status status = gzip_file_take(values->trace, TRACE_BYTES_MAX, &text, error);
     if (status) return status;
     size_t bytes = load_trace_bytes(text);
     struct arena arena;

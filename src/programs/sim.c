@@ -12,8 +12,9 @@
 #include "base/clock.h"
 #include "host/process/lazy_memory.h"
 #include "programs/programs.h"
-#include "programs/sim_day.h"
 #include "programs/sim_against.h"
+#include "programs/sim_day.h"
+#include "programs/sim_faults.h"
 #include "programs/sim_files.h"
 #include "simulate/report/day_page.h"
 #include "simulate/report/outcome_json.h"
@@ -93,6 +94,8 @@ struct sim_job {
     struct lazy_memory trees, world;
     void *trace_memory;
     struct scenario scenario;
+    const struct load_trace *trace; /* NULL: the load is none */
+    struct sim_faults faults;
     struct outcome *outcome;
     struct day_outcome *day;
     struct sim_against *against; /* NULL: the scenario's own load */
@@ -138,6 +141,7 @@ static enum status open_scenario(struct sim_job *job, const char *name, struct e
     struct load_trace *kept = arena_take(&arena, sizeof *kept);
     if (!kept) return error_set(error, STATUS_NO_MEMORY, "no memory for %.100s", name);
     if (traced) *kept = trace;
+    if (traced) job->trace = kept;
     if (scenario_load_bytes(&job->scenario, traced ? kept : NULL) > TREES_BYTES / 2)
         return error_set(error, STATUS_TOO_LARGE,
                          "%.100s: the load's conversations need more than %zu MiB: lower "
@@ -147,6 +151,11 @@ static enum status open_scenario(struct sim_job *job, const char *name, struct e
 }
 
 /* ---- the run ---- */
+
+/* With faults, and then without them: what they cost. */
+static bool compares(const struct sim_job *job) {
+    return job->scenario.options.fault_count && !job->against;
+}
 
 static enum status run(struct sim_job *job, struct error *error) {
     struct arena arena;
@@ -159,8 +168,10 @@ static enum status run(struct sim_job *job, struct error *error) {
     arena_over(&arena, job->world.start, job->world.bytes);
     outcome_listen(job->outcome, &job->scenario);
     if (job->against) sim_against_listen(job->against, &job->scenario.options);
+    enum status status = STATUS_OK;
+    if (compares(job)) status = sim_faults_listen(&job->faults, job->outcome, error);
     int64_t begin_ns = clock_now_ns();
-    enum status status = twin_run(options, &arena, &job->outcome->report, error);
+    if (!status) status = twin_run(options, &arena, &job->outcome->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
     if (!status && job->values->verbose)
         fprintf(stderr,
@@ -169,7 +180,9 @@ static enum status run(struct sim_job *job, struct error *error) {
                 seconds, (double)job->outcome->report.records * 1e-6,
                 (double)job->outcome->report.records * 1e-6 / seconds,
                 (double)job->outcome->report.events * 1e-6, bytes >> 20);
-    return status;
+    lazy_memory_free(&job->world);
+    if (status || !compares(job)) return status;
+    return sim_faults_compare(&job->faults, &job->scenario, job->trace, job->outcome, error);
 }
 
 static enum status run_day(struct sim_job *job, struct error *error) {
@@ -260,6 +273,7 @@ int program_sim(int argc, char **argv) {
     free(job.day);
     free(job.trace_memory);
     sim_against_close(job.against);
+    sim_faults_close(&job.faults);
     lazy_memory_free(&job.world);
     lazy_memory_free(&job.trees);
     return status ? command_failed(sim_options, status, &error) : command_end(sim_options);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the windows before taught is used by the next ones: the twin's decode steps take longer than
  * a clock says that is asked about equal ranks, since contexts differ. The first window runs twice
- * for that.
+ * for that, unless the scenario says what is to be assumed.
  */
 #include "programs/sim_day.h"
 
@@ -11,12 +11,15 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "host/process/lazy_memory.h"
+#include "serving/policy/speculate.h"
 
 struct day_job {
     struct scenario *scenario;
     struct day_outcome *outcome;
     struct outcome *window; /* of the last one that ran */
     struct twin_options window_options;
+    struct lazy_memory memory; /* of windows: the next one has it again, if it lies in it
+                                * alike. What a window leaves there means nothing to them */
     struct lazy_memory clock_memory;
     struct step_clock *clock; /* of a decode unit */
     double stretch;           /* twin's decode steps over the clock's */
@@ -41,6 +44,21 @@ static enum overlap_kind decode_overlap(const struct scenario *scenario) {
     return overlap < 0 ? OVERLAP_DECODE_FIVE_STAGE : (enum overlap_kind)overlap;
 }
 
+/* Memory that was touched before costs no page faults; but of windows with other units, which lie
+ * elsewhere in it, it would come to hold the pages of both. */
+static bool take_memory(struct day_job *job, size_t bytes) {
+    if (job->memory.start && job->memory.bytes == bytes) return true;
+    lazy_memory_free(&job->memory);
+    job->memory = lazy_memory_take(bytes);
+    return job->memory.start != NULL;
+}
+
+/* Of the decode units' drafts; 0: they draft nothing, or choose by themselves. */
+static double acceptance(const struct scenario *scenario) {
+    bool always = scenario->options.kinds[1].speculate == SPECULATE_ALWAYS;
+    return always ? scenario->options.model->mtp_acceptance : 0;
+}
+
 static enum status run_window(struct day_job *job, const struct day_segment *segment, bool whole,
                               double standing, struct error *error) {
     struct arena arena;
@@ -50,18 +68,16 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
     day_window_options(&scenario->load.day, segment, &fleet, whole, standing,
                        &job->outcome->lengths, &load, &scenario->options);
     size_t bytes = twin_bytes(&scenario->options);
-    struct lazy_memory memory = lazy_memory_take(bytes);
-    if (!memory.start) {
+    if (!take_memory(job, bytes)) {
         scenario->options = fleet;
         return error_set(error, STATUS_NO_MEMORY, "no memory for a window of %zu MiB", bytes >> 20);
     }
-    arena_over(&arena, memory.start, memory.bytes);
+    arena_over(&arena, job->memory.start, job->memory.bytes);
     outcome_listen(job->window, scenario);
     int64_t begin_ns = clock_now_ns();
     enum status status = twin_run(&scenario->options, &arena, &job->window->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
     const struct twin_report *report = &job->window->report;
-    lazy_memory_free(&memory);
     if (!status && report->breach[0])
         status = error_set(error, STATUS_CORRUPT, "the window at hour %.2f: %.200s", segment->hour,
                            report->breach);
@@ -83,7 +99,8 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
     double kv = job->scenario->load.day.moments.kv_mean;
     enum overlap_kind overlap = decode_overlap(job->scenario);
     double standing = day_standing(job->clock, decode->ranks, decode->rows_max, overlap, kv,
-                                   segment->output_rate / segment->decode_units, job->stretch);
+                                   segment->output_rate / segment->decode_units, job->stretch,
+                                   acceptance(job->scenario));
     enum status status = run_window(job, segment, whole, standing, error);
     const struct twin_role_counts *counted = &job->window->report.roles[UNIT_DECODE];
     if (!status && counted->steps) {
@@ -91,7 +108,8 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
                       (double)counted->ranks;
         double context = (double)counted->context / (double)counted->rows;
         job->stretch = counted->step_ns / (double)counted->steps * 1e-9 /
-                       day_step_seconds(job->clock, decode->ranks, overlap, context, rows);
+                       day_step_seconds(job->clock, decode->ranks, overlap, context, rows,
+                                        acceptance(job->scenario) > 0);
     }
     job->window_options = job->scenario->options;
     job->scenario->options = fleet;
@@ -140,7 +158,7 @@ static enum status live_day(struct day_job *job, struct error *error) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     bool done[DAY_SEGMENTS_MAX] = {false};
     uint32_t least, count = day_segments(&job->scenario->load.day, segments);
-    bool first = true;
+    bool first = job->scenario->load.day.stretch == 0;
     while ((least = least_loaded(segments, count, done)) < count) {
         struct day_segment shared = shared_segment(segments, count, done, least);
         const struct day_segment lightest = segments[least];
@@ -165,7 +183,7 @@ static enum status live_hour(struct day_job *job, double hour, struct error *err
     uint32_t i = 0, count = day_segments(&job->scenario->load.day, segments);
     while (i + 1 < count && hour >= segments[i].hour + segments[i].hours)
         i++;
-    status = live_window(job, &segments[i], false, error);
+    if (job->scenario->load.day.stretch == 0) status = live_window(job, &segments[i], false, error);
     for (int whole = 0; !status && whole < 2; whole++) {
         status = live_window(job, &segments[i], whole, error);
         if (!status)
@@ -194,6 +212,7 @@ enum status sim_day_run(struct scenario *scenario, double whole_hour, bool verbo
                         struct day_outcome *outcome, struct error *error) {
     struct day_job job = {
         .scenario = scenario, .outcome = outcome, .stretch = 1, .verbose = verbose};
+    if (scenario->load.day.stretch > 0) job.stretch = scenario->load.day.stretch;
     *outcome = (struct day_outcome){.scenario = scenario};
     if (!day_load_solve(&scenario->load.day.moments, &outcome->lengths))
         return error_set(error, STATUS_INVALID, "no lengths have the day's means");
@@ -204,6 +223,7 @@ enum status sim_day_run(struct scenario *scenario, double whole_hour, bool verbo
         status = whole_hour < 0 ? live_day(&job, error) : live_hour(&job, whole_hour, error);
     if (!status) day_outcome_end(outcome);
     free(job.window);
+    lazy_memory_free(&job.memory);
     lazy_memory_free(&job.clock_memory);
     return status;
 }

@@ -25,13 +25,19 @@ static void it_agrees_with_an_array(void **state) {
     for (uint32_t turn = 0; turn < 20000; turn++) {
         uint32_t i = (uint32_t)(random_uniform(3, 0, turn) * KEYS);
         struct map_key key = {i / 50, i % 50, i % 3};
+        map_prefetch(&map, key); /* which changes nothing */
         assert_int_equal(map_find(&map, key), truth[i]);
         if (truth[i] != MAP_NONE) {
             map_remove(&map, key);
             truth[i] = MAP_NONE;
             held--;
         } else if (held < CAPACITY) {
-            map_add(&map, key, turn);
+            if (turn % 2)
+                map_add(&map, key, turn);
+            else
+                assert_int_equal(map_find_or_add(&map, key, turn), turn);
+            assert_int_equal(map_find_or_add(&map, key, turn + 1), turn); /* it is there */
+            map_prefetch(&map, key);
             truth[i] = turn;
             held++;
         }

@@ -18,6 +18,7 @@
                                 tests/house/covered.txt, which is short
   cases    ROOT                 the name of a test's case is a sentence
   tour     ROOT                 every stop of docs/tour.md is a function of that file
+  recorded ROOT                 recordings tell every option with which a machine is created
   documents ROOT                short ones stay short, links between *.md lead to a file and a heading
 
 Prints one line per breach and exits with 1 if there is any."""
@@ -429,6 +430,29 @@ def law_cases(root):
                 breach(path, "%s says not in a sentence what holds" % name)
 
 
+# --- recorded ---------------------------------------------------------------------------------------
+
+RECORDED = "src/programs/recorded_machine.c"
+CREATED_WITH = (("src/serving/unit/unit.h", "unit_options"), ("src/serving/gateway/gateway.h", "gateway_options"))
+
+
+def members_of(text, struct):
+    """The names of a struct's members."""
+    body = re.search(r"^struct %s \{(.*?)^\};" % struct, code_of(text), re.MULTILINE | re.DOTALL).group(1)
+    for member in re.sub(r"\[[^]]*\]", "", body).replace(",", ";").split(";")[:-1]:
+        yield (re.search(r"\(\*(\w+)\)", member) or re.search(r"(\w+)\s*$", member)).group(1)
+
+
+def law_recorded(root):
+    """A member has a row, or is set by name when a machine is made anew."""
+    text = code_of(read(root, RECORDED))
+    for path, struct in CREATED_WITH:
+        rows = re.findall(r"\b(?:NUMBER|TEXT|BYTES)\(%s,\s*(\w+)" % struct, text)
+        for member in members_of(read(root, path), struct):
+            if member not in rows and not re.search(r"\boptions\.%s =" % member, text):
+                breach(path, "%s.%s is not told in recordings: give it a row in %s" % (struct, member, RECORDED))
+
+
 # --- documents --------------------------------------------------------------------------------------
 
 DOCUMENTS = (("README.md", 130), ("docs/architecture.md", 350))  # the most lines of each
@@ -471,7 +495,7 @@ def law_documents(root):
 LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity, "choices": law_choices,
         "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "names": law_names,
         "comments": law_comments, "words": law_words, "mirrors": law_mirrors, "cases": law_cases, "tour": law_tour,
-        "documents": law_documents}
+        "recorded": law_recorded, "documents": law_documents}
 
 
 def main():

@@ -208,8 +208,27 @@ def choices_law():
                 failures.append("choices, where %s is wrong: %s" % (needle or "nothing", said))
 
 
+def recorded_law():
+    machine = "{NUMBER(unit_options, rows, 4), TEXT(gateway_options, rows)};\noptions.more = more;\n"
+    unit = "struct unit_options {\n    int rows; /* rooms */\n    const char (*more)[4];\n};\n"
+    with tempfile.TemporaryDirectory() as root:
+        write(root, "src/programs/recorded_machine.c", machine)
+        write(root, "src/serving/gateway/gateway.h", "struct gateway_options {\n    int rows;\n};\n")
+        for text, needle in ((unit, ""),
+                             (unit.replace("};", "    bool room[2];\n};"), "unit.h: unit_options.room is not told"),
+                             (unit.replace("rows;", "rows, room;"), "unit.h: unit_options.room is not told")):
+            write(root, "src/serving/unit/unit.h", text)
+            code, said = law(root, "recorded")
+            if code != bool(needle) or needle not in said:
+                failures.append("recorded, where %s is wrong: %s" % (needle or "nothing", said))
+        write(root, "src/serving/gateway/gateway.h", "struct gateway_options {\n    int more, page;\n};\n")
+        if "gateway.h: gateway_options.page is not told" not in law(root, "recorded")[1]:
+            failures.append("recorded does not see an option of the gateway")
+
+
 text_laws()
 purity_law()
 choices_law()
+recorded_law()
 print("\n".join(failures))
 sys.exit(1 if failures else 0)

@@ -5,6 +5,7 @@ gives; and a look at what is left when all is quiet."""
 import http.client
 import itertools
 import json
+import os
 import random
 import threading
 import time
@@ -14,6 +15,7 @@ from server import PATIENCE, Process, Server, open_url
 
 BLOCK = 64
 CLIENTS = 10
+RECORD_BYTES = "32GiB"  # of each process, far more than an hour takes
 BROKEN = (ConnectionError, http.client.HTTPException, urllib.error.URLError)  # what a client sees of a dead gateway
 
 
@@ -129,10 +131,12 @@ class Fleet:
 
     gateway_options = ["--listen", "tcp://127.0.0.1:*"]
 
-    def __init__(self, *unit_options):
+    def __init__(self, *unit_options, recordings=None):
+        """`recordings`: a folder where each process makes one of its own with all it was given and put out."""
         self.unit_options = ["--kv-memory", "24MiB", "--threads", "1", *unit_options]
         self.units = {}
-        self.gateway = Process("gateway", "--port", "0", *self.gateway_options)
+        self.recordings, self.births = recordings, itertools.count()
+        self.gateway = Process("gateway", "--port", "0", *self.gateway_options, *self.record_options("gateway"))
         self.address = self.gateway.wait_for(r"units connect to (\S+)").group(1)
         self.url = self.gateway.wait_for_url()
         for role in ("prefill", "decode"):
@@ -143,9 +147,17 @@ class Fleet:
         """What comes before its command line, and options for where it is."""
         return (), ["--connect", self.address, "--kv-listen", "127.0.0.1"]
 
+    def record_options(self, name):
+        """Of a process that is about to start, even one that was there before."""
+        if not self.recordings:
+            return []
+        folder = os.path.join(self.recordings, "%05d-%s" % (next(self.births), name))
+        return ["--record", folder, "--record-prompts", "--record-bytes", RECORD_BYTES]
+
     def start_unit(self, name):
         wrap, options = self.unit_place(name)
-        self.units[name] = Process("unit", "--role", name, *options, *self.unit_options, wrap=wrap)
+        self.units[name] = Process("unit", "--role", name, *options, *self.unit_options, *self.record_options(name),
+                                   wrap=wrap)
 
     def kill_unit(self, name):
         """The others go on, and the gateway knows."""
@@ -155,7 +167,8 @@ class Fleet:
 
     def start_gateway(self):
         port = self.url.rsplit(":", 1)[1]
-        self.gateway = Process("gateway", "--port", port, "--admin-port", "0", "--listen", self.address, *self.gateway_options[2:])
+        self.gateway = Process("gateway", "--port", port, "--admin-port", "0", "--listen", self.address, *self.gateway_options[2:],
+                               *self.record_options("gateway"))
         assert self.gateway.wait_for_url() == self.url
 
     def look(self):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_bench_balance.py FATHOM [GOLDENS [long]]: `fathom bench balance`: one line a method, JSON, and clear refusals.
 `long`: also what other loads, disks, units, hardware and steps do."""
+import gzip
 import json
 import pathlib
 import subprocess
@@ -25,9 +26,9 @@ def lines_of(*options):
 
 
 def trace_file(folder):
-    """Prompts of 23 conversations, a few of them long, one request each 100 ms."""
-    path = folder + "/trace.jsonl"
-    with open(path, "w", encoding="utf-8") as file:
+    """Prompts of 23 conversations, a few of them long, one request each 100 ms; packed, as the tree has its traces."""
+    path = folder + "/trace.jsonl.gz"
+    with gzip.open(path, "wt", encoding="utf-8") as file:
         for i in range(200):
             length = 20000 if i % 40 == 0 else 600 + 37 * (i * i % 97)
             ids = [1000 * (i % 23) + k for k in range(length // 512)]
@@ -81,7 +82,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert "prefill: 1 of 8 ranks" in run(trace, "--quick", "--requests", "2000", "--decode-ranks", "0").stdout
     table = run(trace, *prompts).stdout
     assert all(method in table for method in METHODS) and "decode" not in table, table
-    for options, words in (((trace + "x",), "trace.jsonlx"), (("/dev/null",), "/dev/null"), ((), "TRACE"),
+    for options, words in (((trace + "x",), "trace.jsonl.gzx"), (("/dev/null",), "/dev/null"), ((), "TRACE"),
                            ((trace, "--hardware", "nowhere.yaml"), "nowhere.yaml")):
         done = run(*options)
         assert done.returncode and words in done.stderr, done

@@ -61,9 +61,9 @@ class Storage:
 
 
 class StoringFleet(Storage, Fleet):
-    def __init__(self, folder, *more):
+    def __init__(self, folder, *more, **keywords):
         self.place_storage(folder)
-        super().__init__(*more, *storage_options(self.folder, "6MiB"), "--kv-send-rate", "8MiB")
+        super().__init__(*more, *storage_options(self.folder, "6MiB"), "--kv-send-rate", "8MiB", **keywords)
 
     def unit_place(self, name):
         wrap, options = super().unit_place(name)
@@ -143,8 +143,13 @@ def ask_afresh(fleet):
     ask(fleet.url, completion(make_prompt(chance, 200), 4))
 
 
+def lay_ballast(fleet):
+    """While there is room for it."""
+    open(os.path.join(fleet.folder, BALLAST), "wb").close()
+
+
 def disk_is_full(fleet, wanted):
-    open(os.path.join(fleet.folder, BALLAST), "wb").close()  # while there is room for it
+    lay_ballast(fleet)
     with Load(fleet, REQUESTS, wanted) as load:
         load.more(10)
         fill_disk(fleet)

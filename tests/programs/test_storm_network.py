@@ -89,9 +89,9 @@ class Cable:
 class SpreadFleet(Fleet):
     gateway_options = ["--listen", "tcp://0.0.0.0:*", "--wire-plain"]
 
-    def __init__(self, run, *unit_options):
+    def __init__(self, run, *unit_options, **keywords):
         self.run = run
-        super().__init__("--wire-plain", *unit_options)
+        super().__init__("--wire-plain", *unit_options, **keywords)
 
     def unit_place(self, name):
         gateway = ends(("gateway", name))[0][2]

@@ -1,68 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0
- * zlib reads both: what does not begin as gzip passes through as it is.
+ * A packed file may have several members, one behind the other, as `cat` makes them.
  */
 #include "host/process/gzip_file.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 #include <zlib.h>
 
+#include "base/check.h"
 #include "base/file.h"
 
-#define READ_BYTES ((size_t)1 << 20)
+#define GROWTH_BYTES ((size_t)1 << 20)
+#define GZIP_ALONE (15 + 16) /* zlib's windowBits: the largest window, and gzip's header */
 
-static enum status read_all(gzFile file, const char *path, size_t bytes_max, struct bytes *out,
-                            struct error *error) {
-    size_t room = 0, count = 0;
-    char *text = NULL;
+struct unpacking {
+    z_stream stream;
+    char *text;
+    size_t room;
+    const char *path;
+    size_t bytes_max;
+};
+
+static enum status not_unpacked(const struct unpacking *work, const char *why,
+                                struct error *error) {
+    return error_set(error, STATUS_CORRUPT, "%.300s: cannot be unpacked: %.100s", work->path, why);
+}
+
+/* A terminator has its place behind all. */
+static enum status make_room(struct unpacking *work, struct error *error) {
+    size_t used = (size_t)((char *)work->stream.next_out - work->text);
+    if (used > work->bytes_max)
+        return error_set(error, STATUS_TOO_LARGE, "%.300s: more than %zu bytes when unpacked",
+                         work->path, work->bytes_max);
+    size_t room = 2 * work->room + GROWTH_BYTES;
+    char *grown = realloc(work->text, room + 1);
+    if (!grown)
+        return error_set(error, STATUS_NO_MEMORY, "%.300s: no memory to read it", work->path);
+    work->text = grown;
+    work->room = room;
+    work->stream.next_out = (Bytef *)grown + used;
+    work->stream.avail_out = (uInt)(room - used);
+    return STATUS_OK;
+}
+
+static enum status unpack(struct unpacking *work, struct error *error) {
+    z_stream *stream = &work->stream;
     for (;;) {
-        if (room - count < READ_BYTES + 1) {
-            room = 2 * room + READ_BYTES + 1;
-            char *grown = realloc(text, room);
-            if (!grown) {
-                free(text);
-                return error_set(error, STATUS_NO_MEMORY, "%.300s: no memory to read it", path);
-            }
-            text = grown;
-        }
-        int found = gzread(file, text + count, READ_BYTES);
-        if (found < 0 || (found == 0 && !gzeof(file))) {
-            int code;
-            const char *why = gzerror(file, &code);
-            free(text);
-            return error_set(error, STATUS_CORRUPT, "%.300s: cannot be unpacked: %.100s", path,
-                             why);
-        }
-        count += (size_t)found;
-        if (count > bytes_max) {
-            free(text);
-            return error_set(error, STATUS_TOO_LARGE, "%.300s: more than %zu bytes when unpacked",
-                             path, bytes_max);
-        }
-        if (found == 0) break;
+        enum status status = stream->avail_out ? STATUS_OK : make_room(work, error);
+        if (status) return status;
+        int found = inflate(stream, Z_NO_FLUSH);
+        if (found == Z_STREAM_END && stream->avail_in == 0) break;
+        if (found == Z_STREAM_END) found = inflateReset(stream);
+        if (found == Z_BUF_ERROR) return not_unpacked(work, "it is cut off", error);
+        if (found != Z_OK)
+            return not_unpacked(work, stream->msg ? stream->msg : "it is damaged", error);
     }
-    text[count] = 0;
-    *out = (struct bytes){text, count};
+    if ((size_t)((char *)stream->next_out - work->text) > work->bytes_max)
+        return make_room(work, error);
     return STATUS_OK;
 }
 
 enum status gzip_file_take(const char *path, size_t bytes_max, struct bytes *out,
                            struct error *error) {
-    int descriptor;
-    size_t bytes;
-    enum status status = file_open(path, bytes_max, &descriptor, &bytes, error);
+    struct bytes packed;
+    struct unpacking work = {.path = path, .bytes_max = bytes_max};
+    check(bytes_max <= (size_t)1 << 30); /* zlib counts in 32 bits */
+    enum status status = file_take(path, bytes_max, &packed, error);
     if (status) return status;
-    gzFile file = gzdopen(descriptor, "rb");
-    if (!file) {
-        close(descriptor);
-        return error_set(error, STATUS_NO_MEMORY, "%.300s: no memory to read it", path);
+    const unsigned char *first = (const unsigned char *)packed.data;
+    if (packed.count < 2 || first[0] != 0x1f || first[1] != 0x8b) {
+        *out = packed;
+        return STATUS_OK;
     }
-    status = read_all(file, path, bytes_max, out, error);
-    int closed = gzclose_r(file); /* the descriptor, too; the end may be missing only now */
-    if (!status && closed != Z_OK) {
-        free((void *)(uintptr_t)out->data);
-        status =
-            error_set(error, STATUS_CORRUPT, "%.300s: cannot be unpacked: it is cut off", path);
+    work.stream.next_in = (Bytef *)(uintptr_t)packed.data;
+    work.stream.avail_in = (uInt)packed.count;
+    if (inflateInit2(&work.stream, GZIP_ALONE) != Z_OK)
+        status = error_set(error, STATUS_NO_MEMORY, "%.300s: no memory to read it", path);
+    if (!status) {
+        status = unpack(&work, error);
+        (void)inflateEnd(&work.stream);
     }
-    return status;
+    free((void *)(uintptr_t)packed.data);
+    if (status) {
+        free(work.text);
+        return status;
+    }
+    size_t count = (size_t)((char *)work.stream.next_out - work.text);
+    work.text[count] = 0;
+    *out = (struct bytes){work.text, count};
+    return STATUS_OK;
 }

@@ -7,23 +7,32 @@
 #include "base/check.h"
 #include "contract/step_plan.h"
 
-size_t prefix_tree_bytes(uint32_t page_count) {
-    return page_count * sizeof(struct prefix_node) + 2 * map_bytes(page_count) + 16;
+_Static_assert(sizeof(struct prefix_node) == 64, "a node is one cache line");
+
+size_t prefix_tree_bytes(uint32_t page_count, bool texts) {
+    size_t text_bytes = page_count * sizeof(struct block_key) + map_bytes(page_count) + 16;
+    return page_count * sizeof(struct prefix_node) + map_bytes(page_count) + 64 +
+           (texts ? text_bytes : 0);
 }
 
-enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint32_t page_count) {
-    *tree = (struct prefix_tree){.page_count = page_count};
-    tree->nodes = arena_take_zeroed(arena, page_count * sizeof *tree->nodes);
+static enum status open_texts(struct prefix_tree *tree, struct arena *arena) {
+    tree->text_keys = arena_take(arena, tree->page_count * sizeof *tree->text_keys);
+    return tree->text_keys ? map_open(&tree->by_text, arena, tree->page_count) : STATUS_NO_MEMORY;
+}
+
+enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint32_t page_count,
+                             bool texts) {
+    *tree = (struct prefix_tree){.page_count = page_count, .texts = texts};
+    tree->nodes = arena_take(arena, page_count * sizeof *tree->nodes);
     if (!tree->nodes) return STATUS_NO_MEMORY;
     enum status status = map_open(&tree->by_key, arena, page_count);
-    return status ? status : map_open(&tree->by_text, arena, page_count);
+    return status || !texts ? status : open_texts(tree, arena);
 }
 
-struct prefix_place prefix_place_root(const struct block_key_identity *identity) {
-    return (struct prefix_place){
+struct prefix_name prefix_name_root(const struct block_key_identity *identity) {
+    return (struct prefix_name){
         .key = block_key_root(BLOCK_KEY_TRUE, identity),
         .text_key = block_key_root(BLOCK_KEY_FORM_FREE, identity),
-        .node = PREFIX_NONE,
     };
 }
 
@@ -33,10 +42,6 @@ struct block_key prefix_block_key(const struct block_key *previous,
     for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
         forms[i] = i < prompt_tokens ? TOKEN_PROMPT : TOKEN_GENERATED;
     return block_key_next(BLOCK_KEY_TRUE, previous, tokens, forms);
-}
-
-static struct block_key text_key(const struct prefix_place *place, const uint32_t *tokens) {
-    return block_key_next(BLOCK_KEY_FORM_FREE, &place->text_key, tokens, NULL);
 }
 
 static struct map_key map_key_of(const struct block_key *key) {
@@ -52,7 +57,7 @@ static struct map_key text_map_key(const struct block_key *text_key, uint32_t pa
 }
 
 static struct prefix_node *node_at(const struct prefix_tree *tree, uint32_t node) {
-    check(node < tree->page_count && tree->nodes[node].present);
+    check(prefix_tree_has(tree, node));
     return &tree->nodes[node];
 }
 
@@ -65,14 +70,23 @@ static uint32_t find_key(const struct prefix_tree *tree, const struct block_key 
 static uint32_t find_text(const struct prefix_tree *tree, const struct block_key *key,
                           uint32_t parent) {
     uint32_t node = map_find(&tree->by_text, text_map_key(key, parent));
-    if (node == MAP_NONE) return PREFIX_NONE;
-    return block_key_equal(&node_at(tree, node)->text_key, key) ? node : PREFIX_NONE;
+    if (node == MAP_NONE || !prefix_tree_has(tree, node)) return PREFIX_NONE;
+    return block_key_equal(&tree->text_keys[node], key) ? node : PREFIX_NONE;
 }
 
-uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_place *place,
-                          const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
-    struct block_key key = prefix_block_key(&place->key, tokens, prompt_tokens);
-    return find_key(tree, &key);
+struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
+                                    const struct prefix_name *before,
+                                    const uint32_t tokens[KV_BLOCK_TOKENS],
+                                    uint32_t prompt_tokens) {
+    struct prefix_name name = {.key = prefix_block_key(&before->key, tokens, prompt_tokens)};
+    map_prefetch(&tree->by_key, map_key_of(&name.key));
+    if (tree->texts)
+        name.text_key = block_key_next(BLOCK_KEY_FORM_FREE, &before->text_key, tokens, NULL);
+    return name;
+}
+
+uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_name *name) {
+    return find_key(tree, &name->key);
 }
 
 /* By halves: a block is never there without the one before it. */
@@ -90,52 +104,63 @@ uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_ke
     return low;
 }
 
-uint32_t prefix_tree_find_text(const struct prefix_tree *tree, const struct prefix_place *place,
-                               const uint32_t tokens[KV_BLOCK_TOKENS]) {
-    struct block_key key = text_key(place, tokens);
-    return find_text(tree, &key, place->node);
+uint32_t prefix_tree_find_text(const struct prefix_tree *tree, const struct prefix_name *name,
+                               uint32_t parent) {
+    check(tree->texts);
+    return find_text(tree, &name->text_key, parent);
 }
 
-struct prefix_place prefix_tree_place(const struct prefix_tree *tree, uint32_t node) {
-    const struct prefix_node *at = node_at(tree, node);
-    return (struct prefix_place){.key = at->key, .text_key = at->text_key, .node = node};
+struct prefix_name prefix_tree_name(const struct prefix_tree *tree, uint32_t node) {
+    struct prefix_name name = {.key = node_at(tree, node)->key};
+    if (tree->texts) name.text_key = tree->text_keys[node];
+    return name;
 }
 
 static uint32_t depth_behind(const struct prefix_tree *tree, uint32_t parent) {
     return parent == PREFIX_NONE ? 0 : node_at(tree, parent)->depth + 1;
 }
 
-void prefix_tree_add(struct prefix_tree *tree, struct page_id page,
-                     const struct prefix_place *place, const uint32_t tokens[KV_BLOCK_TOKENS],
-                     uint32_t prompt_tokens) {
-    check(page.index < tree->page_count && !tree->nodes[page.index].present);
+/* The first with these tokens stays the one that is found. */
+static void link_text(struct prefix_tree *tree, uint32_t added, const struct block_key *text_key) {
+    struct prefix_node *node = &tree->nodes[added];
+    struct map_key key = text_map_key(text_key, node->parent);
+    tree->text_keys[added] = *text_key;
+    uint32_t first = map_find_or_add(&tree->by_text, key, added);
+    if (first == added) return;
+    check(block_key_equal(&tree->text_keys[first], text_key));
+    node->next_same_text = tree->nodes[first].next_same_text;
+    tree->nodes[first].next_same_text = added;
+}
+
+uint32_t prefix_tree_add(struct prefix_tree *tree, struct page_id page, uint32_t parent,
+                         const struct prefix_name *name, uint32_t prompt_tokens) {
+    check(page.index < tree->page_count && !prefix_tree_has(tree, page.index));
     check(prompt_tokens <= KV_BLOCK_TOKENS);
-    struct prefix_node *node = &tree->nodes[page.index];
-    *node = (struct prefix_node){
-        .key = prefix_block_key(&place->key, tokens, prompt_tokens),
-        .text_key = text_key(place, tokens),
-        .parent = place->node,
-        .depth = depth_behind(tree, place->node),
+    uint32_t found = map_find_or_add(&tree->by_key, map_key_of(&name->key), page.index);
+    if (found != page.index) {
+        check(block_key_equal(&node_at(tree, found)->key, &name->key));
+        return found;
+    }
+    while (tree->page_end <= page.index)
+        tree->nodes[tree->page_end++].present = false;
+    tree->nodes[page.index] = (struct prefix_node){
+        .key = name->key,
+        .parent = parent,
+        .depth = depth_behind(tree, parent),
         .next_same_text = PREFIX_NONE,
         .last_use = tree->uses,
         .prompt_tokens = (uint8_t)prompt_tokens,
         .present = true,
     };
-    if (place->node != PREFIX_NONE) node_at(tree, place->node)->child_count++;
-    uint32_t first = find_text(tree, &node->text_key, place->node);
-    map_add(&tree->by_key, map_key_of(&node->key), page.index); /* check()s that it is new */
-    if (first == PREFIX_NONE) {
-        map_add(&tree->by_text, text_map_key(&node->text_key, place->node), page.index);
-    } else { /* the first stays the one that is found */
-        node->next_same_text = tree->nodes[first].next_same_text;
-        tree->nodes[first].next_same_text = page.index;
-    }
+    if (parent != PREFIX_NONE) node_at(tree, parent)->child_count++;
+    if (tree->texts) link_text(tree, page.index, &name->text_key);
     tree->node_count++;
+    return page.index;
 }
 
 static void unlink_text(struct prefix_tree *tree, uint32_t removed) {
     const struct prefix_node *node = &tree->nodes[removed];
-    struct map_key key = text_map_key(&node->text_key, node->parent);
+    struct map_key key = text_map_key(&tree->text_keys[removed], node->parent);
     uint32_t first = map_find(&tree->by_text, key);
     check(first != MAP_NONE);
     if (first == removed) {
@@ -153,7 +178,7 @@ void prefix_tree_remove(struct prefix_tree *tree, struct page_id page) {
     check(node->child_count == 0);
     if (node->parent != PREFIX_NONE) node_at(tree, node->parent)->child_count--;
     map_remove(&tree->by_key, map_key_of(&node->key));
-    unlink_text(tree, page.index);
+    if (tree->texts) unlink_text(tree, page.index);
     node->present = false;
     tree->node_count--;
 }
@@ -168,14 +193,15 @@ static void audit_node(const struct prefix_tree *tree, uint32_t index) {
     const struct prefix_node *node = &tree->nodes[index];
     check(find_key(tree, &node->key) == index);
     check(node->depth == depth_behind(tree, node->parent));
-    uint32_t same = find_text(tree, &node->text_key, node->parent);
+    if (!tree->texts) return;
+    uint32_t same = find_text(tree, &tree->text_keys[index], node->parent);
     while (same != index)
         same = node_at(tree, same)->next_same_text;
 }
 
 void prefix_tree_audit(const struct prefix_tree *tree) {
     uint32_t count = 0, roots = 0, children = 0;
-    for (uint32_t i = 0; i < tree->page_count; i++) {
+    for (uint32_t i = 0; i < tree->page_end; i++) {
         if (!tree->nodes[i].present) continue;
         count++;
         roots += tree->nodes[i].parent == PREFIX_NONE;

@@ -23,10 +23,10 @@
 
 #define PREFIX_NONE UINT32_MAX
 
-struct prefix_node {
-    struct block_key key, text_key; /* true and form-free */
-    uint32_t parent;                /* PREFIX_NONE: its sequence's first block */
-    uint32_t depth;                 /* blocks before it */
+struct prefix_node { /* a cache line */
+    struct block_key key;
+    uint32_t parent; /* PREFIX_NONE: its sequence's first block */
+    uint32_t depth;  /* blocks before it */
     uint32_t child_count;
     uint32_t next_same_text; /* another child of the same parent with the same tokens */
     uint64_t last_use;
@@ -37,27 +37,32 @@ struct prefix_node {
 
 struct prefix_tree {
     uint32_t page_count;
+    uint32_t page_end; /* no page from here on has ever held a block: their nodes are not set yet */
     uint32_t node_count;
-    uint64_t uses;             /* the clock of last_use */
-    struct prefix_node *nodes; /* [page_count] */
-    struct map by_key;         /* true key -> node */
-    struct map by_text;        /* form-free key, parent -> the first node; the others hang on it */
+    bool texts;                  /* blocks are found by their text as well */
+    uint64_t uses;               /* the clock of last_use */
+    struct prefix_node *nodes;   /* [page_count] */
+    struct block_key *text_keys; /* [page_count] form-free, of each node; NULL without texts */
+    struct map by_key;           /* true key -> node */
+    struct map by_text;          /* form-free key, parent -> the first node; the others hang on it;
+                                  * not opened without texts */
 };
 
-/* A place in a sequence: behind `node`, with the keys so far. */
-struct prefix_place {
-    struct block_key key, text_key;
-    uint32_t node; /* PREFIX_NONE: at the start */
+/* What a block is found by; it stands for all before it. */
+struct prefix_name {
+    struct block_key key;
+    struct block_key text_key; /* only in a tree with texts */
 };
 
 /* Arena bytes that suffice for prefix_tree_open. */
-size_t prefix_tree_bytes(uint32_t page_count);
+size_t prefix_tree_bytes(uint32_t page_count, bool texts);
 
-enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena,
-                             uint32_t page_count) MUST_USE;
+/* `texts`: prefix_tree_find_text will be asked; it costs memory, and a hash for each block. */
+enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint32_t page_count,
+                             bool texts) MUST_USE;
 
-/* The start of every sequence of this identity. */
-struct prefix_place prefix_place_root(const struct block_key_identity *identity);
+/* The name of nothing, from which every sequence of this identity goes on. */
+struct prefix_name prefix_name_root(const struct block_key_identity *identity);
 
 /* The true key of the block of these tokens behind the block `previous`, or behind the root with
  * that key; the first prompt_tokens of them came with the prompt. */
@@ -68,23 +73,34 @@ struct block_key prefix_block_key(const struct block_key *previous,
 uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_key *keys,
                            uint32_t count);
 
-/* The node behind `place` of this block, whose first prompt_tokens tokens came with the prompt and
- * whose others were generated: found by its true key. PREFIX_NONE if there is none. */
-uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_place *place,
-                          const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens);
+/* The name of the block of these tokens behind the one of that name; the first prompt_tokens of them
+ * came with the prompt. Where the block is kept is fetched into the caches meanwhile: who takes the
+ * names of the next few blocks first does not wait for memory. */
+struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
+                                    const struct prefix_name *before,
+                                    const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens);
 
-/* A child of the place's node with these tokens, whatever their forms; PREFIX_NONE if there is
- * none. */
-uint32_t prefix_tree_find_text(const struct prefix_tree *tree, const struct prefix_place *place,
-                               const uint32_t tokens[KV_BLOCK_TOKENS]);
+/* The node of this name, found by its true key. PREFIX_NONE if there is none. */
+uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_name *name);
 
-/* The place behind a node. */
-struct prefix_place prefix_tree_place(const struct prefix_tree *tree, uint32_t node);
+/* A child of `parent` (PREFIX_NONE: a first block) with the name's tokens, whatever their forms;
+ * PREFIX_NONE if there is none. The tree is one with texts. */
+uint32_t prefix_tree_find_text(const struct prefix_tree *tree, const struct prefix_name *name,
+                               uint32_t parent);
 
-/* `page` now holds this block, which stands behind `place` and must not be in the tree yet. */
-void prefix_tree_add(struct prefix_tree *tree, struct page_id page,
-                     const struct prefix_place *place, const uint32_t tokens[KV_BLOCK_TOKENS],
-                     uint32_t prompt_tokens);
+/* A node's name. */
+struct prefix_name prefix_tree_name(const struct prefix_tree *tree, uint32_t node);
+
+/* `page`, which is no node yet, holds the block of this name behind `parent` (PREFIX_NONE: it is a
+ * first one). Returns the block's node: that of the page, or the one that has held it before; then
+ * nothing is done. */
+uint32_t prefix_tree_add(struct prefix_tree *tree, struct page_id page, uint32_t parent,
+                         const struct prefix_name *name, uint32_t prompt_tokens);
+
+/* The page holds a block of the tree. */
+static inline bool prefix_tree_has(const struct prefix_tree *tree, uint32_t page) {
+    return page < tree->page_end && tree->nodes[page].present;
+}
 
 /* Forgets a node without children. */
 void prefix_tree_remove(struct prefix_tree *tree, struct page_id page);

@@ -358,6 +358,20 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     return STATUS_OK;
 }
 
+void gateway_expect(const struct gateway *gateway, const struct record *const *records,
+                    uint32_t count) {
+    struct request_id ids[GATEWAY_EXPECT_MAX];
+    uint32_t used = 0;
+    check(count <= GATEWAY_EXPECT_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        if (records[i]->kind != RECORD_FROM_UNIT) continue;
+        const struct record *inner = carried_inner((const struct record_carried *)records[i]);
+        if (inner->kind == RECORD_TOKENS || inner->kind == RECORD_FINISHED)
+            ids[used++] = record_request(inner);
+    }
+    request_prefetch(gateway, ids, used);
+}
+
 /* Serves the three lists in turn; once more if one of them has changed another. Those to be ended
  * come first: their memory is wanted. */
 static void serve_lists(struct gateway *gateway, int64_t now_ns) {

@@ -73,6 +73,13 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
 
 struct machine gateway_machine(struct gateway *gateway);
 
+/* These records will be received next, in that order, if nothing happens: what is known of their
+ * requests is fetched into the caches, of all at the same time. Changes nothing; a host that knows
+ * nothing of records to come need not say so. */
+#define GATEWAY_EXPECT_MAX 16 /* more at once would drive each other out */
+void gateway_expect(const struct gateway *gateway, const struct record *const *records,
+                    uint32_t count);
+
 /* Of a request's head, so that nothing is kept of a body that will not be looked at: of `record`
  * all but the body is there. Changes nothing. */
 enum admission gateway_admit(const struct gateway *gateway,

@@ -214,6 +214,11 @@ enum status request_open_all(struct gateway *gateway, struct arena *arena) MUST_
 struct request *request_find(struct gateway *gateway, struct request_id id);
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection);
 
+/* Their tokens or their end will come soon: what that touches is fetched from memory meanwhile, of
+ * all at once, while a request for itself would wait for one after the other. Changes nothing.
+ * count <= GATEWAY_EXPECT_MAX. */
+void request_prefetch(const struct gateway *gateway, const struct request_id *ids, uint32_t count);
+
 /* When the leader's client is told that we are still here; MACHINE_NEVER: not any more. */
 void request_keep_alive(struct gateway *gateway, const struct request *leader, int64_t at_ns);
 

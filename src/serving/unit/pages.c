@@ -6,19 +6,28 @@
 #include "contract/kv_block.h"
 #include "serving/unit/account.h"
 
-struct prefix_place pages_root(const struct unit *unit, const struct unit_request *request) {
+#define NAMES_AHEAD 4 /* blocks that are on their way to the cache while one is shared */
+
+struct prefix_name pages_root(const struct unit *unit, const struct unit_request *request) {
     struct block_key_identity identity = {
         .numerics_id = {unit->numerics_id, strlen(unit->numerics_id)},
         .tenant_salt = {(const char *)request->tenant.bytes, sizeof request->tenant.bytes},
     };
     memcpy(identity.model_id, unit->model_id, sizeof identity.model_id);
-    return prefix_place_root(&identity);
+    return prefix_name_root(&identity);
 }
 
-static struct prefix_place place_of(const struct unit *unit, const struct unit_request *request,
-                                    uint32_t node) {
-    if (node != PREFIX_NONE) return prefix_tree_place(&unit->tree, node);
+/* Of what stands before a request's next block. */
+static struct prefix_name name_of(const struct unit *unit, const struct unit_request *request,
+                                  uint32_t node) {
+    if (node != PREFIX_NONE) return prefix_tree_name(&unit->tree, node);
     return pages_root(unit, request);
+}
+
+static struct prefix_name next_name(const struct unit *unit, const struct unit_request *request,
+                                    const struct prefix_name *before, uint32_t block) {
+    const uint32_t *tokens = request->tokens + (size_t)block * KV_BLOCK_TOKENS;
+    return prefix_tree_next(&unit->tree, before, tokens, request->block_prompt[block]);
 }
 
 struct pages_hit pages_look_up(const struct unit *unit, const struct unit_request *request) {
@@ -27,13 +36,12 @@ struct pages_hit pages_look_up(const struct unit *unit, const struct unit_reques
     uint32_t blocks_max = (request_known(request) - 1) / KV_BLOCK_TOKENS;
     bool by_text = unit->options.reuse_generated && !request->started;
     while (hit.block_count < blocks_max) {
-        struct prefix_place place = place_of(unit, request, hit.node);
-        const uint32_t *tokens = request->tokens + (size_t)hit.block_count * KV_BLOCK_TOKENS;
-        uint32_t node =
-            prefix_tree_find(&unit->tree, &place, tokens, request->block_prompt[hit.block_count]);
+        struct prefix_name before = name_of(unit, request, hit.node);
+        struct prefix_name name = next_name(unit, request, &before, hit.block_count);
+        uint32_t node = prefix_tree_find(&unit->tree, &name);
         bool in_prompt = (hit.block_count + 1) * KV_BLOCK_TOKENS <= request->prompt_count;
         if (node == PREFIX_NONE && by_text && in_prompt)
-            node = prefix_tree_find_text(&unit->tree, &place, tokens);
+            node = prefix_tree_find_text(&unit->tree, &name, hit.node);
         if (node == PREFIX_NONE) break;
         hit.unleased_count += unit->pages.pages[node].leases == 0;
         hit.block_count++;
@@ -80,7 +88,7 @@ static bool make_room(struct unit *unit, uint32_t wanted) {
     if (wanted <= unit->pages.free_count) return true;
     uint32_t missing = wanted - unit->pages.free_count, count = 0;
     if (missing > unit->pages.cached_count) return false;
-    for (uint32_t i = 0; i < unit->tree.page_count; i++) {
+    for (uint32_t i = 0; i < unit->tree.page_end; i++) {
         const struct prefix_node *node = &unit->tree.nodes[i];
         if (node->present && unit->pages.pages[i].leases == 0)
             unit->candidates[count++] = (struct evict_candidate){i, node->depth, node->last_use};
@@ -106,25 +114,33 @@ bool pages_claim(struct unit *unit, struct unit_request *request, uint32_t page_
     return true;
 }
 
+/* Its next block is whole. */
+static void share_next(struct unit *unit, struct unit_request *request,
+                       const struct prefix_name *name) {
+    uint32_t block = request->shared_count++;
+    struct page_id *page = &request->pages[block];
+    uint32_t equal =
+        prefix_tree_add(&unit->tree, *page, request->node, name, request->block_prompt[block]);
+    if (equal == page->index) {
+        page_table_keep(&unit->pages, *page);
+    } else { /* equal keys, equal bytes */
+        page_table_lease(&unit->pages, (struct page_id){equal});
+        page_table_release(&unit->pages, page, 1);
+        page->index = equal;
+        request->told_count = min_u32(request->told_count, block);
+    }
+    request->node = page->index;
+}
+
 void pages_share(struct unit *unit, struct unit_request *request) {
-    if (!unit->options.prefix_cache) return;
-    while ((request->shared_count + 1) * KV_BLOCK_TOKENS <= request->computed_count) {
-        uint32_t block = request->shared_count++;
-        struct page_id *page = &request->pages[block];
-        struct prefix_place place = place_of(unit, request, request->node);
-        const uint32_t *tokens = request->tokens + (size_t)block * KV_BLOCK_TOKENS;
-        uint32_t equal =
-            prefix_tree_find(&unit->tree, &place, tokens, request->block_prompt[block]);
-        if (equal == PREFIX_NONE) {
-            prefix_tree_add(&unit->tree, *page, &place, tokens, request->block_prompt[block]);
-            page_table_keep(&unit->pages, *page);
-        } else { /* equal keys, equal bytes */
-            page_table_lease(&unit->pages, (struct page_id){equal});
-            page_table_release(&unit->pages, page, 1);
-            page->index = equal;
-            request->told_count = min_u32(request->told_count, block);
-        }
-        request->node = page->index;
+    struct prefix_name names[NAMES_AHEAD], last; /* the block's, at its number modulo so many */
+    uint32_t end = request->computed_count / KV_BLOCK_TOKENS, named = request->shared_count;
+    if (!unit->options.prefix_cache || named >= end) return;
+    last = name_of(unit, request, request->node);
+    while (request->shared_count < end) {
+        for (; named < end && named < request->shared_count + NAMES_AHEAD; named++)
+            names[named % NAMES_AHEAD] = last = next_name(unit, request, &last, named);
+        share_next(unit, request, &names[request->shared_count % NAMES_AHEAD]);
     }
 }
 

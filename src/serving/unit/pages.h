@@ -15,7 +15,7 @@ struct pages_hit { /* the longest chain of blocks that the cache holds for a req
 };
 
 /* The start of every sequence of its tenant. */
-struct prefix_place pages_root(const struct unit *unit, const struct unit_request *request);
+struct prefix_name pages_root(const struct unit *unit, const struct unit_request *request);
 
 /* At most the whole blocks before the last known token, which must be computed for its logits. A
  * first start finds by true key, then, of the prompt, by text if generated text may be reused; a

@@ -92,7 +92,7 @@ size_t unit_rank_memory_bytes(const struct unit_options *options) {
                          sizeof(struct schedule_item) + sizeof(struct schedule_choice) +
                          sizeof(struct decode_running);
     return sizeof(struct unit) + page_table_bytes(options->page_count) +
-           prefix_tree_bytes(options->page_count) +
+           prefix_tree_bytes(options->page_count, options->reuse_generated) +
            options->page_count * sizeof(struct evict_candidate) + prompt_bytes(options) +
            map_bytes(options->requests_max) + options->requests_max * per_request +
            options->step_rows_max * sizeof(uint32_t) + 256;
@@ -158,7 +158,7 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     pool_open(&unit->pool, pool, pool_bytes);
     unit_request_open_all(unit);
     enum status status = map_open(&unit->slots, arena, o->requests_max);
-    if (!status) status = prefix_tree_open(&unit->tree, arena, o->page_count);
+    if (!status) status = prefix_tree_open(&unit->tree, arena, o->page_count, o->reuse_generated);
     return status ? status : page_table_open(&unit->pages, arena, o->page_count);
 }
 
@@ -923,7 +923,7 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     check(request->computed_count < request_known(request) + here);
     uint32_t node = request->node;
     for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
-        check(node == request->pages[i].index && unit->tree.nodes[node].present);
+        check(node == request->pages[i].index && prefix_tree_has(&unit->tree, node));
     check(node == PREFIX_NONE);
     for (uint32_t i = request->shared_count; i < request->page_count; i++) {
         const struct page *page = &unit->pages.pages[request->pages[i].index];
@@ -937,8 +937,8 @@ static void audit_tree(const struct unit *unit) {
     for (uint32_t i = 0; i < unit->options.page_count; i++) {
         const struct prefix_node *node = &unit->tree.nodes[i];
         const struct page *page = &unit->pages.pages[i];
-        check(node->present == page->kept);
-        if (!node->present || node->parent == PREFIX_NONE) continue;
+        check(prefix_tree_has(&unit->tree, i) == page->kept);
+        if (!page->kept || node->parent == PREFIX_NONE) continue;
         check(unit->pages.pages[node->parent].leases >= page->leases);
         if (page->leases == 0) check(unit->tree.nodes[node->parent].last_use >= node->last_use);
     }

@@ -21,6 +21,17 @@ static void set_spent(const struct twin_role_counts *counts, double *spent_out) 
         spent_out[i] = share_of(outcome_spent(counts, i), sum);
 }
 
+static void add_layers(struct day_layers *layers, const struct twin_role_counts *counts,
+                       double weight) {
+    for (uint32_t i = 0; i < LIMIT_LAYERS; i++)
+        layers->sum[i] += weight * counts->layer_balance[i];
+    layers->weight += weight;
+}
+
+double day_outcome_balance(const struct day_outcome *outcome, int role, uint32_t layer) {
+    return share_of(outcome->layers[role].sum[layer], outcome->layers[role].weight);
+}
+
 void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segment,
                      const struct day_segment *shared, bool whole, const struct outcome *window,
                      const struct twin_options *options) {
@@ -60,6 +71,8 @@ void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segm
         .disk_share = share_of((double)prefill->disk_hits, hits)};
     set_spent(prefill, out->spent[0]);
     set_spent(decode, out->spent[1]);
+    add_layers(&outcome->layers[0], prefill, segment->hours * segment->prefill_units);
+    add_layers(&outcome->layers[1], decode, segment->hours * segment->decode_units);
     day_sums_add(&outcome->sums, segment, shared, options, report);
 }
 
@@ -187,6 +200,22 @@ static void write_window_json(struct json_writer *writer, const struct day_windo
     }
 }
 
+static void write_layers_json(struct json_writer *writer, const struct day_outcome *outcome) {
+    static const char *const roles[] = {"prefill", "decode"};
+    const struct model_figures *model = outcome->scenario->options.model;
+    json_writer_text(writer, "\"expert_balance_by_layer\":{");
+    words_member(writer, true, "first_layer", model->dense_layers);
+    for (int role = 0; role < 2; role++) {
+        words_format(writer, ",\n\"%s\":[", roles[role]);
+        for (uint32_t i = model->dense_layers; i < model->layers; i++) {
+            if (i > model->dense_layers) json_writer_text(writer, ",");
+            words_number(writer, day_outcome_balance(outcome, role, i));
+        }
+        json_writer_text(writer, "]");
+    }
+    json_writer_text(writer, "}");
+}
+
 void day_outcome_write_json(struct json_writer *writer, const struct day_outcome *outcome) {
     json_writer_text(writer, "{");
     words_member_text(writer, true, "scenario", bytes_of(outcome->scenario->name));
@@ -197,7 +226,9 @@ void day_outcome_write_json(struct json_writer *writer, const struct day_outcome
     words_member(writer, true, "prompt_mean", outcome->lengths.prompt_mean);
     words_member(writer, false, "answer_mean", outcome->lengths.answer_mean);
     words_member(writer, false, "hit_of_prompt", outcome->lengths.hit_of_prompt);
-    json_writer_text(writer, "},\n\"windows\":[");
+    json_writer_text(writer, "},\n");
+    write_layers_json(writer, outcome);
+    json_writer_text(writer, ",\n\"windows\":[");
     for (uint32_t i = 0; i < outcome->window_count; i++) {
         json_writer_text(writer, i ? ",\n{" : "\n{");
         write_window_json(writer, &outcome->windows[i]);

@@ -24,6 +24,11 @@ struct day_window_outcome {
     double spent[2][STEP_SPENT_COUNT + 1]; /* of prefill, decode GPU time: shares; the last: idle */
 };
 
+struct day_layers {           /* of a role's experts: largest rank over mean, by layer */
+    double sum[LIMIT_LAYERS]; /* over windows, each times its weight */
+    double weight;            /* hours of units */
+};
+
 struct day_outcome {
     const struct scenario *scenario;
     struct day_sums sums;
@@ -32,6 +37,7 @@ struct day_outcome {
     uint32_t figure_count;
     struct day_window_outcome windows[DAY_SEGMENTS_MAX];
     uint32_t window_count;
+    struct day_layers layers[2]; /* of prefill, decode */
     struct day_lengths lengths;
 };
 
@@ -39,6 +45,9 @@ struct day_outcome {
 void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segment,
                      const struct day_segment *shared, bool whole, const struct outcome *window,
                      const struct twin_options *options);
+
+/* Of a layer with experts, mean over the day; role 0: prefill, 1: decode. */
+double day_outcome_balance(const struct day_outcome *outcome, int role, uint32_t layer);
 
 /* All segments are there: puts them in order, and makes the figures. */
 void day_outcome_end(struct day_outcome *outcome);

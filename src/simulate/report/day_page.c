@@ -131,6 +131,29 @@ static void write_spent(struct json_writer *writer, const struct day_outcome *ou
     json_writer_text(writer, "</div>\n");
 }
 
+/* By layer, mean over the day. */
+static void write_layers(struct json_writer *writer, const struct day_outcome *outcome) {
+    static const char *const names[] = {"prefill", "decode"};
+    const struct model_figures *model = outcome->scenario->options.model;
+    double x[LIMIT_LAYERS], columns[2][LIMIT_LAYERS];
+    struct chart chart = {.title = "Experts by layer: largest rank over mean",
+                          .x_label = "layer",
+                          .y_label = "ratio",
+                          .x = x,
+                          .steps = true,
+                          .series_count = 2};
+    for (uint32_t i = model->dense_layers; i < model->layers; i++, chart.count++) {
+        x[chart.count] = i;
+        for (int role = 0; role < 2; role++)
+            columns[role][chart.count] = day_outcome_balance(outcome, role, i);
+    }
+    for (int role = 0; role < 2; role++)
+        chart.series[role] = (struct chart_series){names[role], columns[role]};
+    json_writer_text(writer, "<div>");
+    chart_lines(writer, &chart);
+    json_writer_text(writer, "</div>\n");
+}
+
 static void write_charts(struct json_writer *writer, const struct day_outcome *outcome) {
     char money[96];
     format_text(money, sizeof money, "%s an hour", outcome->scenario->prices.currency);
@@ -148,6 +171,7 @@ static void write_charts(struct json_writer *writer, const struct day_outcome *o
                 (const char *const[]){"KV pages held", "prefill busy"}, 2, pages_of);
     write_lines(writer, outcome, "Experts: largest rank over mean", "ratio",
                 (const char *const[]){"prefill", "decode"}, 2, balance_of);
+    write_layers(writer, outcome);
     write_lines(writer, outcome, "Hits by where they were", "% of prompts' tokens",
                 (const char *const[]){"device", "host", "storage"}, 3, hits_of);
     write_spent(writer, outcome);

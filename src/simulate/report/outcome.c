@@ -20,6 +20,7 @@ static void hear_first(void *context, const struct twin_ended *begun) {
 
 static void hear_end(void *context, const struct twin_ended *ended) {
     struct outcome *outcome = context;
+    if (outcome->ends) fault_costs_note(outcome->ends, ended);
     if (ended->standing || ended->failed || !is_measured(outcome, ended->end_ns)) return;
     spread_add(&outcome->e2e, ended->end_ns - ended->arrival_ns);
     if (ended->answer_tokens < 2) return;

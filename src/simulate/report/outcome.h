@@ -36,6 +36,10 @@ struct outcome {
     int64_t sampled_ns;
     double sampled_prompt, sampled_computed, sampled_output;
     struct twin_report report;
+    struct fault_ends *ends; /* where ends are kept; NULL: nowhere */
+    struct fault_cost
+        costs[TWIN_FAULT_KIND_COUNT]; /* zeros: of a run without faults, or of one that
+                                                     * was not compared with such a run */
 };
 
 /* Empties it, and makes the scenario's run tell it what happens. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/report/outcome_json.h"
 
+#include "simulate/report/fault_table.h"
+
 #define SPREAD_SHARES 9
 
 static void write_published(struct json_writer *writer, const struct day_figure *figure) {
@@ -143,6 +145,7 @@ void outcome_json_write(struct json_writer *writer, const struct outcome *outcom
     write_spread(writer, "e2e", &outcome->e2e);
     json_writer_text(writer, "},\n");
     write_series(writer, outcome);
+    fault_table_json(writer, outcome);
     json_writer_text(writer, ",\n\"parameters\":");
     tree_write(writer, outcome->scenario->tree);
     json_writer_text(writer, "}\n");

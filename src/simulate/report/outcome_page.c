@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "simulate/report/fault_table.h"
 
 #define TIMES_POINTS 96 /* of a cumulative curve */
 #define PATH_BYTES 160
@@ -342,6 +343,7 @@ void outcome_page_write(struct json_writer *writer, const struct outcome *outcom
     write_money(writer, outcome);
     json_writer_text(writer, "</div>\n<h2>Figures</h2>\n");
     outcome_page_figures(writer, figures, count);
+    fault_table_html(writer, outcome);
     json_writer_text(writer, "<h2>Parameters</h2>\n<p>Of the scenario with its hardware, model and "
                              "prices, as the run took them.</p>\n");
     outcome_page_parameters(writer, outcome->scenario->tree);

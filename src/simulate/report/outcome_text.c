@@ -2,6 +2,7 @@
 #include "simulate/report/outcome_text.h"
 
 #include "base/check.h"
+#include "simulate/report/fault_table.h"
 
 static double over(double a, double b) {
     return b > 0 ? a / b : 0;
@@ -131,4 +132,5 @@ void outcome_text_write(struct json_writer *writer, const struct outcome *outcom
     write_times(writer, outcome);
     write_spent(writer, outcome);
     write_rest(writer, outcome);
+    fault_table_text(writer, outcome);
 }

@@ -488,8 +488,8 @@ enum status scenario_read(struct arena *arena, const struct tree *tree, const ch
     status = read_parts(arena, &root, scenario);
     if (!status) status = read_fleet(arena, &root, scenario);
     if (!status)
-        status =
-            scenario_faults_read(arena, &root, tree_member(tree, "faults"), &scenario->options);
+        status = scenario_faults_read(arena, &root, tree_member(tree, "faults"), &scenario->options,
+                                      &scenario->limits);
     if (!status) status = read_load(&root, scenario);
     scenario->load.mix.stored = scenario->load.mix.past && scenario->options.storage_bytes > 0;
     return status;

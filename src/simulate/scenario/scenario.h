@@ -12,7 +12,7 @@
 #include "simulate/load/load_replay.h"
 #include "simulate/scenario/prices.h"
 #include "simulate/scenario/scenario_day.h"
-#include "simulate/twin/twin.h"
+#include "simulate/twin/fault_costs.h"
 
 /* A day is run in windows, each with a load of its own (simulate/twin/day.h): it has no source. */
 enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE, SCENARIO_LOAD_DAY };
@@ -34,8 +34,9 @@ struct scenario {
     struct model_figures model;
     struct scenario_load load;
     struct prices prices;
-    double start_hour;       /* of the day, UTC, when the measured time begins */
-    const struct tree *tree; /* that it was read from */
+    struct fault_limits limits; /* that requests keep or miss, where faults' costs are told */
+    double start_hour;          /* of the day, UTC, when the measured time begins */
+    const struct tree *tree;    /* that it was read from */
 };
 
 /* Reads; everything stays in `arena` and in *scenario_out, which points into itself. `file` stands

@@ -53,8 +53,12 @@ static const struct scenario_key random_keys[] = {
     {.name = "until_s", .kind = SCENARIO_TIME, .offset = RANDOM(until_ns)},
 };
 
+#define LIMIT(member) offsetof(struct fault_limits, member)
+
 static const struct scenario_key faults_keys[] = {
     {.name = "about", .kind = SCENARIO_OTHER},
+    {.name = "ttft_limit_s", .kind = SCENARIO_TIME, .offset = LIMIT(ttft_ns)},
+    {.name = "tpot_limit_s", .kind = SCENARIO_TIME, .offset = LIMIT(tpot_ns)},
     {.name = "list", .kind = SCENARIO_OTHER},
     {.name = "random", .kind = SCENARIO_OTHER},
 };
@@ -114,19 +118,21 @@ static enum status read_random(const struct scenario_place *place, const struct 
 }
 
 enum status scenario_faults_read(struct arena *arena, const struct scenario_place *root,
-                                 const struct tree *tree, struct twin_options *options) {
+                                 const struct tree *tree, struct twin_options *options,
+                                 struct fault_limits *limits) {
     struct scenario_place place = scenario_keys_below(root, "faults");
     struct scenario_place list = scenario_keys_below(&place, "list");
     struct scenario_place random = scenario_keys_below(&place, "random");
     struct fault_list all = {0};
     enum status status;
+    *limits = (struct fault_limits){.ttft_ns = 2000000000, .tpot_ns = 50000000};
     if (!tree) return STATUS_OK;
     all.faults = arena_take_zeroed(arena, SCENARIO_FAULTS_MAX * sizeof *all.faults);
     if (!all.faults) return error_set(root->error, STATUS_NO_MEMORY, "no memory for the faults");
     if (tree_kind(tree) == TREE_ARRAY) {
         status = read_listed(&place, tree, options, &all);
     } else {
-        status = scenario_keys_read(&place, tree, faults_keys, ARRAY_COUNT(faults_keys), NULL);
+        status = scenario_keys_read(&place, tree, faults_keys, ARRAY_COUNT(faults_keys), limits);
         if (!status) status = read_listed(&list, tree_member(tree, "list"), options, &all);
         if (!status) status = read_random(&random, tree_member(tree, "random"), options, &all);
     }

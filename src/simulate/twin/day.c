@@ -69,7 +69,7 @@ uint32_t day_segments(const struct day_options *day, struct day_segment *segment
 /* ---- the start ---- */
 
 double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_kind overlap,
-                        double kv_mean, double rows) {
+                        double kv_mean, double rows, bool drafts) {
     struct step_share shares[LIMIT_RANKS];
     double ns = 0;
     for (int step = 0; step < CLOCK_STEPS; step++) {
@@ -77,7 +77,7 @@ double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_k
             /* Of `rows` the fraction is spread over the ranks. */
             uint32_t own = (uint32_t)(rows + ((double)rank + 0.5) / ranks);
             shares[rank] = (struct step_share){.answer_rows = own,
-                                               .answer_tokens = own,
+                                               .answer_tokens = drafts ? 2 * own : own,
                                                .context = (uint64_t)(own * kv_mean),
                                                .slowness = 1};
         }
@@ -87,13 +87,15 @@ double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_k
 }
 
 double day_standing(struct step_clock *clock, uint32_t ranks, uint32_t rows_max,
-                    enum overlap_kind overlap, double kv_mean, double output_rate, double stretch) {
+                    enum overlap_kind overlap, double kv_mean, double output_rate, double stretch,
+                    double acceptance) {
     double low = 0, high = rows_max;
     check(ranks <= LIMIT_RANKS);
     for (int i = 0; i < BISECTIONS; i++) {
         double rows = (low + high) / 2;
-        double seconds = day_step_seconds(clock, ranks, overlap, kv_mean, rows) * stretch;
-        *(rows * ranks / seconds < output_rate ? &low : &high) = rows;
+        double seconds =
+            day_step_seconds(clock, ranks, overlap, kv_mean, rows, acceptance > 0) * stretch;
+        *(rows * (1 + acceptance) * ranks / seconds < output_rate ? &low : &high) = rows;
     }
     return (low + high) / 2;
 }

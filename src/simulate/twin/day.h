@@ -40,6 +40,8 @@ struct day_options {
     double input_tokens, output_tokens; /* of the whole day */
     struct day_moments moments;
     double settle_s, warm_s, measure_s; /* of a window; the warm time includes the settling */
+    double stretch;   /* decode steps over the clock's of equal ranks, as the first window assumes;
+                       * 0: not known, and the first window runs twice to learn it */
     double waiting_s; /* so many seconds' arrivals have no token yet when a window begins */
 };
 
@@ -60,15 +62,17 @@ struct day_window {                   /* what a window was, beside its report */
 uint32_t day_segments(const struct day_options *day, struct day_segment *segments_out);
 
 /* Seconds of the clock's steps with so many answers on each rank (it need not be a whole number) of
- * kv_mean positions each. */
+ * kv_mean positions each; with a draft for each, or without. */
 double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_kind overlap,
-                        double kv_mean, double rows);
+                        double kv_mean, double rows, bool drafts);
 
 /* Requests that a rank of the decode unit runs when the unit makes `output_rate` tokens a second
  * with answers' tokens of `kv_mean` positions each: by bisection of the clock's steps, which take
- * `stretch` times as long. More than rows_max are never meant. */
+ * `stretch` times as long. `acceptance`: of drafts, one for each answer; 0: nothing is drafted. More
+ * than rows_max are never meant. */
 double day_standing(struct step_clock *clock, uint32_t ranks, uint32_t rows_max,
-                    enum overlap_kind overlap, double kv_mean, double output_rate, double stretch);
+                    enum overlap_kind overlap, double kv_mean, double output_rate, double stretch,
+                    double acceptance);
 
 /* The window's options from the fleet's: kinds[0] are its prefill units, kinds[1] its decode units.
  * `load_out` is the source's, and has to live as long as the run. */

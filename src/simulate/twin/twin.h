@@ -120,6 +120,9 @@ struct twin_role_counts { /* of all units of one role, in the measured time */
     uint64_t pages_held, pages_cached, pages_total; /* mean over time, of a rank */
     uint64_t preemptions, moves; /* requests that lost their pages; experts that came to a rank */
     double expert_balance;       /* mean over steps, largest rank over mean */
+    double
+        layer_balance[LIMIT_LAYERS]; /* the same of each layer, as experts lay when the run ended,
+                                         * mean over units; without experts 1 */
     /* Of the fullest rank and of the mean one, summed over steps, each times its seconds: their
      * quotient is how uneven the ranks are. */
     double load_most[TWIN_LOAD_COUNT], load_mean[TWIN_LOAD_COUNT];

@@ -233,6 +233,12 @@ static void take_tokens(struct twin_world *world, struct twin_client *client,
     client->told_tokens = end;
 }
 
+void twin_clients_prefetch(const struct twin_world *world, const struct record *record) {
+    if (record->kind != RECORD_TOKENS && record->kind != RECORD_FINISHED) return;
+    uint32_t place = (uint32_t)record_request(record).high;
+    if (place < world->client_max) __builtin_prefetch(&world->clients[place], 1);
+}
+
 void twin_clients_notice(struct twin_world *world, const struct record *record) {
     if (record->kind != RECORD_TOKENS && record->kind != RECORD_FINISHED) return;
     struct twin_client *client = find(world, record_request(record));

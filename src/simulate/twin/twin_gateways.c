@@ -149,10 +149,29 @@ void twin_gateways_wake(struct twin_world *world, struct twin_gateway *gateway, 
     event_alarm_set(&gateway->alarm, &world->events, due_ns);
 }
 
+/* The records that are to be handed over next; returns how many. */
+static uint32_t expect(const struct twin_world *world, const struct twin_gateway *gateway) {
+    const struct record *records[GATEWAY_EXPECT_MAX];
+    const struct twin_message *message = twin_post_first(&gateway->inbox);
+    uint32_t count = 0;
+    while (count < GATEWAY_EXPECT_MAX && message && message->due_ns <= world->now_ns) {
+        const struct record *record = &message->record;
+        if (record->kind == RECORD_FROM_UNIT)
+            twin_clients_prefetch(world, carried_inner((const struct record_carried *)record));
+        records[count++] = record;
+        message = twin_post_behind(&gateway->inbox, message);
+    }
+    gateway_expect(gateway->gateway, records, count);
+    return count;
+}
+
 void twin_gateways_run(struct twin_world *world, struct twin_gateway *gateway) {
     struct machine *machine = &gateway->machine;
     const struct twin_message *message;
+    uint32_t expected = 0;
     while ((message = twin_post_first(&gateway->inbox)) && message->due_ns <= world->now_ns) {
+        if (expected == 0) expected = expect(world, gateway);
+        expected--;
         if (message->record.kind == RECORD_FROM_UNIT)
             twin_clients_notice(world,
                                 carried_inner((const struct record_carried *)&message->record));

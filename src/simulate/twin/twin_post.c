@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/twin/twin_post.h"
 
+#include <string.h>
+
 #include "base/check.h"
 
-#define MARK_BYTES offsetof(struct twin_message, record) /* of a message that says to go on */
+#define SPAN_FIRST ((size_t)16 << 10)
+#define HEAD_BYTES offsetof(struct twin_message, record) /* of a message */
 
 bool twin_post_open(struct twin_post *post, struct arena *arena, size_t capacity) {
-    *post = (struct twin_post){.capacity = capacity / 16 * 16};
+    capacity = capacity / 16 * 16;
+    *post = (struct twin_post){.capacity = capacity,
+                               .span = capacity < SPAN_FIRST ? capacity : SPAN_FIRST};
     post->memory = arena_take(arena, post->capacity);
     return post->memory != NULL;
 }
@@ -20,15 +25,36 @@ static struct twin_message *at(const struct twin_post *post, size_t place) {
     return (struct twin_message *)(void *)(post->memory + place);
 }
 
+/* The ring's memory becomes twice as long, or longer, so that it has `bytes` behind the tail.
+ * False: there is not so much. */
+static bool grow(struct twin_post *post, size_t bytes) {
+    size_t tail = post->wrapped ? post->end + post->tail : post->tail;
+    if (tail + bytes > post->capacity) return false;
+    do
+        post->span *= 2;
+    while (post->span < tail + bytes);
+    if (post->span > post->capacity) post->span = post->capacity;
+    if (post->wrapped) memcpy(post->memory + post->end, post->memory, post->tail);
+    post->tail = tail;
+    post->wrapped = false;
+    return true;
+}
+
+static void wrap(struct twin_post *post) {
+    post->end = post->tail;
+    post->tail = 0;
+    post->wrapped = true;
+}
+
 struct record *twin_post_put(struct twin_post *post, int64_t due_ns, uint32_t connection,
                              size_t bytes) {
-    size_t all = MARK_BYTES + bytes;
-    size_t end = post->wrapped ? post->head : post->capacity - MARK_BYTES;
+    size_t all = HEAD_BYTES + bytes;
+    size_t end = post->wrapped ? post->head : post->span;
     if (post->tail + all > end) {
-        if (post->wrapped || all > post->head) return NULL;
-        at(post, post->tail)->bytes = 0;
-        post->tail = 0;
-        post->wrapped = true;
+        if (!post->wrapped && all <= post->head)
+            wrap(post);
+        else if (!grow(post, all))
+            return NULL;
     }
     struct twin_message *message = at(post, post->tail);
     message->due_ns = due_ns;
@@ -43,12 +69,20 @@ const struct twin_message *twin_post_first(const struct twin_post *post) {
     return post->count ? at(post, post->head) : NULL;
 }
 
+const struct twin_message *twin_post_behind(const struct twin_post *post,
+                                            const struct twin_message *message) {
+    size_t place = (size_t)((const char *)message - post->memory) + message->bytes;
+    if (place == post->tail) return NULL;
+    if (post->wrapped && place == post->end) place = 0;
+    return at(post, place);
+}
+
 void twin_post_drop(struct twin_post *post) {
     check(post->count > 0);
     post->head += at(post, post->head)->bytes;
     if (--post->count == 0) {
         twin_post_clear(post);
-    } else if (post->wrapped && at(post, post->head)->bytes == 0) {
+    } else if (post->wrapped && post->head == post->end) {
         post->head = 0;
         post->wrapped = false;
     }

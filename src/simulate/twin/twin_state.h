@@ -48,7 +48,7 @@ struct twin_unit {
     struct step_clock *clock;
     struct event_alarm alarm;   /* when it runs next */
     int64_t step_ns, done_ns;   /* the step at hand began, and is told of; MACHINE_NEVER: none is */
-    int64_t told_ns;          /* how long it took, as the unit is told; 0: nothing to learn */
+    int64_t told_ns;            /* how long it took, as the unit is told; 0: nothing to learn */
     bool in_step, begins;       /* begins: its plans are there, and it has no time yet */
     struct twin_engine_sum sum; /* of the step at hand */
     struct request_id *open;    /* [open_count] requests that it was given, and has not ended */
@@ -70,8 +70,8 @@ struct twin_gateway {
     struct machine machine;
     struct twin_post inbox;
     struct event_alarm alarm;
-    int64_t busy_ns;          /* it takes the next request not before */
-    uint32_t tokenizes;       /* 1 + the client whose prompt it wants; 0: none */
+    int64_t busy_ns;    /* it takes the next request not before */
+    uint32_t tokenizes; /* 1 + the client whose prompt it wants; 0: none */
 };
 
 struct twin_client { /* a request on its way */
@@ -205,6 +205,9 @@ const struct record *twin_clients_tokenize(struct twin_world *world,
 
 /* Tokens of the request's prompt that the storage had before the run. */
 uint32_t twin_clients_stored(struct twin_world *world, struct request_id id);
+
+/* As twin_clients_notice will, soon. */
+void twin_clients_prefetch(const struct twin_world *world, const struct record *record);
 
 /* A unit's record about a request reaches a gateway. */
 void twin_clients_notice(struct twin_world *world, const struct record *record);

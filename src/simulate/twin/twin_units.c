@@ -687,6 +687,12 @@ void twin_units_begin(struct twin_world *world) {
     }
 }
 
+static void count_layers(const struct twin_world *world, const struct twin_unit *unit,
+                         struct twin_role_counts *counts) {
+    for (uint32_t layer = 0; layer < world->options->model->layers; layer++)
+        counts->layer_balance[layer] += step_clock_balance(unit->clock, layer);
+}
+
 static void count_unit(struct twin_world *world, struct twin_unit *unit) {
     struct twin_role_counts *counts = counts_of(world, unit);
     count_pages(world, unit);
@@ -698,6 +704,7 @@ static void count_unit(struct twin_world *world, struct twin_unit *unit) {
         unit->preempted + load_of(unit)->totals.preemptions - unit->preempted_before;
     counts->moves += step_clock_moves(unit->clock) - unit->moves;
     if (unit->computed > counts->unit_computed_most) counts->unit_computed_most = unit->computed;
+    count_layers(world, unit, counts);
 }
 
 static void count_role(struct twin_world *world, enum unit_role role) {
@@ -707,6 +714,8 @@ static void count_role(struct twin_world *world, enum unit_role role) {
     for (int i = 0; i < STEP_SPENT_COUNT; i++)
         counts->idle_s -= counts->spent[i];
     if (counts->steps) counts->expert_balance /= (double)counts->steps;
+    for (uint32_t i = 0; i < world->options->model->layers && counts->units; i++)
+        counts->layer_balance[i] /= (double)counts->units;
     if (ns <= 0) return;
     counts->pages_held = (uint64_t)(sums->held / ns + 0.5);
     counts->pages_cached = (uint64_t)(sums->cached / ns + 0.5);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "serving/gateway/gateway.h"
 #include "serving/gateway/gateway_state.h"
 
@@ -63,7 +64,9 @@ static void drain(void) {
     outbox_clear(machine.outbox);
 }
 
+/* As a host does that knows the records to come. */
 static void give(const struct record *record) {
+    gateway_expect(gateway, &record, 1);
     while (machine.receive(machine.self, record, SECOND) == STATUS_FULL)
         drain();
 }
@@ -158,6 +161,32 @@ static void say_finished(uint32_t number) {
     give_said();
 }
 
+static uint64_t state_of_gateway(void) {
+    return checksum_of(gateway, sizeof *gateway) ^
+           checksum_of(gateway->requests.slots, REQUESTS * sizeof *gateway->requests.slots);
+}
+
+/* Neither records of requests that are there, nor of others, nor of nobody. */
+static void assert_expecting_changes_nothing(void) {
+    const struct record *records[GATEWAY_EXPECT_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i + 2 < GATEWAY_EXPECT_MAX; i++) {
+        struct record_tokens *tokens =
+            say(1, RECORD_TOKENS,
+                &(struct record_tokens){.request = all[i * 999].id, .token_count = 1});
+        if (i % 4 == 3) tokens->request.low++;
+    }
+    say(1, RECORD_FINISHED, &(struct record_finished){.request = all[5].id});
+    say(1, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
+    for (const struct record *r = NULL; (r = outbox_next(&said, r));)
+        records[count++] = r;
+    assert_int_equal(count, GATEWAY_EXPECT_MAX);
+    uint64_t before = state_of_gateway();
+    gateway_expect(gateway, records, count);
+    assert_true(state_of_gateway() == before);
+    outbox_clear(&said);
+}
+
 static void *open_gateway(size_t *bytes_out) {
     struct gateway_options options = {
         .model_names = "tiny", .version = "1", .prefix_blocks = 1 << 10, .requests_max = REQUESTS};
@@ -196,6 +225,7 @@ static void a_fleets_requests_are_held_and_end(void **state) {
     assert_int_equal(gateway_request_count(gateway), REQUESTS);
     for (uint32_t i = 0; i < REQUESTS; i++)
         say_tokens(i, 0);
+    assert_expecting_changes_nothing();
     uint32_t lost = bound[UNITS];
     assert_true(lost > REQUESTS / 4);
     in_order = true;

@@ -11,7 +11,8 @@
 
 static struct scenario small_day_scenario;
 static struct day_outcome small_day;
-static struct model_figures small_day_model = {.kv_bytes_per_token = 70272};
+static struct model_figures small_day_model = {
+    .layers = 4, .dense_layers = 1, .kv_bytes_per_token = 70272};
 static struct outcome small_day_window;
 static char small_day_memory[1 << 20];
 
@@ -50,7 +51,13 @@ static void small_day_make(void) {
                                   .output_tokens = 5000,
                                   .rows = 200 * 144 * 80,
                                   .context = (uint64_t)200 * 144 * 80 * 5000};
+    for (uint32_t i = 0; i < 4; i++) {
+        small_day_window.report.roles[UNIT_PREFILL].layer_balance[i] = i ? 1.1 : 1;
+        small_day_window.report.roles[UNIT_DECODE].layer_balance[i] = i ? 1 + 0.125 * i : 1;
+    }
     day_outcome_add(&small_day, &late, &late, false, &small_day_window, &options);
+    for (uint32_t i = 1; i < 4; i++)
+        small_day_window.report.roles[UNIT_DECODE].layer_balance[i] = 1 + 0.25 * i;
     day_outcome_add(&small_day, &early, &early, true, &small_day_window, &options);
     day_outcome_end(&small_day);
 }

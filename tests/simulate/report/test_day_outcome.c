@@ -2,6 +2,7 @@
  * What a day came to: windows stand in the day's order whenever they ran, their means are those of
  * their counters, and text and JSON have each figure.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,6 +34,13 @@ static void a_windows_means_are_those_of_its_counters(void **state) {
     assert_true(window->prefill_busy > 0.499 && window->prefill_busy < 0.501);
 }
 
+static void a_layers_balance_is_the_days_mean(void **state) {
+    (void)state;
+    small_day_make();
+    assert_true(day_outcome_balance(&small_day, 1, 2) == 1.3125); /* 18 h of 1.25, 6 h of 1.5 */
+    assert_true(fabs(day_outcome_balance(&small_day, 0, 2) - 1.1) < 1e-12);
+}
+
 static void json_has_every_figure_and_window(void **state) {
     (void)state;
     static char memory[1 << 20];
@@ -45,6 +53,9 @@ static void json_has_every_figure_and_window(void **state) {
     assert_int_equal(tree_parse(&arena, text, "day", &root, &error), STATUS_OK);
     assert_int_equal(tree_count(tree_member(root, "figures")), small_day.figure_count);
     assert_int_equal(tree_count(tree_member(root, "windows")), 2);
+    const struct tree *layers = tree_member(root, "expert_balance_by_layer");
+    assert_int_equal(tree_count(tree_member(layers, "prefill")), 3); /* of four, one is dense */
+    assert_int_equal(tree_count(tree_member(layers, "decode")), 3);
 }
 
 static void text_says_what_kind_a_figure_is(void **state) {
@@ -60,6 +71,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_stand_in_the_days_order),
         cmocka_unit_test(a_windows_means_are_those_of_its_counters),
+        cmocka_unit_test(a_layers_balance_is_the_days_mean),
         cmocka_unit_test(json_has_every_figure_and_window),
         cmocka_unit_test(text_says_what_kind_a_figure_is),
     };

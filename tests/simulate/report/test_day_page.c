@@ -20,6 +20,7 @@ static void a_days_page_has_its_charts_and_needs_nothing_else(void **state) {
                             "Speed of a user",
                             "Time to the first token (TTFT)",
                             "Experts: largest rank over mean",
+                            "Experts by layer: largest rank over mean",
                             "Hits by where they were",
                             "Where each GPU-second went"};
     for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)

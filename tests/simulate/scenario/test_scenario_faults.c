@@ -11,6 +11,7 @@
 static _Alignas(16) char memory[1 << 18];
 static struct arena arena;
 static struct error error;
+static struct fault_limits limits;
 
 static struct twin_options fleet(void) {
     return (struct twin_options){.kinds = {{.count = 2, .ranks = 4}},
@@ -25,7 +26,7 @@ static enum status read(const char *text, struct twin_options *options) {
     struct scenario_place root = {.file = "some.yaml", .error = &error};
     arena_over(&arena, memory, sizeof memory);
     assert_int_equal(tree_parse(&arena, bytes_of(text), "some", &tree, &error), STATUS_OK);
-    return scenario_faults_read(&arena, &root, tree, options);
+    return scenario_faults_read(&arena, &root, tree, options, &limits);
 }
 
 static void a_list_is_sorted_and_the_seed_draws_what_is_left_out(void **state) {
@@ -84,11 +85,20 @@ static void what_the_fleet_does_not_have_is_refused_with_its_key(void **state) {
     }
 }
 
+static void limits_are_those_of_the_scenario_or_of_everyday(void **state) {
+    (void)state;
+    struct twin_options options = fleet();
+    assert_int_equal(read("{\"ttft_limit_s\":0.5}", &options), STATUS_OK);
+    assert_int_equal(limits.ttft_ns, 500000000);
+    assert_int_equal(limits.tpot_ns, 50000000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_is_sorted_and_the_seed_draws_what_is_left_out),
         cmocka_unit_test(random_ones_come_within_their_time_beside_those_of_the_list),
         cmocka_unit_test(what_the_fleet_does_not_have_is_refused_with_its_key),
+        cmocka_unit_test(limits_are_those_of_the_scenario_or_of_everyday),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

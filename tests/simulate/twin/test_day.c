@@ -97,7 +97,7 @@ static void standing_requests_make_the_segments_tokens(void **state) {
     struct error error;
     arena_over(&arena, memory, bytes + 64);
     assert_int_equal(step_clock_open(&arena, &options, &clock, &error), STATUS_OK);
-    double rows = day_standing(clock, 16, 128, OVERLAP_DECODE_FIVE_STAGE, 4989, 5000, 1);
+    double rows = day_standing(clock, 16, 128, OVERLAP_DECODE_FIVE_STAGE, 4989, 5000, 1, 0);
     assert_true(rows > 0 && rows < 128);
     struct step_share shares[16];
     for (uint32_t i = 0; i < 16; i++) {
@@ -109,7 +109,9 @@ static void standing_requests_make_the_segments_tokens(void **state) {
     }
     double seconds = (double)step_clock_step(clock, shares, OVERLAP_DECODE_FIVE_STAGE, 0).ns / 1e9;
     assert_near(rows * 16 / seconds, 5000, 300);
-    assert_true(day_standing(clock, 16, 128, OVERLAP_DECODE_FIVE_STAGE, 4989, 5000, 1.2) > rows);
+    assert_true(day_standing(clock, 16, 128, OVERLAP_DECODE_FIVE_STAGE, 4989, 5000, 1.2, 0) > rows);
+    double drafted = day_standing(clock, 16, 128, OVERLAP_DECODE_FIVE_STAGE, 4989, 5000, 1, 0.85);
+    assert_true(drafted < rows && drafted > rows / 2);
     free(memory);
 }
 

@@ -21,6 +21,7 @@ static void answers_come_as_fast_as_the_clock_says(void **state) {
     const struct twin_role_counts *decode = &report.roles[UNIT_DECODE];
     double step_s = 0.0217, tokens = 4 * 16 * report.measured_s / step_s;
     assert_true(report.measured_s == 10);
+    assert_true(decode->layer_balance[0] == 1 && decode->layer_balance[2] == 1.5);
     assert_true((double)decode->steps > 0.99 * report.measured_s / step_s);
     assert_true((double)decode->steps < 1.01 * report.measured_s / step_s);
     assert_true((double)decode->output_tokens > 0.99 * tokens);

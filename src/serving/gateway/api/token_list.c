@@ -9,7 +9,7 @@
 
 struct token_block {
     struct token_block *next;
-    uint32_t room, count; /* tokens */
+    uint32_t room; /* tokens; it is full unless it is the last */
     /* [room][each] struct token_logprob, or [room] uint32_t if nothing is known of the tokens */
     _Alignas(8) char memory[];
 };
@@ -18,33 +18,33 @@ static size_t token_bytes(const struct token_list *list) {
     return list->each ? list->each * sizeof(struct token_logprob) : sizeof(uint32_t);
 }
 
-static struct token_block *block_add(struct token_list *list, struct arena *arena) {
+static bool block_add(struct token_list *list, struct arena *arena) {
     uint32_t part = list->count / GROWTH_PART;
     uint32_t room = part < BLOCK_TOKENS_MIN   ? BLOCK_TOKENS_MIN
                     : part > BLOCK_TOKENS_MAX ? BLOCK_TOKENS_MAX
                                               : part;
     struct token_block *block = arena_take(arena, sizeof *block + room * token_bytes(list));
-    if (!block) return NULL;
+    if (!block) return false;
     *block = (struct token_block){.room = room};
     if (list->last)
         list->last->next = block;
     else
         list->first = block;
     list->last = block;
-    return block;
+    list->at = block->memory;
+    list->room = room;
+    return true;
 }
 
 bool token_list_add(struct token_list *list, struct arena *arena,
                     const struct token_logprob *entries, uint32_t each) {
     check(list->count == 0 || each == list->each);
     list->each = each;
-    struct token_block *block = list->last;
-    if (!block || block->count == block->room) block = block_add(list, arena);
-    if (!block) return false;
+    if (list->room == 0 && !block_add(list, arena)) return false;
     size_t bytes = token_bytes(list);
-    memcpy(block->memory + block->count * bytes, each ? (const void *)entries : &entries->token,
-           bytes);
-    block->count++;
+    memcpy(list->at, each ? (const void *)entries : &entries->token, bytes);
+    list->at += bytes;
+    list->room--;
     list->count++;
     return true;
 }
@@ -59,7 +59,8 @@ static void visit_one(const struct token_list *list, const struct token_block *b
 void token_list_visit(const struct token_list *list, uint32_t from, uint32_t to,
                       token_list_visitor *visit, void *context) {
     uint32_t index = 0;
+    if (to > list->count) to = list->count;
     for (const struct token_block *block = list->first; block && index < to; block = block->next)
-        for (uint32_t i = 0; i < block->count && index < to; i++, index++)
+        for (uint32_t i = 0; i < block->room && index < to; i++, index++)
             if (index >= from) visit_one(list, block, i, index, visit, context);
 }

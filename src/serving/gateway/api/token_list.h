@@ -13,6 +13,8 @@ struct token_block;
 
 struct token_list {
     struct token_block *first, *last;
+    char *at;      /* where the next token goes: a token that is added reads nothing of its block */
+    uint32_t room; /* tokens that fit there */
     uint32_t each; /* entries of a token, the same for all: itself, then the likeliest; 0: itself,
                     * of which nothing is known */
     uint32_t count;
@@ -26,6 +28,11 @@ struct token_list {
 /* `entries`: [each], or one of which only the token counts. False when the arena is out of memory. */
 bool token_list_add(struct token_list *list, struct arena *arena,
                     const struct token_logprob *entries, uint32_t each);
+
+/* A token will be added soon. */
+static inline void token_list_prefetch(const struct token_list *list) {
+    __builtin_prefetch(list->at, 1);
+}
 
 typedef void token_list_visitor(void *context, uint32_t index, const struct token_logprob *entries);
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a scenario's faults cost: its run once more without them, and each request of the one beside
+ * the same one of the other (simulate/twin/fault_costs.h).
+ */
+#ifndef PROGRAMS_SIM_FAULTS_H
+#define PROGRAMS_SIM_FAULTS_H
+
+#include "host/process/lazy_memory.h"
+#include "simulate/report/outcome.h"
+
+#define SIM_FAULTS_REQUESTS_MAX (1u << 22) /* later ones are in no cost */
+
+struct sim_faults {
+    struct lazy_memory memory, load;
+    struct fault_ends with, without;
+};
+
+/* Before the run, and behind outcome_listen: the outcome's ends are kept. Zeros before. */
+enum status sim_faults_listen(struct sim_faults *faults, struct outcome *outcome,
+                              struct error *error) MUST_USE;
+
+/* Behind it: runs without faults, in memory of its own, and fills the outcome's costs. `trace`: of
+ * the scenario's load, or NULL. STATUS_CORRUPT: that run broke what must hold. */
+enum status sim_faults_compare(struct sim_faults *faults, const struct scenario *scenario,
+                               const struct load_trace *trace, struct outcome *outcome,
+                               struct error *error) MUST_USE;
+void sim_faults_close(struct sim_faults *faults);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What faults cost is written by kind, in shares of the requests that were there, and not at all
+ * where nothing was compared.
+ */
+#include "simulate/report/fault_table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "simulate/report/outcome_json.h"
+#include "small_outcome.h"
+
+static void make_costs(void) {
+    small_outcome_make();
+    small_scenario.limits = (struct fault_limits){.ttft_ns = 2000000000, .tpot_ns = 50000000};
+    small_outcome.costs[TWIN_FAULT_NODE_DIES] = (struct fault_cost){.times = 2,
+                                                                    .requests = 400,
+                                                                    .failed = 1,
+                                                                    .ttft_missed = 10,
+                                                                    .ttft_without = 4,
+                                                                    .tpot_missed = 6};
+    small_outcome.costs[TWIN_FAULT_CROWD] = (struct fault_cost){.times = 1}; /* nobody was there */
+}
+
+static void a_row_has_shares_with_faults_and_without(void **state) {
+    (void)state;
+    make_costs();
+    const char *text = small_outcome_text(fault_table_text);
+    assert_non_null(strstr(
+        text,
+        "node-dies         2       400       1       2.5 % (  1.0 %)       1.5 % (  0.0 %)\n"));
+    assert_non_null(strstr(text, "crowd             1         0       0       0.0 % (  0.0 %)"));
+    assert_null(strstr(text, "unit-dies"));
+    text = small_outcome_text(fault_table_html);
+    assert_non_null(
+        strstr(text, "<td>node-dies</td><td class=\"n\">2</td><td class=\"n\">400</td>"));
+    assert_non_null(strstr(text, "<td class=\"n\">2.5 %</td><td class=\"n\">1.0 %</td>"));
+}
+
+static void json_counts_requests(void **state) {
+    (void)state;
+    static char memory[1 << 20];
+    struct arena arena;
+    struct error error = {""};
+    const struct tree *root;
+    double value;
+    make_costs();
+    const char *text = small_outcome_text(outcome_json_write);
+    arena_over(&arena, memory, sizeof memory);
+    if (tree_parse(&arena, bytes_of(text), "run", &root, &error)) fail_msg("%s", error.text);
+    const struct tree *kinds = tree_member(tree_member(root, "faults"), "kinds");
+    assert_int_equal(tree_count(kinds), 2);
+    assert_true(tree_get_number(tree_member(tree_at(kinds, 0), "ttft_missed"), &value) &&
+                value == 10);
+    assert_true(tree_get_number(tree_member(tree_at(kinds, 0), "ttft_missed_without"), &value) &&
+                value == 4);
+}
+
+static void nothing_is_said_where_nothing_was_compared(void **state) {
+    (void)state;
+    small_outcome_make();
+    assert_false(fault_table_any(&small_outcome));
+    assert_string_equal(small_outcome_text(fault_table_text), "");
+    assert_string_equal(small_outcome_text(fault_table_html), "");
+    assert_string_equal(small_outcome_text(fault_table_json), "");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_row_has_shares_with_faults_and_without),
+        cmocka_unit_test(json_counts_requests),
+        cmocka_unit_test(nothing_is_said_where_nothing_was_compared),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
