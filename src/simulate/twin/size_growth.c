@@ -187,10 +187,11 @@ bool size_growth_next(const struct size_growth *growth, struct size_run *run_out
     }
     if (!any) return false;
     run_out->fleet = grown(growth, run_out->index, most);
-    const struct size_part *prompts = kind_part(growth, run_out->index, 0);
+    /* Answers first: as soon as prompts hold, too, no fleet is run that would cost more. */
+    const struct size_part *answers = kind_part(growth, run_out->index, found.kind_count - 1);
     run_out->focus = !is_split(growth, &run_out->fleet)            ? SIZE_WHOLE
-                     : prompts->enough == run_out->fleet.counts[0] ? SIZE_ANSWERS
-                                                                   : SIZE_PROMPTS;
+                     : answers->enough == run_out->fleet.counts[1] ? SIZE_PROMPTS
+                                                                   : SIZE_ANSWERS;
     return true;
 }
 

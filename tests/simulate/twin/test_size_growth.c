@@ -104,12 +104,12 @@ static void roles_of_a_large_load_are_run_for_themselves(void **state) {
     fleets[0] = apart(prefill_of(4096, true), decode_of(16));
     open_with(1, 2000);
     assert_true(size_growth_next(&growth, &run));
-    assert_int_equal(run.focus, SIZE_PROMPTS);
-    struct size_trial trial = {.ttft_p99_s = 1, .begun_share = 1};
+    assert_int_equal(run.focus, SIZE_ANSWERS);
+    struct size_trial trial = {.tpot_p99_s = 0.04, .begun_share = 1};
     size_growth_take(&growth, &run, &trial);
     assert_true(size_growth_next(&growth, &run));
-    assert_int_equal(run.focus, SIZE_ANSWERS);
-    trial = (struct size_trial){.tpot_p99_s = 0.04, .begun_share = 1};
+    assert_int_equal(run.focus, SIZE_PROMPTS);
+    trial = (struct size_trial){.ttft_p99_s = 1, .begun_share = 1};
     size_growth_take(&growth, &run, &trial);
     assert_false(size_growth_next(&growth, &run));
     size_growth_close(&growth);
