@@ -50,8 +50,8 @@ static void say_bound(double more, struct size_fleet *fleet) {
     format_text(missed, sizeof missed, "%s", fleet->why);
     if (missed[0]) format_text(rest, sizeof rest, "with fewer %s", missed);
     if (more > 0) format_text(beyond, sizeof beyond, " (%.0f more)", more);
-    format_text(fleet->why, sizeof fleet->why, "needs at least %.0f nodes%s; %s%s",
-                fleet->least_nodes, beyond, rest, more > 0 ? "" : "; not run");
+    format_text(fleet->why, sizeof fleet->why, "%sneeds at least %.0f nodes%s; %s",
+                more > 0 ? "" : "no cheaper: ", fleet->least_nodes, beyond, rest);
 }
 
 static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {

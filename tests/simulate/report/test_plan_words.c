@@ -37,7 +37,7 @@ static void a_fleet_that_would_grow_says_what_it_missed_with_fewer(void **state)
                                           .why = "TTFT p99 4.00 s > 3.00 s"};
     assert_true(plan_words_judge(&found));
     assert_string_equal(found.fleets[1].why,
-                        "needs at least 5 nodes; with fewer TTFT p99 4.00 s > 3.00 s; not run");
+                        "no cheaper: needs at least 5 nodes; with fewer TTFT p99 4.00 s > 3.00 s");
 }
 
 static void the_text_says_which_prompts_a_limit_counts(void **state) {
