@@ -49,6 +49,7 @@ CHANGES = {
 }
 UNITS = {"p": (1, 3), "d": (1, 4)}  # decode and prefill units of a window
 BEYOND = 1.06  # of the largest load: so that it lies between two windows' loads
+FULL = 1.01  # who gets less than this times as much done with a larger load has no more to give
 TRIES_MAX = 4  # further loads in search of a limit
 STRETCH = 1.015  # what windows as built have; it only says about how many requests a window begins with
 SHORTER = 10  # answers where prompts are looked at
@@ -194,7 +195,8 @@ class Curve:
         return self.points[0 if load < self.points[0]["load"] else -1][name]
 
     def capacity(self, limit):
-        """The load at which what is bound reaches the limit. Where it is not found: the last load tried."""
+        """The load at which what is bound reaches the limit. Where it is not found: the last load tried, or the most
+        that the unit got done, as where its KV pages are full."""
         while True:
             over = [place for place, point in enumerate(self.points) if self.sign * (point[self.bound] - limit) > 0]
             place = over[0] if over else len(self.points)
@@ -208,6 +210,8 @@ class Curve:
             least, most = self.points[0]["load"], self.points[-1]["load"]
             if place:
                 self.add([1.03 * max(1.05 * most, min(load, 1.6 * most) if self.sign * rise > 0 else 1.6 * most)])
+                if self.points[-1]["load"] < FULL * most:
+                    return self.points[-1]["load"]
             else:
                 self.add([0.97 * min(0.9 * least, max(load, least / 2) if self.sign * rise > 0 else least / 2)])
 
