@@ -240,7 +240,7 @@ static enum status sum_up(struct balance_bench *bench, struct played *out, struc
             if (map_find(&seen, key) == MAP_NONE) map_add(&seen, key, 0);
         }
         known = min_u32(known * request.block_tokens, request.prompt_tokens - 1);
-        out->known_tokens += known / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+        out->known_tokens += known - known % KV_BLOCK_TOKENS;
         out->prompt_tokens += request.prompt_tokens;
         out->answer_tokens += request.answer_tokens;
         out->answer_context +=

@@ -131,12 +131,12 @@ static double seconds_now(void) {
 }
 
 static size_t resident_bytes(void) {
-    unsigned long long pages = 0, resident = 0;
+    char text[128] = "", *second = text; /* pages in all, resident pages, ... */
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file) return 0;
-    if (fscanf(file, "%llu %llu", &pages, &resident) != 2) resident = 0;
+    if (fgets(text, sizeof text, file)) (void)strtoull(text, &second, 10);
     fclose(file);
-    return (size_t)resident * (size_t)sysconf(_SC_PAGESIZE);
+    return (size_t)strtoull(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- the world around the machine ---- */
@@ -331,6 +331,7 @@ static void time_steps(struct gateway_bench *bench, struct gateway_figures *out)
     uint32_t steps = (uint32_t)bench->values->steps,
              answer = (uint32_t)bench->values->answer_tokens;
     uint64_t records = steps * (uint64_t)bench->request_count, put = bench->put_bytes;
+    check(records > 0);
     double began = seconds_now();
     for (uint32_t i = 0; i < steps; i++)
         say_tokens(bench, answer - steps + i, 1);
