@@ -10,8 +10,8 @@ Loads: those around the mean and the largest load that a unit has in an hour of 
 further ones until a limit lies between two of them; between two it is interpolated (TTFT by its logarithm). The load of
 a decode unit is what it got done, that of a prefill unit what it was offered. A user's speed is the unit's tokens a
 second over the requests that it runs.
-Limits: a user's mean speed and TTFT p99 that the fleet as built has in its busiest hour ("worst"), and those that it has
-at its mean load ("mean"). A change of one role leaves the other role's units as built.
+Limits: a user's speed and TTFT p99 that the fleet as built has in its busiest hour ("worst"), and those that it has at
+its mean load ("mean"). A change of one role leaves the other role's units as built.
 Node-hours: the units that an hour's load needs, rounded up, times their nodes, over the day.
 
 FOLDER gets what each run printed; what is there is not run again. The same seed gives the same table."""
@@ -49,6 +49,7 @@ CHANGES = {
 }
 UNITS = {"p": (1, 3), "d": (1, 4)}  # decode and prefill units of a window
 BEYOND = 1.06  # of the largest load: so that it lies between two windows' loads
+FULL = 1.01  # who gets less than this times as much done with a larger load has no more to give
 TRIES_MAX = 4  # further loads in search of a limit
 STRETCH = 1.015  # what windows as built have; it only says about how many requests a window begins with
 SHORTER = 10  # answers where prompts are looked at
@@ -61,7 +62,7 @@ def arguments():
     parser.add_argument("--scenario", default=os.path.join(os.path.dirname(__file__),
                                                            "../twin/scenarios/deepseek-day.yaml"))
     parser.add_argument("--changes", help="some of them, with commas between; all if not given")
-    parser.add_argument("--prefill-window", default="6,12", help="seconds of warming up and measured")
+    parser.add_argument("--prefill-window", default="8,24", help="seconds of warming up and measured")
     parser.add_argument("--decode-window", default="1.5,1.5", help="likewise")
     parser.add_argument("--live", action="store_true", help="live the whole day on the curves of nodes that follow the "
                         "load, as built and with MTP, at the limit \"worst\"")
@@ -83,7 +84,8 @@ class Day:
         steps = [tuple(map(float, step)) for step in re.findall(
             r"\{hour: ([.0-9]+), decode_units: (\d+), prefill_units: (\d+)\}", text)]
         self.ratio, self.kv_tokens = number("prompt_answer_ratio"), number("kv_tokens")
-        self.nodes = {role: int(ranks) / GPUS_PER_NODE for role, ranks in zip("pd", re.findall(r"\branks: (\d+)", text))}
+        ranks = re.findall(r"\branks: (\d+)", text)
+        self.nodes = {role: int(ranks[place]) / GPUS_PER_NODE for place, role in enumerate("pd")}
         tokens = {"p": number("input_tokens"), "d": number("output_tokens")}
         # Tokens a second of each hour, and the units that it had on average.
         self.rates = {role: [tokens[role] * hour / sum(hours) / 3600 for hour in hours] for role in "pd"}
@@ -137,7 +139,9 @@ class Windows:
         hours = [loads[hour * len(loads) // 24] * (prefill_units if role == "p" else 1) for hour in range(24)]
         ratio = self.day.ratio * (SHORTER if role == "p" else 1)
         tokens = sum(hours) * 3600
-        settings = {"load.day.step_stretch": STRETCH, "warm_s": self.times[role][0], "measure_s": self.times[role][1], "load.day.hours": hours,
+        warm_s, measure_s = self.times[role]
+        settings = {"warm_s": warm_s, "measure_s": measure_s, "load.day.hours": hours,
+                    "load.day.step_stretch": STRETCH,
                     "load.day.nodes": [{"hour": 0, "decode_units": decode_units, "prefill_units": prefill_units}],
                     "load.day.input_tokens": tokens * (1 if role == "p" else ratio),
                     "load.day.output_tokens": tokens / (ratio if role == "p" else 1)}
@@ -191,7 +195,8 @@ class Curve:
         return self.points[0 if load < self.points[0]["load"] else -1][name]
 
     def capacity(self, limit):
-        """The load at which what is bound reaches the limit. Where it is not found: the last load tried."""
+        """The load at which what is bound reaches the limit. Where it is not found: the last load tried, or the most
+        that the unit got done, as where its KV pages are full."""
         while True:
             over = [place for place, point in enumerate(self.points) if self.sign * (point[self.bound] - limit) > 0]
             place = over[0] if over else len(self.points)
@@ -205,6 +210,8 @@ class Curve:
             least, most = self.points[0]["load"], self.points[-1]["load"]
             if place:
                 self.add([1.03 * max(1.05 * most, min(load, 1.6 * most) if self.sign * rise > 0 else 1.6 * most)])
+                if self.points[-1]["load"] < FULL * most:
+                    return self.points[-1]["load"]
             else:
                 self.add([0.97 * min(0.9 * least, max(load, least / 2) if self.sign * rise > 0 else least / 2)])
 
@@ -234,15 +241,19 @@ def print_rows(rows):
     base = rows[0]["node_hours"]
     print("%-34s" % "change" + " ".join("%11s" % head for head in HEADS))
     for row in rows:
-        decode, prefill = row["roles"].get("d"), row["roles"].get("p")
-        values = [decode and decode["at_mean"]["speed"], decode and decode["at_most"]["speed"],
-                  prefill and prefill["at_most"]["ttft_p50_s"], prefill and math.exp(prefill["at_most"]["log_ttft_p99"]),
-                  prefill and 100 * prefill["at_most"]["input_of_offered"],
-                  decode and 100 * decode["at_most"]["pages_share"], decode and decode["at_most"]["requests_per_decode_gpu"]]
+        values = [None] * 7
+        if "d" in row["roles"]:
+            mean, most = row["roles"]["d"]["at_mean"], row["roles"]["d"]["at_most"]
+            values[:2] = mean["speed"], most["speed"]
+            values[5:] = 100 * most["pages_share"], most["requests_per_decode_gpu"]
+        if "p" in row["roles"]:
+            most = row["roles"]["p"]["at_most"]
+            values[2:5] = most["ttft_p50_s"], math.exp(most["log_ttft_p99"]), 100 * most["input_of_offered"]
         values += [row["loads"]["worst"][role] / 1e3 for role in "pd"]
         for name in ("worst", "mean"):
             values += [row["node_hours"][name], 100 * row["node_hours"][name] / base[name] - 100]
-        print("%-34s" % row["change"] + " ".join("%11s" % ("" if value is None else "%.2f" % value) for value in values))
+        words = ["" if value is None else "%.2f" % value for value in values]
+        print("%-34s" % row["change"] + " ".join("%11s" % word for word in words))
     print("""
 At the scenario's nodes: a user's speed at the mean load of a decode unit and in its busiest hour; TTFT and prompts'
 tokens of those offered in a prefill unit's busiest hour; KV pages that are held and requests of a decode GPU in its
@@ -266,7 +277,8 @@ def curves_of_nodes(day, limits, built, rows, price):
 def print_ways(ways):
     print("\n%-44s %9s %11s %8s" % ("nodes", "node-h", "USD a day", "more %"))
     for way in ways:
-        print("%-44s %9.0f %11.0f %+8.1f" % (way["way"], way["node_hours"], way["cost"], 100 * way["of_scenario"] - 100))
+        print("%-44s %9.0f %11.0f %+8.1f" % (way["way"], way["node_hours"], way["cost"],
+                                             100 * way["of_scenario"] - 100))
 
 
 def live_days(windows, ways):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_day_ablations.py FATHOM SCRIPT: bench/day_ablations.py on a small day. The load of each hour is the scenario's, as
-built the limits are met by the scenario's own loads, a change touches its own role alone, units are whole and bear
-their hours' loads, and what was run is told again without running."""
+"""test_day_ablations.py FATHOM SCRIPT: bench/day_ablations.py on a small day. The nodes of each hour are the
+scenario's, a change touches its own role alone, units are whole and bear their hours' loads, money follows the nodes
+also where the day is lived, and what was run is told again without running."""
 import json
 import os
 import subprocess
