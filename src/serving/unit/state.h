@@ -30,9 +30,9 @@ enum unit_request_state {
     UNIT_REQUEST_STATE_COUNT
 };
 
-struct unit_request { /* first what every step looks at, so that it is few cache lines */
-    uint8_t state;    /* enum unit_request_state */
-    bool in_step;     /* a row of the step in flight; row_tokens is its length */
+struct unit_request {           /* first what every step looks at, so that it is few cache lines */
+    _Alignas(64) uint8_t state; /* enum unit_request_state */
+    bool in_step;               /* a row of the step in flight; row_tokens is its length */
     bool cancelled;
     bool fresh;   /* no row since it started or came back */
     bool pushes;  /* its blocks go to another unit */
