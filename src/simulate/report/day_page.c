@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/report/day_page.h"
 
+#include <math.h>
+
 #include "base/format.h"
 #include "base/number.h"
 #include "simulate/report/chart.h"
@@ -80,11 +82,13 @@ static void first_of(const struct day_outcome *outcome, const struct day_window_
     values_out[1] = window->ttft_p99_s;
 }
 
+/* Of all tokens, and of answers that came and ended in the window: short ones. NaN: there is none. */
 static void further_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
                        double *values_out) {
     (void)outcome;
-    values_out[0] = window->tpot_p50_s * 1e3;
-    values_out[1] = window->tpot_p99_s * 1e3;
+    values_out[0] = window->speed > 0 ? 1e3 / window->speed : (double)NAN;
+    values_out[1] = window->tpot_p50_s > 0 ? window->tpot_p50_s * 1e3 : (double)NAN;
+    values_out[2] = window->tpot_p99_s > 0 ? window->tpot_p99_s * 1e3 : (double)NAN;
 }
 
 static void pages_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
@@ -178,7 +182,8 @@ static void write_charts(struct json_writer *writer, const struct day_outcome *o
     write_lines(writer, outcome, "Time to the first token (TTFT)", "seconds",
                 (const char *const[]){"p50", "p99"}, 2, first_of, 0);
     write_lines(writer, outcome, "Time for each further token (TPOT)", "milliseconds",
-                (const char *const[]){"p50", "p99"}, 2, further_of, 0);
+                (const char *const[]){"mean of tokens", "p50 of ended", "p99 of ended"}, 3,
+                further_of, 0);
     write_lines(writer, outcome, "KV pages held in decode, prefill's time in steps", "%",
                 (const char *const[]){"KV pages held", "prefill busy"}, 2, pages_of, 0);
     write_lines(writer, outcome, "Experts: largest rank over mean", "ratio",
