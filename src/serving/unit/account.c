@@ -24,6 +24,7 @@ void account_obtained(struct unit_request *request, enum account_source source, 
     uint32_t first = length(fresh, prompt_end);
     check(from <= peak); /* no token is passed over */
     request->computed_peak = max_u32(peak, end);
+    if (first == 0 && again == 0) return; /* an answer's next token: nothing is written to */
     switch (source) {
     case ACCOUNT_DEVICE:
         work->device_tokens += first;

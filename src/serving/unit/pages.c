@@ -89,9 +89,9 @@ static bool make_room(struct unit *unit, uint32_t wanted) {
     uint32_t missing = wanted - unit->pages.free_count, count = 0;
     if (missing > unit->pages.cached_count) return false;
     for (uint32_t i = 0; i < unit->tree.page_end; i++) {
+        if (!unit->pages.pages[i].kept || unit->pages.pages[i].leases > 0) continue;
         const struct prefix_node *node = &unit->tree.nodes[i];
-        if (node->present && unit->pages.pages[i].leases == 0)
-            unit->candidates[count++] = (struct evict_candidate){i, node->depth, node->last_use};
+        unit->candidates[count++] = (struct evict_candidate){i, node->depth, node->last_use};
     }
     check(count == unit->pages.cached_count);
     evict_pages_choose(unit->options.evict_rule, unit->candidates, count, missing);

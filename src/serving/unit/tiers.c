@@ -403,18 +403,20 @@ bool tiers_step_done(struct unit *unit, struct unit_request *request,
 
 /* ---- giving blocks to the storage ---- */
 
-/* Leases or (`lease` false) releases a block's page and those of all blocks before it: whoever
- * leases a block leases those before it. */
-static void lease_chain(struct unit *unit, uint32_t node, bool lease) {
+/* Whoever leases a block leases those before it; they are the request's first pages. */
+static void lease_chain(struct unit *unit, const struct unit_request *request) {
+    for (uint32_t i = 0; i < request->shared_count; i++)
+        page_table_lease(&unit->pages, request->pages[i]);
+    unit->tiers.keep_leases += request->shared_count;
+}
+
+/* Of a block and all before it; the request may be gone. */
+static void release_chain(struct unit *unit, uint32_t node) {
     while (node != PREFIX_NONE) {
-        uint32_t parent = unit->tree.nodes[node].parent;
         struct page_id page = {node};
-        if (lease)
-            page_table_lease(&unit->pages, page);
-        else
-            page_table_release(&unit->pages, &page, 1);
-        unit->tiers.keep_leases += lease ? 1 : (uint64_t)-1;
-        node = parent;
+        node = unit->tree.nodes[node].parent;
+        page_table_release(&unit->pages, &page, 1);
+        unit->tiers.keep_leases--;
     }
 }
 
@@ -433,7 +435,7 @@ void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t 
         pages[i] = request->pages[first_block + i];
         keys[1 + i] = nodes[pages[i].index].key;
     }
-    lease_chain(unit, request->node, true);
+    lease_chain(unit, request);
     unit->tiers.keeping_count++;
     unit->totals.kept_blocks += count; /* less what KV_KEPT says was dropped */
 }
@@ -444,7 +446,7 @@ void tiers_kept(struct unit *unit, const struct record_kv_kept *record) {
     unit->totals.kept_blocks -= record->dropped;
     unit->totals.dropped_blocks += record->dropped;
     unit->tiers.read_only = !record->writable;
-    lease_chain(unit, record->last_page, false);
+    release_chain(unit, record->last_page);
     unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
 }
 
