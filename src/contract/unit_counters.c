@@ -20,19 +20,20 @@ uint64_t unit_counter_value(const struct unit_counters *counters,
     return *(const uint64_t *)(const void *)((const char *)counters + counter->offset);
 }
 
-static void add_rank(uint64_t *sum, uint64_t rank, enum counted_ranks ranks) {
+static void renew_rank(uint64_t *sum, uint64_t before, uint64_t now, enum counted_ranks ranks) {
     if (ranks == COUNTED_BY_EACH)
-        *sum += rank;
-    else if (rank > *sum)
-        *sum = rank;
+        *sum += now - before;
+    else if (now > *sum)
+        *sum = now;
 }
 
-/* Of every rank, with every load report. */
-void unit_counters_add_rank(struct unit_counters *sum, const struct unit_counters *rank) {
-#define UNIT_COUNTER_ADD(member, ranks, where, metric, labels, help)                               \
-    add_rank(&sum->member, rank->member, ranks);
-    UNIT_COUNTERS(UNIT_COUNTER_ADD)
-#undef UNIT_COUNTER_ADD
+/* Of every rank that has changed, with every load report. */
+void unit_counters_renew_rank(struct unit_counters *sum, const struct unit_counters *before,
+                              const struct unit_counters *now) {
+#define UNIT_COUNTER_RENEW(member, ranks, where, metric, labels, help)                             \
+    renew_rank(&sum->member, before->member, now->member, ranks);
+    UNIT_COUNTERS(UNIT_COUNTER_RENEW)
+#undef UNIT_COUNTER_RENEW
 }
 
 void unit_counters_add_unit(struct unit_counters *sum, const struct unit_counters *unit) {

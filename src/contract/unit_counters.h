@@ -74,8 +74,10 @@ extern const size_t unit_counter_count;
 uint64_t unit_counter_value(const struct unit_counters *counters,
                             const struct unit_counter *counter);
 
-/* sum += what one more rank of the same unit has counted. */
-void unit_counters_add_rank(struct unit_counters *sum, const struct unit_counters *rank);
+/* In the sum over a unit's ranks, what one of them counts `now` takes the place of what it had
+ * counted `before` (zeros: it was not in the sum). No counter that all count alike ever falls. */
+void unit_counters_renew_rank(struct unit_counters *sum, const struct unit_counters *before,
+                              const struct unit_counters *now);
 
 /* sum += what one more unit has counted. */
 void unit_counters_add_unit(struct unit_counters *sum, const struct unit_counters *unit);

@@ -22,7 +22,7 @@
 
 #define TREES_BYTES ((size_t)64 << 20)
 #define CLOCKS_BYTES ((size_t)64 << 20)
-#define RECORDS_MAX 12e6 /* of all runs of the twin; the one that goes beyond it is the last */
+#define RECORDS_MAX 15e6 /* of all runs of the twin; the one that goes beyond it is the last */
 #define BAD_FEW 20       /* a run ends when more were late, and more than BAD_SHARE */
 #define BAD_SHARE 0.05
 #define COUNTED_STEP 256 /* tokens: what a limit for prompts is rounded down to */
@@ -341,8 +341,7 @@ static enum status open_steady(struct planning *plan, const struct size_fleet *f
     double rows = 0, rate = sizes->load.rate * sample->share / sample->counts[last];
     enum status status = solve_lengths(sizes, fleet->storage, &lengths, error);
     if (!status && sample->focus != SIZE_PROMPTS)
-        status =
-            size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows, error);
+        status = size_fleet_standing(sizes, &plan->clocks, &fleet->kinds[last], rate, &rows, error);
     if (!status) size_window_load(sizes, fleet, sample, &lengths, rows, load, options);
     return status;
 }
@@ -389,7 +388,7 @@ static enum status run_fleet(struct planning *plan, const struct size_run *run,
     struct twin_report report;
     struct day_load load;
     struct arena arena;
-    plan->sample = size_window_sample(fleet, run->focus);
+    plan->sample = size_window_sample(&plan->found.options.load, fleet, run->focus);
     bool replays = plan->replays && plan->sample.share == 1 && run->focus == SIZE_WHOLE;
     size_window_fleet(&plan->found.options, fleet, &plan->sample, &options);
     enum status status = replays ? open_replay(plan, &options, error)
@@ -418,12 +417,13 @@ static void tell_run(const struct planning *plan, const struct size_run *run,
     char name[SIZE_TEXT_BYTES];
     if (!plan->values->verbose) return;
     size_fleet_name(&run->fleet, name);
-    fprintf(stderr,
-            "fathom plan: %s (%s, %.3g of the load): %.0f nodes, TTFT p99 %.2f s, TPOT p99 %.1f ms, "
-            "%.1f %% of %.0f began, rows %.0f %%, %.1f %% hits; %.2f million records so far\n",
-            name, about[run->focus], trial->share, run->fleet.nodes, trial->ttft_p99_s,
-            trial->tpot_p99_s * 1e3, trial->begun_share * 100, (double)plan->asked,
-            trial->rows_share * 100, trial->hit_share * 100, plan->found.records * 1e-6);
+    fprintf(
+        stderr,
+        "fathom plan: %s (%s, %.3g of the load): %.0f nodes, TTFT p99 %.2f s, TPOT p99 %.1f ms, "
+        "%.1f %% of %.0f began, rows %.0f %%, %.1f %% hits; %.2f million records so far\n",
+        name, about[run->focus], trial->share, run->fleet.nodes, trial->ttft_p99_s,
+        trial->tpot_p99_s * 1e3, trial->begun_share * 100, (double)plan->asked,
+        trial->rows_share * 100, trial->hit_share * 100, plan->found.records * 1e-6);
 }
 
 /* ---- the plan ---- */
@@ -464,10 +464,9 @@ static enum status make_plan(struct planning *plan, struct error *error) {
     found->options.expert_skew = EXPERT_SKEW;
     found->options.expert_drift = EXPERT_DRIFT;
     found->options.seed = plan->values->seed;
-    found->pareto = &plan->search.pareto;
+    found->search = &plan->search;
     status = read_load(plan, error);
-    if (!status)
-        status = size_fleet_search(&found->options, &plan->clocks, &plan->search, error);
+    if (!status) status = size_fleet_search(&found->options, &plan->clocks, &plan->search, error);
     if (status) return status;
     found->candidates = plan->search.count;
     found->count = size_fleet_rank(&found->options, &plan->search, found->fleets);
@@ -505,10 +504,22 @@ static enum status show(const struct planning *plan, struct error *error) {
     return status;
 }
 
+/* By how much a fleet missed the limit that it missed most. */
+static double missed_by(const struct size_options *options, const struct size_trial *trial) {
+    double late = trial->ttft_p99_s / options->ttft_s, slow = trial->tpot_p99_s / options->tpot_s;
+    return late > slow ? late : slow;
+}
+
 /* The fleet that came nearest: one that ran, or else a unit that misses a limit. */
 static enum status refuse(const struct plan_found *found, struct error *error) {
     char name[SIZE_TEXT_BYTES] = "none";
     const struct size_fleet *nearest = found->count ? &found->fleets[0] : NULL;
+    for (uint32_t i = 0; i < found->count; i++) {
+        const struct size_fleet *fleet = &found->fleets[i];
+        bool nearer = !nearest->trials || missed_by(&found->options, &fleet->trial) <
+                                              missed_by(&found->options, &nearest->trial);
+        if (fleet->trials && nearer) nearest = fleet;
+    }
     if (nearest) size_fleet_name(nearest, name);
     return error_set(error, STATUS_NOT_FOUND, "no fleet holds the limits; the nearest is %s: %s",
                      name, nearest ? nearest->why : "no unit fits the hardware");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the windows before taught is used by the next ones: the twin's decode steps take longer than
- * a clock says that is asked about equal ranks, since contexts differ. The first window runs twice
- * for that, unless the scenario says what is to be assumed.
+ * a clock says that is asked about equal ranks, since contexts differ. Before the first window a
+ * short one runs for that, of which nothing else is kept, unless the scenario says what is to be
+ * assumed.
  */
 #include "programs/sim_day.h"
 
@@ -116,6 +117,20 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
     return status;
 }
 
+#define LEARN_S 1 /* some twenty decode steps; as long before, behind the settling */
+
+static enum status learn_stretch(struct day_job *job, const struct day_segment *segment,
+                                 struct error *error) {
+    struct day_options *day = &job->scenario->load.day;
+    double warm_s = day->warm_s, measure_s = day->measure_s;
+    if (warm_s > day->settle_s + LEARN_S) day->warm_s = day->settle_s + LEARN_S;
+    if (measure_s > LEARN_S) day->measure_s = LEARN_S;
+    enum status status = live_window(job, segment, false, error);
+    day->warm_s = warm_s;
+    day->measure_s = measure_s;
+    return status;
+}
+
 /* Segments that are alike share a window: the same units, and loads within this share. */
 #define ALIKE 0.03
 
@@ -162,7 +177,7 @@ static enum status live_day(struct day_job *job, struct error *error) {
     while ((least = least_loaded(segments, count, done)) < count) {
         struct day_segment shared = shared_segment(segments, count, done, least);
         const struct day_segment lightest = segments[least];
-        enum status status = first ? live_window(job, &shared, false, error) : STATUS_OK;
+        enum status status = first ? learn_stretch(job, &shared, error) : STATUS_OK;
         if (!status) status = live_window(job, &shared, false, error);
         if (status) return status;
         first = false;
@@ -183,7 +198,7 @@ static enum status live_hour(struct day_job *job, double hour, struct error *err
     uint32_t i = 0, count = day_segments(&job->scenario->load.day, segments);
     while (i + 1 < count && hour >= segments[i].hour + segments[i].hours)
         i++;
-    if (job->scenario->load.day.stretch == 0) status = live_window(job, &segments[i], false, error);
+    if (job->scenario->load.day.stretch == 0) status = learn_stretch(job, &segments[i], error);
     for (int whole = 0; !status && whole < 2; whole++) {
         status = live_window(job, &segments[i], whole, error);
         if (!status)

@@ -27,7 +27,7 @@ static const char *add_writer(const struct unit *unit, struct writers *writers, 
 /* Rows of the step in flight. */
 static const char *add_steps(const struct unit *unit, struct writers *writers) {
     const char *wrong = NULL;
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         if (request->state == UNIT_REQUEST_FREE || !request->in_step) continue;
         uint32_t first = request->computed_count / KV_BLOCK_TOKENS;

@@ -28,8 +28,9 @@ static void every_member_is_in_the_table_once(void **state) {
 }
 
 static void ranks_add_up_but_for_what_all_count_alike(void **state) {
-    struct unit_counters sum = counted(100), rank = counted(200);
-    unit_counters_add_rank(&sum, &rank);
+    struct unit_counters sum = counted(100), rank = counted(200), none = {0}, half = counted(50);
+    unit_counters_renew_rank(&sum, &none, &half);
+    unit_counters_renew_rank(&sum, &half, &rank);
     for (size_t i = 0; i < unit_counter_count; i++) {
         bool each = unit_counter_table[i].ranks == COUNTED_BY_EACH;
         assert_int_equal(unit_counter_value(&sum, &unit_counter_table[i]),

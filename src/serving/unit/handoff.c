@@ -255,7 +255,7 @@ void handoff_give_up(struct unit *unit, int64_t now_ns) {
     if (now_ns < unit->give_up_ns) return;
     uint32_t given_up = 0;
     unit->give_up_ns = MACHINE_NEVER;
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         struct unit_request *request = &unit->requests[slot];
         struct handoff *handoff = request->handoff;
         if (!handoff || !handoff->open || !handoff->continued || handoff->leaving) continue;

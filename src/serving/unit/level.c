@@ -9,7 +9,7 @@ static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
     uint32_t count = 0;
     *answers_out = unit->counts[UNIT_REQUEST_DECODE];
     if (unit->counts[UNIT_REQUEST_WAITING] + unit->counts[UNIT_REQUEST_PREFILL] == 0) return 0;
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         if (request->state != UNIT_REQUEST_WAITING && request->state != UNIT_REQUEST_PREFILL)
             continue;

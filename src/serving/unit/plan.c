@@ -64,7 +64,7 @@ static bool brings_constraint(const struct unit_request *request) {
 }
 
 bool plan_brings_constraints(const struct unit *unit) {
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++)
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++)
         if (brings_constraint(&unit->requests[slot])) return true;
     return false;
 }

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/map.h"
+#include "base/number.h"
 #include "contract/step_plan.h"
 #include "serving/cache/recent_blocks.h"
 #include "serving/policy/admit.h"
@@ -35,7 +36,6 @@ struct rank_unit {
     struct machine machine;
     struct recent_blocks memory; /* what its storage keeps there, as far as is known */
     struct step_work work;       /* of the step in flight, when it is done */
-    uint64_t offer_round;        /* units->offers has what it offers, as of this round */
     struct step_plan *plan;      /* in the outbox, while a step is made */
     bool planned;
     bool masked; /* takes no new request */
@@ -49,6 +49,15 @@ struct rank_units {
     struct prefill_hit *hits;
     struct decode_rank *decodes;
     struct unit_offer *offers; /* view_offers */
+    uint64_t *offer_rounds;    /* `offers` has what a rank offers, as of this round */
+    uint32_t *requests;        /* that a rank holds */
+    /* What ranks tell of their load: asked again of those alone that have changed since. */
+    struct record_unit_load *loads_told; /* of each; the sums have them */
+    struct unit_rank_load *rank_loads;
+    struct record_unit_load load_sums;
+    uint32_t *changed; /* [changed_count] ranks */
+    bool *has_changed; /* is among them */
+    uint32_t changed_count;
     int64_t room_turn; /* no rank has room for a turn that is this or later; INT64_MAX: one has for
                         * all. view_room */
     uint64_t offer_round;        /* counted up when all offers have changed; from 1 on */
@@ -135,6 +144,14 @@ static void note_memory(struct recent_blocks *memory, const struct record *recor
     }
 }
 
+/* A rank takes a record, or steps: it offers something else, and has another load. */
+static void note_change(struct rank_units *units, uint32_t rank) {
+    units->offer_rounds[rank] = 0;
+    if (units->has_changed[rank]) return;
+    units->has_changed[rank] = true;
+    units->changed[units->changed_count++] = rank;
+}
+
 /* What a unit has put there gets its rank. */
 static void take_record(struct rank_units *units, uint32_t rank, struct record *record) {
     switch ((enum record_kind)record->kind) {
@@ -168,29 +185,54 @@ static void take_records(struct rank_units *units, uint32_t rank, uint32_t used)
         used += record->bytes;
     }
     if (unit_take_load_change(units->ranks[rank].unit)) units->load_changed = true;
+    units->requests[rank] = unit_request_count(units->ranks[rank].unit);
+    note_change(units, rank);
+}
+
+/* A rank's report takes the place of its last one in the sums. */
+static void sum_load(struct record_unit_load *sums, const struct record_unit_load *before,
+                     const struct record_unit_load *now) {
+    sums->requests_waiting += now->requests_waiting - before->requests_waiting;
+    sums->requests_running += now->requests_running - before->requests_running;
+    sums->pages_free += now->pages_free - before->pages_free;
+    sums->pages_held += now->pages_held - before->pages_held;
+    sums->pages_cached += now->pages_cached - before->pages_cached;
+    sums->last_step_rows += now->last_step_rows - before->last_step_rows;
+    sums->last_step_tokens += now->last_step_tokens - before->last_step_tokens;
+    unit_counters_renew_rank(&sums->totals, &before->totals, &now->totals);
+}
+
+static void view_loads(struct rank_units *units) {
+    struct record_unit_load *sums = &units->load_sums;
+    for (uint32_t i = 0; i < units->changed_count; i++) {
+        uint32_t rank = units->changed[i];
+        struct record_unit_load load;
+        unit_load(units->ranks[rank].unit, &load, &units->rank_loads[rank]);
+        sum_load(sums, &units->loads_told[rank], &load);
+        units->loads_told[rank] = load;
+        units->has_changed[rank] = false;
+    }
+    units->changed_count = 0;
+    sums->last_step_ns = 0;
+    sums->kv_storage = 0;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        int64_t step_ns = units->loads_told[rank].last_step_ns;
+        if (step_ns > sums->last_step_ns) sums->last_step_ns = step_ns;
+        sums->kv_storage = max_u32(sums->kv_storage, units->rank_loads[rank].kv_storage);
+    }
 }
 
 static void put_load(struct rank_units *units) {
     if (!units->hello_sent) return;
-    struct record_unit_load *all = put_kind(
-        units, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = units->rank_count});
-    all->requests_waiting = units->line.count;
-    memcpy(all->prefill_choices_total, units->prefill_choices, sizeof units->prefill_choices);
-    memcpy(all->decode_choices_total, units->decode_choices, sizeof units->decode_choices);
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        struct record_unit_load load;
-        unit_load(units->ranks[rank].unit, &load, &load_ranks(all)[rank]);
-        all->requests_waiting += load.requests_waiting;
-        all->requests_running += load.requests_running;
-        all->pages_free += load.pages_free;
-        all->pages_held += load.pages_held;
-        all->pages_cached += load.pages_cached;
-        all->last_step_rows += load.last_step_rows;
-        all->last_step_tokens += load.last_step_tokens;
-        if (load.last_step_ns > all->last_step_ns) all->last_step_ns = load.last_step_ns;
-        unit_counters_add_rank(&all->totals, &load.totals);
-        if (load.kv_storage > all->kv_storage) all->kv_storage = load.kv_storage;
-    }
+    view_loads(units);
+    struct record_unit_load fixed = units->load_sums;
+    fixed.rank_count = units->rank_count;
+    fixed.requests_waiting += units->line.count;
+    memcpy(fixed.prefill_choices_total, units->prefill_choices, sizeof units->prefill_choices);
+    memcpy(fixed.decode_choices_total, units->decode_choices, sizeof units->decode_choices);
+    struct record_unit_load *all = outbox_put_bare(&units->outbox, RECORD_UNIT_LOAD, &fixed);
+    check(all);
+    memcpy(load_ranks(all), units->rank_loads, units->rank_count * sizeof *units->rank_loads);
     units->load_changed = false;
 }
 
@@ -207,17 +249,12 @@ static bool has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >= units->unit_bytes + own_bytes(units->rank_count);
 }
 
-/* A rank takes a record, or steps: it offers something else. */
-static void forget_offer(struct rank_units *units, uint32_t rank) {
-    units->ranks[rank].offer_round = 0;
-}
-
 /* Before a choice: ranks are asked again that have changed since. */
 static void view_offers(struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        if (units->ranks[rank].offer_round == units->offer_round) continue;
+        if (units->offer_rounds[rank] == units->offer_round) continue;
         units->offers[rank] = unit_offer(units->ranks[rank].unit, &units->lengths);
-        units->ranks[rank].offer_round = units->offer_round;
+        units->offer_rounds[rank] = units->offer_round;
     }
 }
 
@@ -391,7 +428,6 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
                     int64_t now_ns) {
     struct machine *machine = &units->ranks[rank].machine;
     uint32_t used = units->outbox.used;
-    forget_offer(units, rank);
     enum status status = machine->receive(machine->self, record, now_ns);
     check(status == STATUS_OK); /* there was room */
     take_records(units, rank, used);
@@ -430,7 +466,7 @@ static enum admit judge(const struct rank_units *units, const struct record_subm
     house.requests_max = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         if (units->ranks[rank].masked) continue;
-        house.requests_held += unit_request_count(units->ranks[rank].unit);
+        house.requests_held += units->requests[rank];
         house.requests_max += units->house.requests_max;
     }
     house.pages_available = house.page_count;
@@ -683,8 +719,10 @@ static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
         if (choice.rank == BALANCE_NO_RANK ||
             !unit_move(unit, leaver.request, units->ranks[choice.rank].unit, now_ns))
             return;
-        forget_offer(units, rank);
-        forget_offer(units, choice.rank);
+        note_change(units, rank);
+        note_change(units, choice.rank);
+        units->requests[rank]--;
+        units->requests[choice.rank]++;
         map_remove(&units->rank_of, key_of(leaver.request));
         map_add(&units->rank_of, key_of(leaver.request), choice.rank);
     }
@@ -700,7 +738,6 @@ static void plan_ranks(struct rank_units *units, int64_t now_ns) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         struct machine *machine = &units->ranks[rank].machine;
         uint32_t used = units->outbox.used;
-        forget_offer(units, rank);
         busy -= unit_could_run(units->ranks[rank].unit);
         unit_set_others(units->ranks[rank].unit, busy + units->line.count > 0);
         machine->step(machine->self, now_ns);
@@ -761,10 +798,12 @@ size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t rank
         ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
     return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
                     sizeof(struct prefill_rank) + sizeof(struct prefill_hit) +
-                    sizeof(struct decode_rank) + sizeof(struct unit_offer) + sizeof(double)) +
+                    sizeof(struct decode_rank) + sizeof(struct unit_offer) + sizeof(double) +
+                    sizeof(uint64_t) + 2 * sizeof(uint32_t) + sizeof(bool) +
+                    sizeof(struct record_unit_load) + sizeof(struct unit_rank_load)) +
            ranks * (recent_blocks_bytes(memory_blocks(options, ranks)) + sizeof(uint32_t)) +
            keys_bytes(options) + waiting_line_bytes(options, ranks) + sizeof(struct rank_units) +
-           map_bytes(ranks * options->requests_max + 1) + outbox + 256;
+           map_bytes(ranks * options->requests_max + 1) + outbox + 512;
 }
 
 static void set_rules(struct rank_units *units, const struct unit_options *options,
@@ -796,10 +835,18 @@ static bool take_tables(struct rank_units *units, struct arena *arena,
     units->decodes = arena_take_zeroed(arena, ranks * sizeof *units->decodes);
     units->offers = arena_take_zeroed(arena, ranks * sizeof *units->offers);
     units->full_ns = arena_take_zeroed(arena, ranks * sizeof *units->full_ns);
+    units->offer_rounds = arena_take_zeroed(arena, ranks * sizeof *units->offer_rounds);
+    units->requests = arena_take_zeroed(arena, ranks * sizeof *units->requests);
+    units->loads_told = arena_take_zeroed(arena, ranks * sizeof *units->loads_told);
+    units->rank_loads = arena_take_zeroed(arena, ranks * sizeof *units->rank_loads);
+    units->changed = arena_take(arena, ranks * sizeof *units->changed);
+    units->has_changed = arena_take_zeroed(arena, ranks * sizeof *units->has_changed);
     units->blocks.keys = arena_take(arena, keys_bytes(options));
     units->blocks.near = arena_take(arena, ranks * sizeof *units->blocks.near);
     if (!units->ranks || !units->loads || !units->prefills || !units->hits || !units->decodes ||
         !units->offers || !units->full_ns || !units->blocks.keys || !units->blocks.near ||
+        !units->offer_rounds || !units->requests || !units->loads_told || !units->rank_loads ||
+        !units->changed || !units->has_changed ||
         waiting_line_open(&units->line, arena, options, ranks) ||
         map_open(&units->rank_of, arena, ranks * options->requests_max + 1))
         return false;
@@ -824,6 +871,7 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
             unit_create_rank(arena, &own, &units->outbox, &units->ranks[i].unit, error);
         if (status) return status;
         units->ranks[i].machine = unit_machine(units->ranks[i].unit);
+        note_change(units, i);
     }
     units->unit_bytes = unit_outbox_bytes(options);
     size_t bytes = outbox_bytes(units);

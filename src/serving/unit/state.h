@@ -30,9 +30,9 @@ enum unit_request_state {
     UNIT_REQUEST_STATE_COUNT
 };
 
-struct unit_request { /* first what every step looks at, so that it is few cache lines */
-    uint8_t state;    /* enum unit_request_state */
-    bool in_step;     /* a row of the step in flight; row_tokens is its length */
+struct unit_request {           /* first what every step looks at, so that it is few cache lines */
+    _Alignas(64) uint8_t state; /* enum unit_request_state */
+    bool in_step;               /* a row of the step in flight; row_tokens is its length */
     bool cancelled;
     bool fresh;   /* no row since it started or came back */
     bool pushes;  /* its blocks go to another unit */
@@ -104,7 +104,8 @@ struct unit {
     struct evict_candidate *candidates; /* [page_count] scratch of one eviction */
     struct pool pool;
     struct map slots;              /* request id -> slot */
-    struct unit_request *requests; /* [requests_max] */
+    struct unit_request *requests; /* [requests_max], the first slot_end of them set */
+    uint32_t slot_end;             /* no slot from here on has ever held a request */
     uint32_t *free_slots;          /* [counts[UNIT_REQUEST_FREE]] stack */
     uint32_t *step_slots;          /* [step_row_count] of the step in flight, in row order */
     uint32_t *line; /* [line_count] slots of requests that may have rows, in the last plan's order;
@@ -167,6 +168,11 @@ static inline void request_prefetch(const struct unit_request *request) {
     const char *end = (const char *)&request->stop_tokens;
     for (const char *at = (const char *)request; at < end; at += 64)
         __builtin_prefetch(at, 1);
+}
+
+/* All requests are walked, slot by slot: this one's state will be wanted soon. */
+static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
+    if (slot + UNIT_AHEAD < unit->slot_end) __builtin_prefetch(&unit->requests[slot + UNIT_AHEAD]);
 }
 
 /* It may have a row in the next step. */

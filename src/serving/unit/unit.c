@@ -8,6 +8,8 @@
  */
 #include "serving/unit/unit.h"
 
+#include <stdalign.h>
+
 #include "base/check.h"
 #include "contract/kv_block.h"
 #include "serving/policy/balance.h"
@@ -95,7 +97,7 @@ size_t unit_rank_memory_bytes(const struct unit_options *options) {
            prefix_tree_bytes(options->page_count, options->reuse_generated) +
            options->page_count * sizeof(struct evict_candidate) + prompt_bytes(options) +
            map_bytes(options->requests_max) + options->requests_max * per_request +
-           options->step_rows_max * sizeof(uint32_t) + 256;
+           options->step_rows_max * sizeof(uint32_t) + 256 + alignof(struct unit_request);
 }
 
 size_t unit_memory_bytes(const struct unit_options *options) {
@@ -139,11 +141,19 @@ static enum status options_check(const struct unit_options *o, struct error *err
     return STATUS_OK;
 }
 
+/* Each on cache lines of its own. */
+static struct unit_request *take_requests(struct arena *arena, uint32_t count) {
+    size_t align = alignof(struct unit_request);
+    char *memory = arena_take(arena, count * sizeof(struct unit_request) + align);
+    if (!memory) return NULL;
+    return (struct unit_request *)(void *)(memory + (-(uintptr_t)memory & (align - 1)));
+}
+
 static enum status take_tables(struct unit *unit, struct arena *arena) {
     const struct unit_options *o = &unit->options;
     size_t pool_bytes = prompt_bytes(o);
     void *pool = arena_take(arena, pool_bytes);
-    unit->requests = arena_take_zeroed(arena, o->requests_max * sizeof *unit->requests);
+    unit->requests = take_requests(arena, o->requests_max);
     unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
     unit->step_slots = arena_take(arena, o->step_rows_max * sizeof *unit->step_slots);
     unit->line = arena_take(arena, o->requests_max * sizeof *unit->line);
@@ -319,7 +329,7 @@ static uint32_t pages_expected(const struct unit_request *request,
 static uint32_t pages_short(const struct unit *unit) {
     uint64_t wanted = 0, available = unit->pages.free_count + unit->pages.cached_count;
     if (available >= unit_running_count(unit)) return 0; /* nearly always, without a look at them */
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         uint32_t pages = (uint32_t)divide_up(request_known(request), KV_BLOCK_TOKENS);
         if (request_runs(request) && pages > request->page_count)
@@ -337,12 +347,12 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
                   struct unit_leaver *leaver_out) {
     uint32_t wanted = unit->abandoned ? 0 : pages_short(unit);
     if (wanted == 0) return false;
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         uint32_t pages = may_move(request) ? request->page_count : 0;
         unit->leavers[slot] = (struct decode_running){pages, request->turn};
     }
-    uint32_t slot = balance_decode_relieve(unit->leavers, unit->options.requests_max, wanted);
+    uint32_t slot = balance_decode_relieve(unit->leavers, unit->slot_end, wanted);
     const struct unit_request *request = &unit->requests[slot];
     if (unit->leavers[slot].pages == 0) return false; /* who may move has none */
     *leaver_out = (struct unit_leaver){
@@ -499,19 +509,29 @@ static uint32_t count_wanted(const struct unit_request *request,
     return most;
 }
 
+/* All of it but its head. Set one by one: most of what results cost is such a record for each row,
+ * and zeroing it first took a tenth of that. */
+static struct record_tokens tokens_of(const struct unit_request *request, uint32_t count,
+                                      uint32_t each) {
+    struct record_tokens fixed;
+    fixed.record = (struct record){0};
+    fixed.request = request->id;
+    fixed.first_output_position = request->output_count;
+    fixed.token_count = count;
+    fixed.logprobs_each = each;
+    fixed.reserved = 0;
+    fixed.work = account_work(request);
+    return fixed;
+}
+
 static void put_tokens(struct unit *unit, struct unit_request *request,
                        const struct step_result *result, const struct step_result_row *row,
                        int64_t now_ns) {
     uint32_t count = count_wanted(request, row), each = row->logprobs_each;
     if (request->output_count == request->resumed_count)
         request->work.prefill_ns = now_ns - request->began_ns;
-    struct record_tokens *tokens =
-        unit_put(unit, RECORD_TOKENS,
-                 &(struct record_tokens){.request = request->id,
-                                         .first_output_position = request->output_count,
-                                         .token_count = count,
-                                         .logprobs_each = each,
-                                         .work = account_work(request)});
+    struct record_tokens fixed = tokens_of(request, count, each);
+    struct record_tokens *tokens = unit_put(unit, RECORD_TOKENS, &fixed);
     memcpy(tokens_chosen(tokens), row->tokens, count * sizeof *row->tokens);
     if (each)
         memcpy(tokens_logprobs(tokens), step_result_logprobs(result) + row->logprob_index,
@@ -734,7 +754,7 @@ void unit_abandon(struct unit *unit) {
 
 /* As many as there is room for; those in a step when it is done. */
 static void end_all(struct unit *unit) {
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         struct unit_request *request = &unit->requests[slot];
         if (request->state == UNIT_REQUEST_FREE || request->in_step || tiers_is_loading(request))
             continue;
@@ -832,7 +852,7 @@ static int64_t turn_of_last(const struct unit *unit, uint64_t tokens) {
     for (uint64_t taken = 0; taken < tokens;) {
         int64_t next = INT64_MAX;
         uint64_t takes = 0; /* those whose turn is `next` */
-        for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
             const struct unit_request *request = &unit->requests[slot];
             uint32_t share = step_share(unit, request);
             if (share == 0 || request->turn > next || (taken && request->turn <= turn)) continue;
@@ -853,8 +873,9 @@ struct unit_offer unit_offer(const struct unit *unit, const struct predict_lengt
                                .pages_held = unit->pages.held_count,
                                .rows = unit_active_count(unit) + unit->counts[UNIT_REQUEST_PARKED],
                                .full_turn = INT64_MAX};
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
+        unit_prefetch_slot(unit, slot);
         if (request->state == UNIT_REQUEST_FREE) continue;
         offer.pages_expected += pages_expected(request, lengths);
         answers += request->state == UNIT_REQUEST_DECODE;
@@ -950,7 +971,7 @@ void unit_audit(const struct unit *unit) {
     unit_request_audit(unit);
     uint32_t in_step = 0;
     uint64_t leases = 0;
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         in_step += request->in_step;
         leases += request->page_count + handoff_sent_count(request);

@@ -33,10 +33,8 @@ static struct map_key key_of(struct request_id id) {
 
 void unit_request_open_all(struct unit *unit) {
     uint32_t count = unit->options.requests_max;
-    for (uint32_t i = 0; i < count; i++) {
-        unit->free_slots[i] = count - 1 - i;
-        arena_open(&unit->requests[i].arena, &unit->pool);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        unit->free_slots[i] = count - 1 - i; /* so that slot 0 goes first */
     unit->counts[UNIT_REQUEST_FREE] = count;
 }
 
@@ -45,8 +43,15 @@ struct unit_request *unit_request_of(struct unit *unit, struct request_id id) {
     return slot == MAP_NONE ? NULL : &unit->requests[slot];
 }
 
-struct unit_request *unit_request_free(const struct unit *unit) {
+/* Slots that were never needed stay untouched. */
+struct unit_request *unit_request_free(struct unit *unit) {
     uint32_t slot = unit->free_slots[unit->counts[UNIT_REQUEST_FREE] - 1];
+    check(slot <= unit->slot_end);
+    if (slot == unit->slot_end) {
+        unit->requests[slot] = (struct unit_request){0};
+        arena_open(&unit->requests[slot].arena, &unit->pool);
+        unit->slot_end++;
+    }
     check(unit->requests[slot].state == UNIT_REQUEST_FREE);
     return &unit->requests[slot];
 }
@@ -139,7 +144,7 @@ void unit_request_drop(struct unit *unit, struct unit_request *request) {
 
 void unit_request_audit(const struct unit *unit) {
     uint32_t counts[UNIT_REQUEST_STATE_COUNT] = {0}, listed = 0;
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         counts[request->state]++;
         listed += request->listed;
@@ -149,6 +154,7 @@ void unit_request_audit(const struct unit *unit) {
         else
             check(request->arena.run_count == 0 && request->page_count == 0);
     }
+    counts[UNIT_REQUEST_FREE] += unit->options.requests_max - unit->slot_end;
     for (uint32_t state = 0; state < UNIT_REQUEST_STATE_COUNT; state++)
         check(counts[state] == unit->counts[state]);
     check(unit->slots.count == unit_held_count(unit));

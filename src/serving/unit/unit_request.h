@@ -27,7 +27,7 @@ void unit_request_open_all(struct unit *unit);
 struct unit_request *unit_request_of(struct unit *unit, struct request_id id);
 
 /* One that is free, for the caller to fill in; the unit must hold fewer than requests_max. */
-struct unit_request *unit_request_free(const struct unit *unit);
+struct unit_request *unit_request_free(struct unit *unit);
 /* Gives the memory back of one that was filled in and does not enter. */
 void unit_request_clear(struct unit_request *request);
 

@@ -19,7 +19,7 @@
 #define NAMES_WIDTH 110.0
 
 const char chart_style[] =
-    "svg.chart{width:100%;height:auto;font:12px system-ui,sans-serif}"
+    "svg.chart{width:100%;height:auto;overflow:visible;font:12px system-ui,sans-serif}"
     ".chart text{fill:var(--ink)}.chart .soft{fill:var(--soft)}"
     ".chart .title{font-weight:600;font-size:13px}"
     ".chart .grid{stroke:var(--line);stroke-width:1}"
@@ -183,7 +183,7 @@ void chart_lines(struct json_writer *writer, const struct chart *chart) {
         return;
     }
     struct axis x = axis_of(chart->x[0], chart->x[chart->count - 1], chart->log_x);
-    struct axis y = axis_of(0, chart->y_max > 0 ? chart->y_max : largest(chart), false);
+    struct axis y = axis_of(chart->y_min, chart->y_max > 0 ? chart->y_max : largest(chart), false);
     if (!x.log) { /* the axis ends where the data do */
         x.low = chart->x[0] < x.low + x.step && x.low >= 0 ? x.low : chart->x[0];
     }

@@ -24,6 +24,7 @@ struct chart {
     size_t series_count;
     bool steps;   /* a line keeps its value up to the next point */
     bool log_x;   /* x > 0 */
+    double y_min; /* where a line's axis begins; no value may be less */
     double y_max; /* 0: by the values */
 };
 

@@ -2,6 +2,7 @@
 #include "simulate/report/day_page.h"
 
 #include "base/format.h"
+#include "base/number.h"
 #include "simulate/report/chart.h"
 #include "simulate/report/outcome_page.h"
 
@@ -14,13 +15,14 @@ typedef void segment_values(const struct day_outcome *outcome,
 
 static void write_lines(struct json_writer *writer, const struct day_outcome *outcome,
                         const char *title, const char *y_label, const char *const *names,
-                        size_t count, segment_values *values_of) {
+                        size_t count, segment_values *values_of, double y_min) {
     double x[POINTS_MAX], columns[CHART_SERIES_MAX][POINTS_MAX], values[CHART_SERIES_MAX];
     struct chart chart = {.title = title,
                           .x_label = HOUR_LABEL,
                           .y_label = y_label,
                           .x = x,
                           .series_count = count,
+                          .y_min = y_min,
                           .steps = true};
     for (size_t s = 0; s < count; s++)
         chart.series[s] = (struct chart_series){names[s], columns[s]};
@@ -78,6 +80,13 @@ static void first_of(const struct day_outcome *outcome, const struct day_window_
     values_out[1] = window->ttft_p99_s;
 }
 
+static void further_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
+                       double *values_out) {
+    (void)outcome;
+    values_out[0] = window->tpot_p50_s * 1e3;
+    values_out[1] = window->tpot_p99_s * 1e3;
+}
+
 static void pages_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
                      double *values_out) {
     (void)outcome;
@@ -88,8 +97,8 @@ static void pages_of(const struct day_outcome *outcome, const struct day_window_
 static void balance_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
                        double *values_out) {
     (void)outcome;
-    values_out[0] = window->prefill_balance;
-    values_out[1] = window->decode_balance;
+    values_out[0] = max_double(window->prefill_balance, 1); /* 0: it took no step */
+    values_out[1] = max_double(window->decode_balance, 1);
 }
 
 static void hits_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
@@ -140,12 +149,13 @@ static void write_layers(struct json_writer *writer, const struct day_outcome *o
                           .x_label = "layer",
                           .y_label = "ratio",
                           .x = x,
+                          .y_min = 1,
                           .steps = true,
                           .series_count = 2};
     for (uint32_t i = model->dense_layers; i < model->layers; i++, chart.count++) {
         x[chart.count] = i;
         for (int role = 0; role < 2; role++)
-            columns[role][chart.count] = day_outcome_balance(outcome, role, i);
+            columns[role][chart.count] = max_double(day_outcome_balance(outcome, role, i), 1);
     }
     for (int role = 0; role < 2; role++)
         chart.series[role] = (struct chart_series){names[role], columns[role]};
@@ -158,22 +168,24 @@ static void write_charts(struct json_writer *writer, const struct day_outcome *o
     char money[96];
     format_text(money, sizeof money, "%s an hour", outcome->scenario->prices.currency);
     write_lines(writer, outcome, "Nodes", "nodes", (const char *const[]){"all", "decode"}, 2,
-                nodes_of);
+                nodes_of, 0);
     write_lines(writer, outcome, "Cost and theoretical income", money,
-                (const char *const[]){"cost", "income"}, 2, money_of);
+                (const char *const[]){"cost", "income"}, 2, money_of, 0);
     write_lines(writer, outcome, "Speed of a user", "tokens a second",
-                (const char *const[]){"mean over tokens"}, 1, speed_of);
+                (const char *const[]){"mean over tokens"}, 1, speed_of, 0);
     write_lines(writer, outcome, "Requests that run on a decode GPU", "requests",
-                (const char *const[]){"requests"}, 1, requests_of);
+                (const char *const[]){"requests"}, 1, requests_of, 0);
     write_lines(writer, outcome, "Time to the first token (TTFT)", "seconds",
-                (const char *const[]){"p50", "p99"}, 2, first_of);
+                (const char *const[]){"p50", "p99"}, 2, first_of, 0);
+    write_lines(writer, outcome, "Time for each further token (TPOT)", "milliseconds",
+                (const char *const[]){"p50", "p99"}, 2, further_of, 0);
     write_lines(writer, outcome, "KV pages held in decode, prefill's time in steps", "%",
-                (const char *const[]){"KV pages held", "prefill busy"}, 2, pages_of);
+                (const char *const[]){"KV pages held", "prefill busy"}, 2, pages_of, 0);
     write_lines(writer, outcome, "Experts: largest rank over mean", "ratio",
-                (const char *const[]){"prefill", "decode"}, 2, balance_of);
+                (const char *const[]){"prefill", "decode"}, 2, balance_of, 1);
     write_layers(writer, outcome);
     write_lines(writer, outcome, "Hits by where they were", "% of prompts' tokens",
-                (const char *const[]){"device", "host", "storage"}, 3, hits_of);
+                (const char *const[]){"device", "host", "storage"}, 3, hits_of, 0);
     write_spent(writer, outcome);
 }
 

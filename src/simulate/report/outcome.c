@@ -65,6 +65,14 @@ void outcome_listen(struct outcome *outcome, struct scenario *scenario) {
         options->measure_ns ? options->measure_ns / (OUTCOME_POINTS / 2) : 10 * (int64_t)1000000000;
 }
 
+uint32_t outcome_points(const struct outcome *outcome) {
+    uint32_t count = 0;
+    while (count < outcome->point_count &&
+           (count == 0 || outcome->points[count - 1].at_s < outcome->report.measured_s))
+        count++;
+    return count;
+}
+
 /* ---- figures ---- */
 
 const char *outcome_role_name(enum unit_role role) {

@@ -45,6 +45,10 @@ struct outcome {
 /* Empties it, and makes the scenario's run tell it what happens. */
 void outcome_listen(struct outcome *outcome, struct scenario *scenario);
 
+/* How many of the points there are up to the measured time's end: a run that ends when all are
+ * answered goes on until the last clock has rung. */
+uint32_t outcome_points(const struct outcome *outcome);
+
 /* Nodes of a role. */
 double outcome_nodes(const struct outcome *outcome, enum unit_role role);
 struct outcome_money outcome_money_of(const struct outcome *outcome);

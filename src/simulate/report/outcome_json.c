@@ -88,8 +88,9 @@ static void write_spread(struct json_writer *writer, const char *name,
 }
 
 static void write_series(struct json_writer *writer, const struct outcome *outcome) {
+    uint32_t count = outcome_points(outcome);
     json_writer_text(writer, "\"series\":[");
-    for (uint32_t i = 0; i < outcome->point_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct outcome_point *point = &outcome->points[i];
         json_writer_text(writer, i ? ",\n{" : "\n{");
         words_member(writer, true, "at_s", point->at_s);

@@ -174,13 +174,13 @@ static double member_of(const struct outcome_point *point, size_t offset) {
 static void write_series(struct json_writer *writer, const struct outcome *outcome,
                          struct chart *chart, struct series_room *room, const size_t *offsets,
                          const char *const *names, size_t count, double scale) {
-    chart->count = outcome->point_count;
+    chart->count = outcome_points(outcome);
     chart->x = room->x;
     chart->series_count = count;
     chart->x_label = "seconds of the measured time";
     for (size_t s = 0; s < count; s++) {
         chart->series[s] = (struct chart_series){names[s], room->columns[s]};
-        for (uint32_t i = 0; i < outcome->point_count; i++) {
+        for (uint32_t i = 0; i < chart->count; i++) {
             room->x[i] = outcome->points[i].at_s;
             room->columns[s][i] = scale * member_of(&outcome->points[i], offsets[s]);
         }

@@ -44,6 +44,16 @@ static bool is_before(const struct size_fleet *a, const struct size_fleet *b) {
     return a->load < b->load;
 }
 
+/* Beside what it would take, what was missed with less. */
+static void say_bound(double more, struct size_fleet *fleet) {
+    char missed[SIZE_WHY_BYTES], rest[SIZE_WHY_BYTES + 16] = "by the clock", beyond[32] = "";
+    format_text(missed, sizeof missed, "%s", fleet->why);
+    if (missed[0]) format_text(rest, sizeof rest, "with fewer %s", missed);
+    if (more > 0) format_text(beyond, sizeof beyond, " (%.0f more)", more);
+    format_text(fleet->why, sizeof fleet->why, "%sneeds at least %.0f nodes%s; %s",
+                more > 0 ? "" : "no cheaper: ", fleet->least_nodes, beyond, rest);
+}
+
 static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {
     double more = (fleet->verdict == SIZE_BOUND ? fleet->least_nodes : fleet->nodes) - best->nodes;
     const char *plural = more == 1 ? "" : "s";
@@ -55,13 +65,8 @@ static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {
     else if (fleet->verdict == SIZE_HOLDS)
         format_text(fleet->why, sizeof fleet->why, "as many nodes, fuller: %.1f instead of %.1f",
                     fleet->load, best->load);
-    else if (fleet->verdict == SIZE_BOUND && more > 0)
-        format_text(fleet->why, sizeof fleet->why, "needs at least %.0f nodes: %.0f more; not run",
-                    fleet->least_nodes, more);
     else if (fleet->verdict == SIZE_BOUND)
-        format_text(fleet->why, sizeof fleet->why,
-                    "needs at least %.0f nodes, and others of its family needed more; not run",
-                    fleet->least_nodes);
+        say_bound(more, fleet);
 }
 
 bool plan_words_judge(struct plan_found *found) {
@@ -86,6 +91,94 @@ static double income_of(const struct plan_found *found, const struct size_fleet 
     double hits = prompts * fleet->trial.hit_share;
     return prices_income(&found->prices.tokens, hits, prompts - hits,
                          load->rate * load->answer_mean * HOUR_S);
+}
+
+/* ---- choices ---- */
+
+enum plan_choice {
+    CHOICE_RANKS,
+    CHOICE_EXPERTS,
+    CHOICE_TOKENS,
+    CHOICE_MTP,
+    CHOICE_STORAGE,
+    CHOICES
+};
+
+/* What the unit has of a choice. Rows follow from the others; so do a decode unit's tokens. */
+static uint32_t value_of(const struct size_unit *unit, int choice) {
+    const uint32_t values[CHOICES] = {[CHOICE_RANKS] = unit->ranks,
+                                      [CHOICE_EXPERTS] = unit->redundant_experts,
+                                      [CHOICE_TOKENS] =
+                                          unit->role == UNIT_PREFILL ? unit->step_tokens : 0,
+                                      [CHOICE_MTP] = unit->mtp,
+                                      [CHOICE_STORAGE] = unit->storage};
+    return values[choice];
+}
+
+/* Other ranks have other redundant experts, too: then any. */
+static bool differs_by(const struct size_unit *a, const struct size_unit *b, int choice) {
+    if (a->role != b->role) return false;
+    for (int i = 0; i < CHOICES; i++) {
+        bool any = i == choice || (i == CHOICE_EXPERTS && choice == CHOICE_RANKS);
+        if (!any && value_of(a, i) != value_of(b, i)) return false;
+    }
+    return true;
+}
+
+/* The one that needs the fewest nodes of those with this value; NULL: none can do it. */
+static const struct size_unit *best_with(const struct plan_found *found,
+                                         const struct size_unit *unit, int choice, uint32_t value) {
+    const struct size_unit *best = NULL;
+    for (uint32_t i = 0; i < found->search->count; i++) {
+        const struct size_unit *other = &found->search->units[i];
+        if (!differs_by(unit, other, choice) || value_of(other, choice) != value) continue;
+        if (other->lost[0] || other->capacity <= 0) continue;
+        if (!best || other->nodes / other->capacity < best->nodes / best->capacity) best = other;
+    }
+    return best;
+}
+
+static void write_choice(struct json_writer *writer, const struct plan_found *found,
+                         const struct size_unit *unit, int choice) {
+    static const char *const names[CHOICES] = {"ranks", "redundant experts", "tokens of a step",
+                                               "MTP", "storage"};
+    uint32_t most = value_of(unit, choice), values = 1;
+    for (uint32_t i = 0; i < found->search->count; i++) {
+        const struct size_unit *other = &found->search->units[i];
+        if (!differs_by(unit, other, choice)) continue;
+        most = max_u32(most, value_of(other, choice));
+        values += value_of(other, choice) != value_of(unit, choice);
+    }
+    if (values == 1) return;
+    words_format(writer, "    %-18s", names[choice]);
+    for (uint32_t value = 0; value <= most; value++) {
+        const struct size_unit *best = best_with(found, unit, choice, value);
+        if (!best) continue;
+        double nodes = found->options.load.rate / best->capacity * best->nodes;
+        words_format(writer, "  %u: %.3g%s", value, nodes,
+                     value == value_of(unit, choice) ? "*" : "");
+    }
+    json_writer_text(writer, "\n");
+}
+
+/* Each choice alone, of the units of the fleet that won. */
+static void write_choices(struct json_writer *writer, const struct plan_found *found) {
+    const struct size_fleet *best = &found->fleets[0];
+    if (found->count == 0 || best->verdict != SIZE_HOLDS) return;
+    json_writer_text(writer, "\nnodes that one choice more or less would need, by the step clock, "
+                             "full and not rounded (* as chosen; what cannot be is left out):\n");
+    for (uint32_t k = 0; k < best->kind_count; k++) {
+        struct size_fleet alone = {.kinds = {best->kinds[k]},
+                                   .counts = {best->counts[k]},
+                                   .kind_count = 1,
+                                   .mtp = best->kinds[k].mtp,
+                                   .storage = true};
+        char name[SIZE_TEXT_BYTES];
+        size_fleet_name(&alone, name);
+        words_format(writer, "  %s\n", name);
+        for (int choice = 0; choice < CHOICES; choice++)
+            write_choice(writer, found, &best->kinds[k], choice);
+    }
 }
 
 /* ---- text ---- */
@@ -114,11 +207,11 @@ static void write_text_curves(struct json_writer *writer, const struct plan_foun
     json_writer_text(writer, "\noutput tokens/s a node, at tokens/s a user (by the step clock):\n");
     words_format(writer, "%-14s", "tokens/s");
     for (int i = 0; i < SIZE_SPEEDS; i += TEXT_SPEEDS)
-        words_format(writer, " %7.1f", found->pareto->speeds[i]);
+        words_format(writer, " %7.1f", found->search->pareto.speeds[i]);
     for (int curve = 0; curve < SIZE_CURVES; curve++) {
         words_format(writer, "\n%-14s", curve_names[curve]);
         for (int i = 0; i < SIZE_SPEEDS; i += TEXT_SPEEDS)
-            words_format(writer, " %7.0f", found->pareto->node_tokens[curve][i]);
+            words_format(writer, " %7.0f", found->search->pareto.node_tokens[curve][i]);
     }
     json_writer_text(writer, "\n");
 }
@@ -133,12 +226,31 @@ static void write_load(struct json_writer *writer, const struct plan_found *foun
                  options->ttft_s, options->tpot_s * 1e3);
 }
 
+/* What the limit of TTFT is about. */
+static void write_counted(struct json_writer *writer, const struct plan_found *found) {
+    const struct size_load *load = &found->options.load;
+    if (!load->counted_prompt) return;
+    words_format(writer,
+                 "TTFT counts prompts of up to %u tokens, %.1f %% of all: one prompt in a hundred "
+                 "has %.0f tokens to compute or more, ",
+                 load->counted_prompt, load->counted_share * 100, found->long_prompt);
+    words_format(writer,
+                 "which takes %.1f s on an empty rank, behind one step. A limit for all prompts "
+                 "begins there.\n",
+                 found->reach.long_s);
+}
+
 void plan_words_text(struct json_writer *writer, const struct plan_found *found) {
     char name[SIZE_TEXT_BYTES];
     write_load(writer, found);
-    words_format(writer, "\n%u units weighed, %u runs of the twin\n\n", found->candidates,
-                 found->runs);
-    words_format(writer, "%3s %-56s %6s", "", "fleet", "nodes");
+    json_writer_text(writer, "\n");
+    write_counted(writer, found);
+    words_format(writer, "%u units weighed, %u runs of the twin%s\n\n", found->candidates,
+                 found->runs,
+                 found->cut ? "; as many records as a plan may cost were spent: a cheaper fleet "
+                              "may hold"
+                            : "");
+    words_format(writer, "%3s %-60s %6s", "", "fleet", "nodes");
     if (found->node_hour > 0)
         words_format(writer, " %5s/hour %9s", found->prices.currency, "income");
     words_format(writer, " %8s %9s %8s %6s  %s\n", "TTFT p99", "TPOT p99", "t/s node", "user",
@@ -146,13 +258,14 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
     for (uint32_t i = 0; i < found->count; i++) {
         const struct size_fleet *fleet = &found->fleets[i];
         size_fleet_name(fleet, name);
-        words_format(writer, "%3u %-56s", i + 1, name);
+        words_format(writer, "%3u %-60s", i + 1, name);
         write_figures(writer, found, fleet);
         words_format(writer, "  %s\n",
                      fleet->why[0]                  ? fleet->why
                      : fleet->verdict == SIZE_HOLDS ? "the cheapest"
                                                     : verdict_names[fleet->verdict]);
     }
+    write_choices(writer, found);
     write_text_curves(writer, found);
 }
 
@@ -179,6 +292,7 @@ static void write_trial(struct json_writer *writer, const struct plan_found *fou
     words_member(writer, false, "runs", fleet->trials);
     words_member(writer, false, "sampled_share", trial->share);
     words_member(writer, false, "ttft_p99_s", trial->ttft_p99_s);
+    words_member(writer, false, "ttft_all_p99_s", trial->ttft_all_p99_s);
     words_member(writer, false, "tpot_p99_s", trial->tpot_p99_s);
     words_member(writer, false, "output_tokens_per_s_per_node", trial->node_tokens);
     words_member(writer, false, "tokens_per_s_per_user", trial->user_speed);
@@ -226,8 +340,13 @@ void plan_words_json(struct json_writer *writer, const struct plan_found *found)
     words_member(writer, false, "hit_share", load->hit_share);
     words_member(writer, false, "ttft_p99_s_limit", found->options.ttft_s);
     words_member(writer, false, "tpot_p99_s_limit", found->options.tpot_s);
+    words_member(writer, false, "ttft_counted_prompt_tokens", load->counted_prompt);
+    words_member(writer, false, "ttft_counted_share", load->counted_share);
+    words_member(writer, false, "ttft_s_of_long_prompt", found->reach.long_s);
     words_member(writer, false, "units_weighed", found->candidates);
     words_member(writer, false, "runs", found->runs);
+    words_member(writer, false, "records", found->records);
+    words_format(writer, ",\"cut\":%s", found->cut ? "true" : "false");
     words_member(writer, false, "measured_s", found->measured_s);
     json_writer_text(writer, ",\"fleets\":[");
     for (uint32_t i = 0; i < found->count; i++)
@@ -239,9 +358,9 @@ void plan_words_json(struct json_writer *writer, const struct plan_found *found)
         json_writer_text(writer, ",\"points\":[");
         for (int i = 0; i < SIZE_SPEEDS; i++) {
             json_writer_text(writer, i ? ",{" : "{");
-            words_member(writer, true, "tokens_per_s_per_user", found->pareto->speeds[i]);
+            words_member(writer, true, "tokens_per_s_per_user", found->search->pareto.speeds[i]);
             words_member(writer, false, "output_tokens_per_s_per_node",
-                         found->pareto->node_tokens[curve][i]);
+                         found->search->pareto.node_tokens[curve][i]);
             json_writer_text(writer, "}");
         }
         json_writer_text(writer, "]}");
@@ -264,11 +383,11 @@ static void write_chart(struct json_writer *writer, const struct plan_found *fou
                           .x_label = "output tokens/s of a user",
                           .y_label = "output tokens/s of a node",
                           .count = SIZE_SPEEDS,
-                          .x = found->pareto->speeds,
+                          .x = found->search->pareto.speeds,
                           .series_count = SIZE_CURVES};
     for (int curve = 0; curve < SIZE_CURVES; curve++) {
         for (int i = 0; i < SIZE_SPEEDS; i++) {
-            double value = found->pareto->node_tokens[curve][i];
+            double value = found->search->pareto.node_tokens[curve][i];
             values[curve][i] = value > 0 ? value : (double)NAN;
         }
         chart.series[curve] = (struct chart_series){curve_names[curve], values[curve]};
@@ -285,17 +404,20 @@ void plan_words_page(struct json_writer *writer, const struct plan_found *found)
     json_writer_text(writer, chart_style);
     json_writer_text(writer, "</style></head><body>\n<h1>A fleet for a load</h1><p>");
     write_load(writer, found);
+    json_writer_text(writer, "</p>\n<p>");
+    write_counted(writer, found);
     json_writer_text(writer, "</p>\n");
     write_chart(writer, found);
     json_writer_text(writer, "<pre>\n");
     for (uint32_t i = 0; i < found->count; i++) {
         const struct size_fleet *fleet = &found->fleets[i];
         size_fleet_name(fleet, name);
-        words_format(writer, "%3u %-56s", i + 1, name);
+        words_format(writer, "%3u %-60s", i + 1, name);
         write_figures(writer, found, fleet);
         json_writer_text(writer, "  ");
         words_html(writer, bytes_of(fleet->why[0] ? fleet->why : verdict_names[fleet->verdict]));
         json_writer_text(writer, "\n");
     }
+    write_choices(writer, found);
     json_writer_text(writer, "</pre></body></html>\n");
 }

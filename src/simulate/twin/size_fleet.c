@@ -209,7 +209,8 @@ static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, b
     uint32_t tokens = (uint32_t)(low * (mtp ? 2 : 1) + prompts);
     unit.step_tokens = min_u32(LIMIT_STEP_TOKENS, (max_u32(tokens, 256) + 255) / 256 * 256);
     double computed = options->load.prompt_mean * (1 - hits_of(options, storage));
-    double steps = computed / unit.step_tokens, alone = alone_seconds(sizing->clock, &unit, options->load.long_prompt[storage]);
+    double steps = computed / unit.step_tokens,
+           alone = alone_seconds(sizing->clock, &unit, options->load.long_prompt[storage]);
     if (role == UNIT_BOTH && !unit.lost[0] && alone > options->ttft_s)
         lose_by_long_prompt(options, alone, &unit);
     else if (role == UNIT_BOTH && !unit.lost[0] && steps * unit.step_s > options->ttft_s)
@@ -284,10 +285,11 @@ static enum status open_clock(struct sizing *sizing, struct arena *arena, uint32
     return STATUS_OK;
 }
 
-/* Seconds of the prompt behind a full step. */
+/* Seconds of the prompt behind a step like each of its own. */
 static double reach_seconds(const struct sizing *sizing, const struct size_unit *unit,
                             double tokens) {
-    return unit->step_s + alone_seconds(sizing->clock, unit, tokens);
+    double steps = tokens > unit->step_tokens ? tokens / unit->step_tokens : 1;
+    return alone_seconds(sizing->clock, unit, tokens) * (1 + 1 / steps);
 }
 
 static void reach_of(struct sizing *sizing, uint32_t tokens, struct size_reach *reach) {
@@ -298,7 +300,6 @@ static void reach_of(struct sizing *sizing, uint32_t tokens, struct size_reach *
     unit.storage = options->load.hit_share > 0;
     unit.step_tokens = tokens;
     if (!fits(sizing, &unit)) return;
-    unit.step_s = step_seconds(sizing->clock, options, &unit, 0, tokens);
     double long_s = reach_seconds(sizing, &unit, options->load.long_prompt[1]);
     if (reach->long_s == 0 || long_s < reach->long_s) reach->long_s = long_s;
     while (low < high) {
@@ -337,7 +338,8 @@ enum status size_fleet_search(const struct size_options *options, struct arena *
             status = open_clock(&sizing, arena, answer_nodes[i], more, error);
             if (status == STATUS_INVALID) continue;
             if (status) return status;
-            size_shape(&sizing, stands_in(answer_nodes[i], prompt_nodes, ARRAY_COUNT(prompt_nodes)));
+            size_shape(&sizing,
+                       stands_in(answer_nodes[i], prompt_nodes, ARRAY_COUNT(prompt_nodes)));
         }
     if (search->count == 0) return status;
     finish_curves(&sizing);
@@ -419,7 +421,8 @@ static void put(const struct size_options *options, const struct size_unit *firs
 static void put_family(const struct size_options *options, const struct size_search *search,
                        bool mtp, bool storage, struct size_fleet *fleets, uint32_t *count) {
     const struct size_unit *prefill[BEST_PREFILL], *decode[BEST_DECODE], *both[BEST_COMBINED];
-    uint32_t prefills = take_best(options, search, UNIT_PREFILL, mtp, storage, BEST_PREFILL, prefill);
+    uint32_t prefills =
+        take_best(options, search, UNIT_PREFILL, mtp, storage, BEST_PREFILL, prefill);
     uint32_t decodes = take_best(options, search, UNIT_DECODE, mtp, storage, BEST_DECODE, decode);
     uint32_t boths = take_best(options, search, UNIT_BOTH, mtp, storage, BEST_COMBINED, both);
     for (uint32_t p = 0; p < prefills; p++)
@@ -466,8 +469,8 @@ static void put_lost(const struct size_search *search, struct size_fleet *fleets
 uint32_t size_fleet_rank(const struct size_options *options, const struct size_search *search,
                          struct size_fleet *fleets_out) {
     uint32_t count = 0;
-    for (int storage = 0; storage < 2; storage++)
-        for (int mtp = 0; mtp < 2; mtp++)
+    for (int storage = 1; storage >= 0; storage--)
+        for (int mtp = 1; mtp >= 0; mtp--)
             put_family(options, search, mtp, storage, fleets_out, &count);
     put_lost(search, fleets_out, &count);
     return count;

@@ -32,7 +32,7 @@ struct size_load { /* a steady one */
     double dry_share; /* the same without storage */
     double kv_mean;   /* positions that an answer's token reads */
     /* Of a hundred prompts that TTFT counts one has more tokens to compute; 0: not known. */
-    double long_prompt[2]; /* [storage] */
+    double long_prompt[2];   /* [storage] */
     uint32_t counted_prompt; /* TTFT counts prompts of up to so many tokens; 0: all */
     double counted_share;    /* of all prompts */
 };
@@ -97,11 +97,12 @@ struct size_fleet { /* kinds: [0] prefill and [1] decode, or [0] combined */
     uint32_t trials;
     struct size_trial trial; /* the last one */
     enum size_verdict verdict;
-    char why[SIZE_TEXT_BYTES];
+    char why[SIZE_WHY_BYTES + 64];
 };
 
-/* Tokens of the longest prompt that an empty unit's rank can compute, behind one full step, within the
- * limit of TTFT; and how long it would take, so, for load.long_prompt[1]. 0: no prompt can. */
+/* Tokens of the longest prompt that a rank can compute within the limit of TTFT while all others
+ * rest, behind one step like its own; and how long, so, load.long_prompt[1] takes at least.
+ * 0 tokens: no prompt can. */
 struct size_reach {
     uint32_t tokens;
     double long_s;

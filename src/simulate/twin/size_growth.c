@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/twin/size_growth.h"
 
+#include <math.h>
+
 #include "base/check.h"
 #include "base/format.h"
 #include "base/limits.h"
 #include "base/number.h"
 
-#define MISSES_MAX 6 /* of a part */
-#define HOPELESS                                                                                   \
-    0.98           /* what missed must become so much smaller by growing, or growing is no cure */
-#define FINE 0.06  /* of a part's units: what is left between too few and enough is not looked at */
+#define MISSES_MAX 8 /* of a part; then no more units are tried */
+#define FINE 0.06    /* of a part's units: what lies between too few and enough is not looked at */
 #define BEHIND 0.99  /* of prompts that must have begun within the limit */
 #define CROWDED 0.95 /* of decode rows: then TTFT waits for decode units */
-#define FAR 2        /* times its limit */
+#define GROWTH_LEAST 0.05
+#define GROWTH_MOST 0.75
+#define GROWTH_MISS 0.6 /* for each time its limit that it missed by */
 
 /* ---- parts ---- */
 
@@ -62,10 +64,9 @@ static void note_enough(struct size_part *part, uint32_t count, const struct siz
 /* More units, the more of them the farther it missed. */
 static void note_miss(struct size_part *part, uint32_t count, double missed_by,
                       const struct size_trial *trial, const char *why) {
-    bool helps = part->misses == 0 || missed_by < HOPELESS * part->missed_by;
+    double growth = GROWTH_LEAST + GROWTH_MISS * (missed_by - 1);
     part->trials++;
     part->misses++;
-    part->missed_by = missed_by;
     format_text(part->why, sizeof part->why, "%s", why);
     part->least = max_u32(part->least, count + 1);
     if (part->enough >= part->least) {
@@ -74,11 +75,26 @@ static void note_miss(struct size_part *part, uint32_t count, double missed_by,
     }
     part->enough = 0;
     part->trial = *trial;
-    part->lost = part->misses == MISSES_MAX || (!helps && part->misses > 2);
-    double wanted = count * (missed_by > FAR ? 1.25 : 1.08);
-    if (trial->begun_share < BEHIND)
-        wanted = count / (trial->begun_share > 0.5 ? trial->begun_share : 0.5);
-    part->next = max_u32(part->least, (uint32_t)(wanted + 0.5));
+    part->lost = part->misses == MISSES_MAX;
+    if (growth < GROWTH_LEAST) growth = GROWTH_LEAST; /* requests failed, or never began */
+    if (growth > GROWTH_MOST) growth = GROWTH_MOST;
+    part->next = max_u32(part->least, (uint32_t)(count * (1 + growth) + 0.5));
+}
+
+/* Units without storage that take as long steps miss, too, where they would be as full by the clock. */
+static void note_dry(struct size_growth *growth, const struct size_part *wet) {
+    for (uint32_t i = 0; i < growth->part_count; i++) {
+        struct size_part *dry = &growth->parts[i];
+        const struct size_unit *unit = &dry->unit;
+        if (unit->role != UNIT_PREFILL || unit->storage || !wet->unit.storage) continue;
+        if (unit->step_tokens != wet->unit.step_tokens) continue;
+        double more = unit->capacity > 0 ? wet->unit.capacity / unit->capacity : 1;
+        uint32_t least = (uint32_t)((wet->least - 1) * more) + 1;
+        if (least <= dry->least) continue;
+        format_text(dry->why, sizeof dry->why, "%s", wet->why);
+        dry->least = least;
+        if (!dry->enough) dry->next = max_u32(dry->next, (uint32_t)(wet->next * more));
+    }
 }
 
 /* ---- what is next ---- */
@@ -91,53 +107,92 @@ static bool is_open(const struct size_growth *growth, uint32_t index) {
     return true;
 }
 
-bool size_growth_whole(const struct size_fleet *fleet) {
-    uint32_t ranks = 0, units = 0;
-    for (uint32_t k = 0; k < fleet->kind_count; k++) {
-        ranks += fleet->counts[k] * fleet->kinds[k].ranks;
-        units += fleet->counts[k];
-    }
-    return ranks <= SIZE_WHOLE_RANKS && units <= LIMIT_FLEET_UNITS;
+bool size_growth_whole(const struct size_load *load, const struct size_fleet *fleet) {
+    return load->rate * load->answer_mean <= SIZE_WHOLE_TOKENS &&
+           fleet->counts[0] + fleet->counts[1] <= LIMIT_FLEET_UNITS;
 }
 
-static struct size_fleet grown(const struct size_growth *growth, uint32_t index) {
+/* Units below which nothing is looked at any more. */
+static uint32_t bound_of(const struct size_part *part) {
+    return part->enough && part->next == part->enough ? part->enough : part->least;
+}
+
+static void weigh(struct size_fleet *fleet) {
+    fleet->nodes = 0;
+    for (uint32_t k = 0; k < fleet->kind_count; k++)
+        fleet->nodes += fleet->counts[k] * fleet->kinds[k].nodes;
+}
+
+static const struct size_part *kind_part(const struct size_growth *growth, uint32_t index,
+                                         uint32_t kind) {
+    return &growth->parts[growth->parts_of[index][kind]];
+}
+
+static struct size_fleet at_bound(const struct size_growth *growth, uint32_t index) {
     struct size_fleet fleet = growth->fleets[index];
-    fleet.nodes = 0;
+    for (uint32_t k = 0; k < fleet.kind_count; k++)
+        fleet.counts[k] = bound_of(kind_part(growth, index, k));
+    weigh(&fleet);
+    return fleet;
+}
+
+/* As its parts are to be run next, but with less than `most` nodes, which it has at its bound. */
+static struct size_fleet grown(const struct size_growth *growth, uint32_t index, double most) {
+    struct size_fleet fleet = at_bound(growth, index);
     for (uint32_t k = 0; k < fleet.kind_count; k++) {
-        fleet.counts[k] = growth->parts[growth->parts_of[index][k]].next;
-        fleet.nodes += fleet.counts[k] * fleet.kinds[k].nodes;
+        double each = fleet.kinds[k].nodes, room = ceil((most - fleet.nodes) / each) - 1;
+        uint32_t next = kind_part(growth, index, k)->next;
+        if (next <= fleet.counts[k]) continue;
+        uint32_t more = next - fleet.counts[k];
+        fleet.counts[k] += more < room ? more : room > 0 ? (uint32_t)room : 0;
+        weigh(&fleet);
     }
     return fleet;
 }
 
-/* What is to be run of the fleet with those units. False: nothing, it holds. */
-static bool focus_of(const struct size_growth *growth, uint32_t index, const struct size_fleet *now,
-                     enum size_focus *focus_out) {
-    const struct size_fleet *fleet = &growth->fleets[index];
-    bool known[2] = {true, true}, ran = fleet->verdict == SIZE_HOLDS;
-    for (uint32_t k = 0; k < fleet->kind_count; k++) {
-        known[k] = growth->parts[growth->parts_of[index][k]].enough == now->counts[k];
-        ran = ran && fleet->counts[k] == now->counts[k];
+static bool is_split(const struct size_growth *growth, const struct size_fleet *fleet) {
+    return fleet->kind_count == 2 && !size_growth_whole(&growth->options->load, fleet);
+}
+
+/* Whether it is known to hold, and how. */
+static bool holds(const struct size_growth *growth, uint32_t index, struct size_fleet *held_out) {
+    struct size_fleet fleet = growth->fleets[index];
+    bool parts = true, whole = fleet.verdict == SIZE_HOLDS;
+    if (!is_open(growth, index)) return false;
+    for (uint32_t k = 0; k < fleet.kind_count; k++) {
+        const struct size_part *part = kind_part(growth, index, k);
+        parts = parts && part->enough;
+        whole = whole && fleet.counts[k] >= part->least;
+        if (!whole) fleet.counts[k] = part->enough;
     }
-    bool split = fleet->kind_count == 2 && !size_growth_whole(now);
-    *focus_out = !split ? SIZE_WHOLE : known[0] ? SIZE_ANSWERS : SIZE_PROMPTS;
-    return split ? !known[0] || !known[1] : !ran;
+    weigh(&fleet);
+    *held_out = fleet;
+    return whole || (parts && is_split(growth, &fleet));
 }
 
 bool size_growth_next(const struct size_growth *growth, struct size_run *run_out) {
-    bool found = false, held = false;
+    struct size_fleet fleet, found = {0};
+    bool any = false;
+    double most = INFINITY;
+    for (uint32_t i = 0; i < growth->count; i++)
+        if (holds(growth, i, &fleet) && fleet.nodes < most) most = fleet.nodes;
     for (uint32_t i = 0; i < growth->count; i++) {
-        if (!is_open(growth, i)) continue;
-        struct size_run run = {.index = i, .fleet = grown(growth, i)};
-        bool holds = !focus_of(growth, i, &run.fleet, &run.focus);
-        double more = found ? run.fleet.nodes - run_out->fleet.nodes : -1;
-        bool better = !held && (holds || run.fleet.load < run_out->fleet.load);
-        if (more > 0 || (more == 0 && !better)) continue;
-        found = true;
-        held = holds;
-        *run_out = run;
+        fleet = at_bound(growth, i);
+        double more = fleet.nodes - found.nodes;
+        if (!is_open(growth, i) || fleet.nodes >= most) continue;
+        if (any && (more > 0 || (more == 0 && fleet.load >= found.load))) continue;
+        any = true;
+        found = fleet;
+        run_out->index = i;
     }
-    return found && !held;
+    if (!any) return false;
+    run_out->fleet = grown(growth, run_out->index, most);
+    /* Answers first: as soon as prompts hold, too, no fleet is run that would cost more. */
+    const struct size_part *answers = kind_part(growth, run_out->index, found.kind_count - 1);
+    run_out->focus = !is_split(growth, &run_out->fleet)            ? SIZE_WHOLE
+                     : answers->enough == run_out->fleet.counts[1] ? SIZE_PROMPTS
+                                                                   : SIZE_ANSWERS;
+    return true;
 }
 
 /* ---- what a run says ---- */
@@ -177,8 +232,10 @@ void size_growth_take(struct size_growth *growth, const struct size_run *run,
     bool innocent = run->focus == SIZE_ANSWERS || crowded; /* the prefill units */
     char why[SIZE_WHY_BYTES];
     if (late) say_late(options, trial, why);
-    if (late && !innocent && !(slow && last == 0))
+    if (late && !innocent && !(slow && last == 0)) {
         note_miss(prompts, fleet->counts[0], late_by, trial, why);
+        if (last > 0) note_dry(growth, prompts);
+    }
     if (slow) say_slow(options, trial, why);
     if (slow || crowded)
         note_miss(answers, fleet->counts[last], slow_by, trial, why);
@@ -199,7 +256,7 @@ static const struct size_part *culprit(struct size_growth *growth, uint32_t inde
     const struct size_part *found = NULL;
     for (uint32_t k = 0; k < growth->fleets[index].kind_count; k++) {
         const struct size_part *part = part_at(growth, index, k);
-        if (part->lost || (part->misses && !found)) found = part;
+        if (part->lost || (part->why[0] && !found)) found = part;
         if (part->lost) break;
     }
     return found;
@@ -218,28 +275,26 @@ static struct size_trial both_trials(const struct size_trial *prompts,
 }
 
 static void close_fleet(struct size_growth *growth, uint32_t index) {
-    struct size_fleet *fleet = &growth->fleets[index], now = grown(growth, index);
+    struct size_fleet *fleet = &growth->fleets[index], held, bound = at_bound(growth, index);
     const struct size_part *part = culprit(growth, index);
-    const struct size_options *options = growth->options;
-    enum size_focus focus;
-    if (is_open(growth, index) && !focus_of(growth, index, &now, &focus) && focus != SIZE_WHOLE) {
+    if (holds(growth, index, &held)) {
+        bool split = fleet->verdict != SIZE_HOLDS;
+        *fleet = held;
+        fleet->verdict = SIZE_HOLDS;
+        fleet->least_nodes = bound.nodes;
+        if (!split) return;
         const struct size_part *prompts = part_at(growth, index, 0);
         const struct size_part *answers = part_at(growth, index, 1);
-        *fleet = now;
         fleet->trial = both_trials(&prompts->trial, &answers->trial);
-        fleet->trial.node_tokens = options->load.rate * options->load.answer_mean / now.nodes;
+        fleet->trial.node_tokens =
+            growth->options->load.rate * growth->options->load.answer_mean / held.nodes;
         fleet->trials = prompts->trials + answers->trials;
-        fleet->verdict = SIZE_HOLDS;
+        return;
     }
-    fleet->least_nodes = now.nodes;
-    bool holds = fleet->verdict == SIZE_HOLDS;
-    for (uint32_t k = 0; k < fleet->kind_count; k++)
-        holds = holds && fleet->counts[k] >= part_at(growth, index, k)->least;
-    if (holds) return;
-    if (!fleet->trials) *fleet = now;
+    if (!fleet->trials) *fleet = bound;
+    fleet->least_nodes = bound.nodes;
     fleet->verdict = part && part->lost ? SIZE_MISSES : SIZE_BOUND;
     if (part) format_text(fleet->why, sizeof fleet->why, "%s", part->why);
-    fleet->least_nodes = now.nodes;
 }
 
 void size_growth_close(struct size_growth *growth) {

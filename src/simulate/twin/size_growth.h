@@ -14,18 +14,17 @@
 #include "simulate/twin/size_fleet.h"
 
 #define SIZE_PARTS_MAX SIZE_FLEETS_MAX
-#define SIZE_WHOLE_RANKS 160 /* larger fleets are not run whole */
+#define SIZE_WHOLE_TOKENS 50e3 /* of answers a second: fleets for more are not run whole */
 
 /* What a run is about: the fleet, or one role of a large one. */
 enum size_focus { SIZE_WHOLE, SIZE_PROMPTS, SIZE_ANSWERS };
 
 struct size_part {
     struct size_unit unit;
-    uint32_t least;           /* fewer units do not hold */
-    uint32_t enough;          /* so many hold; 0: not known */
-    uint32_t next;            /* to be run next; `enough` where nothing is left to try */
+    uint32_t least;  /* fewer units do not hold */
+    uint32_t enough; /* so many hold; 0: not known */
+    uint32_t next;   /* to be run next; `enough` where nothing is left to try */
     uint32_t trials, misses;
-    double missed_by;         /* of the last miss: 99th percentile over limit */
     char why[SIZE_WHY_BYTES]; /* of the last miss */
     struct size_trial trial;  /* of `enough`, or the last one */
     bool lost;                /* more units do not help */
@@ -51,7 +50,7 @@ void size_growth_open(const struct size_options *options, struct size_fleet *fle
                       struct size_growth *growth_out);
 
 /* Whether it is run whole. */
-bool size_growth_whole(const struct size_fleet *fleet);
+bool size_growth_whole(const struct size_load *load, const struct size_fleet *fleet);
 
 /* False: the cheapest has held, or none is left that could. */
 bool size_growth_next(const struct size_growth *growth, struct size_run *run_out);

@@ -11,10 +11,11 @@
 #define SETTLE_S 1.0
 #define WARM_S 2.0       /* behind settling */
 #define LONG_WARM_S 10.0 /* of prompts alone: as many long ones as ever are then under way */
-#define MEASURE_S 4.0    /* or as long as REQUESTS take to come */
+#define LONG_MEASURE_S 15.0
+#define MEASURE_S 4.0 /* or as long as REQUESTS take to come */
 #define MEASURE_S_MAX 60.0
 #define REQUESTS 800
-#define PROMPT_UNITS 8
+#define PROMPT_UNITS 6
 #define FILL 1.3 /* times the steps that a combined unit's standing requests would fill */
 #define GATEWAYS 1
 #define GATEWAY_REQUESTS 65536
@@ -25,7 +26,8 @@
 #define FIRST_SHARE 0.3 /* of requests that begin a conversation; fewer where hits leave no room */
 #define PROMPT_REQUESTS 512
 
-struct size_sample size_window_sample(const struct size_fleet *fleet, enum size_focus focus) {
+struct size_sample size_window_sample(const struct size_load *load, const struct size_fleet *fleet,
+                                      enum size_focus focus) {
     struct size_sample sample = {focus, {fleet->counts[0], fleet->counts[1]}, 1};
     if (focus == SIZE_PROMPTS) {
         sample.counts[0] = min_u32(fleet->counts[0], PROMPT_UNITS);
@@ -34,7 +36,7 @@ struct size_sample size_window_sample(const struct size_fleet *fleet, enum size_
     } else if (focus == SIZE_ANSWERS) {
         sample.counts[0] = sample.counts[1] = 1;
         sample.share = 1.0 / fleet->counts[1];
-    } else if (fleet->kind_count == 1 && !size_growth_whole(fleet)) {
+    } else if (fleet->kind_count == 1 && !size_growth_whole(load, fleet)) {
         sample.counts[0] = 1;
         sample.share = 1.0 / fleet->counts[0];
     }
@@ -107,7 +109,7 @@ void size_window_load(const struct size_options *options, const struct size_flee
     double settle_s = prompts_alone ? 0 : SETTLE_S + (apart ? 0 : FILL * fill);
     double warm_s = settle_s + (prompts_alone ? LONG_WARM_S : WARM_S);
     double measure_s = REQUESTS / (options->load.rate * sample->share);
-    double least = prompts_alone ? LONG_WARM_S : MEASURE_S;
+    double least = prompts_alone ? LONG_MEASURE_S : MEASURE_S;
     measure_s = measure_s < least ? least : measure_s < MEASURE_S_MAX ? measure_s : MEASURE_S_MAX;
     if (sample->focus != SIZE_ANSWERS) measure_s += options->ttft_s;
     *load_out = (struct day_load){.lengths = *lengths,

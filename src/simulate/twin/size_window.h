@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A candidate fleet (simulate/twin/size_fleet.h) as options of the twin, for a steady load.
  *
- * Small fleets are run whole. Of large ones of units apart each role is run for itself, a few units
+ * Fleets for small loads are run whole. For large loads and units apart each role is run for itself, a few units
  * of it on their share of the load: TTFT comes of the prefill units and TPOT of the decode units. For
  * prompts answers are cut to two tokens, so that their KV blocks still travel, and prompts that take
- * long have the time to be there; for answers prompts take no time. Of large fleets of combined units
- * one unit is run.
+ * long have the time to be there; for answers prompts take no time. Of combined units one is
+ * run.
  *
  * Where answers matter a run begins with requests in the middle of theirs (simulate/twin/day_load.h),
  * as many as the step clock says. While they settle prompts take no time; combined units, which
@@ -23,7 +23,8 @@ struct size_sample {
     double share;       /* of its load */
 };
 
-struct size_sample size_window_sample(const struct size_fleet *fleet, enum size_focus focus);
+struct size_sample size_window_sample(const struct size_load *load, const struct size_fleet *fleet,
+                                      enum size_focus focus);
 
 /* Everything but the source, its times and who listens. */
 void size_window_fleet(const struct size_options *options, const struct size_fleet *fleet,

@@ -54,6 +54,17 @@ static struct twin_block *find(const struct twin_blocks *set, uint64_t name) {
     return NULL;
 }
 
+void twin_blocks_prefetch(const struct twin_blocks *set, const struct block_key *keys,
+                          uint32_t count) {
+    if (set->capacity == 0) return;
+    for (uint32_t i = 0; i < count; i++)
+        __builtin_prefetch(bucket_of(set, name_of(&keys[i])));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = *bucket_of(set, name_of(&keys[i]));
+        if (at) __builtin_prefetch(&set->blocks[at - 1], 1);
+    }
+}
+
 /* ---- the order of use ---- */
 
 static void unlink_use(struct twin_blocks *set, struct twin_block *block) {

@@ -31,6 +31,10 @@ void twin_blocks_add(struct twin_blocks *set, const struct block_key *key, int64
 bool twin_blocks_has(struct twin_blocks *set, const struct block_key *key, bool use,
                      int64_t now_ns);
 
+/* Those keys will be looked for next: 16 or so, whose blocks come from memory at the same time. */
+void twin_blocks_prefetch(const struct twin_blocks *set, const struct block_key *keys,
+                          uint32_t count);
+
 /* True if it is there, or will be when it is whole. */
 bool twin_blocks_knows(const struct twin_blocks *set, const struct block_key *key);
 

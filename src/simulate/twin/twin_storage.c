@@ -88,6 +88,14 @@ static enum where look(struct twin_disks *storage, struct twin_blocks *memory,
     return twin_blocks_has(&storage->disk, key, use, now_ns) ? ON_DISK : NOWHERE;
 }
 
+#define AHEAD 16 /* keys whose blocks on the disk are fetched from memory at once */
+
+/* Before the keys[i] is looked for, of count. */
+static void look_ahead(const struct twin_disks *storage, const struct block_key *keys, uint32_t i,
+                       uint32_t count) {
+    if (i % AHEAD == 0) twin_blocks_prefetch(&storage->disk, keys + i, min_u32(AHEAD, count - i));
+}
+
 void twin_storage_find(struct twin_disks *storage, uint32_t unit, const struct record_kv_find *find,
                        uint32_t stored, int64_t now_ns) {
     struct twin_blocks *memory = &storage->stores[unit].memories[find->rank];
@@ -95,8 +103,10 @@ void twin_storage_find(struct twin_disks *storage, uint32_t unit, const struct r
         .answer.found = {.record = record_head(RECORD_KV_FOUND, sizeof job.answer.found),
                          .request = find->request,
                          .rank = find->rank}};
-    for (uint32_t i = 0; i < stored && i < find->key_count; i++)
+    for (uint32_t i = 0; i < stored && i < find->key_count; i++) {
+        look_ahead(storage, kv_find_keys(find), i, find->key_count);
         twin_blocks_add(&storage->disk, &kv_find_keys(find)[i], 0);
+    }
     for (uint32_t i = 0; i < find->key_count; i++) {
         enum where where = look(storage, memory, &kv_find_keys(find)[i], false, now_ns);
         if (where == NOWHERE) break;
@@ -165,6 +175,7 @@ void twin_storage_keep(struct twin_disks *storage, uint32_t unit, const struct r
                         .last_page = keep->last_page}};
     for (uint32_t i = 0; i < keep->block_count; i++) {
         const struct block_key *key = &kv_keep_keys(keep)[i + 1];
+        look_ahead(storage, kv_keep_keys(keep) + 1, i, keep->block_count);
         int64_t whole_ns;
         twin_blocks_add(&store->memories[keep->rank], key, now_ns);
         if (storage->disk.capacity == 0) continue;

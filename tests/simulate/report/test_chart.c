@@ -38,6 +38,22 @@ static void lines_have_titles_units_and_round_ticks(void **state) {
     assert_non_null(strstr(svg, "</svg>"));
 }
 
+static void an_axis_begins_where_it_is_told_to(void **state) {
+    (void)state;
+    static const double x[] = {0, 1}, y[] = {1.01, 1.09};
+    struct chart chart = {.title = "t",
+                          .x_label = "x",
+                          .y_label = "y",
+                          .count = 2,
+                          .x = x,
+                          .series = {{"a", y}},
+                          .series_count = 1,
+                          .y_min = 1};
+    const char *svg = drawn(chart_lines, &chart);
+    assert_null(strstr(svg, ">0.5<"));
+    assert_non_null(strstr(svg, ">1.1<"));
+}
+
 static void a_chart_without_points_says_so(void **state) {
     (void)state;
     struct chart chart = {.title = "t", .x_label = "x", .y_label = "y", .series_count = 1};
@@ -63,6 +79,7 @@ static void bars_are_as_long_as_their_values(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_have_titles_units_and_round_ticks),
+        cmocka_unit_test(an_axis_begins_where_it_is_told_to),
         cmocka_unit_test(a_chart_without_points_says_so),
         cmocka_unit_test(bars_are_as_long_as_their_values),
     };

@@ -19,6 +19,8 @@ static void a_days_page_has_its_charts_and_needs_nothing_else(void **state) {
                             "Cost and theoretical income",
                             "Speed of a user",
                             "Time to the first token (TTFT)",
+                            "Time for each further token (TPOT)",
+                            "KV pages held in decode",
                             "Experts: largest rank over mean",
                             "Experts by layer: largest rank over mean",
                             "Hits by where they were",

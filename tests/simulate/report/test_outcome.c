@@ -64,11 +64,24 @@ static void samples_become_rates(void **state) {
     assert_true(small_outcome.points[0].open == 7);
 }
 
+static void points_end_with_the_measured_time(void **state) {
+    (void)state;
+    small_outcome_make();
+    struct twin_sample sample = {.so_far = &small_outcome.report};
+    for (int i = 1; i <= 9; i++) {
+        sample.now_ns = (1 + 4 * i) * (int64_t)1000000000;
+        small_scenario.options.sampled(&small_outcome, &sample);
+    }
+    assert_int_equal(small_outcome.point_count, 9);
+    assert_int_equal(outcome_points(&small_outcome), 3); /* 4, 8 and 12 s of 10 */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_follow_from_the_counts),
         cmocka_unit_test(only_what_is_measured_is_heard),
         cmocka_unit_test(samples_become_rates),
+        cmocka_unit_test(points_end_with_the_measured_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,40 +69,45 @@ static void a_limit_that_nothing_meets_is_named(void **state) {
     assert_true(named);
 }
 
-static void a_fleet_grows_where_it_misses_until_it_holds(void **state) {
+/* 20 ms and 10 us a token, chunk by chunk, behind one step of as many tokens. */
+static void the_longest_prompt_that_can_be_in_time_is_known_by_hand(void **state) {
     (void)state;
+    static char memory[1 << 16];
     struct size_options options = by_hand();
-    rank_all(&options);
-    struct size_fleet fleet = fleets[0];
-    struct size_trial trial = {.ttft_p99_s = 4, .tpot_p99_s = 0.02, .begun_share = 1};
-    assert_true(size_fleet_take(&options, &trial, 100, &fleet));
-    assert_int_equal(fleet.counts[0], 2);
-    assert_int_equal(fleet.counts[1], 1);
-    trial = (struct size_trial){.ttft_p99_s = 2, .tpot_p99_s = 0.03, .begun_share = 1};
-    assert_true(size_fleet_take(&options, &trial, 100, &fleet));
-    assert_int_equal(fleet.counts[1], 2);
-    trial = (struct size_trial){.ttft_p99_s = 2, .tpot_p99_s = 0.02, .begun_share = 1};
-    assert_false(size_fleet_take(&options, &trial, 100, &fleet));
-    assert_int_equal(fleet.verdict, SIZE_HOLDS);
+    struct size_reach reach;
+    struct arena arena;
+    struct error error;
+    options.ttft_s = 1;
+    options.load.long_prompt[1] = 20000;
+    arena_over(&arena, memory, sizeof memory);
+    assert_int_equal(size_fleet_reach(&options, &arena, &reach, &error), STATUS_OK);
+    assert_in_range(reach.tokens, 72735, 72738); /* by 16,384: (1,000 - 183.84) / 183.84 steps */
+    assert_true(reach.long_s > 0.3506 && reach.long_s < 0.3508); /* by 8,192 */
+    options.ttft_s = 0.02;
+    assert_int_equal(size_fleet_reach(&options, &arena, &reach, &error), STATUS_OK);
+    assert_int_equal(reach.tokens, 0);
 }
 
-static void a_fleet_that_would_cost_more_than_another_grows_no_further(void **state) {
+/* Nothing of a prompt of 300,000 tokens is in time, with storage or without. */
+static void a_prompt_that_is_too_long_loses_its_units(void **state) {
     (void)state;
     struct size_options options = by_hand();
-    rank_all(&options);
-    struct size_fleet fleet = fleets[0];
-    struct size_trial trial = {.ttft_p99_s = 4, .tpot_p99_s = 0.02, .begun_share = 1};
-    assert_false(size_fleet_take(&options, &trial, 3, &fleet));
-    assert_int_equal(fleet.verdict, SIZE_MISSES);
-    assert_string_equal(fleet.why, "TTFT p99 4.00 s > 3.00 s");
+    options.load.long_prompt[0] = options.load.long_prompt[1] = 300000;
+    uint32_t count = rank_all(&options);
+    bool named = false;
+    for (uint32_t i = 0; i < count; i++)
+        named |= strstr(fleets[i].why, "300000 tokens of a prompt take") != NULL;
+    assert_true(count > 0 && named);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(fleets[i].verdict, SIZE_CANNOT);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cheapest_is_the_one_known_by_hand),
         cmocka_unit_test(a_limit_that_nothing_meets_is_named),
-        cmocka_unit_test(a_fleet_grows_where_it_misses_until_it_holds),
-        cmocka_unit_test(a_fleet_that_would_cost_more_than_another_grows_no_further),
+        cmocka_unit_test(the_longest_prompt_that_can_be_in_time_is_known_by_hand),
+        cmocka_unit_test(a_prompt_that_is_too_long_loses_its_units),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
