@@ -43,7 +43,6 @@ CHANGES = {
     "decode experts not balanced": ("d", {DECODE + "balance_experts": False}),
     "decode without overlap": ("d", {DECODE + "overlap": "sequential"}),
     "MTP always": ("d", {DECODE + "speculate": "always"}),
-    "MTP where it pays": ("d", {DECODE + "speculate": "measured"}),
     "expert skew 0.3": ("pd", {"fleet.expert_skew": 0.3}),
     "expert skew 0": ("pd", {"fleet.expert_skew": 0}),
 }
