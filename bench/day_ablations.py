@@ -8,8 +8,8 @@ Windows: for answers one decode unit beside four prefill units; for prompts thre
 but answers a tenth as long, so that decode costs little and a window can be long enough for TTFT's tail.
 Loads: those around the mean and the largest load that a unit has in an hour of the scenario's own curve of nodes, and
 further ones until a limit lies between two of them; between two it is interpolated (TTFT by its logarithm). The load of
-a decode unit is what it got done, that of a prefill unit what it was offered. A user's speed is the unit's tokens a
-second over the requests that it runs.
+a decode unit is what it got done, a user's speed times the requests that it runs; that of a prefill unit what it was
+offered.
 Limits: a user's speed and TTFT p99 that the fleet as built has in its busiest hour ("worst"), and those that it has at
 its mean load ("mean"). A change of one role leaves the other role's units as built.
 Node-hours: the units that an hour's load needs, rounded up, times their nodes, over the day.
@@ -43,7 +43,6 @@ CHANGES = {
     "decode experts not balanced": ("d", {DECODE + "balance_experts": False}),
     "decode without overlap": ("d", {DECODE + "overlap": "sequential"}),
     "MTP always": ("d", {DECODE + "speculate": "always"}),
-    "MTP where it pays": ("d", {DECODE + "speculate": "measured"}),
     "expert skew 0.3": ("pd", {"fleet.expert_skew": 0.3}),
     "expert skew 0": ("pd", {"fleet.expert_skew": 0}),
 }
@@ -161,10 +160,21 @@ def point_of(role, window, load, ranks):
     """What a window says; `load`: tokens a second of a unit."""
     point = {name: window[name] for name in (
         "ttft_p50_s", "ttft_p99_s", "prefill_busy", "pages_share", "input_of_offered", "requests_per_decode_gpu")}
-    point["load"] = load * (window["output_of_offered"] if role == "d" else 1)
-    point["speed"] = point["load"] / (window["requests_per_decode_gpu"] * ranks)
+    rows = window["requests_per_decode_gpu"] * ranks
+    point["speed"] = speed_of(window, load * window["output_of_offered"] / rows)
+    point["load"] = rows * point["speed"] if role == "d" else load
     point["log_ttft_p99"] = math.log(max(point["ttft_p99_s"], 1e-3))
     return point
+
+
+def speed_of(window, counted):
+    """A user's tokens a second. `counted`: those of the window over its requests, which is off by a step of a few dozen.
+    The twin's own figure is a mean over tokens: where a share `right` of the steps brings two, it counts these twice,
+    (1 + 3 right) / (1 + right) a step instead of 1 + right."""
+    right = counted * window["decode_step_s"] / window["decode_busy"] - 1
+    if right < 0.1:  # nothing is drafted
+        return window["tokens_per_s_per_user"]
+    return window["tokens_per_s_per_user"] * (1 + right) ** 2 / (1 + 3 * right)
 
 
 def between(low, high, name, load):
