@@ -85,7 +85,7 @@ def calibrate(options):
     """Also of two ranks, which wait for each other without pause: not before all else."""
     path = os.path.join(options.folder, "calibrated.yaml")
     if not os.path.exists(path):
-        run(options, "bench", "calibrate", *engine(options), "--ranks", "2", "--dir", options.folder, "--out", path)
+        run(options, "bench", "calibrate", *engine(options), "--ranks", "2", "--rounds", "12", "--dir", options.folder, "--out", path)
     return path
 
 
