@@ -14,7 +14,7 @@ struct plan_found {
     struct size_options options;
     const char *load; /* what it is: a trace's path, or "a steady mix" */
     struct prices prices;
-    double node_hour; /* 0: there are no prices */
+    double node_hour;                 /* 0: there are no prices */
     const struct size_search *search; /* what was weighed, with the curves */
     struct size_fleet fleets[SIZE_FLEETS_MAX];
     uint32_t count, candidates, runs;
