@@ -47,4 +47,17 @@ small_outcome_text(void (*write)(struct json_writer *, const struct outcome *)) 
     return small_text;
 }
 
+/* What that text is as a tree, which lasts until the next one. */
+__attribute__((unused)) static const struct tree *
+small_outcome_tree(void (*write)(struct json_writer *, const struct outcome *)) {
+    static char memory[1 << 20];
+    struct arena arena;
+    struct error error = {""};
+    const struct tree *root;
+    arena_over(&arena, memory, sizeof memory);
+    struct bytes text = bytes_of(small_outcome_text(write));
+    if (tree_parse(&arena, text, "run", &root, &error)) fail_msg("%s", error.text);
+    return root;
+}
+
 #endif

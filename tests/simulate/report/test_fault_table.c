@@ -43,15 +43,9 @@ static void a_row_has_shares_with_faults_and_without(void **state) {
 
 static void json_counts_requests(void **state) {
     (void)state;
-    static char memory[1 << 20];
-    struct arena arena;
-    struct error error = {""};
-    const struct tree *root;
     double value;
     make_costs();
-    const char *text = small_outcome_text(outcome_json_write);
-    arena_over(&arena, memory, sizeof memory);
-    if (tree_parse(&arena, bytes_of(text), "run", &root, &error)) fail_msg("%s", error.text);
+    const struct tree *root = small_outcome_tree(outcome_json_write);
     const struct tree *kinds = tree_member(tree_member(root, "faults"), "kinds");
     assert_int_equal(tree_count(kinds), 2);
     assert_true(tree_get_number(tree_member(tree_at(kinds, 0), "ttft_missed"), &value) &&

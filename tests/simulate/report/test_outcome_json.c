@@ -12,15 +12,9 @@
 
 static void a_run_is_one_json_object(void **state) {
     (void)state;
-    static char memory[1 << 20];
-    struct arena arena;
-    struct error error = {""};
-    const struct tree *root;
     double value;
     small_outcome_make();
-    const char *text = small_outcome_text(outcome_json_write);
-    arena_over(&arena, memory, sizeof memory);
-    if (tree_parse(&arena, bytes_of(text), "run", &root, &error)) fail_msg("%s", error.text);
+    const struct tree *root = small_outcome_tree(outcome_json_write);
     assert_true(tree_count(tree_member(root, "figures")) > 10);
     const struct tree *both = tree_member(tree_member(root, "roles"), "both");
     assert_true(tree_get_number(tree_member(both, "output_tokens"), &value) && value == 2000);
