@@ -116,9 +116,9 @@ static enum status explain(const struct database *database, int code, struct err
     case SQLITE_NOMEM:
         return error_set(error, STATUS_NO_MEMORY, "%.300s: no memory", path);
     default:
-        return error_set(error, STATUS_IO, "%.300s: %s (%d)", path,
-                         sqlite3_errmsg(database->connection),
-                         sqlite3_extended_errcode(database->connection));
+        return error_set(
+            error, STATUS_IO, "%.300s: %s (%d); see whether its disk has room and is sound", path,
+            sqlite3_errmsg(database->connection), sqlite3_extended_errcode(database->connection));
     }
 }
 
