@@ -60,17 +60,22 @@ enum status entry_store_end(struct entry_store *store, int64_t now, struct error
 
 /* ---- sums ---- */
 
-/* Of that hour, account and key, made where there is none. Half of them are free. */
-static struct entry_sum *find_sum(struct entry_store *store, int64_t hour, int64_t account,
-                                  int64_t key) {
-    uint64_t hash = ((uint64_t)hour * 31 + (uint64_t)account) * 1000003 + (uint64_t)key;
+/* Of that hour, account and key, made where there is none. Half of the places are free. */
+static struct entry_sum *find_sum(struct entry_store *store, const struct entry_sum *of) {
+    uint64_t hash = (((uint64_t)of->hour * 31 + (uint64_t)of->account) * 31 + (uint64_t)of->key) *
+                        0x9E3779B97F4A7C15u >>
+                    32;
     for (;; hash++) {
-        struct entry_sum *sum = &store->sums[hash % ENTRY_SUMS_MAX];
+        uint32_t place = (uint32_t)(hash % ARRAY_COUNT(store->sums));
+        struct entry_sum *sum = &store->sums[place];
+        if (sum->requests > 0 &&
+            (sum->hour != of->hour || sum->account != of->account || sum->key != of->key))
+            continue;
         if (sum->requests == 0) {
-            *sum = (struct entry_sum){.hour = hour, .account = account, .key = key};
-            return sum;
+            store->used[store->sum_count++] = place;
+            *sum = (struct entry_sum){.hour = of->hour, .account = of->account, .key = of->key};
         }
-        if (sum->hour == hour && sum->account == account && sum->key == key) return sum;
+        return sum;
     }
 }
 
@@ -99,22 +104,23 @@ static enum status write_sum(struct entry_store *store, const struct entry_sum *
 
 static enum status write_sums(struct entry_store *store, struct error *error) {
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < ENTRY_SUMS_MAX && store->sum_count > 0 && !status; i++)
-        if (store->sums[i].requests > 0) status = write_sum(store, &store->sums[i], error);
+    for (uint32_t i = 0; i < store->sum_count && !status; i++)
+        status = write_sum(store, &store->sums[store->used[i]], error);
     return status;
 }
 
 static void tell_own(struct entry_store *store) {
-    for (uint32_t i = 0; i < ENTRY_SUMS_MAX && store->sum_count > 0; i++) {
-        const struct entry_sum *sum = &store->sums[i];
-        if (sum->requests > 0 && sum->account)
+    for (uint32_t i = 0; i < store->sum_count; i++) {
+        const struct entry_sum *sum = &store->sums[store->used[i]];
+        if (sum->account)
             account_own_add(store->own, sum->account, (uint64_t)sum->requests,
                             (uint64_t)(sum->hit + sum->miss + sum->output));
     }
 }
 
 static void forget_sums(struct entry_store *store) {
-    if (store->sum_count) memset(store->sums, 0, sizeof store->sums);
+    for (uint32_t i = 0; i < store->sum_count; i++)
+        store->sums[store->used[i]].requests = 0;
     store->sum_count = 0;
 }
 
@@ -195,8 +201,7 @@ static bool is_kept(const struct record_entry *entry) {
 }
 
 static void add_to_sum(struct entry_store *store, const struct entry_sum *of) {
-    struct entry_sum *sum = find_sum(store, of->hour, of->account, of->key);
-    store->sum_count += sum->requests == 0;
+    struct entry_sum *sum = find_sum(store, of);
     sum->requests++;
     sum->hit += of->hit;
     sum->miss += of->miss;
@@ -300,7 +305,7 @@ enum status entry_store_write(struct entry_store *store, struct record *const *r
                               struct error *error) {
     uint32_t written = 0;
     enum status status = database_begin(store->database, error);
-    while (!status && written < count && store->sum_count < ENTRY_SUMS_MAX / 2)
+    while (!status && written < count && store->sum_count < ENTRY_SUMS_MAX)
         status = write_one(store, records[written++], now, error);
     if (!status) status = write_sums(store, error);
     if (!status) status = database_commit(store->database, error);

@@ -32,7 +32,7 @@ struct entry_sum {
     int64_t requests, hit, miss, output, amount, list_amount;
 };
 
-#define ENTRY_SUMS_MAX 1024 /* a power of two; half of them are used at most */
+#define ENTRY_SUMS_MAX 4096 /* of one transaction, in twice as many places */
 
 struct entry_store {
     struct database *database;
@@ -42,7 +42,8 @@ struct entry_store {
     struct token_price price; /* used last; its row is `price_row`, 0: none was */
     int64_t price_row;
     uint32_t sum_count;
-    struct entry_sum sums[ENTRY_SUMS_MAX]; /* by hash; requests 0: free */
+    uint32_t used[ENTRY_SUMS_MAX];             /* [sum_count] the places that are taken */
+    struct entry_sum sums[2 * ENTRY_SUMS_MAX]; /* by hash; requests 0: free */
 };
 
 /* Begins a gateway's life in the ledger, with a number that nobody else has. INVALID: the ledger

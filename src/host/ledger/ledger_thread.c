@@ -8,9 +8,11 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/number.h"
 
 #define LOOK_NS ((int64_t)200000000)   /* at the database */
 #define AGAIN_NS ((int64_t)1000000000) /* after a failure */
+#define APART_NS ((int64_t)3000000)    /* from one transaction's begin to the next */
 #define TOGETHER_MAX 4096              /* records of a transaction */
 
 struct ledger {
@@ -23,6 +25,7 @@ struct ledger {
     int64_t version;                  /* of the database, when they were read */
     int64_t look_ns;                  /* the next look */
     int64_t again_ns;                 /* the next try; 0: nothing has failed */
+    int64_t begun_ns;                 /* the last transaction */
     uint64_t settled;
     struct record **waiting; /* [waiting_count], copies in their order */
     uint32_t waiting_count, waiting_room;
@@ -119,6 +122,7 @@ static bool write_some(struct ledger *ledger) {
 
 static void write_all(struct ledger *ledger, struct worker *worker) {
     uint64_t before = ledger->settled;
+    if (ledger->waiting_count > 0) ledger->begun_ns = clock_now_ns();
     while (ledger->waiting_count > 0 && write_some(ledger)) {
         if (ledger->settled == before) continue; /* tallies alone */
         struct record_settled settled = {record_head(RECORD_SETTLED, sizeof settled),
@@ -135,13 +139,15 @@ void ledger_work(void *context, struct worker *worker, const struct record *reco
     if (record) take(ledger, record);
     /* The record at hand is counted among those that wait. */
     bool is_last = worker_waiting_bytes(worker) <= (record ? record->bytes : 0);
-    if ((is_last || ledger->waiting_count >= TOGETHER_MAX) && now >= ledger->again_ns)
+    int64_t due_ns = ledger->again_ns ? ledger->again_ns : ledger->begun_ns + APART_NS;
+    if (now >= due_ns && (is_last || ledger->waiting_count >= TOGETHER_MAX))
         write_all(ledger, worker);
     if (now >= ledger->look_ns) {
         look(ledger, worker);
         ledger->look_ns = now + LOOK_NS;
     }
-    worker_call_again(worker, LOOK_NS);
+    bool waits = ledger->waiting_count > 0 && due_ns > now;
+    worker_call_again(worker, waits ? min_i64(due_ns - now, LOOK_NS) : LOOK_NS);
 }
 
 /* ---- life ---- */

@@ -114,8 +114,8 @@ static void more_payers_than_fit_are_written_in_turn(void **state) {
     (void)state;
     struct database *database = open_desk();
     struct entry_store *store = begin_store(database);
-    enum { COUNT = 1200 };
-    struct record *records[COUNT];
+    enum { COUNT = 2 * ENTRY_SUMS_MAX + 100 };
+    static struct record *records[COUNT];
     uint32_t written = 0, rounds = 0;
     for (uint32_t i = 0; i < COUNT; i++) {
         struct record_entry *entry = make_entry(i + 1, "", 0, 0, 1);
