@@ -14,6 +14,7 @@
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
 #include "serving/gateway/resume.h"
+#include "serving/gateway/tally.h"
 
 /* ---- creation ---- */
 
@@ -88,6 +89,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
         {"queue_ns", (uint64_t)o->queue_ns, 1, INT64_MAX / 2},
         {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
+        {"tally_ns", (uint64_t)o->tally_ns, 0, INT64_MAX / 2},
         {"version's length", strlen(o->version), 1, 32},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
@@ -272,6 +274,15 @@ static void receive_load(struct gateway *gateway, uint32_t unit,
     gateway->changed = true;
 }
 
+/* What it has goes elsewhere, and what it had done is told. STATUS_FULL: not done. */
+static enum status lose_unit(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
+    uint32_t mark = gateway->outbox.used;
+    enum status status = tally_lost(gateway, unit);
+    if (!status) status = resume_lost(gateway, unit, now_ns);
+    if (status) gateway->outbox.used = mark;
+    return status;
+}
+
 static enum status receive_from_unit(struct gateway *gateway, const struct record_carried *carried,
                                      int64_t now_ns) {
     const struct record *record = carried_inner(carried);
@@ -297,7 +308,7 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     else if (record->kind == RECORD_RESERVED)
         status = handover_reserved(gateway, unit, (const struct record_reserved *)record);
     if (status != STATUS_INVALID) return status;
-    status = resume_lost(gateway, unit, now_ns);
+    status = lose_unit(gateway, unit, now_ns);
     if (status) return status;
     fleet_expel(&gateway->fleet, unit);
     return STATUS_OK;
@@ -308,7 +319,7 @@ static enum status receive_lost(struct gateway *gateway, struct unit_id id, int6
     if (unit == FLEET_NONE) return STATUS_OK;
     const struct fleet_unit *gone = &gateway->fleet.units[unit];
     bool lost = gone->state == FLEET_SERVING && !(gone->draining && gone->bound == 0);
-    enum status status = resume_lost(gateway, unit, now_ns);
+    enum status status = lose_unit(gateway, unit, now_ns);
     if (!status) fleet_leave(&gateway->fleet, unit, lost);
     return status;
 }
@@ -340,7 +351,7 @@ static void end_drain(struct gateway *gateway, int64_t now_ns) {
 
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
     struct gateway *gateway = self;
-    if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = now_ns;
+    if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = gateway->tallied_ns = now_ns;
     switch ((enum record_kind)record->kind) {
     case RECORD_CLIENT_REQUEST:
         return receive_client_request(gateway, (const struct record_client_request *)record,
@@ -418,6 +429,7 @@ static void gateway_step(void *self, int64_t now_ns) {
     serve_lists(gateway, now_ns);
     texts_run(&gateway->texts, (uint32_t)fleet_tokens_max(&gateway->fleet));
     texts_run(&gateway->constraints, 0);
+    tally_run(gateway, now_ns);
     keep_alive(gateway, now_ns);
 }
 
@@ -427,6 +439,7 @@ static int64_t gateway_next_wake_ns(const void *self) {
     if (gateway->changed && gateway_queued_count(gateway)) return 0;
     if (ending_wants(gateway)) return 0;
     int64_t wake_ns = min_i64(gateway->drain_ends_ns, resume_wake_ns(gateway));
+    wake_ns = min_i64(wake_ns, tally_wake_ns(gateway));
     wake_ns = min_i64(wake_ns, dispatch_wake_ns(gateway));
     uint32_t slot;
     return min_i64(wake_ns, due_heap_first(&gateway->requests.keep_alive, &slot));

@@ -53,6 +53,7 @@ struct gateway {
     int64_t retry_ns;   /* when the first of those that a unit failed may be tried there again */
     int64_t served_ns;  /* when a unit was last seen that takes requests */
     int64_t started_ns; /* first event; MACHINE_NEVER before */
+    int64_t tallied_ns; /* units, the last time; at first that */
     bool draining;
     int64_t drain_ends_ns; /* what is left then is ended; MACHINE_NEVER */
 };

@@ -406,6 +406,8 @@ static void carry_one(struct world *world, const struct record *record) {
         take_entry(world, (const struct record_entry *)record);
         break;
     case RECORD_UNIT_TALLY:
+        world->tallies++;
+        world->last_tally = *(const struct record_unit_tally *)record;
         break;
     case RECORD_TOKENIZE:
         enqueue(&world->to_tokenize, record);

@@ -53,8 +53,10 @@ struct world {
     enum constraint_verdict constraint_verdict;
     uint32_t constraints; /* judged so far */
     char last_constraint[1024];
-    bool settles, ledger_sleeps;       /* entries are settled; not now */
-    uint64_t entries, settled;         /* told by the gateway, to it */
+    bool settles, ledger_sleeps; /* entries are settled; not now */
+    uint64_t entries, settled;   /* told by the gateway, to it */
+    uint32_t tallies;            /* seen so far */
+    struct record_unit_tally last_tally;
     uint32_t fulls;                    /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
     bool wants_receipts;               /* requests have the header that asks for receipts */
