@@ -160,7 +160,7 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
     }
     if (status) return status;
     if (!share(leader)) return refuse_memory(error);
-    request_wait(gateway, leader, now_ns);
+    request_wait(gateway, leader, dispatch_work(gateway, leader), now_ns);
     return STATUS_OK;
 }
 
