@@ -5,18 +5,17 @@
 #include "base/format.h"
 #include "base/sha256.h"
 
-/* One for each that may be named, and for each that has requests but is not named any more. */
-static uint32_t slots_for(uint32_t requests_max) {
+uint32_t accounts_slots(uint32_t requests_max) {
     return LIMIT_ACCOUNTS + requests_max;
 }
 
 size_t accounts_bytes(uint32_t requests_max) {
-    return slots_for(requests_max) * sizeof(struct account_state) +
+    return accounts_slots(requests_max) * sizeof(struct account_state) +
            LIMIT_ACCOUNT_KEYS * sizeof(struct account_key) + 32;
 }
 
 enum status accounts_open(struct accounts *accounts, struct arena *arena, uint32_t requests_max) {
-    accounts->slot_count = slots_for(requests_max);
+    accounts->slot_count = accounts_slots(requests_max);
     accounts->slots = arena_take_zeroed(arena, accounts->slot_count * sizeof *accounts->slots);
     accounts->keys = arena_take(arena, LIMIT_ACCOUNT_KEYS * sizeof *accounts->keys);
     return accounts->slots && accounts->keys ? STATUS_OK : STATUS_NO_MEMORY;
