@@ -17,6 +17,7 @@
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
 #define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
 #define CONNECTIONS_MAX ((1 << 20) - 1)
+#define TALLY_NS ((int64_t)2000000000) /* how often the ledger is told what units counted */
 #define PORT_MAX 65535
 #define ADMIN_CONNECTIONS_MAX 256
 #define ADMIN_BODY_BYTES_MAX ((size_t)64 << 10)
@@ -195,6 +196,7 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         .prefix_blocks = power_of_two(side->values->prefix_blocks),
         .accounts = side->ledger ? ledger_accounts(side->ledger) : side->accounts,
         .settles = side->ledger != NULL,
+        .tally_ns = side->ledger ? TALLY_NS : 0,
         .request_bytes = side->values->request_memory,
     };
     requests += REQUESTS_AHEAD;
