@@ -45,9 +45,9 @@ enum status entry_store_begin(struct entry_store *store, int64_t now, struct err
     if (status) return status;
     status = check_currency(store, error);
     if (!status)
-        status =
-            database_run(store->database, error, "INSERT INTO gateways (id, started) VALUES (?, ?)",
-                         "ii", store->gateway, now);
+        status = database_run(store->database, error,
+                              "INSERT INTO gateways (id, started, seen) VALUES (?1, ?2, ?2)", "ii",
+                              store->gateway, now);
     if (!status) return database_commit(store->database, error);
     database_roll_back(store->database);
     return status;
@@ -271,7 +271,7 @@ static enum status see_unit(struct entry_store *store, const struct record_unit_
         status = add_node_time(store, tally, seen, now, error);
     if (status) return status;
     return database_run(database, error,
-                        "INSERT INTO units VALUES (?, ?) ON CONFLICT DO UPDATE"
+                        "INSERT INTO units VALUES (?1, ?2, ?2) ON CONFLICT DO UPDATE"
                         " SET seen = max(seen, excluded.seen)",
                         "ii", (int64_t)tally->instance, now);
 }
@@ -308,6 +308,9 @@ enum status entry_store_write(struct entry_store *store, struct record *const *r
     while (!status && written < count && store->sum_count < ENTRY_SUMS_MAX)
         status = write_one(store, records[written++], now, error);
     if (!status) status = write_sums(store, error);
+    if (!status)
+        status = database_run(store->database, error, "UPDATE gateways SET seen = ? WHERE id = ?",
+                              "ii", now, store->gateway);
     if (!status) status = database_commit(store->database, error);
     if (status) {
         database_roll_back(store->database);

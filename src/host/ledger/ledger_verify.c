@@ -107,51 +107,85 @@ static enum status check_pages(struct verify *verify) {
 
 /* ---- units ---- */
 
-static const char tallies[] =
-    "CREATE TABLE tallies (instance INTEGER, gateway INTEGER, is_lost INTEGER, counted_made "
-    "INTEGER,"
-    " counted_computed INTEGER, entered_made INTEGER, entered_computed INTEGER, open INTEGER)";
+/* `until`: a gateway that has not said its end may have lived on behind what it wrote last. */
+#define GATHERED                                                                                   \
+    "CREATE TABLE tallies (instance INTEGER, gateway INTEGER, is_lost INTEGER,"                    \
+    " counted_made INTEGER, counted_computed INTEGER, entered_made INTEGER,"                       \
+    " entered_computed INTEGER, open INTEGER);"                                                    \
+    "CREATE TABLE units (instance INTEGER, began INTEGER);"                                        \
+    "CREATE TABLE gateways (id INTEGER, until INTEGER)"
+#define UNSAID_END_S "3600"
 
-static enum status gather_tallies(struct verify *verify) {
-    static const char sql[] =
-        "SELECT instance, gateway, is_lost, counted_made, counted_computed, entered_made,"
-        " entered_computed, open_made + open_computed FROM tallies";
+static enum status gather(struct verify *verify, const char *from, const char *to, int columns) {
     enum status status = STATUS_OK, written = STATUS_OK;
-    struct sqlite3_stmt *row = database_query(verify->file, verify->error, sql, "");
-    while (!written && database_next(verify->file, row, &status, verify->error))
-        written = database_run(
-            verify->all, verify->error, "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            "iiiiiiii", database_integer(row, 0), database_integer(row, 1),
-            database_integer(row, 2), database_integer(row, 3), database_integer(row, 4),
-            database_integer(row, 5), database_integer(row, 6), database_integer(row, 7));
+    struct sqlite3_stmt *row = database_query(verify->file, verify->error, from, "");
+    while (!written && database_next(verify->file, row, &status, verify->error)) {
+        int64_t value[8] = {0};
+        for (int i = 0; i < columns; i++)
+            value[i] = database_integer(row, i);
+        written = columns == 2
+                      ? database_run(verify->all, verify->error, to, "ii", value[0], value[1])
+                      : database_run(verify->all, verify->error, to, "iiiiiiii", value[0], value[1],
+                                     value[2], value[3], value[4], value[5], value[6], value[7]);
+    }
     return status ? status : written;
 }
 
+static enum status gather_units(struct verify *verify) {
+    enum status status =
+        gather(verify,
+               "SELECT instance, gateway, is_lost, counted_made, counted_computed, entered_made,"
+               " entered_computed, open_made + open_computed FROM tallies",
+               "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", 8);
+    if (!status)
+        status = gather(verify, "SELECT instance, began FROM units",
+                        "INSERT INTO units VALUES (?, ?)", 2);
+    if (!status)
+        status = gather(verify, "SELECT id, coalesce(ended, seen + " UNSAID_END_S ") FROM gateways",
+                        "INSERT INTO gateways VALUES (?, ?)", 2);
+    return status;
+}
+
+struct unit_sums {
+    const char *name;
+    long long counted, entered;
+    bool is_whole; /* all gateways that it may have worked for have told of it */
+};
+
+static void judge(struct verify *verify, const struct unit_sums *sums, const char *what) {
+    char line[256];
+    if (sums->is_whole ? sums->counted == sums->entered : sums->counted >= sums->entered) return;
+    snprintf(line, sizeof line,
+             "unit %s: it has %s %lld tokens, and the entries of its gateways say %lld", sums->name,
+             what, sums->counted, sums->entered);
+    tell(verify, line);
+}
+
 /* A unit is judged when all its gateways have told of the same state of it, in which nothing was
- * under way: a gateway that died has not, and what it had under way is nobody's. */
+ * under way. Of a gateway that died, or ended, before it told of that, nobody knows what it entered:
+ * then the others' entries may only not be too many. */
 static enum status judge_units(struct verify *verify) {
     static const char sql[] =
         "SELECT printf('%016x', instance), max(counted_made), sum(entered_made),"
         " max(counted_computed), sum(entered_computed), max(is_lost) = 0 AND sum(open) = 0"
         " AND min(counted_made) = max(counted_made)"
-        " AND min(counted_computed) = max(counted_computed) AS at_rest"
+        " AND min(counted_computed) = max(counted_computed) AS at_rest,"
+        " NOT EXISTS (SELECT 1 FROM gateways g WHERE g.until >="
+        " (SELECT min(began) FROM units u WHERE u.instance = tallies.instance) AND NOT EXISTS"
+        " (SELECT 1 FROM tallies t WHERE t.instance = tallies.instance AND t.gateway = g.id))"
         " FROM tallies GROUP BY instance";
-    static const char *const what[] = {"made", "computed"};
     enum status status = STATUS_OK;
-    char line[256];
     struct sqlite3_stmt *row = database_query(verify->all, verify->error, sql, "");
     while (database_next(verify->all, row, &status, verify->error)) {
-        bool at_rest = database_integer(row, 5);
-        verify->verdict.units_judged += at_rest;
-        verify->verdict.units_open += !at_rest;
-        for (int i = 0; i < 2 && at_rest; i++) {
-            long long counted = (long long)database_integer(row, 1 + 2 * i);
-            long long entered = (long long)database_integer(row, 2 + 2 * i);
-            snprintf(line, sizeof line,
-                     "unit %s: it has %s %lld tokens, and the entries of its gateways say %lld",
-                     database_text(row, 0), what[i], counted, entered);
-            if (counted != entered) tell(verify, line);
-        }
+        bool at_rest = database_integer(row, 5), is_whole = database_integer(row, 6);
+        struct unit_sums made = {database_text(row, 0), (long long)database_integer(row, 1),
+                                 (long long)database_integer(row, 2), is_whole};
+        struct unit_sums computed = {database_text(row, 0), (long long)database_integer(row, 3),
+                                     (long long)database_integer(row, 4), is_whole};
+        verify->verdict.units_judged += at_rest && is_whole;
+        verify->verdict.units_open += !(at_rest && is_whole);
+        if (at_rest) judge(verify, &made, "made");
+        if (at_rest) judge(verify, &computed, "computed");
     }
     return status;
 }
@@ -166,7 +200,7 @@ static enum status verify_file(struct verify *verify, const char *path) {
     for (size_t i = 0; i < ARRAY_COUNT(rules) && !status; i++)
         status = apply(verify, &rules[i]);
     if (!status) status = count_rows(verify, verify->error);
-    if (!status) status = gather_tallies(verify);
+    if (!status) status = gather_units(verify);
     database_roll_back(verify->file);
     database_close(verify->file);
     verify->verdict.files++;
@@ -178,7 +212,7 @@ enum status ledger_verify(const char *const *paths, size_t count,
                           struct ledger_verdict *verdict_out, struct error *error) {
     struct verify verify = {.breach = breach, .context = context, .error = error};
     enum status status = database_open_memory(&verify.all, error);
-    if (!status) status = database_make(verify.all, tallies, error);
+    if (!status) status = database_make(verify.all, GATHERED, error);
     for (size_t i = 0; i < count && !status; i++)
         status = verify_file(&verify, paths[i]);
     if (!status) status = judge_units(&verify);

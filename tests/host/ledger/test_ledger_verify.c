@@ -120,6 +120,31 @@ static void a_unit_with_something_under_way_is_not_judged(void **state) {
     assert_int_equal(verdict.units_open, 1);
 }
 
+/* A gateway that died before it told of a unit: what it entered of its work nobody knows. */
+static void a_unit_of_a_gateway_that_died_unheard_is_not_judged(void **state) {
+    (void)state;
+    const char *paths[] = {path};
+    struct record_unit_tally tally = tally_of(50, 30);
+    fill(1, &tally);
+    assert_int_equal(verify(1, paths).breaches, 1);
+    struct database *database = open_desk();
+    struct account_own own = {0};
+    struct entry_store *store = calloc(1, sizeof *store);
+    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(entry_store_begin(store, NOON - 100, &error));
+    assert_int_equal(verify(1, paths).breaches, 0);
+    assert_int_equal(verify(1, paths).units_open, 1);
+    fine(entry_store_end(store, NOON - 50, &error)); /* it had ended before the unit began */
+    assert_int_equal(verify(1, paths).breaches, 1);
+    fine(database_make(database,
+                       "UPDATE gateways SET ended = NULL;"
+                       " UPDATE tallies SET entered_made = 51",
+                       &error));
+    assert_int_equal(verify(1, paths).breaches, 1); /* too many is too many */
+    database_close(database);
+    free(store);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
@@ -127,6 +152,7 @@ int main(void) {
         CASE(each_change_by_hand_is_found),
         CASE(a_units_tokens_are_summed_over_files),
         CASE(a_unit_with_something_under_way_is_not_judged),
+        CASE(a_unit_of_a_gateway_that_died_unheard_is_not_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
