@@ -31,6 +31,7 @@
 #define FILES_BESIDE 200 /* of a process, that are no client's */
 #define START_SECONDS 30
 #define RAMP_SECONDS 60
+#define SETTLE_SECONDS 1
 #define LATENCIES_MAX (1u << 20)
 #define PATH "/v1/completions"
 
@@ -342,9 +343,9 @@ static enum status open_world(struct front *front, struct error *error) {
 
 static void close_world(struct front *front) {
     char path[128];
-    if (front->gateway.pid) child_stop(&front->gateway);
     if (front->unit > 0) kill(front->unit, SIGKILL);
     if (front->unit > 0) waitpid(front->unit, NULL, 0);
+    if (front->gateway.pid) child_stop(&front->gateway);
     snprintf(path, sizeof path, "%s/wire", front->folder);
     unlink(path);
     rmdir(front->folder);
@@ -425,7 +426,7 @@ static enum status measure_streams(struct front *front, uint32_t streams, double
     if (status) return status;
     open_streams(front);
     atomic_store(&front->shared->tokens_each, each);
-    run_for(front, 2);
+    run_for(front, SETTLE_SECONDS);
     struct front_cost before = cost_of(front->gateway.pid);
     uint64_t tokens = front->tokens;
     double began = machine_limits_now();
@@ -444,7 +445,7 @@ static enum status measure_streams(struct front *front, uint32_t streams, double
     row->p99_ms = quantile(front, 0.99) * 1e3;
     row->bytes = (after.resident - idle.resident) / streams;
     front->ending = true;
-    run_for(front, 2);
+    run_for(front, SETTLE_SECONDS);
     close_client(front);
     return STATUS_OK;
 }
