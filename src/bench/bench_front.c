@@ -5,13 +5,11 @@
  * to its client, and what a stream takes of memory. What one core could bear follows from the
  * processor time, since clients and unit need the other cores.
  */
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,11 +31,14 @@
 #define RAMP_SECONDS 60
 #define SETTLE_SECONDS 1
 #define LATENCIES_MAX (1u << 20)
+#define GATEWAYS_MAX 4
+#define ADDRESS_BYTES 96
+#define HOLD_US 20000
 #define PATH "/v1/completions"
 
 struct front_values {
     const char *model, *streams;
-    uint64_t prompt_tokens, connections, tokens_a_second;
+    uint64_t prompt_tokens, connections, tokens_a_second, gateways, held;
     double seconds;
     bool json;
 };
@@ -65,6 +66,21 @@ static const struct option front_rows[] = {
      .minimum = 1,
      .maximum = 4096,
      AT(connections)},
+    {.name = "gateways",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "gateways in front of the unit, on one port",
+     .minimum = 1,
+     .maximum = GATEWAYS_MAX,
+     AT(gateways)},
+    {.name = "held",
+     .type = OPTION_COUNT,
+     .fallback = "100",
+     .help = "percent of the time in which each gateway may run; the rest of each 20 ms it is "
+             "stopped",
+     .minimum = 1,
+     .maximum = 100,
+     AT(held)},
     {.name = "prompt-tokens",
      .type = OPTION_COUNT,
      .fallback = "512",
@@ -109,8 +125,9 @@ struct front {
     struct model_text text;
     struct stub_shared *shared;
     char folder[64], url[320];
-    struct child gateway;
-    pid_t unit;
+    struct child gateways[GATEWAYS_MAX];
+    uint32_t gateway_count; /* that have been started */
+    pid_t unit, holder;     /* holder: stops the gateways and lets them go on */
     struct http_client *client;
     char *bodies[BODIES];
     struct front_stream *streams; /* [stream_count] */
@@ -126,13 +143,12 @@ struct front {
     double until;
 };
 
-struct front_cost { /* of the gateway's process */
+struct front_cost { /* of the gateways' processes */
     double cpu, resident;
 };
 
-static struct front_cost cost_of(pid_t pid) {
+static void add_cost(pid_t pid, struct front_cost *sum) {
     char path[64];
-    struct front_cost cost = {0};
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "r");
     unsigned long long user = 0, system = 0, pages = 0;
@@ -140,10 +156,16 @@ static struct front_cost cost_of(pid_t pid) {
                        "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d "
                        "%*d %*d %*d %*d %*u %*u %llu",
                        &user, &system, &pages) == 3) {
-        cost.cpu = (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-        cost.resident = (double)pages * (double)sysconf(_SC_PAGESIZE);
+        sum->cpu += (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+        sum->resident += (double)pages * (double)sysconf(_SC_PAGESIZE);
     }
     if (file) fclose(file);
+}
+
+static struct front_cost cost_of(const struct front *front) {
+    struct front_cost cost = {0};
+    for (uint32_t i = 0; i < front->gateway_count; i++)
+        add_cost(front->gateways[i].pid, &cost);
     return cost;
 }
 
@@ -269,15 +291,25 @@ static void run_for(struct front *front, double seconds) {
 
 /* ---- opening ---- */
 
+static void wire_address(const struct front *front, uint32_t gateway, char out[ADDRESS_BYTES]) {
+    snprintf(out, ADDRESS_BYTES, "ipc://%s/%u", front->folder, gateway);
+}
+
+/* The first one chooses the port. */
 static enum status start_gateway(struct front *front, struct error *error) {
-    char listen[128];
-    snprintf(listen, sizeof listen, "ipc://%s/wire", front->folder);
+    char listen[ADDRESS_BYTES], port[16] = "0";
+    uint32_t number = front->gateway_count;
+    wire_address(front, number, listen);
+    if (number) snprintf(port, sizeof port, "%s", strrchr(front->url, ':') + 1);
     const char *argv[] = {"/proc/self/exe",
                           "gateway",
                           "--listen",
                           listen,
                           "--port",
+                          port,
+                          "--admin-port",
                           "0",
+                          "--share-port",
                           "--connections-per-address",
                           "0",
                           "--requests",
@@ -285,9 +317,40 @@ static enum status start_gateway(struct front *front, struct error *error) {
                           front->values->model ? "--model" : NULL,
                           front->values->model,
                           NULL};
-    enum status status = child_start(argv, "listening on ", START_SECONDS, &front->gateway,
+    enum status status = child_start(argv, "listening on ", START_SECONDS, &front->gateways[number],
                                      front->url, sizeof front->url, error);
+    if (!status) front->gateway_count++;
     return status;
+}
+
+static void tell_gateways(const struct front *front, int number) {
+    for (uint32_t i = 0; i < front->gateway_count; i++)
+        kill(front->gateways[i].pid, number);
+}
+
+/* In a process of its own, until it is killed. */
+static void hold_gateways(const struct front *front) {
+    useconds_t runs = (useconds_t)(HOLD_US * front->values->held / 100);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+        tell_gateways(front, SIGCONT);
+        usleep(runs);
+        tell_gateways(front, SIGSTOP);
+        usleep(HOLD_US - runs);
+    }
+}
+
+static void start_holding(struct front *front) {
+    if (front->values->held == 100) return;
+    fflush(NULL);
+    front->holder = fork();
+    if (front->holder == 0) hold_gateways(front);
+}
+
+static void end_child(pid_t pid) {
+    if (pid <= 0) return;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
 }
 
 static enum status open_client(struct front *front, uint32_t streams, struct error *error) {
@@ -331,23 +394,33 @@ static enum status open_world(struct front *front, struct error *error) {
     atomic_store(&front->shared->tokens_each, 1000);
     snprintf(front->folder, sizeof front->folder, "/tmp/fathom-front-XXXXXX");
     if (!mkdtemp(front->folder)) return error_set(error, STATUS_IO, "cannot make a folder in /tmp");
-    char addresses[128];
-    snprintf(addresses, sizeof addresses, "ipc://%s/wire", front->folder);
+    char addresses[GATEWAYS_MAX * ADDRESS_BYTES] = "", one[ADDRESS_BYTES];
+    for (uint32_t i = 0; i < front->values->gateways; i++) {
+        wire_address(front, i, one);
+        if (i) strcat(addresses, ",");
+        strcat(addresses, one);
+    }
     struct stub_options options = {.addresses = addresses,
                                    .vocab = tokenizer_vocab_count(front->text.tokenizer),
                                    .token = token,
                                    .shared = front->shared};
     status = stub_unit_start(&options, &front->unit, error);
-    return status ? status : start_gateway(front, error);
+    for (uint32_t i = 0; i < front->values->gateways && !status; i++)
+        status = start_gateway(front, error);
+    if (!status) start_holding(front);
+    return status;
 }
 
 static void close_world(struct front *front) {
-    char path[128];
-    if (front->unit > 0) kill(front->unit, SIGKILL);
-    if (front->unit > 0) waitpid(front->unit, NULL, 0);
-    if (front->gateway.pid) child_stop(&front->gateway);
-    snprintf(path, sizeof path, "%s/wire", front->folder);
-    unlink(path);
+    char address[ADDRESS_BYTES];
+    end_child(front->unit);
+    end_child(front->holder);
+    tell_gateways(front, SIGCONT);
+    for (uint32_t i = 0; i < front->gateway_count; i++) {
+        child_stop(&front->gateways[i]);
+        wire_address(front, i, address);
+        unlink(address + strlen("ipc://"));
+    }
     rmdir(front->folder);
     for (uint32_t i = 0; i < BODIES; i++)
         free(front->bodies[i]);
@@ -370,12 +443,12 @@ static enum status measure_requests(struct front *front, struct front_requests *
     for (uint32_t i = 0; i < front->stream_count; i++)
         ask(front, i);
     run_for(front, 1);
-    struct front_cost before = cost_of(front->gateway.pid);
+    struct front_cost before = cost_of(front);
     uint64_t requests = front->requests;
     double began = machine_limits_now();
     run_for(front, front->values->seconds);
     double took = machine_limits_now() - began;
-    struct front_cost after = cost_of(front->gateway.pid);
+    struct front_cost after = cost_of(front);
     requests = front->requests - requests;
     out->a_second = (double)requests / took;
     out->cpu_us = (after.cpu - before.cpu) / (double)requests * 1e6;
@@ -421,20 +494,20 @@ static void open_streams(struct front *front) {
 static enum status measure_streams(struct front *front, uint32_t streams, double each,
                                    struct front_row *row, struct error *error) {
     front->one_token = false;
-    struct front_cost idle = cost_of(front->gateway.pid);
+    struct front_cost idle = cost_of(front);
     enum status status = open_client(front, streams, error);
     if (status) return status;
     open_streams(front);
     atomic_store(&front->shared->tokens_each, each);
     run_for(front, SETTLE_SECONDS);
-    struct front_cost before = cost_of(front->gateway.pid);
+    struct front_cost before = cost_of(front);
     uint64_t tokens = front->tokens;
     double began = machine_limits_now();
     front->counts = true;
     run_for(front, front->values->seconds);
     front->counts = false;
     double took = machine_limits_now() - began;
-    struct front_cost after = cost_of(front->gateway.pid);
+    struct front_cost after = cost_of(front);
     *row = (struct front_row){.streams = front->open_count,
                               .each = each,
                               .tokens_a_second = (double)(front->tokens - tokens) / took,
