@@ -37,7 +37,7 @@
 #define PATH "/v1/completions"
 
 struct front_values {
-    const char *model, *streams;
+    const char *model, *streams, *nginx;
     uint64_t prompt_tokens, connections, tokens_a_second, gateways, held;
     double seconds;
     bool json;
@@ -81,6 +81,11 @@ static const struct option front_rows[] = {
      .minimum = 1,
      .maximum = 100,
      AT(held)},
+    {.name = "nginx",
+     .type = OPTION_TEXT,
+     .help = "an nginx (its path) between clients and gateways, as a proxy that does nothing else: "
+             "processor time told is nginx's then, to compare with",
+     AT(nginx)},
     {.name = "prompt-tokens",
      .type = OPTION_COUNT,
      .fallback = "512",
@@ -127,7 +132,8 @@ struct front {
     char folder[64], url[320];
     struct child gateways[GATEWAYS_MAX];
     uint32_t gateway_count; /* that have been started */
-    pid_t unit, holder;     /* holder: stops the gateways and lets them go on */
+    struct child nginx;
+    pid_t unit, holder; /* holder: stops the gateways and lets them go on */
     struct http_client *client;
     char *bodies[BODIES];
     struct front_stream *streams; /* [stream_count] */
@@ -164,7 +170,8 @@ static void add_cost(pid_t pid, struct front_cost *sum) {
 
 static struct front_cost cost_of(const struct front *front) {
     struct front_cost cost = {0};
-    for (uint32_t i = 0; i < front->gateway_count; i++)
+    if (front->nginx.pid) add_cost(front->nginx.pid, &cost);
+    for (uint32_t i = 0; i < front->gateway_count && !front->nginx.pid; i++)
         add_cost(front->gateways[i].pid, &cost);
     return cost;
 }
@@ -323,6 +330,34 @@ static enum status start_gateway(struct front *front, struct error *error) {
     return status;
 }
 
+/* One process that passes all on, with connections to the gateway that are kept. */
+static enum status start_nginx(struct front *front, struct error *error) {
+    static const char form[] =
+        "daemon off; master_process off; worker_rlimit_nofile 20000; error_log stderr notice; "
+        "pid %s/pid;\nevents { worker_connections 19000; }\nhttp { access_log off; "
+        "client_body_temp_path %s/body; proxy_temp_path %s/proxy; fastcgi_temp_path %s/fastcgi; "
+        "uwsgi_temp_path %s/uwsgi; scgi_temp_path %s/scgi; client_body_buffer_size 64k; "
+        "keepalive_requests 1000000; upstream gateway { server %s; keepalive 20000; "
+        "keepalive_requests 1000000; } server { listen 127.0.0.1:%u; location / { "
+        "proxy_pass http://gateway; proxy_http_version 1.1; proxy_set_header Connection \"\"; "
+        "proxy_set_header Host $http_host; "
+        "proxy_buffering off; proxy_read_timeout 600; } } }\n";
+    char path[128], text[256];
+    const char *folder = front->folder, *behind = front->url + strlen("http://");
+    unsigned port = (unsigned)atoi(strrchr(front->url, ':') + 1);
+    port = port > 40000 ? port - 10007 : port + 10007;
+    snprintf(path, sizeof path, "%s/nginx.conf", folder);
+    FILE *file = fopen(path, "w");
+    if (!file) return error_set(error, STATUS_IO, "cannot write %s", path);
+    fprintf(file, form, folder, folder, folder, folder, folder, folder, behind, port);
+    fclose(file);
+    const char *argv[] = {front->values->nginx, "-p", folder, "-c", path, "-e", "stderr", NULL};
+    enum status status =
+        child_start(argv, "using the ", START_SECONDS, &front->nginx, text, sizeof text, error);
+    snprintf(front->url, sizeof front->url, "http://127.0.0.1:%u", port);
+    return status;
+}
+
 static void tell_gateways(const struct front *front, int number) {
     for (uint32_t i = 0; i < front->gateway_count; i++)
         kill(front->gateways[i].pid, number);
@@ -407,20 +442,34 @@ static enum status open_world(struct front *front, struct error *error) {
     status = stub_unit_start(&options, &front->unit, error);
     for (uint32_t i = 0; i < front->values->gateways && !status; i++)
         status = start_gateway(front, error);
+    if (!status && front->values->nginx) status = start_nginx(front, error);
     if (!status) start_holding(front);
     return status;
+}
+
+/* That nginx has left. */
+static void remove_files(const struct front *front) {
+    static const char *const names[] = {"nginx.conf", "pid",   "body", "proxy",
+                                        "fastcgi",    "uwsgi", "scgi"};
+    char path[128];
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", front->folder, names[i]);
+        remove(path);
+    }
 }
 
 static void close_world(struct front *front) {
     char address[ADDRESS_BYTES];
     end_child(front->unit);
     end_child(front->holder);
+    if (front->nginx.pid) child_stop(&front->nginx);
     tell_gateways(front, SIGCONT);
     for (uint32_t i = 0; i < front->gateway_count; i++) {
         child_stop(&front->gateways[i]);
         wire_address(front, i, address);
         unlink(address + strlen("ipc://"));
     }
+    remove_files(front);
     rmdir(front->folder);
     for (uint32_t i = 0; i < BODIES; i++)
         free(front->bodies[i]);
@@ -526,10 +575,10 @@ static enum status measure_streams(struct front *front, uint32_t streams, double
 /* ---- printing ---- */
 
 static void print_text(const struct front_requests *requests, const struct front_row *rows,
-                       uint32_t count) {
-    printf("requests: %.0f a second, %.0f us of the gateway's processor time each: %.0f a second "
+                       uint32_t count, const char *whose) {
+    printf("requests: %.0f a second, %.0f us of %s processor time each: %.0f a second "
            "and core; %llu failed\n",
-           requests->a_second, requests->cpu_us, requests->a_core,
+           requests->a_second, requests->cpu_us, whose, requests->a_core,
            (unsigned long long)requests->failed);
     printf("%8s %12s %10s %10s %12s %9s %9s %10s %7s\n", "streams", "offered/s", "tokens/s",
            "us each", "/s and core", "p50 ms", "p99 ms", "kB/stream", "failed");
@@ -588,7 +637,7 @@ static enum status run(struct front *front, struct error *error) {
     if (front->values->json)
         print_json(&requests, rows, count);
     else
-        print_text(&requests, rows, count);
+        print_text(&requests, rows, count, front->values->nginx ? "nginx's" : "the gateways'");
     return STATUS_OK;
 }
 
