@@ -83,17 +83,25 @@ void pages_attach(struct unit *unit, struct unit_request *request) {
     account_obtained(request, ACCOUNT_DEVICE, 0, request->computed_count);
 }
 
-/* Evicts until `wanted` pages are free; false, with nothing done, if that cannot be. */
-static bool make_room(struct unit *unit, uint32_t wanted) {
-    if (wanted <= unit->pages.free_count) return true;
-    uint32_t missing = wanted - unit->pages.free_count, count = 0;
-    if (missing > unit->pages.cached_count) return false;
-    for (uint32_t i = 0; i < unit->tree.page_end; i++) {
-        if (!unit->pages.pages[i].kept || unit->pages.pages[i].leases > 0) continue;
+/* Where pages make room as they stand in their table's order, those at its front are enough to
+ * choose from. */
+static uint32_t list_candidates(struct unit *unit, uint32_t wanted) {
+    const struct page_table *pages = &unit->pages;
+    uint32_t most = unit->options.evict_rule == EVICT_LEAST_RECENT ? wanted : pages->cached_count;
+    uint32_t count = 0;
+    for (uint32_t i = pages->first_cached; count < most; i = pages->pages[i].behind) {
         const struct prefix_node *node = &unit->tree.nodes[i];
         unit->candidates[count++] = (struct evict_candidate){i, node->depth, node->last_use};
     }
-    check(count == unit->pages.cached_count);
+    return count;
+}
+
+/* Evicts until `wanted` pages are free; false, with nothing done, if that cannot be. */
+static bool make_room(struct unit *unit, uint32_t wanted) {
+    if (wanted <= unit->pages.free_count) return true;
+    uint32_t missing = wanted - unit->pages.free_count;
+    if (missing > unit->pages.cached_count) return false;
+    uint32_t count = list_candidates(unit, missing);
     evict_pages_choose(unit->options.evict_rule, unit->candidates, count, missing);
     for (; missing > 0; missing--) {
         struct page_id page = {unit->candidates[--count].page};

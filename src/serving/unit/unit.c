@@ -169,7 +169,7 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     unit_request_open_all(unit);
     enum status status = map_open(&unit->slots, arena, o->requests_max);
     if (!status) status = prefix_tree_open(&unit->tree, arena, o->page_count, o->reuse_generated);
-    return status ? status : page_table_open(&unit->pages, arena, o->page_count);
+    return status ? status : page_table_open(&unit->pages, arena, o->page_count, &unit->tree);
 }
 
 /* Its outbox; a rank's belongs to all. */
