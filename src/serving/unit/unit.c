@@ -393,6 +393,8 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
     copy->page_count = copy->shared_count = copy->computed_count = 0;
     copy->handoff = NULL;
     copy->tier = NULL;
+    copy->keys = NULL;
+    copy->key_count = 0;
     return true;
 }
 
@@ -896,6 +898,11 @@ struct unit_offer unit_offer(const struct unit *unit, const struct predict_lengt
 uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
                    struct block_key *keys_out) {
     return pages_keys(unit, submit, keys_out);
+}
+
+void unit_lend_keys(struct unit *unit, const struct block_key *keys, uint32_t key_count) {
+    unit->lent_keys = keys;
+    unit->lent_key_count = key_count;
 }
 
 uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys,
