@@ -27,7 +27,11 @@ static struct prefix_name name_of(const struct unit *unit, const struct unit_req
 static struct prefix_name next_name(const struct unit *unit, const struct unit_request *request,
                                     const struct prefix_name *before, uint32_t block) {
     const uint32_t *tokens = request->tokens + (size_t)block * KV_BLOCK_TOKENS;
-    return prefix_tree_next(&unit->tree, before, tokens, request->block_prompt[block]);
+    const struct block_key *keys = request->keys, *known = NULL;
+    /* What was found by its text has another key, and so have those behind it. */
+    if (block < request->key_count && (!block || block_key_equal(&before->key, &keys[block - 1])))
+        known = &keys[block];
+    return prefix_tree_next(&unit->tree, before, tokens, request->block_prompt[block], known);
 }
 
 struct pages_hit pages_look_up(const struct unit *unit, const struct unit_request *request) {
@@ -66,12 +70,26 @@ uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
     return count;
 }
 
+void pages_set_keys(const struct unit *unit, struct unit_request *request, uint32_t count) {
+    uint32_t *made = &request->key_count;
+    if (*made == 0 && unit->lent_keys && unit->lent_key_count == count) {
+        memcpy(request->keys, unit->lent_keys, count * sizeof *request->keys);
+        *made = count;
+    }
+    struct block_key key = *made ? request->keys[*made - 1] : pages_root(unit, request).key;
+    for (; *made < count; ++*made)
+        request->keys[*made] = key = prefix_block_key(
+            &key, request->tokens + (size_t)*made * KV_BLOCK_TOKENS, request->block_prompt[*made]);
+}
+
 void pages_attach(struct unit *unit, struct unit_request *request) {
     check(request->page_count == 0);
     struct pages_hit hit = pages_look_up(unit, request);
     for (uint32_t node = hit.node; node != PREFIX_NONE; node = unit->tree.nodes[node].parent) {
         uint32_t block = unit->tree.nodes[node].depth;
         request->pages[block] = (struct page_id){node};
+        if (request->block_prompt[block] != unit->tree.nodes[node].prompt_tokens)
+            request->key_count = min_u32(request->key_count, block);
         request->block_prompt[block] = unit->tree.nodes[node].prompt_tokens;
         page_table_lease(&unit->pages, request->pages[block]);
     }
