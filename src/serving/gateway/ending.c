@@ -300,7 +300,8 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
         request->owed.cause == CAUSE_STOP_STRING || request->owed.cause == CAUSE_ONE_CALL, now_ns);
     if (!others_are_done(request)) return STATUS_OK;
     struct api_usage usage = booked_of(leader);
-    if (!leader->owed.failed) accounts_charge(&gateway->accounts, leader->asked.account, &usage);
+    if (!leader->owed.failed)
+        accounts_charge(&gateway->accounts, leader->asked.account, leader->asked.key, &usage, 0);
     request_release(gateway, leader);
     return STATUS_OK;
 }

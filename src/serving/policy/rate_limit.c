@@ -19,7 +19,7 @@ int64_t rate_limit_reset_ns(const struct rate_limit *limit, uint64_t per_minute,
 
 int64_t rate_limit_wait_ns(const struct rate_limit *limit, uint64_t per_minute, uint64_t count,
                            int64_t now_ns) {
-    if (!per_minute) return 0;
+    if (!per_minute || !count) return 0;
     if (count > per_minute) return RATE_LIMIT_NEVER;
     int64_t least_ns = time_of(per_minute, count) - MINUTE_NS;
     int64_t wait_ns = rate_limit_reset_ns(limit, per_minute, now_ns) + least_ns;

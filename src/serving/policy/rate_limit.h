@@ -22,8 +22,8 @@ struct rate_limit {  /* zeros: full */
 
 /* In all that follows `per_minute` 0 is no limit. */
 
-/* After how many ns `count` may be taken, if nobody takes anything until then; 0: now;
- * RATE_LIMIT_NEVER: it is more than a minute's worth. */
+/* After how many ns `count` may be taken, if nobody takes anything until then; 0: now, as always
+ * with a count of 0; RATE_LIMIT_NEVER: it is more than a minute's worth. */
 int64_t rate_limit_wait_ns(const struct rate_limit *limit, uint64_t per_minute, uint64_t count,
                            int64_t now_ns);
 

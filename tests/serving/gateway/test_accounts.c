@@ -11,44 +11,15 @@
 
 #include <cmocka.h>
 
-#include "base/sha256.h"
+#include "askers.h"
 #include "hands.h"
 #include "serving/gateway/accounts.h"
 
-struct name {
-    const char *name, *key;
-    uint8_t salt;
-    uint32_t requests_max;
-    bool is_operator;
-};
-
-static const struct name usual[] = {{"acme", "key-a", 1, 0, false},
-                                    {"busy", "key-b", 2, 2, false},
-                                    {"cousin", "key-c", 1, 0, false},
-                                    {"root", "key-r", 3, 0, true}};
-
-static struct record_accounts *make_accounts(const struct name *names, uint32_t count) {
-    static _Alignas(8) char memory[1 << 14];
-    struct outbox box = {.memory = memory, .capacity = sizeof memory};
-    struct record_accounts *record =
-        outbox_put(&box, RECORD_ACCOUNTS,
-                   &(struct record_accounts){.account_count = count, .key_count = count});
-    record->account_count = record->key_count = count;
-    struct account *accounts = accounts_named(record);
-    struct account_key *keys = accounts_keys(record);
-    for (uint32_t i = 0; i < count; i++) {
-        strcpy(accounts[i].name, names[i].name);
-        accounts[i].tenant.bytes[0] = names[i].salt;
-        accounts[i].limits.requests_max = names[i].requests_max;
-        accounts[i].weight = ACCOUNT_WEIGHT;
-        accounts[i].is_operator = names[i].is_operator;
-        sha256_digest(names[i].key, strlen(names[i].key), keys[i].sha256);
-        keys[i].account = i;
-        keys[i].budget = ACCOUNT_BUDGET_ANY;
-    }
-    assert_true(record_valid(record, record->record.bytes));
-    return record;
-}
+static const struct asker usual[] = {
+    {.name = "acme", .key = "key-a", .salt = 1},
+    {.name = "busy", .key = "key-b", .salt = 2, .requests_max = 2},
+    {.name = "cousin", .key = "key-c", .salt = 1},
+    {.name = "root", .key = "key-r", .salt = 3, .is_operator = true}};
 
 static struct world *open_with_accounts(void) {
     return open_with(1, (struct gateway_options){.accounts = make_accounts(usual, 4)});
@@ -309,8 +280,9 @@ static void an_account_may_have_so_many(void **state) {
 
 static void new_accounts_take_effect_at_once(void **state) {
     (void)state;
-    static const struct name newer[] = {{"root", "key-r2", 3, 0, true},
-                                        {"dora", "key-d", 9, 0, false}};
+    static const struct asker newer[] = {
+        {.name = "root", .key = "key-r2", .salt = 3, .is_operator = true},
+        {.name = "dora", .key = "key-d", .salt = 9}};
     struct world *world = open_with_accounts();
     answer(world, "Bearer key-a", "");
     uint32_t client = ask(world, ",\"stream\":true");
@@ -339,7 +311,8 @@ static void any_number_of_changes(void **state) {
         snprintf(name, sizeof name, "n%u", i);
         snprintf(key, sizeof key, "k%u", i);
         snprintf(authorization, sizeof authorization, "Bearer k%u", i);
-        world_tell_gateway(world, make_accounts(&(struct name){name, key, 1, 0, false}, 1));
+        world_tell_gateway(world,
+                           make_accounts(&(struct asker){.name = name, .key = key, .salt = 1}, 1));
         world_settle(world);
         if (i % 500 == 0)
             assert_int_equal(status_of(world, HTTP_GET, "/v1/models", authorization), 200);
