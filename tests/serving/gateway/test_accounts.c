@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "askers.h"
+#include "base/sha256.h"
 #include "hands.h"
 #include "serving/gateway/accounts.h"
 
@@ -320,6 +321,110 @@ static void any_number_of_changes(void **state) {
     close_empty(world);
 }
 
+/* ---- what is charged ---- */
+
+#define NANO_A_TOKEN PICOS_PER_NANO
+
+static struct accounts open_accounts(void **memory_out) {
+    struct accounts accounts = {0};
+    struct arena arena;
+    size_t bytes = accounts_bytes(1);
+    *memory_out = malloc(bytes);
+    arena_over(&arena, *memory_out, bytes);
+    assert_int_equal(accounts_open(&accounts, &arena, 1), STATUS_OK);
+    return accounts;
+}
+
+static void tell_balance(struct accounts *accounts, int64_t balance, uint64_t settled) {
+    struct asker one = {.name = "a", .key = "k", .is_prepaid = true, .balance = balance};
+    struct record_accounts *record = make_accounts(&one, 1);
+    record->price.output = NANO_A_TOKEN;
+    record->settled = settled;
+    strcpy(record->currency, "USD");
+    accounts_take(accounts, record);
+}
+
+static void charge(struct accounts *accounts, uint32_t nanos, uint64_t sequence) {
+    uint32_t key, account = accounts_find(accounts, BYTES_LITERAL("Bearer k"), &key);
+    accounts_charge(accounts, account, key, &(struct api_usage){.completion_tokens = nanos},
+                    sequence);
+}
+
+/* A charge is taken off once: by us until its entry is in the balance that is told, then there. */
+static void a_charge_is_taken_off_once(void **state) {
+    (void)state;
+    void *memory;
+    struct accounts accounts = open_accounts(&memory);
+    tell_balance(&accounts, 100, 0);
+    charge(&accounts, 10, 1);
+    charge(&accounts, 20, 2);
+    assert_int_equal(accounts_balance(&accounts, 0), 70);
+    tell_balance(&accounts, 90, 1); /* the first is in it */
+    assert_int_equal(accounts_balance(&accounts, 0), 70);
+    charge(&accounts, 5, 3);
+    tell_balance(&accounts, 90, 1);
+    assert_int_equal(accounts_balance(&accounts, 0), 65);
+    tell_balance(&accounts, 65, 3);
+    assert_int_equal(accounts_balance(&accounts, 0), 65);
+    free(memory);
+}
+
+/* Entries wait without bound while nothing is told: what cannot be remembered one by one is taken
+ * off all the same, until what was told has it all. */
+static void more_charges_than_can_be_remembered(void **state) {
+    (void)state;
+    enum { CHARGES = 20000 };
+    void *memory;
+    struct accounts accounts = open_accounts(&memory);
+    tell_balance(&accounts, 1000000, 0);
+    for (uint32_t i = 1; i <= CHARGES; i++)
+        charge(&accounts, 1, i);
+    assert_true(accounts.charges_max < CHARGES);
+    assert_int_equal(accounts_balance(&accounts, 0), 1000000 - CHARGES);
+    tell_balance(&accounts, 1000000 - 7, 7); /* too few: rather too little is left than too much */
+    assert_true(accounts_balance(&accounts, 0) <= 1000000 - CHARGES);
+    tell_balance(&accounts, 1000000 - CHARGES + 10, CHARGES - 10);
+    assert_int_equal(accounts_balance(&accounts, 0), 1000000 - CHARGES);
+    tell_balance(&accounts, 1000000 - CHARGES, CHARGES);
+    assert_int_equal(accounts_balance(&accounts, 0), 1000000 - CHARGES);
+    assert_int_equal(accounts.slots[0].use.owed, 0);
+    free(memory);
+}
+
+/* All that may be told, several times a second: nobody's answer waits for that. */
+static void a_key_is_found_among_all(void **state) {
+    (void)state;
+    enum { ROUNDS = 20 };
+    static _Alignas(8) char room[LIMIT_ACCOUNTS * sizeof(struct account) +
+                                 LIMIT_ACCOUNT_KEYS * sizeof(struct account_key) + 4096];
+    struct outbox box = {.memory = room, .capacity = sizeof room};
+    struct record_accounts fixed = {.account_count = LIMIT_ACCOUNTS,
+                                    .key_count = LIMIT_ACCOUNT_KEYS};
+    struct record_accounts *record = outbox_put(&box, RECORD_ACCOUNTS, &fixed);
+    char text[64];
+    for (uint32_t i = 0; i < LIMIT_ACCOUNTS; i++) {
+        accounts_named(record)[i] = (struct account){.weight = ACCOUNT_WEIGHT};
+        snprintf(accounts_named(record)[i].name, sizeof text, "n%u", i);
+    }
+    for (uint32_t i = 0; i < LIMIT_ACCOUNT_KEYS; i++) {
+        snprintf(text, sizeof text, "k%u", i);
+        accounts_keys(record)[i] = (struct account_key){.account = i % LIMIT_ACCOUNTS};
+        sha256_digest(text, strlen(text), accounts_keys(record)[i].sha256);
+    }
+    void *memory;
+    struct accounts accounts = open_accounts(&memory);
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        accounts_take(&accounts, record);
+    for (uint32_t i = 0; i < LIMIT_ACCOUNT_KEYS; i++) {
+        uint32_t key;
+        snprintf(text, sizeof text, "Bearer k%u", i);
+        uint32_t account = accounts_find(&accounts, bytes_of(text), &key);
+        snprintf(text, sizeof text, "n%u", i % LIMIT_ACCOUNTS);
+        assert_string_equal(accounts.slots[account].is.name, text);
+    }
+    free(memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_is_needed),
@@ -333,6 +438,9 @@ int main(void) {
         cmocka_unit_test(an_account_may_have_so_many),
         cmocka_unit_test(new_accounts_take_effect_at_once),
         cmocka_unit_test(any_number_of_changes),
+        cmocka_unit_test(a_charge_is_taken_off_once),
+        cmocka_unit_test(more_charges_than_can_be_remembered),
+        cmocka_unit_test(a_key_is_found_among_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
