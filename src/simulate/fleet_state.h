@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "serving/unit/rank_units.h"
+#include "simulate/fleet_accounts.h"
 #include "simulate/fleet_carriers.h"
 #include "simulate/fleet_clients.h"
 #include "simulate/fleet_post.h"
@@ -95,6 +96,7 @@ struct world {
     struct fleet_post inbox; /* of the gateway */
     struct fleet_tongue tongue;
     struct fleet_clients clients;
+    struct fleet_accounts accounts;
     struct fleet_fault faults[FLEET_FAULTS];
     int64_t ask_ns, leave_ns;     /* the next ones */
     struct fleet_client *stalled; /* does not read, and is given up at stall_ns */

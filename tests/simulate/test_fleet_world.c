@@ -83,9 +83,11 @@ static void tell_sum(const struct fleet_world_report *sum) {
     print_message("# %u bound answers, begun %u times; %u masks late, %u tokens forced\n",
                   sum->bound, (unsigned)sum->bound_begun, (unsigned)sum->late,
                   (unsigned)sum->forced);
-    print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
+    print_message("# refused: %u queue full, %u no memory, %u by their account, %u no unit, %u "
+                  "failed\n",
                   sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
-                  sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED]);
+                  sum->refused_by[FLEET_RATE], sum->refused_by[FLEET_NO_UNIT],
+                  sum->refused_by[FLEET_FAILED]);
 }
 
 static void every_answer_survives(void **state) {
@@ -150,6 +152,7 @@ static void every_answer_survives(void **state) {
     assert_true(sum.chats > 1000 && sum.calls > 2000);
     assert_true(sum.bound > 1000 && sum.bound_begun > sum.bound);
     assert_true(sum.late > 1000 && sum.forced > 10000);
+    assert_true(sum.refused_by[FLEET_RATE] > 300);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
     assert_true(sum.answered > sum.asked * 6 / 10); /* most units are small, and often gone */
 }
