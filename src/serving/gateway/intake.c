@@ -147,7 +147,7 @@ static bool share(struct request *leader) {
     return true;
 }
 
-/* The rate of requests does not count it: it has not begun, or comes once more. */
+/* The rate of requests does not count it: it has not begun. */
 static void uncount(struct gateway *gateway, struct request *leader) {
     if (!leader->asked.is_counted) return;
     leader->asked.is_counted = false;
@@ -594,10 +594,13 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     gateway->outbox.used = mark; /* with its own TOKENIZE and CONSTRAIN */
     if (!tokenizes) texts_answered(&gateway->texts);
     if (!constrains) texts_answered(&gateway->constraints);
-    if (status == STATUS_FULL) uncount(gateway, request);
+    bool is_counted = request->asked.is_counted;
     request_release(gateway, request);
-    if (status == STATUS_FULL) return status;
-    return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    if (status == STATUS_INVALID)
+        status = reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    if (status == STATUS_FULL && is_counted) /* it comes again */
+        accounts_uncount(&gateway->accounts, call->account, call->key);
+    return status;
 }
 
 enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call) {

@@ -113,6 +113,49 @@ static void who_never_began_is_not_counted(void **state) {
     close_empty(world);
 }
 
+/* Leaves less room in the gateway's outbox than any answer takes. */
+static void fill_outbox(struct world *world) {
+    const struct outbox *outbox = world->gateway_machine.outbox;
+    static char body[1 << 16];
+    for (size_t room; (room = outbox_room(outbox)) > 256;) {
+        size_t count = room / 12, used = 11;
+        if (count > 16000) count = 16000;
+        memcpy(body, "{\"tokens\":[", used);
+        for (size_t i = 0; i < count; i++)
+            used += (size_t)snprintf(body + used, sizeof body - used, i ? ",11" : "11");
+        snprintf(body + used, sizeof body - used, "]}");
+        world_post(world, "/detokenize", body);
+        assert_true(world_deliver_to_gateway(world));
+        assert_int_equal(world->fulls, 0);
+    }
+}
+
+/* What finds no room for its refusal comes again, and counts once. */
+static void a_request_that_comes_again_counts_once(void **state) {
+    (void)state;
+    static char body[1 << 14];
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .limits = {.requests_per_minute = 1}};
+    struct world_options options = {.unit = {.context_tokens_max = 512}};
+    options.gateway.accounts = make_accounts(&one, 1);
+    struct world *world = world_open(&options);
+    size_t used = (size_t)snprintf(body, sizeof body, "{\"prompt\":[1");
+    for (uint32_t i = 0; i < 2000; i++)
+        used += (size_t)snprintf(body + used, sizeof body - used, ",11");
+    snprintf(body + used, sizeof body - used, "]}");
+    world->authorization = "Bearer k";
+    fill_outbox(world);
+    uint32_t client = world_post(world, COMPLETIONS, body);
+    world_deliver_to_gateway(world);
+    assert_int_equal(world->fulls, 1);
+    world_settle(world);
+    assert_refused(world, client, 400, "context_length_exceeded");
+    client = world_post(world, COMPLETIONS, body);
+    world_settle(world);
+    assert_refused(world, client, 429, "rate_limit_exceeded");
+    world_close(world);
+}
+
 /* ---- tokens ---- */
 
 static void so_many_tokens_a_minute(void **state) {
@@ -328,6 +371,7 @@ int main(void) {
         cmocka_unit_test(so_many_requests_a_minute),
         cmocka_unit_test(a_key_has_limits_of_its_own),
         cmocka_unit_test(who_never_began_is_not_counted),
+        cmocka_unit_test(a_request_that_comes_again_counts_once),
         cmocka_unit_test(so_many_tokens_a_minute),
         cmocka_unit_test(tokens_that_were_not_used_come_back),
         cmocka_unit_test(a_refusal_after_the_tokenizer_is_one_like_any),
