@@ -341,6 +341,10 @@ static void take_usage(struct fleet_clients *clients, struct fleet_client *clien
     int64_t prompt = number_in(usage, "prompt_tokens"), told = 0, asked = 0;
     int64_t hits = number_in(usage, "prompt_cache_hit_tokens");
     if (prompt < 0) return; /* null */
+    client->told_usage = true;
+    client->told_prompt = prompt;
+    client->told_hits = hits;
+    client->told_output = number_in(usage, "completion_tokens");
     for (uint32_t i = 0; i < client->choice_count; i++)
         told += client->choices[i].count;
     for (uint32_t p = 0; p < client->prompt_count; p++)

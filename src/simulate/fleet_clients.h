@@ -57,6 +57,8 @@ struct fleet_client {
     bool echo;      /* the prompts are to come back, with their scores */
     bool bound;     /* its answers have to be what the constraint says: */
     uint32_t constraint;
+    bool told_usage;
+    int64_t told_prompt, told_hits, told_output; /* by it */
     uint32_t http_status;
     char code[32];         /* of the error */
     uint32_t choice_count; /* of all prompts, prompt by prompt */

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "serving/gateway/constraint_ask.h"
 #include "serving/gateway/dispatch.h"
+#include "serving/gateway/entry.h"
 #include "serving/gateway/middle.h"
 #include "serving/gateway/reply.h"
 
@@ -234,7 +235,7 @@ static enum status go_on(struct gateway *gateway, struct request *leader, int64_
     bool whole = !leader->constraint_unjudged;
     for (uint32_t i = 0; i < leader->prompt_count; i++)
         whole &= request_head(leader, i)->asked.prompt != NULL;
-    if (whole && leader->asked.tokens_only) return reply_tokens(gateway, leader, error);
+    if (whole && leader->asked.tokens_only) return reply_tokens(gateway, leader, now_ns, error);
     if (whole && fleet_knows_model(&gateway->fleet)) return settle(gateway, leader, now_ns, error);
     if (whole)
         request_unsettle(gateway, leader, now_ns);
@@ -490,7 +491,10 @@ static enum status fill(struct gateway *gateway, struct request *request,
     asked->one_call = parsed->one_call;
     asked->mode = TOKEN_STREAM_PLAIN;
     asked->warning = arena_copy(&request->arena, parsed->warning);
-    if (!asked->warning.data || !asked->answer.told.data) return refuse_memory(error);
+    asked->name = arena_copy(&request->arena,
+                             (struct bytes){client_request_name(record), record->name_bytes});
+    if (!asked->warning.data || !asked->name.data || !asked->answer.told.data)
+        return refuse_memory(error);
     if (!parsed->stops) return STATUS_OK;
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "stop", "unsupported_parameter",
@@ -505,6 +509,9 @@ static enum status fill(struct gateway *gateway, struct request *request,
 bool intake_ready(const struct gateway *gateway, size_t body_bytes, struct api_error *error) {
     if (gateway->draining)
         return refuse(error, 503, NULL, "draining", "The server is shutting down.") == STATUS_OK;
+    if (entry_is_behind(gateway))
+        return refuse(error, 503, NULL, "ledger_behind",
+                      "The ledger is too far behind to take more. Try again later.") == STATUS_OK;
     return body_bytes <= gateway->options.body_bytes_max ||
            api_error_set(error, 413, NULL, "request_too_large",
                          "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
@@ -629,9 +636,13 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
 }
 
 /* A keep-alive may have gone out: then the stream has begun. */
-static enum status refuse_late(struct gateway *gateway, struct request *leader,
+static enum status refuse_late(struct gateway *gateway, struct request *leader, int64_t now_ns,
                                const struct api_error *error) {
-    enum status status = reply_no_answer(gateway, leader, error);
+    struct entry_mark mark = entry_mark(gateway);
+    struct entry_fate fate = {.http_status = reply_told_status(leader, error), .end = error->code};
+    enum status status = entry_put(gateway, leader, &fate, now_ns);
+    if (!status) status = reply_no_answer(gateway, leader, error);
+    if (status) entry_take_back(gateway, mark);
     if (!status) request_release(gateway, leader);
     return status;
 }
@@ -656,7 +667,7 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     if (head && head->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
         status = take_tokens(gateway, head, record, &error);
         if (!status) status = go_on(gateway, head->leader, now_ns, &error);
-        if (status == STATUS_INVALID) status = refuse_late(gateway, head->leader, &error);
+        if (status == STATUS_INVALID) status = refuse_late(gateway, head->leader, now_ns, &error);
     }
     if (!status) texts_answered(&gateway->texts);
     return status;
@@ -670,19 +681,19 @@ enum status intake_constrained(struct gateway *gateway, const struct record_cons
     if (leader && leader->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
         status = constraint_ask_judged(leader, record, &error);
         if (!status) status = go_on(gateway, leader, now_ns, &error);
-        if (status == STATUS_INVALID) status = refuse_late(gateway, leader, &error);
+        if (status == STATUS_INVALID) status = refuse_late(gateway, leader, now_ns, &error);
     }
     if (!status) texts_answered(&gateway->constraints);
     return status;
 }
 
-enum status intake_give_up(struct gateway *gateway, struct request *leader) {
+enum status intake_give_up(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     struct api_error error;
     if (gateway->draining)
         api_error_draining(&error);
     else
         api_error_no_unit(&error);
-    return refuse_late(gateway, leader, &error);
+    return refuse_late(gateway, leader, now_ns, &error);
 }
 
 /* The first unit has come: what was asked can be judged. Or none has for too long. */
@@ -690,10 +701,10 @@ static enum status settle_late(struct gateway *gateway, struct request *leader, 
     struct api_error error;
     if (fleet_knows_model(&gateway->fleet)) {
         enum status status = settle(gateway, leader, now_ns, &error);
-        return status == STATUS_INVALID ? refuse_late(gateway, leader, &error) : status;
+        return status == STATUS_INVALID ? refuse_late(gateway, leader, now_ns, &error) : status;
     }
     if (now_ns < dispatch_gives_up_ns(gateway, leader, false)) return STATUS_OK;
-    return intake_give_up(gateway, leader);
+    return intake_give_up(gateway, leader, now_ns);
 }
 
 bool intake_run(struct gateway *gateway, int64_t now_ns) {

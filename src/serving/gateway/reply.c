@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/entry.h"
 
 #define TOKEN_JSON_BYTES 8     /* "1048575," */
 #define CHOICE_FRAME_BYTES 512 /* around the text of each choice of a whole answer */
@@ -136,9 +137,13 @@ static uint32_t told_status(const struct dialect *dialect, const struct api_erro
     return folded ? 400 : error->http_status;
 }
 
-enum status reply_error(struct gateway *gateway, struct connection_id connection,
-                        enum endpoint_number endpoint, const struct reply_notes *notes,
-                        const struct api_error *error) {
+uint32_t reply_told_status(const struct request *leader, const struct api_error *error) {
+    return told_status(endpoint_dialect(request_endpoint(leader)), error);
+}
+
+static enum status respond_error(struct gateway *gateway, struct connection_id connection,
+                                 enum endpoint_number endpoint, const struct reply_notes *notes,
+                                 const struct api_error *error) {
     const struct dialect *dialect = endpoint_dialect(endpoint);
     struct reply reply = {.connection = connection,
                           .notes = notes,
@@ -149,6 +154,17 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
                           .allow = error->allow};
     struct told_error told = {.dialect = dialect, .error = error};
     return reply_whole(gateway, &reply, write_error, &told);
+}
+
+enum status reply_error(struct gateway *gateway, struct connection_id connection,
+                        enum endpoint_number endpoint, const struct reply_notes *notes,
+                        const struct api_error *error) {
+    struct entry_mark mark = entry_mark(gateway);
+    enum status status =
+        entry_put_refused(gateway, told_status(endpoint_dialect(endpoint), error), error->code);
+    if (!status) status = respond_error(gateway, connection, endpoint, notes, error);
+    if (status) entry_take_back(gateway, mark);
+    return status;
 }
 
 static struct reply_notes notes_of(const struct request *leader) {
@@ -227,8 +243,8 @@ enum status reply_no_answer(struct gateway *gateway, const struct request *leade
                             const struct api_error *error) {
     struct reply_notes notes = notes_of(leader);
     if (!leader->owed.begun)
-        return reply_error(gateway, leader->owed.connection, request_endpoint(leader), &notes,
-                           error);
+        return respond_error(gateway, leader->owed.connection, request_endpoint(leader), &notes,
+                             error);
     struct told_error told = {leader->asked.answer.dialect, &leader->asked.answer,
                               &leader->owed.place, error};
     return put_rest(gateway, leader, leader->asked.stream ? write_failed : write_error, &told);
@@ -260,14 +276,20 @@ enum status reply_refuse_size(struct api_error *error, const char *param) {
     return STATUS_INVALID;
 }
 
-enum status reply_tokens(struct gateway *gateway, struct request *leader, struct api_error *error) {
+enum status reply_tokens(struct gateway *gateway, struct request *leader, int64_t now_ns,
+                         struct api_error *error) {
     const struct request_asked *asked = &leader->asked;
     bool counts = asked->answer.dialect->write_count != NULL;
     if (!counts &&
         (size_t)asked->prompt_tokens * TOKEN_JSON_BYTES > reply_text_bytes_max(gateway, 1))
         return reply_refuse_size(error, "prompt");
-    enum status status = reply_answer(gateway, leader, BYTES_LITERAL(""),
-                                      counts ? write_token_count : write_tokens, asked);
+    struct entry_mark mark = entry_mark(gateway);
+    struct entry_fate fate = {.http_status = 200, .end = "counted"};
+    enum status status = entry_put(gateway, leader, &fate, now_ns);
+    if (!status)
+        status = reply_answer(gateway, leader, BYTES_LITERAL(""),
+                              counts ? write_token_count : write_tokens, asked);
+    if (status) entry_take_back(gateway, mark);
     if (!status) request_release(gateway, leader);
     return status;
 }

@@ -30,7 +30,8 @@ struct reply {
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
                         const void *context) MUST_USE;
 
-/* RESPOND with an API error; `notes` may be NULL. */
+/* RESPOND with an API error to the CLIENT_REQUEST that is being received, behind its ENTRY; `notes`
+ * may be NULL. */
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
                         enum endpoint_number endpoint, const struct reply_notes *notes,
                         const struct api_error *error) MUST_USE;
@@ -54,9 +55,12 @@ enum status reply_answer(struct gateway *gateway, const struct request *leader,
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
                             const struct api_error *error) MUST_USE;
 
+/* The HTTP status that an error of the leader's request is told with. */
+uint32_t reply_told_status(const struct request *leader, const struct api_error *error);
+
 /* A request whose prompt's tokens are the answer gets them, and is released. STATUS_INVALID: *error
  * says that they are too many. */
-enum status reply_tokens(struct gateway *gateway, struct request *leader,
+enum status reply_tokens(struct gateway *gateway, struct request *leader, int64_t now_ns,
                          struct api_error *error) MUST_USE;
 
 /* STATUS_INVALID: the answer would be too long. */

@@ -14,20 +14,23 @@ static uint32_t slot_of(const struct gateway *gateway, const struct request *req
 #define BEFORE_WAITING (IN(READING) | IN(TOKENIZING) | IN(UNSETTLED))
 #define UNDISTURBED (IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED))
 #define AT_UNITS (UNDISTURBED | IN(ANSWERED) | IN(CANCELLED))
+#define LEADERS_LISTED (IN(UNSETTLED) | IN(SETTLING)) /* only they stand in these lists */
 
 static void require(const struct request *request, uint32_t states) {
     check(1u << request->life.state & states);
 }
 
-/* Of the unsettled only leaders stand in their list. */
 static bool is_listed(const struct request *request) {
-    if (request->life.state == REQUEST_UNSETTLED) return request->leader == request;
-    return 1u << request->life.state & (IN(WAITING) | IN(ENDING));
+    uint32_t state = 1u << request->life.state;
+    if (state & LEADERS_LISTED) return request->leader == request;
+    return state & (IN(WAITING) | IN(ENDING));
 }
 
 static struct request_list *list_of(struct gateway *gateway, enum request_state state) {
-    if (state == REQUEST_UNSETTLED) return &gateway->requests.unsettled;
-    return state == REQUEST_WAITING ? &gateway->requests.waiting : &gateway->requests.ending;
+    struct request_table *requests = &gateway->requests;
+    if (state == REQUEST_UNSETTLED) return &requests->unsettled;
+    if (state == REQUEST_SETTLING) return &requests->settling;
+    return state == REQUEST_WAITING ? &requests->waiting : &requests->ending;
 }
 
 /* At the end; of those to be ended, the last comes first. */
@@ -259,7 +262,7 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
 static void release_slot(struct gateway *gateway, struct request *request) {
     struct request_table *requests = &gateway->requests;
     uint32_t slot = slot_of(gateway, request);
-    require(request, BEFORE_WAITING | IN(DONE));
+    require(request, BEFORE_WAITING | IN(DONE) | IN(SETTLING));
     request_keep_alive(gateway, request, MACHINE_NEVER);
     map_remove(&requests->by_id, key_of_id(request->id));
     texts_forget(&gateway->texts, &request->waiting_text);
@@ -346,8 +349,9 @@ static void bind_part(struct gateway *gateway, struct request *request, enum req
 
 static struct receipt_stay stay_of(const struct gateway *gateway,
                                    const struct request_binding *binding) {
-    return (struct receipt_stay){.unit = gateway->fleet.units[binding->unit].id,
-                                 .role = binding->role};
+    const struct fleet_unit *unit = &gateway->fleet.units[binding->unit];
+    return (struct receipt_stay){
+        .instance = unit->hello.instance, .unit = unit->id, .role = binding->role};
 }
 
 struct receipt request_receipt(const struct gateway *gateway, const struct request *request) {
@@ -386,7 +390,11 @@ static void count_attempt(struct gateway *gateway, struct request *request) {
 
 void request_bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages) {
     require(request, IN(WAITING));
-    struct request_binding binding = {unit, UNIT_BOTH, true, pages};
+    struct request_binding binding = {.unit = unit,
+                                      .role = UNIT_BOTH,
+                                      .told = true,
+                                      .known_tokens = request->answered.output_tokens,
+                                      .promised_pages = pages};
     bind_part(gateway, request, PART_ANSWER, binding);
     count_attempt(gateway, request);
     set_state(gateway, request, REQUEST_ANSWERING);
@@ -395,8 +403,10 @@ void request_bind(struct gateway *gateway, struct request *request, uint32_t uni
 void request_reserve(struct gateway *gateway, struct request *request, uint32_t unit,
                      uint64_t pages, uint32_t prompt_unit, uint64_t prompt_pages) {
     require(request, IN(WAITING));
-    struct request_binding answers = {unit, UNIT_DECODE, true, pages};
-    struct request_binding computes = {prompt_unit, UNIT_PREFILL, false, prompt_pages};
+    struct request_binding answers = {
+        .unit = unit, .role = UNIT_DECODE, .told = true, .promised_pages = pages};
+    struct request_binding computes = {
+        .unit = prompt_unit, .role = UNIT_PREFILL, .promised_pages = prompt_pages};
     bind_part(gateway, request, PART_ANSWER, answers);
     bind_part(gateway, request, PART_PROMPT, computes);
     count_attempt(gateway, request);
@@ -412,6 +422,7 @@ void request_prefill(struct gateway *gateway, struct request *request) {
 void request_continue(struct gateway *gateway, struct request *request) {
     require(request, IN(PREFILLING));
     gateway->handed_over_total++;
+    request->life.at[PART_ANSWER].known_tokens = request->answered.output_tokens;
     set_state(gateway, request, REQUEST_CONTINUED);
 }
 
@@ -423,6 +434,21 @@ void request_progress(struct gateway *gateway, struct request *request) {
     binding->promised_pages = 0;
     request->placing.losses = request->placing.retries = request->placing.refusals = 0;
     gateway->changed = true;
+}
+
+void request_note(struct gateway *gateway, struct request *request, enum request_part part,
+                  const struct unit_work *work, uint32_t output_tokens) {
+    struct request_binding *binding = &request->life.at[part];
+    struct unit_books *sum = &gateway->fleet.units[binding->unit].books;
+    struct unit_books books = {
+        .made_tokens =
+            output_tokens > binding->known_tokens ? output_tokens - binding->known_tokens : 0,
+        .computed_tokens = (uint64_t)work->computed_tokens + work->recomputed_tokens};
+    sum->made_tokens += books.made_tokens - binding->books.made_tokens;
+    sum->computed_tokens += books.computed_tokens - binding->books.computed_tokens;
+    request->answered.made_tokens += books.made_tokens - binding->books.made_tokens;
+    binding->books = books;
+    receipt_note(&request->answered.receipt, part, work);
 }
 
 void request_unbind_prompt(struct gateway *gateway, struct request *request) {
@@ -500,6 +526,14 @@ void request_done(struct gateway *gateway, struct request *request) {
     set_state(gateway, request, REQUEST_DONE);
 }
 
+void request_settle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    require(leader, IN(DONE));
+    check(!leader->owed.gone);
+    leader->owed.entry = gateway->entries.said;
+    request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
+    set_all(gateway, leader, REQUEST_SETTLING);
+}
+
 void request_release(struct gateway *gateway, struct request *leader) {
     check(leader->leader == leader);
     request_forget_connection(gateway, leader);
@@ -516,9 +550,10 @@ static void audit_list(const struct request_list *list, enum request_state state
     uint32_t count = 0;
     for (const struct request *r = list->first; r; before = r, r = r->life.behind, count++) {
         check(r->life.state == state && r->life.before == before);
-        check(state != REQUEST_UNSETTLED || r->leader == r);
-        check(state == REQUEST_ENDING || list->unsorted || !before ||
+        check(!(1u << state & LEADERS_LISTED) || r->leader == r);
+        check(state == REQUEST_ENDING || state == REQUEST_SETTLING || list->unsorted || !before ||
               before->life.arrival <= r->life.arrival);
+        check(state != REQUEST_SETTLING || !before || before->owed.entry < r->owed.entry);
     }
     check(list->last == before && list->count == count);
 }
@@ -576,7 +611,7 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
 
 void request_audit(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
-    uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unsettled = 0;
+    uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unsettled = 0, settling = 0;
     counts[REQUEST_FREE] = gateway->options.requests_max - requests->slots_used;
     for (uint32_t slot = 0; slot < requests->slots_used; slot++) {
         const struct request *request = &requests->slots[slot];
@@ -584,6 +619,7 @@ void request_audit(const struct gateway *gateway) {
         counts[request->life.state]++;
         connected += leads && !request->owed.gone;
         unsettled += leads && request->life.state == REQUEST_UNSETTLED;
+        settling += leads && request->life.state == REQUEST_SETTLING;
         audit_slot(gateway, slot);
     }
     for (uint32_t state = 0; state < REQUEST_STATE_COUNT; state++)
@@ -591,6 +627,7 @@ void request_audit(const struct gateway *gateway) {
     check(requests->by_id.count == gateway_held_count(gateway));
     check(requests->by_connection.count == connected);
     check(requests->unsettled.count == unsettled);
+    check(requests->settling.count == settling);
     check(requests->waiting.count == counts[REQUEST_WAITING]);
     check(requests->waits_since.count == counts[REQUEST_WAITING]);
     due_heap_audit(&requests->keep_alive);
@@ -600,6 +637,7 @@ void request_audit(const struct gateway *gateway) {
     audit_list(&requests->unsettled, REQUEST_UNSETTLED);
     audit_list(&requests->waiting, REQUEST_WAITING);
     audit_list(&requests->ending, REQUEST_ENDING);
+    audit_list(&requests->settling, REQUEST_SETTLING);
     for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
         audit_unit(gateway, unit);
 }

@@ -83,7 +83,7 @@ static void drain(struct twin_world *world, struct twin_gateway *gateway) {
         } else if (record->kind == RECORD_TOKENIZE) {
             check(!wanted);
             wanted = twin_clients_tokenize(world, (const struct record_tokenize *)record);
-        } else {
+        } else if (record_goes(record->kind, WAY_GATEWAY_TO_CLIENT)) {
             twin_clients_hear(world, record);
         }
     }

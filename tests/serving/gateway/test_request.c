@@ -52,6 +52,7 @@ enum transition {
     WAIT_AGAIN,
     END,
     DONE,
+    SETTLE,
     RELEASE,
     TRANSITION_COUNT
 };
@@ -101,6 +102,9 @@ static void make_transition(struct gateway *gateway, struct request *request,
     case DONE:
         request_done(gateway, request);
         break;
+    case SETTLE:
+        request_settle(gateway, request, 3);
+        break;
     default:
         request_release(gateway, request);
     }
@@ -122,6 +126,7 @@ static struct request *bring_to(struct world *world, enum request_state state) {
         [REQUEST_CANCELLED] = {WAIT, RESERVE, PREFILL, CANCEL, TRANSITION_COUNT},
         [REQUEST_ENDING] = {WAIT, END, TRANSITION_COUNT},
         [REQUEST_DONE] = {WAIT, END, DONE, TRANSITION_COUNT},
+        [REQUEST_SETTLING] = {WAIT, END, DONE, SETTLE, TRANSITION_COUNT},
     };
     struct request *request = claim(world, 1);
     for (const enum transition *step = ways[state]; *step != TRANSITION_COUNT; step++)
@@ -157,7 +162,8 @@ static const struct {
     [DONE] = {IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED) | IN(ANSWERED) |
                   IN(CANCELLED) | IN(ENDING),
               IN(DONE)},
-    [RELEASE] = {IN(READING) | IN(TOKENIZING) | IN(UNSETTLED) | IN(DONE), IN(FREE)},
+    [SETTLE] = {IN(DONE), IN(SETTLING)},
+    [RELEASE] = {IN(READING) | IN(TOKENIZING) | IN(UNSETTLED) | IN(DONE) | IN(SETTLING), IN(FREE)},
 };
 
 static uint32_t state_after(enum request_state state, enum transition transition) {
