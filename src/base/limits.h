@@ -37,6 +37,7 @@
 #define LIMIT_ACCOUNTS 1024              /* that a gateway knows */
 #define LIMIT_ACCOUNT_KEYS 4096          /* of all of them */
 #define LIMIT_ACCOUNT_NAME 63            /* bytes */
+#define LIMIT_REQUEST_NAME 128           /* bytes of a client's X-Request-Id */
 #define LIMIT_BODY_DEPTH 64              /* levels of a request's JSON */
 #define LIMIT_BODY_KEYS 16384            /* keys in a request's JSON */
 #define LIMIT_BODY_VALUES 16384          /* values in it, integers aside */

@@ -17,7 +17,7 @@
 
 #include "contract/ids.h"
 
-#define RECORD_VERSION 9
+#define RECORD_VERSION 10
 
 enum record_kind {
     RECORD_NONE,
@@ -26,7 +26,6 @@ enum record_kind {
     RECORD_CLIENT_GONE,
     RECORD_TOKENIZED,
     RECORD_CONSTRAINED,
-    RECORD_ACCOUNTS,
     RECORD_DRAIN, /* record_unit.h: take nothing new, finish what runs */
     RECORD_RESPOND,
     RECORD_STREAM_BEGIN,
@@ -34,6 +33,11 @@ enum record_kind {
     RECORD_STREAM_END,
     RECORD_TOKENIZE,
     RECORD_CONSTRAIN,
+    /* the ledger (record_ledger.h) */
+    RECORD_ACCOUNTS,
+    RECORD_SETTLED,
+    RECORD_ENTRY,
+    RECORD_UNIT_TALLY,
     /* units (record_unit.h) */
     RECORD_UNIT_JOINED,
     RECORD_UNIT_LOST,
@@ -84,6 +88,8 @@ enum record_way {
     WAY_UNIT_TO_STORAGE = 1 << 10, /* of KV blocks */
     WAY_STORAGE_TO_UNIT = 1 << 11,
     WAY_RANK_TO_RANK_0 = 1 << 12, /* between the hosts of their KV pages */
+    WAY_LEDGER_TO_GATEWAY = 1 << 13,
+    WAY_GATEWAY_TO_LEDGER = 1 << 14,
     WAYS_KV = WAY_UNIT_TO_CARRIER | WAY_CARRIER_TO_UNIT | WAY_UNIT_TO_STORAGE |
               WAY_STORAGE_TO_UNIT | WAY_RANK_TO_RANK_0
 };

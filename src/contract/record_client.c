@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/record_client.h"
 
+/* Of a request: it stands in headers and logs. */
+static bool name_valid(const char *text, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (text[i] <= ' ' || text[i] > '~') return false;
+    return count <= LIMIT_REQUEST_NAME;
+}
+
 bool client_request_valid(const void *record) {
     const struct record_client_request *request = record;
     return request->method < HTTP_METHOD_COUNT && request->wants_receipt <= 1 &&
            request->listener < HTTP_LISTENER_COUNT && request->body_left <= 1 &&
-           request->reserved == 0;
+           name_valid(client_request_name(request), request->name_bytes);
 }
 
 static bool is_name_character(char c) {
@@ -72,25 +79,4 @@ bool constrained_valid(const void *record) {
     const struct record_constrained *constrained = record;
     return record_request_valid(constrained) && constrained->verdict < CONSTRAINT_VERDICT_COUNT &&
            (constrained->verdict == CONSTRAINT_HOLDS) == (constrained->message_bytes == 0);
-}
-
-static bool account_valid(const struct account *account) {
-    size_t count = strnlen(account->name, sizeof account->name);
-    for (size_t i = 0; i < count; i++)
-        if (account->name[i] <= ' ' || account->name[i] > '~' || account->name[i] == '"' ||
-            account->name[i] == '\\')
-            return false;
-    return count > 0 && count < sizeof account->name && account->is_operator <= 1 &&
-           record_zeros(account->name + count, sizeof account->name - count);
-}
-
-bool accounts_valid(const void *record) {
-    const struct record_accounts *all = record;
-    if (all->account_count > LIMIT_ACCOUNTS || all->key_count > LIMIT_ACCOUNT_KEYS) return false;
-    for (uint32_t i = 0; i < all->account_count; i++)
-        if (!account_valid(&accounts_named(all)[i])) return false;
-    for (uint32_t i = 0; i < all->key_count; i++)
-        if (accounts_keys(all)[i].account >= all->account_count || accounts_keys(all)[i].reserved)
-            return false;
-    return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a gateway and the host of its clients tell each other: HTTP requests and answers, who may
- * ask, long texts on their way through the tokenizer, and whether constraints can be held.
+ * What a gateway and the host of its clients tell each other: HTTP requests and answers, long texts
+ * on their way through the tokenizer, and whether constraints can be held.
  */
 #ifndef CONTRACT_RECORD_CLIENT_H
 #define CONTRACT_RECORD_CLIENT_H
@@ -34,35 +34,15 @@ struct record_client_request {
     uint32_t wants_receipt; /* 1: the header X-Fathom-Receipt asks for one */
     uint32_t listener;      /* enum http_listener */
     uint32_t body_left;     /* 1: it has a body that was not read: ADMISSION_NO_BODY */
-    uint32_t reserved;      /* zero */
+    uint32_t name_bytes;
 };
 RECORD_TAIL(record_client_request, 0, char,
             client_request_path) /* [path_bytes], without the query */
 RECORD_TAIL(record_client_request, 1, char,
             client_request_authorization) /* [authorization_bytes], the header's value */
 RECORD_TAIL(record_client_request, 2, char, client_request_body) /* [body_bytes] */
-
-struct account {                       /* who may ask */
-    char name[LIMIT_ACCOUNT_NAME + 1]; /* letters, digits, '.', '_', '-'; zero-padded */
-    struct tenant_salt tenant;         /* equal for accounts that share a cache */
-    uint32_t requests_max;             /* at the same time; 0: any number */
-    uint32_t is_operator;              /* 1: may see and do what concerns the whole service */
-};
-
-struct account_key { /* a key's SHA-256 */
-    uint8_t sha256[32];
-    uint32_t account; /* whose */
-    uint32_t reserved;
-};
-
-/* All accounts, in place of those said before. */
-struct record_accounts {
-    struct record record;
-    uint32_t account_count; /* <= LIMIT_ACCOUNTS; no two of one name */
-    uint32_t key_count;     /* <= LIMIT_ACCOUNT_KEYS */
-};
-RECORD_TAIL(record_accounts, 0, struct account, accounts_named)    /* [account_count] */
-RECORD_TAIL(record_accounts, 1, struct account_key, accounts_keys) /* [key_count] */
+/* [name_bytes] what its X-Request-Id says, or what it is called in its answer's; visible ASCII */
+RECORD_TAIL(record_client_request, 3, char, client_request_name)
 
 struct record_client_gone {
     struct record record;
@@ -171,7 +151,6 @@ RECORD_TAIL(record_constrained, 0, char, constrained_message)
 
 /* What the fields of each may hold, for record_forms.c. */
 bool client_request_valid(const void *record);
-bool accounts_valid(const void *record);
 bool respond_valid(const void *record);
 bool stream_begin_valid(const void *record);
 bool stream_data_valid(const void *record);

@@ -4,6 +4,7 @@
  */
 #include "contract/record_client.h"
 #include "contract/record_kv.h"
+#include "contract/record_ledger.h"
 #include "contract/record_unit.h"
 #include "contract/step_plan.h"
 
@@ -27,15 +28,24 @@ const struct record_form record_forms[RECORD_KIND_COUNT] = {
     FORM(CLIENT_REQUEST, record_client_request, WAY_CLIENT_TO_GATEWAY, client_request_valid,
          BYTES(record_client_request, path_bytes),
          BYTES(record_client_request, authorization_bytes),
-         BYTES(record_client_request, body_bytes)),
+         BYTES(record_client_request, body_bytes),
+         BYTES(record_client_request, name_bytes)),
     FORM(CLIENT_GONE, record_client_gone, WAY_CLIENT_TO_GATEWAY, NULL, {0}),
     FORM(TOKENIZED, record_tokenized, WAY_CLIENT_TO_GATEWAY, tokenized_valid,
          EACH(record_tokenized, token_count, uint32_t)),
     FORM(CONSTRAINED, record_constrained, WAY_CLIENT_TO_GATEWAY, constrained_valid,
          BYTES(record_constrained, message_bytes)),
-    FORM(ACCOUNTS, record_accounts, WAY_CLIENT_TO_GATEWAY, accounts_valid,
+    FORM(ACCOUNTS, record_accounts, WAY_LEDGER_TO_GATEWAY, accounts_valid,
          EACH(record_accounts, account_count, struct account),
          EACH(record_accounts, key_count, struct account_key)),
+    FORM(SETTLED, record_settled, WAY_LEDGER_TO_GATEWAY, settled_valid, {0}),
+    FORM(ENTRY, record_entry, WAY_GATEWAY_TO_LEDGER, entry_valid,
+         BYTES(record_entry, path_bytes),
+         BYTES(record_entry, name_bytes),
+         BYTES(record_entry, model_bytes),
+         BYTES(record_entry, end_bytes),
+         EACH(record_entry, stay_count, struct entry_stay)),
+    FORM(UNIT_TALLY, record_unit_tally, WAY_GATEWAY_TO_LEDGER, unit_tally_valid, {0}),
     FORM(DRAIN, record_drain, WAY_CLIENT_TO_GATEWAY | WAY_GATEWAY_TO_UNIT | WAY_UNIT_TO_ENGINE, drain_valid, {0}),
     FORM(RESPOND, record_respond, WAY_GATEWAY_TO_CLIENT, respond_valid,
          BYTES(record_respond, body_bytes),

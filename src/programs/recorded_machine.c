@@ -64,6 +64,7 @@ static const struct option_field unit_fields[] = {
     NUMBER(unit_options, level_steps, 1),
     NUMBER(unit_options, bind_on_arrival, 1),
     NUMBER(unit_options, role, 0),
+    NUMBER(unit_options, instance, 0),
 };
 
 static const struct option_field gateway_fields[] = {
@@ -90,6 +91,7 @@ static const struct option_field gateway_fields[] = {
     NUMBER(gateway_options, unit_wait_ns, 0),
     NUMBER(gateway_options, queue_ns, 0),
     NUMBER(gateway_options, drain_ns, 0),
+    NUMBER(gateway_options, settles, 1),
 };
 
 /* ---- writing a head ---- */

@@ -92,9 +92,10 @@ static enum status call(struct replay *replay, const struct recording_entry *ent
     const struct machine *machine = &replay->machine.machine;
     const struct record *given = recording_given(entry);
     struct error difference;
-    uint32_t ways = replay->machine.is_gateway ? WAY_CLIENT_TO_GATEWAY | WAY_HOST_TO_GATEWAY
-                                               : WAY_GATEWAY_TO_UNIT | WAY_ENGINE_TO_UNIT |
-                                                     WAY_CARRIER_TO_UNIT | WAY_STORAGE_TO_UNIT;
+    uint32_t ways =
+        replay->machine.is_gateway
+            ? WAY_CLIENT_TO_GATEWAY | WAY_HOST_TO_GATEWAY | WAY_LEDGER_TO_GATEWAY
+            : WAY_GATEWAY_TO_UNIT | WAY_ENGINE_TO_UNIT | WAY_CARRIER_TO_UNIT | WAY_STORAGE_TO_UNIT;
     if (!entry->outbox_before) outbox_clear(machine->outbox);
     if (entry->outbox_before != machine->outbox->used || (given && !record_goes(given->kind, ways)))
         return error_set(error, STATUS_INVALID, "%s: call %llu is none that its host makes",

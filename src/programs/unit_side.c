@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -180,6 +181,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .kv_addresses = side->kv_ranks ? kv_ranks_addresses(side->kv_ranks) : NULL,
     };
     struct record_experts experts;
+    check(getrandom(&unit.instance, sizeof unit.instance, 0) == sizeof unit.instance);
     if (rebalancer_tell(side->rebalancer, &experts)) unit.experts = &experts;
     if (ranks > 1) unit.prompt_bytes = PROMPTS_BYTES / ranks;
     size_t bytes = rank_units_memory_bytes(&unit, ranks) + 64;

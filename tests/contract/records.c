@@ -26,7 +26,32 @@ void *good_accounts(void) {
     r->account_count = 1;
     r->key_count = 2;
     strcpy(account->name, "acme");
+    account->weight = ACCOUNT_WEIGHT;
     account->is_operator = 1;
+    accounts_keys(r)[1].budget = ACCOUNT_BUDGET_ANY;
+    return r;
+}
+
+void *good_settled(void) {
+    struct record_settled *r = records_make(RECORD_SETTLED, NULL);
+    r->sequence = 7;
+    return r;
+}
+
+void *good_entry(void) {
+    struct record_entry *r = records_make(
+        RECORD_ENTRY, &(struct record_entry){.path_bytes = 3, .end_bytes = 4, .stay_count = 1});
+    r->request = (struct request_id){.high = 5, .low = 6};
+    r->sequence = 7;
+    r->http_status = 200;
+    strcpy(r->account, "acme");
+    memcpy(entry_end(r), "stop", 4);
+    return r;
+}
+
+void *good_unit_tally(void) {
+    struct record_unit_tally *r = records_make(RECORD_UNIT_TALLY, NULL);
+    r->rank_count = 2;
     return r;
 }
 
@@ -324,15 +349,15 @@ void *good_to_unit(void) {
 }
 
 void *(*const good_records[])(void) = {
-    good_accounts,    good_client_request, good_respond,  good_stream_data, good_tokenize,
-    good_tokenized,   good_submit,         good_cancel,   good_hello,       good_tokens,
-    good_scores,      good_finished,       good_plan,     good_result,      good_gone,
-    good_drain,       good_begin,          good_end,      good_load,        good_joined,
-    good_lost,        good_from_unit,      good_to_unit,  good_continue,    good_reserved,
-    good_experts,     good_expect,         good_push,     good_kv_cancel,   good_kv_done,
-    good_find,        good_found,          good_kv_load,  good_kv_loaded,   good_keep,
-    good_kept,        good_kv_park,        good_kv_hello, good_role,        good_constrain,
-    good_constrained,
+    good_accounts, good_settled,     good_entry,     good_unit_tally,  good_client_request,
+    good_respond,  good_stream_data, good_tokenize,  good_tokenized,   good_submit,
+    good_cancel,   good_hello,       good_tokens,    good_scores,      good_finished,
+    good_plan,     good_result,      good_gone,      good_drain,       good_begin,
+    good_end,      good_load,        good_joined,    good_lost,        good_from_unit,
+    good_to_unit,  good_continue,    good_reserved,  good_experts,     good_expect,
+    good_push,     good_kv_cancel,   good_kv_done,   good_find,        good_found,
+    good_kv_load,  good_kv_loaded,   good_keep,      good_kept,        good_kv_park,
+    good_kv_hello, good_role,        good_constrain, good_constrained,
 };
 const size_t good_records_count = ARRAY_COUNT(good_records);
 

@@ -20,6 +20,7 @@
 #include "contract/machine.h"
 #include "contract/record_client.h"
 #include "contract/record_kv.h"
+#include "contract/record_ledger.h"
 #include "contract/record_unit.h"
 #include "contract/step_plan.h"
 
@@ -29,6 +30,9 @@ void *records_make(enum record_kind kind, const void *fixed);
 
 void *good_client_request(void);
 void *good_accounts(void);
+void *good_settled(void);
+void *good_entry(void);
+void *good_unit_tally(void);
 void *good_respond(void);
 void *good_stream_data(void);
 void *good_tokenize(void);

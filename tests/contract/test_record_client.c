@@ -97,28 +97,11 @@ static void plain_spans_lie_in_the_text(void **state) {
     }
 }
 
-static void accounts_are_whole(void **state) {
-    (void)state;
-    for (uint32_t i = 0; i < 6; i++) {
-        struct record_accounts *accounts = good_accounts();
-        struct account *account = accounts_named(accounts);
-        struct account_key *keys = accounts_keys(accounts);
-        if (i == 0) account->is_operator = 2;
-        if (i == 1) account->name[0] = '"'; /* it becomes a label of metrics */
-        if (i == 2) account->name[0] = 0;
-        if (i == 3) memset(account->name, 'x', sizeof account->name);
-        if (i == 4) keys[1].account = 1;
-        if (i == 5) keys[0].reserved = 1;
-        assert_invalid(accounts);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_out_of_range_are_refused),
         cmocka_unit_test(a_constraint_and_its_verdict_are_whole),
         cmocka_unit_test(plain_spans_lie_in_the_text),
-        cmocka_unit_test(accounts_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

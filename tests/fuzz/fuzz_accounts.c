@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "contract/machine.h"
 #include "contract/record_client.h"
+#include "contract/record_ledger.h"
 #include "host/process/accounts_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -306,6 +306,7 @@ static struct record_client_request *make_request(struct server_connection *conn
         .wants_receipt = head->wants_receipt,
         .listener = connection->server->options.listener,
         .body_left = connection->body_left,
+        .name_bytes = (uint32_t)strlen(connection->name.text),
     };
     size_t bytes = record_bytes(RECORD_CLIENT_REQUEST, &fixed);
     struct record_client_request *request = calloc(1, bytes);
@@ -314,10 +315,10 @@ static struct record_client_request *make_request(struct server_connection *conn
     record_set_head(request, RECORD_CLIENT_REQUEST);
     if (head->path.count) memcpy(client_request_path(request), head->path.data, head->path.count);
     memcpy(client_request_authorization(request), KEY_SCHEME, scheme_bytes);
-    if (key.data)
-        memcpy(client_request_authorization(request) + scheme_bytes, key.data, key.count);
+    if (key.data) memcpy(client_request_authorization(request) + scheme_bytes, key.data, key.count);
     if (connection->body_bytes)
         memcpy(client_request_body(request), connection->body, connection->body_bytes);
+    memcpy(client_request_name(request), connection->name.text, request->name_bytes);
     return request;
 }
 

@@ -6,8 +6,9 @@
 #define HOST_HTTP_REQUEST_NAME_H
 
 #include "base/bytes.h"
+#include "base/limits.h"
 
-#define REQUEST_NAME_BYTES_MAX 128 /* a client's own; a longer one is not taken */
+#define REQUEST_NAME_BYTES_MAX LIMIT_REQUEST_NAME /* a client's own; a longer one is not taken */
 
 struct request_name {
     uint64_t random[2];

@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "contract/machine.h"
-#include "contract/record_client.h"
+#include "contract/record_ledger.h"
 #include "host/process/yaml_complaint.h"
 
 #define FILE_BYTES_MAX ((size_t)4 << 20)
@@ -123,6 +123,7 @@ static enum status read_key(struct accounts_reading *reading, uint32_t account, 
     struct account_key *key = &reading->keys[reading->key_count];
     size_t word = sizeof DIGEST_WORD - 1;
     key->account = account;
+    key->budget = ACCOUNT_BUDGET_ANY;
     if (strncmp(text, DIGEST_WORD, word) != 0 ||
         !read_hex(text + word, key->sha256, sizeof key->sha256))
         return wrong(reading, text, "is not the SHA-256 of an API key",
@@ -158,7 +159,8 @@ static enum status read_entry(struct accounts_reading *reading, uint32_t number,
             return wrong(reading, entry->name, "names two accounts", "give each its own name");
     memcpy(account->name, entry->name, strlen(entry->name));
     account->tenant = salt_of(reading, entry);
-    account->requests_max = entry->requests_max;
+    account->limits.requests_max = entry->requests_max;
+    account->weight = ACCOUNT_WEIGHT;
     account->is_operator = entry->is_operator;
     for (unsigned i = 0; i < entry->key_count; i++) {
         enum status status = read_key(reading, number, entry->keys[i]);

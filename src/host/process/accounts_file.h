@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "base/sha256.h"
 #include "base/status.h"
-#include "contract/record_client.h"
+#include "contract/record_ledger.h"
 
 /* STATUS_INVALID names file, line and cure. The record is the caller's (free). */
 enum status accounts_file_parse(struct bytes text, const char *path,

@@ -190,6 +190,7 @@ void recording_mask_request(const struct recording_mask *mask,
     record_set_head(out, RECORD_CLIENT_REQUEST);
     memcpy(client_request_path(out), client_request_path(record), record->path_bytes);
     memcpy(client_request_body(out), client_request_body(record), record->body_bytes);
+    memcpy(client_request_name(out), client_request_name(record), record->name_bytes);
     char *header = client_request_authorization(out);
     if (out->authorization_bytes == 1) *header = '?';
     if (!has_key(record)) return;

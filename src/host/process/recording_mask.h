@@ -15,6 +15,7 @@
 #define HOST_PROCESS_RECORDING_MASK_H
 
 #include "contract/record_client.h"
+#include "contract/record_ledger.h"
 
 struct recording_mask {
     uint8_t key[32];

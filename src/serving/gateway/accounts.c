@@ -123,7 +123,7 @@ struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t acc
 /* ---- what they use ---- */
 
 uint32_t accounts_most(const struct accounts *accounts, uint32_t account) {
-    return account == ACCOUNT_NONE ? 0 : accounts->slots[account].is.requests_max;
+    return account == ACCOUNT_NONE ? 0 : accounts->slots[account].is.limits.requests_max;
 }
 
 uint32_t accounts_left(const struct accounts *accounts, uint32_t account) {
@@ -135,7 +135,7 @@ uint32_t accounts_left(const struct accounts *accounts, uint32_t account) {
 bool accounts_hold(struct accounts *accounts, uint32_t account, uint32_t count) {
     if (account == ACCOUNT_NONE) return true;
     struct account_state *slot = &accounts->slots[account];
-    if (slot->is.requests_max && slot->held + count > slot->is.requests_max) {
+    if (slot->is.limits.requests_max && slot->held + count > slot->is.limits.requests_max) {
         slot->refused++;
         return false;
     }

@@ -14,6 +14,7 @@
 #include "base/json_writer.h"
 #include "base/status.h"
 #include "contract/record_client.h"
+#include "contract/record_ledger.h"
 #include "serving/gateway/api/api_answer.h"
 
 #define ACCOUNT_NONE UINT32_MAX

@@ -339,6 +339,8 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         return intake_tokenized(gateway, (const struct record_tokenized *)record, now_ns);
     case RECORD_CONSTRAINED:
         return intake_constrained(gateway, (const struct record_constrained *)record, now_ns);
+    case RECORD_SETTLED: /* until ends are kept back */
+        break;
     case RECORD_ACCOUNTS:
         accounts_take(&gateway->accounts, (const struct record_accounts *)record);
         break;

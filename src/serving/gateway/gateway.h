@@ -22,6 +22,7 @@
 
 #include "contract/machine.h"
 #include "contract/record_client.h"
+#include "contract/record_ledger.h"
 #include "contract/record_unit.h"
 #include "serving/text/chat_template.h"
 #include "serving/text/tokenizer.h"
@@ -60,6 +61,8 @@ struct gateway_options {
     int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
     int64_t queue_ns;        /* a request that has not begun to run by then ends; 0: 600 s */
     int64_t drain_ns;        /* told to drain, it ends what is left after so long; 0: 30 s */
+    bool settles; /* a ledger is kept: each ENTRY is answered by a SETTLED, and the end of
+                              * its answer waits for that */
     const struct record_accounts *accounts; /* the first ones; NULL: nobody needs a key */
 };
 

@@ -736,6 +736,7 @@ void unit_hello(const struct unit *unit, struct record_unit_hello *hello, struct
         .pid = unit->pid, .page_count = hello->page_count, .requests_max = hello->requests_max};
     memcpy(rank->kv_address, unit->kv_address, sizeof rank->kv_address);
     memcpy(hello->model_id, unit->model_id, sizeof hello->model_id);
+    hello->instance = unit->options.instance;
     memcpy(hello->numerics_id, unit->numerics_id, sizeof hello->numerics_id);
 }
 

@@ -73,6 +73,7 @@ struct unit_options {
                            * told */
     const char (*kv_addresses)[KV_ADDRESS_BYTES]; /* [as pids] where they take KV blocks; NULL:
                                                    * nowhere */
+    uint64_t instance;                            /* random bits of this start, for the hello */
     const struct record_experts *experts; /* of all ranks, told behind the hello; NULL: nothing */
 };
 

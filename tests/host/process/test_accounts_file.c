@@ -14,6 +14,7 @@
 
 #include "contract/machine.h"
 #include "contract/record_client.h"
+#include "contract/record_ledger.h"
 #include "host/process/accounts_file.h"
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -52,10 +53,11 @@ static void accounts_are_read_from_their_file(void **state) {
     assert_int_equal(record->account_count, 2);
     assert_int_equal(record->key_count, 2);
     assert_string_equal(account_of(record, 0)->name, "acme");
-    assert_int_equal(account_of(record, 0)->requests_max, 8);
+    assert_int_equal(account_of(record, 0)->limits.requests_max, 8);
     assert_int_equal(account_of(record, 0)->is_operator, 1);
     assert_string_equal(account_of(record, 1)->name, "b.2_-");
-    assert_int_equal(account_of(record, 1)->requests_max + account_of(record, 1)->is_operator, 0);
+    assert_int_equal(
+        account_of(record, 1)->limits.requests_max + account_of(record, 1)->is_operator, 0);
     assert_int_equal(key_of(record, 0)->sha256[31], 0xaa);
     assert_int_equal(key_of(record, 1)->sha256[0], 0xbb);
     free(record);

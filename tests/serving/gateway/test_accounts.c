@@ -39,10 +39,12 @@ static struct record_accounts *make_accounts(const struct name *names, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         strcpy(accounts[i].name, names[i].name);
         accounts[i].tenant.bytes[0] = names[i].salt;
-        accounts[i].requests_max = names[i].requests_max;
+        accounts[i].limits.requests_max = names[i].requests_max;
+        accounts[i].weight = ACCOUNT_WEIGHT;
         accounts[i].is_operator = names[i].is_operator;
         sha256_digest(names[i].key, strlen(names[i].key), keys[i].sha256);
         keys[i].account = i;
+        keys[i].budget = ACCOUNT_BUDGET_ANY;
     }
     assert_true(record_valid(record, record->record.bytes));
     return record;

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "contract/record_ledger.h"
+
+#include <string.h>
+
+#include "contract/record_unit.h"
+
+int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
+                           uint64_t miss_tokens, uint64_t output_tokens) {
+    uint64_t picos =
+        price->hit * hit_tokens + price->miss * miss_tokens + price->output * output_tokens;
+    return (int64_t)((picos + PICOS_PER_NANO / 2) / PICOS_PER_NANO);
+}
+
+/* `may_be_empty`: nobody in particular. */
+static bool name_valid(const char name[LIMIT_ACCOUNT_NAME + 1], bool may_be_empty) {
+    size_t room = LIMIT_ACCOUNT_NAME + 1, count = strnlen(name, room);
+    for (size_t i = 0; i < count; i++)
+        if (name[i] <= ' ' || name[i] > '~' || name[i] == '"' || name[i] == '\\') return false;
+    return (count > 0 || may_be_empty) && count < room && record_zeros(name + count, room - count);
+}
+
+static bool account_valid(const struct account *account) {
+    return name_valid(account->name, false) && account->priority < ACCOUNT_PRIORITY_COUNT &&
+           account->weight > 0 && account->weight <= ACCOUNT_WEIGHT_MAX &&
+           account->is_operator <= 1 && account->is_prepaid <= 1;
+}
+
+bool accounts_valid(const void *record) {
+    const struct record_accounts *all = record;
+    if (all->account_count > LIMIT_ACCOUNTS || all->key_count > LIMIT_ACCOUNT_KEYS) return false;
+    for (uint32_t i = 0; i < all->account_count; i++)
+        if (!account_valid(&accounts_named(all)[i])) return false;
+    for (uint32_t i = 0; i < all->key_count; i++)
+        if (accounts_keys(all)[i].account >= all->account_count || accounts_keys(all)[i].reserved)
+            return false;
+    return strnlen(all->currency, sizeof all->currency) < sizeof all->currency;
+}
+
+bool entry_valid(const void *record) {
+    const struct record_entry *entry = record;
+    for (uint32_t i = 0; i < entry->stay_count && i < ENTRY_STAYS_MAX; i++)
+        if (entry_stays(entry)[i].role >= UNIT_ROLE_COUNT || entry_stays(entry)[i].reserved)
+            return false;
+    return record_request_valid(entry) && name_valid(entry->account, true) &&
+           entry->is_charged <= 1 && entry->http_status >= 200 && entry->http_status <= 599 &&
+           entry->sequence > 0 && entry->stay_count <= ENTRY_STAYS_MAX && entry->reserved == 0;
+}
+
+bool settled_valid(const void *record) {
+    return ((const struct record_settled *)record)->sequence > 0;
+}
+
+bool unit_tally_valid(const void *record) {
+    const struct record_unit_tally *tally = record;
+    return tally->role < UNIT_ROLE_COUNT && tally->is_lost <= 1 && tally->rank_count > 0 &&
+           tally->rank_count <= LIMIT_RANKS;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a gateway and the host of its ledger tell each other: who may ask and how much, what each
+ * request came to, and how far that is written down for good.
+ *
+ * Money is a whole number of nanos of a currency (a billionth of a dollar); prices are picos for one
+ * token, so that $0.14 a million is 140,000.
+ */
+#ifndef CONTRACT_RECORD_LEDGER_H
+#define CONTRACT_RECORD_LEDGER_H
+
+#include "base/limits.h"
+#include "contract/record.h"
+#include "contract/unit_counters.h"
+
+#define LEDGER_CURRENCY_BYTES 8 /* "USD", zero-padded */
+#define PICOS_PER_NANO 1000
+
+struct token_price { /* picos of the currency for one token */
+    uint64_t hit, miss, output;
+};
+
+/* Nanos for so many tokens, rounded half up. */
+int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
+                           uint64_t miss_tokens, uint64_t output_tokens);
+
+/* Who is turned away first when first tokens come late (serving/policy). */
+enum account_priority { ACCOUNT_NORMAL, ACCOUNT_LOW, ACCOUNT_HIGH, ACCOUNT_PRIORITY_COUNT };
+
+#define ACCOUNT_WEIGHT 100 /* a share, where none is chosen */
+#define ACCOUNT_WEIGHT_MAX 10000
+
+struct account_limits {    /* of an account, or of one key of it; 0: not limited */
+    uint32_t requests_max; /* answers under way */
+    uint32_t requests_per_minute;
+    uint64_t tokens_per_minute; /* of prompts and answers, hits as well */
+    uint64_t models_denied;     /* a bit for each of the gateway's models, in their order */
+};
+
+struct account {                       /* who may ask */
+    char name[LIMIT_ACCOUNT_NAME + 1]; /* letters, digits, '.', '_', '-'; zero-padded */
+    struct tenant_salt tenant;         /* equal for accounts that share a cache */
+    struct account_limits limits;
+    uint32_t priority;    /* enum account_priority */
+    uint32_t weight;      /* its share of the fleet, against others'; 1..ACCOUNT_WEIGHT_MAX */
+    uint32_t is_operator; /* 1: may see and do what concerns the whole service */
+    uint32_t is_prepaid;  /* 1: nothing is begun for it while `balance` is not above zero */
+    int64_t balance; /* nanos, entries up to `settled` taken off; postpaid: below zero is owed */
+    /* What other gateways at the same ledger have begun for it, since the ledger's first day. */
+    uint64_t others_requests, others_tokens;
+};
+
+#define ACCOUNT_BUDGET_ANY INT64_MAX
+
+struct account_key {
+    uint8_t sha256[32];           /* of the key */
+    struct account_limits limits; /* besides its account's */
+    int64_t budget;               /* nanos that it may still spend; ACCOUNT_BUDGET_ANY: any */
+    uint32_t account;             /* whose */
+    uint32_t reserved;            /* zero */
+};
+
+/* All accounts, and today's prices, in place of those said before. */
+struct record_accounts {
+    struct record record;
+    uint32_t account_count; /* <= LIMIT_ACCOUNTS; no two of one name */
+    uint32_t key_count;     /* <= LIMIT_ACCOUNT_KEYS */
+    uint64_t settled;       /* of this gateway's entries those up to this one are in balances */
+    struct token_price price;
+    char currency[LEDGER_CURRENCY_BYTES]; /* empty: there are no prices, and no balances */
+};
+RECORD_TAIL(record_accounts, 0, struct account, accounts_named)    /* [account_count] */
+RECORD_TAIL(record_accounts, 1, struct account_key, accounts_keys) /* [key_count] */
+
+struct entry_stay {    /* at a unit that had the request */
+    uint64_t instance; /* of the unit's hello */
+    uint32_t unit;     /* its number at this gateway */
+    uint32_t rank;
+    uint32_t role; /* enum unit_role, of what it did */
+    uint32_t reserved;
+};
+
+/* What a request came to, whether it was answered or refused: said once, when it has ended, and
+ * before the last bytes of its answer. All choices of a request are one entry. */
+struct record_entry {
+    struct record record;
+    struct request_id request; /* the same entry twice (after a crash, say) counts once */
+    uint64_t sequence;         /* of this gateway: 1, 2, and so on */
+    int64_t unix_time;         /* seconds, when it came */
+    char account[LIMIT_ACCOUNT_NAME + 1]; /* zero-padded; empty: nobody in particular */
+    uint8_t key[8];                       /* the start of its key's SHA-256; zeros: none */
+    uint32_t is_charged;                  /* 1: it is to be paid for, and stands in the ledger */
+    uint32_t http_status;                 /* 499: its client left before it was told one */
+    uint32_t hit_tokens, miss_tokens, output_tokens; /* as `usage` says, and as is charged */
+    uint32_t choices;
+    /* What units did, in all: from where the rows of prompts' tokens came, and what they made. */
+    uint64_t device_tokens, host_tokens, disk_tokens, computed_tokens, made_tokens;
+    uint64_t transferred_tokens, reloaded_tokens, recomputed_tokens;
+    int64_t queue_ns; /* until its first step; -1: it had none. The first choice's, as all times */
+    int64_t ttft_ns;  /* from its coming to its first token; -1: it had none */
+    int64_t tpot_ns;  /* mean time between its tokens; -1: it had less than two */
+    int64_t total_ns; /* from its coming to its end */
+    uint32_t path_bytes, name_bytes, model_bytes, end_bytes;
+    uint32_t stay_count; /* <= ENTRY_STAYS_MAX, the last ones */
+    uint32_t reserved;   /* zero */
+};
+#define ENTRY_STAYS_MAX 8
+RECORD_TAIL(record_entry, 0, char, entry_path)  /* [path_bytes] the endpoint's */
+RECORD_TAIL(record_entry, 1, char, entry_name)  /* [name_bytes] the client's X-Request-Id */
+RECORD_TAIL(record_entry, 2, char, entry_model) /* [model_bytes] as served */
+RECORD_TAIL(record_entry, 3, char, entry_end) /* [end_bytes] "stop", "length", "client_gone", … */
+RECORD_TAIL(record_entry, 4, struct entry_stay, entry_stays) /* [stay_count] */
+
+/* All entries up to this one are written down for good. A gateway whose option `settles` is set
+ * keeps the end of an answer back until then. */
+struct record_settled {
+    struct record record;
+    uint64_t sequence;
+};
+
+/* What a unit has counted since it began, and what of that this gateway has put into entries: said
+ * now and then, and when the unit is lost. Over all gateways of a unit
+ *
+ *   sum of entered + sum of open = counted
+ *
+ * in made tokens and in computed ones, when the unit has nothing under way. */
+struct unit_books {
+    uint64_t made_tokens;     /* of answers */
+    uint64_t computed_tokens; /* of prompts, and of both again after an interruption */
+};
+
+struct record_unit_tally {
+    struct record record;
+    uint64_t instance; /* of the unit's hello */
+    uint32_t unit;     /* its number at this gateway */
+    uint32_t role;     /* enum unit_role */
+    uint32_t rank_count;
+    uint32_t is_lost; /* 1: its last tally */
+    struct unit_counters counted;
+    struct unit_books entered; /* by requests that have ended */
+    struct unit_books open;    /* by those that have not */
+};
+
+/* What the fields of each may hold, for record_forms.c. */
+bool accounts_valid(const void *record);
+bool entry_valid(const void *record);
+bool settled_valid(const void *record);
+bool unit_tally_valid(const void *record);
+
+#endif

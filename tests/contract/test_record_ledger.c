@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects: what a gateway and its ledger tell each other is whole, and amounts are exact.
+ */
+#include "records.h"
+
+static void accounts_are_whole(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 11; i++) {
+        struct record_accounts *accounts = good_accounts();
+        struct account *account = accounts_named(accounts);
+        struct account_key *keys = accounts_keys(accounts);
+        if (i == 0) account->is_operator = 2;
+        if (i == 1) account->name[0] = '"'; /* it becomes a label of metrics */
+        if (i == 2) account->name[0] = 0;
+        if (i == 3) memset(account->name, 'x', sizeof account->name);
+        if (i == 4) keys[1].account = 1;
+        if (i == 5) keys[0].reserved = 1;
+        if (i == 6) account->weight = 0;
+        if (i == 7) account->weight = ACCOUNT_WEIGHT_MAX + 1;
+        if (i == 8) account->priority = ACCOUNT_PRIORITY_COUNT;
+        if (i == 9) account->is_prepaid = 2;
+        if (i == 10) memset(accounts->currency, 'x', sizeof accounts->currency);
+        assert_invalid(accounts);
+    }
+}
+
+static void an_entry_is_whole(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        struct record_entry *entry = good_entry();
+        if (i == 0) entry->sequence = 0;
+        if (i == 1) entry->http_status = 99;
+        if (i == 2) entry->is_charged = 2;
+        if (i == 3) memset(entry->account, 'x', sizeof entry->account);
+        if (i == 4) entry->reserved = 1;
+        if (i == 5) entry_stays(entry)->role = UNIT_ROLE_COUNT;
+        if (i == 6) entry->stay_count = 2; /* beyond its end */
+        if (i == 7) entry->account[63] = 'x';
+        assert_invalid(entry);
+    }
+    struct record_entry *nobody = good_entry();
+    memset(nobody->account, 0, sizeof nobody->account);
+    assert_true(record_valid(nobody, nobody->record.bytes));
+}
+
+static void amounts_are_exact(void **state) {
+    (void)state;
+    /* DeepSeek's list of 2025-02: $0.14, $0.55 and $2.19 a million */
+    struct token_price price = {.hit = 140000, .miss = 550000, .output = 2190000};
+    assert_int_equal(token_price_amount(&price, 1, 0, 0), 140);
+    assert_int_equal(token_price_amount(&price, 342000000000, 266000000000, 168000000000),
+                     562100000000000);
+    price = (struct token_price){.hit = 499};
+    assert_int_equal(token_price_amount(&price, 1, 0, 0), 0);
+    price.hit = 500;
+    assert_int_equal(token_price_amount(&price, 1, 0, 0), 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accounts_are_whole),
+        cmocka_unit_test(an_entry_is_whole),
+        cmocka_unit_test(amounts_are_exact),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
