@@ -3,14 +3,17 @@
 
 #include <event2/event.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/number.h"
+#include "host/fleet_lines.h"
 #include "host/process/file_limit.h"
+#include "host/process/log.h"
+#include "host/process/log_request.h"
 #include "host/process/rank_board.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/request_set.h"
@@ -50,7 +53,8 @@ struct loop {
     const struct loop_parts *parts;
     struct wire *wire;
     struct event *retry;
-    struct loop_peer *peers; /* [peer_count] */
+    struct fleet_lines fleet; /* what the log has said of units */
+    struct loop_peer *peers;  /* [peer_count] */
     uint32_t peer_count;
     /* A unit behind a wire: */
     struct request_set requests;              /* the connection's */
@@ -169,6 +173,7 @@ static void on_joined(void *context, uint32_t number) {
         tell_link(loop, RECORD_UNIT_JOINED, number);
         return;
     }
+    log_say(LOG_INFO, "gateway", "is connected address=%s", wire_address(loop->wire));
     if (record_queue_first(&loop->hello)) send_to(loop, number, record_queue_first(&loop->hello));
     if (record_queue_first(&loop->load)) send_to(loop, number, record_queue_first(&loop->load));
     if (record_queue_first(&loop->experts))
@@ -189,12 +194,13 @@ static void on_lost(void *context, uint32_t number) {
     record_queue_clear(&peer->waiting);
     peer->number = 0;
     if (has_machine(loop, GATEWAY)) {
+        fleet_lines_lost(&loop->fleet, number, loop->draining);
         tell_link(loop, RECORD_UNIT_LOST, number);
         return;
     }
     if (!loop->draining)
-        fprintf(stderr,
-                "the gateway is gone; %u requests are given up, what was computed is kept\n",
+        log_say(LOG_WARNING, "gateway",
+                "is gone, requests are given up, what was computed is kept requests=%u",
                 request_set_count(&loop->requests));
     request_set_take_all(&loop->requests, cancel, loop);
     ask_turn(loop);
@@ -205,6 +211,7 @@ static void carry_from_unit(struct loop *loop, uint32_t unit, const struct recor
     size_t bytes = carried_bytes(kind, record);
     struct outbox box = {.memory = malloc(bytes), .capacity = (uint32_t)bytes};
     check(box.memory);
+    fleet_lines_heard(&loop->fleet, unit, record);
     void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit}, kind, record);
     memcpy(inner, record, record->bytes);
     record_queue_force(&loop->inboxes[GATEWAY], outbox_next(&box, NULL));
@@ -218,6 +225,7 @@ static void on_wire(void *context, uint32_t number, const struct record *record)
         if (record->kind == RECORD_UNIT_HELLO && loop->parts->waits_for_unit) let_clients_in(loop);
     } else {
         if (record->kind == RECORD_DRAIN && loop->draining) return; /* nobody calls it back */
+        fleet_lines_told(0, record);
         if (record->kind == RECORD_SUBMIT)
             request_set_add(&loop->requests, ((const struct record_submit *)record)->request);
         record_queue_force(&loop->inboxes[UNIT], record);
@@ -271,6 +279,7 @@ static void on_retry(evutil_socket_t file, short what, void *context) {
 #define THE_UNIT 1 /* the id of one in this process */
 
 static void route_to_unit(struct loop *loop, const struct record_carried *carried) {
+    fleet_lines_told(carried->unit.value, carried_inner(carried));
     if (has_machine(loop, UNIT))
         record_queue_force(&loop->inboxes[UNIT], carried_inner(carried));
     else
@@ -294,6 +303,9 @@ static void route(struct loop *loop, const struct record *record) {
         break;
     case RECORD_TO_UNIT:
         route_to_unit(loop, (const struct record_carried *)record);
+        break;
+    case RECORD_ENTRY:
+        log_request_ended((const struct record_entry *)record);
         break;
     case RECORD_KV_EXPECT:
     case RECORD_KV_PUSH:
@@ -378,6 +390,7 @@ static void plan_wake(struct loop *loop) {
         int64_t own = loop->machines[i].next_wake_ns(loop->machines[i].self);
         if (own < wake) wake = own;
     }
+    wake = min_i64(wake, log_next_ns());
     if (may_give_large(loop)) wake = 0;
     if (wake == MACHINE_NEVER) {
         event_del(loop->wake);
@@ -420,6 +433,7 @@ static void on_turn(evutil_socket_t file, short what, void *context) {
     }
     event_base_update_cache_time(loop->base); /* timers that begin now begin now */
     if (loop->wire) wire_resume(loop->wire);
+    log_turn();
     plan_wake(loop);
 }
 
@@ -477,21 +491,30 @@ static uint32_t count_open(const struct loop *loop) {
 /* A client that does not read, a unit that does not answer, a step that does not end. */
 static void on_finish_by(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
-    fprintf(stderr, "%u requests have not ended in time; %s\n", count_open(loop),
-            loop->http[0] ? "their connections are cut off" : "their gateway has others go on");
+    if (loop->http[0])
+        log_say(LOG_WARNING, "process",
+                "requests have not ended in time, their connections are cut off requests=%u",
+                count_open(loop));
+    else
+        log_say(LOG_WARNING, "process",
+                "requests have not ended in time, their gateway has others go on requests=%u",
+                count_open(loop));
     loop_end(loop, STATUS_OK, NULL);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *context) {
     struct loop *loop = context;
-    if (loop->draining) _exit(128 + number);
+    if (loop->draining) {
+        log_say(LOG_WARNING, "process", "ends at once signal=%d", (int)number);
+        log_finish();
+        _exit(128 + (int)number);
+    }
     loop->draining = true;
     int64_t wait_ns = loop->parts->finish_ns_max ? loop->parts->finish_ns_max : FINISH_NS_MAX;
-    if (count_open(loop))
-        fprintf(stderr,
-                "finishing what has begun (%u open), for %.0f s at most; a second signal ends at "
-                "once\n",
-                count_open(loop), (double)wait_ns * 1e-9);
+    log_say(LOG_INFO, "process",
+            "is told to end and finishes what has begun, a second signal ends at once signal=%d "
+            "requests=%u wait_s=%.0f",
+            (int)number, count_open(loop), (double)wait_ns * 1e-9);
     struct timeval wait = {(time_t)(wait_ns / 1000000000),
                            (suseconds_t)(wait_ns % 1000000000 / 1000)};
     event_add(loop->finish_by, &wait);
@@ -610,7 +633,7 @@ static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
     options.may_take = may_take;
     enum status status = wire_open(&options, loop->base, &loop->wire, error);
     if (!status && options.listens && !parts->waits_for_unit)
-        fprintf(stderr, "units connect to %s\n", wire_address(loop->wire));
+        log_say(LOG_INFO, "wire", "units are listened to address=%s", wire_address(loop->wire));
     return status;
 }
 
@@ -641,8 +664,11 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     join_own_unit(loop);
     if (loop->http[0] && !parts->waits_for_unit) say_ready(loop);
     ask_turn(loop); /* the unit says hello */
+    log_gather();
     while (!is_done(loop))
         event_base_loop(loop->base, EVLOOP_ONCE);
+    log_say(LOG_INFO, "process", "ends");
+    log_finish();
     if (loop->ended && loop->status) *error = loop->error;
     return loop->ended ? loop->status : STATUS_OK;
 }

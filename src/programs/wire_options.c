@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/wire_options.h"
 
-#include <stdio.h>
+#include "host/process/log.h"
 
 enum status wire_options_read(struct wire_values *values, bool listens,
                               struct wire_options *options, struct error *error) {
@@ -21,7 +21,8 @@ enum status wire_options_read(struct wire_values *values, bool listens,
     enum status status =
         wire_keys_check_address(values->address, values->key != NULL, values->plain, error);
     if (!status && values->plain)
-        fprintf(stderr, "--wire-plain: %s is open to whoever reaches it\n", values->address);
+        log_say(LOG_WARNING, "wire", "is open to whoever reaches it (--wire-plain) address=%s",
+                values->address);
     return status;
 }
 

@@ -182,15 +182,22 @@ static void say(enum log_level level, const char *subject, bool is_limited, cons
     pthread_mutex_unlock(&own.lock);
 }
 
+enum log_form log_form(void) {
+    return own.form;
+}
+
 bool log_says(enum log_level level) {
     return level <= own.level;
 }
 
+void log_say_va(enum log_level level, const char *subject, const char *format, va_list arguments) {
+    if (log_says(level)) say(level, subject, true, format, arguments);
+}
+
 void log_say(enum log_level level, const char *subject, const char *format, ...) {
     va_list arguments;
-    if (!log_says(level)) return;
     va_start(arguments, format);
-    say(level, subject, true, format, arguments);
+    log_say_va(level, subject, format, arguments);
     va_end(arguments);
 }
 

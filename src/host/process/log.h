@@ -32,6 +32,8 @@ void log_write_to(int file);
 void log_say(enum log_level level, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+void log_say_va(enum log_level level, const char *subject, const char *format, va_list arguments);
+
 /* As log_say, of a kind that is wanted whole, however often it comes. */
 void log_say_all(enum log_level level, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -39,6 +41,8 @@ void log_say_all(enum log_level level, const char *subject, const char *format, 
 /* As log_say, in a child between fork and exec: takes no lock and counts nothing. */
 void log_say_in_child(enum log_level level, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+enum log_form log_form(void);
 
 /* Whether a line of this level is written at all. */
 bool log_says(enum log_level level);
