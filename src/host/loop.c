@@ -32,8 +32,15 @@
 
 enum { GATEWAY, UNIT, MACHINE_COUNT };
 
-/* One that is connected over the wire. */
+struct loop_link { /* a wire: where units connect, or that of a unit to one of its gateways */
+    struct loop *loop;
+    struct wire *wire;
+    char *address;
+};
+
+/* One that is connected over a wire. */
 struct loop_peer {
+    struct loop_link *link;
     uint32_t number; /* 0: nobody */
     struct record_queue waiting;
 };
@@ -51,13 +58,14 @@ struct loop {
     struct worker *engine, *tokenizer, *grammar;
     struct event *engine_answers, *tokenizer_answers, *grammar_answers;
     const struct loop_parts *parts;
-    struct wire *wire;
+    struct loop_link links[LOOP_GATEWAYS_MAX]; /* [link_count] a gateway has one */
+    uint32_t link_count;
     struct event *retry;
     struct fleet_lines fleet; /* what the log has said of units */
     struct loop_peer *peers;  /* [peer_count] */
     uint32_t peer_count;
-    /* A unit behind a wire: */
-    struct request_set requests;              /* the connection's */
+    /* A unit behind wires: */
+    struct request_set requests;              /* each belongs to a peer, by its place */
     struct record_queue hello, load, experts; /* the last one of each */
     struct event *sign;
     bool draining, is_ready, ended, stuck;
@@ -75,10 +83,24 @@ static void ask_turn(struct loop *loop) {
 
 /* ---- the wire ---- */
 
-static struct loop_peer *find_peer(struct loop *loop, uint32_t number) {
+static struct loop_peer *find_peer(const struct loop_link *link, uint32_t number) {
+    struct loop *loop = link->loop;
     for (uint32_t i = 0; i < loop->peer_count; i++)
-        if (loop->peers[i].number == number) return &loop->peers[i];
+        if (loop->peers[i].number == number && loop->peers[i].link == link) return &loop->peers[i];
     return NULL;
+}
+
+static uint32_t place_of(const struct loop *loop, const struct loop_peer *peer) {
+    return (uint32_t)(peer - loop->peers);
+}
+
+/* A place that nobody has any more, or a new one. */
+static struct loop_peer *find_place(struct loop *loop) {
+    for (uint32_t i = 0; i < loop->peer_count; i++)
+        if (loop->peers[i].number == 0) return &loop->peers[i];
+    loop->peers = realloc(loop->peers, (loop->peer_count + 1) * sizeof *loop->peers);
+    check(loop->peers); /* as many as the wires have, at most */
+    return &loop->peers[loop->peer_count++];
 }
 
 static void retry_soon(struct loop *loop) {
@@ -89,7 +111,7 @@ static void retry_soon(struct loop *loop) {
 static void flush_peer(struct loop *loop, struct loop_peer *peer) {
     const struct record *record;
     while ((record = record_queue_first(&peer->waiting))) {
-        if (wire_send(loop->wire, peer->number, record) == STATUS_FULL) {
+        if (wire_send(peer->link->wire, peer->number, record) == STATUS_FULL) {
             retry_soon(loop);
             return;
         }
@@ -102,18 +124,17 @@ static void flush_peers(struct loop *loop) {
         if (loop->peers[i].number) flush_peer(loop, &loop->peers[i]);
 }
 
-static void send_to(struct loop *loop, uint32_t number, const struct record *record) {
-    struct loop_peer *peer = number ? find_peer(loop, number) : NULL;
-    if (!peer) return;
+static void send_to(struct loop *loop, struct loop_peer *peer, const struct record *record) {
     record_queue_force(&peer->waiting, record);
     flush_peer(loop, peer);
     if (has_machine(loop, GATEWAY) && !record_queue_has_room(&peer->waiting))
-        wire_drop(loop->wire, number, "it does not take what it is sent");
+        wire_drop(peer->link->wire, peer->number, "it does not take what it is sent");
 }
 
-/* A unit speaks to its gateway, if there is one. */
-static void send_to_gateway(struct loop *loop, const struct record *record) {
-    if (loop->peer_count && loop->peers[0].number) send_to(loop, loop->peers[0].number, record);
+/* A unit speaks to its gateways, or a gateway to its units. */
+static void send_to_all(struct loop *loop, const struct record *record) {
+    for (uint32_t i = 0; i < loop->peer_count; i++)
+        if (loop->peers[i].number) send_to(loop, &loop->peers[i], record);
 }
 
 static void keep_last(struct record_queue *queue, const struct record *record) {
@@ -161,23 +182,18 @@ static void tell_link(struct loop *loop, enum record_kind kind, uint32_t number)
 }
 
 static void on_joined(void *context, uint32_t number) {
-    struct loop *loop = context;
-    struct loop_peer *peer = find_peer(loop, 0);
-    if (!peer) { /* as many as the wire has, at most */
-        loop->peers = realloc(loop->peers, (loop->peer_count + 1) * sizeof *loop->peers);
-        check(loop->peers);
-        peer = &loop->peers[loop->peer_count++];
-    }
-    *peer = (struct loop_peer){.number = number, .waiting = {.bytes_max = BEHIND_BYTES_MAX}};
+    struct loop_link *link = context;
+    struct loop *loop = link->loop;
+    struct loop_peer *peer = find_place(loop);
+    *peer = (struct loop_peer){link, number, {.bytes_max = BEHIND_BYTES_MAX}};
     if (has_machine(loop, GATEWAY)) {
         tell_link(loop, RECORD_UNIT_JOINED, number);
         return;
     }
-    log_say(LOG_INFO, "gateway", "is connected address=%s", wire_address(loop->wire));
-    if (record_queue_first(&loop->hello)) send_to(loop, number, record_queue_first(&loop->hello));
-    if (record_queue_first(&loop->load)) send_to(loop, number, record_queue_first(&loop->load));
-    if (record_queue_first(&loop->experts))
-        send_to(loop, number, record_queue_first(&loop->experts));
+    log_say(LOG_INFO, "gateway", "is connected address=%s", wire_address(link->wire));
+    if (record_queue_first(&loop->hello)) send_to(loop, peer, record_queue_first(&loop->hello));
+    if (record_queue_first(&loop->load)) send_to(loop, peer, record_queue_first(&loop->load));
+    if (record_queue_first(&loop->experts)) send_to(loop, peer, record_queue_first(&loop->experts));
     say_ready(loop);
 }
 
@@ -188,8 +204,9 @@ static void cancel(void *context, struct request_id request) {
 }
 
 static void on_lost(void *context, uint32_t number) {
-    struct loop *loop = context;
-    struct loop_peer *peer = find_peer(loop, number);
+    struct loop_link *link = context;
+    struct loop *loop = link->loop;
+    struct loop_peer *peer = find_peer(link, number);
     check(peer);
     record_queue_clear(&peer->waiting);
     peer->number = 0;
@@ -198,11 +215,11 @@ static void on_lost(void *context, uint32_t number) {
         tell_link(loop, RECORD_UNIT_LOST, number);
         return;
     }
+    uint32_t given_up = request_set_take(&loop->requests, place_of(loop, peer), cancel, loop);
     if (!loop->draining)
         log_say(LOG_WARNING, "gateway",
-                "is gone, requests are given up, what was computed is kept requests=%u",
-                request_set_count(&loop->requests));
-    request_set_take_all(&loop->requests, cancel, loop);
+                "is gone, requests are given up, what was computed is kept requests=%u address=%s",
+                given_up, wire_address(link->wire));
     ask_turn(loop);
 }
 
@@ -219,7 +236,8 @@ static void carry_from_unit(struct loop *loop, uint32_t unit, const struct recor
 }
 
 static void on_wire(void *context, uint32_t number, const struct record *record) {
-    struct loop *loop = context;
+    struct loop_link *link = context;
+    struct loop *loop = link->loop;
     if (has_machine(loop, GATEWAY)) {
         carry_from_unit(loop, number, record);
         if (record->kind == RECORD_UNIT_HELLO && loop->parts->waits_for_unit) let_clients_in(loop);
@@ -227,20 +245,29 @@ static void on_wire(void *context, uint32_t number, const struct record *record)
         if (record->kind == RECORD_DRAIN && loop->draining) return; /* nobody calls it back */
         fleet_lines_told(0, record);
         if (record->kind == RECORD_SUBMIT)
-            request_set_add(&loop->requests, ((const struct record_submit *)record)->request);
+            request_set_add(&loop->requests, record_request(record),
+                            place_of(loop, find_peer(link, number)));
         record_queue_force(&loop->inboxes[UNIT], record);
     }
     ask_turn(loop);
 }
 
 static bool may_take(void *context) {
-    struct loop *loop = context;
+    struct loop *loop = ((struct loop_link *)context)->loop;
     int which = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
     return record_queue_has_room(&loop->inboxes[which]);
 }
 
-/* What a unit behind a wire says. Answers to a connection that is no more are left out. */
-static void route_to_gateway(struct loop *loop, const struct record *record) {
+/* Answers to a connection that is no more are left out. */
+static void answer_gateway(struct loop *loop, const struct record *record) {
+    struct request_id request = record_request(record);
+    uint32_t owner = record->kind == RECORD_FINISHED ? request_set_remove(&loop->requests, request)
+                                                     : request_set_owner(&loop->requests, request);
+    if (owner != REQUEST_SET_NOBODY) send_to(loop, &loop->peers[owner], record);
+}
+
+/* What a unit behind wires says: of a request to its gateway, of itself to all. */
+static void route_to_gateways(struct loop *loop, const struct record *record) {
     switch (record->kind) {
     case RECORD_UNIT_HELLO:
         rank_board_tell_role(((const struct record_unit_hello *)record)->role);
@@ -253,19 +280,16 @@ static void route_to_gateway(struct loop *loop, const struct record *record) {
     case RECORD_EXPERTS:
         keep_last(&loop->experts, record);
         break;
-    case RECORD_FINISHED:
-        if (!request_set_remove(&loop->requests, record_request(record))) return;
-        break;
     default:
-        if (!request_set_has(&loop->requests, record_request(record))) return;
-        break;
+        answer_gateway(loop, record);
+        return;
     }
-    send_to_gateway(loop, record);
+    send_to_all(loop, record);
 }
 
 static void on_sign(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
-    if (record_queue_first(&loop->load)) send_to_gateway(loop, record_queue_first(&loop->load));
+    if (record_queue_first(&loop->load)) send_to_all(loop, record_queue_first(&loop->load));
     event_add(loop->sign, &(struct timeval){.tv_usec = LOAD_NS_MAX / 1000});
 }
 
@@ -280,10 +304,12 @@ static void on_retry(evutil_socket_t file, short what, void *context) {
 
 static void route_to_unit(struct loop *loop, const struct record_carried *carried) {
     fleet_lines_told(carried->unit.value, carried_inner(carried));
-    if (has_machine(loop, UNIT))
+    if (has_machine(loop, UNIT)) {
         record_queue_force(&loop->inboxes[UNIT], carried_inner(carried));
-    else
-        send_to(loop, carried->unit.value, carried_inner(carried));
+        return;
+    }
+    struct loop_peer *peer = find_peer(&loop->links[0], carried->unit.value);
+    if (peer) send_to(loop, peer, carried_inner(carried));
 }
 
 static void route(struct loop *loop, const struct record *record) {
@@ -325,7 +351,7 @@ static void route(struct loop *loop, const struct record *record) {
         if (has_machine(loop, GATEWAY))
             carry_from_unit(loop, THE_UNIT, record);
         else
-            route_to_gateway(loop, record);
+            route_to_gateways(loop, record);
     }
 }
 
@@ -336,11 +362,24 @@ static void drain_outbox(struct loop *loop, int which) {
     outbox_clear(outbox);
 }
 
+/* A gateway that takes nothing holds its units up until it is lost, a few seconds at most. */
+static bool gateways_have_room(const struct loop *loop) {
+    for (uint32_t i = 0; i < loop->peer_count; i++)
+        if (!record_queue_has_room(&loop->peers[i].waiting)) return false;
+    return true;
+}
+
+static bool waits_for_gateways(const struct loop *loop) {
+    for (uint32_t i = 0; i < loop->peer_count; i++)
+        if (record_queue_first(&loop->peers[i].waiting)) return true;
+    return false;
+}
+
 /* True while what the machine puts out has somewhere to go. */
 static bool may_feed(struct loop *loop, int which) {
     if (which == UNIT && has_machine(loop, GATEWAY))
         return record_queue_has_room(&loop->inboxes[GATEWAY]);
-    if (which == UNIT) return !loop->peer_count || record_queue_has_room(&loop->peers[0].waiting);
+    if (which == UNIT) return gateways_have_room(loop);
     return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* tokenizer, grammar: one text at most */
 }
 
@@ -408,7 +447,7 @@ static bool nothing_is_left(const struct loop *loop) {
         return !record_queue_first(&loop->inboxes[GATEWAY]) && !record_queue_first(&loop->large) &&
                open_exchanges(loop) == 0;
     return !record_queue_first(&loop->inboxes[UNIT]) && request_set_count(&loop->requests) == 0 &&
-           (!loop->peer_count || !record_queue_first(&loop->peers[0].waiting));
+           !waits_for_gateways(loop);
 }
 
 static bool is_done(const struct loop *loop) {
@@ -432,7 +471,8 @@ static void on_turn(evutil_socket_t file, short what, void *context) {
         run_machines(loop);
     }
     event_base_update_cache_time(loop->base); /* timers that begin now begin now */
-    if (loop->wire) wire_resume(loop->wire);
+    for (uint32_t i = 0; i < loop->link_count; i++)
+        wire_resume(loop->links[i].wire);
     log_turn();
     plan_wake(loop);
 }
@@ -620,20 +660,44 @@ static enum status start_workers(struct loop *loop, const struct loop_parts *par
     return status;
 }
 
-static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
-                              struct error *error) {
-    struct wire_options options = parts->wire;
-    if (!options.address) return STATUS_OK;
+/* To listen on, or of one gateway. */
+static enum status open_link(struct loop *loop, struct bytes address, struct error *error) {
+    struct wire_options options = loop->parts->wire;
+    struct loop_link *link = &loop->links[loop->link_count];
+    *link = (struct loop_link){.loop = loop, .address = strndup(address.data, address.count)};
+    check(link->address);
+    options.address = link->address;
     options.listens = has_machine(loop, GATEWAY);
     options.kinds = record_kinds(options.listens ? WAY_UNIT_TO_GATEWAY : WAY_GATEWAY_TO_UNIT);
-    options.context = loop;
+    options.context = link;
     options.joined = on_joined;
     options.take = on_wire;
     options.lost = on_lost;
     options.may_take = may_take;
-    enum status status = wire_open(&options, loop->base, &loop->wire, error);
-    if (!status && options.listens && !parts->waits_for_unit)
-        log_say(LOG_INFO, "wire", "units are listened to address=%s", wire_address(loop->wire));
+    enum status status = wire_open(&options, loop->base, &link->wire, error);
+    if (status)
+        free(link->address);
+    else
+        loop->link_count++;
+    return status;
+}
+
+static enum status start_wires(struct loop *loop, struct error *error) {
+    const struct loop_parts *parts = loop->parts;
+    struct bytes rest = {parts->wire.address, 0}, address;
+    enum status status = STATUS_OK;
+    if (!parts->wire.address) return STATUS_OK;
+    rest.count = strlen(rest.data);
+    while (!status && wire_next_address(&rest, &address)) {
+        if (loop->link_count == LOOP_GATEWAYS_MAX)
+            return error_set(error, STATUS_INVALID,
+                             "'%.80s': a unit connects to %d gateways at most", parts->wire.address,
+                             LOOP_GATEWAYS_MAX);
+        status = open_link(loop, address, error);
+    }
+    if (!status && has_machine(loop, GATEWAY) && !parts->waits_for_unit)
+        log_say(LOG_INFO, "wire", "units are listened to address=%s",
+                wire_address(loop->links[0].wire));
     return status;
 }
 
@@ -648,7 +712,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     loop->machines[GATEWAY] = parts->gateway;
     loop->machines[UNIT] = parts->unit;
     enum status status = start_workers(loop, parts, error);
-    if (!status) status = start_wire(loop, parts, error);
+    if (!status) status = start_wires(loop, error);
     if (!status && !parts->waits_for_unit) status = start_http(loop, error);
     if (status) return status;
     loop->terminate = evsignal_new(loop->base, SIGTERM, on_signal, loop);
@@ -708,7 +772,10 @@ bool loop_close(struct loop *loop) {
     free_event(loop->grammar_answers);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
     if (loop->grammar) ended &= worker_close(loop->grammar, WORKER_CLOSE_NS);
-    if (loop->wire) wire_close(loop->wire);
+    for (uint32_t i = 0; i < loop->link_count; i++) {
+        wire_close(loop->links[i].wire);
+        free(loop->links[i].address);
+    }
     for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
         if (loop->http[i]) http_server_close(loop->http[i]);
     for (uint32_t i = 0; i < loop->peer_count; i++)

@@ -5,7 +5,7 @@
  *     a whole server   clients <-> HTTP server <-> gateway <-> unit <-> engine thread
  *                                                     \-> tokenizer thread, grammar thread
  *     a gateway        clients <-> HTTP server <-> gateway <-> wire (to any number of units)
- *     a unit           wire (to its gateway) <-> unit <-> engine thread
+ *     a unit           wires (one to each of its gateways) <-> unit <-> engine thread
  *
  * A client's large request takes long to read, so the gateway gets one of them at a time, and
  * before the next one whatever else has come: tokens, cancellations, small requests.
@@ -14,8 +14,9 @@
  * take now wait in bounded queues; a machine is fed only while the queues behind it have room, so
  * pressure travels back to the clients, who are told to try again later.
  *
- * A unit belongs to one connection: when that ends, what it had submitted is cancelled. Its pages
- * stay in the prefix cache, and the next gateway finds them there.
+ * A unit may have several gateways. A request belongs to one of them: when that one's connection
+ * ends, what it had submitted is cancelled, and the others' requests go on. The pages stay in the
+ * prefix cache, and the next gateway finds them there.
  */
 #ifndef HOST_LOOP_H
 #define HOST_LOOP_H
@@ -27,6 +28,8 @@
 #include "host/wire/worker.h"
 
 struct loop;
+
+#define LOOP_GATEWAYS_MAX 8 /* of a unit */
 
 /* Comes first, so that a wrong address is known before the checkpoint is loaded. http[http_count]:
  * the listeners, in the order of enum http_listener; their deliver and admit are set by the loop.
@@ -52,9 +55,11 @@ struct loop_parts {
      * come nor go */
     void (*carry)(void *context, const struct record *record);
     void *carry_context;
-    struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
-    bool waits_for_unit;      /* clients are let in once a unit has said hello */
-    int64_t finish_ns_max;    /* for what has begun when it is told to end; 0: 35 s */
+    /* Address, keys and plain_anywhere; no address: no wire. A unit's gateways: an address of each,
+     * with commas between. */
+    struct wire_options wire;
+    bool waits_for_unit;   /* clients are let in once a unit has said hello */
+    int64_t finish_ns_max; /* for what has begun when it is told to end; 0: 35 s */
     /* SIGHUP: what the gateway is told; NULL: nothing. Without one SIGHUP ends the process */
     const struct record *(*reload)(void *context);
     void *reload_context;

@@ -112,6 +112,7 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, uin
     *admin = *http;
     http->host = values->host;
     http->port = (uint32_t)values->port;
+    http->shares_port = values->share_port;
     http->allow_origin = values->allow_origin;
     http->assets = assets;
     http->asset_count = WEB_ASSET_COUNT;

@@ -19,6 +19,7 @@ struct gateway_side_values {
     const char *served_name, *allow_host, *allow_origin, *accounts;
     uint64_t prefix_blocks;
     const char *roles, *content_specials, *chat_template;
+    bool share_port;
     double role_seconds;
     uint64_t request_memory; /* bytes; 0: as many as the gateway takes for its requests */
 };
@@ -36,6 +37,12 @@ struct gateway_side_values {
          .help = "port to listen on; 0 takes a free one",                                          \
          .maximum = 65535,                                                                         \
          .offset = offsetof(owner, gateway.port)},                                                 \
+        {.name = "share-port",                                                                     \
+         .type = OPTION_FLAG,                                                                      \
+         .help = "other gateways of this machine that say so may listen on the same --port: the "  \
+                 "kernel deals clients' connections among them",                                   \
+         .offset = offsetof(owner, gateway.share_port),                                            \
+         .group = OPTION_GROUP_FLEET},                                                             \
         {.name = "admin-host",                                                                     \
          .type = OPTION_TEXT,                                                                      \
          .fallback = "127.0.0.1",                                                                  \

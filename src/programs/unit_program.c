@@ -38,7 +38,8 @@ struct unit_values {
 static const struct option unit_rows[] = {
     {.name = "connect",
      .type = OPTION_TEXT,
-     .help = "the gateway's address: ipc://PATH or tcp://HOST:PORT",
+     .help = "the gateway's address: ipc://PATH or tcp://HOST:PORT; of several gateways that share "
+             "the unit: their addresses, with commas between",
      .offset = offsetof(struct unit_values, wire.address)},
     MODEL_RUN_OPTIONS,
     RANK_JOB_OPTIONS(struct unit_values),
@@ -56,7 +57,8 @@ static const struct option unit_rows[] = {
      .group = OPTION_GROUP_FLEET},
     {.name = "wire-gateway",
      .type = OPTION_TEXT,
-     .help = "the gateway's public key file, of fathom keygen; needed between machines",
+     .help = "the public key file of the gateway, or of all, of fathom keygen; needed between "
+             "machines",
      .offset = offsetof(struct unit_values, wire.peers),
      .group = OPTION_GROUP_FLEET},
     WIRE_KEY_OPTIONS(struct unit_values),

@@ -3,6 +3,21 @@
 
 #include "host/process/log.h"
 
+/* A gateway listens on one address; a unit may have several gateways. */
+static enum status check_addresses(const struct wire_values *values, bool listens,
+                                   struct error *error) {
+    char one[256];
+    struct bytes rest = bytes_of(values->address), address;
+    enum status status = STATUS_OK;
+    if (listens)
+        return wire_keys_check_address(values->address, values->key != NULL, values->plain, error);
+    while (!status && wire_next_address(&rest, &address)) {
+        snprintf(one, sizeof one, "%.*s", (int)address.count, address.data);
+        status = wire_keys_check_address(one, values->key != NULL, values->plain, error);
+    }
+    return status;
+}
+
 enum status wire_options_read(struct wire_values *values, bool listens,
                               struct wire_options *options, struct error *error) {
     options->address = values->address;
@@ -18,8 +33,7 @@ enum status wire_options_read(struct wire_values *values, bool listens,
         if (status) return status;
         options->keys = &values->keys;
     }
-    enum status status =
-        wire_keys_check_address(values->address, values->key != NULL, values->plain, error);
+    enum status status = check_addresses(values, listens, error);
     if (!status && values->plain)
         log_say(LOG_WARNING, "wire", "is open to whoever reaches it (--wire-plain) address=%s",
                 values->address);

@@ -879,8 +879,9 @@ enum status http_server_open(const struct http_server_options *options, struct e
         !server->tick)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the HTTP server");
     if (!status)
-        status = listen_socket_open(options->host, options->port, host_option(options),
-                                    port_option(options), &server->bound, error);
+        status =
+            listen_socket_open(options->host, options->port, options->shares_port,
+                               host_option(options), port_option(options), &server->bound, error);
     if (status) {
         http_server_close(server);
         return status;

@@ -30,6 +30,7 @@ struct http_server_options {
     enum http_listener listener;
     const char *host;        /* name or address to listen on */
     uint32_t port;           /* 0: any free one */
+    bool shares_port;        /* with other processes that say so */
     const char *allow_hosts; /* as struct allow_hosts' named */
     const char
         *allow_origin; /* for Access-Control-Allow-Origin; NULL: other sites' pages are kept out */

@@ -35,9 +35,9 @@ static void note_address(struct listen_socket *bound, const char *host) {
     bound->is_local = is_loopback((struct sockaddr *)&address);
 }
 
-enum status listen_socket_open(const char *host, uint32_t port, const char *host_option,
-                               const char *port_option, struct listen_socket *socket_out,
-                               struct error *error) {
+enum status listen_socket_open(const char *host, uint32_t port, bool shared,
+                               const char *host_option, const char *port_option,
+                               struct listen_socket *socket_out, struct error *error) {
     struct listen_socket bound = {.file = -1};
     char service[16];
     snprintf(service, sizeof service, "%" PRIu32, port);
@@ -57,6 +57,7 @@ enum status listen_socket_open(const char *host, uint32_t port, const char *host
         int fd =
             socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
         if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (fd >= 0 && shared) setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
         if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0) {
             bound.file = fd;
         } else {

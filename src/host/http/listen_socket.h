@@ -19,11 +19,12 @@ struct listen_socket {
     char url[LISTEN_URL_BYTES]; /* "http://127.0.0.1:8000", with the port in use */
 };
 
-/* `host`: a name or an address; `port` 0: a free one. Errors name the options that would cure them,
+/* `host`: a name or an address; `port` 0: a free one. `shared`: other processes that say so may be
+ * bound to the same port, and the kernel deals its connections among those that listen. Errors name the options that would cure them,
  * `host_option` and `port_option` ("--host"). STATUS_INVALID: no such address; STATUS_IO: it cannot
  * be bound. */
-enum status listen_socket_open(const char *host, uint32_t port, const char *host_option,
-                               const char *port_option, struct listen_socket *socket_out,
-                               struct error *error) MUST_USE;
+enum status listen_socket_open(const char *host, uint32_t port, bool shared,
+                               const char *host_option, const char *port_option,
+                               struct listen_socket *socket_out, struct error *error) MUST_USE;
 
 #endif

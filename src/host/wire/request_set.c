@@ -5,42 +5,75 @@
 
 #include "base/check.h"
 
+#define CAPACITY_MIN 64
+
+static struct map_key key_of(struct request_id id) {
+    return (struct map_key){id.high, id.low, id.attempt};
+}
+
 static uint32_t find(const struct request_set *set, struct request_id id) {
-    uint32_t at = 0;
-    while (at < set->count && !request_id_equal(set->ids[at], id))
-        at++;
-    return at;
+    return set->capacity ? map_find(&set->places, key_of(id)) : MAP_NONE;
 }
 
-void request_set_add(struct request_set *set, struct request_id id) {
-    if (find(set, id) < set->count) return;
-    if (set->count == set->capacity) {
-        set->capacity = set->capacity ? 2 * set->capacity : 64;
-        set->ids = realloc(set->ids, set->capacity * sizeof *set->ids);
-        check(set->ids);
-    }
-    set->ids[set->count++] = id;
-}
-
-bool request_set_has(const struct request_set *set, struct request_id id) {
-    return find(set, id) < set->count;
-}
-
-bool request_set_remove(struct request_set *set, struct request_id id) {
-    uint32_t at = find(set, id);
-    if (at == set->count) return false;
-    set->ids[at] = set->ids[--set->count];
-    return true;
-}
-
-void request_set_take_all(struct request_set *set,
-                          void (*take)(void *context, struct request_id id), void *context) {
+static void grow(struct request_set *set) {
+    struct arena arena;
+    set->capacity = set->capacity ? 2 * set->capacity : CAPACITY_MIN;
+    set->held = realloc(set->held, set->capacity * sizeof *set->held);
+    free(set->places_memory);
+    set->places_memory = malloc(map_bytes(set->capacity));
+    check(set->held && set->places_memory);
+    arena_over(&arena, set->places_memory, map_bytes(set->capacity));
+    enum status status = map_open(&set->places, &arena, set->capacity);
+    check(status == STATUS_OK);
     for (uint32_t i = 0; i < set->count; i++)
-        take(context, set->ids[i]);
-    set->count = 0;
+        map_add(&set->places, key_of(set->held[i].id), i);
+}
+
+void request_set_add(struct request_set *set, struct request_id id, uint32_t owner) {
+    if (find(set, id) != MAP_NONE) return;
+    if (set->count == set->capacity) grow(set);
+    map_add(&set->places, key_of(id), set->count);
+    set->held[set->count++] = (struct request_held){id, owner};
+}
+
+uint32_t request_set_owner(const struct request_set *set, struct request_id id) {
+    uint32_t at = find(set, id);
+    return at == MAP_NONE ? REQUEST_SET_NOBODY : set->held[at].owner;
+}
+
+/* The last one takes its place. */
+static void remove_at(struct request_set *set, uint32_t at) {
+    struct request_held *last = &set->held[--set->count];
+    map_remove(&set->places, key_of(set->held[at].id));
+    if (at == set->count) return;
+    map_remove(&set->places, key_of(last->id));
+    map_add(&set->places, key_of(last->id), at);
+    set->held[at] = *last;
+}
+
+uint32_t request_set_remove(struct request_set *set, struct request_id id) {
+    uint32_t at = find(set, id);
+    if (at == MAP_NONE) return REQUEST_SET_NOBODY;
+    uint32_t owner = set->held[at].owner;
+    remove_at(set, at);
+    return owner;
+}
+
+uint32_t request_set_take(struct request_set *set, uint32_t owner,
+                          void (*take)(void *context, struct request_id id), void *context) {
+    uint32_t taken = 0;
+    for (uint32_t i = set->count; i-- > 0;) { /* who takes the place of i has been looked at */
+        struct request_held held = set->held[i];
+        if (held.owner != owner) continue;
+        remove_at(set, i);
+        take(context, held.id);
+        taken++;
+    }
+    return taken;
 }
 
 void request_set_close(struct request_set *set) {
-    free(set->ids);
+    free(set->held);
+    free(set->places_memory);
     *set = (struct request_set){.count = 0};
 }

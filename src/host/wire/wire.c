@@ -624,6 +624,15 @@ static enum status open_zap(struct wire *wire, struct error *error) {
     return wire->zap_event ? STATUS_OK : failed(wire, "guard", error);
 }
 
+bool wire_next_address(struct bytes *rest, struct bytes *address_out) {
+    if (!rest->data) return false;
+    const char *comma = memchr(rest->data, ',', rest->count);
+    size_t count = comma ? (size_t)(comma - rest->data) : rest->count;
+    *address_out = (struct bytes){rest->data, count};
+    *rest = comma ? (struct bytes){comma + 1, rest->count - count - 1} : (struct bytes){NULL, 0};
+    return true;
+}
+
 enum status wire_open(const struct wire_options *options, struct event_base *base,
                       struct wire **wire_out, struct error *error) {
     enum status status = wire_keys_check_address(options->address, options->keys != NULL,

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 
+#include "base/bytes.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "contract/record.h"
@@ -48,6 +49,9 @@ struct wire_options {
 static inline uint64_t wire_kind(enum record_kind kind) {
     return (uint64_t)1 << kind;
 }
+
+/* The next of addresses with commas between; false: there is none left. */
+bool wire_next_address(struct bytes *rest, struct bytes *address_out);
 
 /* STATUS_INVALID: the address is none, or needs keys. STATUS_IO: it cannot be listened on. */
 enum status wire_open(const struct wire_options *options, struct event_base *base,

@@ -18,7 +18,7 @@
 static struct error error;
 
 static enum status open_at(const char *host, uint32_t port, struct listen_socket *bound) {
-    return listen_socket_open(host, port, "--a-host", "--a-port", bound, &error);
+    return listen_socket_open(host, port, false, "--a-host", "--a-port", bound, &error);
 }
 
 static void it_knows_who_can_reach_it(void **state) {
