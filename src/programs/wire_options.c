@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/wire_options.h"
 
+#include <stdio.h>
+
 #include "host/process/log.h"
 
 /* A gateway listens on one address; a unit may have several gateways. */
