@@ -30,10 +30,7 @@ static void hear_hello(struct fleet_lines *lines, uint32_t number,
         log_say(LOG_INFO, SUBJECT, "has changed its role unit=%u role=%s before=%s", number,
                 role_name(hello->role), role_name(unit->role));
     int64_t pid = hello->rank_count ? hello_ranks(hello)[0].pid : 0;
-    if (unit) {
-        *unit = (struct fleet_lines_unit){number, hello->role, unit->kv_storage, pid};
-        if (!is_known) unit->kv_storage = KV_STORAGE_NONE;
-    }
+    if (unit) *unit = (struct fleet_lines_unit){number, hello->role, pid};
     if (is_known) return;
     log_say(LOG_INFO, SUBJECT,
             "serves unit=%u role=%s ranks=%u pid=%" PRId64
@@ -42,22 +39,9 @@ static void hear_hello(struct fleet_lines *lines, uint32_t number,
             hello->requests_max, (int)sizeof hello->numerics_id, hello->numerics_id);
 }
 
-static void hear_load(struct fleet_lines *lines, uint32_t number,
-                      const struct record_unit_load *load) {
-    struct fleet_lines_unit *unit = find(lines, number);
-    if (!unit || unit->kv_storage == load->kv_storage) return;
-    if (load->kv_storage == KV_STORAGE_READ_ONLY)
-        log_say(LOG_WARNING, SUBJECT, "writes nothing to its KV storage unit=%u", number);
-    else if (unit->kv_storage == KV_STORAGE_READ_ONLY)
-        log_say(LOG_INFO, SUBJECT, "writes to its KV storage again unit=%u", number);
-    unit->kv_storage = load->kv_storage;
-}
-
 void fleet_lines_heard(struct fleet_lines *lines, uint32_t number, const struct record *record) {
     if (record->kind == RECORD_UNIT_HELLO)
         hear_hello(lines, number, (const struct record_unit_hello *)record);
-    else if (record->kind == RECORD_UNIT_LOAD)
-        hear_load(lines, number, (const struct record_unit_load *)record);
 }
 
 static double number_or_none(bool is_there, uint32_t number) {

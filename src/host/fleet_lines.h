@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a gateway's log says of its units: that one serves, with its role and its processes; that it
- * is told another role or to drain; that its KV storage is written to no more; that it is gone. It
- * is read off the records that pass between them, so the machine itself logs nothing.
+ * is told another role or to drain; that it is gone. It is read off the records that pass between
+ * them, so the machine itself logs nothing.
  */
 #ifndef HOST_FLEET_LINES_H
 #define HOST_FLEET_LINES_H
@@ -11,10 +11,9 @@
 /* What was said of each unit last. Zero it to start. */
 struct fleet_lines {
     struct fleet_lines_unit {
-        uint32_t number;     /* 0: nobody */
-        uint32_t role;       /* enum unit_role */
-        uint32_t kv_storage; /* enum kv_storage_state */
-        int64_t pid;         /* of its rank 0 */
+        uint32_t number; /* 0: nobody */
+        uint32_t role;   /* enum unit_role */
+        int64_t pid;     /* of its rank 0 */
     } units[LIMIT_FLEET_UNITS];
 };
 

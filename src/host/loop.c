@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/number.h"
 #include "host/fleet_lines.h"
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
@@ -68,6 +67,7 @@ struct loop {
     struct request_set requests;              /* each belongs to a peer, by its place */
     struct record_queue hello, load, experts; /* the last one of each */
     struct event *sign;
+    struct event *log_wake; /* the log has something to write or to tell then */
     bool draining, is_ready, ended, stuck;
     enum status status;
     struct error error;
@@ -429,7 +429,6 @@ static void plan_wake(struct loop *loop) {
         int64_t own = loop->machines[i].next_wake_ns(loop->machines[i].self);
         if (own < wake) wake = own;
     }
-    wake = min_i64(wake, log_next_ns());
     if (may_give_large(loop)) wake = 0;
     if (wake == MACHINE_NEVER) {
         event_del(loop->wake);
@@ -473,7 +472,6 @@ static void on_turn(evutil_socket_t file, short what, void *context) {
     event_base_update_cache_time(loop->base); /* timers that begin now begin now */
     for (uint32_t i = 0; i < loop->link_count; i++)
         wire_resume(loop->links[i].wire);
-    log_turn();
     plan_wake(loop);
 }
 
@@ -577,6 +575,10 @@ static void on_reload(evutil_socket_t number, short what, void *context) {
 
 /* ---- life ---- */
 
+static void on_log_wake(evutil_socket_t file, short what, void *context) {
+    (void)context; /* a turn is all that was wanted */
+}
+
 /* Clients do not take the files that units' connections and the KV storage need. libzmq even ends
  * the process where it cannot take a connection over ipc. */
 static uint32_t clients_max(uint64_t files, uint32_t wanted) {
@@ -622,10 +624,11 @@ enum status loop_open(const struct http_server_options *http, uint32_t http_coun
         loop->retry = evtimer_new(loop->base, on_retry, loop);
         loop->finish_by = evtimer_new(loop->base, on_finish_by, loop);
         loop->sign = evtimer_new(loop->base, on_sign, loop);
+        loop->log_wake = evtimer_new(loop->base, on_log_wake, NULL);
     }
     enum status status = STATUS_OK;
     if (!loop->base || !loop->turn || !loop->wake || !loop->retry || !loop->finish_by ||
-        !loop->sign)
+        !loop->sign || !loop->log_wake)
         status = error_set(error, STATUS_IO, "cannot start the event loop: no memory or files");
     if (!status) status = open_http(loop, http, http_count, files, error);
     if (status)
@@ -707,6 +710,18 @@ static void join_own_unit(struct loop *loop) {
         tell_link(loop, RECORD_UNIT_JOINED, THE_UNIT);
 }
 
+/* The events at hand, and what was said of them. */
+static void turn_once(struct loop *loop) {
+    event_base_loop(loop->base, EVLOOP_ONCE);
+    log_turn();
+    int64_t next_ns = log_next_ns();
+    if (next_ns == INT64_MAX) return;
+    int64_t wait_us = (next_ns - clock_now_ns()) / 1000 + 1;
+    if (wait_us < 0) wait_us = 0;
+    event_add(loop->log_wake, &(struct timeval){.tv_sec = (time_t)(wait_us / 1000000),
+                                                .tv_usec = (suseconds_t)(wait_us % 1000000)});
+}
+
 enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct error *error) {
     loop->parts = parts;
     loop->machines[GATEWAY] = parts->gateway;
@@ -730,7 +745,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     ask_turn(loop); /* the unit says hello */
     log_gather();
     while (!is_done(loop))
-        event_base_loop(loop->base, EVLOOP_ONCE);
+        turn_once(loop);
     log_say(LOG_INFO, "process", "ends");
     log_finish();
     if (loop->ended && loop->status) *error = loop->error;
@@ -793,6 +808,7 @@ bool loop_close(struct loop *loop) {
     free_event(loop->retry);
     free_event(loop->finish_by);
     free_event(loop->sign);
+    free_event(loop->log_wake);
     free_event(loop->terminate);
     free_event(loop->interrupt);
     free_event(loop->drain);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a log tells of a fleet: each unit's coming, change, trouble and going is one line,
+ * Protects what a log tells of a fleet: each unit's coming, change and going is one line,
  * and what a unit only repeats is none.
  */
 #include "host/fleet_lines.h"
@@ -59,12 +59,6 @@ static void hello(uint32_t number, enum unit_role role, int64_t pid) {
     fleet_lines_heard(&lines, number, &record->record);
 }
 
-static void load(uint32_t number, enum kv_storage_state storage) {
-    struct record_unit_load record = {.record = record_head(RECORD_UNIT_LOAD, sizeof record),
-                                      .kv_storage = storage};
-    fleet_lines_heard(&lines, number, &record.record);
-}
-
 static void a_unit_comes_changes_and_goes(void **state) {
     hello(3, UNIT_PREFILL, 77);
     assert_string_equal(said(), "info unit  serves unit=3 role=prefill ranks=1 pid=77 pages=16 "
@@ -82,20 +76,6 @@ static void a_unit_comes_changes_and_goes(void **state) {
     said();
     fleet_lines_lost(&lines, 4, true);
     assert_string_equal(said(), "info unit  is gone unit=4 role=both pid=78\n");
-}
-
-static void its_storage_is_told_of_when_it_changes(void **state) {
-    load(3, KV_STORAGE_ON); /* it has not said hello */
-    hello(3, UNIT_BOTH, 77);
-    said();
-    load(3, KV_STORAGE_ON);
-    load(3, KV_STORAGE_ON);
-    assert_string_equal(said(), "");
-    load(3, KV_STORAGE_READ_ONLY);
-    load(3, KV_STORAGE_READ_ONLY);
-    assert_string_equal(said(), "warning unit  writes nothing to its KV storage unit=3\n");
-    load(3, KV_STORAGE_ON);
-    assert_string_equal(said(), "info unit  writes to its KV storage again unit=3\n");
 }
 
 static void tell_drain(uint32_t number, bool one_rank, bool back) {
@@ -125,7 +105,6 @@ static void more_units_than_are_remembered_are_told_of_too(void **state) {
     said();
     hello(1000, UNIT_BOTH, 5);
     assert_non_null(strstr(said(), "serves unit=1000 "));
-    load(1000, KV_STORAGE_READ_ONLY);
     fleet_lines_lost(&lines, 1000, false);
     assert_string_equal(said(), "");
 }
@@ -133,7 +112,6 @@ static void more_units_than_are_remembered_are_told_of_too(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_unit_comes_changes_and_goes, begin, end),
-        cmocka_unit_test_setup_teardown(its_storage_is_told_of_when_it_changes, begin, end),
         cmocka_unit_test_setup_teardown(orders_are_told_on_both_sides, begin, end),
         cmocka_unit_test_setup_teardown(more_units_than_are_remembered_are_told_of_too, begin, end),
     };
