@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/bytes.h"
 #include "base/format.h"
 #include "host/process/log.h"
 
@@ -38,10 +39,19 @@ static void list_stays(const struct record_entry *entry, char out[STAYS_BYTES]) 
                             stays[i].rank);
 }
 
+/* Of a client that gave its request no name it is called as we call it, which need not be said
+ * twice. */
+static int given_name_bytes(const struct record_entry *entry) {
+    char text[LOG_REQUEST_BYTES];
+    const struct bytes own = {log_request_name(entry->request, text), LOG_REQUEST_BYTES - 1};
+    const struct bytes name = {entry_name(entry), entry->name_bytes};
+    return bytes_equal(own, name) ? 0 : (int)entry->name_bytes;
+}
+
 /* Accounts' names have no end of their own where they are as long as may be. */
 #define NAMED_BY "request=%s x_request_id=%.*s account=%.*s model=%.*s path=%.*s status=%u end=%.*s"
 #define NAMES(entry, text)                                                                         \
-    log_request_name((entry)->request, text), (int)(entry)->name_bytes, entry_name(entry),         \
+    log_request_name((entry)->request, text), given_name_bytes(entry), entry_name(entry),          \
         (int)sizeof(entry)->account, (entry)->account, (int)(entry)->model_bytes,                  \
         entry_model(entry), (int)(entry)->path_bytes, entry_path(entry), (entry)->http_status,     \
         (int)(entry)->end_bytes, entry_end(entry)

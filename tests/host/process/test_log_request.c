@@ -100,6 +100,12 @@ static void what_was_not_there_is_left_out(void **state) {
                         "miss=0 output=0 total_ms=2.0\n");
 }
 
+static void a_request_without_a_name_of_its_clients_has_one_name(void **state) {
+    struct record_entry fixed = {.http_status = 200};
+    log_request_ended(make(fixed, "0123456789abcdef000000000000005a", "stop", NULL));
+    assert_non_null(strstr(said(), "request=0123456789abcdef000000000000005a account="));
+}
+
 static void failures_of_the_service_are_warnings(void **state) {
     struct record_entry fixed = {
         .http_status = 503, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 0};
@@ -132,6 +138,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_is_told_with_all_that_it_came_to, begin, end),
         cmocka_unit_test_setup_teardown(what_was_not_there_is_left_out, begin, end),
+        cmocka_unit_test_setup_teardown(a_request_without_a_name_of_its_clients_has_one_name, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(failures_of_the_service_are_warnings, begin, end),
         cmocka_unit_test_setup_teardown(refusals_in_floods_are_counted_and_answers_never, begin,
                                         end),
