@@ -10,11 +10,11 @@
 #define DECIMALS_MAX 9
 
 /* va_list may be an array, of which a function cannot take the address. */
-struct arguments {
+struct log_arguments {
     va_list list;
 };
 
-struct field {
+struct log_field {
     struct bytes name;
     bool is_text;
     struct bytes text;
@@ -79,7 +79,7 @@ static void begin(struct log_line *line, const struct log_head *head, struct byt
     if (json) json_writer_text(writer, "\"");
 }
 
-static void put_field(struct log_line *line, enum log_form form, const struct field *field);
+static void put_field(struct log_line *line, enum log_form form, const struct log_field *field);
 
 static void end(struct log_line *line, const struct log_head *head) {
     struct json_writer *writer = &line->writer;
@@ -135,7 +135,7 @@ static bool is_naming(struct bytes name) {
 }
 
 /* A field that has no room is left out, whole. */
-static void put_field(struct log_line *line, enum log_form form, const struct field *field) {
+static void put_field(struct log_line *line, enum log_form form, const struct log_field *field) {
     struct json_writer *writer = &line->writer;
     size_t start = writer->count;
     json_writer_text(writer, form == LOG_JSON ? ",\"" : " ");
@@ -154,7 +154,7 @@ static void put_field(struct log_line *line, enum log_form form, const struct fi
     line->named_count += (uint32_t)bytes;
 }
 
-static void set_digits(struct field *field, bool negative, uint64_t whole, uint64_t part,
+static void set_digits(struct log_field *field, bool negative, uint64_t whole, uint64_t part,
                        int decimals) {
     struct json_writer writer = {field->digits, sizeof field->digits, 0};
     if (negative) json_writer_text(&writer, "-");
@@ -168,7 +168,7 @@ static void set_digits(struct field *field, bool negative, uint64_t whole, uint6
 }
 
 /* A number that is none, or beyond all that is counted, is left out. */
-static bool take_number(struct field *field, double value, int decimals) {
+static bool take_number(struct log_field *field, double value, int decimals) {
     uint64_t scale = 1;
     bool negative = value < 0;
     if (negative) value = -value;
@@ -180,7 +180,7 @@ static bool take_number(struct field *field, double value, int decimals) {
     return true;
 }
 
-static bool take_text(struct field *field, const char *text, int bytes) {
+static bool take_text(struct log_field *field, const char *text, int bytes) {
     field->is_text = true;
     if (!text) return false;
     field->text = (struct bytes){text, bytes < 0 ? strnlen(text, LOG_VALUE_BYTES + 1)
@@ -188,13 +188,13 @@ static bool take_text(struct field *field, const char *text, int bytes) {
     return field->text.count > 0;
 }
 
-static void set_signed(struct field *field, int64_t value) {
+static void set_signed(struct log_field *field, int64_t value) {
     set_digits(field, value < 0, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 0, 0);
 }
 
 /* The value behind a field's '%'. False: there is none to be shown; *end_out NULL: nothing is known
  * of the arguments that follow either. */
-static bool take_value(const char *at, struct arguments *arguments, struct field *field,
+static bool take_value(const char *at, struct log_arguments *arguments, struct log_field *field,
                        const char **end_out) {
     int bytes = -1, decimals = 6, wide = 0;
     if (at[0] == '.' && at[1] == '*') {
@@ -227,9 +227,9 @@ static bool take_value(const char *at, struct arguments *arguments, struct field
 }
 
 static void put_fields(struct log_line *line, enum log_form form, const char *at,
-                       struct arguments *arguments) {
+                       struct log_arguments *arguments) {
     while (at && *at == ' ') {
-        struct field field = {.is_text = false};
+        struct log_field field = {.is_text = false};
         const char *equals = strchr(at, '=');
         if (!equals || equals[1] != '%') return;
         field.name = (struct bytes){at + 1, (size_t)(equals - at - 1)};
@@ -241,7 +241,7 @@ static void put_fields(struct log_line *line, enum log_form form, const char *at
 
 void log_line_make(struct log_line *line, const struct log_head *head, const char *format,
                    va_list arguments) {
-    struct arguments own;
+    struct log_arguments own;
     const char *fields = find_fields(format);
     const struct bytes message = {format, (size_t)(fields - format)};
     begin(line, head, message);
@@ -254,8 +254,8 @@ void log_line_make(struct log_line *line, const struct log_head *head, const cha
 
 void log_line_make_more(struct log_line *line, const struct log_head *head, struct bytes message,
                         struct bytes named, uint64_t more, double seconds) {
-    struct field count = {.name = BYTES_LITERAL("more")};
-    struct field time = {.name = BYTES_LITERAL("seconds")};
+    struct log_field count = {.name = BYTES_LITERAL("more")};
+    struct log_field time = {.name = BYTES_LITERAL("seconds")};
     begin(line, head, message);
     json_writer_bytes(&line->writer, named);
     set_digits(&count, false, more, 0, 0);
