@@ -18,6 +18,8 @@ const struct command_subject bench_subjects[] = {
      &bench_eplb_options},
     {"hardware", "the twin's times of steps beside published ones", bench_hardware,
      &bench_hardware_options},
+    {"front", "a gateway under load: requests and streamed tokens a second, latency, memory",
+     bench_front, &bench_front_options},
     {"gateway", "records a second and memory of the gateway's machine, with a fleet's requests",
      bench_gateway, &bench_gateway_options},
 #endif
