@@ -73,6 +73,7 @@ def main():
         url = first.wait_for_url()
         stranger = unit(address, "stranger")
         stranger.wait_for("not let in")
+        first.wait_for(r"wire  a peer was refused .*peer=127\.0\.0\.1 ")
         worker = unit(address)
         wait_until_healthy(url)
         assert answers(url) == wanted

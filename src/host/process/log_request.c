@@ -63,28 +63,29 @@ static void say_refused(const struct record_entry *entry, enum log_level level) 
 }
 
 /* A unit has no number where none had the request; as a double, so that it can be left out. */
-static void say_answered(const struct record_entry *entry, enum log_level level) {
+static void say_ended(const struct record_entry *entry, enum log_level level) {
     char text[LOG_REQUEST_BYTES], stays[STAYS_BYTES];
+    bool is_wanted = entry->stay_count || entry->http_status < STATUS_REFUSED;
     const struct entry_stay *last =
         entry->stay_count ? entry_stays(entry) + entry->stay_count - 1 : NULL;
     list_stays(entry, stays);
-    log_say_all(level, SUBJECT,
-                "ended " NAMED_BY " hit=%u miss=%u output=%u queue_ms=%.1f ttft_ms=%.1f "
-                "tpot_ms=%.2f total_ms=%.1f unit=%.0f rank=%.0f stays=%s",
-                NAMES(entry, text), entry->hit_tokens, entry->miss_tokens, entry->output_tokens,
-                milliseconds(entry->queue_ns), milliseconds(entry->ttft_ns),
-                milliseconds(entry->tpot_ns), milliseconds(entry->total_ns),
-                last ? (double)last->unit : NAN, last ? (double)last->rank : NAN, stays);
+    (is_wanted ? log_say_all : log_say)(
+        level, SUBJECT,
+        "ended " NAMED_BY " hit=%u miss=%u output=%u queue_ms=%.1f ttft_ms=%.1f tpot_ms=%.2f "
+        "total_ms=%.1f unit=%.0f rank=%.0f stays=%s",
+        NAMES(entry, text), entry->hit_tokens, entry->miss_tokens, entry->output_tokens,
+        milliseconds(entry->queue_ns), milliseconds(entry->ttft_ns), milliseconds(entry->tpot_ns),
+        milliseconds(entry->total_ns), last ? (double)last->unit : NAN,
+        last ? (double)last->rank : NAN, stays);
 }
 
 void log_request_ended(const struct record_entry *entry) {
     enum log_level level = entry->http_status >= STATUS_FAILED ? LOG_WARNING : LOG_INFO;
-    bool was_begun = entry->stay_count || entry->output_tokens ||
-                     entry->http_status < STATUS_REFUSED ||
-                     entry->http_status == STATUS_CLIENT_GONE;
+    bool is_refused = !entry->stay_count && entry->http_status >= STATUS_REFUSED &&
+                      entry->http_status != STATUS_CLIENT_GONE;
     if (!log_says(level)) return;
-    if (was_begun)
-        say_answered(entry, level);
-    else
+    if (is_refused)
         say_refused(entry, level);
+    else
+        say_ended(entry, level);
 }

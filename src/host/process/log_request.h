@@ -12,9 +12,9 @@
 /* Returns `out`. */
 const char *log_request_name(struct request_id request, char out[LOG_REQUEST_BYTES]);
 
-/* The access line, of the subject "access". Those that were answered are all said. Those that were
- * refused are of one kind for an account and a status: of a flood some are said, and the others
- * counted. */
+/* The access line, of the subject "access". Those that units had or that were answered are all said.
+ * The others (refused, or left by their clients before) are of one kind for an account and a status:
+ * of a flood some are said, and the rest counted. */
 void log_request_ended(const struct record_entry *entry);
 
 #endif
