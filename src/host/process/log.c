@@ -85,7 +85,7 @@ static bool write_kept(void) {
     size_t done = 0;
     bool is_slow = false;
     if (!own.is_known) look_at_file();
-    while (done < own.kept_count && !is_slow) {
+    while (done < own.kept_count) {
         size_t bytes = count_piece(own.kept + done, own.kept_count - done);
         ssize_t written = write_piece(own.kept + done, bytes);
         if (written < 0 && errno == EINTR) continue;
