@@ -22,7 +22,7 @@ static void carry(struct world *world, const struct record_carried *carried) {
         struct fleet_unit_host *unit = &world->units[i];
         struct record *inner = carried_inner(carried);
         if (!unit->up || unit->connection != carried->unit.value) continue;
-        if (inner->kind == RECORD_SUBMIT) { /* as the client's account */
+        if (inner->kind == RECORD_SUBMIT && !world->accounts.present) { /* as if it had one */
             struct record_submit *submit = (struct record_submit *)(void *)inner;
             uint64_t salt = fleet_clients_tenant(&world->clients, submit->request.low / 64);
             memcpy(submit->tenant.bytes, &salt, sizeof salt);
@@ -101,13 +101,18 @@ static void hand_over(struct world *world, const struct record *record) {
 /* An operator's wish: over the API, as any client's. */
 static void ask_operator(struct world *world, const char *path, const char *body) {
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
+    char key[32] = "Bearer ";
+    fleet_clients_key(0, key + strlen(key), sizeof key - strlen(key));
+    if (!world->accounts.present) key[0] = 0;
     struct record_client_request fixed = {.connection = {OPERATOR},
                                           .method = HTTP_POST,
                                           .path_bytes = (uint32_t)strlen(path),
+                                          .authorization_bytes = (uint32_t)strlen(key),
                                           .body_bytes = (uint32_t)strlen(body),
                                           .listener = HTTP_ADMIN};
     struct record_client_request *record = outbox_put(&box, RECORD_CLIENT_REQUEST, &fixed);
     memcpy(client_request_path(record), path, fixed.path_bytes);
+    memcpy(client_request_authorization(record), key, fixed.authorization_bytes);
     memcpy(client_request_body(record), body, fixed.body_bytes);
     fleet_post_send(&world->inbox, world->now_ns, 0, &record->record);
 }
@@ -131,7 +136,11 @@ void fleet_gateway_ask_role(struct world *world, const struct fleet_unit_host *u
 /* ---- clients ---- */
 
 static void ask(struct world *world) {
-    hand_over(world, fleet_clients_ask(&world->clients));
+    const struct record *asked = fleet_clients_ask(&world->clients);
+    struct fleet_client *client = &world->clients.clients[world->clients.count - 1];
+    client->asked_ns = world->now_ns;
+    client->gateway_life = world->report->gateway_deaths;
+    hand_over(world, asked);
     world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 400 * FLEET_MS);
     if (world->ask_ns > ASKED_NS || world->clients.count == FLEET_CLIENTS_MAX)
         world->ask_ns = MACHINE_NEVER;
@@ -164,6 +173,11 @@ static void leave(struct world *world) {
         world->stall_ns =
             world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 10 * FLEET_SECOND);
     }
+}
+
+static void tell_accounts(struct world *world) {
+    hand_over(world, fleet_accounts_tell(&world->accounts, world->now_ns));
+    if (world->accounts.tell_ns > ASKED_NS) world->accounts.tell_ns = MACHINE_NEVER;
 }
 
 static void give_up_stalled(struct world *world) {
@@ -219,6 +233,7 @@ void fleet_gateway_run(struct world *world) {
     if (!world->gateway) return;
     if (fleet_ledger_run(&world->ledger, world->now_ns, &settled))
         hand_over(world, &settled.record);
+    if (world->accounts.tell_ns <= world->now_ns) tell_accounts(world);
     if (world->ask_ns <= world->now_ns) ask(world);
     if (world->leave_ns <= world->now_ns) leave(world);
     if (world->stall_ns <= world->now_ns) give_up_stalled(world);
@@ -237,6 +252,7 @@ int64_t fleet_gateway_wake_ns(const struct world *world) {
     if (!world->gateway) return world->gateway_ns;
     int64_t wake_ns = min_i64(world->ask_ns, gateway->next_wake_ns(gateway->self));
     wake_ns = min_i64(wake_ns, min_i64(world->leave_ns, world->stall_ns));
+    wake_ns = min_i64(wake_ns, world->accounts.tell_ns);
     wake_ns = min_i64(wake_ns, world->ledger.done_ns);
     return min_i64(wake_ns, fleet_post_next_ns(&world->inbox));
 }

@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "serving/unit/rank_units.h"
+#include "simulate/fleet_accounts.h"
 #include "simulate/fleet_carriers.h"
 #include "simulate/fleet_clients.h"
 #include "simulate/fleet_ledger.h"
@@ -98,6 +99,7 @@ struct world {
     struct fleet_dice crowds; /* whether its outbox is nearly full */
     struct fleet_tongue tongue;
     struct fleet_clients clients;
+    struct fleet_accounts accounts;
     struct fleet_fault faults[FLEET_FAULTS];
     int64_t ask_ns, leave_ns;     /* the next ones */
     struct fleet_client *stalled; /* does not read, and is given up at stall_ns */

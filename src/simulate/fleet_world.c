@@ -231,6 +231,9 @@ static struct world *open_world(const struct fleet_world_options *options, struc
                   fleet_post_open(&world->inbox, arena);
     check(world->gateway_memory && world->result && world->envelope && opened);
     world->clients.scarce = report->scarce;
+    fleet_accounts_open(&world->accounts, options->seed);
+    world->clients.has_keys = world->accounts.present;
+    if (world->accounts.present) world->gateway_options->accounts = world->accounts.record;
     world->clients.constraints = options->constraints;
     if (options->constraints) fleet_constraints_begin(options->constraints, options->seed);
     choose_hosts(world);
@@ -242,16 +245,17 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     return world;
 }
 
-/* Clients may be refused for want of room at any time, for want of units only under faults. */
+/* Clients may be refused for want of room at any time, for want of units only under faults, by their
+ * account where there are any. */
 static bool may_refuse(const struct world *world, const struct fleet_client *client) {
-    static const char *const codes[FLEET_REFUSALS] = {[FLEET_QUEUE_FULL] = "queue_full",
-                                                      [FLEET_NO_MEMORY] = "out_of_memory",
-                                                      [FLEET_NO_UNIT] = "starting",
-                                                      [FLEET_FAILED] = "engine_failed",
-                                                      [FLEET_LEDGER] = "ledger_behind"};
+    static const char *const codes[FLEET_REFUSALS] = {
+        [FLEET_QUEUE_FULL] = "queue_full",    [FLEET_NO_MEMORY] = "out_of_memory",
+        [FLEET_RATE] = "rate_limit_exceeded", [FLEET_NO_UNIT] = "starting",
+        [FLEET_FAILED] = "engine_failed",     [FLEET_LEDGER] = "ledger_behind"};
     for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
         if (bytes_equal(bytes_of(client->code), bytes_of(codes[i]))) {
             world->report->refused_by[i]++;
+            if (i == FLEET_RATE) return world->accounts.present;
             return i <= FLEET_NO_MEMORY || world->options.faults ||
                    (i == FLEET_LEDGER && world->ledger.kept);
         }
@@ -281,6 +285,7 @@ static void judge(struct world *world) {
         for (uint32_t c = 0; c < client->choice_count; c++)
             report->calls += client->choices[c].calls_begun;
     }
+    fleet_accounts_judge(&world->accounts, clients);
     fleet_ledger_judge(&world->ledger, clients);
     if (clients->breach[0]) world_breach(world, clients->breach);
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);

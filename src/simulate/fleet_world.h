@@ -14,7 +14,7 @@
  * What must hold, whatever the seed: every client is answered once and whole, by the tokens of an
  * undisturbed run and the calls of tools in them, or is told why not; hits and misses are the prompt; every request has one entry, and nobody has seen an end that the ledger could lose; nobody reads another
  * tenant's pages; at all times each page has one owner or is free, and no queue is longer than it
- * may be; all tables and pages are free or cached at the end, and no transfer is open; and the end
+ * may be; no account begins more than it may (simulate/fleet_accounts); all tables and pages are free or cached at the end, and no transfer is open; and the end
  * comes. The same seed gives the same life.
  */
 #ifndef SIMULATE_FLEET_WORLD_H
@@ -36,6 +36,7 @@ struct fleet_world_options {
 enum fleet_refusal {
     FLEET_QUEUE_FULL,
     FLEET_NO_MEMORY,
+    FLEET_RATE,
     FLEET_NO_UNIT,
     FLEET_FAILED,
     FLEET_LEDGER,

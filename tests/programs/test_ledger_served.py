@@ -137,7 +137,7 @@ def check_kills(folder, server, key):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         server = LedgerServer(folder)
-        assert "nobody may ask yet" in server.said()
+        assert "nobody may ask before" in server.said()
         assert server.status("sk-" + "0" * 64) == 401
         key = account(server, "create", "acme")
         wait_for_status(server, key, 200)

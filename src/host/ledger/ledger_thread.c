@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/ledger/ledger_thread.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -9,6 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/number.h"
+#include "host/process/log.h"
 
 #define LOOK_NS ((int64_t)200000000)   /* at the database */
 #define AGAIN_NS ((int64_t)1000000000) /* after a failure */
@@ -74,6 +74,10 @@ static void look(struct ledger *ledger, struct worker *worker) {
     struct error error;
     if (!is_news(ledger) || read_accounts(ledger, &accounts, &error)) return;
     bool same = says_the_same(accounts, ledger->accounts);
+    if (accounts->account_count != ledger->accounts->account_count ||
+        accounts->key_count != ledger->accounts->key_count)
+        log_say(LOG_INFO, "accounts", "have changed accounts=%u keys=%u", accounts->account_count,
+                accounts->key_count);
     free(ledger->accounts);
     ledger->accounts = accounts;
     if (!same) worker_answer(worker, &accounts->record);
@@ -113,8 +117,8 @@ static bool write_some(struct ledger *ledger) {
     bool failed = entry_store_write(&ledger->store, ledger->waiting, count, unix_now(), &written,
                                     &error) != STATUS_OK;
     if (failed && !ledger->again_ns)
-        fprintf(stderr, "the ledger cannot be written, so answers wait: %s\n", error.text);
-    if (!failed && ledger->again_ns) fprintf(stderr, "the ledger is written again\n");
+        log_say(LOG_ERROR, "ledger", "cannot be written, answers wait why=%s", error.text);
+    if (!failed && ledger->again_ns) log_say(LOG_INFO, "ledger", "is written again");
     ledger->again_ns = failed ? clock_now_ns() + AGAIN_NS : 0;
     if (!failed) forget(ledger, written);
     return !failed;
@@ -185,11 +189,9 @@ void ledger_close(struct ledger *ledger) {
         ;
     uint32_t lost = ledger->waiting_count;
     if (lost)
-        fprintf(stderr,
-                "%u entries could not be written to the ledger; no client was told of their end\n",
-                lost);
+        log_say(LOG_ERROR, "ledger", "ends without what could not be written entries=%u", lost);
     if (ledger->accounts && !lost && entry_store_end(&ledger->store, unix_now(), &error))
-        fprintf(stderr, "%s\n", error.text);
+        log_say(LOG_WARNING, "ledger", "cannot be told the end why=%s", error.text);
     for (uint32_t i = 0; i < lost; i++)
         free(ledger->waiting[i]);
     database_close(ledger->database);

@@ -8,7 +8,7 @@
  * Every 200 ms it looks whether somebody else has changed the database, or the hour its price, and
  * then answers ACCOUNTS.
  *
- * What cannot be written (a full disk) is said on stderr once, and tried again every second.
+ * What cannot be written (a full disk) is logged once, and tried again every second.
  * Answers whose entries it has wait meanwhile: nothing is told as paid that is not written down.
  */
 #ifndef HOST_LEDGER_LEDGER_THREAD_H

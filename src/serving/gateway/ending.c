@@ -331,7 +331,8 @@ static void learn_lengths(struct gateway *gateway, const struct request *leader)
 static void end_all(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     struct api_usage usage = booked_of(leader);
     if (!leader->owed.failed) {
-        accounts_charge(&gateway->accounts, leader->asked.account, &usage);
+        accounts_charge(&gateway->accounts, leader->asked.account, leader->asked.key, &usage,
+                        gateway->entries.said);
         learn_lengths(gateway, leader);
         entry_charge(gateway);
     }

@@ -88,10 +88,12 @@ static enum status put(struct gateway *gateway, struct record_entry *fixed,
     return STATUS_OK;
 }
 
-static void name_account(const struct gateway *gateway, uint32_t account,
+static void name_account(const struct gateway *gateway, uint32_t account, uint32_t key,
                          struct record_entry *out) {
     if (account == ACCOUNT_NONE) return;
     memcpy(out->account, gateway->accounts.slots[account].is.name, sizeof out->account);
+    if (key != ACCOUNT_NONE)
+        memcpy(out->key, gateway->accounts.keys[key].is.sha256, sizeof out->key);
 }
 
 /* The last stays of all choices, in their order; how many. */
@@ -168,7 +170,7 @@ enum status entry_put(struct gateway *gateway, const struct request *leader,
                                 0};
     if (!endpoint->dialect) return STATUS_OK;
     texts.stay_count = list_stays(gateway, leader, stays);
-    name_account(gateway, asked->account, &entry);
+    name_account(gateway, asked->account, asked->key, &entry);
     add_work(leader, &entry);
     add_times(leader, now_ns, &entry);
     return put(gateway, &entry, &texts);
@@ -190,6 +192,6 @@ enum status entry_put_refused(struct gateway *gateway, uint32_t http_status, con
     struct entry_texts texts = {.path = endpoint->path,
                                 .name = {client_request_name(record), record->name_bytes},
                                 .end = bytes_of(code ? code : NO_CODE)};
-    name_account(gateway, call->account, &entry);
+    name_account(gateway, call->account, call->key, &entry);
     return put(gateway, &entry, &texts);
 }

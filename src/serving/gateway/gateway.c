@@ -193,20 +193,20 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
 /* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. A
  * body that was left unread is one whose key was not known when its head came. */
 static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
-                    const struct endpoint *endpoint, uint32_t *account_out,
+                    const struct endpoint *endpoint, struct endpoint_call *call,
                     struct api_error *error) {
     const struct accounts *accounts = &gateway->accounts;
     struct bytes authorization = {client_request_authorization(record),
                                   record->authorization_bytes};
-    *account_out = ACCOUNT_NONE;
+    call->account = call->key = ACCOUNT_NONE;
     if (!accounts->asked_for || endpoint->askers == ASKERS_ALL) return true;
-    *account_out = accounts_find(accounts, authorization);
-    if (*account_out == ACCOUNT_NONE)
+    call->account = accounts_find(accounts, authorization, &call->key);
+    if (call->account == ACCOUNT_NONE)
         return api_error_set(error, 401, NULL, "invalid_api_key",
                              authorization.count
                                  ? "Incorrect API key provided."
                                  : "No API key provided. Send 'Authorization: Bearer KEY'.");
-    if (endpoint->askers == ASKERS_OPERATORS && !accounts->slots[*account_out].is.is_operator)
+    if (endpoint->askers == ASKERS_OPERATORS && !accounts->slots[call->account].is.is_operator)
         return api_error_set(error, 403, NULL, "forbidden",
                              "This is for operators: the account of this API key is none.");
     if (!record->body_left || record->method != HTTP_POST) return true;
@@ -218,11 +218,11 @@ enum admission gateway_admit(const struct gateway *gateway,
                              const struct record_client_request *head) {
     struct bytes rest;
     struct api_error error;
-    uint32_t account;
+    struct endpoint_call call;
     const struct endpoint *endpoint = endpoint_find(path_of(head), &rest);
     if (!endpoint || !has_listener(endpoint, head)) return ADMISSION_NO_BODY;
     if (head->method != endpoint->method || head->method != HTTP_POST) return ADMISSION_NO_BODY;
-    if (!may_ask(gateway, head, endpoint, &account, &error)) return ADMISSION_NO_BODY;
+    if (!may_ask(gateway, head, endpoint, &call, &error)) return ADMISSION_NO_BODY;
     return gateway->accounts.asked_for ? ADMISSION_KNOWN : ADMISSION_STRANGER;
 }
 
@@ -239,7 +239,7 @@ static enum status answer_call(struct gateway *gateway, struct endpoint_call *ca
     call->endpoint = is_here ? endpoint->number : ENDPOINT_OTHER;
     if (!is_here || record->method != endpoint->method)
         return refuse_path(gateway, record, endpoint);
-    if (!may_ask(gateway, record, endpoint, &call->account, &error))
+    if (!may_ask(gateway, record, endpoint, call, &error))
         return reply_error(gateway, record->connection, endpoint->number, NULL, &error);
     return functions[endpoint->number](gateway, call);
 }
@@ -247,7 +247,8 @@ static enum status answer_call(struct gateway *gateway, struct endpoint_call *ca
 static enum status receive_client_request(struct gateway *gateway,
                                           const struct record_client_request *record,
                                           int64_t now_ns) {
-    struct endpoint_call call = {.record = record, .account = ACCOUNT_NONE, .now_ns = now_ns};
+    struct endpoint_call call = {
+        .record = record, .account = ACCOUNT_NONE, .key = ACCOUNT_NONE, .now_ns = now_ns};
     gateway->call = &call;
     enum status status = answer_call(gateway, &call);
     gateway->call = NULL;
@@ -352,6 +353,7 @@ static void end_drain(struct gateway *gateway, int64_t now_ns) {
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
     struct gateway *gateway = self;
     if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = gateway->tallied_ns = now_ns;
+    gateway->accounts.now_ns = now_ns;
     switch ((enum record_kind)record->kind) {
     case RECORD_CLIENT_REQUEST:
         return receive_client_request(gateway, (const struct record_client_request *)record,
@@ -421,6 +423,7 @@ static void keep_alive(struct gateway *gateway, int64_t now_ns) {
 
 static void gateway_step(void *self, int64_t now_ns) {
     struct gateway *gateway = self;
+    gateway->accounts.now_ns = now_ns;
     if (now_ns >= gateway->drain_ends_ns) end_drain(gateway, now_ns);
     resume_watch(gateway, now_ns);
     dispatch_change_roles(gateway, now_ns);

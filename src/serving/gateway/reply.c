@@ -2,6 +2,7 @@
 #include "serving/gateway/reply.h"
 
 #include "base/check.h"
+#include "base/format.h"
 #include "serving/gateway/entry.h"
 
 #define TOKEN_JSON_BYTES 8     /* "1048575," */
@@ -45,23 +46,53 @@ static void write_header(struct json_writer *writer, const char *name, struct by
     json_writer_text(writer, "\r\n");
 }
 
-static void write_count(struct json_writer *writer, const char *name, uint32_t value) {
+/* As OpenAI tells them: "12ms", "8.64s", "6m0s". */
+static void write_reset(struct json_writer *writer, const char *name, int64_t reset_ns) {
+    int64_t ms = (reset_ns + 999999) / 1000000, seconds = ms / 1000 % 60;
+    uint32_t places = ms % 10 ? 3 : ms % 100 ? 2 : 1;
+    int32_t part = (int32_t)(places == 3   ? ms % 1000
+                             : places == 2 ? ms % 1000 / 10
+                                           : ms % 1000 / 100);
+    char text[64];
+    if (ms < 1000)
+        format_text(text, sizeof text, "%lldms", (long long)ms);
+    else if (part)
+        format_text(text, sizeof text, "%lld.%0*ds", (long long)seconds, (int)places, part);
+    else
+        format_text(text, sizeof text, "%llds", (long long)seconds);
+    json_writer_text(writer, name);
+    if (ms >= 60000) {
+        json_writer_integer(writer, ms / 60000);
+        json_writer_text(writer, "m");
+    }
+    json_writer_text(writer, text);
+    json_writer_text(writer, "\r\n");
+}
+
+static void write_count(struct json_writer *writer, const char *name, uint64_t value) {
     json_writer_text(writer, name);
     json_writer_unsigned(writer, value);
     json_writer_text(writer, "\r\n");
 }
 
+static void write_standing(struct json_writer *writer, const struct account_standing *standing) {
+    bool requests = standing->request_limit, tokens = standing->token_limit;
+    if (requests) write_count(writer, "X-RateLimit-Limit-Requests: ", standing->request_limit);
+    if (tokens) write_count(writer, "X-RateLimit-Limit-Tokens: ", standing->token_limit);
+    if (requests) write_count(writer, "X-RateLimit-Remaining-Requests: ", standing->requests_left);
+    if (tokens) write_count(writer, "X-RateLimit-Remaining-Tokens: ", standing->tokens_left);
+    if (requests && standing->request_reset_ns >= 0)
+        write_reset(writer, "X-RateLimit-Reset-Requests: ", standing->request_reset_ns);
+    if (tokens) write_reset(writer, "X-RateLimit-Reset-Tokens: ", standing->token_reset_ns);
+}
+
 static void write_headers(struct json_writer *writer, const void *context) {
     const struct headers_view *view = context;
     const struct reply_notes *notes = view->notes;
-    const struct accounts *accounts = &view->gateway->accounts;
     if (!notes) return;
-    if (accounts_most(accounts, notes->account)) {
-        write_count(writer,
-                    "X-RateLimit-Limit-Requests: ", accounts_most(accounts, notes->account));
-        write_count(writer,
-                    "X-RateLimit-Remaining-Requests: ", accounts_left(accounts, notes->account));
-    }
+    struct account_standing standing =
+        accounts_standing(&view->gateway->accounts, notes->account, notes->key);
+    write_standing(writer, &standing);
     if (notes->warning.count) write_header(writer, "X-Fathom-Warning: ", notes->warning);
     if (notes->receipt.count) write_header(writer, "X-Fathom-Receipt: ", notes->receipt);
 }
@@ -136,8 +167,13 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
     return status;
 }
 
+static struct reply_notes notes_of(const struct request *leader) {
+    return (struct reply_notes){.account = leader->asked.account, .key = leader->asked.key};
+}
+
 enum status reply_begin(struct gateway *gateway, struct request *leader) {
-    struct reply_notes notes = {leader->asked.account, leader->asked.warning, {0}};
+    struct reply_notes notes = notes_of(leader);
+    notes.warning = leader->asked.warning;
     struct headers_view headers = {gateway, &notes};
     size_t header_bytes = measure(write_headers, &headers);
     enum content_type type = leader->asked.stream ? CONTENT_EVENTS : CONTENT_JSON;
@@ -184,7 +220,9 @@ static enum status put_rest(struct gateway *gateway, const struct request *leade
 
 enum status reply_answer(struct gateway *gateway, const struct request *leader,
                          struct bytes receipt, reply_writer *write, const void *context) {
-    struct reply_notes notes = {leader->asked.account, leader->asked.warning, receipt};
+    struct reply_notes notes = notes_of(leader);
+    notes.warning = leader->asked.warning;
+    notes.receipt = receipt;
     struct reply reply = {.connection = leader->owed.connection,
                           .endpoint = request_endpoint(leader),
                           .http_status = 200,
@@ -203,7 +241,7 @@ static void write_failed(struct json_writer *writer, const void *context) {
 
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
                             const struct api_error *error) {
-    struct reply_notes notes = {.account = leader->asked.account};
+    struct reply_notes notes = notes_of(leader);
     if (!leader->owed.begun)
         return respond_error(gateway, leader->owed.connection, request_endpoint(leader), &notes,
                              error);

@@ -10,10 +10,10 @@
 /* Writes a body; called twice with the same result. */
 typedef void reply_writer(struct json_writer *writer, const void *context);
 
-struct reply_notes {      /* what an answer's headers tell of its request */
-    uint32_t account;     /* whose limits; ACCOUNT_NONE */
-    struct bytes warning; /* as the receipt */
-    struct bytes receipt; /* one line of visible ASCII; empty: none */
+struct reply_notes {       /* what an answer's headers tell of its request */
+    uint32_t account, key; /* whose limits; ACCOUNT_NONE */
+    struct bytes warning;  /* as the receipt */
+    struct bytes receipt;  /* one line of visible ASCII; empty: none */
 };
 
 struct reply {
@@ -70,7 +70,7 @@ enum status reply_refuse_size(struct api_error *error, const char *param) MUST_U
 #define REPLY_FRAME_BYTES ((size_t)16 << 10)
 
 /* Bytes of a STREAM_BEGIN, which has all headers but a receipt. */
-#define REPLY_BEGIN_BYTES (sizeof(struct record_stream_begin) + 512 + API_WARNING_BYTES_MAX)
+#define REPLY_BEGIN_BYTES (sizeof(struct record_stream_begin) + 768 + API_WARNING_BYTES_MAX)
 
 /* What the texts of all choices, written as JSON, may take together in a RESPOND beside its
  * receipts. */

@@ -206,7 +206,7 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
     for (uint32_t part = 0; part < PART_COUNT; part++)
         request->life.at[part].unit = FLEET_NONE;
     request->placing.avoided_unit = FLEET_NONE;
-    request->asked.account = ACCOUNT_NONE;
+    request->asked.account = request->asked.key = ACCOUNT_NONE;
     map_add(&requests->by_id, key_of_id(id), slot);
     set_state(gateway, request, REQUEST_READING);
     return request;
@@ -495,7 +495,8 @@ void request_settle(struct gateway *gateway, struct request *leader, int64_t now
 void request_release(struct gateway *gateway, struct request *leader) {
     check(leader->leader == leader);
     request_forget_connection(gateway, leader);
-    accounts_release(&gateway->accounts, leader->asked.account, leader->choice_count);
+    accounts_release(&gateway->accounts, leader->asked.account, leader->asked.key,
+                     leader->choice_count, leader->asked.rate_tokens);
     for (uint32_t i = leader->choice_count; i-- > 0;)
         release_slot(gateway, leader->choices[i]);
 }
