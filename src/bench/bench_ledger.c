@@ -88,6 +88,7 @@ struct ledger_bench {
     struct ledger *ledger;
     struct worker *worker;
     struct record_entry *entry; /* scratch */
+    struct record_accounts *accounts;
     uint64_t given, settled, transactions;
     double *given_s; /* [TIMES_MAX] when, by the entry's number in this rate */
     double *took_s;  /* [TIMES_MAX] */
@@ -151,6 +152,15 @@ static enum status make_accounts(struct ledger_bench *bench, struct error *error
     return status;
 }
 
+/* The ledger's own are its thread's, once that runs. */
+static enum status copy_accounts(struct ledger_bench *bench, struct error *error) {
+    const struct record_accounts *accounts = ledger_accounts(bench->ledger);
+    bench->accounts = malloc(accounts->record.bytes);
+    if (!bench->accounts) return error_set(error, STATUS_NO_MEMORY, "no memory for the accounts");
+    memcpy(bench->accounts, accounts, accounts->record.bytes);
+    return STATUS_OK;
+}
+
 static enum status start(struct ledger_bench *bench, struct error *error) {
     struct ledger_options options = {
         .path = bench->path,
@@ -169,13 +179,14 @@ static enum status start(struct ledger_bench *bench, struct error *error) {
     memcpy(entry_name(bench->entry), "0123456789abcdef", 16);
     enum status status = make_accounts(bench, error);
     if (!status) status = ledger_open(&options, &bench->ledger, error);
+    if (!status) status = copy_accounts(bench, error);
     if (!status) status = worker_open("ledger", ledger_work, bench->ledger, &bench->worker, error);
     if (!status) worker_call(bench->worker);
     return status;
 }
 
 static void give_one(struct ledger_bench *bench) {
-    const struct record_accounts *accounts = ledger_accounts(bench->ledger);
+    const struct record_accounts *accounts = bench->accounts;
     uint64_t number = ++bench->given, turn = number * 7919 % accounts->account_count;
     struct record_entry *entry = bench->entry;
     entry->request.high = number * 0x9E3779B97F4A7C15u; /* as random as real ones */
@@ -331,6 +342,7 @@ static void clear(struct ledger_bench *bench) {
     free(bench->given_s);
     free(bench->took_s);
     free(bench->entry);
+    free(bench->accounts);
 }
 
 int bench_ledger(int argc, char **argv) {

@@ -220,6 +220,7 @@ static enum status open_ledger(struct gateway_side *side, struct error *error) {
     if (values->prices) status = priced_tokens_read(values->prices, &side->priced, error);
     if (side->priced) options.prices = priced_tokens_told(side->priced);
     if (!status) status = ledger_open(&options, &side->ledger, error);
+    side->is_keyless = !status && ledger_accounts(side->ledger)->key_count == 0;
     return status;
 }
 
@@ -331,7 +332,7 @@ void gateway_side_say(const struct gateway_side *side, const char *const *urls) 
     if (side->accounts)
         log_say(LOG_INFO, "accounts", "were read accounts=%u keys=%u",
                 side->accounts->account_count, side->accounts->key_count);
-    if (side->ledger && ledger_accounts(side->ledger)->key_count == 0)
+    if (side->ledger && side->is_keyless)
         log_say(LOG_WARNING, "accounts",
                 "have no key, nobody may ask before `fathom account create` database=%s",
                 side->values->database);

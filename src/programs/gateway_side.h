@@ -134,6 +134,7 @@ struct gateway_side {
     struct record_accounts *accounts;   /* as read last; NULL: none */
     struct ledger *ledger;              /* NULL: there is none */
     struct priced_tokens *priced;       /* of the ledger; NULL: nothing costs anything */
+    bool is_keyless;                    /* the ledger's accounts had no key at the start */
     struct error accounts_fault;        /* of the file, when it was read last; empty: none */
     struct lazy_memory text_memory, memory;
     char name[256]; /* of the model, as served */

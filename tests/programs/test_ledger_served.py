@@ -143,12 +143,12 @@ def main():
         wait_for_status(server, key, 200)
         check_usage(server, key)
         check_changes(server, key)
-        server = check_kills(folder, server, key)
-        server.ask(key, 3)
         until = time.monotonic() + PATIENCE
         while not (found := verify(server))["units_judged"]:  # told every two seconds
             assert time.monotonic() < until, found
             time.sleep(0.2)
+        server = check_kills(folder, server, key)
+        server.ask(key, 3)
         server.stop()
         found = verify(server)
         with sqlite3.connect(server.database) as database:

@@ -3,10 +3,11 @@
 """test_priced_tokens.py FATHOM: a server takes prices of the twin's form, by name or by path, and refuses what is none of
 its form, another currency than its ledger's, and prices without a ledger."""
 import os
+import re
 import sqlite3
 import tempfile
 
-from command import refuse, run
+from command import run
 
 
 def main():
@@ -17,8 +18,9 @@ def main():
             with open(prices, "w", encoding="utf-8") as file:
                 file.write(text)
 
-        def refuse_prices(words, *more):
-            refuse(1, words, "serve", "--port", "0", "--prices", prices, *more)
+        def refuse_prices(words, *more, name=prices):
+            said = run("serve", "--port", "0", "--prices", name, *more, code=1)  # behind the log's lines
+            assert re.search(words, said.splitlines()[-1]), said
 
         write("currency: EUR\nnode_hour: 1\ninput_hit: 1\ninput_miss: 2\noutput: 3\n")
         refuse_prices("--prices wants --database")
@@ -35,7 +37,7 @@ def main():
         refuse_prices("expected a code as USD", "--database", database)
         write("currency: EUR\nnode_hour: 1\ninput_hit: 1\ninput_miss: 2\noutput: 1e7\n")
         refuse_prices("a price is above", "--database", database)
-        refuse(1, "no prices is called 'cheap'", "serve", "--port", "0", "--prices", "cheap", "--database", database)
+        refuse_prices("no prices is called 'cheap'", "--database", database, name="cheap")
 
 
 main()

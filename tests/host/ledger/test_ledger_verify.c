@@ -131,10 +131,10 @@ static void a_unit_of_a_gateway_that_died_unheard_is_not_judged(void **state) {
     struct account_own own = {0};
     struct entry_store *store = calloc(1, sizeof *store);
     *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
-    fine(entry_store_begin(store, NOON - 100, &error));
+    fine(entry_store_begin(store, NOON - 5, &error));
     assert_int_equal(verify(1, paths).breaches, 0);
     assert_int_equal(verify(1, paths).units_open, 1);
-    fine(entry_store_end(store, NOON - 50, &error)); /* it had ended before the unit began */
+    fine(entry_store_end(store, NOON - 1, &error)); /* it had ended before the unit began */
     assert_int_equal(verify(1, paths).breaches, 1);
     fine(database_make(database,
                        "UPDATE gateways SET ended = NULL;"
