@@ -320,11 +320,11 @@ static enum status tell_end(struct gateway *gateway, struct request *request) {
     return STATUS_OK;
 }
 
-/* All choices have ended, and nothing more is to be done for any. */
-static void end_all(struct gateway *gateway, struct request *leader, int64_t now_ns) {
-    struct api_usage usage = booked_of(leader);
+/* All choices have ended, and nothing more is to be done for any. `usage`: as the entry says. */
+static void end_all(struct gateway *gateway, struct request *leader, const struct api_usage *usage,
+                    int64_t now_ns) {
     if (!leader->owed.failed) {
-        accounts_charge(&gateway->accounts, leader->asked.account, leader->asked.key, &usage,
+        accounts_charge(&gateway->accounts, leader->asked.account, leader->asked.key, usage,
                         gateway->entries.said);
         entry_charge(gateway);
     }
@@ -349,11 +349,13 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     enum status status = leader->owed.gone ? STATUS_OK : tell_end(gateway, request);
     if (!status && last) status = close_answer(gateway, leader, now_ns);
     if (status) return status;
+    struct api_usage usage = {0};
+    if (last) usage = booked_of(leader); /* as long as its unit's account is there */
     request_done(gateway, request);
     metrics_count_end(
         &gateway->metrics, &request->times, &ended,
         request->owed.cause == CAUSE_STOP_STRING || request->owed.cause == CAUSE_ONE_CALL, now_ns);
-    if (last) end_all(gateway, leader, now_ns);
+    if (last) end_all(gateway, leader, &usage, now_ns);
     return STATUS_OK;
 }
 
