@@ -7,8 +7,7 @@
 
 #define CHARGES_MORE 4096 /* that are remembered beyond those of requests alive */
 
-/* One for each that may be named, and for each that has requests but is not named any more. */
-static uint32_t slots_for(uint32_t requests_max) {
+uint32_t accounts_slots(uint32_t requests_max) {
     return LIMIT_ACCOUNTS + requests_max;
 }
 
@@ -21,7 +20,7 @@ static uint32_t charges_for(uint32_t requests_max) {
 }
 
 size_t accounts_bytes(uint32_t requests_max) {
-    return slots_for(requests_max) * sizeof(struct account_state) +
+    return accounts_slots(requests_max) * sizeof(struct account_state) +
            LIMIT_ACCOUNTS * sizeof(uint32_t) +
            key_slots_for(requests_max) * sizeof(struct account_key_state) +
            map_bytes(key_slots_for(requests_max)) +
@@ -29,7 +28,7 @@ size_t accounts_bytes(uint32_t requests_max) {
 }
 
 enum status accounts_open(struct accounts *accounts, struct arena *arena, uint32_t requests_max) {
-    accounts->slot_count = slots_for(requests_max);
+    accounts->slot_count = accounts_slots(requests_max);
     accounts->key_slot_count = key_slots_for(requests_max);
     accounts->charges_max = charges_for(requests_max);
     accounts->slots = arena_take(arena, accounts->slot_count * sizeof *accounts->slots);

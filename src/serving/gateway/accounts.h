@@ -67,6 +67,9 @@ struct accounts {
     uint64_t charge_dropped; /* the last sequence that was pushed out of the ring */
 };
 
+/* Places for accounts: those that may be named, and for each request one that is not any more. */
+uint32_t accounts_slots(uint32_t requests_max);
+
 size_t accounts_bytes(uint32_t requests_max);
 enum status accounts_open(struct accounts *accounts, struct arena *arena,
                           uint32_t requests_max) MUST_USE;

@@ -320,12 +320,20 @@ static enum status tell_end(struct gateway *gateway, struct request *request) {
     return STATUS_OK;
 }
 
+/* Turns hang on how long accounts' answers are. */
+static void learn_lengths(struct gateway *gateway, const struct request *leader) {
+    if (leader->asked.account == ACCOUNT_NONE || leader->asked.prompt_only) return;
+    for (uint32_t i = 0; i < leader->choice_count && !leader->owed.gone; i++)
+        predict_length_learn(&gateway->lengths, leader->choices[i]->answered.output_tokens);
+}
+
 /* All choices have ended, and nothing more is to be done for any. `usage`: as the entry says. */
 static void end_all(struct gateway *gateway, struct request *leader, const struct api_usage *usage,
                     int64_t now_ns) {
     if (!leader->owed.failed) {
         accounts_charge(&gateway->accounts, leader->asked.account, leader->asked.key, usage,
                         gateway->entries.said);
+        learn_lengths(gateway, leader);
         entry_charge(gateway);
     }
     if (waits_for_ledger(gateway, leader))

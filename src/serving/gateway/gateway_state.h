@@ -14,6 +14,7 @@
 #include "serving/gateway/models.h"
 #include "serving/gateway/request.h"
 #include "serving/policy/choose_roles.h"
+#include "serving/policy/predict_length.h"
 
 struct gateway_entries {    /* serving/gateway/entry.h */
     uint64_t said, settled; /* sequences of the last ones */
@@ -40,6 +41,7 @@ struct gateway {
     struct tokenizer_scratch *tokenizer_scratch;
     struct metrics metrics;
     struct accounts accounts;
+    struct predict_length lengths; /* of accounts' answers */
     struct gateway_entries entries;
     const struct endpoint_call *call; /* that is being received; NULL */
     struct fleet fleet;

@@ -205,7 +205,7 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
     if (!share(leader)) return refuse_memory(error);
     status = hold_tokens(gateway, leader, error);
     if (status) return status;
-    request_wait(gateway, leader, now_ns);
+    request_wait(gateway, leader, dispatch_work(gateway, leader), now_ns);
     return STATUS_OK;
 }
 

@@ -3,6 +3,8 @@
 
 #include "base/check.h"
 #include "serving/gateway/gateway_state.h"
+#include "serving/gateway/request_lines.h"
+#include "serving/gateway/request_list.h"
 
 /* ---- states and lists ---- */
 
@@ -26,77 +28,27 @@ static bool is_listed(const struct request *request) {
     return state & (IN(WAITING) | IN(ENDING));
 }
 
+/* Of all that are listed but do not wait. */
 static struct request_list *list_of(struct gateway *gateway, enum request_state state) {
     struct request_table *requests = &gateway->requests;
     if (state == REQUEST_UNSETTLED) return &requests->unsettled;
-    if (state == REQUEST_SETTLING) return &requests->settling;
-    return state == REQUEST_WAITING ? &requests->waiting : &requests->ending;
+    return state == REQUEST_SETTLING ? &requests->settling : &requests->ending;
 }
 
-/* At the end; of those to be ended, the last comes first. */
-static void insert(struct request_list *list, struct request *request) {
-    struct request_life *life = &request->life;
-    struct request *before = life->state == REQUEST_ENDING ? NULL : list->last;
-    list->unsorted |= before && before->life.arrival > life->arrival;
-    life->before = before;
-    life->behind = before ? before->life.behind : list->first;
-    *(before ? &before->life.behind : &list->first) = request;
-    *(life->behind ? &life->behind->life.before : &list->last) = request;
-    list->count++;
+static void add_to_list(struct gateway *gateway, struct request *request) {
+    enum request_state state = (enum request_state)request->life.state;
+    if (state == REQUEST_WAITING)
+        request_lines_add(&gateway->requests.waiting, request);
+    else /* of those to be ended, the last comes first */
+        request_list_add(list_of(gateway, state), request, state == REQUEST_ENDING);
 }
 
-static void take_out(struct request_list *list, struct request *request) {
-    struct request_life *life = &request->life;
-    *(life->before ? &life->before->life.behind : &list->first) = life->behind;
-    *(life->behind ? &life->behind->life.before : &list->last) = life->before;
-    life->before = life->behind = NULL;
-    list->count--;
-}
-
-static struct request *merge(struct request *a, struct request *b) {
-    struct request *first = NULL, **link = &first;
-    while (a && b) {
-        struct request **least = a->life.arrival <= b->life.arrival ? &a : &b;
-        *link = *least;
-        link = &(*least)->life.behind;
-        *least = *link;
-    }
-    *link = a ? a : b;
-    return first;
-}
-
-/* Takes the run of requests in order off the front of *rest_io. */
-static struct request *take_run(struct request **rest_io) {
-    struct request *first = *rest_io, *last = first;
-    while (last->life.behind && last->life.behind->life.arrival >= last->life.arrival)
-        last = last->life.behind;
-    *rest_io = last->life.behind;
-    last->life.behind = NULL;
-    return first;
-}
-
-/* Merges runs: piles[i] is of 2^i of them. A unit that is lost gives back its requests in no order,
- * thousands at a time. */
-void request_sort_waiting(struct gateway *gateway) {
-    struct request_list *list = &gateway->requests.waiting;
-    struct request *piles[32] = {NULL}, *rest = list->first, *all = NULL, *before = NULL;
-    if (!list->unsorted) return;
-    while (rest) {
-        struct request *run = take_run(&rest);
-        uint32_t i = 0;
-        for (; piles[i]; piles[i++] = NULL)
-            run = merge(piles[i], run);
-        piles[i] = run;
-    }
-    for (uint32_t i = 0; i < ARRAY_COUNT(piles); i++)
-        all = merge(piles[i], all);
-    list->first = all;
-    for (struct request *request = all; request; request = request->life.behind) {
-        request->life.before = before;
-        before = request;
-    }
-    list->last = before;
-    list->unsorted = false;
+static void take_from_list(struct gateway *gateway, struct request *request) {
+    enum request_state state = (enum request_state)request->life.state;
+    if (state == REQUEST_WAITING)
+        request_lines_take_out(&gateway->requests.waiting, request);
+    else
+        request_list_take_out(list_of(gateway, state), request);
 }
 
 /* When it has waited too long to begin; DUE_NEVER: it has begun before. */
@@ -115,13 +67,13 @@ static void note_wait(struct gateway *gateway, const struct request *request) {
 
 static void set_state(struct gateway *gateway, struct request *request, enum request_state state) {
     enum request_state before = (enum request_state)request->life.state;
-    if (is_listed(request)) take_out(list_of(gateway, before), request);
+    if (is_listed(request)) take_from_list(gateway, request);
     gateway->requests.counts[before]--;
     gateway->requests.counts[state]++;
     request->life.state = (uint8_t)state;
     if (before == REQUEST_WAITING || state == REQUEST_WAITING) note_wait(gateway, request);
     if (!is_listed(request)) return;
-    insert(list_of(gateway, state), request);
+    add_to_list(gateway, request);
     gateway->changed = true;
 }
 
@@ -136,7 +88,7 @@ static void set_all(struct gateway *gateway, struct request *leader, enum reques
 size_t request_table_bytes(uint32_t requests_max) {
     size_t each = sizeof(struct request) + sizeof(uint32_t);
     return requests_max * each + 2 * map_bytes(requests_max) + 3 * due_heap_bytes(requests_max) +
-           64;
+           request_lines_bytes(accounts_slots(requests_max)) + 64;
 }
 
 enum status request_open_all(struct gateway *gateway, struct arena *arena) {
@@ -151,6 +103,7 @@ enum status request_open_all(struct gateway *gateway, struct arena *arena) {
     enum status status = due_heap_open(&requests->keep_alive, arena, count);
     if (!status) status = due_heap_open(&requests->queue_ends, arena, count);
     if (!status) status = due_heap_open(&requests->waits_since, arena, count);
+    if (!status) status = request_lines_open(&requests->waiting, arena, accounts_slots(count));
     if (!status) status = map_open(&requests->by_id, arena, count);
     return status ? status : map_open(&requests->by_connection, arena, count);
 }
@@ -331,9 +284,12 @@ void request_unsettle(struct gateway *gateway, struct request *leader, int64_t n
     set_all(gateway, leader, REQUEST_UNSETTLED);
 }
 
-void request_wait(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+void request_wait(struct gateway *gateway, struct request *leader, uint64_t work, int64_t now_ns) {
     require(leader, BEFORE_WAITING);
     arrive(gateway, leader, now_ns);
+    uint64_t turn = request_lines_turn(&gateway->requests.waiting, leader->asked.account, work);
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        leader->choices[i]->life.turn = turn;
     set_all(gateway, leader, REQUEST_WAITING);
 }
 
@@ -397,6 +353,7 @@ void request_bind(struct gateway *gateway, struct request *request, uint32_t uni
                                       .promised_pages = pages};
     bind_part(gateway, request, PART_ANSWER, binding);
     count_attempt(gateway, request);
+    request_lines_serve(&gateway->requests.waiting, request);
     set_state(gateway, request, REQUEST_ANSWERING);
 }
 
@@ -410,6 +367,7 @@ void request_reserve(struct gateway *gateway, struct request *request, uint32_t 
     bind_part(gateway, request, PART_ANSWER, answers);
     bind_part(gateway, request, PART_PROMPT, computes);
     count_attempt(gateway, request);
+    request_lines_serve(&gateway->requests.waiting, request);
     set_state(gateway, request, REQUEST_RESERVING);
 }
 
@@ -635,7 +593,7 @@ void request_audit(const struct gateway *gateway) {
     due_heap_audit(&requests->waits_since);
     check(requests->ending.count == counts[REQUEST_ENDING]);
     audit_list(&requests->unsettled, REQUEST_UNSETTLED);
-    audit_list(&requests->waiting, REQUEST_WAITING);
+    request_lines_audit(&requests->waiting);
     audit_list(&requests->ending, REQUEST_ENDING);
     audit_list(&requests->settling, REQUEST_SETTLING);
     for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)

@@ -101,6 +101,7 @@ struct request_life {                      /* changed by serving/gateway/request
     struct request_binding at[PART_COUNT]; /* the units that have it */
     struct request *before, *behind;       /* in its state's list */
     uint64_t arrival;                      /* its place among all that have waited */
+    uint64_t turn; /* virtual time at which its account is to have it done */
     int64_t waits_since_ns;
 };
 
@@ -199,19 +200,36 @@ struct request_list {
     bool unsorted; /* one that had waited before has come behind others */
 };
 
-struct request_table {                      /* changed by serving/gateway/request.c alone */
-    struct request *slots;                  /* [requests_max], of them [slots_used] ever used */
-    uint32_t slots_used;                    /* the others are untouched memory */
-    uint32_t *free_slots;                   /* [counts[REQUEST_FREE]] stack */
-    struct due_heap keep_alive;             /* slots of leaders */
-    struct due_heap queue_ends;             /* slots of those that wait and have not begun */
-    struct due_heap waits_since;            /* slots of those that wait */
-    struct map by_id, by_connection;        /* -> slot */
-    uint32_t counts[REQUEST_STATE_COUNT];   /* of requests in each state */
-    struct request_list unsettled, waiting; /* first come first (request_sort_waiting); of the
-                                             * unsettled only leaders */
-    struct request_list ending;             /* last come first */
-    struct request_list settling;           /* leaders, in the order of their entries */
+struct request_line { /* an account's; request_lines.h */
+    struct request_list list;
+    struct request *next; /* of it, to be looked at; NULL: all have been */
+    uint64_t last_turn;   /* of the last one that came; 0: none waits */
+    bool is_seen;         /* since the last begin */
+    struct request_line *behind_seen, *behind_unsorted;
+};
+
+struct request_lines {          /* those that wait for a unit */
+    struct request_line *lines; /* [line_count] */
+    uint32_t line_count;
+    uint32_t count;                       /* of requests */
+    struct due_heap turns;                /* of lines, at their next ones' turns */
+    struct request_line *seen, *unsorted; /* the first of those that are */
+    uint64_t now;                         /* virtual time */
+};
+
+struct request_table {                    /* changed by serving/gateway/request.c alone */
+    struct request *slots;                /* [requests_max], of them [slots_used] ever used */
+    uint32_t slots_used;                  /* the others are untouched memory */
+    uint32_t *free_slots;                 /* [counts[REQUEST_FREE]] stack */
+    struct due_heap keep_alive;           /* slots of leaders */
+    struct due_heap queue_ends;           /* slots of those that wait and have not begun */
+    struct due_heap waits_since;          /* slots of those that wait */
+    struct map by_id, by_connection;      /* -> slot */
+    uint32_t counts[REQUEST_STATE_COUNT]; /* of requests in each state */
+    struct request_list unsettled;        /* leaders, first come first */
+    struct request_lines waiting;
+    struct request_list ending;   /* last come first */
+    struct request_list settling; /* leaders, in the order of their entries */
     uint64_t arrivals;
 };
 
@@ -235,9 +253,6 @@ void request_prefetch(const struct gateway *gateway, const struct request_id *id
 /* When the leader's client is told that we are still here; MACHINE_NEVER: not any more. */
 void request_keep_alive(struct gateway *gateway, const struct request *leader, int64_t at_ns);
 
-/* Puts those that wait into the order of their arrival, should any have come back. */
-void request_sort_waiting(struct gateway *gateway);
-
 /* The connection gets nothing more: CLIENT_GONE for it finds nobody. */
 void request_forget_connection(struct gateway *gateway, struct request *leader);
 
@@ -257,8 +272,9 @@ void request_tokenize(struct gateway *gateway, struct request *leader);
 /* READING, TOKENIZING -> UNSETTLED, of all choices. */
 void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
-/* READING, TOKENIZING, UNSETTLED -> WAITING, of all choices. */
-void request_wait(struct gateway *gateway, struct request *leader, int64_t now_ns);
+/* READING, TOKENIZING, UNSETTLED -> WAITING, of all choices, which are so much work together
+ * (share_turns_work). */
+void request_wait(struct gateway *gateway, struct request *leader, uint64_t work, int64_t now_ns);
 
 /* WAITING -> ANSWERING: the unit promises so many pages; its SUBMIT is put by the caller. */
 void request_bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages);

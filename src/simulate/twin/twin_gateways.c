@@ -3,7 +3,7 @@
  */
 #include "base/check.h"
 #include "base/number.h"
-#include "serving/policy/share_tokenizer.h"
+#include "serving/policy/share_turns.h"
 #include "simulate/twin/twin_state.h"
 #include "simulate/twin/twin_words.h"
 
