@@ -327,12 +327,19 @@ static void learn_lengths(struct gateway *gateway, const struct request *leader)
         predict_length_learn(&gateway->lengths, leader->choices[i]->answered.output_tokens);
 }
 
+/* The tokens that were used take the place of those that its account's rate had held for it. */
+static void charge(struct gateway *gateway, struct request *leader, const struct api_usage *usage) {
+    struct request_asked *asked = &leader->asked;
+    accounts_release(&gateway->accounts, asked->account, asked->key, 0, asked->rate_tokens);
+    asked->rate_tokens = 0;
+    accounts_charge(&gateway->accounts, asked->account, asked->key, usage, gateway->entries.said);
+}
+
 /* All choices have ended, and nothing more is to be done for any. `usage`: as the entry says. */
 static void end_all(struct gateway *gateway, struct request *leader, const struct api_usage *usage,
                     int64_t now_ns) {
     if (!leader->owed.failed) {
-        accounts_charge(&gateway->accounts, leader->asked.account, leader->asked.key, usage,
-                        gateway->entries.said);
+        charge(gateway, leader, usage);
         learn_lengths(gateway, leader);
         entry_charge(gateway);
     }
