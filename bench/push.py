@@ -64,7 +64,7 @@ class Apart:
                  "--mtp", "on", "--threads", "1", "--max-batch-tokens", str(given.chunk + 64), "--no-prefix-cache",
                  "--experiment", "kv-push=" + push, "--kv-send-rate", str(given.rate)]
         ports = self.start([given.fathom, "gateway", "--listen", address, "--port", "0", "--model", model],
-                           r"(?s)admin: http://127\.0\.0\.1:(\d+).*listening on http://127\.0\.0\.1:(\d+)")
+                           r"(?s)operator is listened to url=http://127\.0\.0\.1:(\d+).*listening on http://127\.0\.0\.1:(\d+)")
         for role in ("prefill", "decode"):
             self.start([given.fathom] + units + ["--role", role], r"(KV pages)")
         self.admin_port, self.port = (int(port) for port in ports)

@@ -99,7 +99,7 @@ class Server:
             [options.fathom, "serve", "--port", "0", *engine(options), *SERVE, *FLEETS[fleet]], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: go_first(options))
         self.url = self.process.stdout.readline().split()[-1]
-        self.admin = next(line.split()[-1] for line in self.process.stderr if line.startswith("admin: "))
+        self.admin = next(line.split("url=")[1].strip() for line in self.process.stderr if "operator is listened to" in line)
 
     def metrics(self):
         """The counters of steps, of all units."""

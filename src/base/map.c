@@ -28,32 +28,6 @@ enum status map_open(struct map *map, struct arena *arena, uint32_t capacity) {
     return STATUS_OK;
 }
 
-/* Where the key would like to stand (mixing as in SplitMix64's finalizer). */
-static uint32_t map_home(const struct map *map, struct map_key key) {
-    uint64_t mixed = key.low ^ ((key.high + key.extra) * 0x9E3779B97F4A7C15u);
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
-    return (uint32_t)(mixed ^ (mixed >> 31)) & (map->entry_count - 1);
-}
-
-static bool map_key_equal(struct map_key a, struct map_key b) {
-    return a.high == b.high && a.low == b.low && a.extra == b.extra;
-}
-
-/* The key's entry, or the empty one where it belongs. */
-static uint32_t map_place(const struct map *map, struct map_key key) {
-    uint32_t place = map_home(map, key);
-    for (;;) {
-        const struct map_entry *entry = &map->entries[place];
-        if (entry->value == MAP_NONE || map_key_equal(entry->key, key)) return place;
-        place = (place + 1) & (map->entry_count - 1);
-    }
-}
-
-uint32_t map_find(const struct map *map, struct map_key key) {
-    return map->entries[map_place(map, key)].value;
-}
-
 static void fill(struct map *map, struct map_entry *entry, struct map_key key, uint32_t value) {
     check(entry->value == MAP_NONE && value != MAP_NONE && map->count < map->capacity);
     *entry = (struct map_entry){key, value};
@@ -68,10 +42,6 @@ uint32_t map_find_or_add(struct map *map, struct map_key key, uint32_t value) {
     struct map_entry *entry = &map->entries[map_place(map, key)];
     if (entry->value == MAP_NONE) fill(map, entry, key, value);
     return entry->value;
-}
-
-void map_prefetch(const struct map *map, struct map_key key) {
-    __builtin_prefetch(&map->entries[map_home(map, key)], 1);
 }
 
 void map_remove(struct map *map, struct map_key key) {

@@ -6,6 +6,8 @@
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 
 #define MAP_NONE UINT32_MAX
@@ -30,9 +32,6 @@ size_t map_bytes(uint32_t capacity);
 /* STATUS_NO_MEMORY when the arena is too small. */
 enum status map_open(struct map *map, struct arena *arena, uint32_t capacity) MUST_USE;
 
-/* MAP_NONE if the key is not there. */
-uint32_t map_find(const struct map *map, struct map_key key);
-
 /* The key must be new, the map not full, and value not MAP_NONE. */
 void map_add(struct map *map, struct map_key key, uint32_t value);
 
@@ -40,10 +39,39 @@ void map_add(struct map *map, struct map_key key, uint32_t value);
  * with the same conditions. */
 uint32_t map_find_or_add(struct map *map, struct map_key key, uint32_t value);
 
-/* The key will be looked for soon. */
-void map_prefetch(const struct map *map, struct map_key key);
-
 /* The key must be there. */
 void map_remove(struct map *map, struct map_key key);
+
+/* ---- looking: here, so that a key stays in registers. One that is handed over in memory is read
+ * back in larger pieces than it was written in, and that waits for all stores before it, also for
+ * those that wait for memory themselves. ---- */
+
+/* Where the key would like to stand (mixing as in SplitMix64's finalizer). */
+static inline uint32_t map_home(const struct map *map, struct map_key key) {
+    uint64_t mixed = key.low ^ ((key.high + key.extra) * 0x9E3779B97F4A7C15u);
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
+    return (uint32_t)(mixed ^ (mixed >> 31)) & (map->entry_count - 1);
+}
+
+/* The key's entry, or the empty one where it belongs. */
+static inline uint32_t map_place(const struct map *map, struct map_key key) {
+    for (uint32_t place = map_home(map, key);; place = (place + 1) & (map->entry_count - 1)) {
+        const struct map_entry *entry = &map->entries[place];
+        bool equal = entry->key.high == key.high && entry->key.low == key.low &&
+                     entry->key.extra == key.extra;
+        if (equal || entry->value == MAP_NONE) return place;
+    }
+}
+
+/* MAP_NONE if the key is not there. */
+static inline uint32_t map_find(const struct map *map, struct map_key key) {
+    return map->entries[map_place(map, key)].value;
+}
+
+/* The key will be looked for soon. */
+static inline void map_prefetch(const struct map *map, struct map_key key) {
+    __builtin_prefetch(&map->entries[map_home(map, key)], 1);
+}
 
 #endif

@@ -18,6 +18,8 @@ const struct command_subject bench_subjects[] = {
      &bench_eplb_options},
     {"hardware", "the twin's times of steps beside published ones", bench_hardware,
      &bench_hardware_options},
+    {"front", "a gateway under load: requests and streamed tokens a second, latency, memory",
+     bench_front, &bench_front_options},
     {"gateway", "records a second and memory of the gateway's machine, with a fleet's requests",
      bench_gateway, &bench_gateway_options},
 #endif
@@ -32,6 +34,7 @@ const struct command_subject bench_subjects[] = {
     {"rebalance", "steps while experts move between ranks; replicas by turns and by flow",
      bench_rebalance, &bench_rebalance_options},
 #ifdef FATHOM_SERVING
+    {"log", "what a line of the log costs", bench_log, &bench_log_options},
     {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp, &bench_mtp_options},
     {"peers", "llama.cpp and Fathom in turn", bench_peers, &bench_peers_options},
     {"plan", "planning a step of a whole unit, and taking its results", bench_plan,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/process/log.h"
+
 #ifdef FATHOM_SERVING
 #include "host/process/config_file.h"
 #define CONFIG_READER config_file_read
@@ -32,7 +34,11 @@ int command_failed(const struct option_table *table, enum status status,
                    const struct error *error) {
     const char *text = error && error->text[0] ? error->text : status_name(status);
     fflush(stdout);
-    fprintf(stderr, "fathom %s: %s\n", table->command, text);
+    log_finish();
+    if (log_form() == LOG_JSON)
+        log_say(LOG_ERROR, "process", "failed command=%s why=%s", table->command, text);
+    else
+        fprintf(stderr, "fathom %s: %s\n", table->command, text);
     return EXIT_CODE_FAILED;
 }
 

@@ -40,7 +40,8 @@ extern char **program_arguments;
 bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
                    struct option_result *result_out, int *exit_code_out);
 
-/* Prints "fathom serve: <error>" to stderr; returns EXIT_CODE_FAILED. */
+/* Prints "fathom serve: <error>" to stderr, behind what the log still has, or says so in the log where
+ * that is JSON; returns EXIT_CODE_FAILED. */
 int command_failed(const struct option_table *table, enum status status, const struct error *error);
 
 /* As command_failed, for a command line that options alone cannot judge ("--tokens and a prompt

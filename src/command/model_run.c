@@ -5,12 +5,16 @@
 #include "base/limits.h"
 #include "host/engine/engine.h"
 #include "host/process/default_model.h"
+#include "host/process/log.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define TELL_NS ((int64_t)10000000000) /* how often the log says how far it is */
 
 /* The level asked for, or what this CPU has if that is less. */
 static enum status choose_level(const char *mask, enum kernel_level *out, struct error *error) {
@@ -50,6 +54,16 @@ enum status model_run_options(const struct model_run_values *values, struct mode
     return status;
 }
 
+static void log_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
+    struct model_run_progress *progress = context;
+    int64_t now_ns = clock_now_ns();
+    progress->total_bytes = total_bytes;
+    if (now_ns - progress->told_ns < TELL_NS) return;
+    progress->told_ns = now_ns;
+    log_say(LOG_INFO, "model", "is being loaded bytes=%" PRIu64 " total_bytes=%" PRIu64, done_bytes,
+            total_bytes);
+}
+
 static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
     struct model_run_progress *progress = context;
     if (clock_now_ns() - progress->began_ns < 1000000000 && !progress->shown) return;
@@ -60,15 +74,28 @@ static void show_progress(void *context, uint64_t done_bytes, uint64_t total_byt
 }
 
 void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options) {
-    progress->shown = false;
-    progress->began_ns = clock_now_ns();
+    *progress = (struct model_run_progress){.began_ns = clock_now_ns()};
     if (!isatty(STDERR_FILENO)) return;
     options->progress = show_progress;
     options->progress_context = progress;
 }
 
+void model_run_progress_begin_logged(struct model_run_progress *progress,
+                                     struct model_options *options) {
+    model_run_progress_begin(progress, options);
+    if (options->progress && log_form() != LOG_JSON) return;
+    options->progress = log_progress;
+    options->progress_context = progress;
+    progress->logs = true;
+    progress->told_ns = progress->began_ns;
+    log_say(LOG_INFO, "model", "is being loaded directory=%s", options->directory);
+}
+
 void model_run_progress_end(struct model_run_progress *progress) {
     if (progress->shown) fprintf(stderr, "\r\033[K");
+    if (progress->logs)
+        log_say(LOG_INFO, "model", "is loaded bytes=%" PRIu64 " after_s=%.2f",
+                progress->total_bytes, (double)(clock_now_ns() - progress->began_ns) * 1e-9);
 }
 
 enum status model_run_open(struct solo_options *options, struct solo **solo_out,

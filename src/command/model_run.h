@@ -77,12 +77,17 @@ void model_run_name(const char *directory, const char *given, char name_out[stat
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;
 
-/* Shows how far a model is loaded, on a terminal, when it takes more than a second. */
+/* Shows how far a model is loaded, on a terminal, when it takes more than a second; or says it in
+ * the log, at its start, each ten seconds and at its end. */
 struct model_run_progress {
-    int64_t began_ns;
-    bool shown;
+    int64_t began_ns, told_ns;
+    uint64_t total_bytes;
+    bool shown, logs;
 };
 void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options);
+/* As model_run_progress_begin, in the log where stderr is no terminal, or the log is JSON. */
+void model_run_progress_begin_logged(struct model_run_progress *progress,
+                                     struct model_options *options);
 void model_run_progress_end(struct model_run_progress *progress);
 
 /* solo_open, with progress on a terminal when it takes more than a second. */

@@ -27,12 +27,19 @@ void *outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed
     return record;
 }
 
-/* Zeros stand before each tail and at the end, where tails leave bytes between them. */
-void *outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed) {
-    size_t bytes = record_bytes(kind, fixed);
+void *outbox_put_head(struct outbox *outbox, enum record_kind kind, size_t bytes) {
     if (bytes > outbox_room(outbox)) return NULL;
     struct record *record = (struct record *)(void *)(outbox->memory + outbox->used);
     outbox->used += (uint32_t)bytes;
+    *record = record_head(kind, bytes);
+    return record;
+}
+
+/* Zeros stand before each tail and at the end, where tails leave bytes between them. */
+void *outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed) {
+    size_t bytes = record_bytes(kind, fixed);
+    struct record *record = outbox_put_head(outbox, kind, bytes);
+    if (!record) return NULL;
     write_fixed(record, kind, fixed, bytes);
     size_t fixed_bytes = record_fixed_bytes(kind);
     memset((char *)record + fixed_bytes, 0, round_up(fixed_bytes, 8) - fixed_bytes);

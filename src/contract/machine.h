@@ -39,6 +39,10 @@ void *outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed
 /* As outbox_put, but the tails are not zeroed: the caller writes every element of them. */
 void *outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed);
 
+/* A record of so many bytes (record_bytes) of which only the head is set: the caller writes all that
+ * is behind it, zeros between and behind tails included. NULL when the outbox is full. */
+void *outbox_put_head(struct outbox *outbox, enum record_kind kind, size_t bytes);
+
 /* As outbox_put, of a record that travels to or from a unit (`kind`: TO_UNIT, FROM_UNIT): the inner
  * one is returned. */
 void *outbox_put_carried(struct outbox *outbox, enum record_kind kind, struct unit_id unit,

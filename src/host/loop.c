@@ -3,14 +3,16 @@
 
 #include <event2/event.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "host/fleet_lines.h"
 #include "host/process/file_limit.h"
+#include "host/process/log.h"
+#include "host/process/log_request.h"
 #include "host/process/rank_board.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/request_set.h"
@@ -58,12 +60,14 @@ struct loop {
     struct loop_link links[LOOP_GATEWAYS_MAX]; /* [link_count] a gateway has one */
     uint32_t link_count;
     struct event *retry;
-    struct loop_peer *peers; /* [peer_count] */
+    struct fleet_lines fleet; /* what the log has said of units */
+    struct loop_peer *peers;  /* [peer_count] */
     uint32_t peer_count;
     /* A unit behind wires: */
     struct request_set requests;              /* each belongs to a peer, by its place */
     struct record_queue hello, load, experts; /* the last one of each */
     struct event *sign;
+    struct event *log_wake; /* the log has something to write or to tell then */
     bool draining, is_ready, ended, stuck;
     enum status status;
     struct error error;
@@ -186,6 +190,7 @@ static void on_joined(void *context, uint32_t number) {
         tell_link(loop, RECORD_UNIT_JOINED, number);
         return;
     }
+    log_say(LOG_INFO, "gateway", "is connected address=%s", wire_address(link->wire));
     if (record_queue_first(&loop->hello)) send_to(loop, peer, record_queue_first(&loop->hello));
     if (record_queue_first(&loop->load)) send_to(loop, peer, record_queue_first(&loop->load));
     if (record_queue_first(&loop->experts)) send_to(loop, peer, record_queue_first(&loop->experts));
@@ -206,14 +211,15 @@ static void on_lost(void *context, uint32_t number) {
     record_queue_clear(&peer->waiting);
     peer->number = 0;
     if (has_machine(loop, GATEWAY)) {
+        fleet_lines_lost(&loop->fleet, number, loop->draining);
         tell_link(loop, RECORD_UNIT_LOST, number);
         return;
     }
     uint32_t given_up = request_set_take(&loop->requests, place_of(loop, peer), cancel, loop);
     if (!loop->draining)
-        fprintf(stderr,
-                "the gateway is gone; %u requests are given up, what was computed is kept\n",
-                given_up);
+        log_say(LOG_WARNING, "gateway",
+                "is gone, requests are given up, what was computed is kept requests=%u address=%s",
+                given_up, wire_address(link->wire));
     ask_turn(loop);
 }
 
@@ -222,6 +228,7 @@ static void carry_from_unit(struct loop *loop, uint32_t unit, const struct recor
     size_t bytes = carried_bytes(kind, record);
     struct outbox box = {.memory = malloc(bytes), .capacity = (uint32_t)bytes};
     check(box.memory);
+    fleet_lines_heard(&loop->fleet, unit, record);
     void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit}, kind, record);
     memcpy(inner, record, record->bytes);
     record_queue_force(&loop->inboxes[GATEWAY], outbox_next(&box, NULL));
@@ -236,6 +243,7 @@ static void on_wire(void *context, uint32_t number, const struct record *record)
         if (record->kind == RECORD_UNIT_HELLO && loop->parts->waits_for_unit) let_clients_in(loop);
     } else {
         if (record->kind == RECORD_DRAIN && loop->draining) return; /* nobody calls it back */
+        fleet_lines_told(0, record);
         if (record->kind == RECORD_SUBMIT)
             request_set_add(&loop->requests, record_request(record),
                             place_of(loop, find_peer(link, number)));
@@ -295,6 +303,7 @@ static void on_retry(evutil_socket_t file, short what, void *context) {
 #define THE_UNIT 1 /* the id of one in this process */
 
 static void route_to_unit(struct loop *loop, const struct record_carried *carried) {
+    fleet_lines_told(carried->unit.value, carried_inner(carried));
     if (has_machine(loop, UNIT)) {
         record_queue_force(&loop->inboxes[UNIT], carried_inner(carried));
         return;
@@ -323,6 +332,9 @@ static void route(struct loop *loop, const struct record *record) {
         break;
     case RECORD_TO_UNIT:
         route_to_unit(loop, (const struct record_carried *)record);
+        break;
+    case RECORD_ENTRY:
+        log_request_ended((const struct record_entry *)record);
         break;
     case RECORD_KV_EXPECT:
     case RECORD_KV_PUSH:
@@ -520,21 +532,30 @@ static uint32_t count_open(const struct loop *loop) {
 /* A client that does not read, a unit that does not answer, a step that does not end. */
 static void on_finish_by(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
-    fprintf(stderr, "%u requests have not ended in time; %s\n", count_open(loop),
-            loop->http[0] ? "their connections are cut off" : "their gateway has others go on");
+    if (loop->http[0])
+        log_say(LOG_WARNING, "process",
+                "requests have not ended in time, their connections are cut off requests=%u",
+                count_open(loop));
+    else
+        log_say(LOG_WARNING, "process",
+                "requests have not ended in time, their gateway has others go on requests=%u",
+                count_open(loop));
     loop_end(loop, STATUS_OK, NULL);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *context) {
     struct loop *loop = context;
-    if (loop->draining) _exit(128 + number);
+    if (loop->draining) {
+        log_say(LOG_WARNING, "process", "ends at once signal=%d", (int)number);
+        log_finish();
+        _exit(128 + (int)number);
+    }
     loop->draining = true;
     int64_t wait_ns = loop->parts->finish_ns_max ? loop->parts->finish_ns_max : FINISH_NS_MAX;
-    if (count_open(loop))
-        fprintf(stderr,
-                "finishing what has begun (%u open), for %.0f s at most; a second signal ends at "
-                "once\n",
-                count_open(loop), (double)wait_ns * 1e-9);
+    log_say(LOG_INFO, "process",
+            "is told to end and finishes what has begun, a second signal ends at once signal=%d "
+            "requests=%u wait_s=%.0f",
+            (int)number, count_open(loop), (double)wait_ns * 1e-9);
     struct timeval wait = {(time_t)(wait_ns / 1000000000),
                            (suseconds_t)(wait_ns % 1000000000 / 1000)};
     event_add(loop->finish_by, &wait);
@@ -556,6 +577,10 @@ static void on_reload(evutil_socket_t number, short what, void *context) {
 }
 
 /* ---- life ---- */
+
+static void on_log_wake(evutil_socket_t file, short what, void *context) {
+    (void)context; /* a turn is all that was wanted */
+}
 
 /* Clients do not take the files that units' connections and the KV storage need. libzmq even ends
  * the process where it cannot take a connection over ipc. */
@@ -602,10 +627,11 @@ enum status loop_open(const struct http_server_options *http, uint32_t http_coun
         loop->retry = evtimer_new(loop->base, on_retry, loop);
         loop->finish_by = evtimer_new(loop->base, on_finish_by, loop);
         loop->sign = evtimer_new(loop->base, on_sign, loop);
+        loop->log_wake = evtimer_new(loop->base, on_log_wake, NULL);
     }
     enum status status = STATUS_OK;
     if (!loop->base || !loop->turn || !loop->wake || !loop->retry || !loop->finish_by ||
-        !loop->sign)
+        !loop->sign || !loop->log_wake)
         status = error_set(error, STATUS_IO, "cannot start the event loop: no memory or files");
     if (!status) status = open_http(loop, http, http_count, files, error);
     if (status)
@@ -676,7 +702,8 @@ static enum status start_wires(struct loop *loop, struct error *error) {
         status = open_link(loop, address, error);
     }
     if (!status && has_machine(loop, GATEWAY) && !parts->waits_for_unit)
-        fprintf(stderr, "units connect to %s\n", wire_address(loop->links[0].wire));
+        log_say(LOG_INFO, "wire", "units are listened to address=%s",
+                wire_address(loop->links[0].wire));
     return status;
 }
 
@@ -684,6 +711,18 @@ static enum status start_wires(struct loop *loop, struct error *error) {
 static void join_own_unit(struct loop *loop) {
     if (has_machine(loop, GATEWAY) && has_machine(loop, UNIT))
         tell_link(loop, RECORD_UNIT_JOINED, THE_UNIT);
+}
+
+/* The events at hand, and what was said of them. */
+static void turn_once(struct loop *loop) {
+    event_base_loop(loop->base, EVLOOP_ONCE);
+    log_turn();
+    int64_t next_ns = log_next_ns();
+    if (next_ns == INT64_MAX) return;
+    int64_t wait_us = (next_ns - clock_now_ns()) / 1000 + 1;
+    if (wait_us < 0) wait_us = 0;
+    event_add(loop->log_wake, &(struct timeval){.tv_sec = (time_t)(wait_us / 1000000),
+                                                .tv_usec = (suseconds_t)(wait_us % 1000000)});
 }
 
 enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct error *error) {
@@ -707,8 +746,11 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     join_own_unit(loop);
     if (loop->http[0] && !parts->waits_for_unit) say_ready(loop);
     ask_turn(loop); /* the unit says hello */
+    log_gather();
     while (!is_done(loop))
-        event_base_loop(loop->base, EVLOOP_ONCE);
+        turn_once(loop);
+    log_say(LOG_INFO, "process", "ends");
+    log_finish();
     if (loop->ended && loop->status) *error = loop->error;
     return loop->ended ? loop->status : STATUS_OK;
 }
@@ -769,6 +811,7 @@ bool loop_close(struct loop *loop) {
     free_event(loop->retry);
     free_event(loop->finish_by);
     free_event(loop->sign);
+    free_event(loop->log_wake);
     free_event(loop->terminate);
     free_event(loop->interrupt);
     free_event(loop->drain);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "command/model_run.h"
 #include "programs/gateway_side.h"
+#include "programs/log_options.h"
 #include "programs/programs.h"
 #include "programs/wire_options.h"
 
@@ -16,6 +17,7 @@ struct gateway_values {
     struct gateway_side_values gateway;
     struct wire_values wire;
     struct recorded_values record;
+    struct log_values log;
     uint64_t requests;
     const char *model, *config;
 };
@@ -40,6 +42,7 @@ static const struct option gateway_rows[] = {
      .group = OPTION_GROUP_FLEET,
      AT(wire.peers)},
     WIRE_KEY_OPTIONS(struct gateway_values),
+    LOG_OPTIONS(struct gateway_values),
     RECORDED_OPTIONS(struct gateway_values),
     {.name = "requests",
      .type = OPTION_COUNT,
@@ -106,6 +109,7 @@ int program_gateway(int argc, char **argv) {
     int exit_code;
     if (!command_begin(gateway_options, argc, argv, &process.values, &result, &exit_code))
         return exit_code;
+    log_start(process.values.log.format, process.values.log.level, false);
     if (!process.values.wire.address)
         return command_misused(gateway_options, "--listen is missing: where units connect");
     enum status status = process_run(&process, &error);

@@ -11,6 +11,7 @@
 #include "compute/weights/checkpoint.h"
 #include "host/http/web_assets.h"
 #include "host/process/accounts_file.h"
+#include "host/process/log.h"
 #include "serving/policy/allow_hosts.h"
 
 #define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */
@@ -254,7 +255,7 @@ static const struct record *reload_accounts(void *context) {
     struct error error;
     if (accounts_file_read(side->values->accounts, &accounts, &error)) {
         if (strcmp(error.text, side->accounts_fault.text) != 0)
-            fprintf(stderr, "the accounts stay as they were: %s\n", error.text);
+            log_say(LOG_ERROR, "accounts", "stay as they were why=%s", error.text);
         side->accounts_fault = error;
         return NULL;
     }
@@ -268,7 +269,8 @@ static const struct record *reload_accounts(void *context) {
     }
     free(side->accounts);
     side->accounts = accounts;
-    fprintf(stderr, "%u accounts with %u keys\n", accounts->account_count, accounts->key_count);
+    log_say(LOG_INFO, "accounts", "were read accounts=%u keys=%u", accounts->account_count,
+            accounts->key_count);
     return &accounts->record;
 }
 
@@ -291,10 +293,16 @@ void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
 
 void gateway_side_say(const struct gateway_side *side, const char *const *urls) {
     if (!side->text.tokenizer)
-        fprintf(stderr, "no tokenizer.json: prompts and answers are token ids\n");
+        log_say(LOG_WARNING, "model", "has no tokenizer.json, prompts and answers are token ids");
     else if (!side->text.chat_template.present)
-        fprintf(stderr, "no chat template in the model's directory: /v1/completions only\n");
-    fprintf(stderr, "admin: %s\n", urls[HTTP_ADMIN]);
+        log_say(LOG_WARNING, "model", "has no chat template, there is /v1/completions only");
+    if (side->accounts)
+        log_say(LOG_INFO, "accounts", "were read accounts=%u keys=%u",
+                side->accounts->account_count, side->accounts->key_count);
+    log_say(LOG_INFO, "http", "the operator is listened to url=%s", urls[HTTP_ADMIN]);
+    log_say(LOG_INFO, "http", "clients are listened to url=%s version=%s", urls[HTTP_PUBLIC],
+            FATHOM_VERSION);
+    log_turn();
     printf("listening on %s\n", urls[HTTP_PUBLIC]);
     fflush(stdout);
 }

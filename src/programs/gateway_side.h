@@ -156,7 +156,7 @@ void gateway_side_close(struct gateway_side *side);
 /* Fills in the gateway, its threads and their contexts. */
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts);
 
-/* What chats are like and where the operator is listened to, on stderr; then where clients are, on
+/* What chats are like and where the operator is listened to, in the log; then where clients are, on
  * stdout. urls[HTTP_LISTENER_COUNT] */
 void gateway_side_say(const struct gateway_side *side, const char *const *urls);
 

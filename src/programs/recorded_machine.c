@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "compute/weights/checkpoint.h"
+#include "host/process/log.h"
 
 #define TEXT_BYTES_MAX ((size_t)256 << 20) /* of a tokenizer's file */
 
@@ -227,7 +228,7 @@ enum status recorded_machine_gateway(const struct recorded_values *values,
     *accounts_out = NULL;
     if (!values->directory) return STATUS_OK;
     if (!values->prompts) {
-        fprintf(stderr, "--record: the gateway is not recorded without --record-prompts\n");
+        log_say(LOG_WARNING, "recording", "is not made of the gateway without --record-prompts");
         return STATUS_OK;
     }
     enum status status = open_recorder(values, "gateway", 0, recorder_out, &head, error);

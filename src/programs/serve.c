@@ -9,6 +9,7 @@
 #include "compute/exchange/mpi_job.h"
 #include "programs/crew.h"
 #include "programs/gateway_side.h"
+#include "programs/log_options.h"
 #include "programs/programs.h"
 #include "programs/unit_side.h"
 
@@ -19,6 +20,7 @@ struct serve_values {
     struct gateway_side_values gateway;
     struct crew_values crew;
     struct recorded_values record;
+    struct log_values log;
     uint64_t units, prefill_units, prefill_ranks, decode_units, decode_ranks;
     const char *config;
 };
@@ -62,6 +64,7 @@ static const struct option serve_rows[] = {
     RANK_JOB_OPTIONS(struct serve_values),
     UNIT_SIDE_OPTIONS(struct serve_values),
     CREW_OPTIONS(struct serve_values),
+    LOG_OPTIONS(struct serve_values),
     RECORDED_OPTIONS(struct serve_values),
     {.name = "config",
      .type = OPTION_TEXT,
@@ -191,6 +194,7 @@ int program_serve(int argc, char **argv) {
     int exit_code;
     if (!command_begin(serve_options, argc, argv, &server.values, &result, &exit_code))
         return exit_code;
+    log_start(server.values.log.format, server.values.log.level, false);
     if (unit_side_misused(serve_options, &server.values.unit, &exit_code)) return exit_code;
     if (rank_job_misused(serve_options, &server.values.job, &exit_code)) return exit_code;
     if (is_apart(&server.values) && (!server.values.prefill_units || !server.values.decode_units))

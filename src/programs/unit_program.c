@@ -12,6 +12,7 @@
 #include "compute/exchange/mpi_job.h"
 #include "host/process/rank_board.h"
 #include "programs/crew.h"
+#include "programs/log_options.h"
 #include "programs/programs.h"
 #include "programs/unit_side.h"
 #include "programs/wire_options.h"
@@ -26,6 +27,7 @@ struct unit_values {
     struct wire_values wire;
     struct crew_values crew;
     struct recorded_values record;
+    struct log_values log;
     const char *role, *kv_listen, *kv_control;
     double kv_seconds;
     uint64_t kv_send_rate;
@@ -43,6 +45,7 @@ static const struct option unit_rows[] = {
     RANK_JOB_OPTIONS(struct unit_values),
     UNIT_SIDE_OPTIONS(struct unit_values),
     CREW_OPTIONS(struct unit_values),
+    LOG_OPTIONS(struct unit_values),
     RECORDED_OPTIONS(struct unit_values),
     {.name = "role",
      .type = OPTION_CHOICE,
@@ -269,6 +272,7 @@ int program_unit(int argc, char **argv) {
     int exit_code;
     if (!command_begin(unit_options, argc, argv, &process.values, &result, &exit_code))
         return exit_code;
+    log_start(values->log.format, values->log.level, true);
     if (is_misused(values, &exit_code)) return exit_code;
     if (values->board && rank_board_join(values->board, mpi_job_rank_ahead(), &error))
         return command_failed(unit_options, STATUS_IO, &error);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/unit_side.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "host/process/log.h"
 #include "serving/policy/balance.h"
 #include "serving/policy/evict_pages.h"
 #include "serving/policy/speculate.h"
@@ -69,9 +70,9 @@ static enum status open_engine(struct unit_side *side, struct error *error) {
     options.mtp = strcmp(side->values->mtp, "off") != 0;
     options.mtp_required = strcmp(side->values->mtp, "on") == 0;
     options.slots_max = unit_side_requests(side->values, side->job->ranks);
-    model_run_progress_begin(&progress, &options);
+    model_run_progress_begin_logged(&progress, &options);
     status = rank_group_open_engines(&options, &side->group, error);
-    model_run_progress_end(&progress);
+    if (!status) model_run_progress_end(&progress);
     if (!status) status = open_rebalancer(side, error);
     if (status) return status;
     side->directory = options.directory;
@@ -301,23 +302,19 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
 
 static void say_storage(const struct unit_side *side, struct kv_store *store) {
     struct kv_store_stats stats = kv_store_look(store);
-    fprintf(
-        stderr,
-        "KV storage: %llu blocks on disk (%.1f MiB, found in %.2f s; %s), memory for %.1f MiB\n",
-        (unsigned long long)stats.disk_blocks, (double)stats.disk_bytes / (1 << 20),
-        (double)stats.open_ns * 1e-9, stats.io, (double)side->values->kv_host / (1 << 20));
+    log_say(LOG_INFO, "storage",
+            "is open directory=%s disk_blocks=%" PRIu64 " disk_bytes=%" PRIu64
+            " host_bytes=%" PRIu64 " io=%s after_s=%.2f",
+            side->values->kv_dir, stats.disk_blocks, stats.disk_bytes, side->values->kv_host,
+            stats.io, (double)stats.open_ns * 1e-9);
 }
 
 void unit_side_say(const struct unit_side *side, const char *name) {
     const struct model *model = rank_group_model(side->group);
-    fprintf(stderr, "serving %s (%s): %.1f MiB of weights, %u KV pages of %d tokens\n", name,
-            model_numerics_id(model), (double)model_weight_bytes(model) / (1 << 20),
-            model_page_count(model), KV_BLOCK_TOKENS);
-    if (rank_group_count(side->group) > 1)
-        fprintf(stderr, "%u ranks; so much on each\n", rank_group_count(side->group));
+    log_say(LOG_INFO, "model",
+            "is served name=%s numerics=%s ranks=%u weight_bytes=%" PRIu64 " pages=%u mtp=%s", name,
+            model_numerics_id(model), rank_group_count(side->group), model_weight_bytes(model),
+            model_page_count(model), model_has_mtp(model) ? side->values->mtp : "");
     struct kv_store *store = side->kv_ranks ? kv_ranks_store(side->kv_ranks) : NULL;
     if (store) say_storage(side, store);
-    if (model_has_mtp(model))
-        fprintf(stderr, "drafting ahead with the MTP layer: %s\n",
-                strcmp(side->values->mtp, "on") == 0 ? "always" : "when it is faster");
 }

@@ -266,7 +266,7 @@ void unit_side_close(struct unit_side *side, const struct option_table *table);
 /* Fills in the unit, its engine and their context. */
 void unit_side_join(struct unit_side *side, struct loop_parts *parts);
 
-/* What it serves, in lines on stderr. */
+/* What it serves, in lines of the log. */
 void unit_side_say(const struct unit_side *side, const char *name);
 
 #endif

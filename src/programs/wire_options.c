@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "host/process/log.h"
+
 /* A gateway listens on one address; a unit may have several gateways. */
 static enum status check_addresses(const struct wire_values *values, bool listens,
                                    struct error *error) {
@@ -35,7 +37,8 @@ enum status wire_options_read(struct wire_values *values, bool listens,
     }
     enum status status = check_addresses(values, listens, error);
     if (!status && values->plain)
-        fprintf(stderr, "--wire-plain: %s is open to whoever reaches it\n", values->address);
+        log_say(LOG_WARNING, "wire", "is open to whoever reaches it (--wire-plain) address=%s",
+                values->address);
     return status;
 }
 

@@ -45,7 +45,7 @@ class Process:
         line = self.process.stdout.readline()
         assert line.startswith("listening on "), (line, self.said())
         self.url = line.split()[-1]
-        self.admin = self.wait_for(r"(?m)^admin: (\S+)$").group(1)
+        self.admin = self.wait_for(r"operator is listened to url=(\S+)\n").group(1)
         return self.url
 
     def at(self, path):

@@ -137,7 +137,7 @@ class Fleet:
         self.units = {}
         self.recordings, self.births = recordings, itertools.count()
         self.gateway = Process("gateway", "--port", "0", *self.gateway_options, *self.record_options("gateway"))
-        self.address = self.gateway.wait_for(r"units connect to (\S+)").group(1)
+        self.address = self.gateway.wait_for(r"units are listened to address=(\S+)").group(1)
         self.url = self.gateway.wait_for_url()
         for role in ("prefill", "decode"):
             self.start_unit(role)

@@ -114,16 +114,16 @@ def lose_ranks():
     server = Server("--ranks", str(ranks), "--rank-timeout", "0.5")
     for rank in (ranks - 1, 0):
         disturb(server, wanted, lambda: os.kill(server.units()[0][rank], signal.SIGKILL),
-                r"unit 1: rank %d died \(.*pid \d+, layer \d+ \S+\)" % rank, "rank %d of %d killed" % (rank, ranks))
+                r"a rank died, its unit starts again job=1 rank=%d where=.*pid \d+, layer \d+ \S+\"" % rank, "rank %d of %d killed" % (rank, ranks))
     disturb(server, wanted, lambda: os.kill(server.units()[0][1], signal.SIGSTOP),
-            r"unit 1: rank 1 was not run for", "rank 1 of %d stopped" % ranks)
+            "a rank was not run, its unit starts again job=1 rank=1 ", "rank 1 of %d stopped" % ranks)
     server.stop()
     several = Server("--units", "2")
 
     def kill_one_of_two():
         os.kill(several.units()[0][0], signal.SIGKILL)
 
-    disturb(several, wanted, kill_one_of_two, r"unit \d ended \(signal 9\)", "one of 2 units killed")
+    disturb(several, wanted, kill_one_of_two, r"a unit ended, it starts again job=\d how=\"signal 9\"", "one of 2 units killed")
     several.stop()
 
 
@@ -147,8 +147,8 @@ def rank_of(server_pid, rank):
 def still_from_the_start():
     """A rank that stands still before its unit has ever served: the unit is started again, and serves."""
     server = StoppedServer("--ranks", "2", "--rank-timeout", "0.3")
-    assert re.search(r"(have not met|rank 1 was not heard|rank 1 was never heard,) for .*; the unit ends", server.said())
-    assert "before it was ready; it starts again" in server.said(), server.said()
+    assert re.search(r"(have not met|a rank was not heard|a rank was never heard), the unit ends.*", server.said())
+    assert "before it was ready, it starts again" in server.said(), server.said()
     server.stop()
 
 

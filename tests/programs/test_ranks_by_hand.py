@@ -77,7 +77,7 @@ def main():
         assert answers(url) == wanted
         pid = found["ranks"][1]["pid"]
         os.kill(pid, signal.SIGSTOP)
-        unit.ended("rank 1 was not heard for ")
+        unit.ended("a rank was not heard, the unit ends rank=1 ")
         assert "pid %d, layer" % pid in unit.said()
         wait_until(lambda: serving(gateway, 0) == [], gateway)
 
@@ -87,7 +87,7 @@ def main():
             told = pool.submit(answers, url)
             wait_until(lambda: fleet(gateway)["units"][0]["requests_running"], unit)
             os.kill(found["ranks"][1]["pid"], signal.SIGSTOP)
-            unit.ended("rank 1 was not heard for ")
+            unit.ended("a rank was not heard, the unit ends rank=1 ")
             other = Unit(address, 0, ranks=1)
             assert told.result(PATIENCE) == wanted
 
@@ -101,9 +101,9 @@ def main():
         unit.kill()
         other.stop()
 
-        never.ended("have not met for ")
+        never.ended("have not met, ")
         stops = "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then (sleep 0.7; kill -STOP $$) & fi; exec \"$@\""
-        Unit(address, 0.3, before=["sh", "-c", stops, "sh"]).ended("for ")  # wherever it was
+        Unit(address, 0.3, before=["sh", "-c", stops, "sh"]).ended("silent_s=")  # wherever it was
         gateway.stop()
 
 

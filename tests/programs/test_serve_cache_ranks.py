@@ -39,7 +39,7 @@ def check_ranks(wanted, directory):
     assert server.loaded("disk") == HITS
     pid = fleet(server)[0]["ranks"][1]["pid"]
     os.kill(pid, signal.SIGKILL)
-    server.wait_for(r"rank 1 .*|unit 1 ended")
+    server.wait_for("a rank died, its unit|a unit ended, it")
     cache.expect(server, wanted, True, "after a rank was killed")
     server.stop()
 

@@ -57,7 +57,7 @@ def check_rebalancing(wanted):
     """Topics change while experts move to where the load is: the answers are those of one process."""
     server = Talker("--ranks", "8", "--redundant-experts", "8", "--mtp", "off", "--rebalance-seconds", "0.1")
     until = time.monotonic() + 600
-    while sum("experts rebalanced" in line for line in server.lines()) < 2:
+    while sum("experts  lie as their loads want it" in line for line in server.lines()) < 2:
         for topic in (QUESTIONS[:8], QUESTIONS[8:]):  # sums, then words
             with concurrent.futures.ThreadPoolExecutor(len(topic)) as pool:
                 for question, answer in zip(topic, pool.map(server.ask, topic)):

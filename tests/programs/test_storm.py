@@ -41,7 +41,7 @@ def hits(fleet):
 
 
 def restart_gateway(fleet):
-    gone = "the gateway is gone"
+    gone = "gateway  is gone"
     told = {unit: unit.said().count(gone) for unit in fleet.units.values()}
     fleet.gateway.kill()
     for unit, count in told.items():

@@ -69,10 +69,11 @@ def main():
                            path(key + ".secret"), "--wire-gateway", path("gateway.public"))
 
         first = gateway("tcp://127.0.0.1:*")
-        address = first.wait_for(r"units connect to (\S+)").group(1)
+        address = first.wait_for(r"units are listened to address=(\S+)").group(1)
         url = first.wait_for_url()
         stranger = unit(address, "stranger")
         stranger.wait_for("not let in")
+        first.wait_for(r"wire  a peer was refused .*peer=127\.0\.0\.1 ")
         worker = unit(address)
         wait_until_healthy(url)
         assert answers(url) == wanted
@@ -98,7 +99,7 @@ def main():
         wait_until_healthy(url)
         assert answers(url) == wanted
         assert worker.process.poll() is None
-        worker.wait_for("the gateway is gone")
+        worker.wait_for("gateway  is gone")
         second.stop()
         worker.stop()
 

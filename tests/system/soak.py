@@ -158,7 +158,7 @@ def main():
         try:
             url = server.stdout.readline().removeprefix("listening on ").strip()
             with open(log.name, encoding="utf-8") as said:  # before the line of the clients
-                admin = re.search(r"(?m)^admin: (\S+)$", said.read()).group(1)
+                admin = re.search(r"operator is listened to url=(\S+)\n", said.read()).group(1)
             clients = load(url, folder)
             series = watch(admin, server, clients)
             results = read_results(clients)

@@ -26,7 +26,7 @@ async def start(fathom):
     errors.seek(0)
     said = errors.read()
     assert line.startswith("listening on http://127.0.0.1:"), (line, said)
-    admin = re.search(r"(?m)^admin: http://127\.0\.0\.1:(\d+)$", said)
+    admin = re.search(r"operator is listened to url=http://127\.0\.0\.1:(\d+)\n", said)
     return server, int(line.rsplit(":", 1)[1]), int(admin.group(1))
 
 

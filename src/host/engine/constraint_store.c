@@ -9,13 +9,13 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/checksum.h"
 #include "host/process/lazy_memory.h"
+#include "host/process/log.h"
 #include "host/process/model_text.h"
 #include "serving/grammar/matcher.h"
 
@@ -166,7 +166,7 @@ static void work_on(struct constraint_store *store, struct stored_constraint *en
     atomic_store(&entry->state, IN_WORK);
     pthread_mutex_unlock(&store->lock);
     bool fails = compile(store, entry, &error) != STATUS_OK;
-    if (fails) fprintf(stderr, "a constraint cannot be held: %s\n", error.text);
+    if (fails) log_say(LOG_WARNING, "engine", "a constraint cannot be held why=%s", error.text);
     pthread_mutex_lock(&store->lock);
     atomic_store(&entry->state, fails ? FAILED : COMPILED);
     store->counts.compiled += !fails;

@@ -14,10 +14,10 @@
 #include "base/pulse.h"
 #include "compute/exchange/mpi_job.h"
 #include "compute/model/plan_check.h"
+#include "host/process/log.h"
 
 #include <limits.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -149,7 +149,8 @@ static enum status open_own(struct rank_model *rank_model, const struct model_op
         step_result_bytes_max(options->step_rows_max, options->step_tokens_max);
     if (engine) rank_model->model = engine_model(rank_model->engine);
     const char *notice = model_weights_notice(rank_model->model);
-    if (notice[0] && options->rank == 0) fprintf(stderr, "%s\n", notice); /* for all */
+    if (notice[0] && options->rank == 0) /* for all */
+        log_say(LOG_WARNING, "model", "weights are in no file why=%s", notice);
     return STATUS_OK;
 }
 

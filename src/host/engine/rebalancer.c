@@ -5,11 +5,13 @@
 #include "base/clock.h"
 #include "compute/model/moves.h"
 #include "contract/record_unit.h"
+#include "host/process/log.h"
 #include "serving/policy/expert_load.h"
 #include "serving/policy/move_experts.h"
 #include "serving/policy/rebalance.h"
 
-#include <stdio.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,14 +202,12 @@ static bool add_layer(struct rebalancer *r, uint32_t layer) {
 
 static void say_done(const struct rebalancer *r) {
     const struct rebalancer_counts *done = &r->done;
-    char balance[64] = "nothing known of loads";
-    if (done->balance_after > 0)
-        snprintf(balance, sizeof balance, "balance %.3f -> %.3f", done->balance_before,
-                 done->balance_after);
-    fprintf(stderr,
-            "experts rebalanced: %s; %llu experts and %.1f MiB moved so far, %.0f us of stall at "
-            "most\n",
-            balance, (unsigned long long)done->moves, (double)done->bytes / (1 << 20),
+    bool is_known = done->balance_after > 0;
+    log_say(LOG_INFO, "experts",
+            "lie as their loads want it map=%" PRIu64 " balance_before=%.3f balance_after=%.3f "
+            "moved=%" PRIu64 " moved_bytes=%" PRIu64 " stall_us_max=%.0f",
+            done->version, is_known ? done->balance_before : NAN,
+            is_known ? done->balance_after : NAN, done->moves, done->bytes,
             (double)done->stall_ns_max * 1e-3);
 }
 
@@ -256,7 +256,9 @@ static void adopt(struct rebalancer *r) {
         done->moves += told->moves;
         done->bytes += told->bytes;
         done->failures += told->failures;
-        if (told->failures) fprintf(stderr, "%s\n", told->error.text);
+        if (told->failures)
+            log_say(LOG_WARNING, "experts", "some did not come to a rank rank=%u why=%s", rank,
+                    told->error.text);
         for (uint32_t i = 0; i < LIMIT_LAYERS / 64; i++)
             dropped[i] |= told->failed[i];
     }

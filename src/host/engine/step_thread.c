@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/engine/step_thread.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "contract/record_unit.h"
+#include "host/process/log.h"
 
 #define REBALANCE_IDLE_NS 1000000
 
@@ -64,10 +64,12 @@ static void rebalance(struct step_thread *thread, struct worker *worker) {
 static void mask_rank(struct step_thread *thread, const struct record_drain *record) {
     struct error error;
     if (rebalancer_mask(thread->rebalancer, record->rank, !record->back, &error))
-        fprintf(stderr, "%s\n", error.text);
+        log_say(LOG_WARNING, "experts", "a rank cannot be drained rank=%u why=%s", record->rank,
+                error.text);
+    else if (record->back)
+        log_say(LOG_INFO, "experts", "a rank is to hold experts again rank=%u", record->rank);
     else
-        fprintf(stderr, "rank %u %s\n", record->rank,
-                record->back ? "is to hold experts again" : "is to be drained");
+        log_say(LOG_INFO, "experts", "a rank is to be drained rank=%u", record->rank);
 }
 
 /* One that cannot be made whole is kept as it is: the model refuses it. */
@@ -94,7 +96,8 @@ static void run_step(struct step_thread *thread, struct worker *worker) {
                    &error);
     lanes_end(&thread->lanes, thread->results[0]->compute_ns);
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        if (thread->results[rank]->failed) fprintf(stderr, "a step failed: %s\n", error.text);
+        if (thread->results[rank]->failed)
+            log_say(LOG_ERROR, "engine", "a step failed rank=%u why=%s", rank, error.text);
         worker_answer(worker, &thread->results[rank]->record);
         free(thread->plans[rank]);
         thread->plans[rank] = NULL;

@@ -34,6 +34,7 @@
 #include "host/http/own_time.h"
 #include "host/http/request_name.h"
 #include "host/process/file_limit.h"
+#include "host/process/log.h"
 #include "serving/policy/allow_hosts.h"
 #include "serving/policy/evict_clients.h"
 
@@ -41,6 +42,7 @@
 #define INPUT_WINDOW ((size_t)64 << 10) /* bytes read ahead */
 #define LINGER_STRETCH 10 /* linger_ms_max is for silence; all in all it takes at most so many */
 #define LINGER_BYTES_MAX ((uint64_t)1 << 30)
+#define SUBJECT "http"
 #define ACCEPT_PAUSE_MS 100 /* when places or file descriptors have run out */
 #define SLOT_BITS 20
 #define LISTENER_BITS 1
@@ -246,9 +248,20 @@ static void write_error(struct server_connection *connection, uint32_t status,
     http_reply_error(&reply, status, message);
 }
 
+/* What clients alone can do wrong is for who looks into it; an operator wants to know of the others:
+ * of hosts and pages that are not let in, and of a server that is too busy. */
+static void say_refused(const struct server_connection *connection, uint32_t status,
+                        const char *message) {
+    bool is_notable = status == 403 || status == 421 || status == 503;
+    log_say(is_notable ? LOG_WARNING : LOG_DEBUG, SUBJECT,
+            "a request was refused unread status=%u x_request_id=%s why=%s", status,
+            connection->name.text, message);
+}
+
 /* Answers a request that will not be read to its end. */
 static void refuse(struct server_connection *connection, uint32_t status, const char *message) {
     connection->keep_alive = false;
+    say_refused(connection, status, message);
     write_error(connection, status, message);
     forget_request(connection);
     linger(connection);
@@ -331,7 +344,9 @@ static void deliver_request(struct server_connection *connection) {
     if (status == STATUS_OK) {
         connection->exchange = request->connection.value;
     } else {
-        write_error(connection, 503, "the server is busy; try again in a moment");
+        const char *message = "the server is busy; try again in a moment";
+        say_refused(connection, 503, message);
+        write_error(connection, 503, message);
         flush_answer(connection);
     }
     free(request);
@@ -374,6 +389,7 @@ static bool find_room(struct server_connection *connection, size_t more) {
                                              connection->slot, clock_now_ns());
         if (idlest == EVICT_NONE) return false;
         if (has_sent_more(server->slots[idlest])) continue;
+        log_say(LOG_WARNING, SUBJECT, "bodies take all their memory, the slowest makes way");
         refuse(server->slots[idlest], 408, "the request's body came too slowly for a busy server");
     }
     return true;
@@ -582,6 +598,12 @@ static void on_written(struct bufferevent *stream, void *context) {
         shutdown(bufferevent_getfd(stream), SHUT_WR);
 }
 
+static void cut_off(struct server_connection *connection) {
+    log_say(LOG_WARNING, SUBJECT, "a client reads too slowly and is cut off x_request_id=%s",
+            connection->name.text);
+    close_connection(connection);
+}
+
 static void on_ended(struct bufferevent *stream, short what, void *context) {
     struct server_connection *connection = context;
     bool closed_its_side = (what & BEV_EVENT_EOF) != 0;
@@ -596,7 +618,10 @@ static void on_ended(struct bufferevent *stream, short what, void *context) {
         connection->keep_alive = false; /* it may still be reading */
         return;
     }
-    close_connection(connection);
+    if (what & BEV_EVENT_TIMEOUT)
+        cut_off(connection);
+    else
+        close_connection(connection);
 }
 
 static void on_deadline(evutil_socket_t socket, short what, void *context) {
@@ -624,6 +649,7 @@ static bool evict_idlest(struct http_server *server) {
             evict_clients_idlest(server->clients, server->options.connections_max, clock_now_ns());
         if (idlest == EVICT_NONE) return false;
     } while (has_sent_more(server->slots[idlest]));
+    log_say(LOG_WARNING, SUBJECT, "all places are taken, the idlest connection makes way");
     close_connection(server->slots[idlest]);
     return true;
 }
@@ -637,6 +663,9 @@ static void bind_network(struct http_server *server, uint64_t network) {
                                           bound_max, clock_now_ns());
         if (idlest == EVICT_NONE) return;
         if (has_sent_more(server->slots[idlest])) continue;
+        log_say(LOG_WARNING, SUBJECT,
+                "too many connections of one address, the idlest makes way connections_max=%u",
+                bound_max);
         close_connection(server->slots[idlest]);
         connection_count--;
     }
@@ -650,7 +679,9 @@ static void pause_accepting(struct http_server *server) {
 
 /* One place is kept free for who comes next. */
 static void keep_a_place(struct http_server *server) {
-    if (server->free_count == 0 && !evict_idlest(server)) pause_accepting(server);
+    if (server->free_count || evict_idlest(server)) return;
+    log_say(LOG_WARNING, SUBJECT, "all places are taken by requests, new connections wait");
+    pause_accepting(server);
 }
 
 static uint64_t network_of(const struct sockaddr *address) {
@@ -764,7 +795,7 @@ static void stream_more(struct http_server *server, const struct record_stream_d
     check(connection->place == PLACE_STREAMING);
     struct evbuffer *out = bufferevent_get_output(connection->stream);
     if (reads_too_slowly(connection, evbuffer_get_length(out))) {
-        close_connection(connection);
+        cut_off(connection);
         return;
     }
     if (connection->chunked_answer) evbuffer_add_printf(out, "%" PRIx32 "\r\n", data->data_bytes);

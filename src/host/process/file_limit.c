@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "host/process/log.h"
 
 #define OVER_NS ((int64_t)60000000000) /* without a failure: a shortage is over */
 
@@ -28,10 +28,13 @@ bool file_shortage_tell(struct file_shortage *shortage, const char *where, int f
     bool lasts = shortage->failed_ns && now_ns - shortage->failed_ns < OVER_NS;
     shortage->failed_ns = now_ns;
     if (lasts) return false;
-    fprintf(stderr, "%s: cannot take a connection: %s", where, strerror(failure));
     if (failure == EMFILE)
-        fprintf(stderr, "; %" PRIu64 " are allowed, and `ulimit -n` allows more",
-                file_limit_raise(0));
-    fprintf(stderr, "; trying on\n");
+        log_say(
+            LOG_WARNING, "http",
+            "no connection can be taken, raise `ulimit -n` address=%s why=%s files_max=%" PRIu64,
+            where, strerror(failure), file_limit_raise(0));
+    else
+        log_say(LOG_WARNING, "http", "no connection can be taken address=%s why=%s", where,
+                strerror(failure));
     return true;
 }

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "host/process/log.h"
 #include "host/process/rank_board.h"
 #include "serving/policy/supervise.h"
 
@@ -24,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SUBJECT "rank"
 #define PATIENCE 5          /* times the timeout of a unit that is started again */
 #define MEETING_PATIENCE 12 /* times that, for all ranks to be there */
 #define SIGNS_A_TIMEOUT 20
@@ -109,6 +111,7 @@ static struct supervise_timeout patience(int64_t timeout_ns) {
 /* The rest of the job ends with this process. */
 static void end(void) {
     fflush(NULL);
+    log_finish();
     _exit(own.exit_code);
 }
 
@@ -158,19 +161,24 @@ static void say(const struct supervise_finding *finding) {
     double silent = (double)finding->silent_ns * 1e-9;
     char text[RANK_BOARD_TEXT];
     if (finding->verdict == SUPERVISE_DEADLOCK) {
-        fprintf(stderr, "all ranks wait for one another for %.1f s; the unit ends\n", silent);
+        log_say(LOG_ERROR, SUBJECT, "all ranks wait for one another, the unit ends silent_s=%.1f",
+                silent);
         return;
     }
     rank_board_describe(&own.lines[finding->rank], text);
     if (own.signs[finding->rank].ran == 1)
-        fprintf(stderr,
-                "rank %u was never heard, for %.1f s: it stands still, or its datagrams do not "
-                "come through (--rank-timeout 0 does without); the unit ends\n",
+        log_say(LOG_ERROR, SUBJECT,
+                "a rank was never heard, the unit ends: it stands still, or its datagrams do not "
+                "come through (--rank-timeout 0 does without) rank=%u silent_s=%.1f",
                 finding->rank, silent);
+    else if (finding->verdict == SUPERVISE_FROZEN)
+        log_say(LOG_ERROR, SUBJECT,
+                "a rank was not heard, the unit ends rank=%u silent_s=%.1f where=%s", finding->rank,
+                silent, text);
     else
-        fprintf(stderr, "rank %u %s for %.1f s (%s); the unit ends\n", finding->rank,
-                finding->verdict == SUPERVISE_FROZEN ? "was not heard" : "computed nothing", silent,
-                text);
+        log_say(LOG_ERROR, SUBJECT,
+                "a rank computed nothing, the unit ends rank=%u silent_s=%.1f where=%s",
+                finding->rank, silent, text);
 }
 
 static void *watch(void *unused) {
@@ -179,7 +187,7 @@ static void *watch(void *unused) {
     while (!atomic_load(&own.met)) {
         sleep_ns(own.interval_ns);
         if (atomic_load(&own.met) || clock_now_ns() - began_ns < meeting_ns) continue;
-        fprintf(stderr, "the ranks of this job have not met for %.0f s; the unit ends\n",
+        log_say(LOG_ERROR, SUBJECT, "the ranks have not met, the unit ends silent_s=%.0f",
                 (double)meeting_ns * 1e-9);
         end();
     }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "host/process/log.h"
 #include "host/process/recording.h"
 
 #define BEHIND_BYTES_MAX ((size_t)256 << 20) /* that wait to be written */
@@ -82,7 +83,7 @@ static void end_with(struct recorder *recorder, enum recording_end end) {
     recorder->over = true;
     recorder->end = end;
     if (end != RECORDING_CLOSED)
-        fprintf(stderr, "the recording %s ends here: %s\n", recorder->path,
+        log_say(LOG_WARNING, "recording", "ends here path=%s why=%s", recorder->path,
                 recording_end_name(end));
 }
 

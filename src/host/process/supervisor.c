@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "host/process/log.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_board.h"
 #include "serving/policy/supervise.h"
@@ -30,6 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define SUBJECT "supervisor"
 #define TICK_START_US 20000 /* while a unit starts */
 #define TICK_US 100000
 #define LOOKS_A_TIMEOUT 8
@@ -105,7 +107,8 @@ static void become(const char **arguments, pid_t parent) {
         _exit(126);
     close_range(STDERR_FILENO + 1, ~0U, 0);
     execvp(arguments[0], (char *const *)(uintptr_t)arguments);
-    dprintf(STDERR_FILENO, "cannot start %s: %s\n", arguments[0], strerror(errno));
+    log_say_in_child(LOG_ERROR, SUBJECT, "a process cannot be started path=%s why=%s", arguments[0],
+                     strerror(errno));
     _exit(2);
 }
 
@@ -150,6 +153,8 @@ static enum status launch(struct supervisor_job *job, struct error *error) {
         return status;
     }
     job->event = hold(supervisor, job->file, on_child, job);
+    log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u", job->number, (int)job->pid,
+            job->watch.rank_count);
     return STATUS_OK;
 }
 
@@ -179,7 +184,8 @@ static void give_up(struct supervisor_job *job, const struct error *error) {
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
         left += supervisor->jobs[i].state != JOB_GIVEN_UP;
     if (left)
-        fprintf(stderr, "%s; %u are left\n", error->text, left);
+        log_say(LOG_ERROR, SUBJECT, "a unit is given up, others are left job=%u left=%u why=%s",
+                job->number, left, error->text);
     else
         supervisor->options.gave_up(supervisor->options.context, error);
 }
@@ -226,20 +232,28 @@ static bool all_gone(const struct supervisor_job *job) {
     return job->pid == 0;
 }
 
+/* "signal 9" */
+static const char *how_it_ended(const struct supervisor_job *job, char text[static 32]) {
+    bool exited = WIFEXITED(job->status);
+    snprintf(text, 32, "%s %d", exited ? "status" : "signal",
+             exited ? WEXITSTATUS(job->status) : WTERMSIG(job->status));
+    return text;
+}
+
 static void say_end(const struct supervisor_job *job, const struct supervise_next *next,
                     struct error *error) {
-    char how[64];
-    snprintf(how, sizeof how, "%s %d", WIFEXITED(job->status) ? "status" : "signal",
-             WIFEXITED(job->status) ? WEXITSTATUS(job->status) : WTERMSIG(job->status));
+    char how[32];
+    how_it_ended(job, how);
     if (next->gives_up)
         error_write(error, "unit %u could not be started: it ended with %s before it was ready",
                     job->number, how);
     else if (!job->ready)
-        fprintf(stderr, "unit %u ended with %s before it was ready; it starts again\n", job->number,
+        log_say(LOG_WARNING, SUBJECT,
+                "a unit ended before it was ready, it starts again job=%u how=%s", job->number,
                 how);
     if (!next->gives_up && next->wait_ns)
-        fprintf(stderr, "unit %u starts again in %.1f s\n", job->number,
-                (double)next->wait_ns * 1e-9);
+        log_say(LOG_INFO, SUBJECT, "a unit waits before it starts again job=%u wait_s=%.1f",
+                job->number, (double)next->wait_ns * 1e-9);
 }
 
 static void over(struct supervisor_job *job) {
@@ -265,22 +279,22 @@ static void over(struct supervisor_job *job) {
 static void look_at_end(struct supervisor_job *job) {
     bool late = clock_now_ns() - job->state_ns > END_NS_MAX;
     if (job->state == JOB_ENDS && late && job->pid == 0)
-        fprintf(stderr, "unit %u: a killed rank does not go away; starting without it\n",
-                job->number);
+        log_say(LOG_WARNING, SUBJECT,
+                "a killed rank does not go away, its unit starts without it job=%u", job->number);
     if (all_gone(job) || (job->state == JOB_ENDS && late && job->pid == 0)) over(job);
 }
 
 static void on_child(evutil_socket_t file, short what, void *context) {
     struct supervisor_job *job = context;
+    char how[32];
     if (waitpid(job->pid, &job->status, WNOHANG) != job->pid) {
         event_add(job->event, NULL);
         return;
     }
     job->pid = 0;
     if (job->state == JOB_RUNS && job->ready) {
-        fprintf(stderr, "unit %u ended (%s %d); it starts again\n", job->number,
-                WIFEXITED(job->status) ? "status" : "signal",
-                WIFEXITED(job->status) ? WEXITSTATUS(job->status) : WTERMSIG(job->status));
+        log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
+                how_it_ended(job, how));
         fail(job);
     }
     kill_all(job);
@@ -295,8 +309,8 @@ static void on_rank(evutil_socket_t file, short what, void *context) {
     if (job->state == JOB_RUNS && job->ready) {
         uint32_t index = (uint32_t)(rank - job->ranks);
         rank_board_describe(&job->board.lines[index], text);
-        fprintf(stderr, "unit %u: rank %u died (%s); the unit starts again\n", job->number, index,
-                text);
+        log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
+                job->number, index, text);
         fail(job);
     } else if (job->state == JOB_RUNS) {
         enter(job, JOB_FAILS); /* mpirun passes on what it said, and ends */
@@ -324,8 +338,11 @@ static void look_whether_ready(struct supervisor_job *job) {
     if (job->ready || atomic_load(&job->board.lines[0].pulse.state) == PULSE_STARTS) return;
     job->ready = true;
     if (job->failed_ns)
-        fprintf(stderr, "unit %u is there again after %.2f s\n", job->number,
-                (double)(clock_now_ns() - job->failed_ns) * 1e-9);
+        log_say(LOG_INFO, SUBJECT, "a unit is there again job=%u pid=%d after_s=%.2f", job->number,
+                (int)job->pid, (double)(clock_now_ns() - job->failed_ns) * 1e-9);
+    else
+        log_say(LOG_INFO, SUBJECT, "a unit is ready job=%u pid=%d after_s=%.2f", job->number,
+                (int)job->pid, (double)(clock_now_ns() - job->began_ns) * 1e-9);
     job->failed_ns = 0;
 }
 
@@ -347,12 +364,18 @@ static void look_for_stuck(struct supervisor_job *job) {
     if (finding.verdict == SUPERVISE_FINE) return;
     rank_board_describe(&job->board.lines[finding.rank], text);
     if (finding.verdict == SUPERVISE_DEADLOCK)
-        fprintf(stderr, "unit %u: all ranks wait for one another for %.1f s", job->number, silent);
+        log_say(LOG_ERROR, SUBJECT,
+                "all ranks wait for one another, the unit starts again job=%u silent_s=%.1f",
+                job->number, silent);
+    else if (finding.verdict == SUPERVISE_FROZEN)
+        log_say(LOG_ERROR, SUBJECT,
+                "a rank was not run, its unit starts again job=%u rank=%u silent_s=%.1f where=%s",
+                job->number, finding.rank, silent, text);
     else
-        fprintf(stderr, "unit %u: rank %u %s for %.1f s (%s)", job->number, finding.rank,
-                finding.verdict == SUPERVISE_FROZEN ? "was not run" : "computed nothing", silent,
-                text);
-    fprintf(stderr, "; the unit starts again\n");
+        log_say(
+            LOG_ERROR, SUBJECT,
+            "a rank computed nothing, its unit starts again job=%u rank=%u silent_s=%.1f where=%s",
+            job->number, finding.rank, silent, text);
     fail(job);
 }
 

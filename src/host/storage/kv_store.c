@@ -4,22 +4,23 @@
  */
 #include "host/storage/kv_store.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/format.h"
+#include "host/process/log.h"
 #include "host/storage/kv_store_state.h"
 
-void kv_store_say(const struct kv_store *store, const char *format, ...) {
+void kv_store_say(const struct kv_store *store, enum log_level level, const char *format, ...) {
     char line[600];
     va_list arguments;
     va_start(arguments, format);
-    format_va(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (store->options.log)
+    if (store->options.log) {
+        format_va(line, sizeof line, format, arguments);
         store->options.log(store->options.log_context, line);
-    else
-        fprintf(stderr, "fathom: %s\n", line);
+    } else {
+        log_say_va(level, "storage", format, arguments);
+    }
+    va_end(arguments);
 }
 
 void kv_store_wake(const struct kv_store *store) {

@@ -36,7 +36,7 @@ struct kv_store_options {
     enum kv_io_kind io;
     uint32_t scan_ms;                  /* how soon others' blocks are noticed; 0: a default */
     const struct kv_io_faults *faults; /* tests */
-    void (*log)(void *context, const char *line); /* NULL: to stderr */
+    void (*log)(void *context, const char *line); /* NULL: to the log */
     void *log_context;
 };
 

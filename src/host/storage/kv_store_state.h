@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "host/process/log.h"
 #include "host/storage/kv_store.h"
 #include "host/storage/kv_store_files.h"
 #include "serving/cache/store_index.h"
@@ -141,9 +142,9 @@ static inline size_t kv_group_bytes(const struct kv_store *store, uint32_t group
     return end - kv_group_offset(store, group);
 }
 
-/* One line to the log. */
-void kv_store_say(const struct kv_store *store, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* One line to the log, as log_say has it. */
+void kv_store_say(const struct kv_store *store, enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Wakes the thread. */
 void kv_store_wake(const struct kv_store *store);

@@ -326,8 +326,9 @@ void kv_store_end_move(struct kv_store *store, struct kv_task *task) {
 
 static void turn_off(struct kv_store *store, const char *why) {
     if (store->writing == WRITING_ON)
-        kv_store_say(
-            store, "KV storage: %s; nothing is written for now, what is there is still read", why);
+        kv_store_say(store, LOG_WARNING,
+                     "nothing is written for now, what is there is still read directory=%s why=%s",
+                     store->files.path, why);
     store->writing_again_ns = clock_now_ns() + TRY_AGAIN_NS;
     pthread_mutex_lock(&store->lock);
     store->writing = WRITING_OFF;
@@ -336,7 +337,7 @@ static void turn_off(struct kv_store *store, const char *why) {
 
 static void turn_on(struct kv_store *store) {
     if (store->writing == WRITING_ON) return;
-    kv_store_say(store, "KV storage: writes to %s again", store->files.path);
+    kv_store_say(store, LOG_INFO, "is written to again directory=%s", store->files.path);
     pthread_mutex_lock(&store->lock);
     store->writing = WRITING_ON;
     pthread_mutex_unlock(&store->lock);
@@ -394,9 +395,9 @@ static void leave_segment(struct kv_store *store, uint32_t index) {
 static void leave_lost(struct kv_store *store, uint32_t index) {
     if (store->active == index)
         kv_store_say(
-            store,
-            "KV storage: %s: somebody removed, replaced or cut files of the segment that was "
-            "being written to; the next block begins a new one",
+            store, LOG_WARNING,
+            "somebody removed, replaced or cut files of the segment that was being written to, "
+            "the next block begins a new one directory=%s",
             store->files.path);
     leave_segment(store, index);
 }

@@ -2,12 +2,13 @@
 #include "host/transfer/kv_carrier.h"
 
 #include <event2/event.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "host/process/log.h"
+#include "host/process/log_request.h"
 #include "serving/cache/transfer_orders.h"
 
 struct kv_carrier {
@@ -37,6 +38,20 @@ static void extend(struct transfer_order *order, uint32_t count) {
     check(order->pages);
 }
 
+static void say_failure(const struct transfer_order *order, uint32_t arrived, const char *why) {
+    char name[LOG_REQUEST_BYTES];
+    log_request_name(order->request, name);
+    if (order->side == TRANSFER_OUT)
+        log_say(LOG_WARNING, "transfer",
+                "KV blocks did not all leave rank=%u request=%s blocks=%u why=%s", order->rank,
+                name, order->block_count, why);
+    else
+        log_say(LOG_WARNING, "transfer",
+                "KV blocks did not all come, others are loaded or computed again rank=%u "
+                "request=%s blocks=%u arrived=%u why=%s",
+                order->rank, name, order->block_count, arrived, why);
+}
+
 /* Its one and only end. */
 static void end(struct kv_carrier *carrier, struct transfer_order *order, bool arrived,
                 uint32_t blocks) {
@@ -56,7 +71,7 @@ static void expect(struct kv_carrier *carrier, const struct record_kv_expect *re
     int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
     if (kv_transport_expect(carrier->options.transport, order->ticket, blocks, order->block_count,
                             deadline_ns, &error)) {
-        fprintf(stderr, "KV blocks cannot be received: %s\n", error.text);
+        say_failure(order, 0, error.text);
         end(carrier, order, false, 0);
     }
     free(blocks);
@@ -109,7 +124,7 @@ static void push(struct kv_carrier *carrier, const struct record_kv_push *record
         int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
         if (kv_transport_offer(carrier->options.transport, order->ticket, record->route.address,
                                deadline_ns, &error)) {
-            fprintf(stderr, "KV blocks cannot be sent: %s\n", error.text);
+            say_failure(order, 0, error.text);
             end(carrier, order, false, 0);
             return;
         }
@@ -142,14 +157,6 @@ void kv_carrier_take(struct kv_carrier *carrier, const struct record *record) {
     }
 }
 
-static void say_failure(const struct transfer_order *order, const struct transfer_ended *ended) {
-    if (ended->side == TRANSFER_OUT)
-        fprintf(stderr, "KV blocks did not all arrive: %s\n", ended->reason);
-    else
-        fprintf(stderr, "%u of %u KV blocks arrived, the others are loaded or computed again: %s\n",
-                ended->blocks, order->block_count, ended->reason);
-}
-
 static void on_readable(evutil_socket_t file, short what, void *context) {
     struct kv_carrier *carrier = context;
     struct transfer_ended ended;
@@ -157,7 +164,8 @@ static void on_readable(evutil_socket_t file, short what, void *context) {
         struct transfer_order *order = transfer_orders_ended(&carrier->orders, &ended);
         bool arrived = ended.end == TRANSFER_DONE;
         if (!order) continue;
-        if (!arrived && ended.end != TRANSFER_CANCELLED) say_failure(order, &ended);
+        if (!arrived && ended.end != TRANSFER_CANCELLED)
+            say_failure(order, ended.blocks, ended.reason);
         if (ended.side == TRANSFER_IN) note_pages(carrier, order, ended.blocks);
         end(carrier, order, arrived, ended.blocks);
     }

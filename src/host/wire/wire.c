@@ -21,9 +21,11 @@
 #include "base/clock.h"
 #include "contract/machine.h"
 #include "host/process/file_limit.h"
+#include "host/process/log.h"
 
 #include <errno.h>
 #include <event2/event.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,7 @@
 #define MESSAGES_MAX 8192 /* queued to or from one peer */
 #define TURN_MESSAGES 512 /* taken before others have their turn */
 #define ID_BYTES 5        /* of a name that a ROUTER gives: zero, and four bytes */
+#define SUBJECT "wire"
 #define MONITOR "inproc://monitor"
 #define ZAP "inproc://zeromq.zap.01"
 
@@ -190,7 +193,9 @@ static void drop(struct wire *wire, struct wire_peer *peer, const char *why) {
     struct farewell farewell = {.why = ""};
     memcpy(farewell.magic, FAREWELL_MAGIC, sizeof farewell.magic);
     snprintf(farewell.why, sizeof farewell.why, "%s", why);
-    fprintf(stderr, "%s: a connection was ended: %s\n", wire->address, farewell.why);
+    bool is_unit = wire->options.listens && peer->state == STATE_UP;
+    log_say(LOG_WARNING, SUBJECT, "a connection was ended address=%s unit=%.0f why=%s",
+            wire->address, is_unit ? (double)peer->number : NAN, farewell.why);
     if (send_bytes(wire, peer, &farewell, sizeof farewell))
         farewell.why[0] = 0; /* full: nobody reads it */
     bool up = peer->state == STATE_UP;
@@ -237,8 +242,8 @@ static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t byt
     struct wire_peer *peer = add_peer(wire, id);
     if (!peer) {
         if (!wire->full_told)
-            fprintf(stderr, "%s: %d connections, no more are taken\n", wire->address,
-                    WIRE_PEERS_MAX);
+            log_say(LOG_WARNING, SUBJECT, "no more connections are taken address=%s connections=%d",
+                    wire->address, WIRE_PEERS_MAX);
         wire->full_told = true;
         return;
     }
@@ -293,7 +298,9 @@ static void open_again(struct wire *wire, long ms);
 
 /* Why nothing comes of it, once. */
 static void tell(struct wire *wire, const char *why) {
-    if (!wire->told) fprintf(stderr, "%s: %s; trying on\n", wire->address, why);
+    if (!wire->told)
+        log_say(LOG_WARNING, SUBJECT, "no connection yet, it is tried again address=%s why=%s",
+                wire->address, why);
     wire->told = true;
 }
 
@@ -419,20 +426,25 @@ static void on_rebind(evutil_socket_t file, short what, void *context) {
         event_add(wire->rebind, &(struct timeval){.tv_usec = ACCEPT_PAUSE_MS * 1000});
 }
 
+static void tell_mismatch(struct wire *wire) {
+    const char *why = "keys do not match, or only one side has them";
+    if (wire->options.listens)
+        log_say(LOG_WARNING, SUBJECT, "a peer was refused address=%s why=%s", wire->address, why);
+    else
+        tell(wire, why);
+}
+
 static void on_monitor(evutil_socket_t file, short what, void *context) {
     struct wire *wire = context;
     uint16_t event;
     uint32_t value;
     bool ended = false;
     while (wire->monitor && !wire->ending && next_event(wire->monitor, &event, &value)) {
-        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
-            tell(wire, wire->options.listens ? "a key that is not let in was turned away"
-                                             : "this side's key is not let in there");
+        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH && !wire->options.listens)
+            tell(wire, "this side's key is not let in there");
         else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
                  event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-            tell(wire, wire->options.listens
-                           ? "a connection failed: keys do not match, or only one side has them"
-                           : "keys do not match, or only one side has them");
+            tell_mismatch(wire);
         if (event == ZMQ_EVENT_ACCEPT_FAILED) pause_accepting(wire, (int)value);
         ended |= event == ZMQ_EVENT_DISCONNECTED;
     }
@@ -461,6 +473,10 @@ static void answer_zap(struct wire *wire) {
     /* version, request, domain, address, identity, mechanism, credentials */
     bool allowed = count == 7 && sizes[5] == 5 && memcmp(parts[5], "CURVE", 5) == 0 &&
                    sizes[6] == 32 && wire_keys_allow(wire->options.keys, (const uint8_t *)parts[6]);
+    if (!allowed)
+        log_say(LOG_WARNING, SUBJECT, "a peer was refused address=%s peer=%.*s why=%s",
+                wire->address, count > 3 && sizes[3] < (int)sizeof parts[3] ? sizes[3] : 0,
+                parts[3], "its key is not let in");
     zmq_send(wire->zap, "1.0", 3, ZMQ_SNDMORE);
     zmq_send(wire->zap, parts[1], (size_t)(count > 1 ? sizes[1] : 0), ZMQ_SNDMORE);
     zmq_send(wire->zap, allowed ? "200" : "400", 3, ZMQ_SNDMORE);

@@ -7,7 +7,8 @@ size_t page_table_bytes(uint32_t page_count) {
     return (size_t)page_count * (sizeof(struct page) + sizeof(struct page_id)) + 32;
 }
 
-enum status page_table_open(struct page_table *table, struct arena *arena, uint32_t page_count) {
+enum status page_table_open(struct page_table *table, struct arena *arena, uint32_t page_count,
+                            const struct prefix_tree *tree) {
     struct page *pages = arena_take(arena, page_count * sizeof *pages);
     struct page_id *free_pages = arena_take(arena, page_count * sizeof *free_pages);
     if (!pages || !free_pages) return STATUS_NO_MEMORY;
@@ -17,6 +18,9 @@ enum status page_table_open(struct page_table *table, struct arena *arena, uint3
     }
     *table = (struct page_table){.page_count = page_count,
                                  .free_count = page_count,
+                                 .first_cached = PAGE_NONE,
+                                 .last_cached = PAGE_NONE,
+                                 .tree = tree,
                                  .pages = pages,
                                  .free_pages = free_pages};
     return STATUS_OK;
@@ -31,6 +35,46 @@ static struct page *page_at(struct page_table *table, struct page_id page) {
     check(page.index < table->page_count);
     return &table->pages[page.index];
 }
+
+/* ---- cached pages, in order ---- */
+
+/* Where its neighbour's field says who stands before, or behind; else the list's end. */
+static uint32_t *link_behind(struct page_table *table, uint32_t index) {
+    return index == PAGE_NONE ? &table->first_cached : &table->pages[index].behind;
+}
+
+static uint32_t *link_before(struct page_table *table, uint32_t index) {
+    return index == PAGE_NONE ? &table->last_cached : &table->pages[index].before;
+}
+
+static bool goes_first(const struct page_table *table, uint32_t a, uint32_t b) {
+    if (!table->tree) return false;
+    const struct prefix_node *first = &table->tree->nodes[a], *second = &table->tree->nodes[b];
+    if (first->last_use != second->last_use) return first->last_use < second->last_use;
+    return first->depth > second->depth;
+}
+
+/* Somewhere before the page `behind`, which has to stand behind it; PAGE_NONE: the end. */
+static void put_cached(struct page_table *table, uint32_t index, uint32_t behind) {
+    uint32_t before = *link_before(table, behind);
+    while (before != PAGE_NONE && goes_first(table, index, before)) {
+        behind = before;
+        before = *link_before(table, behind);
+    }
+    table->pages[index].before = before;
+    table->pages[index].behind = behind;
+    *link_behind(table, before) = *link_before(table, behind) = index;
+    table->cached_count++;
+}
+
+static void take_cached(struct page_table *table, uint32_t index) {
+    const struct page *page = &table->pages[index];
+    *link_behind(table, page->before) = page->behind;
+    *link_before(table, page->behind) = page->before;
+    table->cached_count--;
+}
+
+/* ---- leases ---- */
 
 bool page_table_claim(struct page_table *table, uint32_t count, struct page_id *pages_out) {
     if (count > table->free_count) return false;
@@ -50,7 +94,7 @@ void page_table_lease(struct page_table *table, struct page_id id) {
     struct page *page = page_at(table, id);
     check(page->leases > 0 || page->kept);
     if (page->leases++ == 0) {
-        table->cached_count--;
+        take_cached(table, id.index);
         table->held_count++;
     }
     table->leases++;
@@ -62,16 +106,21 @@ static void set_free(struct page_table *table, struct page_id id) {
 }
 
 void page_table_release(struct page_table *table, const struct page_id *pages, uint32_t count) {
+    uint32_t behind = PAGE_NONE;
     for (uint32_t i = 0; i < count; i++) {
         struct page *page = page_at(table, pages[i]);
         check(page->leases > 0);
         table->leases--;
         if (--page->leases > 0) continue;
         table->held_count--;
-        if (page->kept)
-            table->cached_count++;
-        else
+        if (page->kept) {
+            if (behind != PAGE_NONE && !goes_first(table, pages[i].index, behind))
+                behind = PAGE_NONE;
+            put_cached(table, pages[i].index, behind);
+            behind = pages[i].index;
+        } else {
             set_free(table, pages[i]);
+        }
     }
     check_ledger(table);
 }
@@ -86,7 +135,7 @@ void page_table_drop(struct page_table *table, struct page_id id) {
     struct page *page = page_at(table, id);
     check(page->leases == 0 && page->kept);
     page->kept = false;
-    table->cached_count--;
+    take_cached(table, id.index);
     set_free(table, id);
     check_ledger(table);
 }
@@ -101,6 +150,14 @@ void page_table_audit(const struct page_table *table) {
         leases += page->leases;
     }
     check(held == table->held_count && cached == table->cached_count && leases == table->leases);
+    uint32_t before = PAGE_NONE, listed = 0;
+    for (uint32_t i = table->first_cached; i != PAGE_NONE; i = table->pages[i].behind, listed++) {
+        check(table->pages[i].kept && table->pages[i].leases == 0);
+        check(table->pages[i].before == before && listed < cached);
+        check(before == PAGE_NONE || !goes_first(table, i, before));
+        before = i;
+    }
+    check(table->last_cached == before && listed == cached);
     for (uint32_t i = 0; i < table->free_count; i++) {
         check(table->free_pages[i].index < table->page_count);
         const struct page *page = &table->pages[table->free_pages[i].index];

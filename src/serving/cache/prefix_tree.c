@@ -76,9 +76,10 @@ static uint32_t find_text(const struct prefix_tree *tree, const struct block_key
 
 struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
                                     const struct prefix_name *before,
-                                    const uint32_t tokens[KV_BLOCK_TOKENS],
-                                    uint32_t prompt_tokens) {
-    struct prefix_name name = {.key = prefix_block_key(&before->key, tokens, prompt_tokens)};
+                                    const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens,
+                                    const struct block_key *known) {
+    struct prefix_name name = {
+        .key = known ? *known : prefix_block_key(&before->key, tokens, prompt_tokens)};
     map_prefetch(&tree->by_key, map_key_of(&name.key));
     if (tree->texts)
         name.text_key = block_key_next(BLOCK_KEY_FORM_FREE, &before->text_key, tokens, NULL);

@@ -75,10 +75,12 @@ uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_ke
 
 /* The name of the block of these tokens behind the one of that name; the first prompt_tokens of them
  * came with the prompt. Where the block is kept is fetched into the caches meanwhile: who takes the
- * names of the next few blocks first does not wait for memory. */
+ * names of the next few blocks first does not wait for memory. `known`: the block's true key, if
+ * it has been made before; NULL: it is made. */
 struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
                                     const struct prefix_name *before,
-                                    const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens);
+                                    const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens,
+                                    const struct block_key *known);
 
 /* The node of this name, found by its true key. PREFIX_NONE if there is none. */
 uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_name *name);

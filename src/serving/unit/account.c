@@ -67,9 +67,10 @@ void account_begins(struct unit_request *request, int64_t now_ns) {
     request->began_ns = now_ns;
 }
 
-struct unit_work account_work(const struct unit_request *request) {
-    struct unit_work work = request->work;
-    if (work.queue_ns < 0) work.prompt_hit_tokens = 0; /* it never ran */
-    work.prompt_miss_tokens = request->prompt_count - work.prompt_hit_tokens;
-    return work;
+void account_tell(const struct unit_request *request, struct unit_work *work_out) {
+    const struct unit_work *work = &request->work;
+    uint32_t hit_tokens = work->queue_ns < 0 ? 0 : work->prompt_hit_tokens; /* 0: it never ran */
+    *work_out = *work;
+    work_out->prompt_hit_tokens = hit_tokens;
+    work_out->prompt_miss_tokens = request->prompt_count - hit_tokens;
 }

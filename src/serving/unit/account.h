@@ -30,6 +30,6 @@ void account_missed(struct unit_request *request, uint32_t token_count);
 void account_begins(struct unit_request *request, int64_t now_ns);
 
 /* As it stands, for its gateway. */
-struct unit_work account_work(const struct unit_request *request);
+void account_tell(const struct unit_request *request, struct unit_work *work_out);
 
 #endif

@@ -27,7 +27,11 @@ static struct prefix_name name_of(const struct unit *unit, const struct unit_req
 static struct prefix_name next_name(const struct unit *unit, const struct unit_request *request,
                                     const struct prefix_name *before, uint32_t block) {
     const uint32_t *tokens = request->tokens + (size_t)block * KV_BLOCK_TOKENS;
-    return prefix_tree_next(&unit->tree, before, tokens, request->block_prompt[block]);
+    const struct block_key *keys = request->keys, *known = NULL;
+    /* What was found by its text has another key, and so have those behind it. */
+    if (block < request->key_count && (!block || block_key_equal(&before->key, &keys[block - 1])))
+        known = &keys[block];
+    return prefix_tree_next(&unit->tree, before, tokens, request->block_prompt[block], known);
 }
 
 struct pages_hit pages_look_up(const struct unit *unit, const struct unit_request *request) {
@@ -66,12 +70,26 @@ uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
     return count;
 }
 
+void pages_set_keys(const struct unit *unit, struct unit_request *request, uint32_t count) {
+    uint32_t *made = &request->key_count;
+    if (*made == 0 && unit->lent_keys && unit->lent_key_count == count) {
+        memcpy(request->keys, unit->lent_keys, count * sizeof *request->keys);
+        *made = count;
+    }
+    struct block_key key = *made ? request->keys[*made - 1] : pages_root(unit, request).key;
+    for (; *made < count; ++*made)
+        request->keys[*made] = key = prefix_block_key(
+            &key, request->tokens + (size_t)*made * KV_BLOCK_TOKENS, request->block_prompt[*made]);
+}
+
 void pages_attach(struct unit *unit, struct unit_request *request) {
     check(request->page_count == 0);
     struct pages_hit hit = pages_look_up(unit, request);
     for (uint32_t node = hit.node; node != PREFIX_NONE; node = unit->tree.nodes[node].parent) {
         uint32_t block = unit->tree.nodes[node].depth;
         request->pages[block] = (struct page_id){node};
+        if (request->block_prompt[block] != unit->tree.nodes[node].prompt_tokens)
+            request->key_count = min_u32(request->key_count, block);
         request->block_prompt[block] = unit->tree.nodes[node].prompt_tokens;
         page_table_lease(&unit->pages, request->pages[block]);
     }
@@ -83,17 +101,25 @@ void pages_attach(struct unit *unit, struct unit_request *request) {
     account_obtained(request, ACCOUNT_DEVICE, 0, request->computed_count);
 }
 
-/* Evicts until `wanted` pages are free; false, with nothing done, if that cannot be. */
-static bool make_room(struct unit *unit, uint32_t wanted) {
-    if (wanted <= unit->pages.free_count) return true;
-    uint32_t missing = wanted - unit->pages.free_count, count = 0;
-    if (missing > unit->pages.cached_count) return false;
-    for (uint32_t i = 0; i < unit->tree.page_end; i++) {
-        if (!unit->pages.pages[i].kept || unit->pages.pages[i].leases > 0) continue;
+/* Where pages make room as they stand in their table's order, those at its front are enough to
+ * choose from. */
+static uint32_t list_candidates(struct unit *unit, uint32_t wanted) {
+    const struct page_table *pages = &unit->pages;
+    uint32_t most = unit->options.evict_rule == EVICT_LEAST_RECENT ? wanted : pages->cached_count;
+    uint32_t count = 0;
+    for (uint32_t i = pages->first_cached; count < most; i = pages->pages[i].behind) {
         const struct prefix_node *node = &unit->tree.nodes[i];
         unit->candidates[count++] = (struct evict_candidate){i, node->depth, node->last_use};
     }
-    check(count == unit->pages.cached_count);
+    return count;
+}
+
+/* Evicts until `wanted` pages are free; false, with nothing done, if that cannot be. */
+static bool make_room(struct unit *unit, uint32_t wanted) {
+    if (wanted <= unit->pages.free_count) return true;
+    uint32_t missing = wanted - unit->pages.free_count;
+    if (missing > unit->pages.cached_count) return false;
+    uint32_t count = list_candidates(unit, missing);
     evict_pages_choose(unit->options.evict_rule, unit->candidates, count, missing);
     for (; missing > 0; missing--) {
         struct page_id page = {unit->candidates[--count].page};

@@ -27,6 +27,10 @@ struct pages_hit pages_look_up(const struct unit *unit, const struct unit_reques
 uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
                     struct block_key *keys_out);
 
+/* The request keeps the true keys of its first `count` blocks, which are whole, so that what is
+ * asked of its pages does not make them again: request->keys has room for them. */
+void pages_set_keys(const struct unit *unit, struct unit_request *request, uint32_t count);
+
 /* Leases what pages_look_up finds now: the request's first pages. */
 void pages_attach(struct unit *unit, struct unit_request *request);
 

@@ -433,6 +433,15 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
     take_records(units, rank, used);
 }
 
+/* `blocks`: of the SUBMIT, as view_blocks has them; NULL: they have not been looked at. */
+static void pass_submit(struct rank_units *units, uint32_t rank, const struct record_submit *submit,
+                        const struct prompt_blocks *blocks, int64_t now_ns) {
+    struct unit *unit = units->ranks[rank].unit;
+    if (blocks) unit_lend_keys(unit, blocks->keys, blocks->key_count);
+    pass_on(units, rank, &submit->record, now_ns);
+    unit_lend_keys(unit, NULL, 0);
+}
+
 /* ---- those that belong to no rank yet ---- */
 
 static void put_end(struct rank_units *units, const struct record_submit *submit,
@@ -479,7 +488,7 @@ static void bind(struct rank_units *units, uint32_t place, uint32_t rank) {
     struct waiting_request *request = waiting_line_at(&units->line, place);
     map_remove(&units->rank_of, key_of(request->submit->request));
     map_add(&units->rank_of, key_of(request->submit->request), rank);
-    pass_on(units, rank, &request->submit->record, request->arrived_ns);
+    pass_submit(units, rank, request->submit, &request->blocks, request->arrived_ns);
     waiting_line_remove(&units->line, place);
     units->load_changed = true;
 }
@@ -547,7 +556,7 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
     }
     if (binds && rank != BALANCE_NO_RANK) {
         map_add(&units->rank_of, key_of(submit->request), rank);
-        pass_on(units, rank, &submit->record, now_ns);
+        pass_submit(units, rank, submit, NULL, now_ns);
     } else if (!binds && enter_line(units, submit, now_ns)) {
         map_add(&units->rank_of, key_of(submit->request), IN_LINE);
         units->load_changed = true;

@@ -75,6 +75,9 @@ struct unit_request {           /* first what every step looks at, so that it is
     char *constraint;          /* [constraint_bytes] in arena, as SUBMIT brought it */
     uint8_t *block_prompt;     /* [pages at most] in arena: of each block's tokens, the first so
                                 * many are computed in the form PROMPT, the others as GENERATED */
+    struct block_key *keys;    /* [pages at most] in arena, the first key_count as pages_set_keys
+                                * made them; NULL: nobody needs them twice */
+    uint32_t key_count;
     int64_t arrived_ns;
     int64_t waits_since_ns; /* its arrival, or its last interruption */
     int64_t began_ns;       /* its first step; set with work.queue_ns */
@@ -129,6 +132,8 @@ struct unit {
     struct unit_counters totals;
     uint64_t arrivals;
     struct tiers tiers;
+    const struct block_key *lent_keys; /* [lent_key_count] unit_lend_keys */
+    uint32_t lent_key_count;
     struct kv_transfers transfers; /* to here, of prompts that other units computed */
     int64_t give_up_ns;            /* when one of them may have been waited for long enough */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;

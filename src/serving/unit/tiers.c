@@ -15,9 +15,8 @@
 
 enum { DISK, HOST }; /* index of struct tiers' rates */
 
-struct request_tiers {      /* what the storage has of one request, and its load */
-    struct block_key *keys; /* [pages at most] of the whole blocks before the last known token */
-    uint32_t key_count;
+struct request_tiers {    /* what the storage has of one request, and its load */
+    uint32_t key_count;   /* of the request's keys: the whole blocks before the last known token */
     uint32_t finds;       /* KV_FINDs without their KV_FOUND: the last answer counts */
     int64_t answer_by_ns; /* until when KV_FOUND is waited for; 0: nobody has waited yet */
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
@@ -70,15 +69,6 @@ size_t tiers_request_bytes_max(const struct unit_options *options) {
 
 /* ---- asking what is stored ---- */
 
-static struct block_key root_of(const struct unit *unit, const struct unit_request *request) {
-    return pages_root(unit, request).key;
-}
-
-static void set_forms(uint8_t forms[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
-    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
-        forms[i] = i < prompt_tokens ? TOKEN_PROMPT : TOKEN_GENERATED;
-}
-
 /* The request's, made when first asked for; NULL: nothing can come from the storage. */
 static struct request_tiers *open_tier(struct unit *unit, struct unit_request *request) {
     if (!unit->options.kv_storage || !unit->options.prefix_cache) return NULL;
@@ -87,28 +77,16 @@ static struct request_tiers *open_tier(struct unit *unit, struct unit_request *r
     struct request_tiers *tier = arena_take_zeroed(&request->arena, sizeof *tier);
     struct block_key *keys = arena_take(&request->arena, blocks * sizeof *keys);
     if (!tier || !keys) return NULL; /* out of memory: it is computed */
-    tier->keys = keys;
+    request->keys = keys;
     return request->tier = tier;
-}
-
-/* For all whole blocks before the last known token, which has to be computed in any case. */
-static void set_keys(const struct unit *unit, const struct unit_request *request) {
-    struct request_tiers *tier = request->tier;
-    struct block_key key = root_of(unit, request);
-    tier->key_count = (request_known(request) - 1) / KV_BLOCK_TOKENS;
-    for (uint32_t i = 0; i < tier->key_count; i++) {
-        uint8_t forms[KV_BLOCK_TOKENS];
-        set_forms(forms, request->block_prompt[i]);
-        key = block_key_next(BLOCK_KEY_TRUE, &key, request->tokens + (size_t)i * KV_BLOCK_TOKENS,
-                             forms);
-        tier->keys[i] = key;
-    }
 }
 
 void tiers_ask(struct unit *unit, struct unit_request *request) {
     struct request_tiers *tier = open_tier(unit, request);
     if (!tier) return;
-    set_keys(unit, request);
+    /* The last known token has to be computed in any case. */
+    tier->key_count = (request_known(request) - 1) / KV_BLOCK_TOKENS;
+    pages_set_keys(unit, request, tier->key_count);
     tier->found = tier->host = 0;
     tier->tried_hit = UINT32_MAX;
     tier->ask_due = false;
@@ -118,7 +96,7 @@ void tiers_ask(struct unit *unit, struct unit_request *request) {
         unit_put(unit, RECORD_KV_FIND,
                  &(struct record_kv_find){.request = request->id, .key_count = tier->key_count});
     find->fresh = request->resumed_count > 0; /* another unit ran it a moment ago */
-    memcpy(kv_find_keys(find), tier->keys, tier->key_count * sizeof *tier->keys);
+    memcpy(kv_find_keys(find), request->keys, tier->key_count * sizeof *request->keys);
     tier->finds++;
 }
 
@@ -218,7 +196,7 @@ static uint32_t choose_blocks(struct unit *unit, const struct unit_request *requ
     uint32_t count = tier->found > hit->block_count ? tier->found - hit->block_count : 0;
     bool other_forms =
         hit->block_count > 0 && /* pages_look_up has found it by its text */
-        !block_key_equal(&unit->tree.nodes[hit->node].key, &tier->keys[hit->block_count - 1]);
+        !block_key_equal(&unit->tree.nodes[hit->node].key, &request->keys[hit->block_count - 1]);
     if (count == 0 || other_forms || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return count;
     struct kv_path_ask ask = {.load = tiers_load_ask(unit, request, hit->block_count, count)};
@@ -246,7 +224,7 @@ static void put_load(struct unit *unit, struct unit_request *request, uint32_t f
                                           .first_block = first,
                                           .block_count = count,
                                           .slot = slot_of(unit, request)});
-    memcpy(kv_load_keys(load), request->tier->keys + first, count * sizeof *request->tier->keys);
+    memcpy(kv_load_keys(load), request->keys + first, count * sizeof *request->keys);
     memcpy(kv_load_pages(load), request->pages + first, count * sizeof *request->pages);
     request->tier->load_blocks = count;
     request->tier->load = load;

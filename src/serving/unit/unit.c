@@ -169,7 +169,7 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     unit_request_open_all(unit);
     enum status status = map_open(&unit->slots, arena, o->requests_max);
     if (!status) status = prefix_tree_open(&unit->tree, arena, o->page_count, o->reuse_generated);
-    return status ? status : page_table_open(&unit->pages, arena, o->page_count);
+    return status ? status : page_table_open(&unit->pages, arena, o->page_count, &unit->tree);
 }
 
 /* Its outbox; a rank's belongs to all. */
@@ -393,6 +393,8 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
     copy->page_count = copy->shared_count = copy->computed_count = 0;
     copy->handoff = NULL;
     copy->tier = NULL;
+    copy->keys = NULL;
+    copy->key_count = 0;
     return true;
 }
 
@@ -509,19 +511,23 @@ static uint32_t count_wanted(const struct unit_request *request,
     return most;
 }
 
-/* All of it but its head. Set one by one: most of what results cost is such a record for each row,
- * and zeroing it first took a tenth of that. */
-static struct record_tokens tokens_of(const struct unit_request *request, uint32_t count,
-                                      uint32_t each) {
-    struct record_tokens fixed;
-    fixed.record = (struct record){0};
-    fixed.request = request->id;
-    fixed.first_output_position = request->output_count;
-    fixed.token_count = count;
-    fixed.logprobs_each = each;
-    fixed.reserved = 0;
-    fixed.work = account_work(request);
-    return fixed;
+/* The record without its tokens. It is written where it stays, field by field: most of what results
+ * cost is such a record for each row, and to copy one that was just made waits for its stores. */
+static struct record_tokens *begin_tokens(struct unit *unit, const struct unit_request *request,
+                                          uint32_t count, uint32_t each) {
+    struct record_tokens counts = {.token_count = count, .logprobs_each = each};
+    size_t bytes = record_bytes(RECORD_TOKENS, &counts);
+    struct record_tokens *tokens = outbox_put_head(unit->outbox, RECORD_TOKENS, bytes);
+    check(tokens); /* room has been checked before */
+    tokens->request = request->id;
+    tokens->first_output_position = request->output_count;
+    tokens->token_count = count;
+    tokens->logprobs_each = each;
+    tokens->reserved = 0;
+    account_tell(request, &tokens->work);
+    for (size_t at = sizeof *tokens; at < bytes; at += 8)
+        memset((char *)tokens + at, 0, 8);
+    return tokens;
 }
 
 static void put_tokens(struct unit *unit, struct unit_request *request,
@@ -530,14 +536,13 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
     uint32_t count = count_wanted(request, row), each = row->logprobs_each;
     if (request->output_count == request->resumed_count)
         request->work.prefill_ns = now_ns - request->began_ns;
-    struct record_tokens fixed = tokens_of(request, count, each);
-    struct record_tokens *tokens = unit_put(unit, RECORD_TOKENS, &fixed);
-    memcpy(tokens_chosen(tokens), row->tokens, count * sizeof *row->tokens);
+    uint32_t *chosen = tokens_chosen(begin_tokens(unit, request, count, each));
     if (each)
-        memcpy(tokens_logprobs(tokens), step_result_logprobs(result) + row->logprob_index,
+        memcpy(chosen + round_up(count, 2), step_result_logprobs(result) + row->logprob_index,
                (size_t)count * each * sizeof(struct token_logprob));
     for (uint32_t i = 0; i < count; i++) {
         check(row->tokens[i] < unit->options.vocab_count);
+        chosen[i] = row->tokens[i];
         request_add_token(request, row->tokens[i]);
     }
     unit->totals.output_tokens += count;
@@ -897,6 +902,11 @@ struct unit_offer unit_offer(const struct unit *unit, const struct predict_lengt
 uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
                    struct block_key *keys_out) {
     return pages_keys(unit, submit, keys_out);
+}
+
+void unit_lend_keys(struct unit *unit, const struct block_key *keys, uint32_t key_count) {
+    unit->lent_keys = keys;
+    unit->lent_key_count = key_count;
 }
 
 uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys,

@@ -140,6 +140,10 @@ struct unit_offer unit_offer(const struct unit *unit, const struct predict_lengt
 uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
                    struct block_key *keys_out);
 
+/* unit_keys of the SUBMIT that comes next, which need not be made once more. They are the caller's,
+ * who takes them back when it has come: NULL. */
+void unit_lend_keys(struct unit *unit, const struct block_key *keys, uint32_t key_count);
+
 /* Of the request with these keys, tokens in the prefix cache. */
 uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys, uint32_t key_count);
 

@@ -125,11 +125,11 @@ void unit_request_leave(struct unit *unit, struct unit_request *request) {
 }
 
 void unit_request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
-    unit_put(unit, RECORD_FINISHED,
-             &(struct record_finished){.request = request->id,
-                                       .reason = reason,
-                                       .output_tokens = request->output_count,
-                                       .work = account_work(request)});
+    struct record_finished *finished = unit_put(
+        unit, RECORD_FINISHED,
+        &(struct record_finished){
+            .request = request->id, .reason = reason, .output_tokens = request->output_count});
+    account_tell(request, &finished->work);
     unit_request_drop(unit, request);
 }
 

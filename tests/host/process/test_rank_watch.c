@@ -170,7 +170,7 @@ static void a_rank_that_stands_still_ends_the_unit(void **state) {
 
 static void a_rank_that_is_never_heard_ends_the_unit(void **state) {
     struct job job = start(100000000, true, false);
-    assert_int_equal(end(&job, "rank 1 was never heard"), 3);
+    assert_int_equal(end(&job, "a rank was never heard, the unit ends"), 3);
 }
 
 static void ranks_that_do_not_meet_end_the_unit(void **state) {

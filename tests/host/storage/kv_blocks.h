@@ -245,7 +245,7 @@ static inline int misfortune(void *context, const struct kv_io_op *op, size_t *b
 static inline void count_line(void *context, const char *line) {
     struct faults *faults = context;
     faults->lines++;
-    assert_non_null(strstr(line, "KV storage"));
+    assert_non_null(strstr(line, "directory="));
 }
 
 static inline struct kv_store_options with_faults(enum kv_io_kind io, struct kv_io_faults *hook,

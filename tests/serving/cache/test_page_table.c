@@ -13,7 +13,7 @@ static char memory[1 << 16];
 static void open_table(struct page_table *table, uint32_t page_count) {
     struct arena arena;
     arena_over(&arena, memory, sizeof memory);
-    assert_int_equal(page_table_open(table, &arena, page_count), STATUS_OK);
+    assert_int_equal(page_table_open(table, &arena, page_count, NULL), STATUS_OK);
 }
 
 /* A claim that cannot be met in full must take nothing: half a claim would never be returned. */
@@ -133,7 +133,40 @@ static void memory_that_is_too_small_is_said(void **state) {
     struct page_table table;
     struct arena arena;
     arena_over(&arena, memory, 64);
-    assert_int_equal(page_table_open(&table, &arena, 1000), STATUS_NO_MEMORY);
+    assert_int_equal(page_table_open(&table, &arena, 1000, NULL), STATUS_NO_MEMORY);
+}
+
+/* Pages make room in the order of their last use: who looks for them all each time one is wanted
+ * would take longer the fuller the memory is. */
+static void cached_pages_stand_as_they_were_used(void **state) {
+    (void)state;
+    static struct prefix_node nodes[64];
+    struct prefix_tree tree = {.nodes = nodes};
+    struct page_table table;
+    struct page_id pages[64];
+    struct arena arena;
+    arena_over(&arena, memory, sizeof memory);
+    assert_int_equal(page_table_open(&table, &arena, 64, &tree), STATUS_OK);
+    assert_true(page_table_claim(&table, 64, pages));
+    for (uint32_t i = 0; i < 64; i++)
+        page_table_keep(&table, pages[i]);
+    for (uint32_t round = 0; round < 2000; round++) { /* a sequence, some of its pages later */
+        uint32_t first = (uint32_t)(random_uniform(7, 0, round) * 48),
+                 count = 1 + (uint32_t)(random_uniform(7, 1, round) * 16);
+        uint32_t late = (uint32_t)(random_uniform(7, 2, round) * count);
+        for (uint32_t i = first; i < first + count; i++)
+            if (table.pages[i].leases == 0) page_table_lease(&table, pages[i]);
+        for (uint32_t i = first; i < first + count; i++)
+            nodes[i] = (struct prefix_node){.depth = i - first, .last_use = round};
+        for (uint32_t i = first; i < first + late; i++)
+            page_table_release(&table, &pages[i], 1);
+        if (round % 3) page_table_release(&table, &pages[first + late], count - late);
+        page_table_audit(&table);
+    }
+    for (uint32_t i = 0; i < 64; i++)
+        if (table.pages[i].leases) page_table_release(&table, &pages[i], 1);
+    assert_int_equal(table.cached_count, 64);
+    page_table_audit(&table);
 }
 
 int main(void) {
@@ -143,6 +176,7 @@ int main(void) {
         cmocka_unit_test(kept_pages_are_cached),
         cmocka_unit_test(the_ledger_balances_over_random_lives),
         cmocka_unit_test(memory_that_is_too_small_is_said),
+        cmocka_unit_test(cached_pages_stand_as_they_were_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static const uint32_t *block_of(uint32_t token) {
 }
 
 static struct prefix_name name_at(const struct place *place, uint32_t token, uint32_t prompt) {
-    return prefix_tree_next(&tree, &place->name, block_of(token), prompt);
+    return prefix_tree_next(&tree, &place->name, block_of(token), prompt, NULL);
 }
 
 static uint32_t add(uint32_t page, const struct place *place, uint32_t token, uint32_t prompt) {

@@ -91,7 +91,7 @@ function harm(server, pieces) {
 async function strike(server) {
   const [busiest] = (await fleetOf(server)).units.sort((a, b) => b.requests_running - a.requests_running);
   process.kill(busiest.ranks[0].pid, 'SIGKILL');
-  while (!/unit \d+ ended \(signal 9\)[^]*is there again/.test(server.log)) await sleep(20);
+  while (!/a unit ended, it starts again job=\d+ how="signal 9"[^]*is there again/.test(server.log)) await sleep(20);
 }
 
 // Every question's answer from a server of that shape, and what the server then tells of itself. With `harm` the unit dies after

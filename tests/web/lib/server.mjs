@@ -42,7 +42,7 @@ export class Server {
     await new Promise((resolve, reject) => {
       const look = () => {
         server.url = /^listening on (http:\S+)\n/m.exec(out)?.[1];
-        server.admin = /^admin: (http:\S+)\n/m.exec(server.log)?.[1];
+        server.admin = /operator is listened to url=(http:\S+)\n/.exec(server.log)?.[1];
         if (server.url && server.admin) resolve();
       };
       server.child.on('error', reject);

@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench front: the gateway's process under load, over real sockets: clients on loopback on
+ * the one side, on the other a unit without an engine (bench/stub_unit.h) behind the real wire. It
+ * tells what a request and a token cost the gateway in processor time, how much later a token comes
+ * to its client, and what a stream takes of memory. What one core could bear follows from the
+ * processor time, since clients and unit need the other cores.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/json_writer.h"
+#include "bench/bench.h"
+#include "bench/child.h"
+#include "bench/machine_limits.h"
+#include "bench/stub_unit.h"
+#include "command/model_run.h"
+#include "host/http/http_client.h"
+#include "host/process/file_limit.h"
+#include "host/process/model_text.h"
+
+#define BODIES 64        /* different prompts */
+#define FILES_BESIDE 600 /* of a process, that are no client's; a gateway keeps 512 */
+#define START_SECONDS 30
+#define RAMP_SECONDS 60
+#define SETTLE_SECONDS 1
+#define AS_FAST_AS_IT_GOES 1000 /* tokens a second of a stream */
+#define LATENCIES_MAX (1u << 20)
+#define GATEWAYS_MAX 4
+#define ADDRESS_BYTES 96
+#define HOLD_US 20000
+#define PATH "/v1/completions"
+
+struct front_values {
+    const char *model, *streams, *nginx;
+    uint64_t prompt_tokens, connections, tokens_a_second, gateways, held;
+    double seconds;
+    bool json;
+};
+
+#define AT(field) .offset = offsetof(struct front_values, field)
+
+static const struct option front_rows[] = {
+    {.name = "streams",
+     .type = OPTION_TEXT,
+     .fallback = "1000,10000,50000",
+     .help = "streams open at the same time, one run after the other; as far as this process may "
+             "open files",
+     AT(streams)},
+    {.name = "tokens-a-second",
+     .type = OPTION_COUNT,
+     .fallback = "20000",
+     .help = "of all streams together, where latency is measured",
+     .minimum = 1,
+     .maximum = 1000000,
+     AT(tokens_a_second)},
+    {.name = "connections",
+     .type = OPTION_COUNT,
+     .fallback = "64",
+     .help = "that send requests one after the other, where requests are counted",
+     .minimum = 1,
+     .maximum = 4096,
+     AT(connections)},
+    {.name = "gateways",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "gateways in front of the unit, on one port",
+     .minimum = 1,
+     .maximum = GATEWAYS_MAX,
+     AT(gateways)},
+    {.name = "held",
+     .type = OPTION_COUNT,
+     .fallback = "100",
+     .help = "percent of the time in which each gateway may run; the rest of each 20 ms it is "
+             "stopped",
+     .minimum = 1,
+     .maximum = 100,
+     AT(held)},
+    {.name = "nginx",
+     .type = OPTION_TEXT,
+     .help = "an nginx (its path) between clients and gateways, as a proxy that does nothing else: "
+             "processor time told is nginx's then, to compare with",
+     AT(nginx)},
+    {.name = "prompt-tokens",
+     .type = OPTION_COUNT,
+     .fallback = "512",
+     .help = "tokens of a prompt, sent as text",
+     .minimum = 16,
+     .maximum = 1 << 16,
+     AT(prompt_tokens)},
+    {.name = "seconds",
+     .type = OPTION_NUMBER,
+     .fallback = "5",
+     .help = "of each measurement",
+     .minimum = 0.1,
+     .maximum = 600,
+     AT(seconds)},
+    {.name = "model",
+     .type = OPTION_TEXT,
+     .help = "directory of the checkpoint whose tokenizer is used (default: the model that comes "
+             "with Fathom)",
+     AT(model)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table bench_front_options = {
+    .command = "bench front",
+    .arguments = "",
+    .description = "What a gateway's process bears: requests and streamed tokens a second, added "
+                   "latency, memory of a stream.",
+    .options = front_rows,
+    .option_count = ARRAY_COUNT(front_rows),
+};
+
+/* ---- the world ---- */
+
+struct front_stream { /* a connection */
+    uint32_t told;    /* events */
+    bool asks;
+    uint8_t matched; /* of MARK, at the end of what came last */
+};
+
+struct front {
+    const struct front_values *values;
+    struct model_text text;
+    struct stub_shared *shared;
+    uint32_t token; /* that the unit says */
+    char folder[64], url[320];
+    struct child gateways[GATEWAYS_MAX];
+    uint32_t gateway_count; /* that have been started */
+    struct child nginx;
+    pid_t unit, holder; /* holder: stops the gateways and lets them go on */
+    struct http_client *client;
+    char *bodies[BODIES];
+    struct front_stream *streams; /* [stream_count] */
+    uint32_t stream_count, open_count;
+    uint32_t
+        first_seed; /* streams of a run that the unit may still have do not share seeds with the
+                          * next one's */
+    bool one_token; /* a request after the other; else streams without an end */
+    bool counts, ending;
+    uint64_t requests, failed, tokens;
+    double *latencies; /* seconds */
+    uint32_t latency_count;
+    double until;
+};
+
+struct front_cost { /* of the gateways' processes */
+    double cpu, resident;
+};
+
+static void add_cost(pid_t pid, struct front_cost *sum) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    unsigned long long user = 0, system = 0, pages = 0;
+    if (file && fscanf(file,
+                       "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d "
+                       "%*d %*d %*d %*d %*u %*u %llu",
+                       &user, &system, &pages) == 3) {
+        sum->cpu += (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+        sum->resident += (double)pages * (double)sysconf(_SC_PAGESIZE);
+    }
+    if (file) fclose(file);
+}
+
+static struct front_cost cost_of(const struct front *front) {
+    struct front_cost cost = {0};
+    if (front->nginx.pid) add_cost(front->nginx.pid, &cost);
+    for (uint32_t i = 0; i < front->gateway_count && !front->nginx.pid; i++)
+        add_cost(front->gateways[i].pid, &cost);
+    return cost;
+}
+
+static char *make_body(const struct front *front, uint32_t number,
+                       struct tokenizer_scratch *scratch) {
+    static const char *const words[] = {"of ",  "a ",     "tree ", "stands ", "under ",  "seven ",
+                                        "and ", "light ", "who ",  "reads ",  "water, ", "often. "};
+    size_t room = front->values->prompt_tokens * 12 + 256, used = 0, count = 0;
+    char *text = calloc(1, room);
+    uint32_t *ids = malloc(room * sizeof *ids), draw = number * 7919 + 1;
+    check(text && ids);
+    while (count < front->values->prompt_tokens) {
+        size_t before = used;
+        for (uint64_t i = count; i < front->values->prompt_tokens && used + 16 < room; i++) {
+            draw = draw * 1664525 + 1013904223;
+            const char *word = words[(draw >> 16) % ARRAY_COUNT(words)];
+            memcpy(text + used, word, strlen(word));
+            used += strlen(word);
+        }
+        enum status status =
+            tokenizer_encode(front->text.tokenizer, scratch, (struct bytes){text, used},
+                             (struct plain_text){0}, ids, room, &count);
+        check(status == STATUS_OK);
+        if (used == before) break;
+    }
+    free(ids);
+    return text;
+}
+
+static enum status make_bodies(struct front *front, uint32_t *token_out, struct error *error) {
+    struct arena arena;
+    size_t room = front->values->prompt_tokens * 12 + 256, count;
+    size_t bytes = tokenizer_scratch_bytes(room);
+    void *memory = malloc(bytes);
+    uint32_t ids[8];
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "no memory for prompts");
+    arena_over(&arena, memory, bytes);
+    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, room);
+    check(scratch);
+    for (uint32_t i = 0; i < BODIES; i++)
+        front->bodies[i] = make_body(front, i, scratch);
+    enum status status = tokenizer_encode(front->text.tokenizer, scratch, BYTES_LITERAL(" a"),
+                                          (struct plain_text){0}, ids, ARRAY_COUNT(ids), &count);
+    check(status == STATUS_OK && count > 0);
+    *token_out = ids[0];
+    free(memory);
+    return STATUS_OK;
+}
+
+/* ---- the client ---- */
+
+static void ask(struct front *front, uint32_t index) {
+    static char body[1 << 20];
+    struct front_stream *stream = &front->streams[index];
+    int used =
+        snprintf(body, sizeof body,
+                 "{\"prompt\":\"%u %s\",\"ignore_eos\":true,\"seed\":%u,\"max_tokens\":%u%s}",
+                 index, front->bodies[index % BODIES], front->first_seed + index,
+                 front->one_token ? 1 : 1 << 18, front->one_token ? "" : ",\"stream\":true");
+    *stream = (struct front_stream){.asks = true};
+    enum status status =
+        http_client_send(front->client, index, PATH, (struct bytes){body, (size_t)used});
+    check(status == STATUS_OK);
+}
+
+static void note_latency(struct front *front, uint32_t index, uint32_t position) {
+    int64_t said =
+        atomic_load(&front->shared->said_ns[front->first_seed + index][position % STUB_TIMES]);
+    if (!front->counts || front->latency_count == LATENCIES_MAX) return;
+    front->latencies[front->latency_count++] = (double)(clock_now_ns() - said) * 1e-9;
+}
+
+/* Each event begins with this. */
+static const char MARK[] = "data: {";
+
+static void on_data(void *context, uint32_t index, struct bytes data) {
+    struct front *front = context;
+    struct front_stream *stream = &front->streams[index];
+    if (front->ending) {
+        http_client_leave(front->client, index);
+        return;
+    }
+    if (front->one_token) return;
+    for (size_t i = 0; i < data.count; i++) {
+        if (data.data[i] != MARK[stream->matched]) {
+            stream->matched = data.data[i] == MARK[0];
+            continue;
+        }
+        if (++stream->matched < sizeof MARK - 1) continue;
+        stream->matched = 0;
+        note_latency(front, index, stream->told);
+        if (stream->told++ == 0) front->open_count++;
+        front->tokens++;
+        atomic_fetch_add(&front->shared->heard, 1);
+    }
+}
+
+static void on_head(void *context, uint32_t index, uint32_t http_status) {
+    struct front *front = context;
+    if (http_status != 200) front->failed++;
+}
+
+static void on_end(void *context, uint32_t index, enum http_end end) {
+    struct front *front = context;
+    front->streams[index].asks = false;
+    if (front->ending) return;
+    if (end != HTTP_END_WHOLE || !front->one_token) front->failed++;
+    if (!front->one_token) return;
+    atomic_fetch_add(&front->shared->heard, 1);
+    front->requests++;
+    ask(front, index);
+}
+
+static void on_wake(void *context) {
+    struct front *front = context;
+    http_client_stop(front->client);
+}
+
+static void run_for(struct front *front, double seconds) {
+    http_client_wake_in(front->client, seconds);
+    http_client_run(front->client);
+}
+
+/* ---- opening ---- */
+
+static void wire_address(const struct front *front, uint32_t gateway, char out[ADDRESS_BYTES]) {
+    snprintf(out, ADDRESS_BYTES, "ipc://%s/%u", front->folder, gateway);
+}
+
+/* The first one chooses the port. */
+static enum status start_gateway(struct front *front, struct error *error) {
+    char listen[ADDRESS_BYTES], port[16] = "0";
+    uint32_t number = front->gateway_count;
+    wire_address(front, number, listen);
+    if (number) snprintf(port, sizeof port, "%s", strrchr(front->url, ':') + 1);
+    const char *argv[] = {"/proc/self/exe",
+                          "gateway",
+                          "--listen",
+                          listen,
+                          "--port",
+                          port,
+                          "--admin-port",
+                          "0",
+                          "--share-port",
+                          "--connections-per-address",
+                          "0",
+                          "--requests",
+                          "60000",
+                          front->values->model ? "--model" : NULL,
+                          front->values->model,
+                          NULL};
+    enum status status = child_start(argv, "listening on ", START_SECONDS, &front->gateways[number],
+                                     front->url, sizeof front->url, error);
+    if (!status) front->gateway_count++;
+    return status;
+}
+
+/* One process that passes all on, with connections to the gateway that are kept. */
+static enum status start_nginx(struct front *front, struct error *error) {
+    static const char form[] =
+        "daemon off; master_process off; worker_rlimit_nofile 20000; error_log stderr notice; "
+        "pid %s/pid;\nevents { worker_connections 19000; }\nhttp { access_log off; "
+        "client_body_temp_path %s/body; proxy_temp_path %s/proxy; fastcgi_temp_path %s/fastcgi; "
+        "uwsgi_temp_path %s/uwsgi; scgi_temp_path %s/scgi; client_body_buffer_size 64k; "
+        "keepalive_requests 1000000; upstream gateway { server %s; keepalive 20000; "
+        "keepalive_requests 1000000; } server { listen 127.0.0.1:%u; location / { "
+        "proxy_pass http://gateway; proxy_http_version 1.1; proxy_set_header Connection \"\"; "
+        "proxy_set_header Host $http_host; "
+        "proxy_buffering off; proxy_read_timeout 600; } } }\n";
+    char path[128], text[256];
+    const char *folder = front->folder, *behind = front->url + strlen("http://");
+    unsigned port = (unsigned)atoi(strrchr(front->url, ':') + 1);
+    port = port > 40000 ? port - 10007 : port + 10007;
+    snprintf(path, sizeof path, "%s/nginx.conf", folder);
+    FILE *file = fopen(path, "w");
+    if (!file) return error_set(error, STATUS_IO, "cannot write %s", path);
+    fprintf(file, form, folder, folder, folder, folder, folder, folder, behind, port);
+    fclose(file);
+    const char *argv[] = {front->values->nginx, "-p", folder, "-c", path, "-e", "stderr", NULL};
+    enum status status =
+        child_start(argv, "using the ", START_SECONDS, &front->nginx, text, sizeof text, error);
+    snprintf(front->url, sizeof front->url, "http://127.0.0.1:%u", port);
+    return status;
+}
+
+static void tell_gateways(const struct front *front, int number) {
+    for (uint32_t i = 0; i < front->gateway_count; i++)
+        kill(front->gateways[i].pid, number);
+}
+
+/* In a process of its own, until it is killed. */
+static void hold_gateways(const struct front *front) {
+    useconds_t runs = (useconds_t)(HOLD_US * front->values->held / 100);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+        tell_gateways(front, SIGCONT);
+        usleep(runs);
+        tell_gateways(front, SIGSTOP);
+        usleep(HOLD_US - runs);
+    }
+}
+
+static void start_holding(struct front *front) {
+    if (front->values->held == 100) return;
+    fflush(NULL);
+    front->holder = fork();
+    if (front->holder == 0) hold_gateways(front);
+}
+
+static void end_child(pid_t pid) {
+    if (pid <= 0) return;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static enum status open_client(struct front *front, uint32_t streams, struct error *error) {
+    struct http_client_options options = {.url = front->url,
+                                          .connections_max = streams,
+                                          .stall_ms_max = 120000,
+                                          .head = on_head,
+                                          .data = on_data,
+                                          .end = on_end,
+                                          .wake = on_wake,
+                                          .context = front};
+    front->stream_count = streams;
+    front->first_seed = front->first_seed ? 0 : STUB_STREAMS_MAX / 2;
+    front->open_count = 0;
+    front->requests = front->failed = front->tokens = 0;
+    front->latency_count = 0;
+    front->ending = front->counts = false;
+    front->streams = calloc(streams, sizeof *front->streams);
+    if (!front->streams) return error_set(error, STATUS_NO_MEMORY, "no memory for streams");
+    return http_client_open(&options, &front->client, error);
+}
+
+static void close_client(struct front *front) {
+    http_client_close(front->client);
+    free(front->streams);
+    front->client = NULL;
+    front->streams = NULL;
+}
+
+/* What all measurements share. */
+static enum status open_front(struct front *front, struct error *error) {
+    const char *directory;
+    enum status status = model_run_directory(front->values->model, &directory, error);
+    if (!status) status = model_text_open_tokenizer(directory, &front->text, error);
+    if (!status) status = make_bodies(front, &front->token, error);
+    if (status) return status;
+    front->shared = stub_shared_take();
+    front->latencies = malloc(LATENCIES_MAX * sizeof *front->latencies);
+    if (!front->shared || !front->latencies)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for what is measured");
+    return STATUS_OK;
+}
+
+static void close_front(struct front *front) {
+    for (uint32_t i = 0; i < BODIES; i++)
+        free(front->bodies[i]);
+    free(front->latencies);
+    model_text_close(&front->text);
+}
+
+static enum status start_unit(struct front *front, struct error *error) {
+    char addresses[GATEWAYS_MAX * ADDRESS_BYTES] = "", one[ADDRESS_BYTES];
+    for (uint32_t i = 0; i < front->values->gateways; i++) {
+        wire_address(front, i, one);
+        if (i) strcat(addresses, ",");
+        strcat(addresses, one);
+    }
+    struct stub_options options = {.addresses = addresses,
+                                   .vocab = tokenizer_vocab_count(front->text.tokenizer),
+                                   .token = front->token,
+                                   .shared = front->shared};
+    return stub_unit_start(&options, &front->unit, error);
+}
+
+/* A unit and gateways that nobody has asked for anything yet. */
+static enum status open_world(struct front *front, struct error *error) {
+    atomic_store(&front->shared->tokens_each, 1000);
+    atomic_store(&front->shared->heard, 0);
+    atomic_store(&front->shared->said, 0);
+    snprintf(front->folder, sizeof front->folder, "/tmp/fathom-front-XXXXXX");
+    if (!mkdtemp(front->folder)) return error_set(error, STATUS_IO, "cannot make a folder in /tmp");
+    enum status status = start_unit(front, error);
+    for (uint32_t i = 0; i < front->values->gateways && !status; i++)
+        status = start_gateway(front, error);
+    if (!status && front->values->nginx) status = start_nginx(front, error);
+    if (!status) start_holding(front);
+    return status;
+}
+
+/* That nginx has left. */
+static void remove_files(const struct front *front) {
+    static const char *const names[] = {"nginx.conf", "pid",   "body", "proxy",
+                                        "fastcgi",    "uwsgi", "scgi"};
+    char path[128];
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", front->folder, names[i]);
+        remove(path);
+    }
+}
+
+static void close_world(struct front *front) {
+    char address[ADDRESS_BYTES];
+    end_child(front->unit);
+    end_child(front->holder);
+    if (front->nginx.pid) child_stop(&front->nginx);
+    tell_gateways(front, SIGCONT);
+    for (uint32_t i = 0; i < front->gateway_count; i++) {
+        child_stop(&front->gateways[i]);
+        wire_address(front, i, address);
+        unlink(address + strlen("ipc://"));
+    }
+    remove_files(front);
+    rmdir(front->folder);
+    front->unit = front->holder = 0;
+    front->gateway_count = 0;
+}
+
+/* ---- what is measured ---- */
+
+struct front_requests {
+    double a_second, cpu_us, a_core; /* a_core: requests a second that one core would bear */
+    uint64_t failed;
+};
+
+static enum status measure_requests(struct front *front, struct front_requests *out,
+                                    struct error *error) {
+    front->one_token = true;
+    enum status status = open_client(front, (uint32_t)front->values->connections, error);
+    if (status) return status;
+    for (uint32_t i = 0; i < front->stream_count; i++)
+        ask(front, i);
+    run_for(front, 1);
+    struct front_cost before = cost_of(front);
+    uint64_t requests = front->requests;
+    double began = machine_limits_now();
+    run_for(front, front->values->seconds);
+    double took = machine_limits_now() - began;
+    struct front_cost after = cost_of(front);
+    requests = front->requests - requests;
+    out->a_second = (double)requests / took;
+    out->cpu_us = (after.cpu - before.cpu) / (double)requests * 1e6;
+    out->a_core = 1e6 / out->cpu_us;
+    out->failed = front->failed;
+    front->ending = true;
+    close_client(front);
+    return STATUS_OK;
+}
+
+struct front_row {
+    uint32_t streams;
+    double each, tokens_a_second, cpu_us, a_core; /* `each`: tokens a second of a stream, offered */
+    double p50_ms, p99_ms, bytes;                 /* bytes: of the gateway, for a stream */
+    uint64_t failed;
+};
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(struct front *front, double share) {
+    uint32_t count = front->latency_count;
+    if (!count) return 0;
+    qsort(front->latencies, count, sizeof *front->latencies, ascending);
+    return front->latencies[(uint32_t)((count - 1) * share)];
+}
+
+/* All streams have begun, or time is up. */
+static void open_streams(struct front *front) {
+    double until = machine_limits_now() + RAMP_SECONDS;
+    atomic_store(&front->shared->heard, atomic_load(&front->shared->said));
+    atomic_store(&front->shared->tokens_each, 1);
+    for (uint32_t i = 0; i < front->stream_count; i++) {
+        ask(front, i);
+        if (i % 256 == 255) run_for(front, 0.02);
+    }
+    while (front->open_count < front->stream_count && machine_limits_now() < until)
+        run_for(front, 0.05);
+}
+
+static enum status measure_streams(struct front *front, uint32_t streams, double each,
+                                   struct front_row *row, struct error *error) {
+    front->one_token = false;
+    struct front_cost idle = cost_of(front);
+    enum status status = open_client(front, streams, error);
+    if (status) return status;
+    open_streams(front);
+    atomic_store(&front->shared->tokens_each, each);
+    run_for(front, SETTLE_SECONDS);
+    struct front_cost before = cost_of(front);
+    uint64_t tokens = front->tokens;
+    double began = machine_limits_now();
+    front->counts = true;
+    run_for(front, front->values->seconds);
+    front->counts = false;
+    double took = machine_limits_now() - began;
+    struct front_cost after = cost_of(front);
+    *row = (struct front_row){.streams = front->open_count,
+                              .each = each,
+                              .tokens_a_second = (double)(front->tokens - tokens) / took,
+                              .failed = front->failed};
+    row->cpu_us = (after.cpu - before.cpu) / (double)(front->tokens - tokens) * 1e6;
+    row->a_core = 1e6 / row->cpu_us;
+    row->p50_ms = quantile(front, 0.5) * 1e3;
+    row->p99_ms = quantile(front, 0.99) * 1e3;
+    row->bytes = (after.resident - idle.resident) / streams;
+    front->ending = true;
+    run_for(front, SETTLE_SECONDS);
+    close_client(front);
+    return STATUS_OK;
+}
+
+#define ROWS_MAX 16
+
+struct front_results {
+    struct front_requests requests;
+    struct front_row rows[ROWS_MAX];
+    uint32_t row_count;
+};
+
+/* `each`: tokens a second of a stream. */
+static enum status add_row(struct front *front, uint32_t streams, double each,
+                           struct front_results *results, struct error *error) {
+    struct front_row *row = &results->rows[results->row_count++];
+    enum status status = open_world(front, error);
+    if (!status) status = measure_streams(front, streams, each, row, error);
+    close_world(front);
+    return status;
+}
+
+static enum status read_streams(const char **at, uint32_t *streams_out, struct error *error) {
+    uint64_t files = file_limit_raise(UINT64_MAX), most = files - FILES_BESIDE;
+    char *behind;
+    uint64_t streams = strtoull(*at, &behind, 10);
+    if (behind == *at || !streams || streams > STUB_STREAMS_MAX / 2)
+        return error_set(error, STATUS_INVALID, "option --streams: '%s' is no list of counts", *at);
+    if (streams > most)
+        fprintf(stderr, "%llu streams become %llu: a process may open %llu files\n",
+                (unsigned long long)streams, (unsigned long long)most, (unsigned long long)files);
+    *streams_out = (uint32_t)(streams < most ? streams : most);
+    *at = behind + (*behind == ',');
+    return STATUS_OK;
+}
+
+static enum status measure_all(struct front *front, struct front_results *results,
+                               struct error *error) {
+    const char *at = front->values->streams;
+    enum status status = open_front(front, error);
+    if (!status) status = open_world(front, error);
+    if (!status) status = measure_requests(front, &results->requests, error);
+    close_world(front);
+    while (!status && *at && results->row_count + 2 <= ROWS_MAX) {
+        uint32_t streams = 0;
+        status = read_streams(&at, &streams, error);
+        if (!status && results->row_count == 0)
+            status = add_row(front, streams, AS_FAST_AS_IT_GOES, results, error);
+        if (!status)
+            status = add_row(front, streams, (double)front->values->tokens_a_second / streams,
+                             results, error);
+    }
+    close_front(front);
+    return status;
+}
+
+/* ---- printing ---- */
+
+static void print_text(const struct front_results *results, const char *whose) {
+    const struct front_requests *requests = &results->requests;
+    const struct front_row *rows = results->rows;
+    printf("requests: %.0f a second, %.0f us of %s processor time each: %.0f a second "
+           "and core; %llu failed\n",
+           requests->a_second, requests->cpu_us, whose, requests->a_core,
+           (unsigned long long)requests->failed);
+    printf("%8s %12s %10s %10s %12s %9s %9s %10s %7s\n", "streams", "offered/s", "tokens/s",
+           "us each", "/s and core", "p50 ms", "p99 ms", "kB/stream", "failed");
+    for (uint32_t i = 0; i < results->row_count; i++)
+        printf("%8u %12.0f %10.0f %10.2f %12.0f %9.2f %9.2f %10.1f %7llu\n", rows[i].streams,
+               rows[i].each * rows[i].streams, rows[i].tokens_a_second, rows[i].cpu_us,
+               rows[i].a_core, rows[i].p50_ms, rows[i].p99_ms, rows[i].bytes / 1024,
+               (unsigned long long)rows[i].failed);
+}
+
+static void print_json(const struct front_results *results) {
+    const struct front_requests *requests = &results->requests;
+    const struct front_row *rows = results->rows;
+    printf("{\"requests\":{\"a_second\":%.1f,\"cpu_us\":%.2f,\"failed\":%llu},\"streams\":[",
+           requests->a_second, requests->cpu_us, (unsigned long long)requests->failed);
+    for (uint32_t i = 0; i < results->row_count; i++)
+        printf("%s{\"streams\":%u,\"offered\":%.0f,\"tokens_a_second\":%.1f,\"cpu_us\":%.3f,"
+               "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"bytes\":%.0f,\"failed\":%llu}",
+               i ? "," : "", rows[i].streams, rows[i].each * rows[i].streams,
+               rows[i].tokens_a_second, rows[i].cpu_us, rows[i].p50_ms, rows[i].p99_ms,
+               rows[i].bytes, (unsigned long long)rows[i].failed);
+    printf("]}\n");
+}
+
+int bench_front(int argc, char **argv) {
+    struct front_values values;
+    struct option_result result;
+    struct error error;
+    int exit_code;
+    if (!command_begin(&bench_front_options, argc, argv, &values, &result, &exit_code))
+        return exit_code;
+    struct front front = {.values = &values};
+    struct front_results results = {.row_count = 0};
+    enum status status = measure_all(&front, &results, &error);
+    if (status) return command_failed(&bench_front_options, status, &error);
+    if (values.json)
+        print_json(&results);
+    else
+        print_text(&results, values.nginx ? "nginx's" : "the gateways'");
+    return command_end(&bench_front_options);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/stub_unit.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/map.h"
+#include "contract/machine.h"
+#include "contract/record_unit.h"
+#include "host/loop.h"
+
+#define OUTBOX_BYTES ((size_t)8 << 20)
+#define TICK_NS ((int64_t)2000000)
+#define LOAD_NS ((int64_t)100000000)
+#define PAGES (1u << 28)
+#define STUB_AHEAD ((uint64_t)200000) /* tokens that may be under way */
+#define NOBODY UINT32_MAX
+
+struct stub_stream { /* a request, at the place of its seed */
+    struct request_id id;
+    bool lives;
+    uint32_t prompt_tokens, told, tokens_max;
+    int64_t due_ns;
+};
+
+struct stub {
+    struct stub_options options;
+    struct outbox outbox;
+    struct map places; /* of ids */
+    struct stub_stream *streams;
+    uint32_t *living; /* [count] places */
+    uint32_t *at;     /* [place] in `living` */
+    uint32_t count;
+    bool greeted, changed; /* what a load report tells */
+    int64_t wake_ns, load_ns;
+};
+
+static struct map_key key_of(struct request_id id) {
+    return (struct map_key){id.high, id.low, id.attempt};
+}
+
+static void end(struct stub *stub, uint32_t place, enum finish_reason reason) {
+    struct stub_stream *stream = &stub->streams[place];
+    struct record_finished fixed = {
+        .request = stream->id, .reason = reason, .output_tokens = stream->told};
+    fixed.work.prompt_miss_tokens = fixed.work.computed_tokens = stream->prompt_tokens;
+    check(outbox_put(&stub->outbox, RECORD_FINISHED, &fixed));
+    map_remove(&stub->places, key_of(stream->id));
+    stream->lives = false;
+    stub->living[stub->at[place]] = stub->living[--stub->count];
+    stub->at[stub->living[stub->at[place]]] = stub->at[place];
+}
+
+static int64_t pause_of(const struct stub *stub) {
+    return (int64_t)(1e9 / atomic_load(&stub->options.shared->tokens_each));
+}
+
+static void take(struct stub *stub, const struct record_submit *submit, int64_t now_ns) {
+    uint32_t place = (uint32_t)(submit->sampling.seed % STUB_STREAMS_MAX);
+    struct stub_stream *stream = &stub->streams[place];
+    check(!stream->lives); /* the client's streams have seeds of their own */
+    *stream = (struct stub_stream){.id = submit->request,
+                                   .lives = true,
+                                   .prompt_tokens = submit->prompt_count,
+                                   .tokens_max = submit->new_tokens_max,
+                                   .due_ns = now_ns};
+    if (stream->tokens_max > 1) /* not all at the same time */
+        stream->due_ns += (int64_t)((uint64_t)place * 2654435761u % (uint64_t)pause_of(stub));
+    map_add(&stub->places, key_of(submit->request), place);
+    stub->at[place] = stub->count;
+    stub->living[stub->count++] = place;
+    stub->changed = true;
+}
+
+static enum status stub_receive(void *self, const struct record *record, int64_t now_ns) {
+    struct stub *stub = self;
+    if (outbox_room(&stub->outbox) < 4096) return STATUS_FULL;
+    if (record->kind == RECORD_SUBMIT) take(stub, (const struct record_submit *)record, now_ns);
+    if (record->kind == RECORD_CANCEL) {
+        uint32_t place = map_find(&stub->places, key_of(record_request(record)));
+        if (place != MAP_NONE) end(stub, place, FINISH_CANCELLED);
+    }
+    return STATUS_OK;
+}
+
+static void say_hello(struct stub *stub) {
+    struct record_unit_hello fixed = {.vocab_count = stub->options.vocab,
+                                      .context_tokens_max = LIMIT_CONTEXT,
+                                      .page_count = PAGES,
+                                      .page_tokens = KV_BLOCK_TOKENS,
+                                      .requests_max = STUB_STREAMS_MAX,
+                                      .rank_count = 1,
+                                      .numerics_id = "stub.v1"};
+    struct record_unit_hello *hello = outbox_put(&stub->outbox, RECORD_UNIT_HELLO, &fixed);
+    check(hello);
+    *hello_ranks(hello) = (struct unit_rank){.page_count = PAGES, .requests_max = STUB_STREAMS_MAX};
+}
+
+static void say_load(struct stub *stub) {
+    struct record_unit_load fixed = {.rank_count = 1,
+                                     .requests_running = stub->count,
+                                     .pages_free = PAGES,
+                                     .last_step_ns = TICK_NS};
+    struct record_unit_load *load = outbox_put(&stub->outbox, RECORD_UNIT_LOAD, &fixed);
+    check(load);
+    *load_ranks(load) =
+        (struct unit_rank_load){.requests_running = stub->count, .pages_free = PAGES};
+}
+
+static void say_token(struct stub *stub, uint32_t place, int64_t now_ns) {
+    struct stub_stream *stream = &stub->streams[place];
+    struct record_tokens fixed = {
+        .request = stream->id, .first_output_position = stream->told, .token_count = 1};
+    fixed.work.prompt_miss_tokens = fixed.work.computed_tokens = stream->prompt_tokens;
+    struct record_tokens *tokens = outbox_put(&stub->outbox, RECORD_TOKENS, &fixed);
+    check(tokens);
+    *tokens_chosen(tokens) = stub->options.token;
+    struct stub_shared *shared = stub->options.shared;
+    atomic_store(&shared->said_ns[place][stream->told++ % STUB_TIMES], now_ns);
+    atomic_fetch_add(&shared->said, 1);
+    stream->due_ns += pause_of(stub);
+    if (stream->due_ns < now_ns) stream->due_ns = now_ns; /* it was held up: no hurry afterwards */
+    if (stream->told == stream->tokens_max) end(stub, place, FINISH_LENGTH);
+}
+
+static bool may_say(const struct stub *stub) {
+    const struct stub_shared *shared = stub->options.shared;
+    return outbox_room(&stub->outbox) > 4096 &&
+           atomic_load(&shared->said) - atomic_load(&shared->heard) < STUB_AHEAD;
+}
+
+static void stub_step(void *self, int64_t now_ns) {
+    struct stub *stub = self;
+    if (!stub->greeted) say_hello(stub);
+    stub->greeted = true;
+    if (now_ns < stub->wake_ns) return;
+    stub->wake_ns = now_ns + TICK_NS;
+    for (uint32_t i = stub->count; i-- > 0 && may_say(stub);)
+        if (stub->streams[stub->living[i]].due_ns <= now_ns)
+            say_token(stub, stub->living[i], now_ns);
+    if (!stub->changed && now_ns < stub->load_ns) return;
+    say_load(stub);
+    stub->changed = false;
+    stub->load_ns = now_ns + LOAD_NS;
+}
+
+static int64_t stub_wake(const void *self) {
+    return ((const struct stub *)self)->wake_ns;
+}
+
+static enum status run(const struct stub_options *options, struct error *error) {
+    struct stub stub = {.options = *options};
+    struct loop_parts parts = {.wire = {.address = options->addresses, .plain_anywhere = true}};
+    struct loop *loop = NULL;
+    struct arena arena;
+    size_t bytes = map_bytes(STUB_STREAMS_MAX);
+    void *memory = malloc(bytes);
+    stub.outbox = (struct outbox){.memory = malloc(OUTBOX_BYTES), .capacity = OUTBOX_BYTES};
+    stub.streams = calloc(STUB_STREAMS_MAX, sizeof *stub.streams);
+    stub.living = calloc(STUB_STREAMS_MAX, sizeof *stub.living);
+    stub.at = calloc(STUB_STREAMS_MAX, sizeof *stub.at);
+    check(memory && stub.outbox.memory && stub.streams && stub.living && stub.at);
+    arena_over(&arena, memory, bytes);
+    enum status status = map_open(&stub.places, &arena, STUB_STREAMS_MAX);
+    check(status == STATUS_OK);
+    parts.unit = (struct machine){.self = &stub,
+                                  .outbox = &stub.outbox,
+                                  .receive = stub_receive,
+                                  .step = stub_step,
+                                  .next_wake_ns = stub_wake};
+    status = loop_open(NULL, 0, &loop, error);
+    return status ? status : loop_run(loop, &parts, error);
+}
+
+enum status stub_unit_start(const struct stub_options *options, pid_t *pid_out,
+                            struct error *error) {
+    pid_t parent = getpid();
+    fflush(NULL);
+    *pid_out = fork();
+    if (*pid_out < 0)
+        return error_set(error, STATUS_IO, "cannot start the unit: %s", strerror(errno));
+    if (*pid_out) return STATUS_OK;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    struct error own;
+    if (run(options, &own)) dprintf(STDERR_FILENO, "the unit of the bench: %s\n", own.text);
+    _exit(0);
+}
+
+struct stub_shared *stub_shared_take(void) {
+    void *memory = mmap(NULL, sizeof(struct stub_shared), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}

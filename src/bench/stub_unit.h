@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A unit without an engine: a process that connects to gateways over the real wire, takes every
+ * request at once, and says one token of each at a fixed speed. What it says when stands in memory
+ * that is shared with the client, who so knows how long a token was under way.
+ *
+ * A request's seed is the client's number of its stream.
+ */
+#ifndef BENCH_STUB_UNIT_H
+#define BENCH_STUB_UNIT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/status.h"
+
+#define STUB_STREAMS_MAX (1 << 17)
+#define STUB_TIMES 8 /* of a stream's last tokens */
+
+struct stub_shared {
+    _Atomic double tokens_each; /* a second and stream, from now on */
+    _Atomic uint64_t said;      /* tokens, by the unit */
+    _Atomic uint64_t heard;     /* tokens, by the client; the unit keeps at most STUB_AHEAD ahead */
+    _Atomic int64_t said_ns[STUB_STREAMS_MAX][STUB_TIMES]; /* monotonic clock, by position */
+};
+
+struct stub_options {
+    const char *addresses; /* of gateways, with commas between */
+    uint32_t vocab, token; /* the token that it always says */
+    struct stub_shared *shared;
+};
+
+/* In a process of its own. STATUS_IO: there is none. */
+enum status stub_unit_start(const struct stub_options *options, pid_t *pid_out,
+                            struct error *error) MUST_USE;
+
+/* Memory for it, zeroed; NULL: there is none. Never given back. */
+struct stub_shared *stub_shared_take(void);
+
+#endif

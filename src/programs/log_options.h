@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The options that say how a process that serves logs (host/process/log.h).
+ */
+#ifndef PROGRAMS_LOG_OPTIONS_H
+#define PROGRAMS_LOG_OPTIONS_H
+
+#include "base/options.h"
+#include "host/process/log.h"
+
+struct log_values {
+    const char *format, *level;
+};
+
+/* Rows for an option table of `owner`, which has a struct log_values `log`. */
+#define LOG_OPTIONS(owner)                                                                         \
+    {.name = "log-format",                                                                         \
+     .type = OPTION_CHOICE,                                                                        \
+     .fallback = "text",                                                                           \
+     .choices = "text|json",                                                                       \
+     .help = "what the log's lines on stderr are: text, or one JSON object each "                  \
+             "(docs/operations.md)",                                                               \
+     .offset = offsetof(owner, log.format)},                                                       \
+    {                                                                                              \
+        .name = "log-level", .type = OPTION_CHOICE, .fallback = "info",                            \
+        .choices = "error|warning|info|debug",                                                     \
+        .help = "the least grave lines that are logged; a line for each request is info",          \
+        .offset = offsetof(owner, log.level)                                                       \
+    }
+
+#endif

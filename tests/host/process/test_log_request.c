@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the access line: it tells what a request came to and who asked, by the name that the
+ * client gave it; what was not there is left out; and a flood of refusals is counted.
+ */
+#include "host/process/log_request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "contract/machine.h"
+#include "contract/record_unit.h"
+#include "host/process/log.h"
+
+static FILE *file;
+static char text[1 << 20];
+
+static int begin(void **state) {
+    file = tmpfile();
+    check(file);
+    log_start("text", "info", false);
+    log_write_to(fileno(file));
+    return 0;
+}
+
+static int end(void **state) {
+    log_finish();
+    log_write_to(STDERR_FILENO);
+    fclose(file);
+    return 0;
+}
+
+static const char *said(void) {
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fseek(file, 0, SEEK_END);
+    return text;
+}
+
+static const char *behind_time(void) {
+    return said() + sizeof "2026-11-23T12:00:00.123Z" - 1;
+}
+
+/* Of one record in memory that the next call uses again. */
+static const struct record_entry *make(struct record_entry fixed, const char *name, const char *end,
+                                       const struct entry_stay *stays) {
+    _Alignas(8) static char memory[4096];
+    struct outbox box = {.memory = memory, .capacity = sizeof memory};
+    fixed.request = (struct request_id){.high = 0x0123456789abcdef, .low = 0x5a};
+    fixed.path_bytes = (uint32_t)strlen("/v1/chat/completions");
+    fixed.name_bytes = (uint32_t)strlen(name);
+    fixed.model_bytes = (uint32_t)strlen("tiny");
+    fixed.end_bytes = (uint32_t)strlen(end);
+    memcpy(fixed.account, "acme", 4);
+    struct record_entry *entry = outbox_put(&box, RECORD_ENTRY, &fixed);
+    check(entry);
+    memcpy(entry_path(entry), "/v1/chat/completions", entry->path_bytes);
+    memcpy(entry_name(entry), name, entry->name_bytes);
+    memcpy(entry_model(entry), "tiny", 4);
+    memcpy(entry_end(entry), end, entry->end_bytes);
+    if (stays) memcpy(entry_stays(entry), stays, entry->stay_count * sizeof *stays);
+    return entry;
+}
+
+static void an_answer_is_told_with_all_that_it_came_to(void **state) {
+    const struct entry_stay stays[] = {{.unit = 2, .role = UNIT_PREFILL},
+                                       {.unit = 5, .rank = 3, .role = UNIT_DECODE}};
+    struct record_entry fixed = {.http_status = 200,
+                                 .hit_tokens = 64,
+                                 .miss_tokens = 12,
+                                 .output_tokens = 30,
+                                 .queue_ns = 1500000,
+                                 .ttft_ns = 25000000,
+                                 .tpot_ns = 4321000,
+                                 .total_ns = 160000000,
+                                 .stay_count = 2};
+    log_request_ended(make(fixed, "mine-1", "stop", stays));
+    assert_string_equal(
+        behind_time(),
+        " info access  ended request=0123456789abcdef000000000000005a x_request_id=mine-1 "
+        "account=acme model=tiny path=/v1/chat/completions status=200 end=stop hit=64 miss=12 "
+        "output=30 queue_ms=1.5 ttft_ms=25.0 tpot_ms=4.32 total_ms=160.0 unit=5 rank=3 "
+        "stays=2:0,5:3\n");
+}
+
+static void what_was_not_there_is_left_out(void **state) {
+    struct record_entry fixed = {
+        .http_status = 499, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 2000000};
+    memset(fixed.account, 0, sizeof fixed.account);
+    log_request_ended(make(fixed, "", "client_gone", NULL));
+    assert_string_equal(behind_time(),
+                        " info access  ended request=0123456789abcdef000000000000005a account=acme "
+                        "model=tiny path=/v1/chat/completions status=499 end=client_gone hit=0 "
+                        "miss=0 output=0 total_ms=2.0\n");
+}
+
+static void a_request_without_a_name_of_its_clients_has_one_name(void **state) {
+    struct record_entry fixed = {.http_status = 200};
+    log_request_ended(make(fixed, "0123456789abcdef000000000000005a", "stop", NULL));
+    assert_non_null(strstr(said(), "request=0123456789abcdef000000000000005a account="));
+}
+
+static void failures_of_the_service_are_warnings(void **state) {
+    struct record_entry fixed = {
+        .http_status = 503, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 0};
+    log_request_ended(make(fixed, "a", "no_unit", NULL));
+    assert_non_null(strstr(said(), " warning access  refused request="));
+}
+
+static void refusals_in_floods_are_counted_and_answers_never(void **state) {
+    struct record_entry refused = {
+        .http_status = 429, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 1};
+    struct record_entry answered = refused;
+    answered.http_status = 200;
+    uint32_t lines[2] = {0};
+    for (int i = 0; i < 1000; i++) {
+        log_request_ended(make(refused, "a", "rate_limit", NULL));
+        log_request_ended(make(answered, "a", "stop", NULL));
+    }
+    for (const char *at = said(); (at = strstr(at, "access  ")); at++)
+        lines[strncmp(at, "access  ended", 13) == 0]++;
+    assert_true(lines[0] >= 10 && lines[0] < 100);
+    assert_int_equal(lines[1], 1000);
+    log_finish();
+    char expected[100];
+    snprintf(expected, sizeof expected, "access  refused account=acme status=429 more=%u\n",
+             1000 - lines[0]);
+    assert_non_null(strstr(said(), expected));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_answer_is_told_with_all_that_it_came_to, begin, end),
+        cmocka_unit_test_setup_teardown(what_was_not_there_is_left_out, begin, end),
+        cmocka_unit_test_setup_teardown(a_request_without_a_name_of_its_clients_has_one_name, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(failures_of_the_service_are_warnings, begin, end),
+        cmocka_unit_test_setup_teardown(refusals_in_floods_are_counted_and_answers_never, begin,
+                                        end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
