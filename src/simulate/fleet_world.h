@@ -37,6 +37,7 @@ enum fleet_refusal {
     FLEET_QUEUE_FULL,
     FLEET_NO_MEMORY,
     FLEET_RATE,
+    FLEET_UNPAID,
     FLEET_NO_UNIT,
     FLEET_FAILED,
     FLEET_LEDGER,

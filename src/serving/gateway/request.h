@@ -138,8 +138,8 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     struct bytes constraint;      /* in the leader's arena (SUBMIT); empty: the answer is free */
     const char *constraint_field; /* that asked for it, a literal */
     uint32_t account, key;        /* ACCOUNT_NONE */
-    uint64_t rate_tokens;         /* leader: taken from its account's rate until it is released */
-    bool is_counted;              /* leader: so is the request */
+    uint64_t rate_tokens; /* leader: held of its account's rate until it is charged or released */
+    bool is_counted;      /* leader: so is the request */
     struct tenant_salt tenant;
 };
 
