@@ -41,6 +41,7 @@ enum fleet_refusal {
     FLEET_NO_UNIT,
     FLEET_FAILED,
     FLEET_LEDGER,
+    FLEET_OVERLOADED,
     FLEET_REFUSALS
 };
 

@@ -84,11 +84,11 @@ static void tell_sum(const struct fleet_world_report *sum) {
                   sum->bound, (unsigned)sum->bound_begun, (unsigned)sum->late,
                   (unsigned)sum->forced);
     print_message("# refused: %u queue full, %u no memory, %u by their rates, %u by their balance, "
-                  "%u no unit, %u failed, %u no ledger\n",
+                  "%u no unit, %u failed, %u no ledger, %u too late\n",
                   sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
                   sum->refused_by[FLEET_RATE], sum->refused_by[FLEET_UNPAID],
                   sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED],
-                  sum->refused_by[FLEET_LEDGER]);
+                  sum->refused_by[FLEET_LEDGER], sum->refused_by[FLEET_OVERLOADED]);
     print_message("# ledger: %u entries, of them %u written once more; %u tallies\n",
                   (unsigned)sum->entries, (unsigned)sum->written_again, (unsigned)sum->tallies);
 }

@@ -320,9 +320,10 @@ static enum status tell_end(struct gateway *gateway, struct request *request) {
     return STATUS_OK;
 }
 
-/* Turns hang on how long accounts' answers are. */
+/* Turns and predicted waits hang on how long answers are. */
 static void learn_lengths(struct gateway *gateway, const struct request *leader) {
-    if (leader->asked.account == ACCOUNT_NONE || leader->asked.prompt_only) return;
+    bool wanted = gateway->accounts.asked_for || gateway->options.ttft_limit_ns;
+    if (!wanted || leader->asked.prompt_only) return;
     for (uint32_t i = 0; i < leader->choice_count && !leader->owed.gone; i++)
         predict_length_learn(&gateway->lengths, leader->choices[i]->answered.output_tokens);
 }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/admission.h"
 #include "serving/gateway/constraint_ask.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/entry.h"
@@ -203,9 +204,12 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
     }
     if (status) return status;
     if (!share(leader)) return refuse_memory(error);
-    status = hold_tokens(gateway, leader, error);
+    struct request_work work = dispatch_work(gateway, leader);
+    status = admission_check(gateway, leader, work, error);
+    if (status) uncount(gateway, leader);
+    if (!status) status = hold_tokens(gateway, leader, error);
     if (status) return status;
-    request_wait(gateway, leader, dispatch_work(gateway, leader), now_ns);
+    request_wait(gateway, leader, work, now_ns);
     return STATUS_OK;
 }
 
