@@ -26,10 +26,11 @@
 #include "host/process/model_text.h"
 
 #define BODIES 64        /* different prompts */
-#define FILES_BESIDE 200 /* of a process, that are no client's */
+#define FILES_BESIDE 600 /* of a process, that are no client's; a gateway keeps 512 */
 #define START_SECONDS 30
 #define RAMP_SECONDS 60
 #define SETTLE_SECONDS 1
+#define AS_FAST_AS_IT_GOES 1000 /* tokens a second of a stream */
 #define LATENCIES_MAX (1u << 20)
 #define GATEWAYS_MAX 4
 #define ADDRESS_BYTES 96
@@ -129,6 +130,7 @@ struct front {
     const struct front_values *values;
     struct model_text text;
     struct stub_shared *shared;
+    uint32_t token; /* that the unit says */
     char folder[64], url[320];
     struct child gateways[GATEWAYS_MAX];
     uint32_t gateway_count; /* that have been started */
@@ -415,20 +417,28 @@ static void close_client(struct front *front) {
     front->streams = NULL;
 }
 
-static enum status open_world(struct front *front, struct error *error) {
+/* What all measurements share. */
+static enum status open_front(struct front *front, struct error *error) {
     const char *directory;
-    uint32_t token = 0;
     enum status status = model_run_directory(front->values->model, &directory, error);
     if (!status) status = model_text_open_tokenizer(directory, &front->text, error);
-    if (!status) status = make_bodies(front, &token, error);
+    if (!status) status = make_bodies(front, &front->token, error);
     if (status) return status;
     front->shared = stub_shared_take();
     front->latencies = malloc(LATENCIES_MAX * sizeof *front->latencies);
     if (!front->shared || !front->latencies)
         return error_set(error, STATUS_NO_MEMORY, "no memory for what is measured");
-    atomic_store(&front->shared->tokens_each, 1000);
-    snprintf(front->folder, sizeof front->folder, "/tmp/fathom-front-XXXXXX");
-    if (!mkdtemp(front->folder)) return error_set(error, STATUS_IO, "cannot make a folder in /tmp");
+    return STATUS_OK;
+}
+
+static void close_front(struct front *front) {
+    for (uint32_t i = 0; i < BODIES; i++)
+        free(front->bodies[i]);
+    free(front->latencies);
+    model_text_close(&front->text);
+}
+
+static enum status start_unit(struct front *front, struct error *error) {
     char addresses[GATEWAYS_MAX * ADDRESS_BYTES] = "", one[ADDRESS_BYTES];
     for (uint32_t i = 0; i < front->values->gateways; i++) {
         wire_address(front, i, one);
@@ -437,9 +447,19 @@ static enum status open_world(struct front *front, struct error *error) {
     }
     struct stub_options options = {.addresses = addresses,
                                    .vocab = tokenizer_vocab_count(front->text.tokenizer),
-                                   .token = token,
+                                   .token = front->token,
                                    .shared = front->shared};
-    status = stub_unit_start(&options, &front->unit, error);
+    return stub_unit_start(&options, &front->unit, error);
+}
+
+/* A unit and gateways that nobody has asked for anything yet. */
+static enum status open_world(struct front *front, struct error *error) {
+    atomic_store(&front->shared->tokens_each, 1000);
+    atomic_store(&front->shared->heard, 0);
+    atomic_store(&front->shared->said, 0);
+    snprintf(front->folder, sizeof front->folder, "/tmp/fathom-front-XXXXXX");
+    if (!mkdtemp(front->folder)) return error_set(error, STATUS_IO, "cannot make a folder in /tmp");
+    enum status status = start_unit(front, error);
     for (uint32_t i = 0; i < front->values->gateways && !status; i++)
         status = start_gateway(front, error);
     if (!status && front->values->nginx) status = start_nginx(front, error);
@@ -471,10 +491,8 @@ static void close_world(struct front *front) {
     }
     remove_files(front);
     rmdir(front->folder);
-    for (uint32_t i = 0; i < BODIES; i++)
-        free(front->bodies[i]);
-    free(front->latencies);
-    model_text_close(&front->text);
+    front->unit = front->holder = 0;
+    front->gateway_count = 0;
 }
 
 /* ---- what is measured ---- */
@@ -572,73 +590,88 @@ static enum status measure_streams(struct front *front, uint32_t streams, double
     return STATUS_OK;
 }
 
+#define ROWS_MAX 16
+
+struct front_results {
+    struct front_requests requests;
+    struct front_row rows[ROWS_MAX];
+    uint32_t row_count;
+};
+
+/* `each`: tokens a second of a stream. */
+static enum status add_row(struct front *front, uint32_t streams, double each,
+                           struct front_results *results, struct error *error) {
+    struct front_row *row = &results->rows[results->row_count++];
+    enum status status = open_world(front, error);
+    if (!status) status = measure_streams(front, streams, each, row, error);
+    close_world(front);
+    return status;
+}
+
+static enum status read_streams(const char **at, uint32_t *streams_out, struct error *error) {
+    uint64_t files = file_limit_raise(UINT64_MAX), most = files - FILES_BESIDE;
+    char *behind;
+    uint64_t streams = strtoull(*at, &behind, 10);
+    if (behind == *at || !streams || streams > STUB_STREAMS_MAX / 2)
+        return error_set(error, STATUS_INVALID, "option --streams: '%s' is no list of counts", *at);
+    if (streams > most)
+        fprintf(stderr, "%llu streams become %llu: a process may open %llu files\n",
+                (unsigned long long)streams, (unsigned long long)most, (unsigned long long)files);
+    *streams_out = (uint32_t)(streams < most ? streams : most);
+    *at = behind + (*behind == ',');
+    return STATUS_OK;
+}
+
+static enum status measure_all(struct front *front, struct front_results *results,
+                               struct error *error) {
+    const char *at = front->values->streams;
+    enum status status = open_front(front, error);
+    if (!status) status = open_world(front, error);
+    if (!status) status = measure_requests(front, &results->requests, error);
+    close_world(front);
+    while (!status && *at && results->row_count + 2 <= ROWS_MAX) {
+        uint32_t streams = 0;
+        status = read_streams(&at, &streams, error);
+        if (!status && results->row_count == 0)
+            status = add_row(front, streams, AS_FAST_AS_IT_GOES, results, error);
+        if (!status)
+            status = add_row(front, streams, (double)front->values->tokens_a_second / streams,
+                             results, error);
+    }
+    close_front(front);
+    return status;
+}
+
 /* ---- printing ---- */
 
-static void print_text(const struct front_requests *requests, const struct front_row *rows,
-                       uint32_t count, const char *whose) {
+static void print_text(const struct front_results *results, const char *whose) {
+    const struct front_requests *requests = &results->requests;
+    const struct front_row *rows = results->rows;
     printf("requests: %.0f a second, %.0f us of %s processor time each: %.0f a second "
            "and core; %llu failed\n",
            requests->a_second, requests->cpu_us, whose, requests->a_core,
            (unsigned long long)requests->failed);
     printf("%8s %12s %10s %10s %12s %9s %9s %10s %7s\n", "streams", "offered/s", "tokens/s",
            "us each", "/s and core", "p50 ms", "p99 ms", "kB/stream", "failed");
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < results->row_count; i++)
         printf("%8u %12.0f %10.0f %10.2f %12.0f %9.2f %9.2f %10.1f %7llu\n", rows[i].streams,
                rows[i].each * rows[i].streams, rows[i].tokens_a_second, rows[i].cpu_us,
                rows[i].a_core, rows[i].p50_ms, rows[i].p99_ms, rows[i].bytes / 1024,
                (unsigned long long)rows[i].failed);
 }
 
-static void print_json(const struct front_requests *requests, const struct front_row *rows,
-                       uint32_t count) {
+static void print_json(const struct front_results *results) {
+    const struct front_requests *requests = &results->requests;
+    const struct front_row *rows = results->rows;
     printf("{\"requests\":{\"a_second\":%.1f,\"cpu_us\":%.2f,\"failed\":%llu},\"streams\":[",
            requests->a_second, requests->cpu_us, (unsigned long long)requests->failed);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < results->row_count; i++)
         printf("%s{\"streams\":%u,\"offered\":%.0f,\"tokens_a_second\":%.1f,\"cpu_us\":%.3f,"
                "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"bytes\":%.0f,\"failed\":%llu}",
                i ? "," : "", rows[i].streams, rows[i].each * rows[i].streams,
                rows[i].tokens_a_second, rows[i].cpu_us, rows[i].p50_ms, rows[i].p99_ms,
                rows[i].bytes, (unsigned long long)rows[i].failed);
     printf("]}\n");
-}
-
-#define ROWS_MAX 16
-
-/* The counts of streams, and one more run with the first of them that has more tokens than can be. */
-static enum status run(struct front *front, struct error *error) {
-    struct front_requests requests;
-    struct front_row rows[ROWS_MAX];
-    uint32_t count = 0;
-    uint64_t files = file_limit_raise(UINT64_MAX);
-    enum status status = open_world(front, error);
-    if (!status) status = measure_requests(front, &requests, error);
-    const char *at = front->values->streams;
-    while (!status && *at && count + 1 < ROWS_MAX) {
-        char *behind;
-        uint64_t streams = strtoull(at, &behind, 10);
-        if (behind == at || !streams || streams > STUB_STREAMS_MAX / 2)
-            return error_set(error, STATUS_INVALID, "option --streams: '%s' is no list of counts",
-                             front->values->streams);
-        if (streams > files - FILES_BESIDE) {
-            fprintf(stderr, "%llu streams become %llu: a process may open %llu files\n",
-                    (unsigned long long)streams, (unsigned long long)(files - FILES_BESIDE),
-                    (unsigned long long)files);
-            streams = files - FILES_BESIDE;
-        }
-        if (count == 0) /* as fast as it goes */
-            status = measure_streams(front, (uint32_t)streams, 1000, &rows[count++], error);
-        if (!status)
-            status = measure_streams(front, (uint32_t)streams,
-                                     (double)front->values->tokens_a_second / (double)streams,
-                                     &rows[count++], error);
-        at = behind + (*behind == ',');
-    }
-    if (status) return status;
-    if (front->values->json)
-        print_json(&requests, rows, count);
-    else
-        print_text(&requests, rows, count, front->values->nginx ? "nginx's" : "the gateways'");
-    return STATUS_OK;
 }
 
 int bench_front(int argc, char **argv) {
@@ -649,8 +682,12 @@ int bench_front(int argc, char **argv) {
     if (!command_begin(&bench_front_options, argc, argv, &values, &result, &exit_code))
         return exit_code;
     struct front front = {.values = &values};
-    enum status status = run(&front, &error);
-    close_world(&front);
+    struct front_results results = {.row_count = 0};
+    enum status status = measure_all(&front, &results, &error);
     if (status) return command_failed(&bench_front_options, status, &error);
+    if (values.json)
+        print_json(&results);
+    else
+        print_text(&results, values.nginx ? "nginx's" : "the gateways'");
     return command_end(&bench_front_options);
 }

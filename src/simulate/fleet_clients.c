@@ -194,6 +194,18 @@ static size_t make_chat(struct fleet_clients *clients, struct fleet_client *clie
     return used;
 }
 
+size_t fleet_clients_key(uint64_t tenant, char *out, size_t room) {
+    return format_text(out, room, "key-%u", (unsigned)tenant);
+}
+
+/* The header that brings it; empty: none is asked for. */
+static size_t authorize(const struct fleet_clients *clients, uint64_t tenant, char *out,
+                        size_t room) {
+    if (!clients->has_keys) return 0;
+    size_t used = format_text(out, room, "Bearer ");
+    return used + fleet_clients_key(tenant, out + used, room - used);
+}
+
 const struct record *fleet_clients_ask(struct fleet_clients *clients) {
     check(clients->count < FLEET_CLIENTS_MAX);
     struct fleet_client *client = &clients->clients[clients->count];
@@ -202,7 +214,8 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients) {
     const char *path = chats ? "/v1/chat/completions" : "/v1/completions";
     size_t body_bytes = chats ? make_chat(clients, client) : make_completion(clients, client);
     uint32_t path_bytes = (uint32_t)strlen(path);
-    char *text = arena_take(&clients->scratch, body_bytes);
+    char *text = arena_take(&clients->scratch, body_bytes), key[32];
+    size_t key_bytes = authorize(clients, client->tenant, key, sizeof key);
     check(text);
     memcpy(text, clients->body, body_bytes);
     struct outbox box = {.memory = clients->body, .capacity = BODY_BYTES};
@@ -213,10 +226,12 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients) {
                        .random = {clients->seed, (uint64_t)client->number * 64},
                        .method = HTTP_POST,
                        .path_bytes = path_bytes,
+                       .authorization_bytes = (uint32_t)key_bytes,
                        .body_bytes = (uint32_t)body_bytes,
                    });
     check(record);
     memcpy(client_request_path(record), path, path_bytes);
+    memcpy(client_request_authorization(record), key, key_bytes);
     memcpy(client_request_body(record), text, body_bytes);
     arena_clear(&clients->scratch);
     return &record->record;
@@ -326,6 +341,10 @@ static void take_usage(struct fleet_clients *clients, struct fleet_client *clien
     int64_t prompt = number_in(usage, "prompt_tokens"), told = 0, asked = 0;
     int64_t hits = number_in(usage, "prompt_cache_hit_tokens");
     if (prompt < 0) return; /* null */
+    client->told_usage = true;
+    client->told_prompt = prompt;
+    client->told_hits = hits;
+    client->told_output = number_in(usage, "completion_tokens");
     for (uint32_t i = 0; i < client->choice_count; i++)
         told += client->choices[i].count;
     for (uint32_t p = 0; p < client->prompt_count; p++)

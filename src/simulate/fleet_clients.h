@@ -48,6 +48,8 @@ struct fleet_client {
     bool stream, begun, ended, refused, cut;
     bool gone, abandoned; /* abandoned: by a gateway that died */
     uint64_t tenant;
+    int64_t asked_ns; /* when, and which gateway: that so many had died before */
+    uint32_t gateway_life;
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
     bool chats, with_tools, one_call;
@@ -55,6 +57,8 @@ struct fleet_client {
     bool echo;      /* the prompts are to come back, with their scores */
     bool bound;     /* its answers have to be what the constraint says: */
     uint32_t constraint;
+    bool told_usage;
+    int64_t told_prompt, told_hits, told_output; /* by it */
     uint32_t http_status;
     char code[32];         /* of the error */
     uint32_t choice_count; /* of all prompts, prompt by prompt */
@@ -63,7 +67,8 @@ struct fleet_client {
 
 struct fleet_clients {
     uint64_t seed;
-    bool scarce; /* the gateway may lack memory to let answers go on elsewhere */
+    bool has_keys; /* they send those of their accounts */
+    bool scarce;   /* the gateway may lack memory to let answers go on elsewhere */
     const struct fleet_tongue *tongue; /* without a tokenizer nobody chats, nor binds an answer */
     struct fleet_constraints *constraints; /* NULL: nobody binds an answer */
     struct fleet_client *clients;          /* [FLEET_CLIENTS_MAX] */
@@ -92,6 +97,9 @@ size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_clie
 
 /* The next client's CLIENT_REQUEST, in memory that the next one takes over. */
 const struct record *fleet_clients_ask(struct fleet_clients *clients);
+
+/* The API key of a tenant's account; 0: the operator's. */
+size_t fleet_clients_key(uint64_t tenant, char *out, size_t room);
 
 /* A RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. */
 void fleet_clients_hear(struct fleet_clients *clients, const struct record *record);

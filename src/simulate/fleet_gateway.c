@@ -14,12 +14,15 @@ enum { RECENT = 12 }; /* the clients of whom one leaves */
 
 #define OPERATOR UINT32_MAX /* a connection to whose answers nobody listens */
 
+#define CROWDED_OF 32           /* one message of so many finds the outbox nearly full */
+#define CROWDED_BYTES_MAX 20000 /* that are then left */
+
 static void carry(struct world *world, const struct record_carried *carried) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
         struct record *inner = carried_inner(carried);
         if (!unit->up || unit->connection != carried->unit.value) continue;
-        if (inner->kind == RECORD_SUBMIT) { /* as the client's account */
+        if (inner->kind == RECORD_SUBMIT && !world->accounts.present) { /* as if it had one */
             struct record_submit *submit = (struct record_submit *)(void *)inner;
             uint64_t salt = fleet_clients_tenant(&world->clients, submit->request.low / 64);
             memcpy(submit->tenant.bytes, &salt, sizeof salt);
@@ -39,10 +42,35 @@ static void judge_constraint(struct world *world, const struct record *record) {
     fleet_post_send(&world->inbox, world->now_ns, 0, &verdict.record);
 }
 
+/* Now and then its outbox is nearly full, of what nobody listens to. */
+static void crowd(struct world *world) {
+    struct outbox *outbox = world->gateway_machine.outbox;
+    uint32_t left = (uint32_t)fleet_dice_time(&world->crowds, 0, CROWDED_BYTES_MAX);
+    struct record_stream_data fixed = {.connection = {OPERATOR}};
+    if (fleet_dice_below(&world->crowds, CROWDED_OF) || outbox_room(outbox) < 2 * CROWDED_BYTES_MAX)
+        return;
+    fixed.data_bytes = (outbox_room(outbox) - left) / 8 * 8 - (uint32_t)sizeof fixed;
+    void *data = outbox_put_bare(outbox, RECORD_STREAM_DATA, &fixed);
+    check(data);
+}
+
+static bool is_crowd(const struct record *record) {
+    return record->kind == RECORD_STREAM_DATA &&
+           ((const struct record_stream_data *)record)->connection.value == OPERATOR;
+}
+
+static void tell_client(struct world *world, const struct record *record) {
+    uint64_t client = ((const struct record_stream_end *)record)->connection.value;
+    if (client == OPERATOR) return;
+    fleet_clients_hear(&world->clients, record);
+    fleet_ledger_check(&world->ledger, &world->clients.clients[client]);
+}
+
 static void drain(struct world *world) {
     struct outbox *outbox = world->gateway_machine.outbox;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         check(record_valid(record, record->bytes));
+        if (is_crowd(record)) continue;
         for (uint32_t i = 0; i < record->bytes; i++)
             world->report->digest =
                 (world->report->digest ^ (uint8_t)((const char *)record)[i]) * 0x100000001B3u;
@@ -50,8 +78,12 @@ static void drain(struct world *world) {
             carry(world, (const struct record_carried *)record);
         else if (record->kind == RECORD_CONSTRAIN)
             judge_constraint(world, record);
-        else if (((const struct record_stream_end *)record)->connection.value != OPERATOR)
-            fleet_clients_hear(&world->clients, record);
+        else if (record->kind == RECORD_ENTRY)
+            fleet_ledger_hear(&world->ledger, (const struct record_entry *)record, world->now_ns);
+        else if (record->kind == RECORD_UNIT_TALLY)
+            world->report->tallies++;
+        else
+            tell_client(world, record);
     }
     outbox_clear(outbox);
 }
@@ -69,13 +101,18 @@ static void hand_over(struct world *world, const struct record *record) {
 /* An operator's wish: over the API, as any client's. */
 static void ask_operator(struct world *world, const char *path, const char *body) {
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
+    char key[32] = "Bearer ";
+    fleet_clients_key(0, key + strlen(key), sizeof key - strlen(key));
+    if (!world->accounts.present) key[0] = 0;
     struct record_client_request fixed = {.connection = {OPERATOR},
                                           .method = HTTP_POST,
                                           .path_bytes = (uint32_t)strlen(path),
+                                          .authorization_bytes = (uint32_t)strlen(key),
                                           .body_bytes = (uint32_t)strlen(body),
                                           .listener = HTTP_ADMIN};
     struct record_client_request *record = outbox_put(&box, RECORD_CLIENT_REQUEST, &fixed);
     memcpy(client_request_path(record), path, fixed.path_bytes);
+    memcpy(client_request_authorization(record), key, fixed.authorization_bytes);
     memcpy(client_request_body(record), body, fixed.body_bytes);
     fleet_post_send(&world->inbox, world->now_ns, 0, &record->record);
 }
@@ -99,7 +136,11 @@ void fleet_gateway_ask_role(struct world *world, const struct fleet_unit_host *u
 /* ---- clients ---- */
 
 static void ask(struct world *world) {
-    hand_over(world, fleet_clients_ask(&world->clients));
+    const struct record *asked = fleet_clients_ask(&world->clients);
+    struct fleet_client *client = &world->clients.clients[world->clients.count - 1];
+    client->asked_ns = world->now_ns;
+    client->gateway_life = world->report->gateway_deaths;
+    hand_over(world, asked);
     world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 400 * FLEET_MS);
     if (world->ask_ns > ASKED_NS || world->clients.count == FLEET_CLIENTS_MAX)
         world->ask_ns = MACHINE_NEVER;
@@ -132,6 +173,11 @@ static void leave(struct world *world) {
         world->stall_ns =
             world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 10 * FLEET_SECOND);
     }
+}
+
+static void tell_accounts(struct world *world) {
+    hand_over(world, fleet_accounts_tell(&world->accounts, world->now_ns));
+    if (world->accounts.tell_ns > ASKED_NS) world->accounts.tell_ns = MACHINE_NEVER;
 }
 
 static void give_up_stalled(struct world *world) {
@@ -174,6 +220,7 @@ void fleet_gateway_kill(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++)
         if (world->units[i].up) fleet_units_cut(world, i, false);
     world->inbox.used = 0;
+    fleet_ledger_forget(&world->ledger);
     world->report->gateway_deaths++;
     fleet_log_add(world->log, world->now_ns, "gateway dies", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
                   0, 0);
@@ -181,12 +228,17 @@ void fleet_gateway_kill(struct world *world) {
 
 void fleet_gateway_run(struct world *world) {
     const struct fleet_message *message;
+    struct record_settled settled;
     if (world->gateway_ns <= world->now_ns) fleet_gateway_start(world);
     if (!world->gateway) return;
+    if (fleet_ledger_run(&world->ledger, world->now_ns, &settled))
+        hand_over(world, &settled.record);
+    if (world->accounts.tell_ns <= world->now_ns) tell_accounts(world);
     if (world->ask_ns <= world->now_ns) ask(world);
     if (world->leave_ns <= world->now_ns) leave(world);
     if (world->stall_ns <= world->now_ns) give_up_stalled(world);
     while ((message = fleet_post_at(&world->inbox, 0)) && message->due_ns <= world->now_ns) {
+        crowd(world);
         hand_over(world, &message->record);
         fleet_post_drop(&world->inbox, 0);
     }
@@ -200,6 +252,8 @@ int64_t fleet_gateway_wake_ns(const struct world *world) {
     if (!world->gateway) return world->gateway_ns;
     int64_t wake_ns = min_i64(world->ask_ns, gateway->next_wake_ns(gateway->self));
     wake_ns = min_i64(wake_ns, min_i64(world->leave_ns, world->stall_ns));
+    wake_ns = min_i64(wake_ns, world->accounts.tell_ns);
+    wake_ns = min_i64(wake_ns, world->ledger.done_ns);
     return min_i64(wake_ns, fleet_post_next_ns(&world->inbox));
 }
 
@@ -212,8 +266,31 @@ void fleet_gateway_audit(struct world *world) {
         world_breach(world, "the gateway's queue is longer than it may be");
 }
 
+/* Where nothing went wrong, all that units have counted stands in entries, and in the gateway's
+ * books. */
+static void judge_books(struct world *world) {
+    struct unit_books entries = fleet_ledger_books(&world->ledger), books = {0}, counted = {0};
+    if (world->options.faults) return;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_unit *unit = &world->gateway->fleet.units[i];
+        books.made_tokens += unit->books.made_tokens;
+        books.computed_tokens += unit->books.computed_tokens;
+    }
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        const struct record_unit_load *load = (const void *)world->units[i].load;
+        counted.made_tokens += load->totals.output_tokens;
+        counted.computed_tokens += load->totals.prompt_tokens + load->totals.recomputed_tokens;
+    }
+    if (books.made_tokens != counted.made_tokens || entries.made_tokens != counted.made_tokens)
+        world_breach(world, "units have made other tokens than entries say");
+    if (books.computed_tokens != counted.computed_tokens ||
+        entries.computed_tokens != counted.computed_tokens)
+        world_breach(world, "units have computed other tokens than entries say");
+}
+
 void fleet_gateway_judge(struct world *world) {
     take_account(world);
+    judge_books(world);
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (world->gateway->fleet.units[i].bound)
             world_breach(world, "a unit at rest has requests bound");

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The inside of a simulated fleet: its units, its gateway, and what passes between them. The files
  * around it: fleet_world (a life, and what must hold at its end), fleet_units (the units' host),
- * fleet_gateway (the gateway's), fleet_faults, fleet_inside (what can be seen only within a unit).
+ * fleet_gateway (the gateway's), fleet_ledger, fleet_faults, fleet_inside (what can be seen only within a unit).
  */
 #ifndef SIMULATE_FLEET_STATE_H
 #define SIMULATE_FLEET_STATE_H
 
 #include "base/format.h"
 #include "serving/unit/rank_units.h"
+#include "simulate/fleet_accounts.h"
 #include "simulate/fleet_carriers.h"
 #include "simulate/fleet_clients.h"
+#include "simulate/fleet_ledger.h"
 #include "simulate/fleet_post.h"
 #include "simulate/fleet_storage.h"
 #include "simulate/fleet_tongue.h"
@@ -88,13 +90,16 @@ struct world {
     struct fleet_unit_host units[FLEET_UNITS_MAX];
     struct fleet_carriers carriers;
     struct fleet_storage storage;
+    struct fleet_ledger ledger;
     struct gateway_options *gateway_options;
     char *gateway_memory;
     struct gateway *gateway; /* NULL: it is dead */
     struct machine gateway_machine;
-    struct fleet_post inbox; /* of the gateway */
+    struct fleet_post inbox;  /* of the gateway */
+    struct fleet_dice crowds; /* whether its outbox is nearly full */
     struct fleet_tongue tongue;
     struct fleet_clients clients;
+    struct fleet_accounts accounts;
     struct fleet_fault faults[FLEET_FAULTS];
     int64_t ask_ns, leave_ns;     /* the next ones */
     struct fleet_client *stalled; /* does not read, and is given up at stall_ns */

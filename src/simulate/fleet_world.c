@@ -117,6 +117,8 @@ static void choose_gateway_options(struct world *world) {
         .keep_alive_ns = FLEET_SECOND,
         .unit_silence_ns = 2 * FLEET_SECOND,
         .unit_wait_ns = (3 + fleet_dice_below(dice, 8)) * FLEET_SECOND, /* units come within 2 */
+        .settles = world->ledger.kept,
+        .tally_ns = FLEET_SECOND,
     };
 }
 
@@ -176,7 +178,7 @@ size_t fleet_world_bytes(void) {
     struct gateway_options gateway = largest_gateway();
     return sizeof(struct world) + sizeof gateway + gateway_memory_bytes(&gateway) +
            tokenizer_scratch_bytes(TEXT_BYTES) + fleet_tongue_bytes() + fleet_clients_bytes() +
-           fleet_carriers_bytes() + fleet_storage_bytes() +
+           fleet_carriers_bytes() + fleet_storage_bytes() + fleet_ledger_bytes() +
            FLEET_UNITS_MAX * unit_bytes_max(FLEET_RANKS_MAX, &unit) +
            (2 * FLEET_UNITS_MAX + 1) * FLEET_POST_BYTES + 2 * RESULT_BYTES + 4096;
 }
@@ -212,8 +214,11 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     world->log = options->log;
     world->log->count = 0;
     world->dice = (struct fleet_dice){.seed = options->seed};
+    world->crowds = (struct fleet_dice){.seed = options->seed, .stream = 6};
     choose_unit_options(world);
     choose_tongue(world, arena);
+    bool kept = fleet_ledger_open(&world->ledger, arena, options->seed, options->faults);
+    check(kept);
     world->gateway_options = arena_take(arena, sizeof *world->gateway_options);
     check(world->gateway_options);
     choose_gateway_options(world);
@@ -226,6 +231,9 @@ static struct world *open_world(const struct fleet_world_options *options, struc
                   fleet_post_open(&world->inbox, arena);
     check(world->gateway_memory && world->result && world->envelope && opened);
     world->clients.scarce = report->scarce;
+    fleet_accounts_open(&world->accounts, options->seed);
+    world->clients.has_keys = world->accounts.present;
+    if (world->accounts.present) world->gateway_options->accounts = world->accounts.record;
     world->clients.constraints = options->constraints;
     if (options->constraints) fleet_constraints_begin(options->constraints, options->seed);
     choose_hosts(world);
@@ -237,16 +245,19 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     return world;
 }
 
-/* Clients may be refused for want of room at any time, for want of units only under faults. */
+/* Clients may be refused for want of room at any time, for want of units only under faults, by their
+ * account where there are any. */
 static bool may_refuse(const struct world *world, const struct fleet_client *client) {
-    static const char *const codes[FLEET_REFUSALS] = {[FLEET_QUEUE_FULL] = "queue_full",
-                                                      [FLEET_NO_MEMORY] = "out_of_memory",
-                                                      [FLEET_NO_UNIT] = "starting",
-                                                      [FLEET_FAILED] = "engine_failed"};
+    static const char *const codes[FLEET_REFUSALS] = {
+        [FLEET_QUEUE_FULL] = "queue_full",    [FLEET_NO_MEMORY] = "out_of_memory",
+        [FLEET_RATE] = "rate_limit_exceeded", [FLEET_NO_UNIT] = "starting",
+        [FLEET_FAILED] = "engine_failed",     [FLEET_LEDGER] = "ledger_behind"};
     for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
         if (bytes_equal(bytes_of(client->code), bytes_of(codes[i]))) {
             world->report->refused_by[i]++;
-            return i <= FLEET_NO_MEMORY || world->options.faults;
+            if (i == FLEET_RATE) return world->accounts.present;
+            return i <= FLEET_NO_MEMORY || world->options.faults ||
+                   (i == FLEET_LEDGER && world->ledger.kept);
         }
     return false;
 }
@@ -255,6 +266,7 @@ static void judge(struct world *world) {
     struct fleet_world_report *report = world->report;
     struct fleet_clients *clients = &world->clients;
     report->asked = clients->count;
+    if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
     for (uint32_t i = 0; i < clients->count; i++) {
         const struct fleet_client *client = &clients->clients[i];
         if (client->gone) {
@@ -273,7 +285,10 @@ static void judge(struct world *world) {
         for (uint32_t c = 0; c < client->choice_count; c++)
             report->calls += client->choices[c].calls_begun;
     }
+    fleet_accounts_judge(&world->accounts, clients);
+    fleet_ledger_judge(&world->ledger, clients);
     if (clients->breach[0]) world_breach(world, clients->breach);
+    if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
 /* Nothing is left of anything. */
@@ -297,6 +312,8 @@ static void judge_rest(struct world *world) {
         report->late = world->options.constraints->late;
         report->forced = world->options.constraints->forced;
     }
+    report->entries = world->ledger.entries;
+    report->written_again = world->ledger.again;
     report->arrived = world->carriers.counts.arrived;
     report->not_arrived = world->carriers.counts.failed;
     report->late_slices = world->carriers.counts.late;
@@ -310,7 +327,7 @@ static void live(struct world *world) {
     struct fleet_world_report *report = world->report;
     bool healed = false;
     while (!is_at_rest(world) && world->now_ns < REST_NS && !world->clients.breach[0] &&
-           !report->breach[0]) {
+           !world->ledger.breach[0] && !report->breach[0]) {
         if (!healed && world->now_ns >= HEALED_NS) fleet_faults_heal(world);
         healed = world->now_ns >= HEALED_NS;
         fleet_faults_strike(world);
@@ -322,7 +339,8 @@ static void live(struct world *world) {
         if (world->turns++ % 128 == 0) audit(world);
         pass_time(world);
     }
-    if (!is_at_rest(world) && !world->clients.breach[0]) world_breach(world, "no rest is found");
+    if (!is_at_rest(world) && !world->clients.breach[0] && !world->ledger.breach[0])
+        world_breach(world, "no rest is found");
 }
 
 void fleet_world_run(const struct fleet_world_options *options, struct arena *arena,

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A fleet in virtual time: the real gateway and real units of several ranks, an engine of numbers
  * (simulate/fleet_engine), which obeys constraints (fleet_constraints), the ways of KV blocks between ranks (fleet_carriers), a KV storage that
- * all share (fleet_storage), clients who know what they must be told (fleet_clients), and a network
- * that delays, cuts and loses. Units are combined, or of prefill and of decode.
+ * all share (fleet_storage), clients who know what they must be told (fleet_clients), a ledger that
+ * in some lives the gateway waits for (fleet_ledger), and a network that delays, cuts and loses. Units are combined, or of prefill and of decode.
  *
  * Until the healing, units die at any moment and come back as others, freeze, lose their connection
  * without dying, fail steps and are drained; a rank of a unit dies in the middle of a step, and the
  * others go on without it; the network between two units is cut; blocks on their way are lost,
  * damaged, doubled and late; the disk fails, bits flip on it, and who dies leaves torn blocks; the
- * gateway dies, and its clients are told nothing more; clients leave at any moment. After it
+ * gateway dies, and its clients are told nothing more; the ledger's process is lost; clients leave at any moment. After it
  * everything must come to rest.
  *
  * What must hold, whatever the seed: every client is answered once and whole, by the tokens of an
- * undisturbed run and the calls of tools in them, or is told why not; hits and misses are the prompt; nobody reads another
+ * undisturbed run and the calls of tools in them, or is told why not; hits and misses are the prompt; every request has one entry, and nobody has seen an end that the ledger could lose; nobody reads another
  * tenant's pages; at all times each page has one owner or is free, and no queue is longer than it
- * may be; all tables and pages are free or cached at the end, and no transfer is open; and the end
+ * may be; no account begins more than it may (simulate/fleet_accounts); all tables and pages are free or cached at the end, and no transfer is open; and the end
  * comes. The same seed gives the same life.
  */
 #ifndef SIMULATE_FLEET_WORLD_H
@@ -36,8 +36,10 @@ struct fleet_world_options {
 enum fleet_refusal {
     FLEET_QUEUE_FULL,
     FLEET_NO_MEMORY,
+    FLEET_RATE,
     FLEET_NO_UNIT,
     FLEET_FAILED,
+    FLEET_LEDGER,
     FLEET_REFUSALS
 };
 
@@ -60,8 +62,9 @@ struct fleet_world_report {
     uint64_t in_step, in_step_lost; /* rows that waited in steps for loads: whole, in vain */
     uint64_t in_step_beside;        /* of all these: with other rows in the step */
     uint64_t preempted, recomputed; /* tokens; by the units' that were there at the end */
-    uint64_t digest;                /* of all that the gateway said */
-    int64_t rest_ns;                /* when nothing was left to do */
+    uint64_t entries, written_again, tallies; /* by the ledger's account */
+    uint64_t digest;                          /* of all that the gateway said */
+    int64_t rest_ns;                          /* when nothing was left to do */
 };
 
 /* Arena bytes that suffice for fleet_world_run. */

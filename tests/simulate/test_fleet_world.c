@@ -83,9 +83,13 @@ static void tell_sum(const struct fleet_world_report *sum) {
     print_message("# %u bound answers, begun %u times; %u masks late, %u tokens forced\n",
                   sum->bound, (unsigned)sum->bound_begun, (unsigned)sum->late,
                   (unsigned)sum->forced);
-    print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
+    print_message("# refused: %u queue full, %u no memory, %u by their account, %u no unit, %u "
+                  "failed, %u no ledger\n",
                   sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
-                  sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED]);
+                  sum->refused_by[FLEET_RATE], sum->refused_by[FLEET_NO_UNIT],
+                  sum->refused_by[FLEET_FAILED], sum->refused_by[FLEET_LEDGER]);
+    print_message("# ledger: %u entries, of them %u written once more; %u tallies\n",
+                  (unsigned)sum->entries, (unsigned)sum->written_again, (unsigned)sum->tallies);
 }
 
 static void every_answer_survives(void **state) {
@@ -139,6 +143,9 @@ static void every_answer_survives(void **state) {
         sum.in_step += report.in_step;
         sum.in_step_lost += report.in_step_lost;
         sum.in_step_beside += report.in_step_beside;
+        sum.entries += report.entries;
+        sum.written_again += report.written_again;
+        sum.tallies += report.tallies;
     }
     tell_sum(&sum);
     if (asked_for || count < 100) return; /* fewer may not meet each fault */
@@ -148,8 +155,10 @@ static void every_answer_survives(void **state) {
     assert_true(sum.kept > 1000 && sum.loaded > 200 && sum.refused_blocks > 5);
     assert_true(sum.in_step > 300 && sum.in_step_lost > 50 && sum.in_step_beside > 100);
     assert_true(sum.chats > 1000 && sum.calls > 2000);
+    assert_true(sum.entries > 5000 && sum.written_again > 100 && sum.tallies > 1000);
     assert_true(sum.bound > 1000 && sum.bound_begun > sum.bound);
     assert_true(sum.late > 1000 && sum.forced > 10000);
+    assert_true(sum.refused_by[FLEET_RATE] > 300);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
     assert_true(sum.answered > sum.asked * 6 / 10); /* most units are small, and often gone */
 }

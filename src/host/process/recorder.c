@@ -185,10 +185,13 @@ static void copy_put(const struct recorder *recorder, const struct outbox *outbo
                      char *out) {
     size_t bytes = outbox->used - before;
     if (bytes) memcpy(out, outbox->memory + before, bytes);
-    for (size_t at = 0; at < bytes && !recorder->options.is_gateway;) {
+    for (size_t at = 0; at < bytes;) {
         struct record *record = (struct record *)(void *)(out + at);
         at += record->bytes;
-        recording_mask_unit(&recorder->mask, record);
+        if (recorder->options.is_gateway)
+            recording_mask_put(&recorder->mask, record);
+        else
+            recording_mask_unit(&recorder->mask, record);
     }
 }
 

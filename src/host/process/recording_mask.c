@@ -140,12 +140,15 @@ void recording_mask_salts(const struct recording_mask *mask, struct record_accou
         mask_salt(mask, &accounts_named(accounts)[i].tenant);
 }
 
-/* Another API key, in hexadecimal digits, for the one of which this is the hash. */
-static void other_key(const struct recording_mask *mask, const uint8_t sha256[SHA256_BYTES],
+/* Bytes of a key's hash from which the other key is made: entries have no more of it. */
+#define HASH_START sizeof((struct record_entry *)NULL)->key
+
+/* Another API key, in hexadecimal digits, for the one whose hash begins so. */
+static void other_key(const struct recording_mask *mask, const uint8_t sha256[HASH_START],
                       char out[2 * SHA256_BYTES]) {
     static const char digits[] = "0123456789abcdef";
     uint8_t digest[SHA256_BYTES];
-    sha256_hmac(mask->key, sha256, SHA256_BYTES, digest);
+    sha256_hmac(mask->key, sha256, HASH_START, digest);
     for (size_t i = 0; i < sizeof digest; i++) {
         out[2 * i] = digits[digest[i] >> 4];
         out[2 * i + 1] = digits[digest[i] & 15];
@@ -159,6 +162,17 @@ void recording_mask_keys(const struct recording_mask *mask, struct record_accoun
         other_key(mask, sha256, key);
         sha256_digest(key, sizeof key, sha256);
     }
+}
+
+void recording_mask_put(const struct recording_mask *mask, struct record *record) {
+    char key[2 * SHA256_BYTES];
+    uint8_t sha256[SHA256_BYTES];
+    if (record->kind != RECORD_ENTRY) return;
+    struct record_entry *entry = (void *)record;
+    if (record_zeros(entry->key, sizeof entry->key)) return; /* it had none */
+    other_key(mask, entry->key, key);
+    sha256_digest(key, sizeof key, sha256);
+    memcpy(entry->key, sha256, sizeof entry->key);
 }
 
 static bool has_key(const struct record_client_request *record) {

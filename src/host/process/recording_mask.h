@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a recording does not tell. Under a key that is drawn for each recording and kept nowhere:
  *
- *   API keys        another in their place, the same for the same key, in requests and in accounts
+ *   API keys        another in their place, the same for the same key, in requests, in accounts and
+ *                   in entries
  *   tenants' salts  likewise; none stays none
  *   token ids, and texts of constraints, unless prompts were asked for: one fixed exchange of all
  *                   tokens of the vocabulary for one another, and of all bytes
@@ -36,6 +37,10 @@ void recording_mask_unit(const struct recording_mask *mask, struct record *recor
 void recording_mask_salts(const struct recording_mask *mask, struct record_accounts *accounts);
 /* The hashes of their API keys, for the recording alone. */
 void recording_mask_keys(const struct recording_mask *mask, struct record_accounts *accounts);
+
+/* What a gateway puts, for the recording alone: an entry names the key that its request had. Names
+ * of accounts stay, and so does what they have and owe. */
+void recording_mask_put(const struct recording_mask *mask, struct record *record);
 
 /* Bytes of a client's request with another key in place of its own, at most. */
 size_t recording_mask_request_bytes(const struct record_client_request *record);

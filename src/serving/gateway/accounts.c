@@ -5,65 +5,197 @@
 #include "base/format.h"
 #include "base/sha256.h"
 
-/* One for each that may be named, and for each that has requests but is not named any more. */
-static uint32_t slots_for(uint32_t requests_max) {
+#define CHARGES_MORE 4096 /* that are remembered beyond those of requests alive */
+
+uint32_t accounts_slots(uint32_t requests_max) {
     return LIMIT_ACCOUNTS + requests_max;
 }
 
+static uint32_t key_slots_for(uint32_t requests_max) {
+    return LIMIT_ACCOUNT_KEYS + requests_max;
+}
+
+static uint32_t charges_for(uint32_t requests_max) {
+    return requests_max + CHARGES_MORE;
+}
+
 size_t accounts_bytes(uint32_t requests_max) {
-    return slots_for(requests_max) * sizeof(struct account_state) +
-           LIMIT_ACCOUNT_KEYS * sizeof(struct account_key) + 32;
+    return accounts_slots(requests_max) * sizeof(struct account_state) +
+           LIMIT_ACCOUNTS * sizeof(uint32_t) +
+           key_slots_for(requests_max) * sizeof(struct account_key_state) +
+           map_bytes(key_slots_for(requests_max)) +
+           charges_for(requests_max) * sizeof(struct account_charge) + 64;
 }
 
 enum status accounts_open(struct accounts *accounts, struct arena *arena, uint32_t requests_max) {
-    accounts->slot_count = slots_for(requests_max);
-    accounts->slots = arena_take_zeroed(arena, accounts->slot_count * sizeof *accounts->slots);
-    accounts->keys = arena_take(arena, LIMIT_ACCOUNT_KEYS * sizeof *accounts->keys);
-    return accounts->slots && accounts->keys ? STATUS_OK : STATUS_NO_MEMORY;
+    accounts->slot_count = accounts_slots(requests_max);
+    accounts->key_slot_count = key_slots_for(requests_max);
+    accounts->charges_max = charges_for(requests_max);
+    accounts->slots = arena_take(arena, accounts->slot_count * sizeof *accounts->slots);
+    accounts->named = arena_take(arena, LIMIT_ACCOUNTS * sizeof *accounts->named);
+    accounts->keys = arena_take(arena, accounts->key_slot_count * sizeof *accounts->keys);
+    accounts->charges = arena_take(arena, accounts->charges_max * sizeof *accounts->charges);
+    if (!accounts->slots || !accounts->named || !accounts->keys || !accounts->charges)
+        return STATUS_NO_MEMORY;
+    return map_open(&accounts->by_digest, arena, accounts->key_slot_count);
 }
 
-/* ---- the file's contents ---- */
+/* ---- what is charged ---- */
 
-static uint32_t find_name(const struct accounts *accounts, const char *name) {
-    for (uint32_t i = 0; i < accounts->slot_count && accounts->slots[i].used; i++)
+static struct account_charge *charge_at(const struct accounts *accounts, uint32_t index) {
+    return &accounts->charges[(accounts->charge_first + index) % accounts->charges_max];
+}
+
+/* The first one is remembered no more. */
+static struct account_charge forget_charge(struct accounts *accounts) {
+    struct account_charge first = *charge_at(accounts, 0);
+    accounts->charge_first = (accounts->charge_first + 1) % accounts->charges_max;
+    accounts->charge_count--;
+    return first;
+}
+
+static void owe(struct accounts *accounts, const struct account_charge *charge, int64_t amount) {
+    if (charge->account != ACCOUNT_NONE) accounts->slots[charge->account].use.owed += amount;
+    if (charge->key != ACCOUNT_NONE) accounts->keys[charge->key].use.owed += amount;
+}
+
+/* There are more than can be remembered: the oldest is taken for one that the next ACCOUNTS has. */
+static void drop_charge(struct accounts *accounts) {
+    struct account_charge charge = forget_charge(accounts);
+    if (charge.account != ACCOUNT_NONE)
+        accounts->slots[charge.account].use.dropped += charge.amount;
+    if (charge.key != ACCOUNT_NONE) accounts->keys[charge.key].use.dropped += charge.amount;
+    accounts->charge_dropped = charge.sequence;
+}
+
+static void remember_charge(struct accounts *accounts, const struct account_charge *charge) {
+    if (charge->amount == 0) return;
+    if (accounts->charge_count == accounts->charges_max) drop_charge(accounts);
+    *charge_at(accounts, accounts->charge_count++) = *charge;
+    owe(accounts, charge, charge->amount);
+}
+
+/* The entries up to that one are in the balances that have just been told. */
+static void settle_charges(struct accounts *accounts, uint64_t settled) {
+    while (accounts->charge_count && charge_at(accounts, 0)->sequence <= settled) {
+        struct account_charge charge = forget_charge(accounts);
+        owe(accounts, &charge, -charge.amount);
+    }
+    if (accounts->charge_dropped > settled) return; /* what was dropped is not all in them */
+    for (uint32_t i = 0; i < accounts->slots_used; i++) {
+        struct account_use *use = &accounts->slots[i].use;
+        use->owed -= use->dropped;
+        use->dropped = 0;
+    }
+    for (uint32_t i = 0; i < accounts->keys_used; i++) {
+        struct account_use *use = &accounts->keys[i].use;
+        use->owed -= use->dropped;
+        use->dropped = 0;
+    }
+}
+
+/* ---- ACCOUNTS ---- */
+
+/* `place`: it was there the last time, or ACCOUNT_NONE. */
+static uint32_t find_name(const struct accounts *accounts, const char *name, uint32_t place) {
+    if (place != ACCOUNT_NONE && strcmp(accounts->slots[place].is.name, name) == 0) return place;
+    for (uint32_t i = 0; i < accounts->slots_used; i++)
         if (strcmp(accounts->slots[i].is.name, name) == 0) return i;
     return ACCOUNT_NONE;
 }
 
 /* A place nobody has had, or else that of an account which is gone for good. */
-static uint32_t find_room(const struct accounts *accounts) {
-    uint32_t gone = ACCOUNT_NONE;
-    for (uint32_t i = 0; i < accounts->slot_count; i++) {
-        const struct account_state *slot = &accounts->slots[i];
-        if (!slot->used) return i;
-        if (!slot->known && slot->held == 0) gone = i;
-    }
-    check(gone != ACCOUNT_NONE);
+static uint32_t find_room(struct accounts *accounts) {
+    if (accounts->slots_used < accounts->slot_count) return accounts->slots_used++;
+    uint32_t gone = 0;
+    while (gone < accounts->slot_count &&
+           (accounts->slots[gone].known || accounts->slots[gone].use.held))
+        gone++;
+    check(gone < accounts->slot_count);
+    for (uint32_t i = 0; i < accounts->charge_count; i++)
+        if (charge_at(accounts, i)->account == gone) charge_at(accounts, i)->account = ACCOUNT_NONE;
     return gone;
 }
 
-void accounts_take(struct accounts *accounts, const struct record_accounts *record) {
-    const struct account *named = accounts_named(record);
-    const struct account_key *keys = accounts_keys(record);
-    uint32_t places[LIMIT_ACCOUNTS];
-    for (uint32_t i = 0; i < accounts->slot_count; i++)
+static struct map_key digest_key(const uint8_t sha256[SHA256_BYTES]) {
+    struct map_key key;
+    memcpy(&key, sha256, sizeof key);
+    return key;
+}
+
+static uint32_t find_key_room(struct accounts *accounts) {
+    if (accounts->keys_used < accounts->key_slot_count) return accounts->keys_used++;
+    uint32_t gone = 0;
+    while (gone < accounts->key_slot_count &&
+           (accounts->keys[gone].known || accounts->keys[gone].use.held))
+        gone++;
+    check(gone < accounts->key_slot_count);
+    map_remove(&accounts->by_digest, digest_key(accounts->keys[gone].is.sha256));
+    for (uint32_t i = 0; i < accounts->charge_count; i++)
+        if (charge_at(accounts, i)->key == gone) charge_at(accounts, i)->key = ACCOUNT_NONE;
+    return gone;
+}
+
+/* Others at the same ledger have begun so much since it was told last. */
+static void take_others(const struct accounts *accounts, struct account_state *slot,
+                        const struct account *told) {
+    const struct account *before = &slot->is;
+    if (told->others_requests > before->others_requests)
+        rate_limit_take(&slot->use.requests, told->limits.requests_per_minute,
+                        told->others_requests - before->others_requests, accounts->now_ns);
+    if (told->others_tokens > before->others_tokens)
+        rate_limit_take(&slot->use.tokens, told->limits.tokens_per_minute,
+                        told->others_tokens - before->others_tokens, accounts->now_ns);
+}
+
+/* Sets `named`: first those that keep their place. */
+static void take_named(struct accounts *accounts, const struct account *told, uint32_t count) {
+    for (uint32_t i = 0; i < accounts->slots_used; i++)
         accounts->slots[i].known = false;
-    for (uint32_t i = 0; i < record->account_count; i++) { /* first those that keep their place */
-        places[i] = find_name(accounts, named[i].name);
-        if (places[i] != ACCOUNT_NONE) accounts->slots[places[i]].known = true;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t before = i < accounts->named_count ? accounts->named[i] : ACCOUNT_NONE;
+        accounts->named[i] = find_name(accounts, told[i].name, before);
+        if (accounts->named[i] != ACCOUNT_NONE) accounts->slots[accounts->named[i]].known = true;
     }
-    for (uint32_t i = 0; i < record->account_count; i++) {
-        bool new = places[i] == ACCOUNT_NONE;
-        if (new) places[i] = find_room(accounts);
-        struct account_state *slot = &accounts->slots[places[i]];
-        if (new) *slot = (struct account_state){.used = true, .known = true};
-        slot->is = named[i];
+    accounts->named_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        bool new = accounts->named[i] == ACCOUNT_NONE;
+        if (new) accounts->named[i] = find_room(accounts);
+        struct account_state *slot = &accounts->slots[accounts->named[i]];
+        if (new)
+            *slot = (struct account_state){.known = true};
+        else
+            take_others(accounts, slot, &told[i]);
+        slot->is = told[i];
     }
-    for (uint32_t i = 0; i < record->key_count; i++) {
-        accounts->keys[i] = keys[i];
-        accounts->keys[i].account = places[keys[i].account];
+}
+
+static void take_keys(struct accounts *accounts, const struct account_key *told, uint32_t count) {
+    for (uint32_t i = 0; i < accounts->keys_used; i++)
+        accounts->keys[i].known = false;
+    for (uint32_t i = 0; i < count; i++) { /* first those that keep their place */
+        uint32_t slot = map_find(&accounts->by_digest, digest_key(told[i].sha256));
+        if (slot != MAP_NONE) accounts->keys[slot].known = true;
     }
-    accounts->key_count = record->key_count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct map_key digest = digest_key(told[i].sha256);
+        uint32_t place = map_find(&accounts->by_digest, digest);
+        if (place == MAP_NONE) {
+            place = find_key_room(accounts);
+            accounts->keys[place] = (struct account_key_state){.known = true};
+            map_add(&accounts->by_digest, digest, place);
+        }
+        accounts->keys[place].is = told[i];
+        accounts->keys[place].is.account = accounts->named[told[i].account];
+    }
+}
+
+void accounts_take(struct accounts *accounts, const struct record_accounts *record) {
+    take_named(accounts, accounts_named(record), record->account_count);
+    take_keys(accounts, accounts_keys(record), record->key_count);
+    accounts->price = record->price;
+    memcpy(accounts->currency, record->currency, sizeof accounts->currency);
+    settle_charges(accounts, record->settled);
     accounts->asked_for = true;
 }
 
@@ -78,25 +210,17 @@ static struct bytes key_of(struct bytes authorization) {
     return (struct bytes){authorization.data + count, authorization.count - count};
 }
 
-/* 0 if they are equal; no branch on what they hold. */
-static uint8_t difference(const uint8_t *a, const uint8_t *b) {
-    uint8_t different = 0;
-    for (uint32_t i = 0; i < SHA256_BYTES; i++)
-        different |= a[i] ^ b[i];
-    return different;
-}
-
-uint32_t accounts_find(const struct accounts *accounts, struct bytes authorization) {
+uint32_t accounts_find(const struct accounts *accounts, struct bytes authorization,
+                       uint32_t *key_out) {
     struct bytes key = key_of(authorization);
     uint8_t digest[SHA256_BYTES];
-    uint32_t found = ACCOUNT_NONE;
     sha256_digest(key.data, key.count, digest);
-    for (uint32_t i = 0; i < accounts->key_count; i++) {
-        uint32_t mask = (uint32_t)difference(digest, accounts->keys[i].sha256) - 1;
-        mask = 0 - (mask >> 31); /* all ones if they are equal */
-        found = (accounts->keys[i].account & mask) | (found & ~mask);
-    }
-    return key.count ? found : ACCOUNT_NONE;
+    uint32_t found = map_find(&accounts->by_digest, digest_key(digest));
+    *key_out = ACCOUNT_NONE;
+    if (key.count == 0 || found == MAP_NONE || !accounts->keys[found].known) return ACCOUNT_NONE;
+    if (memcmp(digest, accounts->keys[found].is.sha256, sizeof digest) != 0) return ACCOUNT_NONE;
+    *key_out = found;
+    return accounts->keys[found].is.account;
 }
 
 /* `what` empty: not at all. */
@@ -120,43 +244,128 @@ struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t acc
     return tenant;
 }
 
+/* ---- what they may ---- */
+
+uint64_t accounts_models_denied(const struct accounts *accounts, uint32_t account, uint32_t key) {
+    uint64_t denied = 0;
+    if (account != ACCOUNT_NONE) denied = accounts->slots[account].is.limits.models_denied;
+    if (key != ACCOUNT_NONE) denied |= accounts->keys[key].is.limits.models_denied;
+    return denied;
+}
+
+uint32_t accounts_most(const struct accounts *accounts, uint32_t account, uint32_t key) {
+    uint32_t most = 0, of_key = 0;
+    if (account != ACCOUNT_NONE) most = accounts->slots[account].is.limits.requests_max;
+    if (key != ACCOUNT_NONE) of_key = accounts->keys[key].is.limits.requests_max;
+    return !most || (of_key && of_key < most) ? of_key : most;
+}
+
+int64_t accounts_balance(const struct accounts *accounts, uint32_t account) {
+    if (account == ACCOUNT_NONE) return 0;
+    const struct account_state *slot = &accounts->slots[account];
+    return slot->is.balance - slot->use.owed;
+}
+
+bool accounts_can_pay(const struct accounts *accounts, uint32_t account, uint32_t key) {
+    if (account == ACCOUNT_NONE || !accounts->currency[0]) return true;
+    if (accounts->slots[account].is.is_prepaid && accounts_balance(accounts, account) <= 0)
+        return false;
+    if (key == ACCOUNT_NONE || accounts->keys[key].is.budget == ACCOUNT_BUDGET_ANY) return true;
+    return accounts->keys[key].is.budget - accounts->keys[key].use.owed > 0;
+}
+
 /* ---- what they use ---- */
 
-uint32_t accounts_most(const struct accounts *accounts, uint32_t account) {
-    return account == ACCOUNT_NONE ? 0 : accounts->slots[account].is.limits.requests_max;
-}
-
-uint32_t accounts_left(const struct accounts *accounts, uint32_t account) {
-    uint32_t most = accounts_most(accounts, account);
-    uint32_t held = most ? accounts->slots[account].held : 0;
-    return held < most ? most - held : 0; /* the file may have been read again */
-}
-
-bool accounts_hold(struct accounts *accounts, uint32_t account, uint32_t count) {
-    if (account == ACCOUNT_NONE) return true;
+static enum account_verdict begin(struct accounts *accounts, uint32_t account, uint32_t key,
+                                  const struct account_demand *demand, uint32_t *retry_out) {
     struct account_state *slot = &accounts->slots[account];
-    if (slot->is.limits.requests_max && slot->held + count > slot->is.limits.requests_max) {
-        slot->refused++;
-        return false;
+    int64_t wait_ns = 0;
+    enum account_verdict verdict =
+        account_use_judge(&slot->use, &slot->is.limits, demand, accounts->now_ns, &wait_ns);
+    struct account_key_state *of = key == ACCOUNT_NONE ? NULL : &accounts->keys[key];
+    if (of && verdict != ACCOUNT_NEVER) {
+        enum account_verdict other =
+            account_use_judge(&of->use, &of->is.limits, demand, accounts->now_ns, &wait_ns);
+        if (verdict == ACCOUNT_MAY || other == ACCOUNT_NEVER) verdict = other;
     }
-    slot->held += count;
-    return true;
+    *retry_out = rate_limit_retry_seconds(wait_ns);
+    slot->refused += verdict == ACCOUNT_TOO_MANY || verdict == ACCOUNT_NEVER;
+    slot->rate_refused += verdict == ACCOUNT_TOO_FAST || verdict == ACCOUNT_TOO_MUCH;
+    if (verdict != ACCOUNT_MAY) return verdict;
+    account_use_begin(&slot->use, &slot->is.limits, demand, accounts->now_ns);
+    if (of) account_use_begin(&of->use, &of->is.limits, demand, accounts->now_ns);
+    return ACCOUNT_MAY;
 }
 
-void accounts_release(struct accounts *accounts, uint32_t account, uint32_t count) {
-    if (account == ACCOUNT_NONE) return;
-    check(accounts->slots[account].held >= count);
-    accounts->slots[account].held -= count;
-}
-
-void accounts_charge(struct accounts *accounts, uint32_t account, const struct api_usage *usage) {
+static void end(struct accounts *accounts, uint32_t account, uint32_t key,
+                const struct account_demand *demand) {
     if (account == ACCOUNT_NONE) return;
     struct account_state *slot = &accounts->slots[account];
-    slot->requests++;
-    slot->prompt_hit_tokens += usage->prompt_hit_tokens;
-    slot->prompt_miss_tokens += usage->prompt_tokens - usage->prompt_hit_tokens;
-    slot->output_tokens += usage->completion_tokens;
+    account_use_end(&slot->use, &slot->is.limits, demand);
+    if (key == ACCOUNT_NONE) return;
+    struct account_key_state *of = &accounts->keys[key];
+    account_use_end(&of->use, &of->is.limits, demand);
 }
+
+enum account_verdict accounts_hold(struct accounts *accounts, uint32_t account, uint32_t key,
+                                   uint32_t count, uint32_t *retry_out) {
+    struct account_demand demand = {.answers = count, .is_request = true};
+    return account == ACCOUNT_NONE ? ACCOUNT_MAY
+                                   : begin(accounts, account, key, &demand, retry_out);
+}
+
+enum account_verdict accounts_hold_tokens(struct accounts *accounts, uint32_t account, uint32_t key,
+                                          uint64_t tokens, uint32_t *retry_out) {
+    struct account_demand demand = {.tokens = tokens};
+    return account == ACCOUNT_NONE ? ACCOUNT_MAY
+                                   : begin(accounts, account, key, &demand, retry_out);
+}
+
+void accounts_uncount(struct accounts *accounts, uint32_t account, uint32_t key) {
+    end(accounts, account, key, &(struct account_demand){.is_request = true});
+}
+
+void accounts_release(struct accounts *accounts, uint32_t account, uint32_t key, uint32_t count,
+                      uint64_t tokens) {
+    end(accounts, account, key, &(struct account_demand){.answers = count, .tokens = tokens});
+}
+
+void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key,
+                     const struct api_usage *usage, uint64_t sequence) {
+    if (account == ACCOUNT_NONE) return;
+    struct account_state *slot = &accounts->slots[account];
+    uint32_t hit = usage->prompt_hit_tokens, miss = usage->prompt_tokens - hit;
+    uint64_t tokens = (uint64_t)usage->prompt_tokens + usage->completion_tokens;
+    struct account_demand used = {.tokens = tokens};
+    struct account_charge charge = {
+        .sequence = sequence,
+        .account = account,
+        .key = key,
+        .amount = token_price_amount(&accounts->price, hit, miss, usage->completion_tokens)};
+    slot->requests++;
+    slot->prompt_hit_tokens += hit;
+    slot->prompt_miss_tokens += miss;
+    slot->output_tokens += usage->completion_tokens;
+    account_use_begin(&slot->use, &slot->is.limits, &used, accounts->now_ns);
+    if (key != ACCOUNT_NONE)
+        account_use_begin(&accounts->keys[key].use, &accounts->keys[key].is.limits, &used,
+                          accounts->now_ns);
+    remember_charge(accounts, &charge);
+}
+
+struct account_standing accounts_standing(const struct accounts *accounts, uint32_t account,
+                                          uint32_t key) {
+    if (account == ACCOUNT_NONE) return (struct account_standing){0};
+    const struct account_state *slot = &accounts->slots[account];
+    struct account_standing standing =
+        account_use_standing(&slot->use, &slot->is.limits, accounts->now_ns);
+    if (key == ACCOUNT_NONE) return standing;
+    const struct account_key_state *of = &accounts->keys[key];
+    return account_use_stricter(standing,
+                                account_use_standing(&of->use, &of->is.limits, accounts->now_ns));
+}
+
+/* ---- counters ---- */
 
 struct accounts_family {
     const char *name, *help;
@@ -170,6 +379,10 @@ static const struct accounts_family families[] = {
      AT(requests)},
     {"fathom_account_refused_total", "Requests beyond what the account may have at the same time.",
      AT(refused)},
+    {"fathom_account_rate_refused_total", "Requests beyond what the account may have in a minute.",
+     AT(rate_refused)},
+    {"fathom_account_unpaid_total", "Requests refused because nothing was left to pay them from.",
+     AT(unpaid)},
     {"fathom_account_prompt_cache_hit_tokens_total", "Prompt tokens found in the cache, as billed.",
      AT(prompt_hit_tokens)},
     {"fathom_account_prompt_cache_miss_tokens_total", "Prompt tokens computed, as billed.",
@@ -177,21 +390,56 @@ static const struct accounts_family families[] = {
     {"fathom_account_output_tokens_total", "Tokens of answers, as billed.", AT(output_tokens)},
 };
 
+static void write_head(struct json_writer *writer, const char *name, const char *help,
+                       const char *type) {
+    char line[256];
+    format_text(line, sizeof line, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+    json_writer_text(writer, line);
+}
+
+void accounts_write_amount(struct json_writer *writer, int64_t nanos, uint32_t places) {
+    int64_t unit = 1, whole = 1; /* of the last place; of the currency, in those */
+    for (uint32_t i = 0; i < 9; i++)
+        *(i < places ? &whole : &unit) *= 10;
+    int64_t units = nanos / unit - (nanos % unit < 0);
+    uint64_t size = units < 0 ? 0 - (uint64_t)units : (uint64_t)units;
+    char text[48];
+    format_text(text, sizeof text, "%s%llu.%0*llu", units < 0 ? "-" : "",
+                (unsigned long long)(size / (uint64_t)whole), (int)places,
+                (unsigned long long)(size % (uint64_t)whole));
+    json_writer_text(writer, text);
+}
+
+static void write_balances(struct json_writer *writer, const struct accounts *accounts) {
+    static const char name[] = "fathom_account_balance";
+    char line[256];
+    if (!accounts->currency[0]) return;
+    write_head(writer, name, "What the account has left, in the currency; below zero: owed.",
+               "gauge");
+    for (uint32_t i = 0; i < accounts->named_count; i++) {
+        const struct account_state *slot = &accounts->slots[accounts->named[i]];
+        format_text(line, sizeof line, "%s{account=\"%s\",currency=\"%s\"} ", name, slot->is.name,
+                    accounts->currency);
+        json_writer_text(writer, line);
+        accounts_write_amount(writer, accounts_balance(accounts, accounts->named[i]), 9);
+        json_writer_text(writer, "\n");
+    }
+}
+
 void accounts_write_metrics(struct json_writer *writer, const struct accounts *accounts) {
     char line[256];
-    for (size_t i = 0; i < ARRAY_COUNT(families) && accounts->asked_for; i++) {
+    if (!accounts->asked_for) return;
+    for (size_t i = 0; i < ARRAY_COUNT(families); i++) {
         const struct accounts_family *family = &families[i];
-        format_text(line, sizeof line, "# HELP %s %s\n# TYPE %s counter\n", family->name,
-                    family->help, family->name);
-        json_writer_text(writer, line);
-        for (uint32_t slot = 0; slot < accounts->slot_count; slot++) {
+        write_head(writer, family->name, family->help, "counter");
+        for (uint32_t slot = 0; slot < accounts->slots_used; slot++) {
             const struct account_state *account = &accounts->slots[slot];
             uint64_t value;
-            if (!account->used) continue;
             memcpy(&value, (const char *)account + family->offset, sizeof value);
             format_text(line, sizeof line, "%s{account=\"%s\"} %llu\n", family->name,
                         account->is.name, (unsigned long long)value);
             json_writer_text(writer, line);
         }
     }
+    write_balances(writer, accounts);
 }

@@ -352,7 +352,8 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     if (!room) return STATUS_FULL;
     bool computes = request->life.state == REQUEST_PREFILLING;
     enum request_part part = computes ? PART_PROMPT : PART_ANSWER;
-    receipt_note(&request->answered.receipt, part, &record->work);
+    request_note(gateway, request, part, &record->work,
+                 record->first_output_position + record->token_count);
     receipt_settle(&request->answered.receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     request_progress(gateway, request);

@@ -4,7 +4,9 @@
 #include "base/check.h"
 #include "base/checksum.h"
 #include "base/number.h"
+#include "serving/gateway/request_lines.h"
 #include "serving/policy/admit.h"
+#include "serving/policy/share_turns.h"
 
 #define LOOKS_MAX                                                                                  \
     1024             /* requests for which no unit is found, one behind the other, before the
@@ -125,6 +127,30 @@ static void note_choice(struct gateway *gateway, struct request *request,
     if (choice->unit != BALANCE_NO_RANK && heads->prefix_keys)
         prefix_affinity_note(&gateway->affinity, choice->unit, heads->prefix_keys,
                              heads->prefix_key_count);
+}
+
+/* What any unit has of the prompt, or can load. */
+static uint32_t hit_tokens_of(struct gateway *gateway, struct request *head) {
+    uint32_t hits[LIMIT_FLEET_UNITS];
+    make_prefix_keys(gateway, head);
+    if (!head->placing.prefix_keys || request_scores(head)) return 0;
+    return KV_BLOCK_TOKENS * prefix_affinity_find(&gateway->affinity, head->placing.prefix_keys,
+                                                  head->placing.prefix_key_count, hits);
+}
+
+uint64_t dispatch_work(struct gateway *gateway, struct request *leader) {
+    uint64_t prompt_tokens = 0, answer_tokens = 0;
+    if (leader->asked.account == ACCOUNT_NONE) return 0;
+    const struct account *account = &gateway->accounts.slots[leader->asked.account].is;
+    for (uint32_t i = 0; i < leader->prompt_count; i++) {
+        struct request *head = request_head(leader, i);
+        prompt_tokens += head->asked.prompt_tokens - hit_tokens_of(gateway, head);
+    }
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        answer_tokens +=
+            predict_length_left(&gateway->lengths, 0, leader->choices[i]->asked.new_tokens_max);
+    return share_turns_work(prompt_tokens, answer_tokens, account->weight,
+                            (enum account_priority)account->priority);
 }
 
 /* ---- two units for one request ---- */
@@ -257,18 +283,14 @@ static void view_again(const struct gateway *gateway, const struct request *requ
             fleet_view_unit(&gateway->fleet, request->life.at[part].unit, units);
 }
 
-bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
+static bool place_all(struct gateway *gateway, int64_t now_ns) {
+    struct request_lines *lines = &gateway->requests.waiting;
     struct balance_unit units[LIMIT_FLEET_UNITS];
+    struct request *request;
     uint32_t looks = 0;
-    end_late(gateway, now_ns);
-    end_hopeless(gateway, now_ns);
-    if (!gateway->requests.waiting.first) return true;
-    request_sort_waiting(gateway);
     fleet_view(&gateway->fleet, units);
     gateway->retry_ns = MACHINE_NEVER;
-    for (struct request *request = gateway->requests.waiting.first, *next; request;
-         request = next) {
-        next = request->life.behind;
+    while ((request = request_lines_next(lines))) {
         enum outcome outcome = place(gateway, request, units, now_ns);
         if (outcome == OUTCOME_NO_ROOM) return false;
         if (outcome == OUTCOME_BOUND) view_again(gateway, request, units);
@@ -278,10 +300,21 @@ bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
     return true;
 }
 
+bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
+    struct request_lines *lines = &gateway->requests.waiting;
+    end_late(gateway, now_ns);
+    end_hopeless(gateway, now_ns);
+    if (!lines->count) return true;
+    request_lines_begin(lines);
+    bool room = place_all(gateway, now_ns);
+    request_lines_end(lines);
+    return room;
+}
+
 int64_t dispatch_wake_ns(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
     uint32_t slot;
-    int64_t wake_ns = requests->waiting.first ? gateway->retry_ns : MACHINE_NEVER;
+    int64_t wake_ns = requests->waiting.count ? gateway->retry_ns : MACHINE_NEVER;
     wake_ns = min_i64(wake_ns, due_heap_first(&requests->queue_ends, &slot));
     if (fleet_serves(&gateway->fleet)) return wake_ns;
     if (requests->unsettled.first) /* they came in the order in which they give up */

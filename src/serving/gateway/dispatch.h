@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which unit gets which of the requests that wait, in the order of their arrival. A request goes to
+ * Which unit gets which of the requests that wait, in the order of their accounts' turns, or without
+ * accounts of their arrival (request_lines.h). A request goes to
  * a unit late (serving/policy/balance_units), or to two that share its work. While no unit serves,
  * requests wait, but not for ever.
  */
@@ -7,6 +8,10 @@
 #define SERVING_GATEWAY_DISPATCH_H
 
 #include "serving/gateway/gateway_state.h"
+
+/* What the request is predicted to be for the fleet, weighed for its account's turns; 0: it is
+ * nobody's in particular. It is ready to wait. */
+uint64_t dispatch_work(struct gateway *gateway, struct request *leader);
 
 /* Looks for units for those that wait. False: the outbox has no room for what comes next. */
 bool dispatch_run(struct gateway *gateway, int64_t now_ns) MUST_USE;

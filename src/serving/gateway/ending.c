@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * `end` is the one way from a state with units, or from ENDING, to DONE. It may find the outbox full
  * and is then called again: nothing that is not undone by being done again comes before that.
+ *
+ * The last choice to end puts the request's entry, and behind it what closes the answer. Where a
+ * ledger is kept, that waits in SETTLING until the entry is written down.
  */
 #include "serving/gateway/ending.h"
 
 #include "base/check.h"
 #include "serving/gateway/delivery.h"
 #include "serving/gateway/dialects/openai_words.h"
+#include "serving/gateway/entry.h"
 #include "serving/gateway/reply.h"
 #include "serving/gateway/resume.h"
 
@@ -230,6 +234,39 @@ static enum status tell_failed(struct gateway *gateway, const struct request *le
     return reply_no_answer(gateway, leader, &error);
 }
 
+static enum status tell_closing(struct gateway *gateway, struct request *leader) {
+    if (leader->owed.gone) return STATUS_OK;
+    return leader->owed.failed ? tell_failed(gateway, leader) : tell_all(gateway, leader);
+}
+
+/* ---- the entry ---- */
+
+/* An answer that is to be paid for is whole for its client when it is written down. */
+static bool waits_for_ledger(const struct gateway *gateway, const struct request *leader) {
+    return gateway->options.settles && !leader->owed.failed && !leader->owed.gone;
+}
+
+static struct entry_fate fate_of(const struct request *leader) {
+    struct api_error error = {0};
+    if (leader->owed.failed) {
+        explain(leader->owed.failed, &error);
+        return (struct entry_fate){reply_told_status(leader, &error), false, error.code, {0}};
+    }
+    const char *end = leader->owed.gone ? "client_gone" : openai_words_finish(finish_of(leader));
+    return (struct entry_fate){leader->owed.gone ? 499 : 200, true, end, booked_of(leader)};
+}
+
+/* The last of the leader's choices ends: its entry, and what closes the answer, if that need not
+ * wait. STATUS_FULL: neither. */
+static enum status close_answer(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    struct entry_mark mark = entry_mark(gateway);
+    struct entry_fate fate = fate_of(leader);
+    enum status status = entry_put(gateway, leader, &fate, now_ns);
+    if (!status && !waits_for_ledger(gateway, leader)) status = tell_closing(gateway, leader);
+    if (status) entry_take_back(gateway, mark);
+    return status;
+}
+
 /* ---- the end of a choice ---- */
 
 static bool others_are_done(const struct request *request) {
@@ -242,7 +279,8 @@ static bool others_are_done(const struct request *request) {
 
 /* Room that the end of a choice takes, which still says `rest`; but for a whole answer. */
 static size_t end_bytes_max(const struct request *request, const struct delivery_text *rest) {
-    size_t choices = request->leader->choice_count, bytes = choices * REQUEST_CANCEL_BYTES;
+    size_t choices = request->leader->choice_count;
+    size_t bytes = choices * REQUEST_CANCEL_BYTES + ENTRY_BYTES_MAX;
     if (request->asked.stream) /* FINISH, DONE (the usage and a receipt), or FAILED; an end */
         bytes += delivery_start_bytes_max(request) + delivery_bytes_max(request, rest) +
                  4 * delivery_frame_bytes(request) + delivery_told_bytes(request) +
@@ -272,13 +310,36 @@ static enum status tell_end(struct gateway *gateway, struct request *request) {
         leader->owed.failed = request;
         cancel_choices(gateway, leader, request, CAUSE_OTHER_FAILED);
     }
-    if (leader->owed.failed)
-        return others_are_done(request) ? tell_failed(gateway, leader) : STATUS_OK;
+    if (leader->owed.failed) return STATUS_OK;
     if (request->asked.stream) delivery_start(gateway, request);
     if (!delivery_tell(gateway, request, &rest, NULL)) request->owed.cause = CAUSE_TOO_LONG;
-    if (request->asked.stream)
+    bool last = others_are_done(request);
+    if (request->asked.stream && !(last && waits_for_ledger(gateway, leader)))
         delivery_say_finish(gateway, request, finish_of(request), stop_of(request));
-    return others_are_done(request) ? tell_all(gateway, leader) : STATUS_OK;
+    leader->owed.unfinished = request;
+    return STATUS_OK;
+}
+
+/* Turns hang on how long accounts' answers are. */
+static void learn_lengths(struct gateway *gateway, const struct request *leader) {
+    if (leader->asked.account == ACCOUNT_NONE || leader->asked.prompt_only) return;
+    for (uint32_t i = 0; i < leader->choice_count && !leader->owed.gone; i++)
+        predict_length_learn(&gateway->lengths, leader->choices[i]->answered.output_tokens);
+}
+
+/* All choices have ended, and nothing more is to be done for any. */
+static void end_all(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    struct api_usage usage = booked_of(leader);
+    if (!leader->owed.failed) {
+        accounts_charge(&gateway->accounts, leader->asked.account, leader->asked.key, &usage,
+                        gateway->entries.said);
+        learn_lengths(gateway, leader);
+        entry_charge(gateway);
+    }
+    if (waits_for_ledger(gateway, leader))
+        request_settle(gateway, leader, now_ns);
+    else
+        request_release(gateway, leader);
 }
 
 /* Tells the client, unless it has gone, and counts the end; the last choice to end takes them all
@@ -286,23 +347,47 @@ static enum status tell_end(struct gateway *gateway, struct request *request) {
 static enum status end(struct gateway *gateway, struct request *request, enum finish_reason reason,
                        uint32_t output_tokens, int64_t now_ns) {
     struct request *leader = request->leader;
-    struct record_finished last = {
+    struct record_finished ended = {
         .reason = reason,
         .output_tokens = request->asked.prompt_only ? 0 : output_tokens,
         .work = receipt_total(&request->answered.receipt, request->asked.prompt_tokens)};
     request->owed.reason = (uint8_t)reason;
     request->answered.receipt.ended_ns = now_ns;
+    bool last = others_are_done(request);
     enum status status = leader->owed.gone ? STATUS_OK : tell_end(gateway, request);
+    if (!status && last) status = close_answer(gateway, leader, now_ns);
     if (status) return status;
     request_done(gateway, request);
     metrics_count_end(
-        &gateway->metrics, &request->times, &last,
+        &gateway->metrics, &request->times, &ended,
         request->owed.cause == CAUSE_STOP_STRING || request->owed.cause == CAUSE_ONE_CALL, now_ns);
-    if (!others_are_done(request)) return STATUS_OK;
-    struct api_usage usage = booked_of(leader);
-    if (!leader->owed.failed) accounts_charge(&gateway->accounts, leader->asked.account, &usage);
-    request_release(gateway, leader);
+    if (last) end_all(gateway, leader, now_ns);
     return STATUS_OK;
+}
+
+/* ---- behind the ledger ---- */
+
+bool ending_wants(const struct gateway *gateway) {
+    const struct request *first = gateway->requests.settling.first;
+    return first && first->owed.entry <= gateway->entries.settled;
+}
+
+/* Of a stream, the last choice's end was kept back as well. */
+static enum status tell_settled(struct gateway *gateway, struct request *leader) {
+    struct request *last = leader->owed.unfinished;
+    struct delivery_text nothing = {0};
+    if (!leader->asked.stream) return tell_all(gateway, leader);
+    if (!gateway_can_put(gateway, end_bytes_max(last, &nothing))) return STATUS_FULL;
+    delivery_say_finish(gateway, last, finish_of(last), stop_of(last));
+    return tell_all(gateway, leader);
+}
+
+void ending_settled(struct gateway *gateway) {
+    while (ending_wants(gateway)) {
+        struct request *leader = gateway->requests.settling.first;
+        if (tell_settled(gateway, leader)) return; /* full: again later */
+        request_release(gateway, leader);
+    }
 }
 
 bool ending_run(struct gateway *gateway, int64_t now_ns) {
@@ -338,7 +423,8 @@ enum status ending_finished(struct gateway *gateway, uint32_t unit,
     if (!gateway_can_put(gateway, REQUEST_CANCEL_BYTES)) return STATUS_FULL;
     bool computes = request->life.at[PART_PROMPT].unit == unit;
     enum request_state state = (enum request_state)request->life.state;
-    receipt_note(&request->answered.receipt, computes ? PART_PROMPT : PART_ANSWER, &record->work);
+    request_note(gateway, request, computes ? PART_PROMPT : PART_ANSWER, &record->work,
+                 record->output_tokens);
     if (state == REQUEST_ANSWERED) {     /* the account is complete */
         if (!computes) return STATUS_OK; /* it has said so before */
         return end(gateway, request, (enum finish_reason)request->owed.reason,
@@ -361,13 +447,25 @@ enum status ending_finished(struct gateway *gateway, uint32_t unit,
 
 /* ---- others who end requests ---- */
 
-enum status ending_client_gone(struct gateway *gateway, const struct record_client_gone *record) {
+/* It has come to nothing yet, or is only still to be told the end. */
+static bool may_go_at_once(const struct request *leader) {
+    enum request_state state = (enum request_state)leader->life.state;
+    return state == REQUEST_TOKENIZING || state == REQUEST_UNSETTLED || state == REQUEST_SETTLING;
+}
+
+enum status ending_client_gone(struct gateway *gateway, const struct record_client_gone *record,
+                               int64_t now_ns) {
     struct request *leader = request_of_connection(gateway, record->connection);
+    struct entry_fate fate = {.http_status = 499, .end = "client_gone"};
     if (!leader) return STATUS_OK; /* it has had its answer */
-    if (!gateway_can_put(gateway, leader->choice_count * REQUEST_CANCEL_BYTES)) return STATUS_FULL;
+    if (!gateway_can_put(gateway, leader->choice_count * REQUEST_CANCEL_BYTES + ENTRY_BYTES_MAX))
+        return STATUS_FULL;
     gateway->metrics.cancelled++;
     if (!leader->owed.begun) metrics_count_answer(&gateway->metrics, request_endpoint(leader), 499);
-    if (leader->life.state == REQUEST_TOKENIZING || leader->life.state == REQUEST_UNSETTLED) {
+    if (may_go_at_once(leader)) {
+        bool has_entry = leader->life.state == REQUEST_SETTLING;
+        enum status status = has_entry ? STATUS_OK : entry_put(gateway, leader, &fate, now_ns);
+        check(status == STATUS_OK);
         request_release(gateway, leader);
         return STATUS_OK;
     }

@@ -39,6 +39,8 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
       prompt_tokens_text, NULL)                                                                    \
     X(MODELS, "/models", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "models", service_models,     \
       NULL)                                                                                        \
+    X(BALANCE, "/user/balance", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "user_balance",        \
+      service_balance, NULL)                                                                       \
     X(VERSION, "/version", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "version", service_version, \
       NULL)                                                                                        \
     X(OPENAPI, "/openapi.json", HTTP_GET, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "openapi",             \
@@ -78,6 +80,7 @@ struct endpoint_call {
     enum endpoint_number endpoint;
     struct bytes rest; /* of the path, behind "/models/" */
     uint32_t account;  /* whose key it has; ACCOUNT_NONE */
+    uint32_t key;      /* the key's place; ACCOUNT_NONE */
     int64_t now_ns;
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/json_writer.h"
 #include "base/map.h"
+#include "contract/record_ledger.h"
 #include "contract/record_unit.h"
 #include "serving/policy/balance_units.h"
 
@@ -44,6 +45,7 @@ struct fleet_unit {
     uint32_t rank_pages;            /* of its largest rank */
     uint32_t bound;                 /* requests */
     uint64_t promised_pages;        /* to those of them that have brought no token yet */
+    struct unit_books books;        /* what it has said that it did for requests of ours */
     int64_t last_seen_ns;
 };
 

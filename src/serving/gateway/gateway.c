@@ -8,11 +8,13 @@
 #include "serving/gateway/delivery.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/ending.h"
+#include "serving/gateway/entry.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/handover.h"
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
 #include "serving/gateway/resume.h"
+#include "serving/gateway/tally.h"
 
 /* ---- creation ---- */
 
@@ -59,7 +61,8 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
            texts_memory_bytes(full.texts_bytes, full.requests_max) +
            texts_memory_bytes(CONSTRAINTS_BYTES, full.requests_max) + scratch_bytes(&full) +
            tokenizer + request_table_bytes(full.requests_max) + fleet_bytes() +
-           prefix_affinity_bytes(full.prefix_blocks) + accounts_bytes(full.requests_max) + 512;
+           prefix_affinity_bytes(full.prefix_blocks) + accounts_bytes(full.requests_max) +
+           entry_memory_bytes(full.requests_max) + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -86,6 +89,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
         {"queue_ns", (uint64_t)o->queue_ns, 1, INT64_MAX / 2},
         {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
+        {"tally_ns", (uint64_t)o->tally_ns, 0, INT64_MAX / 2},
         {"version's length", strlen(o->version), 1, 32},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
@@ -121,6 +125,7 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     if (!status && o->prefix_blocks)
         status = prefix_affinity_open(&gateway->affinity, arena, o->prefix_blocks);
     if (!status) status = accounts_open(&gateway->accounts, arena, o->requests_max);
+    if (!status) status = entry_open(gateway, arena);
     return status ? status : request_open_all(gateway, arena);
 }
 
@@ -188,20 +193,20 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
 /* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. A
  * body that was left unread is one whose key was not known when its head came. */
 static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
-                    const struct endpoint *endpoint, uint32_t *account_out,
+                    const struct endpoint *endpoint, struct endpoint_call *call,
                     struct api_error *error) {
     const struct accounts *accounts = &gateway->accounts;
     struct bytes authorization = {client_request_authorization(record),
                                   record->authorization_bytes};
-    *account_out = ACCOUNT_NONE;
+    call->account = call->key = ACCOUNT_NONE;
     if (!accounts->asked_for || endpoint->askers == ASKERS_ALL) return true;
-    *account_out = accounts_find(accounts, authorization);
-    if (*account_out == ACCOUNT_NONE)
+    call->account = accounts_find(accounts, authorization, &call->key);
+    if (call->account == ACCOUNT_NONE)
         return api_error_set(error, 401, NULL, "invalid_api_key",
                              authorization.count
                                  ? "Incorrect API key provided."
                                  : "No API key provided. Send 'Authorization: Bearer KEY'.");
-    if (endpoint->askers == ASKERS_OPERATORS && !accounts->slots[*account_out].is.is_operator)
+    if (endpoint->askers == ASKERS_OPERATORS && !accounts->slots[call->account].is.is_operator)
         return api_error_set(error, 403, NULL, "forbidden",
                              "This is for operators: the account of this API key is none.");
     if (!record->body_left || record->method != HTTP_POST) return true;
@@ -213,31 +218,41 @@ enum admission gateway_admit(const struct gateway *gateway,
                              const struct record_client_request *head) {
     struct bytes rest;
     struct api_error error;
-    uint32_t account;
+    struct endpoint_call call;
     const struct endpoint *endpoint = endpoint_find(path_of(head), &rest);
     if (!endpoint || !has_listener(endpoint, head)) return ADMISSION_NO_BODY;
     if (head->method != endpoint->method || head->method != HTTP_POST) return ADMISSION_NO_BODY;
-    if (!may_ask(gateway, head, endpoint, &account, &error)) return ADMISSION_NO_BODY;
+    if (!may_ask(gateway, head, endpoint, &call, &error)) return ADMISSION_NO_BODY;
     return gateway->accounts.asked_for ? ADMISSION_KNOWN : ADMISSION_STRANGER;
 }
 
-static enum status receive_client_request(struct gateway *gateway,
-                                          const struct record_client_request *record,
-                                          int64_t now_ns) {
+static enum status answer_call(struct gateway *gateway, struct endpoint_call *call) {
     static enum status (*const functions[])(struct gateway *, const struct endpoint_call *) = {
 #define ENDPOINT_ENTRY(number, path, method, listeners, askers, name, function, dialect) function,
         ENDPOINTS(ENDPOINT_ENTRY)
 #undef ENDPOINT_ENTRY
     };
-    struct endpoint_call call = {.record = record, .now_ns = now_ns};
+    const struct record_client_request *record = call->record;
     struct api_error error;
-    const struct endpoint *endpoint = endpoint_find(path_of(record), &call.rest);
-    if (!endpoint || !has_listener(endpoint, record) || record->method != endpoint->method)
+    const struct endpoint *endpoint = endpoint_find(path_of(record), &call->rest);
+    bool is_here = endpoint && has_listener(endpoint, record);
+    call->endpoint = is_here ? endpoint->number : ENDPOINT_OTHER;
+    if (!is_here || record->method != endpoint->method)
         return refuse_path(gateway, record, endpoint);
-    call.endpoint = endpoint->number;
-    if (!may_ask(gateway, record, endpoint, &call.account, &error))
+    if (!may_ask(gateway, record, endpoint, call, &error))
         return reply_error(gateway, record->connection, endpoint->number, NULL, &error);
-    return functions[endpoint->number](gateway, &call);
+    return functions[endpoint->number](gateway, call);
+}
+
+static enum status receive_client_request(struct gateway *gateway,
+                                          const struct record_client_request *record,
+                                          int64_t now_ns) {
+    struct endpoint_call call = {
+        .record = record, .account = ACCOUNT_NONE, .key = ACCOUNT_NONE, .now_ns = now_ns};
+    gateway->call = &call;
+    enum status status = answer_call(gateway, &call);
+    gateway->call = NULL;
+    return status;
 }
 
 /* ---- the machine ---- */
@@ -258,6 +273,15 @@ static void receive_load(struct gateway *gateway, uint32_t unit,
     metrics_count_step(&gateway->metrics, &gateway->fleet.units[unit].load, load);
     fleet_load(&gateway->fleet, unit, load);
     gateway->changed = true;
+}
+
+/* What it has goes elsewhere, and what it had done is told. STATUS_FULL: not done. */
+static enum status lose_unit(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
+    uint32_t mark = gateway->outbox.used;
+    enum status status = tally_lost(gateway, unit);
+    if (!status) status = resume_lost(gateway, unit, now_ns);
+    if (status) gateway->outbox.used = mark;
+    return status;
 }
 
 static enum status receive_from_unit(struct gateway *gateway, const struct record_carried *carried,
@@ -285,7 +309,7 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     else if (record->kind == RECORD_RESERVED)
         status = handover_reserved(gateway, unit, (const struct record_reserved *)record);
     if (status != STATUS_INVALID) return status;
-    status = resume_lost(gateway, unit, now_ns);
+    status = lose_unit(gateway, unit, now_ns);
     if (status) return status;
     fleet_expel(&gateway->fleet, unit);
     return STATUS_OK;
@@ -296,7 +320,7 @@ static enum status receive_lost(struct gateway *gateway, struct unit_id id, int6
     if (unit == FLEET_NONE) return STATUS_OK;
     const struct fleet_unit *gone = &gateway->fleet.units[unit];
     bool lost = gone->state == FLEET_SERVING && !(gone->draining && gone->bound == 0);
-    enum status status = resume_lost(gateway, unit, now_ns);
+    enum status status = lose_unit(gateway, unit, now_ns);
     if (!status) fleet_leave(&gateway->fleet, unit, lost);
     return status;
 }
@@ -308,19 +332,19 @@ static void drain(struct gateway *gateway, int64_t now_ns) {
     gateway->changed = true; /* who waits for a unit that is not there waits no more */
 }
 
-static enum status shut_down(struct gateway *gateway, struct request *leader) {
+static enum status shut_down(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     enum request_state state = (enum request_state)leader->life.state;
     return state == REQUEST_TOKENIZING || state == REQUEST_UNSETTLED
-               ? intake_give_up(gateway, leader)
+               ? intake_give_up(gateway, leader, now_ns)
                : ending_shut_down(gateway, leader);
 }
 
 /* Its time is over: whoever still has no answer is told so. */
-static void end_drain(struct gateway *gateway) {
+static void end_drain(struct gateway *gateway, int64_t now_ns) {
     for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
         struct request *request = &gateway->requests.slots[slot];
         bool leads = request->life.state != REQUEST_FREE && request->leader == request;
-        if (leads && shut_down(gateway, request)) return; /* full: again later */
+        if (leads && shut_down(gateway, request, now_ns)) return; /* full: again later */
     }
     gateway->drain_ends_ns = MACHINE_NEVER;
     gateway->changed = true;
@@ -328,18 +352,20 @@ static void end_drain(struct gateway *gateway) {
 
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
     struct gateway *gateway = self;
-    if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = now_ns;
+    if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = gateway->tallied_ns = now_ns;
+    gateway->accounts.now_ns = now_ns;
     switch ((enum record_kind)record->kind) {
     case RECORD_CLIENT_REQUEST:
         return receive_client_request(gateway, (const struct record_client_request *)record,
                                       now_ns);
     case RECORD_CLIENT_GONE:
-        return ending_client_gone(gateway, (const struct record_client_gone *)record);
+        return ending_client_gone(gateway, (const struct record_client_gone *)record, now_ns);
     case RECORD_TOKENIZED:
         return intake_tokenized(gateway, (const struct record_tokenized *)record, now_ns);
     case RECORD_CONSTRAINED:
         return intake_constrained(gateway, (const struct record_constrained *)record, now_ns);
-    case RECORD_SETTLED: /* until ends are kept back */
+    case RECORD_SETTLED:
+        entry_settled(gateway, ((const struct record_settled *)record)->sequence);
         break;
     case RECORD_ACCOUNTS:
         accounts_take(&gateway->accounts, (const struct record_accounts *)record);
@@ -397,13 +423,16 @@ static void keep_alive(struct gateway *gateway, int64_t now_ns) {
 
 static void gateway_step(void *self, int64_t now_ns) {
     struct gateway *gateway = self;
-    if (now_ns >= gateway->drain_ends_ns) end_drain(gateway);
+    gateway->accounts.now_ns = now_ns;
+    if (now_ns >= gateway->drain_ends_ns) end_drain(gateway, now_ns);
     resume_watch(gateway, now_ns);
     dispatch_change_roles(gateway, now_ns);
+    ending_settled(gateway);
     if (fleet_serves(&gateway->fleet)) gateway->served_ns = now_ns;
     serve_lists(gateway, now_ns);
     texts_run(&gateway->texts, (uint32_t)fleet_tokens_max(&gateway->fleet));
     texts_run(&gateway->constraints, 0);
+    tally_run(gateway, now_ns);
     keep_alive(gateway, now_ns);
 }
 
@@ -411,7 +440,9 @@ static int64_t gateway_next_wake_ns(const void *self) {
     const struct gateway *gateway = self;
     if (texts_want(&gateway->texts) || texts_want(&gateway->constraints)) return 0;
     if (gateway->changed && gateway_queued_count(gateway)) return 0;
+    if (ending_wants(gateway)) return 0;
     int64_t wake_ns = min_i64(gateway->drain_ends_ns, resume_wake_ns(gateway));
+    wake_ns = min_i64(wake_ns, tally_wake_ns(gateway));
     wake_ns = min_i64(wake_ns, dispatch_wake_ns(gateway));
     uint32_t slot;
     return min_i64(wake_ns, due_heap_first(&gateway->requests.keep_alive, &slot));

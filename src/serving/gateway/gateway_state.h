@@ -14,6 +14,18 @@
 #include "serving/gateway/models.h"
 #include "serving/gateway/request.h"
 #include "serving/policy/choose_roles.h"
+#include "serving/policy/predict_length.h"
+
+struct gateway_entries {    /* serving/gateway/entry.h */
+    uint64_t said, settled; /* sequences of the last ones */
+    uint64_t *unsettled;    /* ring of the sequences of charged ones that are not settled */
+    uint32_t unsettled_first, unsettled_count;
+};
+
+struct entry_mark { /* as far as the gateway had spoken */
+    uint32_t outbox_used;
+    uint64_t said;
+};
 
 struct gateway {
     struct gateway_options options;
@@ -29,6 +41,9 @@ struct gateway {
     struct tokenizer_scratch *tokenizer_scratch;
     struct metrics metrics;
     struct accounts accounts;
+    struct predict_length lengths; /* of accounts' answers */
+    struct gateway_entries entries;
+    const struct endpoint_call *call; /* that is being received; NULL */
     struct fleet fleet;
     struct choose_roles roles;
     uint64_t role_changes_total;     /* by policy, not by order */
@@ -40,6 +55,7 @@ struct gateway {
     int64_t retry_ns;   /* when the first of those that a unit failed may be tried there again */
     int64_t served_ns;  /* when a unit was last seen that takes requests */
     int64_t started_ns; /* first event; MACHINE_NEVER before */
+    int64_t tallied_ns; /* units, the last time; at first that */
     bool draining;
     int64_t drain_ends_ns; /* what is left then is ended; MACHINE_NEVER */
 };

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "serving/gateway/constraint_ask.h"
 #include "serving/gateway/dispatch.h"
+#include "serving/gateway/entry.h"
 #include "serving/gateway/middle.h"
 #include "serving/gateway/reply.h"
 
@@ -147,6 +148,49 @@ static bool share(struct request *leader) {
     return true;
 }
 
+/* The rate of requests does not count it: it has not begun. */
+static void uncount(struct gateway *gateway, struct request *leader) {
+    if (!leader->asked.is_counted) return;
+    leader->asked.is_counted = false;
+    accounts_uncount(&gateway->accounts, leader->asked.account, leader->asked.key);
+}
+
+/* What its account, or its key, may not do yet. */
+static enum status refuse_rate(struct api_error *error, enum account_verdict verdict,
+                               uint32_t retry_after_seconds) {
+    const char *much = verdict == ACCOUNT_TOO_MANY
+                           ? "This account has as many requests under way as it may."
+                       : verdict == ACCOUNT_TOO_FAST
+                           ? "This account has begun as many requests as it may in a minute."
+                           : "This account may not use so many tokens more in this minute.";
+    api_error_set(error, 429, NULL, "rate_limit_exceeded", "%s Try again in %u s.", much,
+                  retry_after_seconds);
+    error->retry_after_seconds = retry_after_seconds;
+    return STATUS_INVALID;
+}
+
+/* The prompts' tokens are taken from their account's rate. */
+static enum status hold_tokens(struct gateway *gateway, struct request *leader,
+                               struct api_error *error) {
+    struct request_asked *asked = &leader->asked;
+    uint64_t tokens = 0;
+    uint32_t retry_after_seconds;
+    for (uint32_t i = 0; i < leader->prompt_count; i++)
+        tokens += request_head(leader, i)->asked.prompt_tokens;
+    enum account_verdict verdict = accounts_hold_tokens(&gateway->accounts, asked->account,
+                                                        asked->key, tokens, &retry_after_seconds);
+    if (verdict == ACCOUNT_MAY) {
+        asked->rate_tokens = tokens;
+        return STATUS_OK;
+    }
+    uncount(gateway, leader);
+    if (verdict != ACCOUNT_NEVER) return refuse_rate(error, verdict, retry_after_seconds);
+    api_error_set(error, 422, NULL, "out_of_range",
+                  "The request has %llu tokens, more than this account may use in a minute.",
+                  (unsigned long long)tokens);
+    return STATUS_INVALID;
+}
+
 /* What the request asks for is judged by what the units are; then it waits for one. */
 static enum status settle(struct gateway *gateway, struct request *leader, int64_t now_ns,
                           struct api_error *error) {
@@ -159,7 +203,9 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
     }
     if (status) return status;
     if (!share(leader)) return refuse_memory(error);
-    request_wait(gateway, leader, now_ns);
+    status = hold_tokens(gateway, leader, error);
+    if (status) return status;
+    request_wait(gateway, leader, dispatch_work(gateway, leader), now_ns);
     return STATUS_OK;
 }
 
@@ -189,7 +235,7 @@ static enum status go_on(struct gateway *gateway, struct request *leader, int64_
     bool whole = !leader->constraint_unjudged;
     for (uint32_t i = 0; i < leader->prompt_count; i++)
         whole &= request_head(leader, i)->asked.prompt != NULL;
-    if (whole && leader->asked.tokens_only) return reply_tokens(gateway, leader, error);
+    if (whole && leader->asked.tokens_only) return reply_tokens(gateway, leader, now_ns, error);
     if (whole && fleet_knows_model(&gateway->fleet)) return settle(gateway, leader, now_ns, error);
     if (whole)
         request_unsettle(gateway, leader, now_ns);
@@ -445,7 +491,10 @@ static enum status fill(struct gateway *gateway, struct request *request,
     asked->one_call = parsed->one_call;
     asked->mode = TOKEN_STREAM_PLAIN;
     asked->warning = arena_copy(&request->arena, parsed->warning);
-    if (!asked->warning.data || !asked->answer.told.data) return refuse_memory(error);
+    asked->name = arena_copy(&request->arena,
+                             (struct bytes){client_request_name(record), record->name_bytes});
+    if (!asked->warning.data || !asked->name.data || !asked->answer.told.data)
+        return refuse_memory(error);
     if (!parsed->stops) return STATUS_OK;
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "stop", "unsupported_parameter",
@@ -460,6 +509,9 @@ static enum status fill(struct gateway *gateway, struct request *request,
 bool intake_ready(const struct gateway *gateway, size_t body_bytes, struct api_error *error) {
     if (gateway->draining)
         return refuse(error, 503, NULL, "draining", "The server is shutting down.") == STATUS_OK;
+    if (entry_is_behind(gateway))
+        return refuse(error, 503, NULL, "ledger_behind",
+                      "The ledger is too far behind to take more. Try again later.") == STATUS_OK;
     return body_bytes <= gateway->options.body_bytes_max ||
            api_error_set(error, 413, NULL, "request_too_large",
                          "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
@@ -484,42 +536,58 @@ static bool refuse_count(struct api_error *error, uint32_t count, const char *wh
 }
 
 /* False: there is no room for so many answers now, or never will be. */
-static bool hold(struct gateway *gateway, uint32_t account, uint32_t count,
+static bool hold(struct gateway *gateway, const struct endpoint_call *call, uint32_t count,
                  struct api_error *error) {
-    uint32_t most = accounts_most(&gateway->accounts, account);
+    struct accounts *accounts = &gateway->accounts;
+    uint32_t retry_after_seconds;
     if (count > gateway->options.requests_max)
         return refuse_count(error, count, "this server", gateway->options.requests_max);
-    if (accounts_hold(&gateway->accounts, account, count)) return true;
-    if (count > most) return refuse_count(error, count, "this account", most);
-    (void)refuse(error, 429, NULL, "rate_limit_exceeded",
-                 "This account has as many requests under way as it may. Try again later.");
-    return false;
+    enum account_verdict verdict =
+        accounts_hold(accounts, call->account, call->key, count, &retry_after_seconds);
+    if (verdict == ACCOUNT_NEVER)
+        return refuse_count(error, count, "this account",
+                            accounts_most(accounts, call->account, call->key));
+    return verdict == ACCOUNT_MAY || refuse_rate(error, verdict, retry_after_seconds) == STATUS_OK;
 }
 
 /* NULL: *error says why. */
-static struct request *claim(struct gateway *gateway, const struct record_client_request *record,
-                             uint32_t account, const struct api_request *parsed,
-                             struct api_error *error) {
+static struct request *claim(struct gateway *gateway, const struct endpoint_call *call,
+                             const struct api_request *parsed, struct api_error *error) {
     uint32_t count = parsed->prompt_count * parsed->choice_count;
-    if (!hold(gateway, account, count, error)) return NULL;
+    if (!hold(gateway, call, count, error)) return NULL;
     struct request *leader =
-        request_claim(gateway, record, parsed->prompt_count, parsed->choice_count);
+        request_claim(gateway, call->record, parsed->prompt_count, parsed->choice_count);
     if (leader) {
-        leader->asked.account = account;
+        leader->asked.account = call->account;
+        leader->asked.key = call->key;
+        leader->asked.is_counted = true;
         return leader;
     }
-    accounts_release(&gateway->accounts, account, count);
+    accounts_uncount(&gateway->accounts, call->account, call->key);
+    accounts_release(&gateway->accounts, call->account, call->key, count, 0);
     (void)refuse(error, 429, NULL, "queue_full",
                  "The server is serving as many requests as it can. Try again later.");
     return NULL;
 }
 
+/* It may ask for this model, and is able to pay. */
+static bool may_have(struct gateway *gateway, const struct endpoint_call *call,
+                     const struct api_request *parsed, struct api_error *error) {
+    struct accounts *accounts = &gateway->accounts;
+    uint64_t denied = accounts_models_denied(accounts, call->account, call->key);
+    if (!models_allow(&gateway->models, denied, parsed->model, error)) return false;
+    if (parsed->tokens_only || accounts_can_pay(accounts, call->account, call->key)) return true;
+    accounts->slots[call->account].unpaid++;
+    return api_error_set(error, 402, NULL, "invalid_request_error", "Insufficient Balance");
+}
+
 enum status intake_take(struct gateway *gateway, const struct endpoint_call *call,
                         const struct api_request *parsed) {
     const struct record_client_request *record = call->record;
-    struct reply_notes notes = {.account = call->account};
+    struct reply_notes notes = {.account = call->account, .key = call->key};
     struct api_error error;
-    struct request *request = claim(gateway, record, call->account, parsed, &error);
+    struct request *request = NULL;
+    if (may_have(gateway, call, parsed, &error)) request = claim(gateway, call, parsed, &error);
     if (!request) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
     request->asked.endpoint = call->endpoint;
     request->asked.tenant =
@@ -533,9 +601,13 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     gateway->outbox.used = mark; /* with its own TOKENIZE and CONSTRAIN */
     if (!tokenizes) texts_answered(&gateway->texts);
     if (!constrains) texts_answered(&gateway->constraints);
+    bool is_counted = request->asked.is_counted;
     request_release(gateway, request);
-    if (status == STATUS_FULL) return status;
-    return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    if (status == STATUS_INVALID)
+        status = reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    if (status == STATUS_FULL && is_counted) /* it comes again */
+        accounts_uncount(&gateway->accounts, call->account, call->key);
+    return status;
 }
 
 enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call) {
@@ -552,7 +624,7 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
         defaults.prints_tools = gateway->options.chat_template->prints_tools;
         defaults.reads_documents = gateway->options.chat_template->reads_documents;
     }
-    struct reply_notes notes = {.account = call->account};
+    struct reply_notes notes = {.account = call->account, .key = call->key};
     struct api_request parsed;
     struct api_error error;
     arena_clear(&gateway->scratch);
@@ -564,9 +636,13 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
 }
 
 /* A keep-alive may have gone out: then the stream has begun. */
-static enum status refuse_late(struct gateway *gateway, struct request *leader,
+static enum status refuse_late(struct gateway *gateway, struct request *leader, int64_t now_ns,
                                const struct api_error *error) {
-    enum status status = reply_no_answer(gateway, leader, error);
+    struct entry_mark mark = entry_mark(gateway);
+    struct entry_fate fate = {.http_status = reply_told_status(leader, error), .end = error->code};
+    enum status status = entry_put(gateway, leader, &fate, now_ns);
+    if (!status) status = reply_no_answer(gateway, leader, error);
+    if (status) entry_take_back(gateway, mark);
     if (!status) request_release(gateway, leader);
     return status;
 }
@@ -591,7 +667,7 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     if (head && head->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
         status = take_tokens(gateway, head, record, &error);
         if (!status) status = go_on(gateway, head->leader, now_ns, &error);
-        if (status == STATUS_INVALID) status = refuse_late(gateway, head->leader, &error);
+        if (status == STATUS_INVALID) status = refuse_late(gateway, head->leader, now_ns, &error);
     }
     if (!status) texts_answered(&gateway->texts);
     return status;
@@ -605,19 +681,19 @@ enum status intake_constrained(struct gateway *gateway, const struct record_cons
     if (leader && leader->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
         status = constraint_ask_judged(leader, record, &error);
         if (!status) status = go_on(gateway, leader, now_ns, &error);
-        if (status == STATUS_INVALID) status = refuse_late(gateway, leader, &error);
+        if (status == STATUS_INVALID) status = refuse_late(gateway, leader, now_ns, &error);
     }
     if (!status) texts_answered(&gateway->constraints);
     return status;
 }
 
-enum status intake_give_up(struct gateway *gateway, struct request *leader) {
+enum status intake_give_up(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     struct api_error error;
     if (gateway->draining)
         api_error_draining(&error);
     else
         api_error_no_unit(&error);
-    return refuse_late(gateway, leader, &error);
+    return refuse_late(gateway, leader, now_ns, &error);
 }
 
 /* The first unit has come: what was asked can be judged. Or none has for too long. */
@@ -625,10 +701,10 @@ static enum status settle_late(struct gateway *gateway, struct request *leader, 
     struct api_error error;
     if (fleet_knows_model(&gateway->fleet)) {
         enum status status = settle(gateway, leader, now_ns, &error);
-        return status == STATUS_INVALID ? refuse_late(gateway, leader, &error) : status;
+        return status == STATUS_INVALID ? refuse_late(gateway, leader, now_ns, &error) : status;
     }
     if (now_ns < dispatch_gives_up_ns(gateway, leader, false)) return STATUS_OK;
-    return intake_give_up(gateway, leader);
+    return intake_give_up(gateway, leader, now_ns);
 }
 
 bool intake_run(struct gateway *gateway, int64_t now_ns) {

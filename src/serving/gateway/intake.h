@@ -27,6 +27,7 @@ bool intake_run(struct gateway *gateway, int64_t now_ns) MUST_USE;
 
 /* A request that waits for a thread of the host or for the first unit is refused: the server ends, or no
  * unit has come. STATUS_FULL: not done. */
-enum status intake_give_up(struct gateway *gateway, struct request *leader) MUST_USE;
+enum status intake_give_up(struct gateway *gateway, struct request *leader,
+                           int64_t now_ns) MUST_USE;
 
 #endif

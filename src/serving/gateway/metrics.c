@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 
-static const uint32_t statuses[METRICS_STATUS_COUNT] = {200, 400, 401, 403, 404, 405, 413,
+static const uint32_t statuses[METRICS_STATUS_COUNT] = {200, 400, 401, 402, 403, 404, 405, 413,
                                                         422, 429, 499, 500, 503, 0 /* any other */};
 
 void metrics_count_answer(struct metrics *metrics, enum endpoint_number endpoint,

@@ -13,7 +13,7 @@
 #include "serving/gateway/fleet.h"
 
 /* Each status that the gateway answers with, and 499: the client left before the answer. */
-#define METRICS_STATUS_COUNT 13
+#define METRICS_STATUS_COUNT 14
 
 struct metrics {
     uint64_t answers[ENDPOINT_COUNT][METRICS_STATUS_COUNT];

@@ -56,3 +56,12 @@ const struct api_model *models_find(const struct models *models, struct bytes na
         if (bytes_equal(models->names[i].name, name)) return &models->names[i];
     return NULL;
 }
+
+bool models_allow(const struct models *models, uint64_t denied, uint32_t index,
+                  struct api_error *error) {
+    struct bytes name = models->names[index].name;
+    if (!(denied >> index & 1)) return true;
+    return api_error_set(error, 404, "model", "model_not_found",
+                         "The model '%.*s' does not exist, or you do not have access to it.",
+                         name.count < 100 ? (int)name.count : 100, name.data);
+}

@@ -23,4 +23,8 @@ enum status models_open(struct models *models, struct bytes names, enum chat_tho
 /* NULL: there is none of this name; "default" is the first one. */
 const struct api_model *models_find(const struct models *models, struct bytes name);
 
+/* Of the names' bits in `denied`, that of names[index] is not set; else *error is 404. */
+bool models_allow(const struct models *models, uint64_t denied, uint32_t index,
+                  struct api_error *error);
+
 #endif

@@ -58,7 +58,8 @@ enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_cal
                                  .tokens_only = true};
     if (!open_body(gateway, call, &reader, &parsed) || !read_text(&reader, &prompt, &parsed))
         return reply_error(gateway, call->record->connection, call->endpoint,
-                           &(struct reply_notes){.account = call->account}, &error);
+                           &(struct reply_notes){.account = call->account, .key = call->key},
+                           &error);
     return intake_take(gateway, call, &parsed);
 }
 
@@ -124,12 +125,15 @@ enum status prompt_tokens_text(struct gateway *gateway, const struct endpoint_ca
                                 .dialect = &completion_dialect,
                                 .defaults = &defaults,
                                 .error = &error};
-    struct reply_notes notes = {.account = call->account};
+    struct reply_notes notes = {.account = call->account, .key = call->key};
     struct api_request parsed = {0};
     struct api_prompt prompt = {0};
     struct bytes text;
-    if (!open_body(gateway, call, &reader, &parsed) || !read_tokens(&reader, &prompt) ||
-        !decode(gateway, &prompt, &text, &error))
+    if (!open_body(gateway, call, &reader, &parsed) ||
+        !models_allow(&gateway->models,
+                      accounts_models_denied(&gateway->accounts, call->account, call->key),
+                      parsed.model, &error) ||
+        !read_tokens(&reader, &prompt) || !decode(gateway, &prompt, &text, &error))
         return reply_error(gateway, call->record->connection, call->endpoint, &notes, &error);
     struct reply reply = {.connection = call->record->connection,
                           .endpoint = call->endpoint,

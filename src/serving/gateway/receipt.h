@@ -25,7 +25,8 @@
 /* What a unit does for a request: all of it or the answer alone, or the prompt for another unit. */
 enum request_part { PART_ANSWER, PART_PROMPT, PART_COUNT };
 
-struct receipt_stay { /* at a unit */
+struct receipt_stay {  /* at a unit */
+    uint64_t instance; /* of its hello */
     struct unit_id unit;
     uint32_t rank;
     uint8_t role; /* enum unit_role, of what it did */

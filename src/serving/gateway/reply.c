@@ -2,6 +2,8 @@
 #include "serving/gateway/reply.h"
 
 #include "base/check.h"
+#include "base/format.h"
+#include "serving/gateway/entry.h"
 
 #define TOKEN_JSON_BYTES 8     /* "1048575," */
 #define CHOICE_FRAME_BYTES 512 /* around the text of each choice of a whole answer */
@@ -44,23 +46,53 @@ static void write_header(struct json_writer *writer, const char *name, struct by
     json_writer_text(writer, "\r\n");
 }
 
-static void write_count(struct json_writer *writer, const char *name, uint32_t value) {
+/* As OpenAI tells them: "12ms", "8.64s", "6m0s". */
+static void write_reset(struct json_writer *writer, const char *name, int64_t reset_ns) {
+    int64_t ms = (reset_ns + 999999) / 1000000, seconds = ms / 1000 % 60;
+    uint32_t places = ms % 10 ? 3 : ms % 100 ? 2 : 1;
+    int32_t part = (int32_t)(places == 3   ? ms % 1000
+                             : places == 2 ? ms % 1000 / 10
+                                           : ms % 1000 / 100);
+    char text[64];
+    if (ms < 1000)
+        format_text(text, sizeof text, "%lldms", (long long)ms);
+    else if (part)
+        format_text(text, sizeof text, "%lld.%0*ds", (long long)seconds, (int)places, part);
+    else
+        format_text(text, sizeof text, "%llds", (long long)seconds);
+    json_writer_text(writer, name);
+    if (ms >= 60000) {
+        json_writer_integer(writer, ms / 60000);
+        json_writer_text(writer, "m");
+    }
+    json_writer_text(writer, text);
+    json_writer_text(writer, "\r\n");
+}
+
+static void write_count(struct json_writer *writer, const char *name, uint64_t value) {
     json_writer_text(writer, name);
     json_writer_unsigned(writer, value);
     json_writer_text(writer, "\r\n");
 }
 
+static void write_standing(struct json_writer *writer, const struct account_standing *standing) {
+    bool requests = standing->request_limit, tokens = standing->token_limit;
+    if (requests) write_count(writer, "X-RateLimit-Limit-Requests: ", standing->request_limit);
+    if (tokens) write_count(writer, "X-RateLimit-Limit-Tokens: ", standing->token_limit);
+    if (requests) write_count(writer, "X-RateLimit-Remaining-Requests: ", standing->requests_left);
+    if (tokens) write_count(writer, "X-RateLimit-Remaining-Tokens: ", standing->tokens_left);
+    if (requests && standing->request_reset_ns >= 0)
+        write_reset(writer, "X-RateLimit-Reset-Requests: ", standing->request_reset_ns);
+    if (tokens) write_reset(writer, "X-RateLimit-Reset-Tokens: ", standing->token_reset_ns);
+}
+
 static void write_headers(struct json_writer *writer, const void *context) {
     const struct headers_view *view = context;
     const struct reply_notes *notes = view->notes;
-    const struct accounts *accounts = &view->gateway->accounts;
     if (!notes) return;
-    if (accounts_most(accounts, notes->account)) {
-        write_count(writer,
-                    "X-RateLimit-Limit-Requests: ", accounts_most(accounts, notes->account));
-        write_count(writer,
-                    "X-RateLimit-Remaining-Requests: ", accounts_left(accounts, notes->account));
-    }
+    struct account_standing standing =
+        accounts_standing(&view->gateway->accounts, notes->account, notes->key);
+    write_standing(writer, &standing);
     if (notes->warning.count) write_header(writer, "X-Fathom-Warning: ", notes->warning);
     if (notes->receipt.count) write_header(writer, "X-Fathom-Receipt: ", notes->receipt);
 }
@@ -105,9 +137,13 @@ static uint32_t told_status(const struct dialect *dialect, const struct api_erro
     return folded ? 400 : error->http_status;
 }
 
-enum status reply_error(struct gateway *gateway, struct connection_id connection,
-                        enum endpoint_number endpoint, const struct reply_notes *notes,
-                        const struct api_error *error) {
+uint32_t reply_told_status(const struct request *leader, const struct api_error *error) {
+    return told_status(endpoint_dialect(request_endpoint(leader)), error);
+}
+
+static enum status respond_error(struct gateway *gateway, struct connection_id connection,
+                                 enum endpoint_number endpoint, const struct reply_notes *notes,
+                                 const struct api_error *error) {
     const struct dialect *dialect = endpoint_dialect(endpoint);
     struct reply reply = {.connection = connection,
                           .notes = notes,
@@ -120,8 +156,24 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
     return reply_whole(gateway, &reply, write_error, &told);
 }
 
+enum status reply_error(struct gateway *gateway, struct connection_id connection,
+                        enum endpoint_number endpoint, const struct reply_notes *notes,
+                        const struct api_error *error) {
+    struct entry_mark mark = entry_mark(gateway);
+    enum status status =
+        entry_put_refused(gateway, told_status(endpoint_dialect(endpoint), error), error->code);
+    if (!status) status = respond_error(gateway, connection, endpoint, notes, error);
+    if (status) entry_take_back(gateway, mark);
+    return status;
+}
+
+static struct reply_notes notes_of(const struct request *leader) {
+    return (struct reply_notes){.account = leader->asked.account, .key = leader->asked.key};
+}
+
 enum status reply_begin(struct gateway *gateway, struct request *leader) {
-    struct reply_notes notes = {leader->asked.account, leader->asked.warning, {0}};
+    struct reply_notes notes = notes_of(leader);
+    notes.warning = leader->asked.warning;
     struct headers_view headers = {gateway, &notes};
     size_t header_bytes = measure(write_headers, &headers);
     enum content_type type = leader->asked.stream ? CONTENT_EVENTS : CONTENT_JSON;
@@ -168,7 +220,9 @@ static enum status put_rest(struct gateway *gateway, const struct request *leade
 
 enum status reply_answer(struct gateway *gateway, const struct request *leader,
                          struct bytes receipt, reply_writer *write, const void *context) {
-    struct reply_notes notes = {leader->asked.account, leader->asked.warning, receipt};
+    struct reply_notes notes = notes_of(leader);
+    notes.warning = leader->asked.warning;
+    notes.receipt = receipt;
     struct reply reply = {.connection = leader->owed.connection,
                           .endpoint = request_endpoint(leader),
                           .http_status = 200,
@@ -187,10 +241,10 @@ static void write_failed(struct json_writer *writer, const void *context) {
 
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
                             const struct api_error *error) {
-    struct reply_notes notes = {.account = leader->asked.account};
+    struct reply_notes notes = notes_of(leader);
     if (!leader->owed.begun)
-        return reply_error(gateway, leader->owed.connection, request_endpoint(leader), &notes,
-                           error);
+        return respond_error(gateway, leader->owed.connection, request_endpoint(leader), &notes,
+                             error);
     struct told_error told = {leader->asked.answer.dialect, &leader->asked.answer,
                               &leader->owed.place, error};
     return put_rest(gateway, leader, leader->asked.stream ? write_failed : write_error, &told);
@@ -222,14 +276,20 @@ enum status reply_refuse_size(struct api_error *error, const char *param) {
     return STATUS_INVALID;
 }
 
-enum status reply_tokens(struct gateway *gateway, struct request *leader, struct api_error *error) {
+enum status reply_tokens(struct gateway *gateway, struct request *leader, int64_t now_ns,
+                         struct api_error *error) {
     const struct request_asked *asked = &leader->asked;
     bool counts = asked->answer.dialect->write_count != NULL;
     if (!counts &&
         (size_t)asked->prompt_tokens * TOKEN_JSON_BYTES > reply_text_bytes_max(gateway, 1))
         return reply_refuse_size(error, "prompt");
-    enum status status = reply_answer(gateway, leader, BYTES_LITERAL(""),
-                                      counts ? write_token_count : write_tokens, asked);
+    struct entry_mark mark = entry_mark(gateway);
+    struct entry_fate fate = {.http_status = 200, .end = "counted"};
+    enum status status = entry_put(gateway, leader, &fate, now_ns);
+    if (!status)
+        status = reply_answer(gateway, leader, BYTES_LITERAL(""),
+                              counts ? write_token_count : write_tokens, asked);
+    if (status) entry_take_back(gateway, mark);
     if (!status) request_release(gateway, leader);
     return status;
 }

@@ -10,10 +10,10 @@
 /* Writes a body; called twice with the same result. */
 typedef void reply_writer(struct json_writer *writer, const void *context);
 
-struct reply_notes {      /* what an answer's headers tell of its request */
-    uint32_t account;     /* whose limits; ACCOUNT_NONE */
-    struct bytes warning; /* as the receipt */
-    struct bytes receipt; /* one line of visible ASCII; empty: none */
+struct reply_notes {       /* what an answer's headers tell of its request */
+    uint32_t account, key; /* whose limits; ACCOUNT_NONE */
+    struct bytes warning;  /* as the receipt */
+    struct bytes receipt;  /* one line of visible ASCII; empty: none */
 };
 
 struct reply {
@@ -30,7 +30,8 @@ struct reply {
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
                         const void *context) MUST_USE;
 
-/* RESPOND with an API error; `notes` may be NULL. */
+/* RESPOND with an API error to the CLIENT_REQUEST that is being received, behind its ENTRY; `notes`
+ * may be NULL. */
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
                         enum endpoint_number endpoint, const struct reply_notes *notes,
                         const struct api_error *error) MUST_USE;
@@ -54,9 +55,12 @@ enum status reply_answer(struct gateway *gateway, const struct request *leader,
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
                             const struct api_error *error) MUST_USE;
 
+/* The HTTP status that an error of the leader's request is told with. */
+uint32_t reply_told_status(const struct request *leader, const struct api_error *error);
+
 /* A request whose prompt's tokens are the answer gets them, and is released. STATUS_INVALID: *error
  * says that they are too many. */
-enum status reply_tokens(struct gateway *gateway, struct request *leader,
+enum status reply_tokens(struct gateway *gateway, struct request *leader, int64_t now_ns,
                          struct api_error *error) MUST_USE;
 
 /* STATUS_INVALID: the answer would be too long. */
@@ -66,7 +70,7 @@ enum status reply_refuse_size(struct api_error *error, const char *param) MUST_U
 #define REPLY_FRAME_BYTES ((size_t)16 << 10)
 
 /* Bytes of a STREAM_BEGIN, which has all headers but a receipt. */
-#define REPLY_BEGIN_BYTES (sizeof(struct record_stream_begin) + 512 + API_WARNING_BYTES_MAX)
+#define REPLY_BEGIN_BYTES (sizeof(struct record_stream_begin) + 768 + API_WARNING_BYTES_MAX)
 
 /* What the texts of all choices, written as JSON, may take together in a RESPOND beside its
  * receipts. */

@@ -3,6 +3,8 @@
 
 #include "base/check.h"
 #include "serving/gateway/gateway_state.h"
+#include "serving/gateway/request_lines.h"
+#include "serving/gateway/request_list.h"
 
 /* ---- states and lists ---- */
 
@@ -14,86 +16,39 @@ static uint32_t slot_of(const struct gateway *gateway, const struct request *req
 #define BEFORE_WAITING (IN(READING) | IN(TOKENIZING) | IN(UNSETTLED))
 #define UNDISTURBED (IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED))
 #define AT_UNITS (UNDISTURBED | IN(ANSWERED) | IN(CANCELLED))
+#define LEADERS_LISTED (IN(UNSETTLED) | IN(SETTLING)) /* only they stand in these lists */
 
 static void require(const struct request *request, uint32_t states) {
     check(1u << request->life.state & states);
 }
 
-/* Of the unsettled only leaders stand in their list. */
 static bool is_listed(const struct request *request) {
-    if (request->life.state == REQUEST_UNSETTLED) return request->leader == request;
-    return 1u << request->life.state & (IN(WAITING) | IN(ENDING));
+    uint32_t state = 1u << request->life.state;
+    if (state & LEADERS_LISTED) return request->leader == request;
+    return state & (IN(WAITING) | IN(ENDING));
 }
 
+/* Of all that are listed but do not wait. */
 static struct request_list *list_of(struct gateway *gateway, enum request_state state) {
-    if (state == REQUEST_UNSETTLED) return &gateway->requests.unsettled;
-    return state == REQUEST_WAITING ? &gateway->requests.waiting : &gateway->requests.ending;
+    struct request_table *requests = &gateway->requests;
+    if (state == REQUEST_UNSETTLED) return &requests->unsettled;
+    return state == REQUEST_SETTLING ? &requests->settling : &requests->ending;
 }
 
-/* At the end; of those to be ended, the last comes first. */
-static void insert(struct request_list *list, struct request *request) {
-    struct request_life *life = &request->life;
-    struct request *before = life->state == REQUEST_ENDING ? NULL : list->last;
-    list->unsorted |= before && before->life.arrival > life->arrival;
-    life->before = before;
-    life->behind = before ? before->life.behind : list->first;
-    *(before ? &before->life.behind : &list->first) = request;
-    *(life->behind ? &life->behind->life.before : &list->last) = request;
-    list->count++;
+static void add_to_list(struct gateway *gateway, struct request *request) {
+    enum request_state state = (enum request_state)request->life.state;
+    if (state == REQUEST_WAITING)
+        request_lines_add(&gateway->requests.waiting, request);
+    else /* of those to be ended, the last comes first */
+        request_list_add(list_of(gateway, state), request, state == REQUEST_ENDING);
 }
 
-static void take_out(struct request_list *list, struct request *request) {
-    struct request_life *life = &request->life;
-    *(life->before ? &life->before->life.behind : &list->first) = life->behind;
-    *(life->behind ? &life->behind->life.before : &list->last) = life->before;
-    life->before = life->behind = NULL;
-    list->count--;
-}
-
-static struct request *merge(struct request *a, struct request *b) {
-    struct request *first = NULL, **link = &first;
-    while (a && b) {
-        struct request **least = a->life.arrival <= b->life.arrival ? &a : &b;
-        *link = *least;
-        link = &(*least)->life.behind;
-        *least = *link;
-    }
-    *link = a ? a : b;
-    return first;
-}
-
-/* Takes the run of requests in order off the front of *rest_io. */
-static struct request *take_run(struct request **rest_io) {
-    struct request *first = *rest_io, *last = first;
-    while (last->life.behind && last->life.behind->life.arrival >= last->life.arrival)
-        last = last->life.behind;
-    *rest_io = last->life.behind;
-    last->life.behind = NULL;
-    return first;
-}
-
-/* Merges runs: piles[i] is of 2^i of them. A unit that is lost gives back its requests in no order,
- * thousands at a time. */
-void request_sort_waiting(struct gateway *gateway) {
-    struct request_list *list = &gateway->requests.waiting;
-    struct request *piles[32] = {NULL}, *rest = list->first, *all = NULL, *before = NULL;
-    if (!list->unsorted) return;
-    while (rest) {
-        struct request *run = take_run(&rest);
-        uint32_t i = 0;
-        for (; piles[i]; piles[i++] = NULL)
-            run = merge(piles[i], run);
-        piles[i] = run;
-    }
-    for (uint32_t i = 0; i < ARRAY_COUNT(piles); i++)
-        all = merge(piles[i], all);
-    list->first = all;
-    for (struct request *request = all; request; request = request->life.behind) {
-        request->life.before = before;
-        before = request;
-    }
-    list->last = before;
-    list->unsorted = false;
+static void take_from_list(struct gateway *gateway, struct request *request) {
+    enum request_state state = (enum request_state)request->life.state;
+    if (state == REQUEST_WAITING)
+        request_lines_take_out(&gateway->requests.waiting, request);
+    else
+        request_list_take_out(list_of(gateway, state), request);
 }
 
 /* When it has waited too long to begin; DUE_NEVER: it has begun before. */
@@ -112,13 +67,13 @@ static void note_wait(struct gateway *gateway, const struct request *request) {
 
 static void set_state(struct gateway *gateway, struct request *request, enum request_state state) {
     enum request_state before = (enum request_state)request->life.state;
-    if (is_listed(request)) take_out(list_of(gateway, before), request);
+    if (is_listed(request)) take_from_list(gateway, request);
     gateway->requests.counts[before]--;
     gateway->requests.counts[state]++;
     request->life.state = (uint8_t)state;
     if (before == REQUEST_WAITING || state == REQUEST_WAITING) note_wait(gateway, request);
     if (!is_listed(request)) return;
-    insert(list_of(gateway, state), request);
+    add_to_list(gateway, request);
     gateway->changed = true;
 }
 
@@ -133,7 +88,7 @@ static void set_all(struct gateway *gateway, struct request *leader, enum reques
 size_t request_table_bytes(uint32_t requests_max) {
     size_t each = sizeof(struct request) + sizeof(uint32_t);
     return requests_max * each + 2 * map_bytes(requests_max) + 3 * due_heap_bytes(requests_max) +
-           64;
+           request_lines_bytes(accounts_slots(requests_max)) + 64;
 }
 
 enum status request_open_all(struct gateway *gateway, struct arena *arena) {
@@ -148,6 +103,7 @@ enum status request_open_all(struct gateway *gateway, struct arena *arena) {
     enum status status = due_heap_open(&requests->keep_alive, arena, count);
     if (!status) status = due_heap_open(&requests->queue_ends, arena, count);
     if (!status) status = due_heap_open(&requests->waits_since, arena, count);
+    if (!status) status = request_lines_open(&requests->waiting, arena, accounts_slots(count));
     if (!status) status = map_open(&requests->by_id, arena, count);
     return status ? status : map_open(&requests->by_connection, arena, count);
 }
@@ -250,7 +206,7 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
     for (uint32_t part = 0; part < PART_COUNT; part++)
         request->life.at[part].unit = FLEET_NONE;
     request->placing.avoided_unit = FLEET_NONE;
-    request->asked.account = ACCOUNT_NONE;
+    request->asked.account = request->asked.key = ACCOUNT_NONE;
     map_add(&requests->by_id, key_of_id(id), slot);
     set_state(gateway, request, REQUEST_READING);
     return request;
@@ -259,7 +215,7 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
 static void release_slot(struct gateway *gateway, struct request *request) {
     struct request_table *requests = &gateway->requests;
     uint32_t slot = slot_of(gateway, request);
-    require(request, BEFORE_WAITING | IN(DONE));
+    require(request, BEFORE_WAITING | IN(DONE) | IN(SETTLING));
     request_keep_alive(gateway, request, MACHINE_NEVER);
     map_remove(&requests->by_id, key_of_id(request->id));
     texts_forget(&gateway->texts, &request->waiting_text);
@@ -328,9 +284,12 @@ void request_unsettle(struct gateway *gateway, struct request *leader, int64_t n
     set_all(gateway, leader, REQUEST_UNSETTLED);
 }
 
-void request_wait(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+void request_wait(struct gateway *gateway, struct request *leader, uint64_t work, int64_t now_ns) {
     require(leader, BEFORE_WAITING);
     arrive(gateway, leader, now_ns);
+    uint64_t turn = request_lines_turn(&gateway->requests.waiting, leader->asked.account, work);
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        leader->choices[i]->life.turn = turn;
     set_all(gateway, leader, REQUEST_WAITING);
 }
 
@@ -346,8 +305,9 @@ static void bind_part(struct gateway *gateway, struct request *request, enum req
 
 static struct receipt_stay stay_of(const struct gateway *gateway,
                                    const struct request_binding *binding) {
-    return (struct receipt_stay){.unit = gateway->fleet.units[binding->unit].id,
-                                 .role = binding->role};
+    const struct fleet_unit *unit = &gateway->fleet.units[binding->unit];
+    return (struct receipt_stay){
+        .instance = unit->hello.instance, .unit = unit->id, .role = binding->role};
 }
 
 struct receipt request_receipt(const struct gateway *gateway, const struct request *request) {
@@ -386,20 +346,28 @@ static void count_attempt(struct gateway *gateway, struct request *request) {
 
 void request_bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages) {
     require(request, IN(WAITING));
-    struct request_binding binding = {unit, UNIT_BOTH, true, pages};
+    struct request_binding binding = {.unit = unit,
+                                      .role = UNIT_BOTH,
+                                      .told = true,
+                                      .known_tokens = request->answered.output_tokens,
+                                      .promised_pages = pages};
     bind_part(gateway, request, PART_ANSWER, binding);
     count_attempt(gateway, request);
+    request_lines_serve(&gateway->requests.waiting, request);
     set_state(gateway, request, REQUEST_ANSWERING);
 }
 
 void request_reserve(struct gateway *gateway, struct request *request, uint32_t unit,
                      uint64_t pages, uint32_t prompt_unit, uint64_t prompt_pages) {
     require(request, IN(WAITING));
-    struct request_binding answers = {unit, UNIT_DECODE, true, pages};
-    struct request_binding computes = {prompt_unit, UNIT_PREFILL, false, prompt_pages};
+    struct request_binding answers = {
+        .unit = unit, .role = UNIT_DECODE, .told = true, .promised_pages = pages};
+    struct request_binding computes = {
+        .unit = prompt_unit, .role = UNIT_PREFILL, .promised_pages = prompt_pages};
     bind_part(gateway, request, PART_ANSWER, answers);
     bind_part(gateway, request, PART_PROMPT, computes);
     count_attempt(gateway, request);
+    request_lines_serve(&gateway->requests.waiting, request);
     set_state(gateway, request, REQUEST_RESERVING);
 }
 
@@ -412,6 +380,7 @@ void request_prefill(struct gateway *gateway, struct request *request) {
 void request_continue(struct gateway *gateway, struct request *request) {
     require(request, IN(PREFILLING));
     gateway->handed_over_total++;
+    request->life.at[PART_ANSWER].known_tokens = request->answered.output_tokens;
     set_state(gateway, request, REQUEST_CONTINUED);
 }
 
@@ -423,6 +392,21 @@ void request_progress(struct gateway *gateway, struct request *request) {
     binding->promised_pages = 0;
     request->placing.losses = request->placing.retries = request->placing.refusals = 0;
     gateway->changed = true;
+}
+
+void request_note(struct gateway *gateway, struct request *request, enum request_part part,
+                  const struct unit_work *work, uint32_t output_tokens) {
+    struct request_binding *binding = &request->life.at[part];
+    struct unit_books *sum = &gateway->fleet.units[binding->unit].books;
+    struct unit_books books = {
+        .made_tokens =
+            output_tokens > binding->known_tokens ? output_tokens - binding->known_tokens : 0,
+        .computed_tokens = (uint64_t)work->computed_tokens + work->recomputed_tokens};
+    sum->made_tokens += books.made_tokens - binding->books.made_tokens;
+    sum->computed_tokens += books.computed_tokens - binding->books.computed_tokens;
+    request->answered.made_tokens += books.made_tokens - binding->books.made_tokens;
+    binding->books = books;
+    receipt_note(&request->answered.receipt, part, work);
 }
 
 void request_unbind_prompt(struct gateway *gateway, struct request *request) {
@@ -500,10 +484,19 @@ void request_done(struct gateway *gateway, struct request *request) {
     set_state(gateway, request, REQUEST_DONE);
 }
 
+void request_settle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    require(leader, IN(DONE));
+    check(!leader->owed.gone);
+    leader->owed.entry = gateway->entries.said;
+    request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
+    set_all(gateway, leader, REQUEST_SETTLING);
+}
+
 void request_release(struct gateway *gateway, struct request *leader) {
     check(leader->leader == leader);
     request_forget_connection(gateway, leader);
-    accounts_release(&gateway->accounts, leader->asked.account, leader->choice_count);
+    accounts_release(&gateway->accounts, leader->asked.account, leader->asked.key,
+                     leader->choice_count, leader->asked.rate_tokens);
     for (uint32_t i = leader->choice_count; i-- > 0;)
         release_slot(gateway, leader->choices[i]);
 }
@@ -515,9 +508,10 @@ static void audit_list(const struct request_list *list, enum request_state state
     uint32_t count = 0;
     for (const struct request *r = list->first; r; before = r, r = r->life.behind, count++) {
         check(r->life.state == state && r->life.before == before);
-        check(state != REQUEST_UNSETTLED || r->leader == r);
-        check(state == REQUEST_ENDING || list->unsorted || !before ||
+        check(!(1u << state & LEADERS_LISTED) || r->leader == r);
+        check(state == REQUEST_ENDING || state == REQUEST_SETTLING || list->unsorted || !before ||
               before->life.arrival <= r->life.arrival);
+        check(state != REQUEST_SETTLING || !before || before->owed.entry < r->owed.entry);
     }
     check(list->last == before && list->count == count);
 }
@@ -575,7 +569,7 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
 
 void request_audit(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
-    uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unsettled = 0;
+    uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unsettled = 0, settling = 0;
     counts[REQUEST_FREE] = gateway->options.requests_max - requests->slots_used;
     for (uint32_t slot = 0; slot < requests->slots_used; slot++) {
         const struct request *request = &requests->slots[slot];
@@ -583,6 +577,7 @@ void request_audit(const struct gateway *gateway) {
         counts[request->life.state]++;
         connected += leads && !request->owed.gone;
         unsettled += leads && request->life.state == REQUEST_UNSETTLED;
+        settling += leads && request->life.state == REQUEST_SETTLING;
         audit_slot(gateway, slot);
     }
     for (uint32_t state = 0; state < REQUEST_STATE_COUNT; state++)
@@ -590,6 +585,7 @@ void request_audit(const struct gateway *gateway) {
     check(requests->by_id.count == gateway_held_count(gateway));
     check(requests->by_connection.count == connected);
     check(requests->unsettled.count == unsettled);
+    check(requests->settling.count == settling);
     check(requests->waiting.count == counts[REQUEST_WAITING]);
     check(requests->waits_since.count == counts[REQUEST_WAITING]);
     due_heap_audit(&requests->keep_alive);
@@ -597,8 +593,9 @@ void request_audit(const struct gateway *gateway) {
     due_heap_audit(&requests->waits_since);
     check(requests->ending.count == counts[REQUEST_ENDING]);
     audit_list(&requests->unsettled, REQUEST_UNSETTLED);
-    audit_list(&requests->waiting, REQUEST_WAITING);
+    request_lines_audit(&requests->waiting);
     audit_list(&requests->ending, REQUEST_ENDING);
+    audit_list(&requests->settling, REQUEST_SETTLING);
     for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
         audit_unit(gateway, unit);
 }

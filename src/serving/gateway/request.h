@@ -23,9 +23,11 @@
  *               has not, and its work belongs to the account
  *   CANCELLED   its units were told CANCEL, and will say FINISHED       ENDING, DONE
  *   ENDING      no unit has it; the next step ends it                   DONE
- *   DONE        it has ended; other answers to its client have not      FREE
+ *   DONE        it has ended; other answers to its client have not      SETTLING, FREE
+ *   SETTLING    all have, and the last bytes of the answer wait until   FREE
+ *               their entry is written down
  *
- * UNSETTLED, WAITING and ENDING have a list each, which gateway_step serves.
+ * UNSETTLED, WAITING, ENDING and SETTLING have a list each, which gateway_step serves.
  *
  * Each of the answers that a client asks for, n to each of its prompts, is a request of its own,
  * with its own slot, id and text, led by the first: the leader has the connection and lists them
@@ -41,6 +43,7 @@
 
 #include "base/due_heap.h"
 #include "base/map.h"
+#include "contract/record_ledger.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/api/dialect.h"
 #include "serving/gateway/fleet.h"
@@ -64,6 +67,7 @@ enum request_state {
     REQUEST_CANCELLED,
     REQUEST_ENDING,
     REQUEST_DONE,
+    REQUEST_SETTLING,
     REQUEST_STATE_COUNT
 };
 
@@ -87,7 +91,9 @@ struct request_binding {     /* to the unit that does one part of its work */
     uint32_t unit;           /* in the fleet's table; FLEET_NONE: none */
     uint8_t role;            /* enum unit_role: what the unit does for the request */
     bool told;               /* it has had a SUBMIT; else it has only promised pages */
+    uint32_t known_tokens;   /* of the answer, made elsewhere, when it got it */
     uint64_t promised_pages; /* until the first tokens come from there */
+    struct unit_books books; /* what it has said that it did for it */
 };
 
 struct request_life {                      /* changed by serving/gateway/request.c alone */
@@ -95,6 +101,7 @@ struct request_life {                      /* changed by serving/gateway/request
     struct request_binding at[PART_COUNT]; /* the units that have it */
     struct request *before, *behind;       /* in its state's list */
     uint64_t arrival;                      /* its place among all that have waited */
+    uint64_t turn; /* virtual time at which its account is to have it done */
     int64_t waits_since_ns;
 };
 
@@ -103,6 +110,7 @@ struct request_asked { /* by the client; the same for all but the prompt and its
                         * (`sampling` but for `choice`) */
     struct api_answer answer; /* what the answer says of itself; its id is the leader's */
     enum endpoint_number endpoint;
+    struct bytes name;    /* its client's for it, in the leader's arena; may be empty */
     struct bytes warning; /* for its client, one line, in the leader's arena; empty: none */
     bool stream, wants_receipt;
     bool one_call;    /* the answer ends with its first call */
@@ -122,7 +130,9 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     const struct stop_strings *stops; /* in the leader's arena; NULL: none */
     struct bytes constraint;      /* in the leader's arena (SUBMIT); empty: the answer is free */
     const char *constraint_field; /* that asked for it, a literal */
-    uint32_t account;             /* ACCOUNT_NONE */
+    uint32_t account, key;        /* ACCOUNT_NONE */
+    uint64_t rate_tokens;         /* leader: taken from its account's rate until it is released */
+    bool is_counted;              /* leader: so is the request */
     struct tenant_salt tenant;
 };
 
@@ -147,6 +157,7 @@ struct request_answered { /* what has come of the answer */
     struct token_list tokens;  /* all of the answer, unless memory ran out */
     size_t tokens_json_bytes;  /* they need at most so many in the answer */
     struct receipt receipt;
+    uint64_t made_tokens; /* by all units, also those that its client is not told */
 };
 
 struct request_owed { /* what its client was told, and is still to be told */
@@ -158,6 +169,8 @@ struct request_owed { /* what its client was told, and is still to be told */
     const struct request *failed; /* leader: a choice without an answer, so there is none; NULL */
     uint8_t cause;                /* enum request_cause */
     uint8_t reason;               /* enum finish_reason, in ANSWERED, ENDING and DONE */
+    uint64_t entry;               /* leader, in SETTLING: its entry's sequence */
+    struct request *unfinished; /* leader, in SETTLING: the choice whose end is still to be told */
 };
 
 struct request {
@@ -187,18 +200,36 @@ struct request_list {
     bool unsorted; /* one that had waited before has come behind others */
 };
 
-struct request_table {                      /* changed by serving/gateway/request.c alone */
-    struct request *slots;                  /* [requests_max], of them [slots_used] ever used */
-    uint32_t slots_used;                    /* the others are untouched memory */
-    uint32_t *free_slots;                   /* [counts[REQUEST_FREE]] stack */
-    struct due_heap keep_alive;             /* slots of leaders */
-    struct due_heap queue_ends;             /* slots of those that wait and have not begun */
-    struct due_heap waits_since;            /* slots of those that wait */
-    struct map by_id, by_connection;        /* -> slot */
-    uint32_t counts[REQUEST_STATE_COUNT];   /* of requests in each state */
-    struct request_list unsettled, waiting; /* first come first (request_sort_waiting); of the
-                                             * unsettled only leaders */
-    struct request_list ending;             /* last come first */
+struct request_line { /* an account's; request_lines.h */
+    struct request_list list;
+    struct request *next; /* of it, to be looked at; NULL: all have been */
+    uint64_t last_turn;   /* of the last one that came; 0: none waits */
+    bool is_seen;         /* since the last begin */
+    struct request_line *behind_seen, *behind_unsorted;
+};
+
+struct request_lines {          /* those that wait for a unit */
+    struct request_line *lines; /* [line_count] */
+    uint32_t line_count;
+    uint32_t count;                       /* of requests */
+    struct due_heap turns;                /* of lines, at their next ones' turns */
+    struct request_line *seen, *unsorted; /* the first of those that are */
+    uint64_t now;                         /* virtual time */
+};
+
+struct request_table {                    /* changed by serving/gateway/request.c alone */
+    struct request *slots;                /* [requests_max], of them [slots_used] ever used */
+    uint32_t slots_used;                  /* the others are untouched memory */
+    uint32_t *free_slots;                 /* [counts[REQUEST_FREE]] stack */
+    struct due_heap keep_alive;           /* slots of leaders */
+    struct due_heap queue_ends;           /* slots of those that wait and have not begun */
+    struct due_heap waits_since;          /* slots of those that wait */
+    struct map by_id, by_connection;      /* -> slot */
+    uint32_t counts[REQUEST_STATE_COUNT]; /* of requests in each state */
+    struct request_list unsettled;        /* leaders, first come first */
+    struct request_lines waiting;
+    struct request_list ending;   /* last come first */
+    struct request_list settling; /* leaders, in the order of their entries */
     uint64_t arrivals;
 };
 
@@ -222,9 +253,6 @@ void request_prefetch(const struct gateway *gateway, const struct request_id *id
 /* When the leader's client is told that we are still here; MACHINE_NEVER: not any more. */
 void request_keep_alive(struct gateway *gateway, const struct request *leader, int64_t at_ns);
 
-/* Puts those that wait into the order of their arrival, should any have come back. */
-void request_sort_waiting(struct gateway *gateway);
-
 /* The connection gets nothing more: CLIENT_GONE for it finds nobody. */
 void request_forget_connection(struct gateway *gateway, struct request *leader);
 
@@ -244,8 +272,9 @@ void request_tokenize(struct gateway *gateway, struct request *leader);
 /* READING, TOKENIZING -> UNSETTLED, of all choices. */
 void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
-/* READING, TOKENIZING, UNSETTLED -> WAITING, of all choices. */
-void request_wait(struct gateway *gateway, struct request *leader, int64_t now_ns);
+/* READING, TOKENIZING, UNSETTLED -> WAITING, of all choices, which are so much work together
+ * (share_turns_work). */
+void request_wait(struct gateway *gateway, struct request *leader, uint64_t work, int64_t now_ns);
 
 /* WAITING -> ANSWERING: the unit promises so many pages; its SUBMIT is put by the caller. */
 void request_bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages);
@@ -263,6 +292,11 @@ void request_continue(struct gateway *gateway, struct request *request);
 /* Tokens have come from its speaker: what that unit promised it now holds, and what failed before
  * is forgotten. The state stays. */
 void request_progress(struct gateway *gateway, struct request *request);
+
+/* The unit that has the part has told what it did so far; the whole answer then has so many
+ * tokens. The state stays. */
+void request_note(struct gateway *gateway, struct request *request, enum request_part part,
+                  const struct unit_work *work, uint32_t output_tokens);
 
 /* Of one that is CONTINUED or CANCELLED, the prompt's unit has it no more. The state stays. */
 void request_unbind_prompt(struct gateway *gateway, struct request *request);
@@ -282,6 +316,10 @@ void request_end(struct gateway *gateway, struct request *request, enum finish_r
 
 /* ANSWERING to ENDING -> DONE: its client has been told. */
 void request_done(struct gateway *gateway, struct request *request);
+
+/* DONE -> SETTLING, of all choices: the leader's entry has gone out, and its client is still to be
+ * told the end. */
+void request_settle(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
 /* The leader and all its choices -> FREE: gone from tables, with their memory. */
 void request_release(struct gateway *gateway, struct request *leader);

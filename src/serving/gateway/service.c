@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The answers that need no model: /models, /version, /health, /metrics.
+ * The answers that need no model: /models, /user/balance, /version, /health, /metrics.
  */
+#include "base/check.h"
 #include "serving/gateway/dialects/openai_words.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
@@ -10,10 +11,20 @@ static uint64_t tokens_max(const struct gateway *gateway) {
     return fleet_knows_model(&gateway->fleet) ? fleet_tokens_max(&gateway->fleet) : 0;
 }
 
+struct models_view {
+    const struct gateway *gateway;
+    uint64_t denied; /* a bit for each of the gateway's models */
+};
+
 static void write_models(struct json_writer *writer, const void *context) {
-    const struct gateway *gateway = context;
-    openai_words_models(writer, gateway->models.names, gateway->models.count,
-                        gateway->options.model_created, tokens_max(gateway));
+    const struct models_view *view = context;
+    const struct gateway *gateway = view->gateway;
+    struct api_model allowed[ARRAY_COUNT(gateway->models.names)];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gateway->models.count; i++)
+        if (!(view->denied >> i & 1)) allowed[count++] = gateway->models.names[i];
+    openai_words_models(writer, allowed, count, gateway->options.model_created,
+                        tokens_max(gateway));
 }
 
 struct model_view {
@@ -33,13 +44,53 @@ enum status service_models(struct gateway *gateway, const struct endpoint_call *
                           .endpoint = call->endpoint,
                           .http_status = 200,
                           .content_type = CONTENT_JSON};
-    if (name.count == 0) return reply_whole(gateway, &reply, write_models, gateway);
+    struct models_view all = {gateway,
+                              accounts_models_denied(&gateway->accounts, call->account, call->key)};
+    if (name.count == 0) return reply_whole(gateway, &reply, write_models, &all);
     struct model_view view = {gateway, models_find(&gateway->models, name)};
-    if (view.model) return reply_whole(gateway, &reply, write_model, &view);
     struct api_error error;
-    api_error_set(&error, 404, "model", "model_not_found", "The model '%.*s' does not exist here.",
-                  name.count < 100 ? (int)name.count : 100, name.data);
+    if (!view.model)
+        api_error_set(&error, 404, "model", "model_not_found",
+                      "The model '%.*s' does not exist here.",
+                      name.count < 100 ? (int)name.count : 100, name.data);
+    else if (models_allow(&gateway->models, all.denied,
+                          (uint32_t)(view.model - gateway->models.names), &error))
+        return reply_whole(gateway, &reply, write_model, &view);
     return reply_error(gateway, reply.connection, reply.endpoint, NULL, &error);
+}
+
+/* DeepSeek's form. What was granted is not told apart from what was paid in. */
+struct balance_view {
+    const struct accounts *accounts;
+    const struct endpoint_call *call;
+};
+
+static void write_balance(struct json_writer *writer, const void *context) {
+    const struct balance_view *view = context;
+    uint32_t account = view->call->account;
+    int64_t nanos = accounts_balance(view->accounts, account);
+    bool is_available = accounts_can_pay(view->accounts, account, view->call->key);
+    json_writer_text(writer, is_available ? "{\"is_available\":true,\"balance_infos\":["
+                                          : "{\"is_available\":false,\"balance_infos\":[");
+    if (account != ACCOUNT_NONE && view->accounts->currency[0]) {
+        json_writer_text(writer, "{\"currency\":");
+        json_writer_string(writer, bytes_of(view->accounts->currency));
+        json_writer_text(writer, ",\"total_balance\":\"");
+        accounts_write_amount(writer, nanos, 2);
+        json_writer_text(writer, "\",\"granted_balance\":\"0.00\",\"topped_up_balance\":\"");
+        accounts_write_amount(writer, nanos, 2);
+        json_writer_text(writer, "\"}");
+    }
+    json_writer_text(writer, "]}");
+}
+
+enum status service_balance(struct gateway *gateway, const struct endpoint_call *call) {
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON};
+    struct balance_view view = {&gateway->accounts, call};
+    return reply_whole(gateway, &reply, write_balance, &view);
 }
 
 static void write_text(struct json_writer *writer, const void *context) {

@@ -2,7 +2,7 @@
 #include "serving/gateway/texts.h"
 
 #include "base/check.h"
-#include "serving/policy/share_tokenizer.h"
+#include "serving/policy/share_turns.h"
 
 size_t texts_memory_bytes(size_t bytes_max, uint32_t requests_max) {
     return round_up(bytes_max, POOL_CHUNK_BYTES) + (requests_max + (size_t)1) * POOL_CHUNK_BYTES;
@@ -128,7 +128,7 @@ static enum status keep(struct texts *texts, struct waiting_text *waiting,
                         const struct texts_ask *ask, uint64_t turn, size_t client_bytes) {
     size_t free_bytes = texts->bytes_max - texts->bytes;
     size_t bytes = ask->text.count + spans_bytes(ask->plain);
-    if (!share_tokenizer_admits(bytes, client_bytes, free_bytes)) return STATUS_NO_MEMORY;
+    if (!share_turns_admits(bytes, client_bytes, free_bytes)) return STATUS_NO_MEMORY;
     struct text_span *spans = arena_take(&waiting->arena, spans_bytes(ask->plain));
     char *copy = arena_take(&waiting->arena, ask->text.count);
     if (!copy || !spans) {
@@ -151,7 +151,7 @@ enum status texts_take(struct texts *texts, struct waiting_text *waiting,
     size_t client_bytes;
     if (bytes_of_record(texts, ask) > texts->outbox->capacity) return STATUS_TOO_LARGE;
     uint64_t before = last_turn(texts, ask->client, &client_bytes);
-    uint64_t turn = share_tokenizer_turn(texts->now, before, work_of(texts, ask->text.count));
+    uint64_t turn = share_turns_turn(texts->now, before, work_of(texts, ask->text.count));
     if (!texts->busy && !texts->first) return give(texts, ask, turn);
     return keep(texts, waiting, ask, turn, client_bytes);
 }
@@ -174,7 +174,7 @@ void texts_run(struct texts *texts, uint32_t tokens_max) {
     if (texts->client_count > texts->clients_max) texts->clients_max = texts->client_count;
     if (give(texts, &ask, next->turn)) return; /* the outbox is full */
     size_t work = work_of(texts, next->text.count);
-    texts->now = share_tokenizer_after(texts->now, work, texts->clients_max);
+    texts->now = share_turns_after(texts->now, work, texts->clients_max);
     texts_forget(texts, next);
     if (!texts->first) texts->clients_max = 0;
 }

@@ -2,7 +2,7 @@
  * Texts on their way to a thread of the host: long ones to the tokenizer, constraints to whoever
  * says whether they can be held. A thread is given one at a time, and the next one when it has said
  * TOKENIZED or CONSTRAINED; the others wait here, in memory of their own, in the order of
- * serving/policy/share_tokenizer, which also says what a turn, a client and virtual time are.
+ * serving/policy/share_turns, which also says what a turn, a client and virtual time are.
  */
 #ifndef SERVING_GATEWAY_TEXTS_H
 #define SERVING_GATEWAY_TEXTS_H

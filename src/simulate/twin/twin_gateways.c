@@ -3,7 +3,7 @@
  */
 #include "base/check.h"
 #include "base/number.h"
-#include "serving/policy/share_tokenizer.h"
+#include "serving/policy/share_turns.h"
 #include "simulate/twin/twin_state.h"
 #include "simulate/twin/twin_words.h"
 
@@ -83,7 +83,7 @@ static void drain(struct twin_world *world, struct twin_gateway *gateway) {
         } else if (record->kind == RECORD_TOKENIZE) {
             check(!wanted);
             wanted = twin_clients_tokenize(world, (const struct record_tokenize *)record);
-        } else {
+        } else if (record_goes(record->kind, WAY_GATEWAY_TO_CLIENT)) {
             twin_clients_hear(world, record);
         }
     }

@@ -152,6 +152,36 @@ static void a_key_in_a_request_is_still_that_of_its_account(void **state) {
     assert_memory_not_equal(client_request_authorization(other) + 7, key, 64);
 }
 
+/* What a ledger is told of keys, and of nothing else that is secret. */
+static void an_entry_names_the_key_that_its_account_has_in_the_recording(void **state) {
+    (void)state;
+    uint8_t sha256[32];
+    open_mask(0);
+    struct record_accounts *accounts = outbox_put(
+        &box, RECORD_ACCOUNTS, &(struct record_accounts){.account_count = 1, .key_count = 1});
+    accounts_named(accounts)->balance = 77;
+    accounts_named(accounts)->weight = 1;
+    strcpy(accounts_named(accounts)->name, "acme");
+    accounts_keys(accounts)->budget = 88;
+    sha256_digest("sk-one", 6, sha256);
+    memcpy(accounts_keys(accounts)->sha256, sha256, sizeof sha256);
+    recording_mask_keys(&mask, accounts);
+    assert_true(accounts_named(accounts)->balance == 77 && accounts_keys(accounts)->budget == 88);
+    assert_string_equal(accounts_named(accounts)->name, "acme");
+    struct record_entry *entry =
+        outbox_put(&box, RECORD_ENTRY,
+                   &(struct record_entry){.account = "acme", .sequence = 1, .http_status = 200});
+    struct record_entry before = *entry;
+    memcpy(entry->key, sha256, sizeof entry->key);
+    recording_mask_put(&mask, &entry->record);
+    assert_memory_equal(entry->key, accounts_keys(accounts)->sha256, sizeof entry->key);
+    assert_memory_not_equal(entry->key, sha256, sizeof entry->key);
+    memset(entry->key, 0, sizeof entry->key);
+    assert_memory_equal(entry, &before, sizeof before);
+    recording_mask_put(&mask, &entry->record); /* of a request without a key */
+    assert_memory_equal(entry, &before, sizeof before);
+}
+
 static void a_header_without_a_key_tells_only_that_it_was_there(void **state) {
     (void)state;
     open_mask(0);
@@ -167,6 +197,7 @@ int main(void) {
         cmocka_unit_test(with_prompts_a_submission_has_another_salt_alone),
         cmocka_unit_test(steps_are_of_the_same_tokens_as_what_was_submitted),
         cmocka_unit_test(a_key_in_a_request_is_still_that_of_its_account),
+        cmocka_unit_test(an_entry_names_the_key_that_its_account_has_in_the_recording),
         cmocka_unit_test(a_header_without_a_key_tells_only_that_it_was_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

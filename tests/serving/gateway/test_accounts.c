@@ -11,44 +11,16 @@
 
 #include <cmocka.h>
 
+#include "askers.h"
 #include "base/sha256.h"
 #include "hands.h"
 #include "serving/gateway/accounts.h"
 
-struct name {
-    const char *name, *key;
-    uint8_t salt;
-    uint32_t requests_max;
-    bool is_operator;
-};
-
-static const struct name usual[] = {{"acme", "key-a", 1, 0, false},
-                                    {"busy", "key-b", 2, 2, false},
-                                    {"cousin", "key-c", 1, 0, false},
-                                    {"root", "key-r", 3, 0, true}};
-
-static struct record_accounts *make_accounts(const struct name *names, uint32_t count) {
-    static _Alignas(8) char memory[1 << 14];
-    struct outbox box = {.memory = memory, .capacity = sizeof memory};
-    struct record_accounts *record =
-        outbox_put(&box, RECORD_ACCOUNTS,
-                   &(struct record_accounts){.account_count = count, .key_count = count});
-    record->account_count = record->key_count = count;
-    struct account *accounts = accounts_named(record);
-    struct account_key *keys = accounts_keys(record);
-    for (uint32_t i = 0; i < count; i++) {
-        strcpy(accounts[i].name, names[i].name);
-        accounts[i].tenant.bytes[0] = names[i].salt;
-        accounts[i].limits.requests_max = names[i].requests_max;
-        accounts[i].weight = ACCOUNT_WEIGHT;
-        accounts[i].is_operator = names[i].is_operator;
-        sha256_digest(names[i].key, strlen(names[i].key), keys[i].sha256);
-        keys[i].account = i;
-        keys[i].budget = ACCOUNT_BUDGET_ANY;
-    }
-    assert_true(record_valid(record, record->record.bytes));
-    return record;
-}
+static const struct asker usual[] = {
+    {.name = "acme", .key = "key-a", .salt = 1},
+    {.name = "busy", .key = "key-b", .salt = 2, .requests_max = 2},
+    {.name = "cousin", .key = "key-c", .salt = 1},
+    {.name = "root", .key = "key-r", .salt = 3, .is_operator = true}};
 
 static struct world *open_with_accounts(void) {
     return open_with(1, (struct gateway_options){.accounts = make_accounts(usual, 4)});
@@ -309,8 +281,9 @@ static void an_account_may_have_so_many(void **state) {
 
 static void new_accounts_take_effect_at_once(void **state) {
     (void)state;
-    static const struct name newer[] = {{"root", "key-r2", 3, 0, true},
-                                        {"dora", "key-d", 9, 0, false}};
+    static const struct asker newer[] = {
+        {.name = "root", .key = "key-r2", .salt = 3, .is_operator = true},
+        {.name = "dora", .key = "key-d", .salt = 9}};
     struct world *world = open_with_accounts();
     answer(world, "Bearer key-a", "");
     uint32_t client = ask(world, ",\"stream\":true");
@@ -339,12 +312,117 @@ static void any_number_of_changes(void **state) {
         snprintf(name, sizeof name, "n%u", i);
         snprintf(key, sizeof key, "k%u", i);
         snprintf(authorization, sizeof authorization, "Bearer k%u", i);
-        world_tell_gateway(world, make_accounts(&(struct name){name, key, 1, 0, false}, 1));
+        world_tell_gateway(world,
+                           make_accounts(&(struct asker){.name = name, .key = key, .salt = 1}, 1));
         world_settle(world);
         if (i % 500 == 0)
             assert_int_equal(status_of(world, HTTP_GET, "/v1/models", authorization), 200);
     }
     close_empty(world);
+}
+
+/* ---- what is charged ---- */
+
+#define NANO_A_TOKEN PICOS_PER_NANO
+
+static struct accounts open_accounts(void **memory_out) {
+    struct accounts accounts = {0};
+    struct arena arena;
+    size_t bytes = accounts_bytes(1);
+    *memory_out = malloc(bytes);
+    arena_over(&arena, *memory_out, bytes);
+    assert_int_equal(accounts_open(&accounts, &arena, 1), STATUS_OK);
+    return accounts;
+}
+
+static void tell_balance(struct accounts *accounts, int64_t balance, uint64_t settled) {
+    struct asker one = {.name = "a", .key = "k", .is_prepaid = true, .balance = balance};
+    struct record_accounts *record = make_accounts(&one, 1);
+    record->price.output = NANO_A_TOKEN;
+    record->settled = settled;
+    strcpy(record->currency, "USD");
+    accounts_take(accounts, record);
+}
+
+static void charge(struct accounts *accounts, uint32_t nanos, uint64_t sequence) {
+    uint32_t key, account = accounts_find(accounts, BYTES_LITERAL("Bearer k"), &key);
+    accounts_charge(accounts, account, key, &(struct api_usage){.completion_tokens = nanos},
+                    sequence);
+}
+
+/* A charge is taken off once: by us until its entry is in the balance that is told, then there. */
+static void a_charge_is_taken_off_once(void **state) {
+    (void)state;
+    void *memory;
+    struct accounts accounts = open_accounts(&memory);
+    tell_balance(&accounts, 100, 0);
+    charge(&accounts, 10, 1);
+    charge(&accounts, 20, 2);
+    assert_int_equal(accounts_balance(&accounts, 0), 70);
+    tell_balance(&accounts, 90, 1); /* the first is in it */
+    assert_int_equal(accounts_balance(&accounts, 0), 70);
+    charge(&accounts, 5, 3);
+    tell_balance(&accounts, 90, 1);
+    assert_int_equal(accounts_balance(&accounts, 0), 65);
+    tell_balance(&accounts, 65, 3);
+    assert_int_equal(accounts_balance(&accounts, 0), 65);
+    free(memory);
+}
+
+/* Entries wait without bound while nothing is told: what cannot be remembered one by one is taken
+ * off all the same, until what was told has it all. */
+static void more_charges_than_can_be_remembered(void **state) {
+    (void)state;
+    enum { CHARGES = 20000 };
+    void *memory;
+    struct accounts accounts = open_accounts(&memory);
+    tell_balance(&accounts, 1000000, 0);
+    for (uint32_t i = 1; i <= CHARGES; i++)
+        charge(&accounts, 1, i);
+    assert_true(accounts.charges_max < CHARGES);
+    assert_int_equal(accounts_balance(&accounts, 0), 1000000 - CHARGES);
+    tell_balance(&accounts, 1000000 - 7, 7); /* too few: rather too little is left than too much */
+    assert_true(accounts_balance(&accounts, 0) <= 1000000 - CHARGES);
+    tell_balance(&accounts, 1000000 - CHARGES + 10, CHARGES - 10);
+    assert_int_equal(accounts_balance(&accounts, 0), 1000000 - CHARGES);
+    tell_balance(&accounts, 1000000 - CHARGES, CHARGES);
+    assert_int_equal(accounts_balance(&accounts, 0), 1000000 - CHARGES);
+    assert_int_equal(accounts.slots[0].use.owed, 0);
+    free(memory);
+}
+
+/* All that may be told, several times a second: nobody's answer waits for that. */
+static void a_key_is_found_among_all(void **state) {
+    (void)state;
+    enum { ROUNDS = 20 };
+    static _Alignas(8) char room[LIMIT_ACCOUNTS * sizeof(struct account) +
+                                 LIMIT_ACCOUNT_KEYS * sizeof(struct account_key) + 4096];
+    struct outbox box = {.memory = room, .capacity = sizeof room};
+    struct record_accounts fixed = {.account_count = LIMIT_ACCOUNTS,
+                                    .key_count = LIMIT_ACCOUNT_KEYS};
+    struct record_accounts *record = outbox_put(&box, RECORD_ACCOUNTS, &fixed);
+    char text[64];
+    for (uint32_t i = 0; i < LIMIT_ACCOUNTS; i++) {
+        accounts_named(record)[i] = (struct account){.weight = ACCOUNT_WEIGHT};
+        snprintf(accounts_named(record)[i].name, sizeof text, "n%u", i);
+    }
+    for (uint32_t i = 0; i < LIMIT_ACCOUNT_KEYS; i++) {
+        snprintf(text, sizeof text, "k%u", i);
+        accounts_keys(record)[i] = (struct account_key){.account = i % LIMIT_ACCOUNTS};
+        sha256_digest(text, strlen(text), accounts_keys(record)[i].sha256);
+    }
+    void *memory;
+    struct accounts accounts = open_accounts(&memory);
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        accounts_take(&accounts, record);
+    for (uint32_t i = 0; i < LIMIT_ACCOUNT_KEYS; i++) {
+        uint32_t key;
+        snprintf(text, sizeof text, "Bearer k%u", i);
+        uint32_t account = accounts_find(&accounts, bytes_of(text), &key);
+        snprintf(text, sizeof text, "n%u", i % LIMIT_ACCOUNTS);
+        assert_string_equal(accounts.slots[account].is.name, text);
+    }
+    free(memory);
 }
 
 int main(void) {
@@ -360,6 +438,9 @@ int main(void) {
         cmocka_unit_test(an_account_may_have_so_many),
         cmocka_unit_test(new_accounts_take_effect_at_once),
         cmocka_unit_test(any_number_of_changes),
+        cmocka_unit_test(a_charge_is_taken_off_once),
+        cmocka_unit_test(more_charges_than_can_be_remembered),
+        cmocka_unit_test(a_key_is_found_among_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -323,6 +323,7 @@ static void an_account_delays_its_own_alone(void **state) {
         &box, RECORD_ACCOUNTS, &(struct record_accounts){.account_count = 2, .key_count = 2});
     for (uint32_t i = 0; i < 2; i++) {
         strcpy(accounts_named(record)[i].name, i ? "few" : "many");
+        accounts_named(record)[i].weight = ACCOUNT_WEIGHT;
         sha256_digest(i ? "key-f" : "key-m", 5, accounts_keys(record)[i].sha256);
         accounts_keys(record)[i].account = i;
     }

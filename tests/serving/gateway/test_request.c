@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "hands.h"
 #include "serving/gateway/gateway_state.h"
+#include "serving/gateway/request_lines.h"
 
 enum { SLOTS = 4, FIRST_PLACE = 0, SECOND_PLACE = 1 }; /* of units, in the fleet's table */
 
@@ -52,6 +53,7 @@ enum transition {
     WAIT_AGAIN,
     END,
     DONE,
+    SETTLE,
     RELEASE,
     TRANSITION_COUNT
 };
@@ -66,7 +68,7 @@ static void make_transition(struct gateway *gateway, struct request *request,
         request_unsettle(gateway, request, 1);
         break;
     case WAIT:
-        request_wait(gateway, request, 1);
+        request_wait(gateway, request, 0, 1);
         break;
     case BIND:
         request_bind(gateway, request, FIRST_PLACE, 5);
@@ -101,6 +103,9 @@ static void make_transition(struct gateway *gateway, struct request *request,
     case DONE:
         request_done(gateway, request);
         break;
+    case SETTLE:
+        request_settle(gateway, request, 3);
+        break;
     default:
         request_release(gateway, request);
     }
@@ -122,6 +127,7 @@ static struct request *bring_to(struct world *world, enum request_state state) {
         [REQUEST_CANCELLED] = {WAIT, RESERVE, PREFILL, CANCEL, TRANSITION_COUNT},
         [REQUEST_ENDING] = {WAIT, END, TRANSITION_COUNT},
         [REQUEST_DONE] = {WAIT, END, DONE, TRANSITION_COUNT},
+        [REQUEST_SETTLING] = {WAIT, END, DONE, SETTLE, TRANSITION_COUNT},
     };
     struct request *request = claim(world, 1);
     for (const enum transition *step = ways[state]; *step != TRANSITION_COUNT; step++)
@@ -157,7 +163,8 @@ static const struct {
     [DONE] = {IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED) | IN(ANSWERED) |
                   IN(CANCELLED) | IN(ENDING),
               IN(DONE)},
-    [RELEASE] = {IN(READING) | IN(TOKENIZING) | IN(UNSETTLED) | IN(DONE), IN(FREE)},
+    [SETTLE] = {IN(DONE), IN(SETTLING)},
+    [RELEASE] = {IN(READING) | IN(TOKENIZING) | IN(UNSETTLED) | IN(DONE) | IN(SETTLING), IN(FREE)},
 };
 
 static uint32_t state_after(enum request_state state, enum transition transition) {
@@ -224,7 +231,7 @@ static void only_leaders_stand_for_those_that_nobody_can_judge(void **state) {
     request_unsettle(gateway, leader, 1);
     assert_int_equal(gateway->requests.unsettled.count, 1);
     gateway_audit(gateway);
-    request_wait(gateway, leader, 2);
+    request_wait(gateway, leader, 0, 2);
     assert_int_equal(gateway->requests.unsettled.count, 0);
     assert_int_equal(gateway->requests.waiting.count, 3);
     gateway_audit(gateway);
@@ -239,17 +246,18 @@ static void lists_keep_the_order_of_arrival(void **state) {
     struct request *requests[SLOTS];
     for (uint32_t i = 0; i < SLOTS; i++) {
         requests[i] = claim(world, 1);
-        request_wait(gateway, requests[i], 1);
+        request_wait(gateway, requests[i], 0, 1);
     }
     request_bind(gateway, requests[1], FIRST_PLACE, 1);
     request_bind(gateway, requests[0], FIRST_PLACE, 1);
     request_wait_again(gateway, requests[1], 2);
     request_wait_again(gateway, requests[0], 2);
     gateway_audit(gateway);
-    request_sort_waiting(gateway);
-    const struct request *next = gateway->requests.waiting.first;
-    for (uint32_t i = 0; i < SLOTS; i++, next = next->life.behind)
-        assert_ptr_equal(next, requests[i]);
+    request_lines_begin(&gateway->requests.waiting);
+    for (uint32_t i = 0; i < SLOTS; i++)
+        assert_ptr_equal(request_lines_next(&gateway->requests.waiting), requests[i]);
+    assert_null(request_lines_next(&gateway->requests.waiting));
+    request_lines_end(&gateway->requests.waiting);
     assert_int_equal(requests[0]->id.attempt, 1);
     request_end(gateway, requests[2], FINISH_FAILED);
     request_end(gateway, requests[0], FINISH_FAILED);

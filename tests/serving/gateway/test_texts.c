@@ -211,6 +211,7 @@ static const struct record_accounts *two_accounts(void) {
     struct account_key *keys = accounts_keys(record);
     for (uint32_t i = 0; i < 2; i++) {
         strcpy(accounts[i].name, i ? "few" : "many");
+        accounts[i].weight = ACCOUNT_WEIGHT;
         sha256_digest(i ? "key-f" : "key-m", 5, keys[i].sha256);
         keys[i].account = i;
     }

@@ -13,6 +13,9 @@
 #include "base/random.h"
 #include "contract/record_client.h"
 #include "contract/step_plan.h"
+#include "serving/gateway/endpoint.h"
+
+enum { CLIENT_BITS = 0x1000 }; /* in a request's id, plus the client */
 
 struct queued {
     struct queued *next;
@@ -112,6 +115,7 @@ static struct gateway_options gateway_defaults(const struct world *world,
     options.stop_token_count = 1;
     if (!options.requests_max) options.requests_max = 16;
     if (!options.body_bytes_max) options.body_bytes_max = 1 << 16;
+    options.settles |= getenv("FATHOM_SETTLES") != NULL;
     return options;
 }
 
@@ -136,6 +140,7 @@ struct world *world_open(const struct world_options *options) {
     struct arena arena = take_arena(world, gateway_memory_bytes(&gateway));
     if (gateway_create(&arena, &gateway, &world->gateway, &error)) fail_msg("%s", error.text);
     world->gateway_machine = gateway_machine(world->gateway);
+    world->settles = gateway.settles;
     world->speaker = (struct unit_id){1};
     world_join(world, 1);
     if (options->no_unit) return world;
@@ -152,7 +157,35 @@ struct world *world_open(const struct world_options *options) {
     return world;
 }
 
+/* The number behind the name, in the last usage that the client was told; -1: there is none. */
+static int64_t usage_of(const struct client *client, const char *name) {
+    const char *usage = NULL, *next = client->data;
+    while (next && (next = strstr(next, "\"usage\":{")))
+        usage = next++;
+    const char *at = usage ? strstr(usage, name) : NULL;
+    return at ? strtoll(at + strlen(name), NULL, 10) : -1;
+}
+
+/* Whoever got an answer, or left, has an entry that says the same. */
+static void check_entries(const struct world *world) {
+    if (world->to_gateway || gateway_request_count(world->gateway)) return;
+    for (uint32_t i = 0; i < world->client_count; i++) {
+        const struct client *client = &world->clients[i];
+        const struct record_entry *entry = client->entry;
+        int64_t output = usage_of(client, "\"completion_tokens\":");
+        int64_t hits = usage_of(client, "\"prompt_cache_hit_tokens\":");
+        assert_int_equal(entry != NULL, client->asks);
+        if (!entry || !entry->is_charged || !client->ended || output < 0 || hits < 0) continue;
+        if (entry->queue_ns < 0) continue; /* it waited in vain, and is not charged its prompt */
+        assert_int_equal(entry->output_tokens, output);
+        assert_int_equal(entry->hit_tokens, hits);
+        assert_int_equal(entry->hit_tokens + entry->miss_tokens,
+                         usage_of(client, "\"prompt_tokens\":"));
+    }
+}
+
 void world_close(struct world *world) {
+    check_entries(world);
     while (world->to_gateway)
         dequeue(&world->to_gateway);
     while (world->to_unit)
@@ -165,7 +198,7 @@ void world_close(struct world *world) {
         dequeue(&world->to_constrain);
     for (uint32_t i = 0; i < world->client_count; i++)
         free(world->clients[i].data), free(world->clients[i].receipt),
-            free(world->clients[i].headers);
+            free(world->clients[i].headers), free(world->clients[i].entry);
     if (world->tokenizer) tokenizer_close(world->tokenizer);
     while (world->memory_count)
         free(world->memories[--world->memory_count]);
@@ -187,8 +220,12 @@ uint32_t world_request(struct world *world, enum http_method method, const char 
     uint32_t client = world->client_count++;
     check(client < WORLD_CLIENTS_MAX);
     world->clients[client].asked_at_ns = (uint64_t)world->now_ns;
+    struct bytes rest;
+    const struct endpoint *endpoint = endpoint_find(bytes_of(path), &rest);
+    world->clients[client].asks =
+        endpoint && endpoint->dialect && !(world->swapped && endpoint->listeners);
     record->connection.value = client;
-    record->random[0] = 0x1000 + client;
+    record->random[0] = CLIENT_BITS + client;
     record->random[1] = 77;
     record->unix_time = 1700000001;
     record->method = method;
@@ -248,6 +285,10 @@ static void say_to_client(struct world *world, const struct record *record) {
     const struct record_respond *respond = (const void *)record;
     const struct record_stream_begin *begin = (const void *)record;
     const struct record_stream_data *data = (const void *)record;
+    bool ends = record->kind == RECORD_RESPOND || record->kind == RECORD_STREAM_END;
+    if (ends && client->asks) assert_non_null(client->entry);
+    if (ends && client->asks && world->settles && client->entry->is_charged)
+        assert_true(client->entry->sequence <= world->settled);
     switch (record->kind) {
     case RECORD_RESPOND:
         assert_false(client->begun);
@@ -310,6 +351,23 @@ void world_lose(struct world *world, uint32_t unit) {
     link_unit(world, RECORD_UNIT_LOST, unit);
 }
 
+void world_settle_entries(struct world *world, uint64_t sequence) {
+    world->settled = sequence;
+    world_tell_gateway(world, make(RECORD_SETTLED, &(struct record_settled){.sequence = sequence}));
+}
+
+static void take_entry(struct world *world, const struct record_entry *entry) {
+    uint64_t number = entry->request.high - CLIENT_BITS;
+    assert_true(number < world->client_count);
+    struct client *client = &world->clients[number];
+    assert_false(client->ended);
+    assert_null(client->entry);
+    assert_int_equal(entry->sequence, ++world->entries);
+    client->entry = malloc(entry->record.bytes);
+    memcpy(client->entry, entry, entry->record.bytes);
+    if (world->settles && !world->ledger_sleeps) world_settle_entries(world, entry->sequence);
+}
+
 static void carry_one(struct world *world, const struct record *record) {
     assert_true(record_valid(record, record->bytes));
     if (record->kind == RECORD_TO_UNIT) {
@@ -343,6 +401,13 @@ static void carry_one(struct world *world, const struct record *record) {
         world->roles++;
         world->last_role = ((const struct record_role *)record)->role;
         if (world->unit) enqueue(&world->to_unit, record);
+        break;
+    case RECORD_ENTRY:
+        take_entry(world, (const struct record_entry *)record);
+        break;
+    case RECORD_UNIT_TALLY:
+        world->tallies++;
+        world->last_tally = *(const struct record_unit_tally *)record;
         break;
     case RECORD_TOKENIZE:
         enqueue(&world->to_tokenize, record);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An invented world for the gateway: clients that remember what they were told, a host that carries
  * records, an engine whose tokens are a function of (seed, position), and time that goes where the
- * test says. The unit is the real one, or absent (the test plays it by hand).
+ * test says. The unit is the real one, or absent (the test plays it by hand). A ledger that sleeps or
+ * writes down what it is told: every request has one entry, before its end, and the same figures as
+ * its `usage`; with FATHOM_SETTLES set in the environment, or the gateway's option, its end comes
+ * behind that.
  */
 #ifndef TESTS_GATEWAY_WORLD_H
 #define TESTS_GATEWAY_WORLD_H
@@ -17,8 +20,10 @@ struct client {
     uint64_t asked_at_ns;
     char *data; /* body, or the stream's bytes so far; terminated */
     size_t count;
-    char *headers; /* that the gateway gives it, as in HTTP, terminated */
-    char *receipt; /* its header's value, terminated; NULL: none */
+    char *headers;              /* that the gateway gives it, as in HTTP, terminated */
+    char *receipt;              /* its header's value, terminated; NULL: none */
+    bool asks;                  /* at a path that has a dialect: it is to have an entry */
+    struct record_entry *entry; /* copy; NULL: none yet */
 };
 
 struct queued; /* a record on its way */
@@ -48,6 +53,10 @@ struct world {
     enum constraint_verdict constraint_verdict;
     uint32_t constraints; /* judged so far */
     char last_constraint[1024];
+    bool settles, ledger_sleeps; /* entries are settled; not now */
+    uint64_t entries, settled;   /* told by the gateway, to it */
+    uint32_t tallies;            /* seen so far */
+    struct record_unit_tally last_tally;
     uint32_t fulls;                    /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
     bool wants_receipts;               /* requests have the header that asks for receipts */
@@ -81,6 +90,9 @@ uint32_t world_get(struct world *world, const char *path);
 uint32_t world_post(struct world *world, const char *path, const char *body);
 void world_hang_up(struct world *world, uint32_t client);
 void world_drain(struct world *world);
+
+/* The ledger has written down all entries up to this one. */
+void world_settle_entries(struct world *world, uint64_t sequence);
 
 /* A copy of the record goes to the gateway's queue. */
 void world_tell_gateway(struct world *world, const void *record);

@@ -5,6 +5,7 @@
 #include "serving/text/utf8.h"
 
 static const char *error_type(uint32_t http_status) {
+    if (http_status == 402) return "unknown_error"; /* as DeepSeek's API has it */
     if (http_status == 429) return "rate_limit_error";
     return http_status >= 500 ? "server_error" : "invalid_request_error";
 }

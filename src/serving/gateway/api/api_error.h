@@ -2,11 +2,12 @@
  * A refusal in the API's own words: HTTP status and {"error": {message, type, param, code}}.
  *
  *   400  the body breaks the format, or asks for what we do not do   invalid_request_error
+ *   402  nothing is left to pay it from                              unknown_error
  *   404  no such path or model                                       invalid_request_error
  *   405  the path has another method                                 invalid_request_error
  *   413  the body is too large                                       invalid_request_error
  *   422  well-formed, but a value is out of range                    invalid_request_error
- *   429  the queue is full                                           rate_limit_error
+ *   429  the queue is full, or a rate is used up                     rate_limit_error
  *   503  draining, no unit, out of memory, or a failed step         server_error
  *
  * A dialect has its own words for it, and may have 400 for 422 (api/dialect.h).

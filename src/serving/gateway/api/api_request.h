@@ -36,6 +36,7 @@ struct api_constraint {
 
 struct api_request {
     const struct dialect *dialect; /* in whose words it is asked, and answered */
+    uint32_t model;                /* of api_defaults' */
     /* a chat: an array in the shape of OpenAI's chat API, checked, and never empty */
     const struct tree *messages;
     const struct tree *tools;     /* an array in that shape; NULL: none */

@@ -13,6 +13,7 @@ bool api_values_model(struct api_reader *reader, const struct tree *value,
     for (uint32_t i = 0; i < defaults->model_count; i++) {
         if (!bytes_equal(name, defaults->models[i].name)) continue;
         if (!out->thinking_field) out->thinking = defaults->models[i].thinking;
+        out->model = i;
         return true;
     }
     struct bytes served = defaults->models[0].name;

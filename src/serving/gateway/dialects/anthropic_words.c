@@ -284,6 +284,8 @@ static const char *error_type(const struct api_error *error) {
     switch (error->http_status) {
     case 401:
         return "authentication_error";
+    case 402:
+        return "billing_error";
     case 403:
         return "permission_error";
     case 404:

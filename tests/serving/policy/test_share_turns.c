@@ -3,7 +3,7 @@
  * whatever short ones come; clients who share get equal parts, however many texts each has; and
  * long texts never take the room of short ones.
  */
-#include "serving/policy/share_tokenizer.h"
+#include "serving/policy/share_turns.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static uint32_t come(uint32_t client, size_t bytes) {
             before = texts[i].turn;
     check(text_count < TEXTS_MAX);
     texts[text_count] =
-        (struct text){client, bytes, share_tokenizer_turn(now, before, bytes), false};
+        (struct text){client, bytes, share_turns_turn(now, before, bytes), false};
     return text_count++;
 }
 
@@ -57,7 +57,7 @@ static uint32_t serve(void) {
     if (next == TEXTS_MAX) return next;
     if (clients > clients_max) clients_max = clients;
     texts[next].done = true;
-    now = share_tokenizer_after(now, texts[next].bytes, clients_max);
+    now = share_turns_after(now, texts[next].bytes, clients_max);
     return next;
 }
 
@@ -110,21 +110,21 @@ static void clients_have_equal_parts(void **state) {
 static void long_texts_leave_room(void **state) {
     size_t room = (size_t)32 << 20, text = (size_t)8 << 20;
     assert_true(
-        share_tokenizer_admits(text, 0, room)); /* the longest there is, into an empty one */
+        share_turns_admits(text, 0, room)); /* the longest there is, into an empty one */
     size_t left = room;
-    while (share_tokenizer_admits(text, 0, left))
+    while (share_turns_admits(text, 0, left))
         left -= text;
     assert_true(left >= text);
     for (text = (size_t)1 << 20; text >= 1 << 16; text /= 2) /* shorter ones always find some */
-        assert_true(share_tokenizer_admits(text, 0, left));
+        assert_true(share_turns_admits(text, 0, left));
     left = room;
     size_t own = 0; /* of one client */
-    while (share_tokenizer_admits(100000, own, left))
+    while (share_turns_admits(100000, own, left))
         own += 100000, left -= 100000;
-    assert_true(own <= room / 3 + 100000 && share_tokenizer_admits(100000, 0, left));
-    assert_false(share_tokenizer_admits(SIZE_MAX, SIZE_MAX, left));
-    assert_false(share_tokenizer_admits(1, SIZE_MAX, left));
-    assert_false(share_tokenizer_admits(1, 0, 0));
+    assert_true(own <= room / 3 + 100000 && share_turns_admits(100000, 0, left));
+    assert_false(share_turns_admits(SIZE_MAX, SIZE_MAX, left));
+    assert_false(share_turns_admits(1, SIZE_MAX, left));
+    assert_false(share_turns_admits(1, 0, 0));
 }
 
 int main(void) {

@@ -20,22 +20,37 @@
  *
  * The host's compiler of constraints is shared in the same way. What a constraint costs there is
  * not seen from its length, so each counts as much as the longest: clients take turns.
+ *
+ * And so are the units, among accounts: a request's turn is made in the same way of the work that it
+ * is predicted to be, and virtual time is the turn of the request that got a unit last (self-clocked
+ * fair queueing: Golestani, 1994), since how many are served at the same time is the units' choice.
  */
-#ifndef SERVING_POLICY_SHARE_TOKENIZER_H
-#define SERVING_POLICY_SHARE_TOKENIZER_H
+#ifndef SERVING_POLICY_SHARE_TURNS_H
+#define SERVING_POLICY_SHARE_TURNS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "contract/record_ledger.h"
+
 /* The turn of a text that comes at the virtual time `now`. `before`: the last turn of its client's
  * texts that wait or are in work; 0: none. */
-uint64_t share_tokenizer_turn(uint64_t now, uint64_t before, size_t bytes);
+uint64_t share_turns_turn(uint64_t now, uint64_t before, size_t bytes);
 
 /* Virtual time after a text of so many bytes. `clients_max` (>= 1): see above. */
-uint64_t share_tokenizer_after(uint64_t now, size_t bytes, uint32_t clients_max);
+uint64_t share_turns_after(uint64_t now, size_t bytes, uint32_t clients_max);
+
+/* What a request is, in work that turns are made of, when its account has so much of a share. Of the
+ * prompts count the tokens that have to be computed. A token of an answer takes units about as much
+ * as SHARE_TURNS_ANSWER tokens of a prompt: so published prices say, and nodes' published rates.
+ * Who is of high priority has four times the share, who is of low priority a quarter: more, but
+ * never all. */
+#define SHARE_TURNS_ANSWER 4
+uint64_t share_turns_work(uint64_t prompt_tokens, uint64_t answer_tokens, uint32_t weight,
+                          enum account_priority priority);
 
 /* May a text wait? `client_bytes`: of its client's texts that wait already. */
-bool share_tokenizer_admits(size_t bytes, size_t client_bytes, size_t free_bytes);
+bool share_turns_admits(size_t bytes, size_t client_bytes, size_t free_bytes);
 
 #endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What each request came to, as an ENTRY for the ledger and for the log of requests: exactly one for
+ * each CLIENT_REQUEST of a path that has a dialect, when the request has ended, and before the last
+ * bytes of its answer. Requests that were refused have one, too, and so have those whose client has
+ * left.
+ *
+ * With gateway_options.settles the end of an answer that is charged waits until its entry is written
+ * down for good (SETTLED): no client ever sees the end of an answer that the ledger could still lose.
+ * Refusals cost nothing and never wait. How many charged entries are not written down yet is
+ * bounded: when the ledger is too far behind, nothing new is taken.
+ */
+#ifndef SERVING_GATEWAY_ENTRY_H
+#define SERVING_GATEWAY_ENTRY_H
+
+#include "serving/gateway/gateway_state.h"
+
+/* No ENTRY takes more room. */
+#define ENTRY_BYTES_MAX ((size_t)1024)
+
+struct entry_fate { /* how a request has ended */
+    uint32_t http_status;
+    bool is_charged;
+    const char *end;        /* why it ended: "stop", "length", "client_gone", an error's code */
+    struct api_usage usage; /* that is charged; zeros if nothing is */
+};
+
+/* Arena bytes that suffice for entry_open. */
+size_t entry_memory_bytes(uint32_t requests_max);
+enum status entry_open(struct gateway *gateway, struct arena *arena) MUST_USE;
+
+/* Of the leader's request. STATUS_FULL: not put. */
+enum status entry_put(struct gateway *gateway, const struct request *leader,
+                      const struct entry_fate *fate, int64_t now_ns) MUST_USE;
+
+/* Of the CLIENT_REQUEST that is being received, and is answered at once; none where its path has no
+ * dialect. STATUS_FULL: not put. */
+enum status entry_put_refused(struct gateway *gateway, uint32_t http_status,
+                              const char *code) MUST_USE;
+
+/* For what is put behind an entry and finds no room: both are taken back, to be put again. */
+struct entry_mark entry_mark(const struct gateway *gateway);
+void entry_take_back(struct gateway *gateway, struct entry_mark mark);
+
+/* The last one put is charged: it counts as unsettled until it is settled. */
+void entry_charge(struct gateway *gateway);
+
+/* All entries up to this one are written down. */
+void entry_settled(struct gateway *gateway, uint64_t sequence);
+
+/* True if the ledger is so far behind that nothing new may be taken. */
+bool entry_is_behind(const struct gateway *gateway);
+
+#endif

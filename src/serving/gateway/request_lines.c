@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/request_lines.h"
+
+#include "base/check.h"
+#include "base/number.h"
+#include "serving/gateway/request_list.h"
+#include "serving/policy/share_turns.h"
+
+static uint32_t number_of(uint32_t account) {
+    return account == ACCOUNT_NONE ? 0 : 1 + account;
+}
+
+static struct request_line *line_of(struct request_lines *lines, const struct request *request) {
+    return &lines->lines[number_of(request->asked.account)];
+}
+
+size_t request_lines_bytes(uint32_t account_count) {
+    return (1 + account_count) * sizeof(struct request_line) + due_heap_bytes(1 + account_count) +
+           32;
+}
+
+enum status request_lines_open(struct request_lines *lines, struct arena *arena,
+                               uint32_t account_count) {
+    lines->line_count = 1 + account_count;
+    lines->lines = arena_take_zeroed(arena, lines->line_count * sizeof *lines->lines);
+    if (!lines->lines) return STATUS_NO_MEMORY;
+    return due_heap_open(&lines->turns, arena, lines->line_count);
+}
+
+uint64_t request_lines_turn(struct request_lines *lines, uint32_t account, uint64_t work) {
+    struct request_line *line = &lines->lines[number_of(account)];
+    if (account == ACCOUNT_NONE) return 0; /* the order of arrival is all there is */
+    return line->last_turn = share_turns_turn(lines->now, line->last_turn, work);
+}
+
+/* The line is to be seen from this request on; NULL: not at all. */
+static void point(struct request_lines *lines, struct request_line *line, struct request *request) {
+    line->next = request;
+    due_heap_set(&lines->turns, (uint32_t)(line - lines->lines),
+                 request ? (int64_t)request->life.turn : DUE_NEVER);
+}
+
+void request_lines_add(struct request_lines *lines, struct request *request) {
+    struct request_line *line = line_of(lines, request);
+    bool sorted = !line->list.unsorted;
+    request_list_add(&line->list, request, false);
+    lines->count++;
+    if (line->list.first == request) point(lines, line, request);
+    if (!sorted || !line->list.unsorted) return;
+    line->behind_unsorted = lines->unsorted;
+    lines->unsorted = line;
+}
+
+void request_lines_take_out(struct request_lines *lines, struct request *request) {
+    struct request_line *line = line_of(lines, request);
+    if (line->next == request) point(lines, line, request->life.behind);
+    request_list_take_out(&line->list, request);
+    lines->count--;
+    if (!line->list.first) line->last_turn = 0; /* who waits no more has nothing to make up for */
+}
+
+void request_lines_serve(struct request_lines *lines, const struct request *request) {
+    lines->now = max_u64(lines->now, request->life.turn);
+}
+
+void request_lines_begin(struct request_lines *lines) {
+    check(!lines->seen);
+    while (lines->unsorted) {
+        struct request_line *line = lines->unsorted;
+        lines->unsorted = line->behind_unsorted;
+        request_list_sort(&line->list);
+        point(lines, line, line->list.first);
+    }
+}
+
+struct request *request_lines_next(struct request_lines *lines) {
+    uint32_t number;
+    if (due_heap_first(&lines->turns, &number) == DUE_NEVER) return NULL;
+    struct request_line *line = &lines->lines[number];
+    struct request *request = line->next;
+    if (!line->is_seen) line->behind_seen = lines->seen, lines->seen = line;
+    line->is_seen = true;
+    point(lines, line, request->life.behind);
+    return request;
+}
+
+void request_lines_end(struct request_lines *lines) {
+    while (lines->seen) {
+        struct request_line *line = lines->seen;
+        lines->seen = line->behind_seen;
+        line->is_seen = false;
+        point(lines, line, line->list.first);
+    }
+}
+
+/* Those that have waited before may stand behind others until the next begin. */
+static void audit_line(const struct request_lines *lines, const struct request_line *line) {
+    const struct request *before = NULL;
+    uint32_t count = 0;
+    for (const struct request *r = line->list.first; r; before = r, r = r->life.behind, count++) {
+        check(r->life.state == REQUEST_WAITING && r->life.before == before);
+        check(&lines->lines[number_of(r->asked.account)] == line);
+        check(line->list.unsorted || !before ||
+              (before->life.arrival <= r->life.arrival && before->life.turn <= r->life.turn));
+    }
+    check(line->list.last == before && line->list.count == count);
+    check(line->next == line->list.first && !line->is_seen);
+}
+
+void request_lines_audit(const struct request_lines *lines) {
+    uint32_t count = 0, waiting = 0;
+    for (uint32_t i = 0; i < lines->line_count; i++) {
+        const struct request_line *line = &lines->lines[i];
+        const struct request *first = line->list.first;
+        audit_line(lines, line);
+        check(due_heap_time(&lines->turns, i) == (first ? (int64_t)first->life.turn : DUE_NEVER));
+        count += line->list.count;
+        waiting += first != NULL;
+    }
+    check(count == lines->count && waiting == lines->turns.count);
+    due_heap_audit(&lines->turns);
+}

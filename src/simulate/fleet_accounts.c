@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/fleet_accounts.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/sha256.h"
+#include "contract/machine.h"
+
+#define STREAM 5
+#define MINUTE_NS ((int64_t)60 * FLEET_SECOND)
+
+static void draw_limits(struct fleet_dice *dice, struct account_limits *limits) {
+    if (fleet_dice_below(dice, 3)) limits->requests_per_minute = 20 + fleet_dice_below(dice, 80);
+    if (fleet_dice_below(dice, 3)) limits->tokens_per_minute = 4000 + fleet_dice_below(dice, 20000);
+    if (fleet_dice_below(dice, 3) == 0)
+        limits->requests_max = FLEET_ANSWERS_MAX + fleet_dice_below(dice, 20);
+}
+
+void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed) {
+    struct record_accounts fixed = {.account_count = 1 + FLEET_TENANTS,
+                                    .key_count = 1 + FLEET_TENANTS};
+    struct outbox box = {.memory = accounts->memory, .capacity = sizeof accounts->memory};
+    char text[32];
+    accounts->dice = (struct fleet_dice){.seed = seed, .stream = STREAM};
+    accounts->present = fleet_dice_below(&accounts->dice, 3) == 0;
+    accounts->tell_ns = accounts->present ? 0 : MACHINE_NEVER;
+    accounts->record = outbox_put(&box, RECORD_ACCOUNTS, &fixed);
+    check(accounts->record);
+    for (uint64_t i = 0; i <= FLEET_TENANTS; i++) {
+        struct account *account = &accounts_named(accounts->record)[i];
+        struct account_key *key = &accounts_keys(accounts->record)[i];
+        *account = (struct account){.weight = ACCOUNT_WEIGHT, .is_operator = i == 0};
+        format_text(account->name, sizeof account->name, "account-%u", (unsigned)i);
+        memcpy(account->tenant.bytes, &i, sizeof i);
+        if (i > 0) draw_limits(&accounts->dice, &account->limits);
+        *key = (struct account_key){.account = (uint32_t)i, .budget = ACCOUNT_BUDGET_ANY};
+        size_t bytes = fleet_clients_key(i, text, sizeof text);
+        sha256_digest(text, bytes, key->sha256);
+    }
+}
+
+const struct record *fleet_accounts_tell(struct fleet_accounts *accounts, int64_t now_ns) {
+    struct account *named = accounts_named(accounts->record);
+    for (uint32_t i = 1; i <= FLEET_TENANTS; i++) {
+        named[i].others_requests += fleet_dice_below(&accounts->dice, 3) == 0;
+        named[i].others_tokens += fleet_dice_below(&accounts->dice, 50);
+    }
+    accounts->tell_ns =
+        now_ns + fleet_dice_time(&accounts->dice, FLEET_SECOND / 5, 9 * FLEET_SECOND);
+    return &accounts->record->record;
+}
+
+/* What the client's answer says that it began: an answer that was given up may have given back its
+ * tokens, and whether one that nobody waited for has begun is not known. */
+static bool has_begun(const struct fleet_client *client, uint64_t tenant, uint32_t life) {
+    return client->tenant == tenant && client->gateway_life == life && client->ended &&
+           !client->refused && !client->cut;
+}
+
+static uint64_t tokens_of(const struct fleet_client *client) {
+    uint64_t tokens = 0;
+    for (uint32_t p = 0; p < client->prompt_count; p++)
+        tokens += client->prompts[p].count;
+    return tokens;
+}
+
+static bool exceeds(uint64_t count, uint64_t per_minute, int64_t ns) {
+    double most = (double)per_minute * (1 + (double)ns / (double)MINUTE_NS);
+    return per_minute && (double)count > most + 1e-3;
+}
+
+/* All that its account began from the first client on. */
+static void judge_from(const struct fleet_accounts *accounts, struct fleet_clients *clients,
+                       const struct fleet_client *first) {
+    const struct account_limits *limits = &accounts_named(accounts->record)[first->tenant].limits;
+    uint64_t requests = 0, tokens = 0;
+    for (uint64_t i = first->number; i < clients->count; i++) {
+        const struct fleet_client *client = &clients->clients[i];
+        if (!has_begun(client, first->tenant, first->gateway_life)) continue;
+        int64_t ns = client->asked_ns - first->asked_ns;
+        requests++;
+        tokens += tokens_of(client);
+        if (exceeds(requests, limits->requests_per_minute, ns))
+            fleet_clients_breach(clients, client, "its account begins more requests than it may");
+        if (exceeds(tokens, limits->tokens_per_minute, ns))
+            fleet_clients_breach(clients, client, "its account has more tokens than it may");
+    }
+}
+
+void fleet_accounts_judge(const struct fleet_accounts *accounts, struct fleet_clients *clients) {
+    for (uint32_t i = 0; i < clients->count && accounts->present; i++) {
+        const struct fleet_client *client = &clients->clients[i];
+        if (has_begun(client, client->tenant, client->gateway_life))
+            judge_from(accounts, clients, client);
+    }
+}

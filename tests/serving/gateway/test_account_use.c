@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Limits at the gateway: so many requests and tokens a minute, of an account and of a key, and what
+ * others at the same ledger used of them; models that an account does not have; balances that end.
+ * Who is told to come again later gets in then.
+ */
+#include "serving/gateway/account_use.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "askers.h"
+#include "hands.h"
+
+#define DOLLAR ((int64_t)1000000000)
+
+static struct world *open_for(const struct asker *askers, uint32_t count) {
+    return open_with(1, (struct gateway_options){.accounts = make_accounts(askers, count)});
+}
+
+static void tell_accounts(struct world *world, struct record_accounts *record) {
+    world_tell_gateway(world, record);
+    world_settle(world);
+}
+
+static uint32_t asks_as(struct world *world, const char *authorization) {
+    world->authorization = authorization;
+    return ask(world, "");
+}
+
+/* The last one asked gets its six tokens. */
+static void answer_last(struct world *world) {
+    struct request_id id = world->last_submit->request;
+    tell_tokens(world, 1, id, 0, ids, 6);
+    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+}
+
+static uint32_t answered(struct world *world, const char *authorization) {
+    uint32_t client = asks_as(world, authorization);
+    answer_last(world);
+    assert_int_equal(world->clients[client].http_status, 200);
+    return client;
+}
+
+static void assert_header(const struct world *world, uint32_t client, const char *line) {
+    if (!strstr(world->clients[client].headers, line))
+        fail_msg("no '%s' in '%s'", line, world->clients[client].headers);
+}
+
+/* ---- requests ---- */
+
+static void so_many_requests_a_minute(void **state) {
+    (void)state;
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .limits = {.requests_per_minute = 2}};
+    struct world *world = open_for(&one, 1);
+    assert_header(world, answered(world, "Bearer k"),
+                  "X-RateLimit-Limit-Requests: 2\r\nX-RateLimit-Remaining-Requests: 1\r\n"
+                  "X-RateLimit-Reset-Requests: 30s\r\n");
+    world->now_ns += SECOND / 2;
+    answered(world, "Bearer k");
+    uint32_t refused = asks_as(world, "Bearer k");
+    assert_refused(world, refused, 429, "rate_limit_exceeded");
+    assert_int_equal(world->clients[refused].retry_after_seconds, 30); /* 29.5, and whole */
+    assert_header(world, refused, "Remaining-Requests: 0\r\nX-RateLimit-Reset-Requests: 59.5s\r\n");
+    world->now_ns += 29 * SECOND;
+    assert_refused(world, asks_as(world, "Bearer k"), 429, "rate_limit_exceeded");
+    world->now_ns += 1 * SECOND;
+    answered(world, "Bearer k");
+    close_empty(world);
+}
+
+static void a_key_has_limits_of_its_own(void **state) {
+    (void)state;
+    const struct asker one = {.name = "a",
+                              .key = "k",
+                              .salt = 1,
+                              .limits = {.requests_per_minute = 10, .tokens_per_minute = 1000},
+                              .key_limits = {.requests_max = 1, .requests_per_minute = 2}};
+    struct world *world = open_for(&one, 1);
+    uint32_t client = asks_as(world, "Bearer k");
+    assert_refused(world, asks_as(world, "Bearer k"), 429, "rate_limit_exceeded"); /* under way */
+    answer_last(world);
+    assert_header(world, client, "X-RateLimit-Limit-Requests: 2\r\nX-RateLimit-Limit-Tokens: 1000");
+    answered(world, "Bearer k");
+    client = asks_as(world, "Bearer k");
+    assert_refused(world, client, 429, "rate_limit_exceeded");
+    assert_int_equal(world->clients[client].retry_after_seconds, 30);
+    close_empty(world);
+}
+
+/* Who is refused is not; who has left is. */
+static void who_never_began_is_not_counted(void **state) {
+    (void)state;
+    const struct asker one = {.name = "a",
+                              .key = "k",
+                              .salt = 1,
+                              .limits = {.requests_per_minute = 1, .tokens_per_minute = 4}};
+    struct world *world = open_for(&one, 1);
+    world->authorization = "Bearer k";
+    uint32_t client = world_post(world, COMPLETIONS, "{\"prompt\":[1,2,3,4,5],\"max_tokens\":6}");
+    world_settle(world);
+    assert_refused(world, client, 422, "out_of_range"); /* more than a minute's worth */
+    asks_as(world, "Bearer k");
+    world_hang_up(world, 1);
+    world_settle(world);
+    assert_refused(world, asks_as(world, "Bearer k"), 429, "rate_limit_exceeded");
+    tell_finished(world, 1, world->last_submit->request, FINISH_CANCELLED, 0);
+    close_empty(world);
+}
+
+/* Leaves less room in the gateway's outbox than any answer takes. */
+static void fill_outbox(struct world *world) {
+    const struct outbox *outbox = world->gateway_machine.outbox;
+    static char body[1 << 16];
+    for (size_t room; (room = outbox_room(outbox)) > 256;) {
+        size_t count = room / 12, used = 11;
+        if (count > 16000) count = 16000;
+        memcpy(body, "{\"tokens\":[", used);
+        for (size_t i = 0; i < count; i++)
+            used += (size_t)snprintf(body + used, sizeof body - used, i ? ",11" : "11");
+        snprintf(body + used, sizeof body - used, "]}");
+        world_post(world, "/detokenize", body);
+        assert_true(world_deliver_to_gateway(world));
+        assert_int_equal(world->fulls, 0);
+    }
+}
+
+/* What finds no room for its refusal comes again, and counts once. */
+static void a_request_that_comes_again_counts_once(void **state) {
+    (void)state;
+    static char body[1 << 14];
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .limits = {.requests_per_minute = 1}};
+    struct world_options options = {.unit = {.context_tokens_max = 512}};
+    options.gateway.accounts = make_accounts(&one, 1);
+    struct world *world = world_open(&options);
+    size_t used = (size_t)snprintf(body, sizeof body, "{\"prompt\":[1");
+    for (uint32_t i = 0; i < 2000; i++)
+        used += (size_t)snprintf(body + used, sizeof body - used, ",11");
+    snprintf(body + used, sizeof body - used, "]}");
+    world->authorization = "Bearer k";
+    fill_outbox(world);
+    uint32_t client = world_post(world, COMPLETIONS, body);
+    world_deliver_to_gateway(world);
+    assert_int_equal(world->fulls, 1);
+    world_settle(world);
+    assert_refused(world, client, 400, "context_length_exceeded");
+    client = world_post(world, COMPLETIONS, body);
+    world_settle(world);
+    assert_refused(world, client, 429, "rate_limit_exceeded");
+    world_close(world);
+}
+
+/* ---- tokens ---- */
+
+static void so_many_tokens_a_minute(void **state) {
+    (void)state;
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .limits = {.tokens_per_minute = 12}};
+    struct world *world = open_for(&one, 1);
+    uint32_t client = asks_as(world, "Bearer k"); /* 3, and 6 later */
+    assert_int_equal(world->submits, 1);
+    answer_last(world);
+    assert_header(world, client,
+                  "X-RateLimit-Limit-Tokens: 12\r\nX-RateLimit-Remaining-Tokens: 9\r\n"
+                  "X-RateLimit-Reset-Tokens: 15s\r\n");
+    asks_as(world, "Bearer k"); /* 3 are left, and taken at once */
+    uint32_t refused = asks_as(world, "Bearer k");
+    assert_refused(world, refused, 429, "rate_limit_exceeded");
+    assert_int_equal(world->clients[refused].retry_after_seconds, 15);
+    answer_last(world); /* 6 more than there were */
+    refused = asks_as(world, "Bearer k");
+    assert_int_equal(world->clients[refused].retry_after_seconds, 45);
+    assert_header(world, refused, "Remaining-Tokens: 0\r\nX-RateLimit-Reset-Tokens: 1m30s\r\n");
+    world->now_ns += 45 * SECOND - 1;
+    assert_refused(world, asks_as(world, "Bearer k"), 429, "rate_limit_exceeded");
+    world->now_ns += 1;
+    answered(world, "Bearer k");
+    close_empty(world);
+}
+
+static void tokens_that_were_not_used_come_back(void **state) {
+    (void)state;
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .limits = {.tokens_per_minute = 3}};
+    struct world *world = open_for(&one, 1);
+    asks_as(world, "Bearer k");
+    assert_refused(world, asks_as(world, "Bearer k"), 429, "rate_limit_exceeded");
+    world_hang_up(world, 0);
+    world_settle(world);
+    struct record_finished *finished =
+        make_finished(world->last_submit->request, FINISH_CANCELLED, 0);
+    finished->work.queue_ns = -1; /* it never ran */
+    tell(world, 1, finished);
+    answered(world, "Bearer k");
+    close_empty(world);
+}
+
+/* Texts are counted when they are tokenized, however long that takes. */
+static void a_refusal_after_the_tokenizer_is_one_like_any(void **state) {
+    (void)state;
+    const struct asker one = {.name = "a",
+                              .key = "k",
+                              .salt = 1,
+                              .limits = {.requests_per_minute = 1, .tokens_per_minute = 40}};
+    struct world_options options = {.no_unit = true};
+    options.gateway.accounts = make_accounts(&one, 1);
+    options.gateway.inline_text_bytes = 8;
+    struct world *world = world_open(&options);
+    join(world, 1);
+    world->authorization = "Bearer k";
+    uint32_t client = world_post(
+        world, COMPLETIONS,
+        "{\"prompt\":\"one two three four five six seven eight nine ten eleven twelve thirteen "
+        "fourteen fifteen sixteen seventeen eighteen nineteen twenty twenty-one twenty-two\"}");
+    world_settle(world);
+    assert_refused(world, client, 422, "out_of_range");
+    client = world_post(world, COMPLETIONS, "{\"prompt\":\"one two three\",\"max_tokens\":6}");
+    world_settle(world);
+    assert_false(world->clients[client].ended);
+    struct request_id id = world->last_submit->request;
+    struct record_finished *finished = make_finished(id, FINISH_STOP_TOKEN, 0);
+    finished->work.prompt_miss_tokens = world->last_submit->prompt_count;
+    tell(world, 1, finished);
+    assert_int_equal(world->clients[client].http_status, 200);
+    world_close(world);
+}
+
+/* ---- others at the same ledger ---- */
+
+static void what_others_began_is_taken_off(void **state) {
+    (void)state;
+    struct asker one = {.name = "a",
+                        .key = "k",
+                        .salt = 1,
+                        .limits = {.requests_per_minute = 4, .tokens_per_minute = 100},
+                        .others_requests = 1000,
+                        .others_tokens = 5000};
+    struct world *world = open_for(&one, 1);
+    assert_header(world, answered(world, "Bearer k"), "Remaining-Requests: 3\r\n");
+    one.others_requests += 2;
+    one.others_tokens += 50;
+    tell_accounts(world, make_accounts(&one, 1));
+    tell_accounts(world, make_accounts(&one, 1)); /* once */
+    uint32_t client = answered(world, "Bearer k");
+    assert_header(world, client, "Remaining-Requests: 0\r\nX-RateLimit-Remaining-Tokens: 38\r\n");
+    assert_refused(world, asks_as(world, "Bearer k"), 429, "rate_limit_exceeded");
+    close_empty(world);
+}
+
+/* ---- models ---- */
+
+static void a_model_may_be_denied(void **state) {
+    (void)state;
+    const struct asker askers[] = {
+        {.name = "a", .key = "k", .salt = 1, .limits = {.models_denied = 1}},
+        {.name = "b", .key = "l", .salt = 2, .key_limits = {.models_denied = 2}}};
+    struct world *world = open_for(askers, 2);
+    world->authorization = "Bearer k";
+    uint32_t client = asks_as(world, "Bearer k");
+    assert_refused(world, client, 404, "model_not_found");
+    assert_refused(world, ask(world, ",\"model\":\"tiny-r1\""), 404, "model_not_found");
+    client = world_post(world, "/detokenize", "{\"tokens\":[]}");
+    world_settle(world);
+    assert_refused(world, client, 404, "model_not_found");
+    client = world_get(world, "/v1/models/tiny-r1");
+    world_settle(world);
+    assert_refused(world, client, 404, "model_not_found");
+    client = world_get(world, "/v1/models");
+    world_settle(world);
+    assert_null(strstr(world->clients[client].data, "tiny-r1"));
+    answered(world, "Bearer l"); /* its key lacks another */
+    close_empty(world);
+}
+
+/* ---- money ---- */
+
+/* A dollar for each token of the answer. */
+static struct record_accounts *priced(const struct asker *asker, uint64_t settled) {
+    struct record_accounts *record = make_accounts(asker, 1);
+    strcpy(record->currency, "USD");
+    record->price.output = (uint64_t)DOLLAR * PICOS_PER_NANO;
+    record->settled = settled;
+    return record;
+}
+
+static struct world *open_priced(const struct asker *asker) {
+    return open_with(1, (struct gateway_options){.accounts = priced(asker, 0)});
+}
+
+static void assert_balance(struct world *world, const char *is_available, const char *balance) {
+    char expected[256];
+    snprintf(
+        expected, sizeof expected,
+        "{\"is_available\":%s,\"balance_infos\":[{\"currency\":\"USD\",\"total_balance\":\"%s\","
+        "\"granted_balance\":\"0.00\",\"topped_up_balance\":\"%s\"}]}",
+        is_available, balance, balance);
+    uint32_t client = world_get(world, "/user/balance");
+    world_settle(world);
+    assert_int_equal(world->clients[client].http_status, 200);
+    assert_string_equal(world->clients[client].data, expected);
+}
+
+static void a_prepaid_balance_ends(void **state) {
+    (void)state;
+    struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .is_prepaid = true, .balance = 10 * DOLLAR};
+    struct world *world = open_priced(&one);
+    world->authorization = "Bearer k";
+    assert_balance(world, "true", "10.00");
+    answered(world, "Bearer k");
+    assert_balance(world, "true", "4.00");
+    answered(world, "Bearer k"); /* begun with something left, it is finished */
+    assert_balance(world, "false", "-2.00");
+    uint32_t client = asks_as(world, "Bearer k");
+    assert_refused(world, client, 402, "invalid_request_error");
+    assert_non_null(strstr(world->clients[client].data,
+                           "{\"error\":{\"message\":\"Insufficient Balance\","
+                           "\"type\":\"unknown_error\",\"param\":null,"));
+    client = world_post(world, "/tokenize", "{\"prompt\":\"a\"}"); /* costs nothing */
+    world_settle(world);
+    assert_int_not_equal(world->clients[client].http_status, 402);
+    one.balance = 1; /* topped up, with both answers taken off */
+    tell_accounts(world, priced(&one, UINT64_MAX));
+    assert_balance(world, "true", "0.00");
+    answered(world, "Bearer k");
+    close_empty(world);
+}
+
+static void who_pays_later_is_never_turned_away(void **state) {
+    (void)state;
+    const struct asker one = {.name = "a", .key = "k", .salt = 1, .balance = -5 * DOLLAR / 1000};
+    struct world *world = open_priced(&one);
+    world->authorization = "Bearer k";
+    assert_balance(world, "true", "-0.01");
+    answered(world, "Bearer k");
+    assert_balance(world, "true", "-6.01");
+    close_empty(world);
+}
+
+static void a_key_s_budget_ends(void **state) {
+    (void)state;
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .balance = 100 * DOLLAR, .budget = 6 * DOLLAR};
+    struct world *world = open_priced(&one);
+    answered(world, "Bearer k");
+    assert_refused(world, asks_as(world, "Bearer k"), 402, "invalid_request_error");
+    assert_balance(world, "false", "94.00");
+    close_empty(world);
+}
+
+static void without_prices_there_is_no_balance(void **state) {
+    (void)state;
+    const struct asker one = {.name = "a", .key = "k", .salt = 1, .is_prepaid = true};
+    struct world *world = open_for(&one, 1);
+    answered(world, "Bearer k");
+    uint32_t client = world_get(world, "/user/balance");
+    world_settle(world);
+    assert_string_equal(world->clients[client].data,
+                        "{\"is_available\":true,\"balance_infos\":[]}");
+    close_empty(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(so_many_requests_a_minute),
+        cmocka_unit_test(a_key_has_limits_of_its_own),
+        cmocka_unit_test(who_never_began_is_not_counted),
+        cmocka_unit_test(a_request_that_comes_again_counts_once),
+        cmocka_unit_test(so_many_tokens_a_minute),
+        cmocka_unit_test(tokens_that_were_not_used_come_back),
+        cmocka_unit_test(a_refusal_after_the_tokenizer_is_one_like_any),
+        cmocka_unit_test(what_others_began_is_taken_off),
+        cmocka_unit_test(a_model_may_be_denied),
+        cmocka_unit_test(a_prepaid_balance_ends),
+        cmocka_unit_test(who_pays_later_is_never_turned_away),
+        cmocka_unit_test(a_key_s_budget_ends),
+        cmocka_unit_test(without_prices_there_is_no_balance),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

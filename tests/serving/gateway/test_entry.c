@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a request came to is said once, whichever way it ended, and before its last bytes; and where
+ * a ledger is kept, nobody sees the end of an answer that it could still lose. That an entry says
+ * the same as `usage`, and that no request is without one, the world of all these tests checks.
+ */
+#include "serving/gateway/entry.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "hands.h"
+
+#define STREAM ",\"stream\":true,\"stream_options\":{\"include_usage\":true}"
+
+static const struct record_entry *entry_of(const struct world *world, uint32_t client) {
+    assert_non_null(world->clients[client].entry);
+    return world->clients[client].entry;
+}
+
+static void assert_end(const struct world *world, uint32_t client, uint32_t http_status,
+                       const char *end, bool is_charged) {
+    const struct record_entry *entry = entry_of(world, client);
+    assert_int_equal(entry->http_status, http_status);
+    assert_int_equal(entry->end_bytes, strlen(end));
+    assert_memory_equal(entry_end(entry), end, strlen(end));
+    assert_int_equal(entry->is_charged, is_charged);
+}
+
+/* ---- what it says ---- */
+
+static void an_entry_says_what_its_request_came_to(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){0});
+    world->now_ns = SECOND;
+    uint32_t client = ask(world, "");
+    struct request_id id = world->last_submit->request;
+    uint32_t unit = world->last_unit.value;
+    world->now_ns = 3 * SECOND;
+    tell_tokens(world, unit, id, 0, ids, 2);
+    world->now_ns = 5 * SECOND;
+    lose(world, unit);
+    uint32_t next = world->last_unit.value;
+    assert_int_not_equal(next, unit);
+    id = world->last_submit->request;
+    tell_tokens(world, next, id, 2, ids + 2, 4);
+    world->now_ns = 7 * SECOND;
+    struct record_finished *finished = make_finished(id, FINISH_LENGTH, 6);
+    finished->work.recomputed_tokens = 5;
+    tell(world, next, finished);
+    assert_end(world, client, 200, "length", true);
+    const struct record_entry *entry = entry_of(world, client);
+    assert_int_equal(entry->unix_time, 1700000001);
+    assert_int_equal(entry->hit_tokens, 0);
+    assert_int_equal(entry->miss_tokens, 3);
+    assert_int_equal(entry->output_tokens, 6);
+    assert_int_equal(entry->made_tokens, 6);
+    assert_int_equal(entry->choices, 1);
+    assert_int_equal(entry->recomputed_tokens, 5);
+    assert_true(entry->ttft_ns == 2 * SECOND);
+    assert_true(entry->tpot_ns == 2 * SECOND / 5);
+    assert_true(entry->total_ns == 6 * SECOND);
+    assert_int_equal(entry->stay_count, 2);
+    assert_int_equal(entry_stays(entry)[0].unit, unit);
+    assert_int_equal(entry_stays(entry)[1].unit, next);
+    assert_memory_equal(entry_path(entry), "/completions", entry->path_bytes);
+    assert_memory_equal(entry_model(entry), "tiny-r1", entry->model_bytes);
+    close_empty(world);
+}
+
+static void refusals_have_entries_that_cost_nothing(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){.requests_max = 1});
+    uint32_t broken = world_post(world, COMPLETIONS, "{");
+    uint32_t get = world_get(world, COMPLETIONS);
+    uint32_t unknown = world_post(world, "/v1/nothing", "{}");
+    uint32_t long_one = ask(world, "");
+    tell_finished(world, 1, world->last_submit->request, FINISH_REFUSED_TOO_LARGE, 0);
+    uint32_t held = ask(world, "");
+    uint32_t second = ask(world, "");
+    world_hang_up(world, held);
+    world_settle(world);
+    tell_finished(world, 1, world->last_submit->request, FINISH_CANCELLED, 0);
+    world_drain(world);
+    world_settle(world);
+    uint32_t late = ask(world, "");
+    assert_int_equal(entry_of(world, broken)->http_status, 400);
+    assert_end(world, get, 405, "method_not_allowed", false);
+    assert_null(world->clients[unknown].entry);
+    assert_end(world, long_one, 400, "context_length_exceeded", false);
+    assert_end(world, held, 499, "client_gone", true);
+   
+    assert_end(world, second, 429, "queue_full", false);
+    assert_end(world, late, 503, "draining", false);
+    close_empty(world);
+}
+
+/* It is told so in its stream, which had begun. */
+static void a_stream_that_fails_has_begun(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){.drain_ns = SECOND});
+    uint32_t client = ask(world, STREAM);
+    struct request_id id = world->last_submit->request;
+    tell_tokens(world, 1, id, 0, ids, 2);
+    world_drain(world);
+    world_settle(world);
+    world->now_ns += SECOND;
+    world_settle(world);
+    tell_finished(world, 1, id, FINISH_CANCELLED, 2);
+    assert_end(world, client, 200, "draining", false);
+    assert_int_equal(entry_of(world, client)->made_tokens, 2);
+    lose(world, 1);
+    close_empty(world);
+}
+
+/* ---- behind a ledger ---- */
+
+static struct world *open_behind(uint32_t requests_max) {
+    struct world *world =
+        open_with(1, (struct gateway_options){.settles = true, .requests_max = requests_max});
+    world->ledger_sleeps = true;
+    return world;
+}
+
+static bool has_said(const struct world *world, uint32_t client, const char *text) {
+    return world->clients[client].data && strstr(world->clients[client].data, text);
+}
+
+static struct request_id answer(struct world *world) {
+    struct request_id id = world->last_submit->request;
+    tell_tokens(world, 1, id, 0, ids, 6);
+    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    return id;
+}
+
+static void the_end_of_an_answer_waits_until_it_is_written_down(void **state) {
+    (void)state;
+    struct world *world = open_behind(16);
+    uint32_t whole = ask(world, "");
+    answer(world);
+    uint32_t stream = ask(world, STREAM);
+    answer(world);
+    assert_int_equal(entry_of(world, stream)->sequence, 2);
+    assert_null(world->clients[whole].data);
+    assert_true(has_said(world, stream, "16")); /* no token waits */
+    assert_false(has_said(world, stream, "\"finish_reason\":\"length\""));
+    assert_int_equal(gateway_request_count(world->gateway), 2);
+    world_settle_entries(world, 1);
+    world_settle(world);
+    assert_ids(world, whole, ids, 6);
+    assert_false(world->clients[stream].ended);
+    world_settle_entries(world, 2);
+    world_settle(world);
+    assert_true(world->clients[stream].ended);
+    assert_true(has_said(world, stream, "\"finish_reason\":\"length\""));
+    assert_true(has_said(world, stream, "\"completion_tokens\":6"));
+    assert_true(has_said(world, stream, "[DONE]"));
+    close_empty(world);
+}
+
+/* Its first choice's end is no end of the answer. */
+static void all_choices_wait_for_one_entry(void **state) {
+    (void)state;
+    struct world *world = open_behind(16);
+    uint32_t client = ask(world, STREAM ",\"n\":2");
+    struct request_id second = world->last_submit->request, first = second;
+    first.low--;
+    tell_tokens(world, 1, second, 0, ids, 6);
+    tell_finished(world, 1, second, FINISH_LENGTH, 6);
+    assert_null(world->clients[client].entry);
+    assert_true(has_said(world, client, "\"finish_reason\":\"length\""));
+    tell_tokens(world, 1, first, 0, ids, 6);
+    tell_finished(world, 1, first, FINISH_LENGTH, 6);
+    assert_false(has_said(world, client, "\"usage\":{"));
+    assert_int_equal(entry_of(world, client)->output_tokens, 12);
+    assert_int_equal(entry_of(world, client)->choices, 2);
+    world_settle_entries(world, 1);
+    world_settle(world);
+    assert_true(has_said(world, client, "[DONE]"));
+    close_empty(world);
+}
+
+static void who_waits_for_the_ledger_gets_signs_and_may_leave(void **state) {
+    (void)state;
+    struct world *world = open_behind(16);
+    const struct machine *machine = &world->gateway_machine;
+    uint32_t stays = ask(world, STREAM);
+    answer(world);
+    uint32_t leaves = ask(world, STREAM);
+    answer(world);
+    assert_false(has_said(world, stays, ": keep-alive"));
+    world->now_ns = machine->next_wake_ns(machine->self);
+    world_settle(world);
+    assert_true(has_said(world, stays, ": keep-alive"));
+    world_hang_up(world, leaves);
+    world_settle(world);
+    assert_int_equal(gateway_request_count(world->gateway), 1);
+    assert_end(world, leaves, 200, "length", true); /* it is paid for */
+    world_settle_entries(world, 2);
+    world_settle(world);
+    assert_true(world->clients[stays].ended);
+    close_empty(world);
+}
+
+/* What is refused costs nothing, so nobody waits to hear of it. */
+static void refusals_wait_for_no_ledger(void **state) {
+    (void)state;
+    struct world *world = open_behind(16);
+    uint32_t broken = world_post(world, COMPLETIONS, "{");
+    uint32_t large = ask(world, "");
+    tell_finished(world, 1, world->last_submit->request, FINISH_REFUSED_TOO_LARGE, 0);
+    assert_true(world->clients[broken].ended);
+    assert_refused(world, large, 400, "context_length_exceeded");
+    close_empty(world);
+}
+
+static void nothing_new_is_taken_when_the_ledger_is_far_behind(void **state) {
+    (void)state;
+    enum { MOST = 3 };
+    struct world *world = open_behind(MOST);
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < MOST; i++) {
+        first = ask(world, STREAM);
+        answer(world);
+        world_hang_up(world, first); /* its place is free, its entry is not written down */
+        world_settle(world);
+    }
+    assert_int_equal(gateway_request_count(world->gateway), 0);
+    for (uint32_t i = 0; i < 5 * MOST; i++) {
+        uint32_t refused = ask(world, "");
+        assert_refused(world, refused, 503, "ledger_behind");
+        assert_int_equal(world->clients[refused].retry_after_seconds, 1);
+    }
+    world_settle_entries(world, 1);
+    world_settle(world);
+    uint32_t next = ask(world, "");
+    answer(world);
+    assert_false(world->clients[next].ended);
+    world_settle_entries(world, world->entries);
+    world_settle(world);
+    assert_ids(world, next, ids, 6);
+    close_empty(world);
+}
+
+/* The answers whose entries are written down find room one after the other. */
+static void settled_ends_wait_for_room(void **state) {
+    (void)state;
+    for (uint32_t stream = 0; stream < 2; stream++)
+        for (size_t room = 32; room < 100000; room = room * 5 / 4) {
+            struct world *world =
+                open_with(1, (struct gateway_options){.settles = true, .outbox_bytes = 1 << 20});
+            struct outbox *outbox = world->gateway_machine.outbox;
+            size_t bytes = carried_bytes(RECORD_CANCEL, NULL);
+            world->ledger_sleeps = true;
+            uint32_t clients[3];
+            for (uint32_t i = 0; i < 3; i++) {
+                clients[i] = ask(world, stream ? STREAM : "");
+                answer(world);
+            }
+            world_settle_entries(world, 3);
+            while (outbox_room(outbox) >= room + bytes)
+                outbox_put_carried(outbox, RECORD_TO_UNIT, (struct unit_id){9}, RECORD_CANCEL,
+                                   NULL);
+            world_deliver_to_gateway(world);
+            world_step(world);
+            world_settle(world);
+            for (uint32_t i = 0; i < 3; i++)
+                assert_true(world->clients[clients[i]].ended);
+            close_empty(world);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_entry_says_what_its_request_came_to),
+        cmocka_unit_test(refusals_have_entries_that_cost_nothing),
+        cmocka_unit_test(a_stream_that_fails_has_begun),
+        cmocka_unit_test(the_end_of_an_answer_waits_until_it_is_written_down),
+        cmocka_unit_test(all_choices_wait_for_one_entry),
+        cmocka_unit_test(who_waits_for_the_ledger_gets_signs_and_may_leave),
+        cmocka_unit_test(refusals_wait_for_no_ledger),
+        cmocka_unit_test(nothing_new_is_taken_when_the_ledger_is_far_behind),
+        cmocka_unit_test(settled_ends_wait_for_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

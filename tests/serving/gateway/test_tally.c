@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a unit says that it did for requests is in its books once, wherever they went on, whether
+ * their clients were told of it or not: the ledger is checked against that.
+ */
+#include "serving/gateway/tally.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hands.h"
+
+#define MINUTE (60 * SECOND)
+
+static void assert_books(struct world *world, uint64_t entered_made, uint64_t entered_computed,
+                         uint64_t open_made, uint64_t open_computed) {
+    uint32_t before = world->tallies;
+    world->now_ns += MINUTE;
+    world_settle(world);
+    assert_true(world->tallies > before);
+    assert_int_equal(world->last_tally.entered.made_tokens, entered_made);
+    assert_int_equal(world->last_tally.entered.computed_tokens, entered_computed);
+    assert_int_equal(world->last_tally.open.made_tokens, open_made);
+    assert_int_equal(world->last_tally.open.computed_tokens, open_computed);
+}
+
+static struct world *open_tallied(uint32_t units) {
+    struct gateway_options options = {.tally_ns = MINUTE, .queue_ns = 100 * MINUTE};
+    return open_with(units, options);
+}
+
+static void books_are_open_until_the_unit_has_ended_it(void **state) {
+    (void)state;
+    struct world *world = open_tallied(1);
+    uint32_t client = ask(world, "");
+    struct request_id id = world->last_submit->request;
+    assert_int_equal(world->tallies, 0);
+    assert_books(world, 0, 0, 0, 0);
+    struct record_tokens *tokens = make(RECORD_TOKENS, &(struct record_tokens){.token_count = 2});
+    tokens->request = id;
+    tokens->token_count = 2;
+    tokens->work.prompt_miss_tokens = tokens->work.computed_tokens = 3;
+    memcpy(tokens_chosen(tokens), ids, 2 * sizeof *ids);
+    tell(world, 1, tokens);
+    assert_books(world, 0, 0, 2, 3);
+    tell_tokens(world, 1, id, 2, ids + 2, 4);
+    struct record_finished *finished = make_finished(id, FINISH_LENGTH, 6);
+    finished->work.computed_tokens = 3;
+    finished->work.recomputed_tokens = 7;
+    tell(world, 1, finished);
+    assert_books(world, 6, 10, 0, 0);
+    assert_int_equal(world->clients[client].entry->made_tokens, 6);
+    assert_int_equal(world->last_tally.unit, 1);
+    assert_int_equal(world->last_tally.is_lost, 0);
+    close_empty(world);
+}
+
+/* Tokens that another unit had made are not the next one's. */
+static void each_unit_has_its_part_of_an_answer_that_moved(void **state) {
+    (void)state;
+    struct world *world = open_tallied(1);
+    ask(world, "");
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
+    lose(world, 1);
+    assert_int_equal(world->last_tally.is_lost, 1);
+    assert_int_equal(world->last_tally.open.made_tokens, 2); /* it goes on elsewhere */
+    join(world, 2);
+    struct request_id id = world->last_submit->request;
+    tell_tokens(world, 2, id, 2, ids + 2, 4);
+    assert_books(world, 0, 0, 4, 0);
+    tell_finished(world, 2, id, FINISH_LENGTH, 6);
+    assert_books(world, 4, 0, 0, 0);
+    assert_int_equal(world->clients[0].entry->made_tokens, 6);
+    close_empty(world);
+}
+
+/* The unit that makes the answer was told the first token by the one that computed the prompt. */
+static void two_units_share_no_token(void **state) {
+    (void)state;
+    struct world *world = open_tallied(0);
+    join_as(world, 1, UNIT_PREFILL);
+    join_as(world, 2, UNIT_DECODE);
+    ask(world, "");
+    struct request_id id = world->last_submit->request;
+    struct record_reserved *record = make(RECORD_RESERVED, NULL);
+    record->request = id;
+    tell(world, 2, record);
+    tell_tokens(world, 1, id, 0, ids, 1);
+    tell_finished(world, 1, id, FINISH_HANDED_OVER, 1);
+    tell_tokens(world, 2, id, 1, ids + 1, 5);
+    tell_finished(world, 2, id, FINISH_LENGTH, 6);
+    assert_books(world, 5, 0, 0, 0); /* unit 2, the last one told of */
+    assert_int_equal(world->clients[0].entry->made_tokens, 6);
+    close_empty(world);
+}
+
+static void nobody_tells_what_nobody_asked_for(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    const struct machine *machine = &world->gateway_machine;
+    assert_true(machine->next_wake_ns(machine->self) == MACHINE_NEVER);
+    lose(world, 1);
+    assert_int_equal(world->tallies, 0);
+    close_empty(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(books_are_open_until_the_unit_has_ended_it),
+        cmocka_unit_test(each_unit_has_its_part_of_an_answer_that_moved),
+        cmocka_unit_test(two_units_share_no_token),
+        cmocka_unit_test(nobody_tells_what_nobody_asked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
