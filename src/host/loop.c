@@ -327,8 +327,7 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_CONSTRAIN:
         worker_give(loop->grammar, record);
         break;
-    case RECORD_ENTRY: /* until a ledger is kept */
-    case RECORD_UNIT_TALLY:
+    case RECORD_UNIT_TALLY: /* until a ledger is kept */
         break;
     case RECORD_TO_UNIT:
         route_to_unit(loop, (const struct record_carried *)record);
