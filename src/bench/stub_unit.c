@@ -15,6 +15,7 @@
 #include "contract/machine.h"
 #include "contract/record_unit.h"
 #include "host/loop.h"
+#include "host/process/log.h"
 
 #define OUTBOX_BYTES ((size_t)8 << 20)
 #define TICK_NS ((int64_t)2000000)
@@ -190,6 +191,7 @@ enum status stub_unit_start(const struct stub_options *options, pid_t *pid_out,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     struct error own;
+    log_start("text", "error", false);
     if (run(options, &own)) dprintf(STDERR_FILENO, "the unit of the bench: %s\n", own.text);
     _exit(0);
 }

@@ -284,16 +284,33 @@ void request_unsettle(struct gateway *gateway, struct request *leader, int64_t n
     set_all(gateway, leader, REQUEST_UNSETTLED);
 }
 
-void request_wait(struct gateway *gateway, struct request *leader, uint64_t work, int64_t now_ns) {
+void request_wait(struct gateway *gateway, struct request *leader, struct request_work work,
+                  int64_t now_ns) {
     require(leader, BEFORE_WAITING);
     arrive(gateway, leader, now_ns);
-    uint64_t turn = request_lines_turn(&gateway->requests.waiting, leader->asked.account, work);
-    for (uint32_t i = 0; i < leader->choice_count; i++)
+    uint64_t turn =
+        request_lines_turn(&gateway->requests.waiting, leader->asked.account, work.turn);
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
         leader->choices[i]->life.turn = turn;
+        leader->choices[i]->life.work_tokens = work.tokens / leader->choice_count;
+    }
     set_all(gateway, leader, REQUEST_WAITING);
 }
 
 /* ---- at units ---- */
+
+/* Until its first token it is work that is ahead of others. */
+static void begin_work(struct gateway *gateway, struct request *request) {
+    if (request->answered.output_tokens || request->life.is_begun) return;
+    request->life.is_begun = true;
+    gateway->begun_tokens += request->life.work_tokens;
+}
+
+static void end_work(struct gateway *gateway, struct request *request) {
+    if (!request->life.is_begun) return;
+    request->life.is_begun = false;
+    gateway->begun_tokens -= request->life.work_tokens;
+}
 
 static void bind_part(struct gateway *gateway, struct request *request, enum request_part part,
                       struct request_binding binding) {
@@ -328,6 +345,7 @@ static void unbind_part(struct gateway *gateway, struct request *request, enum r
     receipt_leave(&request->answered.receipt, part, stay_of(gateway, binding));
     unit->promised_pages -= binding->promised_pages;
     unit->bound--;
+    if (part == PART_ANSWER) end_work(gateway, request);
     *binding = (struct request_binding){.unit = FLEET_NONE};
     gateway->changed = true;
 }
@@ -354,6 +372,7 @@ void request_bind(struct gateway *gateway, struct request *request, uint32_t uni
     bind_part(gateway, request, PART_ANSWER, binding);
     count_attempt(gateway, request);
     request_lines_serve(&gateway->requests.waiting, request);
+    begin_work(gateway, request);
     set_state(gateway, request, REQUEST_ANSWERING);
 }
 
@@ -368,6 +387,7 @@ void request_reserve(struct gateway *gateway, struct request *request, uint32_t 
     bind_part(gateway, request, PART_PROMPT, computes);
     count_attempt(gateway, request);
     request_lines_serve(&gateway->requests.waiting, request);
+    begin_work(gateway, request);
     set_state(gateway, request, REQUEST_RESERVING);
 }
 
@@ -390,6 +410,7 @@ void request_progress(struct gateway *gateway, struct request *request) {
     struct request_binding *binding = &request->life.at[computes ? PART_PROMPT : PART_ANSWER];
     gateway->fleet.units[binding->unit].promised_pages -= binding->promised_pages;
     binding->promised_pages = 0;
+    end_work(gateway, request);
     request->placing.losses = request->placing.retries = request->placing.refusals = 0;
     gateway->changed = true;
 }
@@ -570,6 +591,7 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
 void request_audit(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
     uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unsettled = 0, settling = 0;
+    uint64_t begun_tokens = 0;
     counts[REQUEST_FREE] = gateway->options.requests_max - requests->slots_used;
     for (uint32_t slot = 0; slot < requests->slots_used; slot++) {
         const struct request *request = &requests->slots[slot];
@@ -578,6 +600,7 @@ void request_audit(const struct gateway *gateway) {
         connected += leads && !request->owed.gone;
         unsettled += leads && request->life.state == REQUEST_UNSETTLED;
         settling += leads && request->life.state == REQUEST_SETTLING;
+        begun_tokens += request->life.is_begun ? request->life.work_tokens : 0;
         audit_slot(gateway, slot);
     }
     for (uint32_t state = 0; state < REQUEST_STATE_COUNT; state++)
@@ -586,6 +609,7 @@ void request_audit(const struct gateway *gateway) {
     check(requests->by_connection.count == connected);
     check(requests->unsettled.count == unsettled);
     check(requests->settling.count == settling);
+    check(gateway->begun_tokens == begun_tokens);
     check(requests->waiting.count == counts[REQUEST_WAITING]);
     check(requests->waits_since.count == counts[REQUEST_WAITING]);
     due_heap_audit(&requests->keep_alive);

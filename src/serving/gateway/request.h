@@ -87,6 +87,11 @@ enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
 
 /* ---- a request, by who needs what of it ---- */
 
+struct request_work { /* that a request is predicted to be for units (serving/policy/share_turns) */
+    uint64_t tokens;
+    uint64_t turn; /* weighed for its account */
+};
+
 struct request_binding {     /* to the unit that does one part of its work */
     uint32_t unit;           /* in the fleet's table; FLEET_NONE: none */
     uint8_t role;            /* enum unit_role: what the unit does for the request */
@@ -103,6 +108,8 @@ struct request_life {                      /* changed by serving/gateway/request
     uint64_t arrival;                      /* its place among all that have waited */
     uint64_t turn; /* virtual time at which its account is to have it done */
     int64_t waits_since_ns;
+    uint64_t work_tokens; /* of request_work, its part */
+    bool is_begun;        /* units have it, and it has no token yet */
 };
 
 struct request_asked { /* by the client; the same for all but the prompt and its length, `sampling`
@@ -131,8 +138,8 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     struct bytes constraint;      /* in the leader's arena (SUBMIT); empty: the answer is free */
     const char *constraint_field; /* that asked for it, a literal */
     uint32_t account, key;        /* ACCOUNT_NONE */
-    uint64_t rate_tokens;         /* leader: taken from its account's rate until it is released */
-    bool is_counted;              /* leader: so is the request */
+    uint64_t rate_tokens; /* leader: held of its account's rate until it is charged or released */
+    bool is_counted;      /* leader: so is the request */
     struct tenant_salt tenant;
 };
 
@@ -204,6 +211,7 @@ struct request_line { /* an account's; request_lines.h */
     struct request_list list;
     struct request *next; /* of it, to be looked at; NULL: all have been */
     uint64_t last_turn;   /* of the last one that came; 0: none waits */
+    uint64_t tokens;      /* work of those that wait */
     bool is_seen;         /* since the last begin */
     struct request_line *behind_seen, *behind_unsorted;
 };
@@ -272,9 +280,9 @@ void request_tokenize(struct gateway *gateway, struct request *leader);
 /* READING, TOKENIZING -> UNSETTLED, of all choices. */
 void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
-/* READING, TOKENIZING, UNSETTLED -> WAITING, of all choices, which are so much work together
- * (share_turns_work). */
-void request_wait(struct gateway *gateway, struct request *leader, uint64_t work, int64_t now_ns);
+/* READING, TOKENIZING, UNSETTLED -> WAITING, of all choices, which are so much work together. */
+void request_wait(struct gateway *gateway, struct request *leader, struct request_work work,
+                  int64_t now_ns);
 
 /* WAITING -> ANSWERING: the unit promises so many pages; its SUBMIT is put by the caller. */
 void request_bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages);
