@@ -332,7 +332,6 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                           const struct record_tokens *record, int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
     if (!request || unit != request_speaker(request)) return STATUS_OK;
-    token_list_prefetch(&request->answered.tokens);
     if (!is_credible(gateway, request, record)) return STATUS_INVALID;
     if (request_scores(request)) { /* a prompt of one token: none has a score */
         enum status status = take_scores(gateway, request, NULL, 0);
