@@ -176,9 +176,8 @@ static void prefetch_from(const void *first, const void *behind) {
 /* What a unit's TOKENS reads and writes of a request. */
 static void prefetch_request(const struct request *request) {
     const struct request_answered *answered = &request->answered;
-    prefetch_from(request, &request->asked.answer.tokenizer);
-    prefetch_from(&answered->words.calls.set, &answered->words.calls.set + 1);
-    prefetch_from(&answered->words.tokenizer, &answered->receipt.parts[PART_PROMPT]);
+    prefetch_from(&answered->words.calls.set, &answered->receipt.parts[PART_PROMPT]);
+    prefetch_from(&request->id, &request->asked.answer.tokenizer);
 }
 
 void request_prefetch(const struct gateway *gateway, const struct request_id *ids, uint32_t count) {

@@ -162,7 +162,8 @@ struct request_owed { /* what its client was told, and is still to be told */
     uint8_t reason;               /* enum finish_reason, in ANSWERED, ENDING and DONE */
 };
 
-struct request {
+struct request {                      /* what every token looks at stands in one run, nearly */
+    struct request_answered answered; /* its end */
     struct request_id id;     /* at the unit; its attempt counts the units that had it before */
     struct request *leader;   /* of its choices; itself, if it is the first */
     struct request *head;     /* the first choice of its prompt; itself, if it is that */
@@ -174,8 +175,7 @@ struct request {
     struct request_life life;
     struct metrics_times times;
     struct request_placing placing;
-    struct request_asked asked;
-    struct request_answered answered;
+    struct request_asked asked; /* its beginning */
     struct request_owed owed;
     struct waiting_text waiting_text;       /* head */
     struct waiting_text waiting_constraint; /* leader */
