@@ -194,6 +194,7 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         .role_hold_ns = strcmp(side->values->roles, "auto") == 0
                             ? (int64_t)(side->values->role_seconds * 1e9)
                             : 0,
+        .ttft_limit_ns = (int64_t)(side->values->ttft_limit * 1e9),
         .prefix_blocks = power_of_two(side->values->prefix_blocks),
         .accounts = side->ledger ? ledger_accounts(side->ledger) : side->accounts,
         .settles = side->ledger != NULL,

@@ -23,6 +23,7 @@ struct gateway_side_values {
     const char *roles, *content_specials, *chat_template;
     bool share_port;
     double role_seconds;
+    double ttft_limit;       /* seconds; 0: none */
     uint64_t request_memory; /* bytes; 0: as many as the gateway takes for its requests */
 };
 
@@ -104,6 +105,15 @@ struct gateway_side_values {
          .minimum = 0.001,                                                                         \
          .maximum = 86400,                                                                         \
          .offset = offsetof(owner, gateway.role_seconds),                                          \
+         .group = OPTION_GROUP_FLEET},                                                             \
+        {.name = "ttft-limit",                                                                     \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "0",                                                                          \
+         .help =                                                                                   \
+             "who would wait for more seconds until the first token is refused, and told when "    \
+             "to come again: of low priority half as many, of high twice; 0: nobody is",           \
+         .maximum = 86400,                                                                         \
+         .offset = offsetof(owner, gateway.ttft_limit),                                            \
          .group = OPTION_GROUP_FLEET},                                                             \
         {.name = "prefix-blocks",                                                                  \
          .type = OPTION_COUNT,                                                                     \

@@ -93,6 +93,7 @@ static const struct option_field gateway_fields[] = {
     NUMBER(gateway_options, queue_ns, 0),
     NUMBER(gateway_options, drain_ns, 0),
     NUMBER(gateway_options, settles, 1),
+    NUMBER(gateway_options, ttft_limit_ns, 0),
     NUMBER(gateway_options, tally_ns, 0),
 };
 

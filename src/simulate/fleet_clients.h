@@ -14,6 +14,8 @@ struct fleet_constraints; /* simulate/fleet_constraints.h */
 struct fleet_speech;      /* simulate/fleet_tongue.h */
 struct fleet_tongue;
 
+#define FLEET_UNPAID_CODE "invalid_request_error" /* of the error 402 */
+
 enum {
     FLEET_CHOICES_MAX = 3, /* to a prompt that comes alone; else one less */
     FLEET_PROMPTS_MAX = 3,
@@ -50,6 +52,7 @@ struct fleet_client {
     uint64_t tenant;
     int64_t asked_ns; /* when, and which gateway: that so many had died before */
     uint32_t gateway_life;
+    bool lacks; /* its account had nothing left to pay from then */
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
     bool chats, with_tools, one_call;

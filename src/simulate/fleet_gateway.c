@@ -140,6 +140,8 @@ static void ask(struct world *world) {
     struct fleet_client *client = &world->clients.clients[world->clients.count - 1];
     client->asked_ns = world->now_ns;
     client->gateway_life = world->report->gateway_deaths;
+    client->lacks =
+        fleet_accounts_lack(&world->accounts, &world->ledger, &world->clients, client->tenant);
     hand_over(world, asked);
     world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 400 * FLEET_MS);
     if (world->ask_ns > ASKED_NS || world->clients.count == FLEET_CLIENTS_MAX)
@@ -176,7 +178,8 @@ static void leave(struct world *world) {
 }
 
 static void tell_accounts(struct world *world) {
-    hand_over(world, fleet_accounts_tell(&world->accounts, world->now_ns));
+    hand_over(world, fleet_accounts_tell(&world->accounts, &world->ledger, &world->clients,
+                                         world->now_ns));
     if (world->accounts.tell_ns > ASKED_NS) world->accounts.tell_ns = MACHINE_NEVER;
 }
 
@@ -190,6 +193,7 @@ static void give_up_stalled(struct world *world) {
 void fleet_gateway_start(struct world *world) {
     struct arena arena;
     struct error error;
+    fleet_accounts_settle(&world->accounts, &world->ledger, &world->clients);
     arena_over(&arena, world->gateway_memory, gateway_memory_bytes(world->gateway_options));
     enum status status = gateway_create(&arena, world->gateway_options, &world->gateway, &error);
     check(status == STATUS_OK);
@@ -261,6 +265,9 @@ void fleet_gateway_audit(struct world *world) {
     const struct gateway *gateway = world->gateway;
     if (!gateway) return;
     gateway_audit(gateway);
+    const char *wrong =
+        fleet_accounts_audit(&world->accounts, &world->ledger, &world->clients, gateway);
+    if (wrong) world_breach(world, wrong);
     if (gateway_queued_count(gateway) > gateway->options.requests_max ||
         gateway_held_count(gateway) > gateway->options.requests_max)
         world_breach(world, "the gateway's queue is longer than it may be");

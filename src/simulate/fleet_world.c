@@ -119,6 +119,9 @@ static void choose_gateway_options(struct world *world) {
         .unit_wait_ns = (3 + fleet_dice_below(dice, 8)) * FLEET_SECOND, /* units come within 2 */
         .settles = world->ledger.kept,
         .tally_ns = FLEET_SECOND,
+        .ttft_limit_ns = fleet_dice_below(&world->crowds, 4)
+                             ? 0
+                             : (1 + fleet_dice_below(&world->crowds, 5)) * FLEET_SECOND,
     };
 }
 
@@ -250,14 +253,16 @@ static struct world *open_world(const struct fleet_world_options *options, struc
 static bool may_refuse(const struct world *world, const struct fleet_client *client) {
     static const char *const codes[FLEET_REFUSALS] = {
         [FLEET_QUEUE_FULL] = "queue_full",    [FLEET_NO_MEMORY] = "out_of_memory",
-        [FLEET_RATE] = "rate_limit_exceeded", [FLEET_NO_UNIT] = "starting",
-        [FLEET_FAILED] = "engine_failed",     [FLEET_LEDGER] = "ledger_behind"};
+        [FLEET_RATE] = "rate_limit_exceeded", [FLEET_UNPAID] = FLEET_UNPAID_CODE,
+        [FLEET_NO_UNIT] = "starting",         [FLEET_FAILED] = "engine_failed",
+        [FLEET_LEDGER] = "ledger_behind",     [FLEET_OVERLOADED] = "overloaded"};
     for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
         if (bytes_equal(bytes_of(client->code), bytes_of(codes[i]))) {
             world->report->refused_by[i]++;
-            if (i == FLEET_RATE) return world->accounts.present;
+            if (i == FLEET_RATE || i == FLEET_UNPAID) return world->accounts.present;
             return i <= FLEET_NO_MEMORY || world->options.faults ||
-                   (i == FLEET_LEDGER && world->ledger.kept);
+                   (i == FLEET_LEDGER && world->ledger.kept) ||
+                   (i == FLEET_OVERLOADED && world->gateway_options->ttft_limit_ns);
         }
     return false;
 }

@@ -308,7 +308,7 @@ OWNED = (  # where, what changes it, who may, what it is
     ("src/serving/gateway/", r"\blife(\.|->)[\w.\[\]]+" + CHANGE + r"|\blife\s*=[^=]"
      r"|(->|\.)requests\.[\w.\[\]]+" + CHANGE + r"|->(bound|promised_pages)" + CHANGE + r"|->id\.attempt" + CHANGE +
      r"|(?<!const )struct request_(life|binding|list|table) \*",
-     ("request.c", "request.h"), "a request's life, or the tables and counts that follow from it"),
+     ("request.c", "request.h", "request_list.c", "request_list.h"), "a request's life, or the tables and counts that follow from it"),
 )
 
 

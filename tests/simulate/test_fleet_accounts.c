@@ -15,6 +15,7 @@
 
 static struct fleet_accounts accounts;
 static struct fleet_clients clients;
+static struct fleet_ledger ledger;
 
 /* A life with accounts, whose limits are those. */
 static void open_accounts(uint32_t requests_per_minute, uint64_t tokens_per_minute) {
@@ -77,7 +78,7 @@ static void accounts_are_told_again(void **state) {
     open_accounts(2, 0);
     uint64_t before = 0;
     for (int64_t now_ns = 0; now_ns < 100 * FLEET_SECOND; now_ns = accounts.tell_ns) {
-        const struct record *record = fleet_accounts_tell(&accounts, now_ns);
+        const struct record *record = fleet_accounts_tell(&accounts, &ledger, &clients, now_ns);
         assert_true(record_valid(record, record->bytes));
         assert_true(accounts.tell_ns > now_ns);
         assert_true(accounts_named(accounts.record)[1].others_tokens >= before);

@@ -20,6 +20,8 @@ enum account_verdict account_use_judge(const struct account_use *use,
     bool requests =
         waits(&use->requests, limits->requests_per_minute, demand->is_request, now_ns, wait_ns_out);
     bool tokens = waits(&use->tokens, tokens_max, demand->tokens, now_ns, wait_ns_out);
+    if (requests && tokens_max && demand->tokens_least <= tokens_max)
+        (void)waits(&use->tokens, tokens_max, demand->tokens_least, now_ns, wait_ns_out);
     if (requests || tokens) return requests ? ACCOUNT_TOO_FAST : ACCOUNT_TOO_MUCH;
     bool is_full = demand->answers && answers_max && use->held + demand->answers > answers_max;
     return is_full ? ACCOUNT_TOO_MANY : ACCOUNT_MAY;

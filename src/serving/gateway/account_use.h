@@ -30,10 +30,12 @@ struct account_demand {
     uint32_t answers;
     uint64_t tokens;
     bool is_request;
+    uint64_t tokens_least; /* a request's that are known before its prompts are tokenized */
 };
 
 /* Changes nothing. *wait_ns_out, with TOO_FAST and TOO_MUCH: after that long it may, if nobody else
- * takes anything; never less than it was. */
+ * takes anything; never less than it was. A request that is too fast waits until its tokens have
+ * room, too. */
 enum account_verdict account_use_judge(const struct account_use *use,
                                        const struct account_limits *limits,
                                        const struct account_demand *demand, int64_t now_ns,

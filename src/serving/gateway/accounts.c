@@ -308,8 +308,9 @@ static void end(struct accounts *accounts, uint32_t account, uint32_t key,
 }
 
 enum account_verdict accounts_hold(struct accounts *accounts, uint32_t account, uint32_t key,
-                                   uint32_t count, uint32_t *retry_out) {
-    struct account_demand demand = {.answers = count, .is_request = true};
+                                   uint32_t count, uint64_t tokens_least, uint32_t *retry_out) {
+    struct account_demand demand = {
+        .answers = count, .is_request = true, .tokens_least = tokens_least};
     return account == ACCOUNT_NONE ? ACCOUNT_MAY
                                    : begin(accounts, account, key, &demand, retry_out);
 }

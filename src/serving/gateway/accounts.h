@@ -98,10 +98,11 @@ bool accounts_can_pay(const struct accounts *accounts, uint32_t account, uint32_
 /* Nanos of the currency, with all that was charged here. Below zero: owed. */
 int64_t accounts_balance(const struct accounts *accounts, uint32_t account);
 
-/* A request with so many answers begins, and has them under way. Refused: nothing has changed but
+/* A request with so many answers begins, and has them under way; its prompts have so many tokens, as
+ * far as that is known. Refused: nothing has changed but
  * the counts of refusals, and *retry_out is in how many seconds it may come again. */
 enum account_verdict accounts_hold(struct accounts *accounts, uint32_t account, uint32_t key,
-                                   uint32_t count, uint32_t *retry_out);
+                                   uint32_t count, uint64_t tokens_least, uint32_t *retry_out);
 
 /* Its prompts have so many tokens: they are taken from the rate, and given back when it is
  * released. Otherwise as accounts_hold. */

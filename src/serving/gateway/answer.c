@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "contract/step_plan.h"
+#include "serving/gateway/admission.h"
 #include "serving/gateway/delivery.h"
 #include "serving/gateway/handover.h"
 #include "serving/gateway/reply.h"
@@ -356,6 +357,7 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                  record->first_output_position + record->token_count);
     receipt_settle(&request->answered.receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
+    admission_note_tokens(gateway, request, now_ns);
     request_progress(gateway, request);
     take(gateway, request, &news, &spoken);
     enum finish_reason reason;

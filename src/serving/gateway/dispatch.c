@@ -138,10 +138,10 @@ static uint32_t hit_tokens_of(struct gateway *gateway, struct request *head) {
                                                   head->placing.prefix_key_count, hits);
 }
 
-uint64_t dispatch_work(struct gateway *gateway, struct request *leader) {
+struct request_work dispatch_work(struct gateway *gateway, struct request *leader) {
     uint64_t prompt_tokens = 0, answer_tokens = 0;
-    if (leader->asked.account == ACCOUNT_NONE) return 0;
-    const struct account *account = &gateway->accounts.slots[leader->asked.account].is;
+    bool has_account = leader->asked.account != ACCOUNT_NONE;
+    if (!has_account && !gateway->options.ttft_limit_ns) return (struct request_work){0};
     for (uint32_t i = 0; i < leader->prompt_count; i++) {
         struct request *head = request_head(leader, i);
         prompt_tokens += head->asked.prompt_tokens - hit_tokens_of(gateway, head);
@@ -149,8 +149,12 @@ uint64_t dispatch_work(struct gateway *gateway, struct request *leader) {
     for (uint32_t i = 0; i < leader->choice_count; i++)
         answer_tokens +=
             predict_length_left(&gateway->lengths, 0, leader->choices[i]->asked.new_tokens_max);
-    return share_turns_work(prompt_tokens, answer_tokens, account->weight,
-                            (enum account_priority)account->priority);
+    uint64_t tokens = prompt_tokens + SHARE_TURNS_ANSWER * answer_tokens;
+    if (!has_account) return (struct request_work){.tokens = tokens};
+    const struct account *account = &gateway->accounts.slots[leader->asked.account].is;
+    return (struct request_work){
+        tokens,
+        share_turns_work(tokens, account->weight, (enum account_priority)account->priority)};
 }
 
 /* ---- two units for one request ---- */

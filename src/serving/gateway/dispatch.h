@@ -9,9 +9,9 @@
 
 #include "serving/gateway/gateway_state.h"
 
-/* What the request is predicted to be for the fleet, weighed for its account's turns; 0: it is
- * nobody's in particular. It is ready to wait. */
-uint64_t dispatch_work(struct gateway *gateway, struct request *leader);
+/* What the request, which is ready to wait, is predicted to be for the fleet; zeros where nobody
+ * wants to know: without accounts and a limit of waits. */
+struct request_work dispatch_work(struct gateway *gateway, struct request *leader);
 
 /* Looks for units for those that wait. False: the outbox has no room for what comes next. */
 bool dispatch_run(struct gateway *gateway, int64_t now_ns) MUST_USE;

@@ -320,19 +320,27 @@ static enum status tell_end(struct gateway *gateway, struct request *request) {
     return STATUS_OK;
 }
 
-/* Turns hang on how long accounts' answers are. */
+/* Turns and predicted waits hang on how long answers are. */
 static void learn_lengths(struct gateway *gateway, const struct request *leader) {
-    if (leader->asked.account == ACCOUNT_NONE || leader->asked.prompt_only) return;
+    bool wanted = gateway->accounts.asked_for || gateway->options.ttft_limit_ns;
+    if (!wanted || leader->asked.prompt_only) return;
     for (uint32_t i = 0; i < leader->choice_count && !leader->owed.gone; i++)
         predict_length_learn(&gateway->lengths, leader->choices[i]->answered.output_tokens);
 }
 
-/* All choices have ended, and nothing more is to be done for any. */
-static void end_all(struct gateway *gateway, struct request *leader, int64_t now_ns) {
-    struct api_usage usage = booked_of(leader);
+/* The tokens that were used take the place of those that its account's rate had held for it. */
+static void charge(struct gateway *gateway, struct request *leader, const struct api_usage *usage) {
+    struct request_asked *asked = &leader->asked;
+    accounts_release(&gateway->accounts, asked->account, asked->key, 0, asked->rate_tokens);
+    asked->rate_tokens = 0;
+    accounts_charge(&gateway->accounts, asked->account, asked->key, usage, gateway->entries.said);
+}
+
+/* All choices have ended, and nothing more is to be done for any. `usage`: as the entry says. */
+static void end_all(struct gateway *gateway, struct request *leader, const struct api_usage *usage,
+                    int64_t now_ns) {
     if (!leader->owed.failed) {
-        accounts_charge(&gateway->accounts, leader->asked.account, leader->asked.key, &usage,
-                        gateway->entries.said);
+        charge(gateway, leader, usage);
         learn_lengths(gateway, leader);
         entry_charge(gateway);
     }
@@ -357,11 +365,13 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     enum status status = leader->owed.gone ? STATUS_OK : tell_end(gateway, request);
     if (!status && last) status = close_answer(gateway, leader, now_ns);
     if (status) return status;
+    struct api_usage usage = {0};
+    if (last) usage = booked_of(leader); /* as long as its unit's account is there */
     request_done(gateway, request);
     metrics_count_end(
         &gateway->metrics, &request->times, &ended,
         request->owed.cause == CAUSE_STOP_STRING || request->owed.cause == CAUSE_ONE_CALL, now_ns);
-    if (last) end_all(gateway, leader, now_ns);
+    if (last) end_all(gateway, leader, &usage, now_ns);
     return STATUS_OK;
 }
 

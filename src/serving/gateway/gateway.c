@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/number.h"
+#include "serving/gateway/admission.h"
 #include "serving/gateway/answer.h"
 #include "serving/gateway/delivery.h"
 #include "serving/gateway/dispatch.h"
@@ -89,6 +90,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
         {"queue_ns", (uint64_t)o->queue_ns, 1, INT64_MAX / 2},
         {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
+        {"ttft_limit_ns", (uint64_t)o->ttft_limit_ns, 0, INT64_MAX / 4},
         {"tally_ns", (uint64_t)o->tally_ns, 0, INT64_MAX / 2},
         {"version's length", strlen(o->version), 1, 32},
     };
@@ -430,6 +432,7 @@ static void gateway_step(void *self, int64_t now_ns) {
     ending_settled(gateway);
     if (fleet_serves(&gateway->fleet)) gateway->served_ns = now_ns;
     serve_lists(gateway, now_ns);
+    admission_watch(gateway, now_ns);
     texts_run(&gateway->texts, (uint32_t)fleet_tokens_max(&gateway->fleet));
     texts_run(&gateway->constraints, 0);
     tally_run(gateway, now_ns);

@@ -61,9 +61,11 @@ struct gateway_options {
     int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
     int64_t queue_ns;        /* a request that has not begun to run by then ends; 0: 600 s */
     int64_t drain_ns;        /* told to drain, it ends what is left after so long; 0: 30 s */
-    bool settles;     /* a ledger is kept: each ENTRY is answered by a SETTLED, and the end of
+    bool settles;          /* a ledger is kept: each ENTRY is answered by a SETTLED, and the end of
                               * its answer waits for that */
-    int64_t tally_ns; /* what units have counted is told to the ledger this often; 0: never */
+    int64_t ttft_limit_ns; /* who would wait longer for a first token is refused, by class
+                            * (serving/gateway/admission.h); 0: nobody is */
+    int64_t tally_ns;      /* what units have counted is told to the ledger this often; 0: never */
     const struct record_accounts *accounts; /* the first ones; NULL: nobody needs a key */
 };
 
@@ -80,7 +82,7 @@ struct machine gateway_machine(struct gateway *gateway);
 /* These records will be received next, in that order, if nothing happens: what is known of their
  * requests is fetched into the caches, of all at the same time. Changes nothing; a host that knows
  * nothing of records to come need not say so. */
-#define GATEWAY_EXPECT_MAX 16 /* more at once would drive each other out */
+#define GATEWAY_EXPECT_MAX 4 /* more at once would drive each other out */
 void gateway_expect(const struct gateway *gateway, const struct record *const *records,
                     uint32_t count);
 

@@ -15,6 +15,7 @@
 #include "serving/gateway/request.h"
 #include "serving/policy/choose_roles.h"
 #include "serving/policy/predict_length.h"
+#include "serving/policy/predict_ttft.h"
 
 struct gateway_entries {    /* serving/gateway/entry.h */
     uint64_t said, settled; /* sequences of the last ones */
@@ -42,6 +43,8 @@ struct gateway {
     struct metrics metrics;
     struct accounts accounts;
     struct predict_length lengths; /* of accounts' answers */
+    struct predict_ttft ttft;
+    uint64_t begun_tokens; /* work that units have, without a token yet */
     struct gateway_entries entries;
     const struct endpoint_call *call; /* that is being received; NULL */
     struct fleet fleet;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/admission.h"
 #include "serving/gateway/constraint_ask.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/entry.h"
@@ -203,9 +204,12 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
     }
     if (status) return status;
     if (!share(leader)) return refuse_memory(error);
-    status = hold_tokens(gateway, leader, error);
+    struct request_work work = dispatch_work(gateway, leader);
+    status = admission_check(gateway, leader, work, error);
+    if (status) uncount(gateway, leader);
+    if (!status) status = hold_tokens(gateway, leader, error);
     if (status) return status;
-    request_wait(gateway, leader, dispatch_work(gateway, leader), now_ns);
+    request_wait(gateway, leader, work, now_ns);
     return STATUS_OK;
 }
 
@@ -535,15 +539,23 @@ static bool refuse_count(struct api_error *error, uint32_t count, const char *wh
                          count, who, most);
 }
 
+/* Of prompts that came as token ids; a text has one at least. */
+static uint64_t least_tokens(const struct api_request *parsed) {
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < parsed->prompt_count; i++)
+        tokens += parsed->prompts && parsed->prompts[i].tokens ? parsed->prompts[i].token_count : 1;
+    return parsed->tokens_only ? 0 : tokens;
+}
+
 /* False: there is no room for so many answers now, or never will be. */
 static bool hold(struct gateway *gateway, const struct endpoint_call *call, uint32_t count,
-                 struct api_error *error) {
+                 const struct api_request *parsed, struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
     uint32_t retry_after_seconds;
     if (count > gateway->options.requests_max)
         return refuse_count(error, count, "this server", gateway->options.requests_max);
-    enum account_verdict verdict =
-        accounts_hold(accounts, call->account, call->key, count, &retry_after_seconds);
+    enum account_verdict verdict = accounts_hold(accounts, call->account, call->key, count,
+                                                 least_tokens(parsed), &retry_after_seconds);
     if (verdict == ACCOUNT_NEVER)
         return refuse_count(error, count, "this account",
                             accounts_most(accounts, call->account, call->key));
@@ -554,7 +566,7 @@ static bool hold(struct gateway *gateway, const struct endpoint_call *call, uint
 static struct request *claim(struct gateway *gateway, const struct endpoint_call *call,
                              const struct api_request *parsed, struct api_error *error) {
     uint32_t count = parsed->prompt_count * parsed->choice_count;
-    if (!hold(gateway, call, count, error)) return NULL;
+    if (!hold(gateway, call, count, parsed, error)) return NULL;
     struct request *leader =
         request_claim(gateway, call->record, parsed->prompt_count, parsed->choice_count);
     if (leader) {

@@ -124,45 +124,27 @@ struct request *request_find(struct gateway *gateway, struct request_id id) {
     return &requests->slots[slot];
 }
 
+static void prefetch_from(const void *first, const void *behind) {
+    for (const char *at = first; at < (const char *)behind; at += 64)
+        __builtin_prefetch(at, 1);
+}
+
 /* What a unit's TOKENS reads and writes of a request. */
 static void prefetch_request(const struct request *request) {
     const struct request_answered *answered = &request->answered;
-    const void *parts[] = {
-        request,
-        &request->life,
-        &request->asked.answer,
-        &request->asked.sampling,
-        &request->asked.prompt_tokens,
-        &request->placing,
-        &answered->words,
-        &answered->words.tag_progress,
-        &answered->text,
-        &answered->tokens,
-        &answered->tokens.count,
-        &answered->receipt.parts[PART_ANSWER],
-        &answered->receipt.parts[PART_ANSWER].work.queue_ns,
-        &request->owed.cause,
-        &request->times,
-    };
-    for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
-        __builtin_prefetch(parts[i], 1);
+    prefetch_from(&answered->words.calls.set, &answered->receipt.parts[PART_PROMPT]);
+    prefetch_from(&request->id, &request->asked.answer.tokenizer);
 }
 
 void request_prefetch(const struct gateway *gateway, const struct request_id *ids, uint32_t count) {
     const struct request_table *requests = &gateway->requests;
-    const struct request *found[GATEWAY_EXPECT_MAX];
-    uint32_t found_count = 0;
     check(count <= GATEWAY_EXPECT_MAX);
     for (uint32_t i = 0; i < count; i++)
         map_prefetch(&requests->by_id, key_of_id(ids[i]));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = map_find(&requests->by_id, key_of_id(ids[i]));
-        if (slot == MAP_NONE) continue;
-        found[found_count] = &requests->slots[slot];
-        prefetch_request(found[found_count++]);
+        if (slot != MAP_NONE) prefetch_request(&requests->slots[slot]);
     }
-    for (uint32_t i = 0; i < found_count; i++)
-        token_list_prefetch(&found[i]->answered.tokens);
 }
 
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection) {
@@ -284,16 +266,33 @@ void request_unsettle(struct gateway *gateway, struct request *leader, int64_t n
     set_all(gateway, leader, REQUEST_UNSETTLED);
 }
 
-void request_wait(struct gateway *gateway, struct request *leader, uint64_t work, int64_t now_ns) {
+void request_wait(struct gateway *gateway, struct request *leader, struct request_work work,
+                  int64_t now_ns) {
     require(leader, BEFORE_WAITING);
     arrive(gateway, leader, now_ns);
-    uint64_t turn = request_lines_turn(&gateway->requests.waiting, leader->asked.account, work);
-    for (uint32_t i = 0; i < leader->choice_count; i++)
+    uint64_t turn =
+        request_lines_turn(&gateway->requests.waiting, leader->asked.account, work.turn);
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
         leader->choices[i]->life.turn = turn;
+        leader->choices[i]->life.work_tokens = work.tokens / leader->choice_count;
+    }
     set_all(gateway, leader, REQUEST_WAITING);
 }
 
 /* ---- at units ---- */
+
+/* Until its first token it is work that is ahead of others. */
+static void begin_work(struct gateway *gateway, struct request *request) {
+    if (request->answered.output_tokens || request->life.is_begun) return;
+    request->life.is_begun = true;
+    gateway->begun_tokens += request->life.work_tokens;
+}
+
+static void end_work(struct gateway *gateway, struct request *request) {
+    if (!request->life.is_begun) return;
+    request->life.is_begun = false;
+    gateway->begun_tokens -= request->life.work_tokens;
+}
 
 static void bind_part(struct gateway *gateway, struct request *request, enum request_part part,
                       struct request_binding binding) {
@@ -328,6 +327,7 @@ static void unbind_part(struct gateway *gateway, struct request *request, enum r
     receipt_leave(&request->answered.receipt, part, stay_of(gateway, binding));
     unit->promised_pages -= binding->promised_pages;
     unit->bound--;
+    if (part == PART_ANSWER) end_work(gateway, request);
     *binding = (struct request_binding){.unit = FLEET_NONE};
     gateway->changed = true;
 }
@@ -354,6 +354,7 @@ void request_bind(struct gateway *gateway, struct request *request, uint32_t uni
     bind_part(gateway, request, PART_ANSWER, binding);
     count_attempt(gateway, request);
     request_lines_serve(&gateway->requests.waiting, request);
+    begin_work(gateway, request);
     set_state(gateway, request, REQUEST_ANSWERING);
 }
 
@@ -368,6 +369,7 @@ void request_reserve(struct gateway *gateway, struct request *request, uint32_t 
     bind_part(gateway, request, PART_PROMPT, computes);
     count_attempt(gateway, request);
     request_lines_serve(&gateway->requests.waiting, request);
+    begin_work(gateway, request);
     set_state(gateway, request, REQUEST_RESERVING);
 }
 
@@ -390,6 +392,7 @@ void request_progress(struct gateway *gateway, struct request *request) {
     struct request_binding *binding = &request->life.at[computes ? PART_PROMPT : PART_ANSWER];
     gateway->fleet.units[binding->unit].promised_pages -= binding->promised_pages;
     binding->promised_pages = 0;
+    end_work(gateway, request);
     request->placing.losses = request->placing.retries = request->placing.refusals = 0;
     gateway->changed = true;
 }
@@ -570,6 +573,7 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
 void request_audit(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
     uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unsettled = 0, settling = 0;
+    uint64_t begun_tokens = 0;
     counts[REQUEST_FREE] = gateway->options.requests_max - requests->slots_used;
     for (uint32_t slot = 0; slot < requests->slots_used; slot++) {
         const struct request *request = &requests->slots[slot];
@@ -578,6 +582,7 @@ void request_audit(const struct gateway *gateway) {
         connected += leads && !request->owed.gone;
         unsettled += leads && request->life.state == REQUEST_UNSETTLED;
         settling += leads && request->life.state == REQUEST_SETTLING;
+        begun_tokens += request->life.is_begun ? request->life.work_tokens : 0;
         audit_slot(gateway, slot);
     }
     for (uint32_t state = 0; state < REQUEST_STATE_COUNT; state++)
@@ -586,6 +591,7 @@ void request_audit(const struct gateway *gateway) {
     check(requests->by_connection.count == connected);
     check(requests->unsettled.count == unsettled);
     check(requests->settling.count == settling);
+    check(gateway->begun_tokens == begun_tokens);
     check(requests->waiting.count == counts[REQUEST_WAITING]);
     check(requests->waits_since.count == counts[REQUEST_WAITING]);
     due_heap_audit(&requests->keep_alive);

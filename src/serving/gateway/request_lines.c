@@ -33,6 +33,32 @@ uint64_t request_lines_turn(struct request_lines *lines, uint32_t account, uint6
     return line->last_turn = share_turns_turn(lines->now, line->last_turn, work);
 }
 
+/* Virtual time that a line has still to come through. */
+static uint64_t span_of(const struct request_lines *lines, const struct request_line *line) {
+    return line->last_turn > lines->now ? line->last_turn - lines->now : 0;
+}
+
+/* A line's turns lie evenly enough between now and its last one. */
+struct request_ahead request_lines_ahead(const struct request_lines *lines, uint32_t account,
+                                         uint64_t work) {
+    const struct request_line *own = &lines->lines[number_of(account)];
+    uint64_t turn = share_turns_turn(lines->now, own->last_turn, work);
+    double tokens = 0, spans = 0;
+    uint64_t all_tokens = 0;
+    for (uint32_t i = 0; i < lines->turns.count; i++) {
+        const struct request_line *line = &lines->lines[lines->turns.entries[i].number];
+        double span = (double)span_of(lines, line), before = (double)(turn - lines->now);
+        bool all = account == ACCOUNT_NONE || before >= span;
+        tokens += (double)line->tokens * (all ? 1 : before / span);
+        all_tokens += line->tokens;
+        spans += span;
+    }
+    return (struct request_ahead){
+        .tokens = (uint64_t)tokens,
+        .all_tokens = all_tokens,
+        .is_over_share = (double)span_of(lines, own) * (double)lines->turns.count > spans};
+}
+
 /* The line is to be seen from this request on; NULL: not at all. */
 static void point(struct request_lines *lines, struct request_line *line, struct request *request) {
     line->next = request;
@@ -44,6 +70,7 @@ void request_lines_add(struct request_lines *lines, struct request *request) {
     struct request_line *line = line_of(lines, request);
     bool sorted = !line->list.unsorted;
     request_list_add(&line->list, request, false);
+    line->tokens += request->life.work_tokens;
     lines->count++;
     if (line->list.first == request) point(lines, line, request);
     if (!sorted || !line->list.unsorted) return;
@@ -55,6 +82,7 @@ void request_lines_take_out(struct request_lines *lines, struct request *request
     struct request_line *line = line_of(lines, request);
     if (line->next == request) point(lines, line, request->life.behind);
     request_list_take_out(&line->list, request);
+    line->tokens -= request->life.work_tokens;
     lines->count--;
     if (!line->list.first) line->last_turn = 0; /* who waits no more has nothing to make up for */
 }
@@ -96,15 +124,17 @@ void request_lines_end(struct request_lines *lines) {
 /* Those that have waited before may stand behind others until the next begin. */
 static void audit_line(const struct request_lines *lines, const struct request_line *line) {
     const struct request *before = NULL;
+    uint64_t tokens = 0;
     uint32_t count = 0;
     for (const struct request *r = line->list.first; r; before = r, r = r->life.behind, count++) {
         check(r->life.state == REQUEST_WAITING && r->life.before == before);
+        tokens += r->life.work_tokens;
         check(&lines->lines[number_of(r->asked.account)] == line);
         check(line->list.unsorted || !before ||
               (before->life.arrival <= r->life.arrival && before->life.turn <= r->life.turn));
     }
     check(line->list.last == before && line->list.count == count);
-    check(line->next == line->list.first && !line->is_seen);
+    check(line->next == line->list.first && !line->is_seen && line->tokens == tokens);
 }
 
 void request_lines_audit(const struct request_lines *lines) {

@@ -19,6 +19,16 @@ enum status request_lines_open(struct request_lines *lines, struct arena *arena,
 /* The turn of one of the account's that comes now, and is so much work. */
 uint64_t request_lines_turn(struct request_lines *lines, uint32_t account, uint64_t work);
 
+/* Before whose turns is one that comes now, and is so much work? */
+struct request_ahead {
+    uint64_t tokens;     /* of those that wait and have their turns before */
+    uint64_t all_tokens; /* of all that wait */
+    bool
+        is_over_share; /* its account has more waiting than others have on average, by their shares */
+};
+struct request_ahead request_lines_ahead(const struct request_lines *lines, uint32_t account,
+                                         uint64_t work);
+
 /* For serving/gateway/request.c alone. */
 void request_lines_add(struct request_lines *lines, struct request *request);
 void request_lines_take_out(struct request_lines *lines, struct request *request);

@@ -11,11 +11,9 @@ uint64_t share_turns_after(uint64_t now, size_t bytes, uint32_t clients_max) {
 
 #define WORK_UNITS 65536 /* of a token, at a weight of 1 and low priority */
 
-uint64_t share_turns_work(uint64_t prompt_tokens, uint64_t answer_tokens, uint32_t weight,
-                          enum account_priority priority) {
+uint64_t share_turns_work(uint64_t tokens, uint32_t weight, enum account_priority priority) {
     static const uint32_t times[ACCOUNT_PRIORITY_COUNT] = {
         [ACCOUNT_LOW] = 1, [ACCOUNT_NORMAL] = 4, [ACCOUNT_HIGH] = 16};
-    uint64_t tokens = prompt_tokens + SHARE_TURNS_ANSWER * answer_tokens;
     return tokens * WORK_UNITS / ((uint64_t)weight * times[priority]) + 1;
 }
 

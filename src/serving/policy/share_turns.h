@@ -41,14 +41,12 @@ uint64_t share_turns_turn(uint64_t now, uint64_t before, size_t bytes);
 /* Virtual time after a text of so many bytes. `clients_max` (>= 1): see above. */
 uint64_t share_turns_after(uint64_t now, size_t bytes, uint32_t clients_max);
 
-/* What a request is, in work that turns are made of, when its account has so much of a share. Of the
- * prompts count the tokens that have to be computed. A token of an answer takes units about as much
- * as SHARE_TURNS_ANSWER tokens of a prompt: so published prices say, and nodes' published rates.
- * Who is of high priority has four times the share, who is of low priority a quarter: more, but
+/* A request is so many tokens of work: those of its prompts that have to be computed, and
+ * SHARE_TURNS_ANSWER for each of its answers, which takes units about so much longer: so published
+ * prices say, and nodes' published rates. What that is of its account's share; who is of high priority has four times the share, who is of low priority a quarter: more, but
  * never all. */
 #define SHARE_TURNS_ANSWER 4
-uint64_t share_turns_work(uint64_t prompt_tokens, uint64_t answer_tokens, uint32_t weight,
-                          enum account_priority priority);
+uint64_t share_turns_work(uint64_t tokens, uint32_t weight, enum account_priority priority);
 
 /* May a text wait? `client_bytes`: of its client's texts that wait already. */
 bool share_turns_admits(size_t bytes, size_t client_bytes, size_t free_bytes);

@@ -184,6 +184,48 @@ static void so_many_tokens_a_minute(void **state) {
     close_empty(world);
 }
 
+/* Whose requests come too fast is told when there is room for its tokens, too. */
+static void both_rates_are_waited_for(void **state) {
+    (void)state;
+    const struct asker one = {.name = "a",
+                              .key = "k",
+                              .salt = 1,
+                              .limits = {.requests_per_minute = 60, .tokens_per_minute = 9}};
+    struct world *world = open_for(&one, 1);
+    answered(world, "Bearer k"); /* all of its tokens */
+    for (uint32_t i = 1; i < 60; i++)
+        world_post(world, "/tokenize", "{\"prompt\":\"a\"}");
+    world_settle(world);
+    uint32_t client = asks_as(world, "Bearer k");
+    assert_refused(world, client, 429, "rate_limit_exceeded");
+    assert_int_equal(world->clients[client].retry_after_seconds, 20); /* 1 for the requests */
+    world->now_ns += 20 * SECOND;
+    answered(world, "Bearer k");
+    close_empty(world);
+}
+
+/* While the ledger writes it down, it counts once. */
+static void an_answer_that_is_settled_late_counts_once(void **state) {
+    (void)state;
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .limits = {.tokens_per_minute = 12}};
+    struct world *world =
+        open_with(1, (struct gateway_options){.accounts = make_accounts(&one, 1), .settles = true});
+    world->ledger_sleeps = true;
+    uint32_t client = asks_as(world, "Bearer k");
+    answer_last(world);
+    assert_false(world->clients[client].ended);
+    asks_as(world, "Bearer k"); /* 3 of 12 are left */
+    assert_int_equal(world->submits, 2);
+    world_settle_entries(world, 1);
+    world_settle(world);
+    assert_header(world, client, "X-RateLimit-Remaining-Tokens: 0\r\n");
+    answer_last(world);
+    world_settle_entries(world, 2);
+    world_settle(world);
+    close_empty(world);
+}
+
 static void tokens_that_were_not_used_come_back(void **state) {
     (void)state;
     const struct asker one = {
@@ -373,6 +415,8 @@ int main(void) {
         cmocka_unit_test(who_never_began_is_not_counted),
         cmocka_unit_test(a_request_that_comes_again_counts_once),
         cmocka_unit_test(so_many_tokens_a_minute),
+        cmocka_unit_test(both_rates_are_waited_for),
+        cmocka_unit_test(an_answer_that_is_settled_late_counts_once),
         cmocka_unit_test(tokens_that_were_not_used_come_back),
         cmocka_unit_test(a_refusal_after_the_tokenizer_is_one_like_any),
         cmocka_unit_test(what_others_began_is_taken_off),

@@ -26,6 +26,8 @@ static struct world *open_two(void) {
     return world;
 }
 
+static const struct request_work nothing;
+
 static struct request *claim(struct world *world, uint32_t choice_count) {
     static uint64_t connections;
     static const uint32_t prompt[] = {5};
@@ -68,7 +70,7 @@ static void make_transition(struct gateway *gateway, struct request *request,
         request_unsettle(gateway, request, 1);
         break;
     case WAIT:
-        request_wait(gateway, request, 0, 1);
+        request_wait(gateway, request, nothing, 1);
         break;
     case BIND:
         request_bind(gateway, request, FIRST_PLACE, 5);
@@ -231,7 +233,7 @@ static void only_leaders_stand_for_those_that_nobody_can_judge(void **state) {
     request_unsettle(gateway, leader, 1);
     assert_int_equal(gateway->requests.unsettled.count, 1);
     gateway_audit(gateway);
-    request_wait(gateway, leader, 0, 2);
+    request_wait(gateway, leader, nothing, 2);
     assert_int_equal(gateway->requests.unsettled.count, 0);
     assert_int_equal(gateway->requests.waiting.count, 3);
     gateway_audit(gateway);
@@ -246,7 +248,7 @@ static void lists_keep_the_order_of_arrival(void **state) {
     struct request *requests[SLOTS];
     for (uint32_t i = 0; i < SLOTS; i++) {
         requests[i] = claim(world, 1);
-        request_wait(gateway, requests[i], 0, 1);
+        request_wait(gateway, requests[i], nothing, 1);
     }
     request_bind(gateway, requests[1], FIRST_PLACE, 1);
     request_bind(gateway, requests[0], FIRST_PLACE, 1);
