@@ -95,6 +95,7 @@ static enum status explain(const struct database *database, int code, struct err
         return error_set(error, STATUS_FULL, "%.300s: there is no room on its disk; make some",
                          path);
     case SQLITE_READONLY:
+    case SQLITE_CANTOPEN: /* the files beside it */
     case SQLITE_PERM:
     case SQLITE_AUTH:
         return error_set(error, STATUS_IO,

@@ -76,12 +76,14 @@ static void a_damaged_page_is_told(void **state) {
     for (int page = 1; page < 4; page++)
         assert_true(pwrite(file, trash, 4096, 4096 * page) == 4096);
     close(file);
+    database = NULL;
     enum status status = database_open(path, DATABASE_MAKE, &database, &error);
     int64_t number;
     if (!status)
         status = database_number(database, "SELECT count(*) FROM settings", &number, &error);
     assert_int_equal(status, STATUS_CORRUPT);
     assert_non_null(strstr(error.text, "is damaged"));
+    database_close(database);
 }
 
 static void what_was_committed_is_there_and_nothing_else(void **state) {
