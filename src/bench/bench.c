@@ -34,6 +34,8 @@ const struct command_subject bench_subjects[] = {
     {"rebalance", "steps while experts move between ranks; replicas by turns and by flow",
      bench_rebalance, &bench_rebalance_options},
 #ifdef FATHOM_SERVING
+    {"ledger", "an entry's time until it is durable, and its processor time", bench_ledger,
+     &bench_ledger_options},
     {"log", "what a line of the log costs", bench_log, &bench_log_options},
     {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp, &bench_mtp_options},
     {"peers", "llama.cpp and Fathom in turn", bench_peers, &bench_peers_options},

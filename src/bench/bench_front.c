@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/format.h"
 #include "base/json_writer.h"
 #include "bench/bench.h"
 #include "bench/child.h"
@@ -346,7 +347,7 @@ static enum status start_nginx(struct front *front, struct error *error) {
         "proxy_buffering off; proxy_read_timeout 600; } } }\n";
     char path[128], text[256];
     const char *folder = front->folder, *behind = front->url + strlen("http://");
-    unsigned port = (unsigned)atoi(strrchr(front->url, ':') + 1);
+    unsigned port = (unsigned)strtoul(strrchr(front->url, ':') + 1, NULL, 10);
     port = port > 40000 ? port - 10007 : port + 10007;
     snprintf(path, sizeof path, "%s/nginx.conf", folder);
     FILE *file = fopen(path, "w");
@@ -440,10 +441,10 @@ static void close_front(struct front *front) {
 
 static enum status start_unit(struct front *front, struct error *error) {
     char addresses[GATEWAYS_MAX * ADDRESS_BYTES] = "", one[ADDRESS_BYTES];
+    size_t used = 0;
     for (uint32_t i = 0; i < front->values->gateways; i++) {
         wire_address(front, i, one);
-        if (i) strcat(addresses, ",");
-        strcat(addresses, one);
+        used += format_text(addresses + used, sizeof addresses - used, "%s%s", i ? "," : "", one);
     }
     struct stub_options options = {.addresses = addresses,
                                    .vocab = tokenizer_vocab_count(front->text.tokenizer),

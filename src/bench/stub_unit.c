@@ -21,7 +21,6 @@
 #define TICK_NS ((int64_t)2000000)
 #define LOAD_NS ((int64_t)100000000)
 #define PAGES (1u << 28)
-#define STUB_AHEAD ((uint64_t)200000) /* tokens that may be under way */
 #define NOBODY UINT32_MAX
 
 struct stub_stream { /* a request, at the place of its seed */
@@ -134,7 +133,7 @@ static void say_token(struct stub *stub, uint32_t place, int64_t now_ns) {
 static bool may_say(const struct stub *stub) {
     const struct stub_shared *shared = stub->options.shared;
     return outbox_room(&stub->outbox) > 4096 &&
-           atomic_load(&shared->said) - atomic_load(&shared->heard) < STUB_AHEAD;
+           atomic_load(&shared->said) - atomic_load(&shared->heard) < (uint64_t)STUB_AHEAD;
 }
 
 static void stub_step(void *self, int64_t now_ns) {
@@ -156,27 +155,37 @@ static int64_t stub_wake(const void *self) {
     return ((const struct stub *)self)->wake_ns;
 }
 
-static enum status run(const struct stub_options *options, struct error *error) {
-    struct stub stub = {.options = *options};
-    struct loop_parts parts = {.wire = {.address = options->addresses, .plain_anywhere = true}};
-    struct loop *loop = NULL;
+struct stub *stub_unit_open(const struct stub_options *options) {
     struct arena arena;
+    struct stub *stub = calloc(1, sizeof *stub);
     size_t bytes = map_bytes(STUB_STREAMS_MAX);
     void *memory = malloc(bytes);
-    stub.outbox = (struct outbox){.memory = malloc(OUTBOX_BYTES), .capacity = OUTBOX_BYTES};
-    stub.streams = calloc(STUB_STREAMS_MAX, sizeof *stub.streams);
-    stub.living = calloc(STUB_STREAMS_MAX, sizeof *stub.living);
-    stub.at = calloc(STUB_STREAMS_MAX, sizeof *stub.at);
-    check(memory && stub.outbox.memory && stub.streams && stub.living && stub.at);
+    if (!stub || !memory) return NULL;
+    stub->options = *options;
+    stub->outbox = (struct outbox){.memory = malloc(OUTBOX_BYTES), .capacity = OUTBOX_BYTES};
+    stub->streams = calloc(STUB_STREAMS_MAX, sizeof *stub->streams);
+    stub->living = calloc(STUB_STREAMS_MAX, sizeof *stub->living);
+    stub->at = calloc(STUB_STREAMS_MAX, sizeof *stub->at);
     arena_over(&arena, memory, bytes);
-    enum status status = map_open(&stub.places, &arena, STUB_STREAMS_MAX);
-    check(status == STATUS_OK);
-    parts.unit = (struct machine){.self = &stub,
-                                  .outbox = &stub.outbox,
-                                  .receive = stub_receive,
-                                  .step = stub_step,
-                                  .next_wake_ns = stub_wake};
-    status = loop_open(NULL, 0, &loop, error);
+    bool whole = stub->outbox.memory && stub->streams && stub->living && stub->at;
+    return whole && map_open(&stub->places, &arena, STUB_STREAMS_MAX) == STATUS_OK ? stub : NULL;
+}
+
+struct machine stub_unit_machine(struct stub *stub) {
+    return (struct machine){.self = stub,
+                            .outbox = &stub->outbox,
+                            .receive = stub_receive,
+                            .step = stub_step,
+                            .next_wake_ns = stub_wake};
+}
+
+static enum status run(const struct stub_options *options, struct error *error) {
+    struct loop_parts parts = {.wire = {.address = options->addresses, .plain_anywhere = true}};
+    struct loop *loop = NULL;
+    struct stub *stub = stub_unit_open(options);
+    if (!stub) return error_set(error, STATUS_NO_MEMORY, "no memory");
+    parts.unit = stub_unit_machine(stub);
+    enum status status = loop_open(NULL, 0, &loop, error);
     return status ? status : loop_run(loop, &parts, error);
 }
 

@@ -13,9 +13,11 @@
 #include <sys/types.h>
 
 #include "base/status.h"
+#include "contract/machine.h"
 
 #define STUB_STREAMS_MAX (1 << 17)
-#define STUB_TIMES 8 /* of a stream's last tokens */
+#define STUB_TIMES 8      /* of a stream's last tokens */
+#define STUB_AHEAD 200000 /* tokens that may be under way */
 
 struct stub_shared {
     _Atomic double tokens_each; /* a second and stream, from now on */
@@ -29,6 +31,12 @@ struct stub_options {
     uint32_t vocab, token; /* the token that it always says */
     struct stub_shared *shared;
 };
+
+struct stub;
+
+/* The unit's machine alone; never given back. NULL: no memory. */
+struct stub *stub_unit_open(const struct stub_options *options);
+struct machine stub_unit_machine(struct stub *stub);
 
 /* In a process of its own. STATUS_IO: there is none. */
 enum status stub_unit_start(const struct stub_options *options, pid_t *pid_out,

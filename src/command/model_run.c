@@ -58,10 +58,11 @@ static void log_progress(void *context, uint64_t done_bytes, uint64_t total_byte
     struct model_run_progress *progress = context;
     int64_t now_ns = clock_now_ns();
     progress->total_bytes = total_bytes;
-    if (now_ns - progress->told_ns < TELL_NS) return;
+    if (progress->told_ns && now_ns - progress->told_ns < TELL_NS) return;
+    log_say(LOG_INFO, "model",
+            "is being loaded bytes=%" PRIu64 " total_bytes=%" PRIu64 " directory=%s", done_bytes,
+            total_bytes, progress->told_ns ? "" : progress->directory);
     progress->told_ns = now_ns;
-    log_say(LOG_INFO, "model", "is being loaded bytes=%" PRIu64 " total_bytes=%" PRIu64, done_bytes,
-            total_bytes);
 }
 
 static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
@@ -87,8 +88,7 @@ void model_run_progress_begin_logged(struct model_run_progress *progress,
     options->progress = log_progress;
     options->progress_context = progress;
     progress->logs = true;
-    progress->told_ns = progress->began_ns;
-    log_say(LOG_INFO, "model", "is being loaded directory=%s", options->directory);
+    progress->directory = options->directory;
 }
 
 void model_run_progress_end(struct model_run_progress *progress) {

@@ -82,6 +82,7 @@ enum status model_run_options(const struct model_run_values *values, struct mode
 struct model_run_progress {
     int64_t began_ns, told_ns;
     uint64_t total_bytes;
+    const char *directory;
     bool shown, logs;
 };
 void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options);

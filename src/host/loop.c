@@ -54,8 +54,8 @@ struct loop {
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
     struct record_queue large; /* clients' requests: the gateway gets one of them in a turn */
-    struct worker *engine, *tokenizer, *grammar;
-    struct event *engine_answers, *tokenizer_answers, *grammar_answers;
+    struct worker *engine, *tokenizer, *grammar, *ledger;
+    struct event *engine_answers, *tokenizer_answers, *grammar_answers, *ledger_answers;
     const struct loop_parts *parts;
     struct loop_link links[LOOP_GATEWAYS_MAX]; /* [link_count] a gateway has one */
     uint32_t link_count;
@@ -327,13 +327,15 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_CONSTRAIN:
         worker_give(loop->grammar, record);
         break;
-    case RECORD_UNIT_TALLY: /* until a ledger is kept */
-        break;
     case RECORD_TO_UNIT:
         route_to_unit(loop, (const struct record_carried *)record);
         break;
     case RECORD_ENTRY:
         log_request_ended((const struct record_entry *)record);
+        if (loop->ledger) worker_give(loop->ledger, record);
+        break;
+    case RECORD_UNIT_TALLY:
+        if (loop->ledger) worker_give(loop->ledger, record);
         break;
     case RECORD_KV_EXPECT:
     case RECORD_KV_PUSH:
@@ -495,7 +497,7 @@ static enum status deliver_from_client(void *context, const struct record *recor
     return STATUS_OK;
 }
 
-/* TOKENIZED, CONSTRAINED */
+/* TOKENIZED, CONSTRAINED, SETTLED, ACCOUNTS */
 static void take_answer(void *context, const struct record *record) {
     struct loop *loop = context;
     record_queue_force(&loop->inboxes[GATEWAY], record);
@@ -521,6 +523,12 @@ static void on_tokenizer(evutil_socket_t file, short what, void *context) {
 static void on_grammar(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     worker_take(loop->grammar, take_answer, loop);
+    ask_turn(loop);
+}
+
+static void on_ledger(evutil_socket_t file, short what, void *context) {
+    struct loop *loop = context;
+    worker_take(loop->ledger, take_answer, loop);
     ask_turn(loop);
 }
 
@@ -662,6 +670,10 @@ static enum status start_workers(struct loop *loop, const struct loop_parts *par
     if (!status)
         status = start_worker(loop, "grammar", parts->constrain, parts->constrain_context,
                               on_grammar, &loop->grammar, &loop->grammar_answers, error);
+    if (!status)
+        status = start_worker(loop, "ledger", parts->ledger, parts->ledger_context, on_ledger,
+                              &loop->ledger, &loop->ledger_answers, error);
+    if (!status && loop->ledger) worker_call(loop->ledger);
     return status;
 }
 
@@ -783,12 +795,22 @@ bool loop_end_engine(struct loop *loop) {
     return !loop->stuck;
 }
 
+/* What it has been told is written down, if that is done in time. */
+static bool end_ledger(struct worker *ledger) {
+    int64_t until = clock_now_ns() + WORKER_CLOSE_NS;
+    while (worker_waiting_bytes(ledger) && clock_now_ns() < until)
+        usleep(1000);
+    return worker_close(ledger, WORKER_CLOSE_NS);
+}
+
 bool loop_close(struct loop *loop) {
     bool ended = loop_end_engine(loop);
     free_event(loop->tokenizer_answers);
     free_event(loop->grammar_answers);
+    free_event(loop->ledger_answers);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
     if (loop->grammar) ended &= worker_close(loop->grammar, WORKER_CLOSE_NS);
+    if (loop->ledger) ended &= end_ledger(loop->ledger);
     for (uint32_t i = 0; i < loop->link_count; i++) {
         wire_close(loop->links[i].wire);
         free(loop->links[i].address);

@@ -3,7 +3,7 @@
  * records and the time, and carries out what they put into their outboxes. A process holds
  *
  *     a whole server   clients <-> HTTP server <-> gateway <-> unit <-> engine thread
- *                                                     \-> tokenizer thread, grammar thread
+ *                                                     \-> tokenizer, grammar, ledger thread
  *     a gateway        clients <-> HTTP server <-> gateway <-> wire (to any number of units)
  *     a unit           wires (one to each of its gateways) <-> unit <-> engine thread
  *
@@ -48,6 +48,9 @@ struct loop_parts {
     void *tokenize_context;
     worker_function *constrain; /* CONSTRAIN -> CONSTRAINED; NULL: never asked for */
     void *constrain_context;
+    worker_function *ledger; /* ENTRY, UNIT_TALLY -> SETTLED, ACCOUNTS; called once without a record
+                              * when it begins; NULL: there is none */
+    void *ledger_context;
     /* Does the gateway want the body behind this head? NULL: each one. */
     enum admission (*admit)(void *context, const struct record_client_request *head);
     void *admit_context;

@@ -18,6 +18,7 @@
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
 #define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
 #define CONNECTIONS_MAX ((1 << 20) - 1)
+#define TALLY_NS ((int64_t)2000000000) /* how often the ledger is told what units counted */
 #define PORT_MAX 65535
 #define ADMIN_CONNECTIONS_MAX 256
 #define ADMIN_BODY_BYTES_MAX ((size_t)64 << 10)
@@ -195,7 +196,9 @@ static enum status open_machine(struct gateway_side *side, const char *directory
                             : 0,
         .ttft_limit_ns = (int64_t)(side->values->ttft_limit * 1e9),
         .prefix_blocks = power_of_two(side->values->prefix_blocks),
-        .accounts = side->accounts,
+        .accounts = side->ledger ? ledger_accounts(side->ledger) : side->accounts,
+        .settles = side->ledger != NULL,
+        .tally_ns = side->ledger ? TALLY_NS : 0,
         .request_bytes = side->values->request_memory,
     };
     requests += REQUESTS_AHEAD;
@@ -205,16 +208,38 @@ static enum status open_machine(struct gateway_side *side, const char *directory
     return create(side, &gateway, directory, error);
 }
 
+static enum status open_ledger(struct gateway_side *side, struct error *error) {
+    const struct gateway_side_values *values = side->values;
+    struct ledger_options options = {
+        .path = values->database, .models = values->served_name ? values->served_name : side->name};
+    enum status status = STATUS_OK;
+    if (values->accounts)
+        return error_set(error, STATUS_INVALID,
+                         "--accounts and --database exclude each other; `fathom account import "
+                         "%.200s --database %.200s` takes the accounts over",
+                         values->accounts, values->database);
+    if (values->prices) status = priced_tokens_read(values->prices, &side->priced, error);
+    if (side->priced) options.prices = priced_tokens_told(side->priced);
+    if (!status) status = ledger_open(&options, &side->ledger, error);
+    side->is_keyless = !status && ledger_accounts(side->ledger)->key_count == 0;
+    return status;
+}
+
 static enum status open_side(struct gateway_side *side, const struct gateway_side_values *values,
                              const struct recorded_values *record, const char *directory,
                              const struct shape *shape, uint64_t requests, int64_t silence_ns,
                              struct error *error) {
     *side = (struct gateway_side){.values = values, .record = record};
     enum status status = STATUS_OK;
-    if (values->accounts) status = accounts_file_read(values->accounts, &side->accounts, error);
+    model_run_name(directory, values->served_name, side->name);
+    if (values->prices && !values->database)
+        return error_set(error, STATUS_INVALID, "--prices wants --database, where the ledger lies");
+    if (values->database)
+        status = open_ledger(side, error);
+    else if (values->accounts)
+        status = accounts_file_read(values->accounts, &side->accounts, error);
     if (!status) status = open_text(side, directory, shape, error);
     if (status) return status;
-    model_run_name(directory, values->served_name, side->name);
     return open_machine(side, directory, requests, silence_ns, error);
 }
 
@@ -241,6 +266,8 @@ void gateway_side_close(struct gateway_side *side) {
     recorder_close(side->recorder);
     constraint_judge_close(side->judge);
     model_text_close(&side->text);
+    ledger_close(side->ledger);
+    free(side->priced);
     free(side->accounts);
     free(side->tokenized);
     lazy_memory_free(&side->text_memory);
@@ -274,6 +301,11 @@ static const struct record *reload_accounts(void *context) {
     return &accounts->record;
 }
 
+/* Accounts in a database are looked at all the time. */
+static const struct record *reload_nothing(void *context) {
+    return NULL;
+}
+
 static enum admission admit(void *context, const struct record_client_request *head) {
     return gateway_admit(((const struct gateway_side *)context)->gateway, head);
 }
@@ -287,7 +319,9 @@ void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->tokenize_context = side;
     parts->constrain = side->text.tokenizer ? constrain : NULL;
     parts->constrain_context = side;
-    parts->reload = side->accounts ? reload_accounts : NULL;
+    parts->ledger = side->ledger ? ledger_work : NULL;
+    parts->ledger_context = side->ledger;
+    parts->reload = side->ledger ? reload_nothing : side->accounts ? reload_accounts : NULL;
     parts->reload_context = side;
 }
 
@@ -299,6 +333,10 @@ void gateway_side_say(const struct gateway_side *side, const char *const *urls) 
     if (side->accounts)
         log_say(LOG_INFO, "accounts", "were read accounts=%u keys=%u",
                 side->accounts->account_count, side->accounts->key_count);
+    if (side->ledger && side->is_keyless)
+        log_say(LOG_WARNING, "accounts",
+                "have no key, nobody may ask before `fathom account create` database=%s",
+                side->values->database);
     log_say(LOG_INFO, "http", "the operator is listened to url=%s", urls[HTTP_ADMIN]);
     log_say(LOG_INFO, "http", "clients are listened to url=%s version=%s", urls[HTTP_PUBLIC],
             FATHOM_VERSION);

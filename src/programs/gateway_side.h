@@ -6,17 +6,19 @@
 #define PROGRAMS_GATEWAY_SIDE_H
 
 #include "command/command.h"
+#include "host/ledger/ledger_thread.h"
 #include "host/loop.h"
 #include "host/process/constraint_judge.h"
 #include "host/process/lazy_memory.h"
 #include "host/process/model_text.h"
+#include "programs/priced_tokens.h"
 #include "programs/recorded_machine.h"
 #include "serving/gateway/gateway.h"
 
 struct gateway_side_values {
     uint64_t port, connections_per_address;
     const char *host, *admin_host, *admin_port;
-    const char *served_name, *allow_host, *allow_origin, *accounts;
+    const char *served_name, *allow_host, *allow_origin, *accounts, *database, *prices;
     uint64_t prefix_blocks;
     const char *roles, *content_specials, *chat_template;
     bool share_port;
@@ -64,6 +66,16 @@ struct gateway_side_values {
          .help = "a YAML file of accounts and their API keys (docs/api.md), read again on "        \
                  "SIGHUP; everybody may ask if not given",                                         \
          .offset = offsetof(owner, gateway.accounts)},                                             \
+        {.name = "database",                                                                       \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "a file of accounts, keys and the ledger (`fathom account`, `fathom ledger`), "   \
+                 "made if it is not there; in place of --accounts",                                \
+         .offset = offsetof(owner, gateway.database)},                                             \
+        {.name = "prices",                                                                         \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "with --database: what tokens cost by the hour: a YAML file, or the name of "     \
+                 "prices that are built in (`fathom sim --list`); nothing if not given",           \
+         .offset = offsetof(owner, gateway.prices)},                                               \
         {.name = "allow-host",                                                                     \
          .type = OPTION_TEXT,                                                                      \
          .help =                                                                                   \
@@ -130,6 +142,9 @@ struct gateway_side {
     struct record_tokenized *tokenized; /* of that thread, room for all tokens of a long text */
     struct constraint_judge *judge;     /* of the thread that judges constraints */
     struct record_accounts *accounts;   /* as read last; NULL: none */
+    struct ledger *ledger;              /* NULL: there is none */
+    struct priced_tokens *priced;       /* of the ledger; NULL: nothing costs anything */
+    bool is_keyless;                    /* the ledger's accounts had no key at the start */
     struct error accounts_fault;        /* of the file, when it was read last; empty: none */
     struct lazy_memory text_memory, memory;
     char name[256]; /* of the model, as served */

@@ -12,6 +12,9 @@
 #define OPTIONS(table) (table), ARRAY_COUNT(table)
 
 const struct program programs[] = {
+#ifdef FATHOM_SERVING
+    {"account", "who may ask, and how much", program_account, OPTIONS(account_options)},
+#endif
     {"bench", "measure kernels and the model", bench_run, NULL, 0},
 #ifdef FATHOM_SERVING
     {"cache", "look at a KV storage on disk", program_cache, OPTIONS(cache_options)},
@@ -26,6 +29,8 @@ const struct program programs[] = {
 #ifdef FATHOM_SERVING
     {"keygen", "make keys for gateways and units on several machines", program_keygen,
      OPTIONS(keygen_options)},
+    {"ledger", "what was used, what it cost and brought in", program_ledger,
+     OPTIONS(ledger_options)},
 #endif
     {"logits", "print a model's logits for given tokens", program_logits, OPTIONS(logits_options)},
     {"make-checkpoint", "write a checkpoint of random weights", program_make_checkpoint,

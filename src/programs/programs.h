@@ -12,6 +12,7 @@
 extern const struct program programs[];
 extern const size_t program_count;
 
+int program_account(int argc, char **argv);
 int program_cache(int argc, char **argv);
 int program_detokenize(int argc, char **argv);
 int program_eplb(int argc, char **argv);
@@ -19,6 +20,7 @@ int program_gateway(int argc, char **argv);
 int program_generate(int argc, char **argv);
 int program_inspect(int argc, char **argv);
 int program_keygen(int argc, char **argv);
+int program_ledger(int argc, char **argv);
 int program_logits(int argc, char **argv);
 int program_make_checkpoint(int argc, char **argv);
 int program_chat(int argc, char **argv);
@@ -32,12 +34,14 @@ int program_trace(int argc, char **argv);
 int program_unit(int argc, char **argv);
 int program_version(int argc, char **argv);
 
+extern const struct option_table account_options[1];
 extern const struct option_table cache_options[1];
 extern const struct option_table detokenize_options[1];
 extern const struct option_table eplb_options[1];
 extern const struct option_table gateway_options[1];
 extern const struct option_table generate_options[1];
 extern const struct option_table keygen_options[1];
+extern const struct option_table ledger_options[1];
 extern const struct option_table logits_options[1];
 extern const struct option_table make_checkpoint_options[1];
 extern const struct option_table chat_options[1];

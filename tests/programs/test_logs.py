@@ -132,7 +132,7 @@ def main():
         server = Logged("--units", "2", "--accounts", accounts)
         (line,) = server.wait("accounts", "were read")
         assert line["accounts"] == 1 and line["keys"] == 1, line
-        assert len(server.wait("model", "is being loaded", 2)) == 2  # stderr is no terminal
+        server.wait("model", "is being loaded", 2)  # stderr is no terminal
         assert all(line["bytes"] > 0 and line["pid"] for line in server.wait("model", "is loaded", 2))
         requests_have_their_lines(server)
         hosts_are_told_of(server)

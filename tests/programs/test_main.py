@@ -118,7 +118,7 @@ def main():
         expect([command], 2, r"\A\Z", "usage: fathom %s SUBJECT" % command)
         expect([command, "--help"], 0, "usage: fathom %s SUBJECT" % command, r"\A\Z")
         expect(["help", command], 0, "usage: fathom %s SUBJECT" % command, r"\A\Z")
-        expect([command, "frob"], 2, r"\A\Z", "unknown subject 'frob'; `fathom %s --help` lists them" % command)
+        expect([command, "frobnicate"], 2, r"\A\Z", "unknown subject 'frobnicate'; `fathom %s --help` lists them" % command)
     expect(["bench", "kernel"], 2, r"\A\Z", r"\Afathom bench: unknown subject 'kernel'; did you mean 'kernels'\?\n")
     expect(["help", "bench", "kernel"], 2, r"\A\Z", "did you mean 'kernels'")
     expect(["help"], 0, "usage: fathom COMMAND", r"\A\Z")

@@ -68,7 +68,8 @@ struct accounts_reading {
     struct record_accounts *record;
     struct account *accounts;
     struct account_key *keys;
-    uint32_t key_count; /* so far */
+    account_group_name *groups; /* [account_count] */
+    uint32_t key_count;         /* so far */
     struct error *error;
 };
 
@@ -91,7 +92,7 @@ static enum status wrong(const struct accounts_reading *reading, const char *wor
                      reading->path, line_of(reading, word), word, what, cure);
 }
 
-static bool is_name(const char *name) {
+bool accounts_file_is_name(const char *name) {
     size_t count = strlen(name);
     if (count == 0 || count > LIMIT_ACCOUNT_NAME) return false;
     for (size_t i = 0; i < count; i++)
@@ -136,14 +137,17 @@ static enum status read_key(struct accounts_reading *reading, uint32_t account, 
     return STATUS_OK;
 }
 
-/* Groups and accounts of one name are different tenants. */
-static struct tenant_salt salt_of(const struct accounts_reading *reading,
-                                  const struct entry *entry) {
-    char text[16 + LIMIT_ACCOUNT_NAME];
+struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const char *account,
+                                      const char *group, uint64_t generation) {
+    char text[40 + LIMIT_ACCOUNT_NAME];
     struct tenant_salt salt;
-    int count = snprintf(text, sizeof text, "%s %s", entry->group ? "group" : "account",
-                         entry->group ? entry->group : entry->name);
-    sha256_hmac(reading->secret, text, (size_t)count, salt.bytes);
+    bool in_group = group && group[0];
+    int count = snprintf(text, sizeof text, "%s %s", in_group ? "group" : "account",
+                         in_group ? group : account);
+    if (generation > 0)
+        count += snprintf(text + count, sizeof text - (size_t)count, " %llu",
+                          (unsigned long long)generation);
+    sha256_hmac(secret, text, (size_t)count, salt.bytes);
     return salt;
 }
 
@@ -151,14 +155,16 @@ static enum status read_entry(struct accounts_reading *reading, uint32_t number,
                               const struct entry *entry) {
     static const char *const cure = "use up to 63 letters, digits, '.', '_' and '-'";
     struct account *account = &reading->accounts[number];
-    if (!is_name(entry->name)) return wrong(reading, entry->name, "is no name of an account", cure);
-    if (entry->group && !is_name(entry->group))
+    if (!accounts_file_is_name(entry->name))
+        return wrong(reading, entry->name, "is no name of an account", cure);
+    if (entry->group && !accounts_file_is_name(entry->group))
         return wrong(reading, entry->group, "is no name of a group", cure);
     for (uint32_t i = 0; i < number; i++)
         if (strcmp(reading->accounts[i].name, entry->name) == 0)
             return wrong(reading, entry->name, "names two accounts", "give each its own name");
     memcpy(account->name, entry->name, strlen(entry->name));
-    account->tenant = salt_of(reading, entry);
+    if (entry->group) memcpy(reading->groups[number], entry->group, strlen(entry->group));
+    account->tenant = accounts_file_salt(reading->secret, entry->name, entry->group, 0);
     account->limits.requests_max = entry->requests_max;
     account->weight = ACCOUNT_WEIGHT;
     account->is_operator = entry->is_operator;
@@ -182,7 +188,8 @@ static enum status read_entries(struct accounts_reading *reading, const struct e
                                     .key_count = (uint32_t)key_count};
     size_t bytes = record_bytes(RECORD_ACCOUNTS, &fixed);
     reading->record = calloc(1, bytes);
-    if (!reading->record)
+    reading->groups = calloc(entries->account_count + 1, sizeof *reading->groups);
+    if (!reading->record || !reading->groups)
         return error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory", reading->path);
     *reading->record = fixed;
     record_set_head(reading->record, RECORD_ACCOUNTS);
@@ -193,9 +200,10 @@ static enum status read_entries(struct accounts_reading *reading, const struct e
     return status;
 }
 
-enum status accounts_file_parse(struct bytes text, const char *path,
-                                const uint8_t secret[SHA256_BYTES],
-                                struct record_accounts **record_out, struct error *error) {
+/* `groups_out` NULL: nobody wants them. */
+static enum status parse(struct bytes text, const char *path, const uint8_t secret[SHA256_BYTES],
+                         struct record_accounts **record_out, account_group_name **groups_out,
+                         struct error *error) {
     struct yaml_complaint complaint = {0};
     const cyaml_config_t settings = yaml_complaint_settings(&complaint);
     struct entries *entries = NULL;
@@ -213,13 +221,21 @@ enum status accounts_file_parse(struct bytes text, const char *path,
         .text = text, .path = path, .secret = secret, .error = error};
     enum status status = read_entries(&reading, entries);
     cyaml_free(&settings, &file_schema, entries, 0);
+    if (status || !groups_out) free(reading.groups);
     if (status) {
         free(reading.record);
         return status;
     }
     check(record_valid(reading.record, reading.record->record.bytes));
     *record_out = reading.record;
+    if (groups_out) *groups_out = reading.groups;
     return STATUS_OK;
+}
+
+enum status accounts_file_parse(struct bytes text, const char *path,
+                                const uint8_t secret[SHA256_BYTES],
+                                struct record_accounts **record_out, struct error *error) {
+    return parse(text, path, secret, record_out, NULL, error);
 }
 
 /* ---- the secret ---- */
@@ -273,9 +289,9 @@ static enum status read_secret(const char *path, uint8_t secret_out[SHA256_BYTES
                      path);
 }
 
-enum status accounts_file_read(const char *path, struct record_accounts **record_out,
-                               struct error *error) {
-    uint8_t secret[SHA256_BYTES];
+static enum status read_all(const char *path, struct record_accounts **record_out,
+                            account_group_name **groups_out, uint8_t secret[SHA256_BYTES],
+                            struct error *error) {
     char secret_path[PATH_MAX];
     struct bytes text;
     int count = snprintf(secret_path, sizeof secret_path, "%s.secret", path);
@@ -284,9 +300,21 @@ enum status accounts_file_read(const char *path, struct record_accounts **record
     enum status status = file_take(path, FILE_BYTES_MAX, &text, error);
     if (status) return status;
     status = read_secret(secret_path, secret, error);
-    if (!status) status = accounts_file_parse(text, path, secret, record_out, error);
+    if (!status) status = parse(text, path, secret, record_out, groups_out, error);
     free((void *)(uintptr_t)text.data);
     return status;
+}
+
+enum status accounts_file_read(const char *path, struct record_accounts **record_out,
+                               struct error *error) {
+    uint8_t secret[SHA256_BYTES];
+    return read_all(path, record_out, NULL, secret, error);
+}
+
+enum status accounts_file_take_over(const char *path, struct record_accounts **record_out,
+                                    account_group_name **groups_out,
+                                    uint8_t secret_out[SHA256_BYTES], struct error *error) {
+    return read_all(path, record_out, groups_out, secret_out, error);
 }
 
 void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT],

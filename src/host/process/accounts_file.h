@@ -24,6 +24,23 @@ enum status accounts_file_parse(struct bytes text, const char *path,
 enum status accounts_file_read(const char *path, struct record_accounts **record_out,
                                struct error *error) MUST_USE;
 
+/* For a database that takes the accounts over: also the groups, groups_out[account_count], "" for
+ * none (the caller's, free), and the secret. */
+typedef char account_group_name[LIMIT_ACCOUNT_NAME + 1];
+enum status accounts_file_take_over(const char *path, struct record_accounts **record_out,
+                                    account_group_name **groups_out,
+                                    uint8_t secret_out[SHA256_BYTES],
+                                    struct error *error) MUST_USE;
+
+/* Whether an account or a group may be called so. */
+bool accounts_file_is_name(const char *name);
+
+/* The salt of a group (NULL, "": there is none), or else of the account. Groups and accounts of one
+ * name are different tenants, and so are generations of one: a new one finds no block of the one
+ * before. */
+struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const char *account,
+                                      const char *group, uint64_t generation);
+
 #define ACCOUNTS_KEY_TEXT (3 + 2 * SHA256_BYTES + 1)    /* "sk-…" */
 #define ACCOUNTS_DIGEST_TEXT (7 + 2 * SHA256_BYTES + 1) /* "sha256:…" */
 

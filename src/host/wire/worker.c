@@ -19,9 +19,9 @@ struct worker {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     struct record_queue given, answers;
-    bool ending;
-    int64_t again_ns; /* the function wants to be called so soon in any case; 0: it does not */
-    int file;         /* eventfd */
+    bool ending, called; /* called: without a record, from outside */
+    int64_t again_ns;    /* the function wants to be called so soon in any case; 0: it does not */
+    int file;            /* eventfd */
 };
 
 static struct timespec time_in(int64_t ns) {
@@ -37,7 +37,7 @@ static struct timespec time_in(int64_t ns) {
 static void wait(struct worker *worker) {
     struct timespec until = time_in(worker->again_ns);
     int late = 0;
-    while (!worker->ending && !record_queue_first(&worker->given) && late == 0)
+    while (!worker->ending && !worker->called && !record_queue_first(&worker->given) && late == 0)
         late = worker->again_ns ? pthread_cond_timedwait(&worker->wake, &worker->lock, &until)
                                 : pthread_cond_wait(&worker->wake, &worker->lock);
 }
@@ -51,6 +51,7 @@ static void *work(void *argument) {
         /* The first record stays where it is while others are put behind it. */
         const struct record *record = record_queue_first(&worker->given);
         worker->again_ns = 0;
+        worker->called = false;
         pthread_mutex_unlock(&worker->lock);
         worker->function(worker->context, worker, record);
         pthread_mutex_lock(&worker->lock);
@@ -85,6 +86,13 @@ enum status worker_open(const char *name, worker_function *function, void *conte
 void worker_give(struct worker *worker, const struct record *record) {
     pthread_mutex_lock(&worker->lock);
     record_queue_force(&worker->given, record);
+    pthread_cond_signal(&worker->wake);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+void worker_call(struct worker *worker) {
+    pthread_mutex_lock(&worker->lock);
+    worker->called = true;
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->lock);
 }

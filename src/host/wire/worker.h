@@ -13,7 +13,7 @@
 struct worker;
 
 /* Does what `record` asks for and calls worker_answer (any number of times). Runs on the thread.
- * NULL: it has asked for this call itself. */
+ * NULL: it, or worker_call, has asked for a call without one. */
 typedef void worker_function(void *context, struct worker *worker, const struct record *record);
 
 /* `name` (up to 15 bytes) shows in debuggers and `top`. */
@@ -23,7 +23,11 @@ enum status worker_open(const char *name, worker_function *function, void *conte
 /* Copies the record into the queue. The giver sees to it that not too many are under way. */
 void worker_give(struct worker *worker, const struct record *record);
 
-/* Bytes of records given and not yet begun. */
+/* One call soon, without a record if there is none: for a function that looks at something by itself
+ * from then on. */
+void worker_call(struct worker *worker);
+
+/* Bytes of records given and not yet done with: for its function, the one at hand among them. */
 size_t worker_waiting_bytes(struct worker *worker);
 
 /* Readable while answers may be there. */

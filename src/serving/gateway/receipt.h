@@ -32,14 +32,14 @@ struct receipt_stay {  /* at a unit */
     uint8_t role; /* enum unit_role, of what it did */
 };
 
-struct receipt {
-    bool settled;           /* the first token has come */
-    struct unit_work first; /* of the unit that it came from */
-    struct unit_work sum;   /* of units that it has parted from, besides */
+struct receipt {  /* first what every token looks at */
+    bool settled; /* the first token has come */
     struct {
         bool told, settles; /* the unit has told `work`; its `work` is `first` */
         struct unit_work work;
-    } parts[PART_COUNT]; /* of the units that have it now */
+    } parts[PART_COUNT];    /* of the units that have it now */
+    struct unit_work first; /* of the unit that the first token came from */
+    struct unit_work sum;   /* of units that it has parted from, besides */
     struct receipt_stay stays[RECEIPT_STAYS_MAX];
     uint32_t stay_count; /* in all */
     uint32_t attempts;   /* units that it was given to for its answer */

@@ -124,45 +124,27 @@ struct request *request_find(struct gateway *gateway, struct request_id id) {
     return &requests->slots[slot];
 }
 
+static void prefetch_from(const void *first, const void *behind) {
+    for (const char *at = first; at < (const char *)behind; at += 64)
+        __builtin_prefetch(at, 1);
+}
+
 /* What a unit's TOKENS reads and writes of a request. */
 static void prefetch_request(const struct request *request) {
     const struct request_answered *answered = &request->answered;
-    const void *parts[] = {
-        request,
-        &request->life,
-        &request->asked.answer,
-        &request->asked.sampling,
-        &request->asked.prompt_tokens,
-        &request->placing,
-        &answered->words,
-        &answered->words.tag_progress,
-        &answered->text,
-        &answered->tokens,
-        &answered->tokens.count,
-        &answered->receipt.parts[PART_ANSWER],
-        &answered->receipt.parts[PART_ANSWER].work.queue_ns,
-        &request->owed.cause,
-        &request->times,
-    };
-    for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
-        __builtin_prefetch(parts[i], 1);
+    prefetch_from(&answered->words.calls.set, &answered->receipt.parts[PART_PROMPT]);
+    prefetch_from(&request->id, &request->asked.answer.tokenizer);
 }
 
 void request_prefetch(const struct gateway *gateway, const struct request_id *ids, uint32_t count) {
     const struct request_table *requests = &gateway->requests;
-    const struct request *found[GATEWAY_EXPECT_MAX];
-    uint32_t found_count = 0;
     check(count <= GATEWAY_EXPECT_MAX);
     for (uint32_t i = 0; i < count; i++)
         map_prefetch(&requests->by_id, key_of_id(ids[i]));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = map_find(&requests->by_id, key_of_id(ids[i]));
-        if (slot == MAP_NONE) continue;
-        found[found_count] = &requests->slots[slot];
-        prefetch_request(found[found_count++]);
+        if (slot != MAP_NONE) prefetch_request(&requests->slots[slot]);
     }
-    for (uint32_t i = 0; i < found_count; i++)
-        token_list_prefetch(&found[i]->answered.tokens);
 }
 
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection) {

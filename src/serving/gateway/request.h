@@ -115,20 +115,21 @@ struct request_life {                      /* changed by serving/gateway/request
 struct request_asked { /* by the client; the same for all but the prompt and its length, `sampling`
                         * and new_tokens_max, which are the same for the choices of a prompt
                         * (`sampling` but for `choice`) */
-    struct api_answer answer; /* what the answer says of itself; its id is the leader's */
-    enum endpoint_number endpoint;
-    struct bytes name;    /* its client's for it, in the leader's arena; may be empty */
-    struct bytes warning; /* for its client, one line, in the leader's arena; empty: none */
+    /* First what every token looks at. */
+    struct sampling sampling;
+    uint32_t prompt_tokens;
+    uint32_t new_tokens_max; /* 0: the default */
     bool stream, wants_receipt;
     bool one_call;    /* the answer ends with its first call */
     bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
     bool tokens_only; /* its tokens are the answer: no unit is asked */
     bool has_bos;     /* bos goes in front of the tokens that the host will send */
+    struct api_answer answer; /* what the answer says of itself; its id is the leader's */
+    enum endpoint_number endpoint;
+    struct bytes name;    /* its client's for it, in the leader's arena; may be empty */
+    struct bytes warning; /* for its client, one line, in the leader's arena; empty: none */
     enum token_stream_mode mode;
-    struct sampling sampling;
     const uint32_t *prompt; /* [prompt_tokens] in the head's arena; NULL: not tokenized yet */
-    uint32_t prompt_tokens;
-    uint32_t new_tokens_max; /* 0: the default */
     uint32_t stop_token_count;
     uint32_t model_stops_count; /* so many stop tokens, at the start, are the model's */
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
@@ -144,27 +145,28 @@ struct request_asked { /* by the client; the same for all but the prompt and its
 };
 
 struct request_placing {               /* how a unit is found for it */
-    uint32_t avoided_unit;             /* the unit that failed it last; FLEET_NONE */
-    int64_t retry_ns;                  /* it may be tried there again */
     uint8_t losses, retries, refusals; /* since its last token */
     uint8_t choice_reason; /* 1 + enum units_reason, of the last choice of a unit; 0: none yet */
+    uint32_t avoided_unit; /* the unit that failed it last; FLEET_NONE */
+    int64_t retry_ns;      /* it may be tried there again */
     const uint64_t *prefix_keys; /* head: [prefix_key_count] of its leading blocks, in arena */
     uint32_t prefix_key_count;
 };
 
-struct request_answered { /* what has come of the answer */
+struct request_answered { /* what has come of the answer; from the end of `words` to the receipt's
+                           * parts every token looks at it */
+    struct token_list echoed; /* not in a stream: the prompt's, [scored_count] */
+    struct token_stream words;
     uint32_t output_tokens;
     uint32_t last_token;
-    uint32_t scored_count; /* leading tokens of the prompt whose log probabilities are told */
-    struct token_stream words;
+    uint32_t scored_count;     /* leading tokens of the prompt whose log probabilities are told */
     bool flushed;              /* token_stream_finish has been called */
     struct answer_text text;   /* in a stream: what is echoed, or all if its dialect repeats it */
     struct answer_calls calls; /* in a stream: without arguments, unless its dialect repeats them */
-    struct token_list echoed;  /* not in a stream: the prompt's, [scored_count] */
     struct token_list tokens;  /* all of the answer, unless memory ran out */
     size_t tokens_json_bytes;  /* they need at most so many in the answer */
-    struct receipt receipt;
     uint64_t made_tokens; /* by all units, also those that its client is not told */
+    struct receipt receipt;
 };
 
 struct request_owed { /* what its client was told, and is still to be told */
@@ -180,7 +182,8 @@ struct request_owed { /* what its client was told, and is still to be told */
     struct request *unfinished; /* leader, in SETTLING: the choice whose end is still to be told */
 };
 
-struct request {
+struct request {                      /* what every token looks at stands in one run, nearly */
+    struct request_answered answered; /* its end */
     struct request_id id;     /* at the unit; its attempt counts the units that had it before */
     struct request *leader;   /* of its choices; itself, if it is the first */
     struct request *head;     /* the first choice of its prompt; itself, if it is that */
@@ -190,11 +193,10 @@ struct request {
     uint32_t choice_count;    /* leader: of all prompts */
     uint32_t prompt_count;    /* leader */
     struct request_life life;
-    struct request_asked asked;
-    struct request_placing placing;
-    struct request_answered answered;
-    struct request_owed owed;
     struct metrics_times times;
+    struct request_placing placing;
+    struct request_asked asked; /* its beginning */
+    struct request_owed owed;
     struct waiting_text waiting_text;       /* head */
     struct waiting_text waiting_constraint; /* leader */
     bool constraint_unjudged;               /* leader: it is not known yet whether it can be held */

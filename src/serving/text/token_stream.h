@@ -56,7 +56,11 @@ struct token_stream_bound {
     16 /* held back before "</think>"; more than these are put out                                 \
         */
 
-struct token_stream {
+struct token_stream { /* first what few tokens look at, then what all do: few cache lines */
+    uint16_t
+        stop_progress[LIMIT_STOP_STRINGS]; /* bytes of each stop string that the text ends with */
+    char held[LIMIT_STOP_STRING_BYTES + UTF8_BYTES_MAX]; /* what may become a stop string */
+    struct tool_parser calls; /* calls.set NULL: calls are not looked for */
     const struct tokenizer *tokenizer;
     const struct stop_strings *stops; /* NULL: none */
     enum token_stream_mode mode;
@@ -67,13 +71,9 @@ struct token_stream {
     struct token_stream_bound bound;
     uint32_t reasoning_tokens; /* from the opening tag to the closing one */
     struct utf8_joiner joiner;
-    uint16_t
-        stop_progress[LIMIT_STOP_STRINGS]; /* bytes of each stop string that the text ends with */
-    char held[LIMIT_STOP_STRING_BYTES + UTF8_BYTES_MAX]; /* what may become a stop string */
     uint32_t held_bytes;
-    uint32_t tag_progress;    /* bytes of the awaited tag seen */
-    uint32_t newline_count;   /* newlines that may turn out to be the last ones */
-    struct tool_parser calls; /* calls.set NULL: calls are not looked for */
+    uint32_t tag_progress;  /* bytes of the awaited tag seen */
+    uint32_t newline_count; /* newlines that may turn out to be the last ones */
 };
 
 /* A run of pushes puts out at most TOKEN_STREAM_HELD_MAX bytes, and TOKEN_STREAM_GROWTH_MAX more for

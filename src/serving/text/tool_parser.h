@@ -33,7 +33,6 @@
 #define TOOL_GROWTH_MAX 6       /* bytes put out for one taken: a value's control byte as \u00XX */
 
 struct tool_parser {
-    const struct tool_set *set;
     const struct tool *tool;   /* of the open call; NULL: it is none of the set's */
     uint8_t state;             /* enum tool_state */
     struct tool_place place;   /* CONTENT */
@@ -43,6 +42,7 @@ struct tool_parser {
     struct call_object object; /* OBJECT, as far as it was put out */
     uint32_t held_count;
     char held[TOOL_HELD_MAX];
+    const struct tool_set *set;
 };
 
 void tool_parser_open(struct tool_parser *parser, const struct tool_set *set);

@@ -285,8 +285,9 @@ static void put_extras(struct step_plan *plan, struct step_row *row,
     used->biases += row->bias_count;
 }
 
-static void put_constraint(struct step_plan *plan, uint32_t row, const struct unit_request *request,
+static void put_constraint(struct step_plan *plan, uint32_t row, struct unit_request *request,
                            struct extras *used) {
+    request_settle(request);
     uint32_t *tokens = step_plan_constraint_tokens(plan) + used->constraint_tokens;
     uint32_t answer_count = request->output_count, stop_count = request->stop_token_count;
     step_plan_constraints(plan)[used->constraints++] =
@@ -326,6 +327,13 @@ struct row_place {
     struct extras used;
 };
 
+static void put_row_tokens(const struct row_place *place, struct unit_request *request,
+                           uint32_t first, uint32_t count) {
+    request_settle(request);
+    memcpy(place->tokens + place->tokens_used, request->tokens + first,
+           count * sizeof *request->tokens);
+}
+
 /* Writes one row behind those already written. */
 static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
                     const struct schedule_choice *choice, struct row_place *place) {
@@ -356,8 +364,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     if (token_count == 1 && samples)
         place->tokens[place->tokens_used] = request->last_token;
     else
-        memcpy(place->tokens + place->tokens_used, request->tokens + first,
-               token_count * sizeof *request->tokens);
+        put_row_tokens(place, request, first, token_count);
     if (row->page_count)
         memcpy(place->pages + place->pages_used, request->pages + first_page,
                row->page_count * sizeof *request->pages);

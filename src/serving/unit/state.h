@@ -30,6 +30,12 @@ enum unit_request_state {
     UNIT_REQUEST_STATE_COUNT
 };
 
+/* The answer's last few tokens are kept in the request itself: to write each to `tokens`, which have
+ * not been touched since the last one, would mean to wait for memory for four bytes. */
+#define REQUEST_RECENT 16
+
+_Static_assert(KV_BLOCK_TOKENS % REQUEST_RECENT == 0, "a block that is whole is settled");
+
 struct unit_request {           /* first what every step looks at, so that it is few cache lines */
     _Alignas(64) uint8_t state; /* enum unit_request_state */
     bool in_step;               /* a row of the step in flight; row_tokens is its length */
@@ -59,10 +65,14 @@ struct unit_request {           /* first what every step looks at, so that it is
     uint32_t bias_count;
     uint32_t stop_token_count;
     int32_t priority;
-    uint32_t *tokens;           /* [prompt_count + new_tokens_max] in arena: prompt, then answer */
+    uint32_t *tokens;           /* [prompt_count + new_tokens_max] in arena: prompt, then answer;
+                                 * all whole blocks' stand there, request_settle has the others too */
     struct page_id *pages;      /* [pages at most] in arena */
     struct request_tiers *tier; /* in arena; NULL: nothing can come from the KV storage */
     struct handoff *handoff;    /* in arena; NULL: the whole answer is made here */
+    uint32_t recent_count;
+    uint32_t
+        recent[REQUEST_RECENT]; /* [recent_count] the last of those known: not in `tokens` yet */
     int64_t turn;
     uint64_t arrival;
     struct request_id id;
@@ -150,12 +160,21 @@ static inline bool request_scores(const struct unit_request *request) {
     return request->scored_count < request->prompt_count;
 }
 
+/* All known tokens stand in `tokens` now. */
+static inline void request_settle(struct unit_request *request) {
+    uint32_t count = request->recent_count;
+    memcpy(request->tokens + request_known(request) - count, request->recent,
+           count * sizeof *request->recent);
+    request->recent_count = 0;
+}
+
 /* The answer grows by a token. */
 static inline void request_add_token(struct unit_request *request, uint32_t token) {
     history_add(&request->history, token);
-    request->tokens[request_known(request)] = token;
+    request->recent[request->recent_count++] = token;
     request->last_token = token;
     request->output_count++;
+    if (request_known(request) % REQUEST_RECENT == 0) request_settle(request);
 }
 
 static inline struct admit_need request_need(const struct unit_request *request) {

@@ -401,6 +401,7 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
 bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) {
     struct unit_request *request = unit_request_of(from, id), *moved = unit_request_free(to);
     check(request && may_move(request));
+    request_settle(request);
     if (!copy_request(moved, request)) {
         unit_request_clear(moved);
         return false;
@@ -686,10 +687,6 @@ static void observe_step(struct unit *unit, const struct step_result *result,
 static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_count) {
     if (i + UNIT_AHEAD < row_count)
         request_prefetch(&unit->requests[unit->step_slots[i + UNIT_AHEAD]]);
-    if (i + UNIT_AHEAD / 2 < row_count) {
-        const struct unit_request *next = &unit->requests[unit->step_slots[i + UNIT_AHEAD / 2]];
-        __builtin_prefetch(next->tokens + request_known(next), 1);
-    }
 }
 
 static enum status receive_step_done(struct unit *unit, const struct step_result *result,

@@ -12,6 +12,7 @@
 #define POST_BYTES ((size_t)256 << 20) /* from units; little of it is touched */
 #define BODY_BYTES_LEAST ((size_t)64 << 10)
 #define TOKEN_TEXT 8 /* bytes of a token id in a body */
+#define EXPECTED_LEAST 4 /* messages that a gateway expects while it takes one */
 
 static uint32_t context_max(const struct twin_options *options) {
     uint32_t most = 0;
@@ -149,10 +150,11 @@ void twin_gateways_wake(struct twin_world *world, struct twin_gateway *gateway, 
     event_alarm_set(&gateway->alarm, &world->events, due_ns);
 }
 
-/* The records that are to be handed over next; returns how many. */
-static uint32_t expect(const struct twin_world *world, const struct twin_gateway *gateway) {
+/* The next messages that are to be handed over, from *ahead_io on; returns how many. */
+static uint32_t expect(const struct twin_world *world, const struct twin_gateway *gateway,
+                       const struct twin_message **ahead_io) {
     const struct record *records[GATEWAY_EXPECT_MAX];
-    const struct twin_message *message = twin_post_first(&gateway->inbox);
+    const struct twin_message *message = *ahead_io;
     uint32_t count = 0;
     while (count < GATEWAY_EXPECT_MAX && message && message->due_ns <= world->now_ns) {
         const struct record *record = &message->record;
@@ -162,15 +164,16 @@ static uint32_t expect(const struct twin_world *world, const struct twin_gateway
         message = twin_post_behind(&gateway->inbox, message);
     }
     gateway_expect(gateway->gateway, records, count);
+    *ahead_io = message;
     return count;
 }
 
 void twin_gateways_run(struct twin_world *world, struct twin_gateway *gateway) {
     struct machine *machine = &gateway->machine;
-    const struct twin_message *message;
-    uint32_t expected = 0;
+    const struct twin_message *message, *ahead = twin_post_first(&gateway->inbox);
+    uint32_t expected = 0; /* and not handed over yet */
     while ((message = twin_post_first(&gateway->inbox)) && message->due_ns <= world->now_ns) {
-        if (expected == 0) expected = expect(world, gateway);
+        if (expected <= EXPECTED_LEAST) expected += expect(world, gateway, &ahead);
         expected--;
         if (message->record.kind == RECORD_FROM_UNIT)
             twin_clients_notice(world,

@@ -58,10 +58,33 @@ static void children_go_before_their_parents(void **state) {
     }
 }
 
+/* However few are wanted: the same ones, in the same order. */
+static void the_first_are_those_of_all(void **state) {
+    (void)state;
+    enum { PAGES = 40 };
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct evict_candidate pages[PAGES], all[PAGES], few[PAGES];
+        for (uint32_t i = 0; i < PAGES; i++)
+            pages[i] = (struct evict_candidate){i, (uint32_t)(random_uniform(seed, 0, i) * 4),
+                                                (uint64_t)(random_uniform(seed, 1, i) * 4)};
+        for (int rule = 0; rule < EVICT_RULE_COUNT; rule++) {
+            memcpy(all, pages, sizeof all);
+            evict_pages_choose(rule, all, PAGES, PAGES);
+            for (uint32_t wanted = 0; wanted < PAGES; wanted++) {
+                memcpy(few, pages, sizeof few);
+                evict_pages_choose(rule, few, PAGES, wanted);
+                assert_memory_equal(few + PAGES - wanted, all + PAGES - wanted,
+                                    wanted * sizeof *few);
+            }
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rule_has_its_order),
         cmocka_unit_test(children_go_before_their_parents),
+        cmocka_unit_test(the_first_are_those_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,12 +27,12 @@ struct api_answer {
     bool include_usage; /* a stream's chunks carry "usage" (null, but for the last) */
     bool token_ids;     /* wanted, or all there is: without a tokenizer answers are ids */
     bool logprobs;
+    struct bytes told; /* what it repeats of its request: written by the dialect when it read it */
     const struct tokenizer *tokenizer; /* NULL: none */
     struct request_id id;
     int64_t created; /* unix seconds */
     struct bytes model;
     struct bytes fingerprint;
-    struct bytes told; /* what it repeats of its request: written by the dialect when it read it */
 };
 
 struct api_usage {

@@ -36,14 +36,30 @@ static bool block_add(struct token_list *list, struct arena *arena) {
     return true;
 }
 
+static void settle_recent(struct token_list *list) {
+    size_t bytes = list->recent_count * sizeof *list->recent;
+    memcpy(list->at, list->recent, bytes);
+    list->at += bytes;
+    list->recent_count = 0;
+}
+
+static void put_token(struct token_list *list, const struct token_logprob *entries) {
+    if (list->each == 0) {
+        list->recent[list->recent_count++] = entries->token;
+        if (list->recent_count == TOKEN_LIST_RECENT || list->room == 1) settle_recent(list);
+        return;
+    }
+    size_t bytes = token_bytes(list);
+    memcpy(list->at, entries, bytes);
+    list->at += bytes;
+}
+
 bool token_list_add(struct token_list *list, struct arena *arena,
                     const struct token_logprob *entries, uint32_t each) {
     check(list->count == 0 || each == list->each);
     list->each = each;
     if (list->room == 0 && !block_add(list, arena)) return false;
-    size_t bytes = token_bytes(list);
-    memcpy(list->at, each ? (const void *)entries : &entries->token, bytes);
-    list->at += bytes;
+    put_token(list, entries);
     list->room--;
     list->count++;
     return true;
@@ -52,6 +68,8 @@ bool token_list_add(struct token_list *list, struct arena *arena,
 static void visit_one(const struct token_list *list, const struct token_block *block, uint32_t i,
                       uint32_t index, token_list_visitor *visit, void *context) {
     const void *at = block->memory + i * token_bytes(list);
+    uint32_t settled = list->count - list->recent_count;
+    if (index >= settled) at = &list->recent[index - settled];
     struct token_logprob bare = {.token = *(const uint32_t *)at};
     visit(context, index, list->each ? (const struct token_logprob *)at : &bare);
 }

@@ -2,6 +2,8 @@
  * An answer's tokens, or its prompt's, with what is known of each: its log probability and those of
  * the likeliest others. Every answer's are kept, should it have to go on elsewhere; a token of which
  * nothing is known takes four bytes. Grows in an arena in blocks, each a quarter of all before it.
+ * The last few of such tokens are kept in the list itself: to write each to its block, which has not
+ * been touched since the request's last token, would mean to wait for memory for four bytes.
  */
 #ifndef SERVING_GATEWAY_API_TOKEN_LIST_H
 #define SERVING_GATEWAY_API_TOKEN_LIST_H
@@ -11,10 +13,12 @@
 
 struct token_block;
 
+#define TOKEN_LIST_RECENT 16 /* a cache line of them */
+
 struct token_list {
     struct token_block *first, *last;
-    char *at;      /* where the next token goes: a token that is added reads nothing of its block */
-    uint32_t room; /* tokens that fit there */
+    char *at;      /* where the next token goes, or the first recent one */
+    uint32_t room; /* tokens that fit there, behind the recent ones */
     uint32_t each; /* entries of a token, the same for all: itself, then the likeliest; 0: itself,
                     * of which nothing is known */
     uint32_t count;
@@ -23,16 +27,15 @@ struct token_list {
     bool is_prompt;           /* echoed: special tokens stand in the text, too */
     bool has_first;   /* the prompt's first token, of which nothing is known, is the first */
     bool hides_first; /* the first token does not stand in the text */
+    uint8_t recent_count;
+    uint32_t
+        recent[TOKEN_LIST_RECENT]; /* [recent_count] the last tokens, of which nothing is known:
+                                         * they have their places in the block */
 };
 
 /* `entries`: [each], or one of which only the token counts. False when the arena is out of memory. */
 bool token_list_add(struct token_list *list, struct arena *arena,
                     const struct token_logprob *entries, uint32_t each);
-
-/* A token will be added soon. */
-static inline void token_list_prefetch(const struct token_list *list) {
-    __builtin_prefetch(list->at, 1);
-}
 
 typedef void token_list_visitor(void *context, uint32_t index, const struct token_logprob *entries);
 

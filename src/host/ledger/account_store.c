@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/ledger/account_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/check.h"
+
+#define KEY_DIGITS_MIN 8
+
+const struct account_terms account_terms_unset = {-1, -1, -1, -1, -1, -1, -1, -1, NULL, NULL};
+
+/* ---- one change ---- */
+
+/* Begins a change; finish() ends it. */
+static enum status finish(struct database *database, enum status status, struct error *error) {
+    if (!status) return database_commit(database, error);
+    database_roll_back(database);
+    return status;
+}
+
+/* The id of an account; NOT_FOUND. */
+static enum status find(struct database *database, const char *name, int64_t *id_out,
+                        bool *is_revoked_out, struct error *error) {
+    enum status status = STATUS_OK;
+    struct sqlite3_stmt *query = database_query(
+        database, error, "SELECT id, revoked FROM accounts WHERE name = ?", "t", name);
+    if (!database_next(database, query, &status, error))
+        return status ? status
+                      : error_set(error, STATUS_NOT_FOUND,
+                                  "%.200s: there is no account '%.80s'; `fathom account list` has "
+                                  "their names",
+                                  database_path(database), name);
+    *id_out = database_integer(query, 0);
+    *is_revoked_out = !database_is_null(query, 1);
+    database_end(query);
+    return STATUS_OK;
+}
+
+static enum status find_live(struct database *database, const char *name, int64_t *id_out,
+                             struct error *error) {
+    bool is_revoked = false;
+    enum status status = find(database, name, id_out, &is_revoked, error);
+    if (!status && is_revoked)
+        status = error_set(error, STATUS_INVALID,
+                           "the account '%.80s' is revoked; create one of another name", name);
+    return status;
+}
+
+/* The first digits of a key's SHA-256 as bounds of a BLOB. */
+static bool read_digits(const char *text, uint8_t low[SHA256_BYTES], uint8_t high[SHA256_BYTES]) {
+    size_t count = strlen(text);
+    if (count < KEY_DIGITS_MIN || count > 2 * SHA256_BYTES) return false;
+    memset(low, 0, SHA256_BYTES);
+    memset(high, 0xff, SHA256_BYTES);
+    for (size_t i = 0; i < count; i++) {
+        const char *digits = "0123456789abcdef", *digit = strchr(digits, text[i] | 0x20);
+        if (!digit) return false;
+        uint8_t value = (uint8_t)(digit - digits), shift = i % 2 ? 0 : 4;
+        low[i / 2] = (uint8_t)((low[i / 2] & ~(15 << shift)) | value << shift);
+        high[i / 2] = (uint8_t)((high[i / 2] & ~(15 << shift)) | value << shift);
+    }
+    return true;
+}
+
+static enum status find_key(struct database *database, int64_t account, const char *key,
+                            int64_t *id_out, struct error *error) {
+    uint8_t low[SHA256_BYTES], high[SHA256_BYTES];
+    enum status status = STATUS_OK;
+    int found = 0;
+    if (!read_digits(key, low, high))
+        return error_set(error, STATUS_INVALID,
+                         "'%.12s…' names no key; give at least %d of the first digits of its "
+                         "SHA-256, which `fathom account show` prints",
+                         key, KEY_DIGITS_MIN);
+    struct sqlite3_stmt *query = database_query(
+        database, error, "SELECT id FROM keys WHERE account = ? AND sha256 BETWEEN ? AND ?", "ibb",
+        account, low, (size_t)SHA256_BYTES, high, (size_t)SHA256_BYTES);
+    for (; database_next(database, query, &status, error); found++)
+        *id_out = database_integer(query, 0);
+    if (status || found == 1) return status;
+    return error_set(error, STATUS_NOT_FOUND,
+                     "%s of its keys begin with '%.64s'; `fathom account show` prints them",
+                     found ? "several" : "none", key);
+}
+
+/* A limit of what a gateway holds: it would refuse the whole of it. */
+static enum status check_room(struct database *database, struct error *error) {
+    int64_t accounts = 0, keys = 0;
+    enum status status = database_number(
+        database, "SELECT count(*) FROM accounts WHERE revoked IS NULL", &accounts, error);
+    if (!status)
+        status = database_number(database,
+                                 "SELECT count(*) FROM keys k JOIN accounts a ON a.id = k.account "
+                                 "WHERE k.revoked IS NULL AND a.revoked IS NULL",
+                                 &keys, error);
+    if (!status && (accounts > LIMIT_ACCOUNTS || keys > LIMIT_ACCOUNT_KEYS))
+        status = error_set(error, STATUS_TOO_LARGE,
+                           "%.200s: at most %d accounts and %d keys are possible; revoke old ones",
+                           database_path(database), LIMIT_ACCOUNTS, LIMIT_ACCOUNT_KEYS);
+    return status;
+}
+
+/* ---- terms ---- */
+
+static enum status check_terms(const struct account_terms *terms, struct error *error) {
+    if (terms->group && terms->group[0] && !accounts_file_is_name(terms->group))
+        return error_set(error, STATUS_INVALID,
+                         "'%.80s' is no name of a group; use up to %d letters, digits, '.', '_' "
+                         "and '-'",
+                         terms->group, LIMIT_ACCOUNT_NAME);
+    return STATUS_OK;
+}
+
+static enum status set_account(struct database *database, int64_t id,
+                               const struct account_terms *terms, struct error *error) {
+    static const char sql[] =
+        "UPDATE accounts SET requests_max = iif(?1 < 0, requests_max, ?1),"
+        " requests_per_minute = iif(?2 < 0, requests_per_minute, ?2),"
+        " tokens_per_minute = iif(?3 < 0, tokens_per_minute, ?3),"
+        " priority = iif(?4 < 0, priority, ?4), weight = iif(?5 < 0, weight, ?5),"
+        " is_prepaid = iif(?6 < 0, is_prepaid, ?6), is_operator = iif(?7 < 0, is_operator, ?7),"
+        " models = coalesce(?8, models), tenant = coalesce(?9, tenant) WHERE id = ?10";
+    enum status status = check_terms(terms, error);
+    if (status) return status;
+    return database_run(database, error, sql, "iiiiiiitti", terms->requests_max,
+                        terms->requests_per_minute, terms->tokens_per_minute, terms->priority,
+                        terms->weight, terms->is_prepaid, terms->is_operator, terms->models,
+                        terms->group, id);
+}
+
+static enum status set_key(struct database *database, int64_t id, const struct account_terms *terms,
+                           struct error *error) {
+    static const char sql[] = "UPDATE keys SET requests_max = iif(?1 < 0, requests_max, ?1),"
+                              " requests_per_minute = iif(?2 < 0, requests_per_minute, ?2),"
+                              " tokens_per_minute = iif(?3 < 0, tokens_per_minute, ?3),"
+                              " models = coalesce(?4, models), budget = iif(?5 < 0, budget,"
+                              " iif(?5 = 9223372036854775807, NULL, ?5)) WHERE id = ?6";
+    if (terms->priority >= 0 || terms->weight >= 0 || terms->is_prepaid >= 0 ||
+        terms->is_operator >= 0 || terms->group)
+        return error_set(error, STATUS_INVALID,
+                         "priority, weight, billing, group and operator are an account's, not a "
+                         "key's; leave --key out");
+    return database_run(database, error, sql, "iiitii", terms->requests_max,
+                        terms->requests_per_minute, terms->tokens_per_minute, terms->models,
+                        terms->budget, id);
+}
+
+/* ---- changes ---- */
+
+static enum status put_key(struct database *database, int64_t account,
+                           const uint8_t sha256[SHA256_BYTES], int64_t now, int64_t *id_out,
+                           struct error *error) {
+    enum status status = database_run(
+        database, error, "INSERT INTO keys (account, sha256, created) VALUES (?, ?, ?)", "ibi",
+        account, sha256, (size_t)SHA256_BYTES, now);
+    if (!status) *id_out = database_last_id(database);
+    return status;
+}
+
+static enum status draw_key(struct database *database, int64_t account, int64_t now,
+                            char key_out[ACCOUNTS_KEY_TEXT], int64_t *id_out, struct error *error) {
+    char digest[ACCOUNTS_DIGEST_TEXT];
+    uint8_t sha256[SHA256_BYTES];
+    accounts_file_draw_key(key_out, digest);
+    sha256_digest(key_out, strlen(key_out), sha256);
+    return put_key(database, account, sha256, now, id_out, error);
+}
+
+static enum status put_account(struct database *database, const char *name, int64_t now,
+                               int64_t *id_out, struct error *error) {
+    if (!accounts_file_is_name(name))
+        return error_set(error, STATUS_INVALID,
+                         "'%.80s' is no name of an account; use up to %d letters, digits, '.', '_' "
+                         "and '-'",
+                         name, LIMIT_ACCOUNT_NAME);
+    enum status status = database_run(
+        database, error, "INSERT OR IGNORE INTO accounts (name, created) VALUES (?, ?)", "ti", name,
+        now);
+    if (!status && database_changes(database) == 0)
+        status =
+            error_set(error, STATUS_INVALID,
+                      "%.200s: there is an account '%.80s' already; `fathom account key` makes "
+                      "another key of it",
+                      database_path(database), name);
+    if (!status) *id_out = database_last_id(database);
+    return status;
+}
+
+enum status account_store_create(struct database *database, const char *name,
+                                 const struct account_terms *terms, int64_t now,
+                                 char key_out[ACCOUNTS_KEY_TEXT], struct error *error) {
+    int64_t account = 0, key = 0;
+    enum status status = database_begin(database, error);
+    if (!status) status = put_account(database, name, now, &account, error);
+    if (!status) status = set_account(database, account, terms, error);
+    if (!status) status = draw_key(database, account, now, key_out, &key, error);
+    if (!status) status = check_room(database, error);
+    return finish(database, status, error);
+}
+
+enum status account_store_add_key(struct database *database, const char *name,
+                                  const struct account_terms *terms, int64_t now,
+                                  char key_out[ACCOUNTS_KEY_TEXT], struct error *error) {
+    int64_t account = 0, key = 0;
+    enum status status = database_begin(database, error);
+    if (!status) status = find_live(database, name, &account, error);
+    if (!status) status = draw_key(database, account, now, key_out, &key, error);
+    if (!status) status = set_key(database, key, terms, error);
+    if (!status) status = check_room(database, error);
+    return finish(database, status, error);
+}
+
+enum status account_store_limit(struct database *database, const char *name, const char *key,
+                                const struct account_terms *terms, struct error *error) {
+    int64_t account = 0, id = 0;
+    enum status status = database_begin(database, error);
+    if (!status) status = find_live(database, name, &account, error);
+    if (!status && key) status = find_key(database, account, key, &id, error);
+    if (!status)
+        status = key ? set_key(database, id, terms, error)
+                     : set_account(database, account, terms, error);
+    return finish(database, status, error);
+}
+
+enum status account_store_revoke(struct database *database, const char *name, const char *key,
+                                 int64_t now, struct error *error) {
+    int64_t account = 0, id = 0;
+    enum status status = database_begin(database, error);
+    if (!status) status = find_live(database, name, &account, error);
+    if (!status && key) status = find_key(database, account, key, &id, error);
+    if (!status && key)
+        status = database_run(database, error,
+                              "UPDATE keys SET revoked = coalesce(revoked, ?) WHERE id = ?", "ii",
+                              now, id);
+    else if (!status)
+        status = database_run(database, error, "UPDATE accounts SET revoked = ? WHERE id = ?", "ii",
+                              now, account);
+    return finish(database, status, error);
+}
+
+enum status account_store_top_up(struct database *database, const char *name, int64_t amount,
+                                 int64_t now, struct error *error) {
+    int64_t account = 0;
+    enum status status = database_begin(database, error);
+    if (!status) status = find_live(database, name, &account, error);
+    if (!status)
+        status = database_run(database, error,
+                              "INSERT INTO top_ups (account, amount, time) VALUES (?, ?, ?)", "iii",
+                              account, amount, now);
+    if (!status)
+        status =
+            database_run(database, error, "UPDATE accounts SET balance = balance + ? WHERE id = ?",
+                         "ii", amount, account);
+    return finish(database, status, error);
+}
+
+enum status account_store_purge(struct database *database, const char *name, struct error *error) {
+    int64_t account = 0;
+    enum status status = database_begin(database, error);
+    if (!status) status = find_live(database, name, &account, error);
+    if (!status)
+        status = database_run(
+            database, error,
+            "INSERT INTO tenants SELECT iif(tenant = '', 'account ' || name, 'group ' || tenant), 1"
+            " FROM accounts WHERE id = ? ON CONFLICT DO UPDATE SET generation = generation + 1",
+            "i", account);
+    return finish(database, status, error);
+}
+
+/* ---- the secret ---- */
+
+static enum status read_secret(struct database *database, uint8_t secret_out[SHA256_BYTES],
+                               bool *found_out, struct error *error) {
+    enum status status = STATUS_OK;
+    struct sqlite3_stmt *query =
+        database_query(database, error, "SELECT value FROM settings WHERE name = 'secret'", "");
+    *found_out = database_next(database, query, &status, error);
+    if (!*found_out) return status;
+    struct bytes secret = database_blob(query, 0);
+    if (secret.count == SHA256_BYTES)
+        memcpy(secret_out, secret.data, SHA256_BYTES);
+    else
+        status = error_set(error, STATUS_CORRUPT,
+                           "%.300s: the tenants' secret is damaged; bring back a copy of the file",
+                           database_path(database));
+    database_end(query);
+    return status;
+}
+
+static enum status put_secret(struct database *database, const uint8_t secret[SHA256_BYTES],
+                              struct error *error) {
+    return database_run(database, error, "INSERT OR REPLACE INTO settings VALUES ('secret', ?)",
+                        "b", secret, (size_t)SHA256_BYTES);
+}
+
+enum status account_store_secret(struct database *database, uint8_t secret_out[SHA256_BYTES],
+                                 struct error *error) {
+    bool found = false;
+    enum status status = read_secret(database, secret_out, &found, error);
+    if (status || found) return status;
+    status = database_begin(database, error);
+    if (!status) status = read_secret(database, secret_out, &found, error);
+    if (!status && !found) {
+        check(getrandom(secret_out, SHA256_BYTES, 0) == SHA256_BYTES);
+        status = put_secret(database, secret_out, error);
+    }
+    return finish(database, status, error);
+}
+
+/* ---- taking over the file of --accounts ---- */
+
+/* Accounts that are there have blocks under the secret that is there. */
+static enum status import_secret(struct database *database, const uint8_t secret[SHA256_BYTES],
+                                 const char *path, struct error *error) {
+    uint8_t own[SHA256_BYTES];
+    int64_t accounts = 0;
+    bool found = false;
+    enum status status =
+        database_number(database, "SELECT count(*) FROM accounts", &accounts, error);
+    if (!status) status = read_secret(database, own, &found, error);
+    if (!status && found && accounts > 0 && memcmp(own, secret, SHA256_BYTES) != 0)
+        status = error_set(error, STATUS_INVALID,
+                           "%.200s has accounts under another secret than %.200s.secret; import "
+                           "into a file that is not there yet",
+                           database_path(database), path);
+    return status ? status : put_secret(database, secret, error);
+}
+
+static enum status import_one(struct database *database, const struct record_accounts *record,
+                              uint32_t number, const char *group, int64_t now,
+                              struct error *error) {
+    const struct account *account = &accounts_named(record)[number];
+    struct account_terms terms = account_terms_unset;
+    int64_t id = 0, key = 0;
+    terms.requests_max = account->limits.requests_max;
+    terms.is_operator = account->is_operator;
+    terms.group = group;
+    enum status status = put_account(database, account->name, now, &id, error);
+    if (!status) status = set_account(database, id, &terms, error);
+    for (uint32_t i = 0; i < record->key_count && !status; i++)
+        if (accounts_keys(record)[i].account == number)
+            status = put_key(database, id, accounts_keys(record)[i].sha256, now, &key, error);
+    return status;
+}
+
+enum status account_store_import(struct database *database, const char *path, int64_t now,
+                                 uint32_t *count_out, struct error *error) {
+    struct record_accounts *record = NULL;
+    account_group_name *groups = NULL;
+    uint8_t secret[SHA256_BYTES];
+    enum status status = accounts_file_take_over(path, &record, &groups, secret, error);
+    if (status) return status;
+    status = database_begin(database, error);
+    if (!status) status = import_secret(database, secret, path, error);
+    for (uint32_t i = 0; i < record->account_count && !status; i++)
+        status = import_one(database, record, i, groups[i], now, error);
+    if (!status) status = check_room(database, error);
+    status = finish(database, status, error);
+    *count_out = record->account_count;
+    free(record);
+    free(groups);
+    return status;
+}
+
+/* ---- looking ---- */
+
+static enum status look_at_keys(struct database *database, int64_t account,
+                                const struct account_listener *listener, struct error *error) {
+    enum status status = STATUS_OK;
+    struct sqlite3_stmt *row =
+        database_query(database, error,
+                       "SELECT sha256, models, created, revoked, requests_max, requests_per_minute,"
+                       " tokens_per_minute, spent, budget FROM keys WHERE account = ? ORDER BY id",
+                       "i", account);
+    while (database_next(database, row, &status, error)) {
+        struct account_key_view view = {
+            .models = database_text(row, 1),
+            .created = database_integer(row, 2),
+            .revoked = database_integer(row, 3),
+            .requests_max = database_integer(row, 4),
+            .requests_per_minute = database_integer(row, 5),
+            .tokens_per_minute = database_integer(row, 6),
+            .spent = database_integer(row, 7),
+            .budget = database_is_null(row, 8) ? ACCOUNT_BUDGET_ANY : database_integer(row, 8),
+        };
+        struct bytes digest = database_blob(row, 0);
+        for (size_t i = 0; i < digest.count && i < SHA256_BYTES; i++)
+            snprintf(view.sha256 + 2 * i, 3, "%02x", (uint8_t)digest.data[i]);
+        listener->key(listener->context, &view);
+    }
+    return status;
+}
+
+static void look_at_account(const struct account_listener *listener, struct sqlite3_stmt *row) {
+    struct account_view view = {
+        .name = database_text(row, 1),
+        .group = database_text(row, 2),
+        .models = database_text(row, 3),
+        .created = database_integer(row, 4),
+        .revoked = database_integer(row, 5),
+        .is_operator = database_integer(row, 6),
+        .is_prepaid = database_integer(row, 7),
+        .priority = database_integer(row, 8),
+        .weight = database_integer(row, 9),
+        .requests_max = database_integer(row, 10),
+        .requests_per_minute = database_integer(row, 11),
+        .tokens_per_minute = database_integer(row, 12),
+        .balance = database_integer(row, 13),
+        .requests = database_integer(row, 14),
+        .tokens = database_integer(row, 15),
+        .keys = database_integer(row, 16),
+    };
+    listener->account(listener->context, &view);
+}
+
+enum status account_store_look(struct database *database, const char *name,
+                               const struct account_listener *listener, struct error *error) {
+    static const char sql[] =
+        "SELECT id, name, tenant, models, created, revoked, is_operator, is_prepaid, priority,"
+        " weight, requests_max, requests_per_minute, tokens_per_minute, balance, requests, tokens,"
+        " (SELECT count(*) FROM keys WHERE account = accounts.id AND keys.revoked IS NULL)"
+        " FROM accounts WHERE ?1 IS NULL OR name = ?1 ORDER BY id";
+    enum status status = STATUS_OK;
+    bool is_revoked;
+    int64_t id;
+    if (name) status = find(database, name, &id, &is_revoked, error);
+    if (status) return status;
+    struct sqlite3_stmt *row = database_query(database, error, sql, "t", name);
+    while (database_next(database, row, &status, error)) {
+        look_at_account(listener, row);
+        enum status below = listener->key
+                                ? look_at_keys(database, database_integer(row, 0), listener, error)
+                                : STATUS_OK;
+        if (below) database_end(row);
+        if (below) return below;
+    }
+    return status;
+}
+
+enum status account_store_currency(struct database *database,
+                                   char currency_out[LEDGER_CURRENCY_BYTES], struct error *error) {
+    enum status status = STATUS_OK;
+    struct sqlite3_stmt *row =
+        database_query(database, error, "SELECT value FROM settings WHERE name = 'currency'", "");
+    memset(currency_out, 0, LEDGER_CURRENCY_BYTES);
+    if (!database_next(database, row, &status, error)) return status;
+    snprintf(currency_out, LEDGER_CURRENCY_BYTES, "%s", database_text(row, 0));
+    database_end(row);
+    return STATUS_OK;
+}

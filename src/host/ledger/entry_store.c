@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/ledger/entry_store.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/check.h"
+#include "base/sha256.h"
+#include "contract/record_unit.h"
+
+#define HOUR_S 3600
+#define RANKS_OF_NODE 8
+#define NS_PER_S 1000000000
+
+struct token_price ledger_prices_at(const struct ledger_prices *prices, int64_t unix_time) {
+    return prices->at ? prices->at(prices->context, unix_time) : prices->list;
+}
+
+/* ---- a gateway's life ---- */
+
+static enum status check_currency(struct entry_store *store, struct error *error) {
+    const char *wanted = store->prices->currency;
+    enum status status = STATUS_OK;
+    if (!*wanted) return status;
+    struct sqlite3_stmt *row = database_query(
+        store->database, error, "SELECT value FROM settings WHERE name = 'currency'", "");
+    if (!database_next(store->database, row, &status, error))
+        return status ? status
+                      : database_run(store->database, error,
+                                     "INSERT INTO settings VALUES ('currency', ?)", "t", wanted);
+    if (strcmp(database_text(row, 0), wanted) != 0)
+        status = error_set(error, STATUS_INVALID,
+                           "%.200s counts in %.8s, and these prices are in %.8s; give it prices of "
+                           "its own currency, or another file",
+                           database_path(store->database), database_text(row, 0), wanted);
+    database_end(row);
+    return status;
+}
+
+enum status entry_store_begin(struct entry_store *store, int64_t now, struct error *error) {
+    check(getrandom(&store->gateway, sizeof store->gateway, 0) == sizeof store->gateway);
+    store->gateway &= INT64_MAX;
+    enum status status = database_begin(store->database, error);
+    if (status) return status;
+    status = check_currency(store, error);
+    if (!status)
+        status = database_run(store->database, error,
+                              "INSERT INTO gateways (id, started, seen) VALUES (?1, ?2, ?2)", "ii",
+                              store->gateway, now);
+    if (!status) return database_commit(store->database, error);
+    database_roll_back(store->database);
+    return status;
+}
+
+enum status entry_store_end(struct entry_store *store, int64_t now, struct error *error) {
+    return database_run(store->database, error, "UPDATE gateways SET ended = ? WHERE id = ?", "ii",
+                        now, store->gateway);
+}
+
+/* ---- sums ---- */
+
+/* Of that hour, account and key, made where there is none. Half of the places are free. */
+static struct entry_sum *find_sum(struct entry_store *store, const struct entry_sum *of) {
+    uint64_t hash = (((uint64_t)of->hour * 31 + (uint64_t)of->account) * 31 + (uint64_t)of->key) *
+                        0x9E3779B97F4A7C15u >>
+                    32;
+    for (;; hash++) {
+        uint32_t place = (uint32_t)(hash % ARRAY_COUNT(store->sums));
+        struct entry_sum *sum = &store->sums[place];
+        if (sum->requests > 0 &&
+            (sum->hour != of->hour || sum->account != of->account || sum->key != of->key))
+            continue;
+        if (sum->requests == 0) {
+            store->used[store->sum_count++] = place;
+            *sum = (struct entry_sum){.hour = of->hour, .account = of->account, .key = of->key};
+        }
+        return sum;
+    }
+}
+
+static enum status write_sum(struct entry_store *store, const struct entry_sum *sum,
+                             struct error *error) {
+    struct database *database = store->database;
+    enum status status = database_run(
+        database, error,
+        "INSERT INTO hours VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+        " requests = requests + excluded.requests, hit = hit + excluded.hit,"
+        " miss = miss + excluded.miss, output = output + excluded.output,"
+        " amount = amount + excluded.amount, list_amount = list_amount + excluded.list_amount",
+        "iiiiiiii", sum->hour, sum->account, sum->requests, sum->hit, sum->miss, sum->output,
+        sum->amount, sum->list_amount);
+    if (!status && sum->account)
+        status = database_run(database, error,
+                              "UPDATE accounts SET balance = balance - ?, requests = requests + ?,"
+                              " tokens = tokens + ? WHERE id = ?",
+                              "iiii", sum->amount, sum->requests,
+                              sum->hit + sum->miss + sum->output, sum->account);
+    if (!status && sum->key)
+        status = database_run(database, error, "UPDATE keys SET spent = spent + ? WHERE id = ?",
+                              "ii", sum->amount, sum->key);
+    return status;
+}
+
+static enum status write_sums(struct entry_store *store, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < store->sum_count && !status; i++)
+        status = write_sum(store, &store->sums[store->used[i]], error);
+    return status;
+}
+
+static void tell_own(struct entry_store *store) {
+    for (uint32_t i = 0; i < store->sum_count; i++) {
+        const struct entry_sum *sum = &store->sums[store->used[i]];
+        if (sum->account)
+            account_own_add(store->own, sum->account, (uint64_t)sum->requests,
+                            (uint64_t)(sum->hit + sum->miss + sum->output));
+    }
+}
+
+static void forget_sums(struct entry_store *store) {
+    for (uint32_t i = 0; i < store->sum_count; i++)
+        store->sums[store->used[i]].requests = 0;
+    store->sum_count = 0;
+}
+
+/* ---- entries ---- */
+
+static enum status find_price(struct entry_store *store, const struct token_price *price,
+                              struct error *error) {
+    const struct token_price *list = &store->prices->list;
+    enum status status = STATUS_OK;
+    if (store->price_row && !memcmp(&store->price, price, sizeof *price)) return STATUS_OK;
+    status = database_run(
+        store->database, error,
+        "INSERT OR IGNORE INTO prices (hit, miss, output, list_hit, list_miss, list_output)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        "iiiiii", (int64_t)price->hit, (int64_t)price->miss, (int64_t)price->output,
+        (int64_t)list->hit, (int64_t)list->miss, (int64_t)list->output);
+    if (status) return status;
+    struct sqlite3_stmt *row = database_query(
+        store->database, error,
+        "SELECT id FROM prices WHERE hit = ? AND miss = ? AND output = ? AND list_hit = ?"
+        " AND list_miss = ? AND list_output = ?",
+        "iiiiii", (int64_t)price->hit, (int64_t)price->miss, (int64_t)price->output,
+        (int64_t)list->hit, (int64_t)list->miss, (int64_t)list->output);
+    if (!database_next(store->database, row, &status, error)) return status;
+    store->price = *price;
+    store->price_row = database_integer(row, 0);
+    database_end(row);
+    return STATUS_OK;
+}
+
+/* The ids of its account and key; 0: it has none. */
+static enum status find_payer(struct entry_store *store, const struct record_entry *entry,
+                              struct entry_sum *out, struct error *error) {
+    enum status status = STATUS_OK;
+    uint8_t until[SHA256_BYTES];
+    if (!entry->account[0]) return status;
+    struct sqlite3_stmt *row = database_query(
+        store->database, error, "SELECT id FROM accounts WHERE name = ?", "t", entry->account);
+    if (database_next(store->database, row, &status, error)) {
+        out->account = database_integer(row, 0);
+        database_end(row);
+    }
+    if (status || !out->account || record_zeros(entry->key, sizeof entry->key)) return status;
+    memset(until, 0xff, sizeof until);
+    memcpy(until, entry->key, sizeof entry->key);
+    row = database_query(store->database, error,
+                         "SELECT id FROM keys WHERE sha256 BETWEEN ? AND ? AND account = ?", "bbi",
+                         entry->key, sizeof entry->key, until, sizeof until, out->account);
+    if (database_next(store->database, row, &status, error)) {
+        out->key = database_integer(row, 0);
+        database_end(row);
+    }
+    return status;
+}
+
+static enum status insert(struct entry_store *store, const struct record_entry *entry,
+                          int64_t ended, const struct entry_sum *of, struct error *error) {
+    static const char sql[] =
+        "INSERT OR IGNORE INTO entries (high, low, gateway, sequence, ended, account, key,"
+        " is_charged, http_status, choices, hit, miss, output, device, host, disk, computed, made,"
+        " recomputed, units, price, amount, list_amount, ttft_ns, total_ns, model, name, cause)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+        "?)";
+    return database_run(
+        store->database, error, sql, "iiiiiiiiiiiiiiiiiiiiiiiiisss", (int64_t)entry->request.high,
+        (int64_t)entry->request.low, store->gateway, (int64_t)entry->sequence, ended, of->account,
+        of->key, (int64_t)entry->is_charged, (int64_t)entry->http_status, (int64_t)entry->choices,
+        of->hit, of->miss, of->output, (int64_t)entry->device_tokens, (int64_t)entry->host_tokens,
+        (int64_t)entry->disk_tokens, (int64_t)entry->computed_tokens, (int64_t)entry->made_tokens,
+        (int64_t)entry->recomputed_tokens, (int64_t)entry->stay_count, store->price_row, of->amount,
+        of->list_amount, entry->ttft_ns, entry->total_ns, entry_model(entry),
+        (size_t)entry->model_bytes, entry_name(entry), (size_t)entry->name_bytes, entry_end(entry),
+        (size_t)entry->end_bytes);
+}
+
+static bool is_kept(const struct record_entry *entry) {
+    return entry->is_charged || entry->made_tokens || entry->computed_tokens;
+}
+
+static void add_to_sum(struct entry_store *store, const struct entry_sum *of) {
+    struct entry_sum *sum = find_sum(store, of);
+    sum->requests++;
+    sum->hit += of->hit;
+    sum->miss += of->miss;
+    sum->output += of->output;
+    sum->amount += of->amount;
+    sum->list_amount += of->list_amount;
+}
+
+static enum status write_entry(struct entry_store *store, const struct record_entry *entry,
+                               struct error *error) {
+    int64_t ended = entry->unix_time + entry->total_ns / NS_PER_S;
+    struct token_price price = ledger_prices_at(store->prices, ended);
+    struct entry_sum of = {.hour = ended / HOUR_S,
+                           .hit = entry->hit_tokens,
+                           .miss = entry->miss_tokens,
+                           .output = entry->output_tokens};
+    if (!is_kept(entry)) return STATUS_OK;
+    enum status status = find_price(store, &price, error);
+    if (!status) status = find_payer(store, entry, &of, error);
+    if (entry->is_charged) {
+        of.amount =
+            token_price_amount(&price, (uint64_t)of.hit, (uint64_t)of.miss, (uint64_t)of.output);
+        of.list_amount = token_price_amount(&store->prices->list, (uint64_t)of.hit,
+                                            (uint64_t)of.miss, (uint64_t)of.output);
+    }
+    if (!status) status = insert(store, entry, ended, &of, error);
+    bool is_new = !status && database_changes(store->database) > 0;
+    if (is_new && entry->is_charged) add_to_sum(store, &of);
+    return status;
+}
+
+/* ---- units ---- */
+
+static enum status add_node_time(struct entry_store *store, const struct record_unit_tally *tally,
+                                 int64_t from, int64_t to, struct error *error) {
+    int64_t nodes = (tally->rank_count + RANKS_OF_NODE - 1) / RANKS_OF_NODE;
+    enum status status = STATUS_OK;
+    while (from < to && !status) {
+        int64_t hour_end = (from / HOUR_S + 1) * HOUR_S, until = to < hour_end ? to : hour_end;
+        int64_t seconds = nodes * (until - from);
+        status =
+            database_run(store->database, error,
+                         "INSERT INTO node_hours VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+                         " SET node_seconds = node_seconds + excluded.node_seconds,"
+                         " cost = cost + excluded.cost",
+                         "iiiii", from / HOUR_S, (int64_t)tally->instance, (int64_t)tally->role,
+                         seconds, seconds * (store->prices->node_hour / HOUR_S));
+        from = until;
+    }
+    return status;
+}
+
+/* Time until now is a unit's if somebody saw it of late, this gateway or another one. */
+static enum status see_unit(struct entry_store *store, const struct record_unit_tally *tally,
+                            int64_t now, struct error *error) {
+    struct database *database = store->database;
+    enum status status = STATUS_OK;
+    int64_t seen = now;
+    struct sqlite3_stmt *row =
+        database_query(database, error, "SELECT seen FROM units WHERE instance = ?", "i",
+                       (int64_t)tally->instance);
+    if (database_next(database, row, &status, error)) {
+        seen = database_integer(row, 0);
+        database_end(row);
+    }
+    if (!status && now - seen <= ENTRY_STORE_GAP_S)
+        status = add_node_time(store, tally, seen, now, error);
+    if (status) return status;
+    return database_run(database, error,
+                        "INSERT INTO units VALUES (?1, ?2, ?2) ON CONFLICT DO UPDATE"
+                        " SET seen = max(seen, excluded.seen)",
+                        "ii", (int64_t)tally->instance, now);
+}
+
+static enum status write_tally(struct entry_store *store, const struct record_unit_tally *tally,
+                               int64_t now, struct error *error) {
+    enum status status = see_unit(store, tally, now, error);
+    if (status) return status;
+    return database_run(
+        store->database, error,
+        "INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "iiiiiiiiiiii", (int64_t)tally->instance, store->gateway, now, (int64_t)tally->role,
+        (int64_t)tally->rank_count, (int64_t)tally->is_lost, (int64_t)tally->counted.output_tokens,
+        (int64_t)(tally->counted.prompt_tokens + tally->counted.recomputed_tokens),
+        (int64_t)tally->entered.made_tokens, (int64_t)tally->entered.computed_tokens,
+        (int64_t)tally->open.made_tokens, (int64_t)tally->open.computed_tokens);
+}
+
+/* ---- a transaction ---- */
+
+static enum status write_one(struct entry_store *store, const struct record *record, int64_t now,
+                             struct error *error) {
+    if (record->kind == RECORD_ENTRY)
+        return write_entry(store, (const struct record_entry *)record, error);
+    check(record->kind == RECORD_UNIT_TALLY);
+    return write_tally(store, (const struct record_unit_tally *)record, now, error);
+}
+
+enum status entry_store_write(struct entry_store *store, struct record *const *records,
+                              uint32_t count, int64_t now, uint32_t *written_out,
+                              struct error *error) {
+    uint32_t written = 0;
+    enum status status = database_begin(store->database, error);
+    while (!status && written < count && store->sum_count < ENTRY_SUMS_MAX)
+        status = write_one(store, records[written++], now, error);
+    if (!status) status = write_sums(store, error);
+    if (!status)
+        status = database_run(store->database, error, "UPDATE gateways SET seen = ? WHERE id = ?",
+                              "ii", now, store->gateway);
+    if (!status) status = database_commit(store->database, error);
+    if (status) {
+        database_roll_back(store->database);
+        store->price_row = 0; /* its row has gone as well, if it was new */
+    } else {
+        tell_own(store);
+        *written_out = written;
+    }
+    forget_sums(store);
+    return status;
+}

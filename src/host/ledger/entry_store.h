@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What gateways say becomes rows: entries, and the sums that follow from them (hours, balances, what
+ * keys have spent), all in one transaction. An entry's request is its key: the same entry again
+ * changes nothing. Units' tallies become node-hours, as far as a unit was seen without a gap.
+ *
+ * Written are entries that are charged, and those for which units have worked all the same; only
+ * the charged ones have an amount and are in the sums.
+ */
+#ifndef HOST_LEDGER_ENTRY_STORE_H
+#define HOST_LEDGER_ENTRY_STORE_H
+
+#include "contract/record_ledger.h"
+#include "host/ledger/account_tell.h"
+#include "host/ledger/database.h"
+
+#define ENTRY_STORE_GAP_S 90 /* a unit that nobody has seen for longer was not there meanwhile */
+
+struct ledger_prices {
+    char currency[LEDGER_CURRENCY_BYTES]; /* "": there are none */
+    struct token_price list;              /* without discounts */
+    int64_t node_hour;                    /* nanos */
+    /* What a token costs at that time; NULL: `list`. */
+    struct token_price (*at)(const void *context, int64_t unix_time);
+    const void *context;
+};
+
+struct token_price ledger_prices_at(const struct ledger_prices *prices, int64_t unix_time);
+
+/* What the entries of one transaction add to an account, in an hour, through a key. */
+struct entry_sum {
+    int64_t hour, account, key; /* ids; 0: none */
+    int64_t requests, hit, miss, output, amount, list_amount;
+};
+
+#define ENTRY_SUMS_MAX 4096 /* of one transaction, in twice as many places */
+
+struct entry_store {
+    struct database *database;
+    const struct ledger_prices *prices;
+    struct account_own *own;  /* grows with each commit */
+    int64_t gateway;          /* of this one */
+    struct token_price price; /* used last; its row is `price_row`, 0: none was */
+    int64_t price_row;
+    uint32_t sum_count;
+    uint32_t used[ENTRY_SUMS_MAX];             /* [sum_count] the places that are taken */
+    struct entry_sum sums[2 * ENTRY_SUMS_MAX]; /* by hash; requests 0: free */
+};
+
+/* Begins a gateway's life in the ledger, with a number that nobody else has. INVALID: the ledger
+ * counts in another currency. */
+enum status entry_store_begin(struct entry_store *store, int64_t now, struct error *error) MUST_USE;
+
+/* ENTRY and UNIT_TALLY, as many as fit into one transaction: *written_out of them are durable then.
+ * On failure none are. `now`: unix seconds. */
+enum status entry_store_write(struct entry_store *store, struct record *const *records,
+                              uint32_t count, int64_t now, uint32_t *written_out,
+                              struct error *error) MUST_USE;
+
+/* The gateway ends, and has said all that it had to say. */
+enum status entry_store_end(struct entry_store *store, int64_t now, struct error *error) MUST_USE;
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/ledger/ledger_thread.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/number.h"
+#include "host/process/log.h"
+
+#define LOOK_NS ((int64_t)200000000)   /* at the database */
+#define AGAIN_NS ((int64_t)1000000000) /* after a failure */
+#define APART_NS ((int64_t)3000000)    /* from one transaction's begin to the next */
+#define TOGETHER_MAX 4096              /* records of a transaction */
+
+struct ledger {
+    struct database *database;
+    struct ledger_prices prices;
+    const char *models;
+    struct account_own own;
+    struct entry_store store;
+    struct record_accounts *accounts; /* as told last */
+    int64_t version;                  /* of the database, when they were read */
+    int64_t look_ns;                  /* the next look */
+    int64_t again_ns;                 /* the next try; 0: nothing has failed */
+    int64_t begun_ns;                 /* the last transaction */
+    uint64_t settled;
+    struct record **waiting; /* [waiting_count], copies in their order */
+    uint32_t waiting_count, waiting_room;
+};
+
+static int64_t unix_now(void) {
+    return (int64_t)time(NULL);
+}
+
+/* ---- accounts ---- */
+
+/* As they are now, with the price of now. */
+static enum status read_accounts(struct ledger *ledger, struct record_accounts **accounts_out,
+                                 struct error *error) {
+    enum status status = database_version(ledger->database, &ledger->version, error);
+    if (!status)
+        status =
+            account_tell_read(ledger->database, &ledger->own, ledger->models, accounts_out, error);
+    if (status) return status;
+    (*accounts_out)->settled = ledger->settled;
+    if (ledger->prices.currency[0])
+        (*accounts_out)->price = ledger_prices_at(&ledger->prices, unix_now());
+    return STATUS_OK;
+}
+
+/* What is settled does not count as news: the gateway knows that by itself. */
+static bool says_the_same(const struct record_accounts *a, const struct record_accounts *b) {
+    size_t from = offsetof(struct record_accounts, price);
+    return a->record.bytes == b->record.bytes && a->account_count == b->account_count &&
+           a->key_count == b->key_count &&
+           memcmp((const char *)a + from, (const char *)b + from, a->record.bytes - from) == 0;
+}
+
+static bool is_news(struct ledger *ledger) {
+    struct token_price price = {0};
+    int64_t version = ledger->version;
+    struct error error;
+    if (ledger->prices.currency[0]) price = ledger_prices_at(&ledger->prices, unix_now());
+    if (memcmp(&price, &ledger->accounts->price, sizeof price) != 0) return true;
+    return !database_version(ledger->database, &version, &error) && version != ledger->version;
+}
+
+/* A database that cannot be read now changes nothing. */
+static void look(struct ledger *ledger, struct worker *worker) {
+    struct record_accounts *accounts = NULL;
+    struct error error;
+    if (!is_news(ledger) || read_accounts(ledger, &accounts, &error)) return;
+    bool same = says_the_same(accounts, ledger->accounts);
+    if (accounts->account_count != ledger->accounts->account_count ||
+        accounts->key_count != ledger->accounts->key_count)
+        log_say(LOG_INFO, "accounts", "have changed accounts=%u keys=%u", accounts->account_count,
+                accounts->key_count);
+    free(ledger->accounts);
+    ledger->accounts = accounts;
+    if (!same) worker_answer(worker, &accounts->record);
+}
+
+/* ---- entries ---- */
+
+static void take(struct ledger *ledger, const struct record *record) {
+    if (ledger->waiting_count == ledger->waiting_room) {
+        ledger->waiting_room = ledger->waiting_room ? 2 * ledger->waiting_room : 256;
+        ledger->waiting = realloc(ledger->waiting, ledger->waiting_room * sizeof *ledger->waiting);
+        check(ledger->waiting);
+    }
+    struct record *copy = malloc(record->bytes);
+    check(copy);
+    memcpy(copy, record, record->bytes);
+    ledger->waiting[ledger->waiting_count++] = copy;
+}
+
+static void forget(struct ledger *ledger, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        const struct record *record = ledger->waiting[i];
+        if (record->kind == RECORD_ENTRY)
+            ledger->settled = ((const struct record_entry *)record)->sequence;
+        free(ledger->waiting[i]);
+    }
+    ledger->waiting_count -= count;
+    memmove(ledger->waiting, ledger->waiting + count,
+            ledger->waiting_count * sizeof *ledger->waiting);
+}
+
+/* One transaction. False: it failed. */
+static bool write_some(struct ledger *ledger) {
+    struct error error;
+    uint32_t written = 0,
+             count = ledger->waiting_count < TOGETHER_MAX ? ledger->waiting_count : TOGETHER_MAX;
+    bool failed = entry_store_write(&ledger->store, ledger->waiting, count, unix_now(), &written,
+                                    &error) != STATUS_OK;
+    if (failed && !ledger->again_ns)
+        log_say(LOG_ERROR, "ledger", "cannot be written, answers wait why=%s", error.text);
+    if (!failed && ledger->again_ns) log_say(LOG_INFO, "ledger", "is written again");
+    ledger->again_ns = failed ? clock_now_ns() + AGAIN_NS : 0;
+    if (!failed) forget(ledger, written);
+    return !failed;
+}
+
+static void write_all(struct ledger *ledger, struct worker *worker) {
+    uint64_t before = ledger->settled;
+    if (ledger->waiting_count > 0) ledger->begun_ns = clock_now_ns();
+    while (ledger->waiting_count > 0 && write_some(ledger)) {
+        if (ledger->settled == before) continue; /* tallies alone */
+        struct record_settled settled = {record_head(RECORD_SETTLED, sizeof settled),
+                                         ledger->settled};
+        worker_answer(worker, &settled.record);
+        before = ledger->settled;
+    }
+    database_tidy(ledger->database);
+}
+
+void ledger_work(void *context, struct worker *worker, const struct record *record) {
+    struct ledger *ledger = context;
+    int64_t now = clock_now_ns();
+    if (record) take(ledger, record);
+    /* The record at hand is counted among those that wait. */
+    bool is_last = worker_waiting_bytes(worker) <= (record ? record->bytes : 0);
+    int64_t due_ns = ledger->again_ns ? ledger->again_ns : ledger->begun_ns + APART_NS;
+    if (now >= due_ns && (is_last || ledger->waiting_count >= TOGETHER_MAX))
+        write_all(ledger, worker);
+    if (now >= ledger->look_ns) {
+        look(ledger, worker);
+        ledger->look_ns = now + LOOK_NS;
+    }
+    bool waits = ledger->waiting_count > 0 && due_ns > now;
+    worker_call_again(worker, waits ? min_i64(due_ns - now, LOOK_NS) : LOOK_NS);
+}
+
+/* ---- life ---- */
+
+static enum status begin(struct ledger *ledger, struct error *error) {
+    ledger->store = (struct entry_store){
+        .database = ledger->database, .prices = &ledger->prices, .own = &ledger->own};
+    enum status status = entry_store_begin(&ledger->store, unix_now(), error);
+    return status ? status : read_accounts(ledger, &ledger->accounts, error);
+}
+
+enum status ledger_open(const struct ledger_options *options, struct ledger **ledger_out,
+                        struct error *error) {
+    struct ledger *ledger = calloc(1, sizeof *ledger);
+    if (!ledger) return error_set(error, STATUS_NO_MEMORY, "no memory for the ledger");
+    ledger->prices = options->prices;
+    ledger->models = options->models;
+    enum status status = database_open(options->path, DATABASE_MAKE, &ledger->database, error);
+    if (!status) status = begin(ledger, error);
+    if (!status)
+        *ledger_out = ledger;
+    else
+        ledger_close(ledger);
+    return status;
+}
+
+const struct record_accounts *ledger_accounts(const struct ledger *ledger) {
+    return ledger->accounts;
+}
+
+void ledger_close(struct ledger *ledger) {
+    struct error error;
+    if (!ledger) return;
+    while (ledger->waiting_count > 0 && write_some(ledger))
+        ;
+    uint32_t lost = ledger->waiting_count;
+    if (lost)
+        log_say(LOG_ERROR, "ledger", "ends without what could not be written entries=%u", lost);
+    if (ledger->accounts && !lost && entry_store_end(&ledger->store, unix_now(), &error))
+        log_say(LOG_WARNING, "ledger", "cannot be told the end why=%s", error.text);
+    for (uint32_t i = 0; i < lost; i++)
+        free(ledger->waiting[i]);
+    database_close(ledger->database);
+    free(ledger->waiting);
+    free(ledger->own.used);
+    free(ledger->accounts);
+    free(ledger);
+}

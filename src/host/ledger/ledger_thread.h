@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The ledger's thread (host/wire/worker): it takes ENTRY and UNIT_TALLY, writes all that wait in
+ * one transaction, and answers SETTLED when that is durable. What comes meanwhile waits for the
+ * next one, so that a commit's time is shared by as many as come in it (group commit). Transactions
+ * begin 3 ms apart at least: many entries cost a fifth of the processor time so, and the first one
+ * for a while does not wait.
+ *
+ * Every 200 ms it looks whether somebody else has changed the database, or the hour its price, and
+ * then answers ACCOUNTS.
+ *
+ * What cannot be written (a full disk) is logged once, and tried again every second.
+ * Answers whose entries it has wait meanwhile: nothing is told as paid that is not written down.
+ */
+#ifndef HOST_LEDGER_LEDGER_THREAD_H
+#define HOST_LEDGER_LEDGER_THREAD_H
+
+#include "host/ledger/entry_store.h"
+#include "host/wire/worker.h"
+
+struct ledger;
+
+struct ledger_options {
+    const char *path;   /* made where there is none */
+    const char *models; /* the gateway's, with commas between; lives as long */
+    struct ledger_prices prices;
+};
+
+enum status ledger_open(const struct ledger_options *options, struct ledger **ledger_out,
+                        struct error *error) MUST_USE;
+
+/* As read when it was opened, until the thread begins. */
+const struct record_accounts *ledger_accounts(const struct ledger *ledger);
+
+/* The worker's function; `context` is the ledger. The loop asks for the first call. */
+void ledger_work(void *context, struct worker *worker, const struct record *record);
+
+/* Its thread has ended. What it still holds is tried once more. NULL: nothing. */
+void ledger_close(struct ledger *ledger);
+
+#endif

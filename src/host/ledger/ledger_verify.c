@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/ledger/ledger_verify.h"
+
+#include <stdio.h>
+
+#include "base/check.h"
+#include "host/ledger/database.h"
+
+struct verify {
+    struct database *file; /* the one that is looked at */
+    struct database *all;  /* in memory: the tallies of all files */
+    void (*breach)(void *context, const char *line);
+    void *context;
+    struct ledger_verdict verdict;
+    struct error *error;
+};
+
+/* Each query finds breaches: rows of a text that names the thing, what was expected and what was
+ * found. */
+struct rule {
+    const char *sql, *format; /* of file, thing, expected, found */
+};
+
+#define CHARGED "FROM entries WHERE is_charged = 1"
+#define NAME_OF(account) "coalesce((SELECT name FROM accounts WHERE id = " account "), 'nobody')"
+
+static const struct rule rules[] = {
+    {"SELECT printf('%016x%016x', e.high, e.low), (e.hit * p.hit + e.miss * p.miss"
+     " + e.output * p.output + 500) / 1000 * e.is_charged AS due, amount"
+     " FROM entries e LEFT JOIN prices p ON p.id = e.price WHERE due IS NOT amount",
+     "%s: request %s: its tokens cost %lld nanos, and it was charged %lld"},
+    {"SELECT printf('%016x%016x', high, low), hit + miss AS prompt,"
+     " device + host + disk + computed AS rows FROM entries"
+     " WHERE is_charged = 1 AND choices = 1 AND rows > 0 AND rows != prompt",
+     "%s: request %s: %lld prompt tokens were charged, and units told of %lld"},
+    {"SELECT printf('%016x%016x', high, low), output, made " CHARGED " AND made < output",
+     "%s: request %s: %lld tokens were charged, and units made %lld"},
+    {"WITH due AS (SELECT ended / 3600 AS hour, account, count(*) AS requests, sum(hit) AS hit,"
+     " sum(miss) AS miss, sum(output) AS output, sum(amount) AS amount, sum(list_amount) AS "
+     "list " CHARGED " GROUP BY 1, 2)"
+     " SELECT strftime('%Y-%m-%dT%H', coalesce(d.hour, h.hour) * 3600, 'unixepoch') || ' of '"
+     " || " NAME_OF("coalesce(d.account, h.account)") ", coalesce(d.amount, 0),"
+                                                      " coalesce(h.amount, 0) FROM due d FULL JOIN "
+                                                      "hours h USING (hour, account)"
+                                                      " WHERE h.requests IS NOT d.requests OR "
+                                                      "h.hit IS NOT d.hit OR h.miss IS NOT d.miss"
+                                                      " OR h.output IS NOT d.output OR h.amount IS "
+                                                      "NOT d.amount OR h.list_amount IS NOT d.list",
+     "%s: the hour %s is not the sum of its entries: %lld nanos, and it says %lld"},
+    {"SELECT name, coalesce((SELECT sum(amount) FROM top_ups WHERE account = a.id), 0)"
+     " - coalesce((SELECT sum(amount) FROM entries WHERE account = a.id), 0) AS due, balance"
+     " FROM accounts a WHERE due != balance",
+     "%s: account %s: top-ups less charges are %lld nanos, and its balance is %lld"},
+    {"SELECT name, coalesce((SELECT sum(hit + miss + output) " CHARGED " AND account = a.id), 0)"
+     " AS due, tokens FROM accounts a WHERE due != tokens",
+     "%s: account %s: its entries have %lld tokens, and it says %lld"},
+    {"SELECT lower(substr(hex(sha256), 1, 12)), coalesce((SELECT sum(amount) FROM entries"
+     " WHERE key = k.id), 0) AS due, spent FROM keys k WHERE due != spent",
+     "%s: key %s: its entries come to %lld nanos, and it has spent %lld"},
+};
+
+static void tell(struct verify *verify, const char *line) {
+    verify->verdict.breaches++;
+    verify->breach(verify->context, line);
+}
+
+static enum status apply(struct verify *verify, const struct rule *rule) {
+    enum status status = STATUS_OK;
+    char line[512];
+    struct sqlite3_stmt *row = database_query(verify->file, verify->error, rule->sql, "");
+    while (database_next(verify->file, row, &status, verify->error)) {
+        snprintf(line, sizeof line, rule->format, database_path(verify->file),
+                 database_text(row, 0), (long long)database_integer(row, 1),
+                 (long long)database_integer(row, 2));
+        tell(verify, line);
+    }
+    return status;
+}
+
+static enum status count_rows(struct verify *verify, struct error *error) {
+    int64_t entries = 0, accounts = 0, hours = 0;
+    enum status status =
+        database_number(verify->file, "SELECT count(*) FROM entries", &entries, error);
+    if (!status)
+        status = database_number(verify->file, "SELECT count(*) FROM accounts", &accounts, error);
+    if (!status)
+        status = database_number(verify->file, "SELECT count(*) FROM hours", &hours, error);
+    verify->verdict.entries += entries;
+    verify->verdict.accounts += accounts;
+    verify->verdict.hours += hours;
+    return status;
+}
+
+/* SQLite's own check of its pages and indices. */
+static enum status check_pages(struct verify *verify) {
+    enum status status = STATUS_OK;
+    char line[512];
+    struct sqlite3_stmt *row =
+        database_query(verify->file, verify->error, "PRAGMA integrity_check(20)", "");
+    while (database_next(verify->file, row, &status, verify->error)) {
+        const char *found = database_text(row, 0);
+        snprintf(line, sizeof line, "%s: damaged: %s", database_path(verify->file), found);
+        if (found[0] != 'o' || found[1] != 'k' || found[2]) tell(verify, line);
+    }
+    return status;
+}
+
+/* ---- units ---- */
+
+/* `until`: a gateway that has not said its end may have lived on behind what it wrote last. */
+#define GATHERED                                                                                   \
+    "CREATE TABLE tallies (instance INTEGER, gateway INTEGER, is_lost INTEGER,"                    \
+    " counted_made INTEGER, counted_computed INTEGER, entered_made INTEGER,"                       \
+    " entered_computed INTEGER, open INTEGER);"                                                    \
+    "CREATE TABLE units (instance INTEGER, began INTEGER);"                                        \
+    "CREATE TABLE gateways (id INTEGER, until INTEGER)"
+#define UNSAID_END_S "10"
+
+static enum status gather(struct verify *verify, const char *from, const char *to, int columns) {
+    enum status status = STATUS_OK, written = STATUS_OK;
+    struct sqlite3_stmt *row = database_query(verify->file, verify->error, from, "");
+    while (!written && database_next(verify->file, row, &status, verify->error)) {
+        int64_t value[8] = {0};
+        for (int i = 0; i < columns; i++)
+            value[i] = database_integer(row, i);
+        written = columns == 2
+                      ? database_run(verify->all, verify->error, to, "ii", value[0], value[1])
+                      : database_run(verify->all, verify->error, to, "iiiiiiii", value[0], value[1],
+                                     value[2], value[3], value[4], value[5], value[6], value[7]);
+    }
+    return status ? status : written;
+}
+
+static enum status gather_units(struct verify *verify) {
+    enum status status =
+        gather(verify,
+               "SELECT instance, gateway, is_lost, counted_made, counted_computed, entered_made,"
+               " entered_computed, open_made + open_computed FROM tallies",
+               "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", 8);
+    if (!status)
+        status = gather(verify, "SELECT instance, began FROM units",
+                        "INSERT INTO units VALUES (?, ?)", 2);
+    if (!status)
+        status = gather(verify, "SELECT id, coalesce(ended, seen + " UNSAID_END_S ") FROM gateways",
+                        "INSERT INTO gateways VALUES (?, ?)", 2);
+    return status;
+}
+
+struct unit_sums {
+    const char *name;
+    long long counted, entered;
+    bool is_whole; /* all gateways that it may have worked for have told of it */
+};
+
+static void judge(struct verify *verify, const struct unit_sums *sums, const char *what) {
+    char line[256];
+    if (sums->is_whole ? sums->counted == sums->entered : sums->counted >= sums->entered) return;
+    snprintf(line, sizeof line,
+             "unit %s: it has %s %lld tokens, and the entries of its gateways say %lld", sums->name,
+             what, sums->counted, sums->entered);
+    tell(verify, line);
+}
+
+/* A unit is judged when all its gateways have told of the same state of it, in which nothing was
+ * under way. Of a gateway that died, or ended, before it told of that, nobody knows what it entered:
+ * then the others' entries may only not be too many. */
+static enum status judge_units(struct verify *verify) {
+    static const char sql[] =
+        "SELECT printf('%016x', instance), max(counted_made), sum(entered_made),"
+        " max(counted_computed), sum(entered_computed), max(is_lost) = 0 AND sum(open) = 0"
+        " AND min(counted_made) = max(counted_made)"
+        " AND min(counted_computed) = max(counted_computed) AS at_rest,"
+        " NOT EXISTS (SELECT 1 FROM gateways g WHERE g.until >="
+        " (SELECT min(began) FROM units u WHERE u.instance = tallies.instance) AND NOT EXISTS"
+        " (SELECT 1 FROM tallies t WHERE t.instance = tallies.instance AND t.gateway = g.id))"
+        " FROM tallies GROUP BY instance";
+    enum status status = STATUS_OK;
+    struct sqlite3_stmt *row = database_query(verify->all, verify->error, sql, "");
+    while (database_next(verify->all, row, &status, verify->error)) {
+        bool at_rest = database_integer(row, 5), is_whole = database_integer(row, 6);
+        struct unit_sums made = {database_text(row, 0), (long long)database_integer(row, 1),
+                                 (long long)database_integer(row, 2), is_whole};
+        struct unit_sums computed = {database_text(row, 0), (long long)database_integer(row, 3),
+                                     (long long)database_integer(row, 4), is_whole};
+        verify->verdict.units_judged += at_rest && is_whole;
+        verify->verdict.units_open += !(at_rest && is_whole);
+        if (at_rest) judge(verify, &made, "made");
+        if (at_rest) judge(verify, &computed, "computed");
+    }
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static enum status verify_file(struct verify *verify, const char *path) {
+    enum status status = database_open(path, DATABASE_REFUSE, &verify->file, verify->error);
+    if (status) return status;
+    status = check_pages(verify);
+    if (!status) status = database_make(verify->file, "BEGIN", verify->error); /* one state of it */
+    for (size_t i = 0; i < ARRAY_COUNT(rules) && !status; i++)
+        status = apply(verify, &rules[i]);
+    if (!status) status = count_rows(verify, verify->error);
+    if (!status) status = gather_units(verify);
+    database_roll_back(verify->file);
+    database_close(verify->file);
+    verify->verdict.files++;
+    return status;
+}
+
+enum status ledger_verify(const char *const *paths, size_t count,
+                          void (*breach)(void *context, const char *line), void *context,
+                          struct ledger_verdict *verdict_out, struct error *error) {
+    struct verify verify = {.breach = breach, .context = context, .error = error};
+    enum status status = database_open_memory(&verify.all, error);
+    if (!status) status = database_make(verify.all, GATHERED, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = verify_file(&verify, paths[i]);
+    if (!status) status = judge_units(&verify);
+    database_close(verify.all);
+    if (!status) *verdict_out = verify.verdict;
+    return status;
+}

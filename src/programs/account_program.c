@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom account: who may ask, how much and for what, in the file of `--database`. Gateways that
+ * use the file see a change within a second.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/json_writer.h"
+#include "host/ledger/account_store.h"
+#include "programs/money.h"
+#include "programs/programs.h"
+
+struct account_values {
+    const char *database, *key, *models, *group, *priority, *budget;
+    const char *requests, *requests_per_minute, *tokens_per_minute;
+    uint64_t weight;
+    bool prepaid, postpaid, operator, client, json;
+};
+
+#define AT(field) .offset = offsetof(struct account_values, field)
+#define PRIORITIES "normal|low|high" /* in the order of enum account_priority */
+
+static const struct option account_rows[] = {
+    {.name = "database",
+     .type = OPTION_TEXT,
+     .help = "the file of accounts and the ledger; `create` and `import` make it",
+     AT(database)},
+    {.name = "key",
+     .type = OPTION_TEXT,
+     .help = "limit, revoke: not the account, but its key whose SHA-256 begins with these digits",
+     AT(key)},
+    {.name = "requests",
+     .type = OPTION_TEXT,
+     .help = "answers under way at the same time: a number, or any",
+     AT(requests)},
+    {.name = "requests-per-minute",
+     .type = OPTION_TEXT,
+     .help = "requests begun in a minute: a number, or any",
+     AT(requests_per_minute)},
+    {.name = "tokens-per-minute",
+     .type = OPTION_TEXT,
+     .help = "tokens of prompts and answers in a minute: a number, or any",
+     AT(tokens_per_minute)},
+    {.name = "models",
+     .type = OPTION_TEXT,
+     .help = "names of the models that may be asked, with commas between, or any",
+     AT(models)},
+    {.name = "budget",
+     .type = OPTION_TEXT,
+     .help = "with --key, or of a new key: what it may spend in all, or any",
+     AT(budget)},
+    {.name = "priority",
+     .type = OPTION_CHOICE,
+     .choices = PRIORITIES,
+     .help = "who is turned away first when answers come late: low, then normal, then high",
+     AT(priority)},
+    {.name = "weight",
+     .type = OPTION_COUNT,
+     .maximum = ACCOUNT_WEIGHT_MAX,
+     .help = "share of the fleet against other accounts' (100 for a new one)",
+     AT(weight)},
+    {.name = "group",
+     .type = OPTION_TEXT,
+     .help = "accounts of one group share a cache; none takes it out of its group",
+     AT(group)},
+    {.name = "prepaid",
+     .type = OPTION_FLAG,
+     .help = "nothing is begun for it while its balance is not above zero",
+     AT(prepaid)},
+    {.name = "postpaid", .type = OPTION_FLAG, .help = "it may owe, as a new one may", AT(postpaid)},
+    {.name = "operator",
+     .type = OPTION_FLAG,
+     .help = "it may see and do what concerns the whole service",
+     AT(operator)},
+    {.name = "client", .type = OPTION_FLAG, .help = "it may not, as a new one", AT(client)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table account_options[1] = {{
+    .command = "account",
+    .arguments = "create|key|list|show|revoke|limit|top-up|import|purge-cache [NAME] [AMOUNT]",
+    .description =
+        "Accounts and their API keys in a database (docs/accounts.md).\n\n"
+        "  fathom account create acme --database fathom.db   prints its first key, once\n"
+        "  fathom account key acme --database fathom.db      another key\n"
+        "  fathom account limit acme --prepaid --requests 8 --database fathom.db\n"
+        "  fathom account top-up acme 25.00 --database fathom.db\n"
+        "  fathom account revoke acme --key 5fe2c1a0 --database fathom.db\n"
+        "  fathom account import accounts.yaml --database fathom.db   a file of --accounts\n"
+        "  fathom account purge-cache acme --database fathom.db   its cached blocks are found no "
+        "more",
+    .options = account_rows,
+    .option_count = ARRAY_COUNT(account_rows),
+    .positional_min = 1,
+    .positional_max = 3,
+}};
+
+struct account_command {
+    struct account_values values;
+    struct database *database;
+    const char *name;   /* or a path; NULL: none */
+    const char *amount; /* NULL: none */
+    struct account_terms terms;
+    int64_t now;
+    struct error error;
+};
+
+/* ---- reading ---- */
+
+/* A number, or "any", which is 0; NULL stays unset. */
+static bool read_limit(const char *text, int64_t most, int64_t *out) {
+    char *end;
+    if (!text) return true;
+    *out = 0;
+    if (!strcmp(text, "any")) return true;
+    if (*text < '0' || *text > '9') return false;
+    *out = strtoll(text, &end, 10);
+    return *end == 0 && *out > 0 && *out <= most;
+}
+
+static int64_t read_priority(const char *text) {
+    static const char *const names[] = {"normal", "low", "high"};
+    for (int i = 0; i < 3 && text; i++)
+        if (!strcmp(text, names[i])) return i;
+    return -1;
+}
+
+static int64_t one_of(bool yes, bool no) {
+    return yes ? 1 : no ? 0 : -1;
+}
+
+/* The exit code, EXIT_CODE_OK if the options can be meant. */
+static int read_terms(struct account_command *command) {
+    const struct account_values *values = &command->values;
+    struct account_terms *terms = &command->terms;
+    *terms = account_terms_unset;
+    if (values->prepaid && values->postpaid)
+        return command_misused(account_options, "--prepaid and --postpaid exclude each other");
+    if (values->operator&& values->client)
+        return command_misused(account_options, "--operator and --client exclude each other");
+    if (!read_limit(values->requests, UINT32_MAX, &terms->requests_max) ||
+        !read_limit(values->requests_per_minute, UINT32_MAX, &terms->requests_per_minute) ||
+        !read_limit(values->tokens_per_minute, INT64_MAX, &terms->tokens_per_minute))
+        return command_misused(account_options,
+                               "--requests, --requests-per-minute and --tokens-per-minute want a "
+                               "number from 1 on, or any");
+    if (values->budget && !strcmp(values->budget, "any"))
+        terms->budget = ACCOUNT_BUDGET_ANY;
+    else if (values->budget && !money_read(values->budget, &terms->budget))
+        return command_misused(account_options, "--budget wants an amount as 12.50, or any");
+    terms->priority = read_priority(values->priority);
+    if (values->weight) terms->weight = (int64_t)values->weight;
+    terms->is_prepaid = one_of(values->prepaid, values->postpaid);
+    terms->is_operator = one_of(values->operator, values->client);
+    if (values->models) terms->models = strcmp(values->models, "any") ? values->models : "";
+    if (values->group) terms->group = strcmp(values->group, "none") ? values->group : "";
+    return EXIT_CODE_OK;
+}
+
+/* ---- what is done ---- */
+
+static void print_key(const struct account_command *command, const char *key) {
+    if (command->values.json)
+        printf("{\"account\":\"%s\",\"key\":\"%s\"}\n", command->name, key);
+    else
+        printf("%s\n", key);
+}
+
+static enum status create(struct account_command *command) {
+    char key[ACCOUNTS_KEY_TEXT];
+    enum status status = account_store_create(command->database, command->name, &command->terms,
+                                              command->now, key, &command->error);
+    if (!status) print_key(command, key);
+    return status;
+}
+
+static enum status add_key(struct account_command *command) {
+    char key[ACCOUNTS_KEY_TEXT];
+    enum status status = account_store_add_key(command->database, command->name, &command->terms,
+                                               command->now, key, &command->error);
+    if (!status) print_key(command, key);
+    return status;
+}
+
+static enum status limit(struct account_command *command) {
+    return account_store_limit(command->database, command->name, command->values.key,
+                               &command->terms, &command->error);
+}
+
+static enum status revoke(struct account_command *command) {
+    return account_store_revoke(command->database, command->name, command->values.key, command->now,
+                                &command->error);
+}
+
+static enum status top_up(struct account_command *command) {
+    int64_t amount;
+    if (!money_read(command->amount, &amount) || amount == 0)
+        return error_set(&command->error, STATUS_INVALID,
+                         "top-up: expected an amount as 25 or 12.50 (-- -3 takes off), found "
+                         "'%.40s'",
+                         command->amount);
+    return account_store_top_up(command->database, command->name, amount, command->now,
+                                &command->error);
+}
+
+static enum status import(struct account_command *command) {
+    uint32_t count = 0;
+    enum status status = account_store_import(command->database, command->name, command->now,
+                                              &count, &command->error);
+    if (!status && command->values.json) printf("{\"accounts\":%u}\n", count);
+    if (!status && !command->values.json) printf("%u accounts\n", count);
+    return status;
+}
+
+static enum status purge_cache(struct account_command *command) {
+    return account_store_purge(command->database, command->name, &command->error);
+}
+
+/* ---- looking ---- */
+
+struct account_printer {
+    bool json, deep;
+    uint32_t accounts, keys; /* so far; keys: of this account */
+    char currency[LEDGER_CURRENCY_BYTES];
+};
+
+static const char *const priority_names[] = {"normal", "low", "high"};
+
+static void print_string(const char *name, const char *text) {
+    char out[512];
+    struct json_writer writer = {.out = out, .room = sizeof out - 1};
+    json_writer_string(&writer, bytes_of(text));
+    out[json_writer_fits(&writer) ? writer.count : 0] = 0;
+    printf(",\"%s\":%s", name, out[0] ? out : "\"\"");
+}
+
+static void print_limits(int64_t requests, int64_t requests_per_minute, int64_t tokens_per_minute) {
+    if (requests) printf(", %lld requests at a time", (long long)requests);
+    if (requests_per_minute) printf(", %lld requests a minute", (long long)requests_per_minute);
+    if (tokens_per_minute) printf(", %lld tokens a minute", (long long)tokens_per_minute);
+}
+
+static void print_json_limits(int64_t requests, int64_t requests_per_minute,
+                              int64_t tokens_per_minute, const char *models) {
+    printf(",\"requests_max\":%lld,\"requests_per_minute\":%lld,\"tokens_per_minute\":%lld",
+           (long long)requests, (long long)requests_per_minute, (long long)tokens_per_minute);
+    print_string("models", models);
+}
+
+static void print_account_json(struct account_printer *printer,
+                               const struct account_view *account) {
+    char balance[MONEY_BYTES];
+    money_write(account->balance, balance);
+    if (printer->keys) printf("]");
+    if (printer->accounts) printf("}");
+    printf("%s\n  {\"account\":\"%s\"", printer->accounts ? "," : "", account->name);
+    print_string("group", account->group);
+    printf(",\"revoked\":%s,\"operator\":%s,\"billing\":\"%s\",\"priority\":\"%s\",\"weight\":%lld",
+           account->revoked ? "true" : "false", account->is_operator ? "true" : "false",
+           account->is_prepaid ? "prepaid" : "postpaid", priority_names[account->priority],
+           (long long)account->weight);
+    print_json_limits(account->requests_max, account->requests_per_minute,
+                      account->tokens_per_minute, account->models);
+    printf(",\"balance\":%s,\"currency\":\"%s\",\"requests\":%lld,\"tokens\":%lld,\"created\":%lld,"
+           "\"live_keys\":%lld",
+           balance, printer->currency, (long long)account->requests, (long long)account->tokens,
+           (long long)account->created, (long long)account->keys);
+}
+
+static void print_account_text(const struct account_printer *printer,
+                               const struct account_view *account) {
+    char balance[MONEY_BYTES];
+    money_write(account->balance, balance);
+    printf("%s: %s%s%s, balance %s%s%s, %lld keys, priority %s, weight %lld", account->name,
+           account->revoked ? "revoked, " : "", account->is_operator ? "operator, " : "",
+           account->is_prepaid ? "prepaid" : "postpaid", balance, printer->currency[0] ? " " : "",
+           printer->currency, (long long)account->keys, priority_names[account->priority],
+           (long long)account->weight);
+    if (account->group[0]) printf(", group %s", account->group);
+    print_limits(account->requests_max, account->requests_per_minute, account->tokens_per_minute);
+    if (account->models[0]) printf(", models %s", account->models);
+    printf("; %lld requests, %lld tokens so far\n", (long long)account->requests,
+           (long long)account->tokens);
+}
+
+static void print_account(void *context, const struct account_view *account) {
+    struct account_printer *printer = context;
+    if (printer->json)
+        print_account_json(printer, account);
+    else
+        print_account_text(printer, account);
+    printer->accounts++;
+    printer->keys = 0;
+}
+
+static void print_key_json(struct account_printer *printer, const struct account_key_view *key) {
+    char spent[MONEY_BYTES], budget[MONEY_BYTES] = "null";
+    money_write(key->spent, spent);
+    if (key->budget != ACCOUNT_BUDGET_ANY) money_write(key->budget, budget);
+    printf("%s\n    {\"sha256\":\"%s\",\"revoked\":%s,\"spent\":%s,\"budget\":%s,\"created\":%lld",
+           printer->keys ? "," : ",\"keys\":[", key->sha256, key->revoked ? "true" : "false", spent,
+           budget, (long long)key->created);
+    print_json_limits(key->requests_max, key->requests_per_minute, key->tokens_per_minute,
+                      key->models);
+    printf("}");
+}
+
+static void print_key_view(void *context, const struct account_key_view *key) {
+    struct account_printer *printer = context;
+    char spent[MONEY_BYTES], budget[MONEY_BYTES];
+    if (printer->json) {
+        print_key_json(printer, key);
+        printer->keys++;
+        return;
+    }
+    money_write(key->spent, spent);
+    printf("  key %.12s: %sspent %s", key->sha256, key->revoked ? "revoked, " : "", spent);
+    if (key->budget != ACCOUNT_BUDGET_ANY) {
+        money_write(key->budget, budget);
+        printf(" of %s", budget);
+    }
+    print_limits(key->requests_max, key->requests_per_minute, key->tokens_per_minute);
+    if (key->models[0]) printf(", models %s", key->models);
+    printf("\n");
+}
+
+static enum status look(struct account_command *command) {
+    struct account_printer printer = {.json = command->values.json, .deep = command->name != NULL};
+    struct account_listener listener = {print_account, command->name ? print_key_view : NULL,
+                                        &printer};
+    enum status status =
+        account_store_currency(command->database, printer.currency, &command->error);
+    if (status) return status;
+    if (printer.json) printf("{\"accounts\":[");
+    status = account_store_look(command->database, command->name, &listener, &command->error);
+    if (printer.json)
+        printf("%s%s]}\n", printer.keys ? "]" : "", printer.accounts ? "}" : "");
+    else if (!status && !printer.accounts)
+        printf("no accounts\n");
+    return status;
+}
+
+/* ---- the command ---- */
+
+static const struct account_subject {
+    const char *name;
+    enum status (*run)(struct account_command *command);
+    size_t words; /* behind its name */
+    enum database_missing missing;
+} subjects[] = {
+    {"create", create, 1, DATABASE_MAKE},
+    {"key", add_key, 1, DATABASE_REFUSE},
+    {"list", look, 0, DATABASE_REFUSE},
+    {"show", look, 1, DATABASE_REFUSE},
+    {"revoke", revoke, 1, DATABASE_REFUSE},
+    {"limit", limit, 1, DATABASE_REFUSE},
+    {"top-up", top_up, 2, DATABASE_REFUSE},
+    {"import", import, 1, DATABASE_MAKE},
+    {"purge-cache", purge_cache, 1, DATABASE_REFUSE},
+};
+
+static const struct account_subject *find_subject(const char *name) {
+    for (size_t i = 0; i < ARRAY_COUNT(subjects); i++)
+        if (!strcmp(subjects[i].name, name)) return &subjects[i];
+    return NULL;
+}
+
+static int run(struct account_command *command, const struct account_subject *subject) {
+    command->now = (int64_t)time(NULL);
+    enum status status = database_open(command->values.database, subject->missing,
+                                       &command->database, &command->error);
+    if (!status) status = subject->run(command);
+    database_close(command->database);
+    return status ? command_failed(account_options, status, &command->error)
+                  : command_end(account_options);
+}
+
+int program_account(int argc, char **argv) {
+    struct account_command command = {.database = NULL};
+    struct option_result result;
+    int exit_code;
+    if (!command_begin(account_options, argc, argv, &command.values, &result, &exit_code))
+        return exit_code;
+    const struct account_subject *subject = find_subject(result.positional[0]);
+    if (!subject)
+        return command_misused(account_options,
+                               "no subject named '%.40s'; there are: create, key, "
+                               "list, show, revoke, limit, top-up, import, "
+                               "purge-cache",
+                               result.positional[0]);
+    if (result.positional_count != 1 + subject->words)
+        return command_misused(account_options, "%s wants %s", subject->name,
+                               subject->words == 0   ? "no name"
+                               : subject->words == 2 ? "a name and an amount"
+                                                     : "one name");
+    if (!command.values.database)
+        return command_misused(account_options, "--database FILE is missing: where accounts lie");
+    if (subject->words > 0) command.name = result.positional[1];
+    if (subject->words > 1) command.amount = result.positional[2];
+    exit_code = read_terms(&command);
+    return exit_code ? exit_code : run(&command, subject);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom ledger: what was used, what it cost and brought in, from the files of `--database`; and
+ * whether they conserve what units did and accounts paid. Gateways may use the files meanwhile.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "host/ledger/ledger_verify.h"
+#include "programs/ledger_page.h"
+#include "programs/money.h"
+#include "programs/programs.h"
+
+struct ledger_values {
+    struct option_texts databases;
+    const char *day, *hour, *account, *html;
+    bool csv, json;
+};
+
+#define AT(field) .offset = offsetof(struct ledger_values, field)
+
+static const struct option ledger_rows[] = {
+    {.name = "database",
+     .type = OPTION_TEXTS,
+     .help = "a ledger's file, as one behind the subject; may be given several times",
+     AT(databases)},
+    {.name = "day",
+     .type = OPTION_TEXT,
+     .help = "report: this day alone, as 2026-11-23 (UTC)",
+     AT(day)},
+    {.name = "hour",
+     .type = OPTION_TEXT,
+     .help = "report: this hour alone, as 2026-11-23T07 (UTC)",
+     AT(hour)},
+    {.name = "account", .type = OPTION_TEXT, .help = "report: this account alone", AT(account)},
+    {.name = "csv",
+     .type = OPTION_FLAG,
+     .help = "report: a line for each hour and account",
+     AT(csv)},
+    {.name = "html",
+     .type = OPTION_TEXT,
+     .help = "report: write a page with charts to this file",
+     AT(html)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table ledger_options[1] = {{
+    .command = "ledger",
+    .arguments = "report|verify [FILE...]",
+    .description =
+        "What was used, what it cost and brought in (report), and whether all of it is conserved "
+        "(verify: exit code 1 if not). Several files, one a host, are taken together.\n\n"
+        "  fathom ledger report fathom.db\n"
+        "  fathom ledger report --day 2026-11-23 --html day.html fathom.db\n"
+        "  fathom ledger report --json one.db two.db\n"
+        "  fathom ledger verify one.db two.db",
+    .options = ledger_rows,
+    .option_count = ARRAY_COUNT(ledger_rows),
+    .positional_min = 1,
+    .positional_max = OPTION_POSITIONAL_MAX,
+}};
+
+/* ---- what is asked ---- */
+
+/* "2026-11-23" or "2026-11-23T07" as hours of 1970; false: it is neither. */
+static bool read_time(const char *text, const char *format, int64_t *hour_out) {
+    struct tm when = {0};
+    const char *end = strptime(text, format, &when);
+    if (!end || *end) return false;
+    *hour_out = (int64_t)timegm(&when) / 3600;
+    return true;
+}
+
+/* An exit code; EXIT_CODE_OK: they can be meant. */
+static int read_range(const struct ledger_values *values, struct ledger_range *range_out) {
+    *range_out = (struct ledger_range){INT64_MIN, INT64_MAX, values->account};
+    if (values->day && values->hour)
+        return command_misused(ledger_options, "--day and --hour exclude each other");
+    if (values->day && !read_time(values->day, "%Y-%m-%d", &range_out->from_hour))
+        return command_misused(ledger_options, "--day: expected 2026-11-23, found '%.40s'",
+                               values->day);
+    if (values->hour && !read_time(values->hour, "%Y-%m-%dT%H", &range_out->from_hour))
+        return command_misused(ledger_options, "--hour: expected 2026-11-23T07, found '%.40s'",
+                               values->hour);
+    if (values->day) range_out->to_hour = range_out->from_hour + 24;
+    if (values->hour) range_out->to_hour = range_out->from_hour + 1;
+    return EXIT_CODE_OK;
+}
+
+/* ---- what is found ---- */
+
+/* One more element; memory that runs out ends the process. */
+static void *grown(void *array, size_t count, size_t size) {
+    if (count & (count - 1)) return array; /* it has room up to the next power of two */
+    array = realloc(array, (count ? 2 * count : 1) * size);
+    check(array);
+    return array;
+}
+
+static void take_account(void *context, const struct ledger_account *account) {
+    struct ledger_found *found = context;
+    found->accounts = grown(found->accounts, found->account_count, sizeof *found->accounts);
+    struct ledger_account *kept = &found->accounts[found->account_count++];
+    *kept = *account;
+    kept->name = strdup(account->name);
+    check(kept->name);
+}
+
+static void take_hour(void *context, const struct ledger_hour *hour) {
+    struct ledger_found *found = context;
+    struct ledger_totals *totals = &found->totals;
+    found->hours = grown(found->hours, found->hour_count, sizeof *found->hours);
+    found->hours[found->hour_count++] = *hour;
+    totals->usage.requests += hour->usage.requests;
+    totals->usage.hit_tokens += hour->usage.hit_tokens;
+    totals->usage.miss_tokens += hour->usage.miss_tokens;
+    totals->usage.output_tokens += hour->usage.output_tokens;
+    totals->usage.amount += hour->usage.amount;
+    totals->usage.list_amount += hour->usage.list_amount;
+    totals->cost += hour->cost;
+    for (int role = 0; role < LEDGER_ROLES; role++)
+        totals->node_hours[role] += hour->nodes[role];
+}
+
+static void forget(struct ledger_found *found) {
+    for (size_t i = 0; i < found->account_count; i++)
+        free((void *)(uintptr_t)found->accounts[i].name);
+    free(found->accounts);
+    free(found->hours);
+}
+
+/* ---- text ---- */
+
+static void print_text(const struct ledger_found *found) {
+    const struct ledger_totals *totals = &found->totals;
+    const struct ledger_usage *all = &totals->usage;
+    double node_hours = ledger_page_node_hours(totals);
+    char amount[MONEY_BYTES], cost[MONEY_BYTES], list[MONEY_BYTES];
+    printf("%-24s %10s %14s %14s %14s  %s\n", "account", "requests", "hit tokens", "miss tokens",
+           "output tokens", found->currency[0] ? found->currency : "no prices");
+    for (size_t i = 0; i < found->account_count; i++) {
+        const struct ledger_account *one = &found->accounts[i];
+        money_write(one->usage.amount, amount);
+        printf("%-24s %10lld %14lld %14lld %14lld  %s\n", one->name[0] ? one->name : "(nobody)",
+               (long long)one->usage.requests, (long long)one->usage.hit_tokens,
+               (long long)one->usage.miss_tokens, (long long)one->usage.output_tokens, amount);
+    }
+    money_write(all->amount, amount);
+    money_write(all->list_amount, list);
+    money_write(totals->cost, cost);
+    printf("income %s (%s at list prices), cost %s of %.2f node-hours, margin %.1f %%\n", amount,
+           list, cost, node_hours, ledger_page_margin_percent(totals));
+    printf("hits %.1f %% of prompts' tokens", 100 * ledger_page_hit_rate(all));
+    if (node_hours > 0)
+        printf("; a node's hour: %.0f prompt tokens, %.0f output tokens",
+               (double)(all->hit_tokens + all->miss_tokens) / node_hours,
+               (double)all->output_tokens / node_hours);
+    printf("\n");
+}
+
+/* ---- JSON ---- */
+
+static void print_usage_json(const struct ledger_usage *usage) {
+    char amount[MONEY_BYTES], list[MONEY_BYTES];
+    money_write(usage->amount, amount);
+    money_write(usage->list_amount, list);
+    printf("\"requests\":%lld,\"hit_tokens\":%lld,\"miss_tokens\":%lld,\"output_tokens\":%lld,"
+           "\"amount\":%s,\"list_amount\":%s",
+           (long long)usage->requests, (long long)usage->hit_tokens, (long long)usage->miss_tokens,
+           (long long)usage->output_tokens, amount, list);
+}
+
+static void print_hour_json(const struct ledger_hour *hour, bool first) {
+    char name[LEDGER_HOUR_BYTES], cost[MONEY_BYTES];
+    ledger_page_hour(hour->hour, name);
+    money_write(hour->cost, cost);
+    printf("%s\n  {\"hour\":\"%s\",", first ? "" : ",", name);
+    print_usage_json(&hour->usage);
+    printf(",\"nodes\":%.6g,\"prefill_nodes\":%.6g,\"decode_nodes\":%.6g,\"cost\":%s}",
+           hour->nodes[0] + hour->nodes[1] + hour->nodes[2], hour->nodes[1], hour->nodes[2], cost);
+}
+
+static void print_total_json(const struct ledger_totals *totals) {
+    const struct ledger_usage *usage = &totals->usage;
+    double node_hours = ledger_page_node_hours(totals);
+    char cost[MONEY_BYTES];
+    money_write(totals->cost, cost);
+    printf("\n \"total\":{");
+    print_usage_json(usage);
+    printf(",\"node_hours\":%.9g,\"cost\":%s,\"margin_percent\":%.6g,\"hit_rate\":%.6g,"
+           "\"prompt_tokens_per_node_hour\":%.9g,\"output_tokens_per_node_hour\":%.9g}}\n",
+           node_hours, cost, ledger_page_margin_percent(totals), ledger_page_hit_rate(usage),
+           node_hours > 0 ? (double)(usage->hit_tokens + usage->miss_tokens) / node_hours : 0,
+           node_hours > 0 ? (double)usage->output_tokens / node_hours : 0);
+}
+
+static void print_json(const struct ledger_found *found) {
+    printf("{\"currency\":\"%s\",\n \"accounts\":[", found->currency);
+    for (size_t i = 0; i < found->account_count; i++) {
+        printf("%s\n  {\"account\":\"%s\",", i ? "," : "", found->accounts[i].name);
+        print_usage_json(&found->accounts[i].usage);
+        printf(",\"currency\":\"%s\"}", found->currency);
+    }
+    printf("],\n \"hours\":[");
+    for (size_t i = 0; i < found->hour_count; i++)
+        print_hour_json(&found->hours[i], i == 0);
+    printf("],");
+    print_total_json(&found->totals);
+}
+
+/* ---- CSV ---- */
+
+static void print_row(void *context, int64_t hour, const struct ledger_account *account) {
+    char name[LEDGER_HOUR_BYTES], amount[MONEY_BYTES];
+    ledger_page_hour(hour, name);
+    money_write(account->usage.amount, amount);
+    printf("%s,%s,%lld,%lld,%lld,%lld,%s,%s\n", name, account->name,
+           (long long)account->usage.requests, (long long)account->usage.hit_tokens,
+           (long long)account->usage.miss_tokens, (long long)account->usage.output_tokens, amount,
+           (const char *)context);
+}
+
+static enum status print_csv(struct ledger_sums *sums, struct error *error) {
+    printf("hour,account,requests,hit_tokens,miss_tokens,output_tokens,amount,currency\n");
+    return ledger_sums_rows(sums, print_row, (void *)(uintptr_t)ledger_sums_currency(sums), error);
+}
+
+/* ---- the page ---- */
+
+static enum status write_page(const struct ledger_found *found, const char *path,
+                              struct error *error) {
+    struct json_writer measured = {.room = 0};
+    ledger_page_write(&measured, found);
+    char *text = malloc(measured.count);
+    struct json_writer writer = {.out = text, .room = measured.count};
+    if (!text) return error_set(error, STATUS_NO_MEMORY, "no memory for the page");
+    ledger_page_write(&writer, found);
+    FILE *file = fopen(path, "w");
+    bool whole = file && fwrite(text, 1, writer.count, file) == writer.count;
+    if (file) whole &= fclose(file) == 0;
+    free(text);
+    return whole ? STATUS_OK
+                 : error_set(error, STATUS_IO, "cannot write %.300s: %s", path, strerror(errno));
+}
+
+/* ---- subjects ---- */
+
+struct ledger_paths {
+    const char *paths[OPTION_TEXTS_MAX + OPTION_POSITIONAL_MAX];
+    size_t count;
+};
+
+static enum status report_found(const struct ledger_values *values, struct ledger_sums *sums,
+                                struct error *error) {
+    struct ledger_found found = {.title = "fathom ledger", .currency = ledger_sums_currency(sums)};
+    enum status status = ledger_sums_accounts(sums, take_account, &found, error);
+    if (!status) status = ledger_sums_hours(sums, take_hour, &found, error);
+    if (!status && values->html) status = write_page(&found, values->html, error);
+    if (!status && values->csv)
+        status = print_csv(sums, error);
+    else if (!status && values->json)
+        print_json(&found);
+    else if (!status && !values->html)
+        print_text(&found);
+    forget(&found);
+    return status;
+}
+
+static int report(const struct ledger_values *values, const struct ledger_paths *paths) {
+    struct ledger_range range;
+    struct ledger_sums *sums = NULL;
+    struct error error = {""};
+    int exit_code = read_range(values, &range);
+    if (exit_code) return exit_code;
+    enum status status = ledger_sums_open(paths->paths, paths->count, &range, &sums, &error);
+    if (!status) status = report_found(values, sums, &error);
+    ledger_sums_close(sums);
+    return status ? command_failed(ledger_options, status, &error) : command_end(ledger_options);
+}
+
+static void print_breach(void *context, const char *line) {
+    fprintf(stderr, "%s\n", line);
+}
+
+static int verify(const struct ledger_values *values, const struct ledger_paths *paths) {
+    struct ledger_verdict verdict = {0};
+    struct error error = {""};
+    enum status status =
+        ledger_verify(paths->paths, paths->count, print_breach, NULL, &verdict, &error);
+    if (status) return command_failed(ledger_options, status, &error);
+    if (values->json)
+        printf("{\"files\":%lld,\"entries\":%lld,\"accounts\":%lld,\"hours\":%lld,"
+               "\"units_judged\":%lld,\"units_open\":%lld,\"breaches\":%lld}\n",
+               (long long)verdict.files, (long long)verdict.entries, (long long)verdict.accounts,
+               (long long)verdict.hours, (long long)verdict.units_judged,
+               (long long)verdict.units_open, (long long)verdict.breaches);
+    else
+        printf("%lld entries against their prices, prompts, %lld hours and %lld accounts; %lld "
+               "units at rest against their counters, %lld not at rest; %lld breaches\n",
+               (long long)verdict.entries, (long long)verdict.hours, (long long)verdict.accounts,
+               (long long)verdict.units_judged, (long long)verdict.units_open,
+               (long long)verdict.breaches);
+    int exit_code = command_end(ledger_options);
+    return exit_code == EXIT_CODE_OK && verdict.breaches ? EXIT_CODE_FAILED : exit_code;
+}
+
+int program_ledger(int argc, char **argv) {
+    struct ledger_values values;
+    struct ledger_paths paths = {.count = 0};
+    struct option_result result;
+    int exit_code;
+    if (!command_begin(ledger_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    for (size_t i = 0; i < values.databases.count; i++)
+        paths.paths[paths.count++] = values.databases.texts[i];
+    for (size_t i = 1; i < result.positional_count; i++)
+        paths.paths[paths.count++] = result.positional[i];
+    if (!paths.count)
+        return command_misused(ledger_options, "a file is missing: what --database named");
+    if (!strcmp(result.positional[0], "report")) return report(&values, &paths);
+    if (!strcmp(result.positional[0], "verify")) return verify(&values, &paths);
+    return command_misused(ledger_options, "no subject named '%.40s'; there are: report, verify",
+                           result.positional[0]);
+}

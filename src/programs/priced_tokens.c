@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "programs/priced_tokens.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "programs/sim_files.h"
+#include "simulate/scenario/prices.h"
+
+#define ARENA_BYTES ((size_t)4 << 20)
+#define PICOS_OF_MILLION 1e6 /* for one token, where a million cost 1 */
+#define NANOS 1e9
+#define PRICE_MAX 1e6 /* of a million tokens, and of a node's hour */
+
+struct priced_tokens {
+    struct prices prices;
+};
+
+static struct token_price in_picos(const struct token_prices *prices) {
+    return (struct token_price){.hit = (uint64_t)llround(prices->input_hit * PICOS_OF_MILLION),
+                                .miss = (uint64_t)llround(prices->input_miss * PICOS_OF_MILLION),
+                                .output = (uint64_t)llround(prices->output * PICOS_OF_MILLION)};
+}
+
+static struct token_price price_at(const void *context, int64_t unix_time) {
+    const struct priced_tokens *priced = context;
+    struct token_prices prices = prices_at(&priced->prices, (double)(unix_time % 86400) / 3600);
+    return in_picos(&prices);
+}
+
+static enum status check_prices(const char *name, const struct prices *prices,
+                                struct error *error) {
+    bool fits = prices->node_hour <= PRICE_MAX;
+    for (uint32_t i = 0; i <= prices->period_count; i++) {
+        const struct token_prices *tokens =
+            i < prices->period_count ? &prices->periods[i].tokens : &prices->tokens;
+        fits &= tokens->input_hit <= PRICE_MAX && tokens->input_miss <= PRICE_MAX &&
+                tokens->output <= PRICE_MAX;
+    }
+    if (!fits)
+        return error_set(error, STATUS_INVALID, "%.200s: a price is above %.0f", name, PRICE_MAX);
+    if (strlen(prices->currency) < LEDGER_CURRENCY_BYTES) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "%.200s: currency: expected a code as USD, found '%.80s'", name,
+                     prices->currency);
+}
+
+enum status priced_tokens_read(const char *name, struct priced_tokens **priced_out,
+                               struct error *error) {
+    struct priced_tokens *priced = calloc(1, sizeof *priced);
+    void *memory = malloc(ARENA_BYTES);
+    struct arena arena;
+    struct sim_files files = {.scenario = "--prices"};
+    struct scenario_library library = sim_files_library(&files);
+    struct scenario_place place = {.file = name, .error = error};
+    const struct tree *tree = NULL;
+    enum status status = STATUS_OK;
+    arena_over(&arena, memory, memory ? ARENA_BYTES : 0);
+    if (!priced || !memory) status = error_set(error, STATUS_NO_MEMORY, "no memory for prices");
+    if (!status)
+        status = library.find(library.context, &arena, "prices", bytes_of(name), &tree, error);
+    if (!status) status = prices_read(&place, tree, &priced->prices);
+    if (!status) status = check_prices(name, &priced->prices, error);
+    free(memory);
+    if (status)
+        free(priced);
+    else
+        *priced_out = priced;
+    return status;
+}
+
+struct ledger_prices priced_tokens_told(const struct priced_tokens *priced) {
+    struct ledger_prices told = {.list = in_picos(&priced->prices.tokens),
+                                 .node_hour = llround(priced->prices.node_hour * NANOS),
+                                 .at = price_at,
+                                 .context = priced};
+    snprintf(told.currency, sizeof told.currency, "%.7s", priced->prices.currency);
+    return told;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A prices file (twin/prices has one, and its form) as the ledger wants it: what a token costs at a
+ * time, in whole picos.
+ */
+#ifndef PROGRAMS_PRICED_TOKENS_H
+#define PROGRAMS_PRICED_TOKENS_H
+
+#include "host/ledger/entry_store.h"
+
+struct priced_tokens;
+
+/* `name`: a path, or that of prices that the binary carries. The prices are the caller's (free). */
+enum status priced_tokens_read(const char *name, struct priced_tokens **priced_out,
+                               struct error *error) MUST_USE;
+
+/* They live as long as what is told of them. */
+struct ledger_prices priced_tokens_told(const struct priced_tokens *priced);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the unit without an engine that a gateway is measured with: what it says comes at the
+ * speed that it is told, in order, and ends as it was asked for.
+ */
+#include "bench/stub_unit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "contract/record_unit.h"
+
+static struct machine machine;
+static struct stub_shared *shared;
+
+static struct request_id id_of(uint64_t number) {
+    return (struct request_id){.high = 7, .low = number};
+}
+
+static void submit(uint32_t seed, uint32_t tokens_max) {
+    static _Alignas(8) char memory[4096];
+    struct outbox box = {.memory = memory, .capacity = sizeof memory};
+    struct record_submit *record =
+        outbox_put(&box, RECORD_SUBMIT,
+                   &(struct record_submit){
+                       .request = id_of(seed), .prompt_count = 3, .new_tokens_max = tokens_max});
+    check(record);
+    record->sampling.seed = seed;
+    assert_int_equal(machine.receive(machine.self, &record->record, 0), STATUS_OK);
+}
+
+/* What it says of that request until then, a step each 2 ms; *end_out: why it ended, or COUNT. */
+static uint32_t hear(uint32_t seed, int64_t from_ns, int64_t until_ns, uint32_t *end_out) {
+    uint32_t told = 0;
+    *end_out = FINISH_REASON_COUNT;
+    for (int64_t now = from_ns; now < until_ns; now += 2000000) {
+        machine.step(machine.self, now);
+        for (const struct record *r = NULL; (r = outbox_next(machine.outbox, r));) {
+            if (r->kind == RECORD_FINISHED && record_request(r).low == seed)
+                *end_out = ((const struct record_finished *)r)->reason;
+            if (r->kind != RECORD_TOKENS || record_request(r).low != seed) continue;
+            told += ((const struct record_tokens *)r)->token_count;
+        }
+        outbox_clear(machine.outbox);
+    }
+    return told;
+}
+
+static void open_stub(double tokens_each) {
+    shared = stub_shared_take();
+    assert_non_null(shared);
+    atomic_store(&shared->tokens_each, tokens_each);
+    struct stub *stub =
+        stub_unit_open(&(struct stub_options){.vocab = 9, .token = 4, .shared = shared});
+    assert_non_null(stub);
+    machine = stub_unit_machine(stub);
+}
+
+static void it_speaks_at_the_speed_that_it_is_told(void **state) {
+    (void)state;
+    uint32_t end;
+    open_stub(100);
+    submit(5, 1000);
+    uint32_t told = hear(5, 0, 2000000000, &end);
+    assert_in_range(told, 198, 201);
+    assert_int_equal(end, FINISH_REASON_COUNT);
+    assert_int_equal(atomic_load(&shared->said), told);
+    atomic_store(&shared->tokens_each, 10);
+    assert_in_range(hear(5, 2000000000, 4000000000, &end), 19, 22);
+}
+
+static void an_answer_ends_at_its_length_or_when_it_is_cancelled(void **state) {
+    (void)state;
+    uint32_t end;
+    open_stub(100);
+    submit(1, 7);
+    assert_int_equal(hear(1, 0, 1000000000, &end), 7);
+    assert_int_equal(end, FINISH_LENGTH);
+    submit(2, 1000);
+    struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel), id_of(2)};
+    assert_int_equal(machine.receive(machine.self, &cancel.record, 0), STATUS_OK);
+    assert_int_equal(hear(2, 1000000000, 1100000000, &end), 0);
+    assert_int_equal(end, FINISH_CANCELLED);
+}
+
+static void it_waits_for_a_client_that_is_behind(void **state) {
+    (void)state;
+    uint32_t end;
+    open_stub(1000);
+    submit(3, 1000);
+    atomic_store(&shared->said, STUB_AHEAD);
+    assert_int_equal(hear(3, 0, 100000000, &end), 0);
+    atomic_store(&shared->heard, 10);
+    assert_int_equal(hear(3, 100000000, 1000000000, &end), 10);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_speaks_at_the_speed_that_it_is_told),
+        cmocka_unit_test(an_answer_ends_at_its_length_or_when_it_is_cancelled),
+        cmocka_unit_test(it_waits_for_a_client_that_is_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What tests of the ledger need alike: a file of their own, an account, entries and tallies with
+ * chosen tokens, and prices that change at noon.
+ */
+#ifndef TESTS_HOST_LEDGER_LEDGER_DESK_H
+#define TESTS_HOST_LEDGER_LEDGER_DESK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "contract/machine.h"
+#include "contract/record_unit.h"
+#include "host/ledger/account_store.h"
+#include "host/ledger/entry_store.h"
+
+#define NOON (INT64_C(1795000000) / 86400 * 86400 + 43200)
+
+static struct error error;
+static char folder[64], path[128];
+
+/* A folder that goes with the test; the database is in it. */
+static int make_desk(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/fathom-ledger.XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/ledger.db", folder);
+    return 0;
+}
+
+static int clear_desk(void **state) {
+    static const char *const ends[] = {"", "-wal", "-shm", "2", "2-wal", "2-shm"};
+    char name[160];
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        snprintf(name, sizeof name, "%s%s", path, ends[i]);
+        unlink(name);
+    }
+    return rmdir(folder);
+}
+
+static inline void fine(enum status status) {
+    if (status) fail_msg("%s", error.text);
+}
+
+static inline struct database *open_desk(void) {
+    struct database *database = NULL;
+    fine(database_open(path, DATABASE_MAKE, &database, &error));
+    return database;
+}
+
+static inline int64_t number_of(struct database *database, const char *sql) {
+    int64_t number = 0;
+    fine(database_number(database, sql, &number, &error));
+    return number;
+}
+
+/* Makes an account; what its key's SHA-256 begins with goes to prefix_out[8]. */
+static inline void make_account(struct database *database, const char *name, uint8_t *prefix_out) {
+    char key[ACCOUNTS_KEY_TEXT];
+    uint8_t digest[SHA256_BYTES];
+    fine(account_store_create(database, name, &account_terms_unset, 1, key, &error));
+    sha256_digest(key, strlen(key), digest);
+    if (prefix_out) memcpy(prefix_out, digest, 8);
+}
+
+/* Ended a second after noon; the caller frees it. */
+static inline struct record_entry *make_entry(uint64_t sequence, const char *account, uint32_t hit,
+                                              uint32_t miss, uint32_t output) {
+    struct record_entry fixed = {
+        .request = {.high = sequence, .low = 7},
+        .sequence = sequence,
+        .unix_time = NOON,
+        .is_charged = 1,
+        .http_status = 200,
+        .hit_tokens = hit,
+        .miss_tokens = miss,
+        .output_tokens = output,
+        .choices = 1,
+        .device_tokens = hit,
+        .computed_tokens = miss,
+        .made_tokens = output,
+        .total_ns = INT64_C(1000000000),
+        .end_bytes = 4,
+    };
+    memcpy(fixed.account, account, strlen(account));
+    struct record_entry *entry = calloc(1, record_bytes(RECORD_ENTRY, &fixed));
+    assert_non_null(entry);
+    *entry = fixed;
+    record_set_head(entry, RECORD_ENTRY);
+    memcpy(entry_end(entry), "stop", 4);
+    assert_true(record_valid(entry, entry->record.bytes));
+    return entry;
+}
+
+static inline struct record_unit_tally make_tally(uint64_t instance, uint32_t ranks) {
+    return (struct record_unit_tally){
+        .record = record_head(RECORD_UNIT_TALLY, sizeof(struct record_unit_tally)),
+        .instance = instance,
+        .role = UNIT_DECODE,
+        .rank_count = ranks};
+}
+
+static inline struct token_price morning_and_afternoon(const void *context, int64_t unix_time) {
+    (void)context;
+    return unix_time % 86400 < 43200
+               ? (struct token_price){.hit = 10000, .miss = 100000, .output = 1000000}
+               : (struct token_price){.hit = 20000, .miss = 200000, .output = 2000000};
+}
+
+static const struct ledger_prices desk_prices = {
+    .currency = "USD",
+    .list = {.hit = 20000, .miss = 200000, .output = 2000000},
+    .node_hour = INT64_C(16000000000),
+    .at = morning_and_afternoon,
+};
+
+#endif

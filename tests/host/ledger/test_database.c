@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The database's file: made for its owner alone, refused with one line and a cure where it is
+ * damaged, newer, of something else, read-only or on a full disk; what is committed survives, what is
+ * not never was; two connections take turns.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "ledger_desk.h"
+
+static void a_new_file_is_its_owners_alone(void **state) {
+    (void)state;
+    struct stat found;
+    umask(0);
+    struct database *database = open_desk();
+    fine(database_run(database, &error, "INSERT INTO settings VALUES ('a', 1)", ""));
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0600);
+    assert_int_equal(number_of(database, "PRAGMA user_version"), DATABASE_SCHEMA);
+    assert_int_equal(number_of(database, "PRAGMA synchronous"), 2);
+    database_close(database);
+    assert_int_equal(database_open("/nowhere/at.db", DATABASE_MAKE, &database, &error),
+                     STATUS_NOT_FOUND);
+    assert_non_null(strstr(error.text, "/nowhere/at.db: cannot open"));
+    snprintf(path + strlen(path), 2, "2");
+    assert_int_equal(database_open(path, DATABASE_REFUSE, &database, &error), STATUS_NOT_FOUND);
+    assert_non_null(strstr(error.text, "fathom account create"));
+    path[strlen(path) - 1] = 0;
+}
+
+static void write_text(const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void refuse(enum status status, const char *words) {
+    struct database *database = NULL;
+    assert_int_equal(database_open(path, DATABASE_MAKE, &database, &error), status);
+    if (!strstr(error.text, words) || strchr(error.text, '\n')) fail_msg("%s", error.text);
+}
+
+static void what_is_no_database_of_ours_is_refused(void **state) {
+    (void)state;
+    sqlite3 *other;
+    write_text(
+        "this is some text, long enough to be taken for a page of a database, or not at all");
+    refuse(STATUS_CORRUPT, "is no database");
+    unlink(path);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "CREATE TABLE t (a)", NULL, NULL, NULL), SQLITE_OK);
+    refuse(STATUS_INVALID, "of something else");
+    sqlite3_close(other);
+    unlink(path);
+    database_close(open_desk());
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "PRAGMA user_version=99", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    refuse(STATUS_UNSUPPORTED, "newer Fathom (schema 99");
+}
+
+static void a_damaged_page_is_told(void **state) {
+    (void)state;
+    static const char trash[8192] = "trash";
+    struct database *database = open_desk();
+    make_account(database, "acme", NULL);
+    fine(database_make(database, "PRAGMA wal_checkpoint(TRUNCATE)", &error));
+    database_close(database);
+    int file = open(path, O_WRONLY);
+    for (int page = 1; page < 4; page++)
+        assert_true(pwrite(file, trash, 4096, 4096 * page) == 4096);
+    close(file);
+    enum status status = database_open(path, DATABASE_MAKE, &database, &error);
+    int64_t number;
+    if (!status)
+        status = database_number(database, "SELECT count(*) FROM settings", &number, &error);
+    assert_int_equal(status, STATUS_CORRUPT);
+    assert_non_null(strstr(error.text, "is damaged"));
+}
+
+static void what_was_committed_is_there_and_nothing_else(void **state) {
+    (void)state;
+    struct database *database = open_desk();
+    fine(database_begin(database, &error));
+    fine(
+        database_run(database, &error, "INSERT INTO settings VALUES ('kept', ?)", "i", INT64_C(5)));
+    fine(database_commit(database, &error));
+    fine(database_begin(database, &error));
+    fine(
+        database_run(database, &error, "INSERT INTO settings VALUES ('lost', ?)", "i", INT64_C(6)));
+    database_close(database);
+    database = open_desk();
+    assert_int_equal(number_of(database, "SELECT count(*) FROM settings"), 1);
+    assert_int_equal(number_of(database, "SELECT value FROM settings"), 5);
+    database_close(database);
+}
+
+static void another_connections_commit_changes_the_version(void **state) {
+    (void)state;
+    struct database *one = open_desk(), *two = open_desk();
+    int64_t before, own, after;
+    fine(database_version(one, &before, &error));
+    fine(database_run(one, &error, "INSERT INTO settings VALUES ('a', 1)", ""));
+    fine(database_version(one, &own, &error));
+    fine(database_run(two, &error, "INSERT INTO settings VALUES ('b', 1)", ""));
+    fine(database_version(one, &after, &error));
+    assert_int_equal(before, own);
+    assert_int_not_equal(own, after);
+    database_close(one);
+    database_close(two);
+}
+
+static void *add_thousand(void *context) {
+    struct database *database = NULL;
+    struct error own;
+    (void)context;
+    if (database_open(path, DATABASE_MAKE, &database, &own)) return &error;
+    for (int i = 0; i < 200; i++) {
+        enum status status = database_begin(database, &own);
+        if (!status)
+            status = database_run(database, &own,
+                                  "UPDATE settings SET value = value + 1 WHERE name = 'sum'", "");
+        if (!status) status = database_commit(database, &own);
+        if (status) return &error;
+    }
+    database_close(database);
+    return NULL;
+}
+
+static void several_writers_take_turns(void **state) {
+    (void)state;
+    struct database *database = open_desk();
+    pthread_t threads[3];
+    fine(database_run(database, &error, "INSERT INTO settings VALUES ('sum', 0)", ""));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, add_thousand, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_int_equal(number_of(database, "SELECT value FROM settings WHERE name = 'sum'"), 600);
+    database_close(database);
+}
+
+/* A file that may not grow is what a full disk is. */
+static void a_full_disk_is_told_and_what_was_there_stays(void **state) {
+    (void)state;
+    struct database *database = open_desk();
+    struct rlimit before, small = {0};
+    enum status status = STATUS_OK;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = before;
+    small.rlim_cur = 1 << 20;
+    setrlimit(RLIMIT_FSIZE, &small);
+    int64_t written = 0;
+    for (; written < 100 && !status; written += status == STATUS_OK) {
+        status = database_begin(database, &error);
+        if (!status)
+            status =
+                database_run(database, &error, "INSERT INTO settings VALUES (?, zeroblob(100000))",
+                             "i", written);
+        if (!status)
+            status = database_commit(database, &error);
+        else
+            database_roll_back(database);
+    }
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_true(status == STATUS_FULL || status == STATUS_IO);
+    assert_in_range(written, 1, 99);
+    assert_null(strchr(error.text, '\n'));
+    assert_int_equal(number_of(database, "SELECT count(*) FROM settings"), written);
+    fine(database_run(database, &error, "INSERT INTO settings VALUES (1000, 1)", ""));
+    database_close(database);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
+        CASE(a_new_file_is_its_owners_alone),
+        CASE(what_is_no_database_of_ours_is_refused),
+        CASE(a_damaged_page_is_told),
+        CASE(what_was_committed_is_there_and_nothing_else),
+        CASE(another_connections_commit_changes_the_version),
+        CASE(several_writers_take_turns),
+        CASE(a_full_disk_is_told_and_what_was_there_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The ledger's thread: what it says is settled is in the file, also after kill -9 at any moment, and
+ * nothing is there twice; what others change in the database is told within a second; what cannot
+ * be written waits and is written later.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "host/ledger/ledger_thread.h"
+#include "ledger_desk.h"
+
+#define PATIENCE_NS INT64_C(60000000000)
+
+static struct ledger *ledger;
+static struct worker *worker;
+static uint64_t settled;
+static struct record_accounts *told;
+
+static void start(void) {
+    struct ledger_options options = {.path = path, .models = "m", .prices = desk_prices};
+    settled = 0;
+    fine(ledger_open(&options, &ledger, &error));
+    fine(worker_open("ledger", ledger_work, ledger, &worker, &error));
+    worker_call(worker);
+}
+
+static void stop(void) {
+    while (worker_waiting_bytes(worker))
+        usleep(1000);
+    assert_true(worker_close(worker, PATIENCE_NS));
+    ledger_close(ledger);
+    free(told);
+    told = NULL;
+}
+
+static void take(void *context, const struct record *record) {
+    (void)context;
+    if (record->kind == RECORD_SETTLED) {
+        uint64_t sequence = ((const struct record_settled *)record)->sequence;
+        assert_true(sequence > settled);
+        settled = sequence;
+        return;
+    }
+    assert_int_equal(record->kind, RECORD_ACCOUNTS);
+    assert_true(record_valid(record, record->bytes));
+    free(told);
+    told = malloc(record->bytes);
+    assert_non_null(told);
+    memcpy(told, record, record->bytes);
+}
+
+static void await(int ms) {
+    struct pollfd file = {worker_file(worker), POLLIN, 0};
+    if (poll(&file, 1, ms) == 1) worker_take(worker, take, NULL);
+}
+
+static void give(uint64_t sequence, const char *account) {
+    struct record_entry *entry = make_entry(sequence, account, 1, 1, 1);
+    worker_give(worker, &entry->record);
+    free(entry);
+}
+
+static void await_settled(uint64_t sequence) {
+    int64_t until = clock_now_ns() + PATIENCE_NS;
+    while (settled < sequence && clock_now_ns() < until)
+        await(100);
+    assert_int_equal(settled, sequence);
+}
+
+static void what_is_settled_is_written_down(void **state) {
+    (void)state;
+    start();
+    for (uint64_t i = 1; i <= 10000; i++)
+        give(i, "");
+    await_settled(10000);
+    struct database *database = open_desk();
+    assert_int_equal(number_of(database, "SELECT count(*) FROM entries"), 10000);
+    database_close(database);
+    stop();
+    database = open_desk();
+    assert_int_equal(number_of(database, "SELECT count(*) FROM gateways WHERE ended IS NOT NULL"),
+                     1);
+    database_close(database);
+}
+
+static void what_others_change_is_told(void **state) {
+    (void)state;
+    struct database *database = open_desk();
+    make_account(database, "acme", NULL);
+    fine(account_store_top_up(database, "acme", 77, 1, &error));
+    start();
+    assert_int_equal(ledger_accounts(ledger)->account_count, 1);
+    assert_string_equal(ledger_accounts(ledger)->currency, "USD");
+    give(1, "acme");
+    await_settled(1);
+    for (int i = 0; i < 6; i++)
+        await(100);
+    assert_null(told); /* its own entry is no news to the gateway */
+    make_account(database, "other", NULL);
+    int64_t until = clock_now_ns() + PATIENCE_NS;
+    while (!told && clock_now_ns() < until)
+        await(100);
+    assert_non_null(told);
+    assert_int_equal(told->account_count, 2);
+    assert_int_equal(told->settled, 1);
+    assert_int_equal(accounts_named(told)[0].balance, 77 - 2220);
+    assert_int_equal(accounts_named(told)[0].others_requests, 0);
+    database_close(database);
+    stop();
+}
+
+static void another_gateways_use_is_told(void **state) {
+    (void)state;
+    struct database *database = open_desk();
+    make_account(database, "acme", NULL);
+    start();
+    struct ledger *first = ledger;
+    struct worker *first_worker = worker;
+    start(); /* a second one at the same file */
+    give(5, "acme");
+    await_settled(5);
+    struct ledger *other = ledger;
+    struct worker *other_worker = worker;
+    ledger = first;
+    worker = first_worker;
+    int64_t until = clock_now_ns() + PATIENCE_NS;
+    while (!told && clock_now_ns() < until)
+        await(100);
+    assert_non_null(told);
+    assert_int_equal(accounts_named(told)[0].others_requests, 1);
+    assert_int_equal(accounts_named(told)[0].others_tokens, 3);
+    stop();
+    ledger = other;
+    worker = other_worker;
+    stop();
+    database_close(database);
+}
+
+static void what_cannot_be_written_waits_for_room(void **state) {
+    (void)state;
+    struct rlimit before, small;
+    start();
+    give(1, "");
+    await_settled(1);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = before;
+    small.rlim_cur = 1; /* a full disk */
+    setrlimit(RLIMIT_FSIZE, &small);
+    give(2, "");
+    for (int i = 0; i < 5; i++)
+        await(100);
+    assert_int_equal(settled, 1);
+    setrlimit(RLIMIT_FSIZE, &before);
+    give(3, "");
+    await_settled(3);
+    stop();
+    struct database *database = open_desk();
+    assert_int_equal(number_of(database, "SELECT count(*) FROM entries"), 3);
+    database_close(database);
+}
+
+/* ---- kill -9 ---- */
+
+static atomic_ullong *shared; /* what a killed process had been told is settled */
+
+_Noreturn static void write_until_killed(uint64_t first) {
+    start();
+    for (uint64_t i = first;; i++) {
+        give(i, "acme");
+        if (i % 8 == 0) await(i % 64 ? 0 : 1);
+        if (settled) atomic_store(shared, settled);
+    }
+}
+
+static void nothing_settled_is_lost_and_nothing_is_twice_after_kills(void **state) {
+    (void)state;
+    uint64_t first = 1;
+    struct database *database = open_desk();
+    make_account(database, "acme", NULL);
+    database_close(database);
+    shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    for (int round = 0; round < 20; round++) {
+        pid_t child = fork();
+        if (child == 0) write_until_killed(first);
+        uint64_t begun = atomic_load(shared);
+        while (atomic_load(shared) == begun)
+            usleep(100);
+        usleep((useconds_t)(round * 3779 % 20000));
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        database = open_desk();
+        uint64_t last = atomic_load(shared);
+        enum status status;
+        struct sqlite3_stmt *row = database_query(
+            database, &error, "SELECT count(*) FROM entries WHERE high <= ?", "i", (int64_t)last);
+        assert_true(database_next(database, row, &status, &error));
+        assert_int_equal(database_integer(row, 0), last);
+        database_end(row);
+        /* The next one begins among what was written and not told: it says some of it again. */
+        first = last + 1;
+        database_close(database);
+    }
+    database = open_desk();
+    assert_int_equal(number_of(database, "SELECT count(*) - max(high) FROM entries"), 0);
+    assert_int_equal(number_of(database, "SELECT tokens FROM accounts"),
+                     3 * number_of(database, "SELECT count(*) FROM entries"));
+    assert_int_equal(number_of(database, "SELECT balance FROM accounts"),
+                     -number_of(database, "SELECT sum(amount) FROM entries"));
+    database_close(database);
+    munmap(shared, 4096);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
+        CASE(what_is_settled_is_written_down),
+        CASE(what_others_change_is_told),
+        CASE(another_gateways_use_is_told),
+        CASE(what_cannot_be_written_waits_for_room),
+        CASE(nothing_settled_is_lost_and_nothing_is_twice_after_kills),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

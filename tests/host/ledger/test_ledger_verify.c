@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The proof of a ledger: a sound one has no breach, each thing that is changed in it by hand is one,
+ * and a unit at rest must have counted what gateways' entries say, over all files.
+ */
+#include "host/ledger/ledger_verify.h"
+#include "ledger_desk.h"
+
+static char last[512];
+
+static void note(void *context, const char *line) {
+    (void)context;
+    snprintf(last, sizeof last, "%s", line);
+}
+
+static void fill(uint64_t first, struct record_unit_tally *tally) {
+    struct database *database = open_desk();
+    struct account_own own = {0};
+    struct entry_store *store = calloc(1, sizeof *store);
+    struct record_entry *entry = make_entry(first, "acme", 10, 20, 30);
+    struct record *records[] = {&entry->record, &tally->record};
+    uint32_t written = 0;
+    make_account(database, "acme", entry->key);
+    fine(account_store_top_up(database, "acme", 1000, 1, &error));
+    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(entry_store_begin(store, NOON, &error));
+    fine(entry_store_write(store, records, 2, NOON, &written, &error));
+    database_close(database);
+    free(own.used);
+    free(entry);
+    free(store);
+}
+
+static struct record_unit_tally tally_of(uint64_t counted, uint64_t entered) {
+    struct record_unit_tally tally = make_tally(7, 8);
+    tally.counted.output_tokens = counted;
+    tally.entered.made_tokens = entered;
+    tally.counted.prompt_tokens = 20;
+    tally.counted.recomputed_tokens = 3;
+    tally.entered.computed_tokens = 23;
+    return tally;
+}
+
+static struct ledger_verdict verify(size_t count, const char *const *paths) {
+    struct ledger_verdict verdict = {0};
+    last[0] = 0;
+    fine(ledger_verify(paths, count, note, NULL, &verdict, &error));
+    return verdict;
+}
+
+static int64_t breaches_after(const char *change) {
+    const char *paths[] = {path};
+    struct record_unit_tally tally = tally_of(30, 30);
+    fill(1, &tally);
+    struct database *database = open_desk();
+    fine(database_make(database, change, &error));
+    database_close(database);
+    int64_t breaches = verify(1, paths).breaches;
+    clear_desk(NULL);
+    make_desk(NULL);
+    return breaches;
+}
+
+static void a_sound_ledger_has_no_breach(void **state) {
+    (void)state;
+    const char *paths[] = {path};
+    struct record_unit_tally tally = tally_of(30, 30);
+    fill(1, &tally);
+    struct ledger_verdict verdict = verify(1, paths);
+    if (verdict.breaches) fail_msg("%s", last);
+    assert_int_equal(verdict.entries, 1);
+    assert_int_equal(verdict.accounts, 1);
+    assert_int_equal(verdict.units_judged, 1);
+}
+
+static void each_change_by_hand_is_found(void **state) {
+    (void)state;
+    assert_int_equal(breaches_after("SELECT 1"), 0);
+    assert_true(breaches_after("UPDATE entries SET amount = amount + 1") > 0);
+    assert_true(breaches_after("UPDATE entries SET miss = miss + 1, device = device + 1") > 0);
+    assert_true(breaches_after("UPDATE entries SET device = 9") > 0);
+    assert_true(breaches_after("UPDATE entries SET made = 1") > 0);
+    assert_true(breaches_after("DELETE FROM entries") > 0);
+    assert_true(breaches_after("DELETE FROM hours") > 0);
+    assert_true(breaches_after("UPDATE hours SET list_amount = 1") > 0);
+    assert_true(breaches_after("UPDATE accounts SET balance = balance + 1") > 0);
+    assert_true(breaches_after("UPDATE accounts SET tokens = tokens + 1") > 0);
+    assert_true(breaches_after("UPDATE keys SET spent = 0") > 0);
+    assert_true(breaches_after("DELETE FROM top_ups") > 0);
+    assert_true(breaches_after("UPDATE tallies SET entered_computed = 22") > 0);
+    assert_true(breaches_after("DELETE FROM prices") > 0);
+}
+
+static void a_units_tokens_are_summed_over_files(void **state) {
+    (void)state;
+    char first[130];
+    struct record_unit_tally tally = tally_of(50, 30);
+    tally.entered.computed_tokens = 13;
+    fill(1, &tally);
+    memcpy(first, path, sizeof path);
+    snprintf(path + strlen(path), 2, "2");
+    tally.entered.made_tokens = 20;
+    tally.entered.computed_tokens = 10;
+    fill(2, &tally);
+    const char *paths[] = {first, path};
+    assert_int_equal(verify(1, paths).breaches, 2); /* one alone lacks the other's */
+    struct ledger_verdict both = verify(2, paths);
+    path[strlen(path) - 1] = 0;
+    if (both.breaches) fail_msg("%s", last);
+    assert_int_equal(both.units_judged, 1);
+}
+
+static void a_unit_with_something_under_way_is_not_judged(void **state) {
+    (void)state;
+    const char *paths[] = {path};
+    struct record_unit_tally tally = tally_of(50, 30);
+    tally.open.made_tokens = 3;
+    fill(1, &tally);
+    struct ledger_verdict verdict = verify(1, paths);
+    assert_int_equal(verdict.breaches, 0);
+    assert_int_equal(verdict.units_open, 1);
+}
+
+/* A gateway that died before it told of a unit: what it entered of its work nobody knows. */
+static void a_unit_of_a_gateway_that_died_unheard_is_not_judged(void **state) {
+    (void)state;
+    const char *paths[] = {path};
+    struct record_unit_tally tally = tally_of(50, 30);
+    fill(1, &tally);
+    assert_int_equal(verify(1, paths).breaches, 1);
+    struct database *database = open_desk();
+    struct account_own own = {0};
+    struct entry_store *store = calloc(1, sizeof *store);
+    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(entry_store_begin(store, NOON - 5, &error));
+    assert_int_equal(verify(1, paths).breaches, 0);
+    assert_int_equal(verify(1, paths).units_open, 1);
+    fine(entry_store_end(store, NOON - 1, &error)); /* it had ended before the unit began */
+    assert_int_equal(verify(1, paths).breaches, 1);
+    fine(database_make(database,
+                       "UPDATE gateways SET ended = NULL;"
+                       " UPDATE tallies SET entered_made = 51",
+                       &error));
+    assert_int_equal(verify(1, paths).breaches, 1); /* too many is too many */
+    database_close(database);
+    free(store);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
+        CASE(a_sound_ledger_has_no_breach),
+        CASE(each_change_by_hand_is_found),
+        CASE(a_units_tokens_are_summed_over_files),
+        CASE(a_unit_with_something_under_way_is_not_judged),
+        CASE(a_unit_of_a_gateway_that_died_unheard_is_not_judged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
