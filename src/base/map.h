@@ -42,9 +42,11 @@ uint32_t map_find_or_add(struct map *map, struct map_key key, uint32_t value);
 /* The key must be there. */
 void map_remove(struct map *map, struct map_key key);
 
-/* ---- looking: here, so that a key stays in registers. One that is handed over in memory is read
- * back in larger pieces than it was written in, and that waits for all stores before it, also for
- * those that wait for memory themselves. ---- */
+/* ---- looking ---- */
+
+/* Looking is done in place, so that a key stays in registers. One that is handed over in memory is
+ * read back in larger pieces than it was written in, and that waits for all stores before it, also
+ * for those that wait for memory themselves. */
 
 /* Where the key would like to stand (mixing as in SplitMix64's finalizer). */
 static inline uint32_t map_home(const struct map *map, struct map_key key) {
