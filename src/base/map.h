@@ -44,9 +44,9 @@ void map_remove(struct map *map, struct map_key key);
 
 /* ---- looking ---- */
 
-/* Looking stands in the header, so that a key stays in registers. One that is handed over in memory is read back in larger
- * pieces than it was written in, and that waits for all stores before it, also for those that wait
- * for memory themselves. */
+/* Looking is done in place, so that a key stays in registers. One that is handed over in memory is
+ * read back in larger pieces than it was written in, and that waits for all stores before it, also
+ * for those that wait for memory themselves. */
 
 /* Where the key would like to stand (mixing as in SplitMix64's finalizer). */
 static inline uint32_t map_home(const struct map *map, struct map_key key) {

@@ -67,10 +67,26 @@ static void a_bare_record_has_zeros_between_its_tails(void **state) {
     assert_int_equal(bare.used, used);
 }
 
+static void a_record_may_be_written_where_it_stays(void **state) {
+    (void)state;
+    static _Alignas(8) char memory[64];
+    struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
+    size_t bytes = record_bytes(RECORD_CANCEL, NULL);
+    struct record_cancel *cancel = outbox_put_head(&outbox, RECORD_CANCEL, bytes);
+    assert_non_null(cancel);
+    cancel->request = (struct request_id){.low = 7};
+    assert_true(record_valid(cancel, bytes));
+    assert_ptr_equal(outbox_next(&outbox, NULL), cancel);
+    assert_int_equal(outbox.used, bytes);
+    assert_null(outbox_put_head(&outbox, RECORD_CANCEL, sizeof memory));
+    assert_int_equal(outbox.used, bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_outbox_gives_back_what_was_put),
         cmocka_unit_test(a_bare_record_has_zeros_between_its_tails),
+        cmocka_unit_test(a_record_may_be_written_where_it_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

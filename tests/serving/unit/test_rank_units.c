@@ -422,6 +422,20 @@ static void *take_ask(enum record_kind kind, uint32_t rank) {
     return NULL;
 }
 
+/* A rank is lent the keys with which its request stood in line: they are those of its prompt. */
+static void assert_keys(const struct world *world, const struct record_kv_find *find) {
+    const struct known *known = &world->known[find->request.low];
+    struct {
+        struct record_submit submit;
+        uint32_t tokens[TOKENS_MAX];
+    } record = {.submit = {.record.kind = RECORD_SUBMIT, .prompt_count = known->prompt_count}};
+    struct block_key keys[TOKENS_MAX / KV_BLOCK_TOKENS];
+    memcpy(submit_tokens(&record.submit), known->tokens,
+           known->prompt_count * sizeof *known->tokens);
+    assert_int_equal(unit_keys(world->units[find->rank], &record.submit, keys), find->key_count);
+    assert_memory_equal(kv_find_keys(find), keys, find->key_count * sizeof *keys);
+}
+
 /* Of the leading blocks of its request, the storage of rank r has r. */
 static void answer_find(struct world *world, uint32_t rank) {
     struct record_kv_find *find = take_ask(RECORD_KV_FIND, rank);
@@ -432,6 +446,7 @@ static void answer_find(struct world *world, uint32_t rank) {
                                     .blocks = rank,
                                     .host_blocks = said.from_memory ? rank : 0};
     assert_int_equal(find->key_count, 2);
+    assert_keys(world, find);
     world->known[find->request.low].found = rank * KV_BLOCK_TOKENS;
     free(find);
     send(world, &found);

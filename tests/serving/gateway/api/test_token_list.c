@@ -48,6 +48,22 @@ static void tokens_come_out_as_they_went_in(void **state) {
     }
 }
 
+static void the_last_tokens_are_there_at_once(void **state) {
+    (void)state;
+    struct arena arena;
+    struct token_list list = {0};
+    arena_over(&arena, memory, sizeof memory);
+    for (uint32_t i = 0; i < 400; i++) {
+        const struct token_logprob entry = {i * 10, -1};
+        assert_true(token_list_add(&list, &arena, &entry, 0));
+        struct seen all = {0}, last = {.next = i};
+        token_list_visit(&list, 0, i + 1, see, &all);
+        token_list_visit(&list, i, i + 1, see, &last);
+        assert_int_equal(all.count, i + 1);
+        assert_int_equal(last.count, 1);
+    }
+}
+
 static void memory_that_ends_is_said(void **state) {
     (void)state;
     struct arena arena;
@@ -62,6 +78,7 @@ static void memory_that_ends_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_come_out_as_they_went_in),
+        cmocka_unit_test(the_last_tokens_are_there_at_once),
         cmocka_unit_test(memory_that_ends_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
