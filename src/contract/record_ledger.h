@@ -136,8 +136,8 @@ struct record_unit_tally {
     uint32_t rank_count;
     uint32_t is_lost; /* 1: its last tally */
     struct unit_counters counted;
-    struct unit_books entered; /* by requests that have ended */
-    struct unit_books open;    /* by those that have not */
+    struct unit_books entered; /* by requests that the unit has no more */
+    struct unit_books open;    /* by those that it has */
 };
 
 /* What the fields of each may hold, for record_forms.c. */

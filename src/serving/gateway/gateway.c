@@ -272,7 +272,9 @@ static void receive_hello(struct gateway *gateway, uint32_t unit,
 static void receive_load(struct gateway *gateway, uint32_t unit,
                          const struct record_unit_load *load) {
     if (!fleet_is_member(&gateway->fleet, unit)) return;
-    metrics_count_step(&gateway->metrics, &gateway->fleet.units[unit].load, load);
+    const struct record_unit_load *before = &gateway->fleet.units[unit].load;
+    if (before->rank_count == 0) tally_soon(gateway); /* its first */
+    metrics_count_step(&gateway->metrics, before, load);
     fleet_load(&gateway->fleet, unit, load);
     gateway->changed = true;
 }

@@ -42,9 +42,17 @@ enum status tally_lost(struct gateway *gateway, uint32_t unit) {
     return put(gateway, unit, &open[unit], true) ? STATUS_OK : STATUS_FULL;
 }
 
+static bool has_just_ended(const struct gateway *gateway) {
+    return gateway->draining && gateway_held_count(gateway) == 0 && !gateway->tallied_end;
+}
+
+void tally_soon(struct gateway *gateway) {
+    gateway->tallied_ns = -gateway->options.tally_ns;
+}
+
 int64_t tally_wake_ns(const struct gateway *gateway) {
-    bool any = gateway->options.tally_ns && gateway->started_ns != MACHINE_NEVER;
-    return any ? gateway->tallied_ns + gateway->options.tally_ns : MACHINE_NEVER;
+    if (!gateway->options.tally_ns || gateway->started_ns == MACHINE_NEVER) return MACHINE_NEVER;
+    return has_just_ended(gateway) ? 0 : gateway->tallied_ns + gateway->options.tally_ns;
 }
 
 void tally_run(struct gateway *gateway, int64_t now_ns) {
@@ -59,4 +67,5 @@ void tally_run(struct gateway *gateway, int64_t now_ns) {
         check(room);
     }
     gateway->tallied_ns = now_ns;
+    gateway->tallied_end = has_just_ended(gateway) || gateway->tallied_end;
 }

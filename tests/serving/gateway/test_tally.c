@@ -37,7 +37,6 @@ static void books_are_open_until_the_unit_has_ended_it(void **state) {
     struct world *world = open_tallied(1);
     uint32_t client = ask(world, "");
     struct request_id id = world->last_submit->request;
-    assert_int_equal(world->tallies, 0);
     assert_books(world, 0, 0, 0, 0);
     struct record_tokens *tokens = make(RECORD_TOKENS, &(struct record_tokens){.token_count = 2});
     tokens->request = id;
@@ -97,6 +96,28 @@ static void two_units_share_no_token(void **state) {
     close_empty(world);
 }
 
+/* A gateway that goes tells what it knows last, and one that comes what the unit had counted before:
+ * else nobody could say of a unit that all its work is somewhere. */
+static void the_first_and_the_last_word_are_told_at_once(void **state) {
+    (void)state;
+    struct world *world = open_tallied(1);
+    assert_int_equal(world->tallies, 0);
+    tell_load(world, 1, 0, 0);
+    world_settle(world);
+    assert_int_equal(world->tallies, 1);
+    ask(world, "");
+    struct request_id id = world->last_submit->request;
+    tell_tokens(world, 1, id, 0, ids, 4);
+    world_drain(world);
+    world_settle(world);
+    assert_int_equal(world->tallies, 1);
+    tell_finished(world, 1, id, FINISH_LENGTH, 4);
+    world_settle(world);
+    assert_int_equal(world->tallies, 2);
+    assert_int_equal(world->last_tally.entered.made_tokens, 4);
+    close_empty(world);
+}
+
 static void nobody_tells_what_nobody_asked_for(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
@@ -112,6 +133,7 @@ int main(void) {
         cmocka_unit_test(books_are_open_until_the_unit_has_ended_it),
         cmocka_unit_test(each_unit_has_its_part_of_an_answer_that_moved),
         cmocka_unit_test(two_units_share_no_token),
+        cmocka_unit_test(the_first_and_the_last_word_are_told_at_once),
         cmocka_unit_test(nobody_tells_what_nobody_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
