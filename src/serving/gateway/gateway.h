@@ -82,7 +82,7 @@ struct machine gateway_machine(struct gateway *gateway);
 /* These records will be received next, in that order, if nothing happens: what is known of their
  * requests is fetched into the caches, of all at the same time. Changes nothing; a host that knows
  * nothing of records to come need not say so. */
-#define GATEWAY_EXPECT_MAX 4 /* more at once would drive each other out */
+#define GATEWAY_EXPECT_MAX 8 /* more at once would drive each other out */
 void gateway_expect(const struct gateway *gateway, const struct record *const *records,
                     uint32_t count);
 
