@@ -195,6 +195,7 @@ static enum status open_machine(struct gateway_side *side, const char *directory
                             ? (int64_t)(side->values->role_seconds * 1e9)
                             : 0,
         .ttft_limit_ns = (int64_t)(side->values->ttft_limit * 1e9),
+        .kv_life_s = (int64_t)side->values->kv_ttl,
         .prefix_blocks = power_of_two(side->values->prefix_blocks),
         .accounts = side->ledger ? ledger_accounts(side->ledger) : side->accounts,
         .settles = side->ledger != NULL,

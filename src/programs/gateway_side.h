@@ -24,6 +24,7 @@ struct gateway_side_values {
     bool share_port;
     double role_seconds;
     double ttft_limit;       /* seconds; 0: none */
+    uint64_t kv_ttl;         /* seconds; 0: any */
     uint64_t request_memory; /* bytes; 0: as many as the gateway takes for its requests */
 };
 
@@ -114,6 +115,15 @@ struct gateway_side_values {
              "to come again: of low priority half as many, of high twice; 0: nobody is",           \
          .maximum = 86400,                                                                         \
          .offset = offsetof(owner, gateway.ttft_limit),                                            \
+         .group = OPTION_GROUP_FLEET},                                                             \
+        {.name = "kv-ttl",                                                                         \
+         .type = OPTION_COUNT,                                                                     \
+         .fallback = "0",                                                                          \
+         .help =                                                                                   \
+             "seconds after which a prompt's cached KV blocks are not found any more, however "    \
+             "often they were used; 0: as long as they are there",                                 \
+         .maximum = UINT32_MAX,                                                                    \
+         .offset = offsetof(owner, gateway.kv_ttl),                                                \
          .group = OPTION_GROUP_FLEET},                                                             \
         {.name = "prefix-blocks",                                                                  \
          .type = OPTION_COUNT,                                                                     \

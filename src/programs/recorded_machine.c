@@ -95,6 +95,7 @@ static const struct option_field gateway_fields[] = {
     NUMBER(gateway_options, settles, 1),
     NUMBER(gateway_options, ttft_limit_ns, 0),
     NUMBER(gateway_options, tally_ns, 0),
+    NUMBER(gateway_options, kv_life_s, UINT32_MAX),
 };
 
 /* ---- writing a head ---- */

@@ -244,6 +244,18 @@ struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t acc
     return tenant;
 }
 
+struct tenant_salt accounts_tenant_now(struct tenant_salt tenant, int64_t unix_time,
+                                       int64_t life_s) {
+    static const char domain[] = "fathom cache period";
+    uint64_t phase, period;
+    if (!life_s) return tenant;
+    memcpy(&phase, tenant.bytes, sizeof phase);
+    period = ((uint64_t)unix_time + phase % (uint64_t)life_s) / (uint64_t)life_s;
+    narrow(&tenant, (struct bytes){domain, sizeof domain},
+           (struct bytes){(const char *)&period, sizeof period});
+    return tenant;
+}
+
 /* ---- what they may ---- */
 
 uint64_t accounts_models_denied(const struct accounts *accounts, uint32_t account, uint32_t key) {

@@ -86,6 +86,11 @@ uint32_t accounts_find(const struct accounts *accounts, struct bytes authorizati
 struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t account,
                                    struct bytes user_id, struct bytes cache_salt);
 
+/* A tenant whose cached blocks live for `life_s` seconds at most: in the next period of that length it
+ * is another one, who finds none of them. Tenants' periods begin at different times. 0: for ever. */
+struct tenant_salt accounts_tenant_now(struct tenant_salt tenant, int64_t unix_time,
+                                       int64_t life_s);
+
 /* A bit for each of the gateway's models that they may not ask for. */
 uint64_t accounts_models_denied(const struct accounts *accounts, uint32_t account, uint32_t key);
 

@@ -92,6 +92,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
         {"ttft_limit_ns", (uint64_t)o->ttft_limit_ns, 0, INT64_MAX / 4},
         {"tally_ns", (uint64_t)o->tally_ns, 0, INT64_MAX / 2},
+        {"kv_life_s", (uint64_t)o->kv_life_s, 0, UINT32_MAX},
         {"version's length", strlen(o->version), 1, 32},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)

@@ -66,6 +66,7 @@ struct gateway_options {
     int64_t ttft_limit_ns; /* who would wait longer for a first token is refused, by class
                             * (serving/gateway/admission.h); 0: nobody is */
     int64_t tally_ns;      /* what units have counted is told to the ledger this often; 0: never */
+    int64_t kv_life_s; /* KV blocks are found for so long at most; 0: as long as they are there */
     const struct record_accounts *accounts; /* the first ones; NULL: nobody needs a key */
 };
 

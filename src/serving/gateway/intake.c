@@ -604,6 +604,8 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     request->asked.endpoint = call->endpoint;
     request->asked.tenant =
         accounts_tenant(&gateway->accounts, call->account, parsed->user_id, parsed->cache_salt);
+    request->asked.tenant =
+        accounts_tenant_now(request->asked.tenant, record->unix_time, gateway->options.kv_life_s);
     request->times.arrived_ns = call->now_ns;
     request_keep_alive(gateway, request, call->now_ns + gateway->options.keep_alive_ns);
     uint32_t mark = gateway->outbox.used;

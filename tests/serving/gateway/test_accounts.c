@@ -159,6 +159,32 @@ static void the_account_makes_the_tenant(void **state) {
     close_empty(world);
 }
 
+/* What a tenant left in the caches is found for its lifetime at most, and not for all at the same
+ * moment: a fleet would compute every prompt anew. */
+static void a_tenant_changes_with_each_lifetime(void **state) {
+    (void)state;
+    struct tenant_salt acme = {{1}}, busy = {{2}}, forever = accounts_tenant_now(acme, 5, 0);
+    enum { LIFE = 1000, FROM = 1795000000 };
+    uint32_t changes[2] = {0}, together = 0;
+    assert_memory_equal(&forever, &acme, sizeof acme);
+    for (int64_t at = FROM + 1; at <= FROM + 10 * LIFE; at++) {
+        bool one =
+            !same(accounts_tenant_now(acme, at, LIFE), accounts_tenant_now(acme, at - 1, LIFE));
+        bool two =
+            !same(accounts_tenant_now(busy, at, LIFE), accounts_tenant_now(busy, at - 1, LIFE));
+        changes[0] += one;
+        changes[1] += two;
+        together += one && two;
+        assert_false(
+            same(accounts_tenant_now(acme, at, LIFE), accounts_tenant_now(acme, at - LIFE, LIFE)));
+        assert_false(
+            same(accounts_tenant_now(acme, at, LIFE), accounts_tenant_now(busy, at, LIFE)));
+    }
+    assert_int_equal(changes[0], 10);
+    assert_int_equal(changes[1], 10);
+    assert_int_equal(together, 0);
+}
+
 /* Wherever it goes on, a request stays its tenant's. */
 static void a_request_keeps_its_tenant(void **state) {
     (void)state;
@@ -431,6 +457,7 @@ int main(void) {
         cmocka_unit_test(a_body_is_wanted_of_whom_has_a_key),
         cmocka_unit_test(without_accounts_keys_are_not_looked_at),
         cmocka_unit_test(the_account_makes_the_tenant),
+        cmocka_unit_test(a_tenant_changes_with_each_lifetime),
         cmocka_unit_test(a_request_keeps_its_tenant),
         cmocka_unit_test(each_has_a_ledger),
         cmocka_unit_test(a_prompt_that_waits_in_vain_costs_nothing),
