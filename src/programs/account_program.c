@@ -81,9 +81,11 @@ static const struct option account_rows[] = {
 
 const struct option_table account_options[1] = {{
     .command = "account",
-    .arguments = "create|key|list|show|revoke|limit|top-up|import|purge-cache [NAME] [AMOUNT]",
+    .arguments = "ORDER [NAME] [AMOUNT]",
     .description =
-        "Accounts and their API keys in a database (docs/accounts.md).\n\n"
+        "Accounts and their API keys in a database (docs/accounts.md). Orders: create, key, list, "
+        "show, "
+        "revoke, limit, top-up, import, purge-cache.\n\n"
         "  fathom account create acme --database fathom.db   prints its first key, once\n"
         "  fathom account key acme --database fathom.db      another key\n"
         "  fathom account limit acme --prepaid --requests 8 --database fathom.db\n"
