@@ -44,6 +44,13 @@ struct loop_peer {
     struct record_queue waiting;
 };
 
+struct loop_worker {
+    struct loop *loop;
+    struct worker *worker; /* NULL: there is none */
+    struct event *answers; /* they are there */
+    int machine;           /* that they are for */
+};
+
 struct loop {
     struct event_base *base;
     struct http_server *http[HTTP_LISTENER_COUNT]; /* those of a gateway, or none */
@@ -54,8 +61,7 @@ struct loop {
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
     struct record_queue large; /* clients' requests: the gateway gets one of them in a turn */
-    struct worker *engine, *tokenizer, *grammar, *ledger;
-    struct event *engine_answers, *tokenizer_answers, *grammar_answers, *ledger_answers;
+    struct loop_worker engine, tokenizer, grammar, ledger;
     const struct loop_parts *parts;
     struct loop_link links[LOOP_GATEWAYS_MAX]; /* [link_count] a gateway has one */
     uint32_t link_count;
@@ -322,20 +328,20 @@ static void route(struct loop *loop, const struct record *record) {
             if (loop->http[i]) http_server_perform(loop->http[i], record);
         break;
     case RECORD_TOKENIZE:
-        worker_give(loop->tokenizer, record);
+        worker_give(loop->tokenizer.worker, record);
         break;
     case RECORD_CONSTRAIN:
-        worker_give(loop->grammar, record);
+        worker_give(loop->grammar.worker, record);
         break;
     case RECORD_TO_UNIT:
         route_to_unit(loop, (const struct record_carried *)record);
         break;
     case RECORD_ENTRY:
         log_request_ended((const struct record_entry *)record);
-        if (loop->ledger) worker_give(loop->ledger, record);
+        if (loop->ledger.worker) worker_give(loop->ledger.worker, record);
         break;
     case RECORD_UNIT_TALLY:
-        if (loop->ledger) worker_give(loop->ledger, record);
+        if (loop->ledger.worker) worker_give(loop->ledger.worker, record);
         break;
     case RECORD_KV_EXPECT:
     case RECORD_KV_PUSH:
@@ -348,7 +354,7 @@ static void route(struct loop *loop, const struct record *record) {
         break;
     case RECORD_RUN_STEP:
     case RECORD_DRAIN: /* of one rank */
-        worker_give(loop->engine, record);
+        worker_give(loop->engine.worker, record);
         break;
     default:
         check(record_goes(record->kind, WAY_UNIT_TO_GATEWAY));
@@ -497,39 +503,15 @@ static enum status deliver_from_client(void *context, const struct record *recor
     return STATUS_OK;
 }
 
-/* TOKENIZED, CONSTRAINED, SETTLED, ACCOUNTS */
 static void take_answer(void *context, const struct record *record) {
-    struct loop *loop = context;
-    record_queue_force(&loop->inboxes[GATEWAY], record);
+    struct loop_worker *own = context;
+    record_queue_force(&own->loop->inboxes[own->machine], record);
 }
 
-static void take_step_done(void *context, const struct record *record) {
-    struct loop *loop = context;
-    record_queue_force(&loop->inboxes[UNIT], record);
-}
-
-static void on_engine(evutil_socket_t file, short what, void *context) {
-    struct loop *loop = context;
-    worker_take(loop->engine, take_step_done, loop);
-    ask_turn(loop);
-}
-
-static void on_tokenizer(evutil_socket_t file, short what, void *context) {
-    struct loop *loop = context;
-    worker_take(loop->tokenizer, take_answer, loop);
-    ask_turn(loop);
-}
-
-static void on_grammar(evutil_socket_t file, short what, void *context) {
-    struct loop *loop = context;
-    worker_take(loop->grammar, take_answer, loop);
-    ask_turn(loop);
-}
-
-static void on_ledger(evutil_socket_t file, short what, void *context) {
-    struct loop *loop = context;
-    worker_take(loop->ledger, take_answer, loop);
-    ask_turn(loop);
+static void on_answers(evutil_socket_t file, short what, void *context) {
+    struct loop_worker *own = context;
+    worker_take(own->worker, take_answer, own);
+    ask_turn(own->loop);
 }
 
 static uint32_t count_open(const struct loop *loop) {
@@ -649,31 +631,33 @@ enum status loop_open(const struct http_server_options *http, uint32_t http_coun
 }
 
 /* `function` NULL: the loop has no such worker. */
-static enum status start_worker(struct loop *loop, const char *name, worker_function *function,
-                                void *context, event_callback_fn on_answer, struct worker **worker,
-                                struct event **answers, struct error *error) {
+static enum status start_worker(struct loop *loop, struct loop_worker *own, int machine,
+                                const char *name, worker_function *function, void *context,
+                                struct error *error) {
     if (!function) return STATUS_OK;
-    enum status status = worker_open(name, function, context, worker, error);
+    *own = (struct loop_worker){.loop = loop, .machine = machine};
+    enum status status = worker_open(name, function, context, &own->worker, error);
     if (status) return status;
-    *answers = event_new(loop->base, worker_file(*worker), EV_READ | EV_PERSIST, on_answer, loop);
-    event_add(*answers, NULL);
+    own->answers =
+        event_new(loop->base, worker_file(own->worker), EV_READ | EV_PERSIST, on_answers, own);
+    event_add(own->answers, NULL);
     return STATUS_OK;
 }
 
 static enum status start_workers(struct loop *loop, const struct loop_parts *parts,
                                  struct error *error) {
-    enum status status = start_worker(loop, "engine", parts->engine, parts->engine_context,
-                                      on_engine, &loop->engine, &loop->engine_answers, error);
+    enum status status = start_worker(loop, &loop->engine, UNIT, "engine", parts->engine,
+                                      parts->engine_context, error);
     if (!status)
-        status = start_worker(loop, "tokenizer", parts->tokenize, parts->tokenize_context,
-                              on_tokenizer, &loop->tokenizer, &loop->tokenizer_answers, error);
+        status = start_worker(loop, &loop->tokenizer, GATEWAY, "tokenizer", parts->tokenize,
+                              parts->tokenize_context, error);
     if (!status)
-        status = start_worker(loop, "grammar", parts->constrain, parts->constrain_context,
-                              on_grammar, &loop->grammar, &loop->grammar_answers, error);
+        status = start_worker(loop, &loop->grammar, GATEWAY, "grammar", parts->constrain,
+                              parts->constrain_context, error);
     if (!status)
-        status = start_worker(loop, "ledger", parts->ledger, parts->ledger_context, on_ledger,
-                              &loop->ledger, &loop->ledger_answers, error);
-    if (!status && loop->ledger) worker_call(loop->ledger);
+        status = start_worker(loop, &loop->ledger, GATEWAY, "ledger", parts->ledger,
+                              parts->ledger_context, error);
+    if (!status && loop->ledger.worker) worker_call(loop->ledger.worker);
     return status;
 }
 
@@ -787,30 +771,33 @@ static void free_event(struct event *event) {
     if (event) event_free(event);
 }
 
+/* False: it is still at work. */
+static bool end_worker(struct loop_worker *own) {
+    bool ended = true;
+    free_event(own->answers);
+    if (own->worker) ended = worker_close(own->worker, WORKER_CLOSE_NS);
+    *own = (struct loop_worker){.loop = own->loop};
+    return ended;
+}
+
 bool loop_end_engine(struct loop *loop) {
-    free_event(loop->engine_answers);
-    loop->engine_answers = NULL;
-    if (loop->engine) loop->stuck |= !worker_close(loop->engine, WORKER_CLOSE_NS);
-    loop->engine = NULL;
+    loop->stuck |= !end_worker(&loop->engine);
     return !loop->stuck;
 }
 
-/* What it has been told is written down, if that is done in time. */
-static bool end_ledger(struct worker *ledger) {
+/* What the ledger has been told is written down, if that is done in time. */
+static void await_ledger(struct worker *ledger) {
     int64_t until = clock_now_ns() + WORKER_CLOSE_NS;
     while (worker_waiting_bytes(ledger) && clock_now_ns() < until)
         usleep(1000);
-    return worker_close(ledger, WORKER_CLOSE_NS);
 }
 
 bool loop_close(struct loop *loop) {
     bool ended = loop_end_engine(loop);
-    free_event(loop->tokenizer_answers);
-    free_event(loop->grammar_answers);
-    free_event(loop->ledger_answers);
-    if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
-    if (loop->grammar) ended &= worker_close(loop->grammar, WORKER_CLOSE_NS);
-    if (loop->ledger) ended &= end_ledger(loop->ledger);
+    ended &= end_worker(&loop->tokenizer);
+    ended &= end_worker(&loop->grammar);
+    if (loop->ledger.worker) await_ledger(loop->ledger.worker);
+    ended &= end_worker(&loop->ledger);
     for (uint32_t i = 0; i < loop->link_count; i++) {
         wire_close(loop->links[i].wire);
         free(loop->links[i].address);
