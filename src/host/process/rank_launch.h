@@ -22,7 +22,9 @@ struct rank_launch;
 struct rank_launch_options {
     const char *const *arguments; /* of each rank: argv, [0] being a path; NULL at the end */
     uint32_t first, count, total;
-    const char *host; /* what this host is called in the job; NULL: the machine's name */
+    const char *host; /* of a part: what this host is called in the job */
+    uint32_t
+        sharing; /* ranks that share this host's CPUs, these and those of other jobs; 0: these */
     bool speaks; /* rank 0 has this process's input, all ranks its output; else there is no input,
                   * and output goes where errors go */
     void *context;
