@@ -352,8 +352,7 @@ void rank_launch_close(struct rank_launch *launch) {
     rank_launch_signal_all(launch, SIGKILL);
     for (uint32_t i = 0; i < launch->options.count; i++) {
         struct launched_rank *rank = &launch->ranks[i];
-        while (rank->pid > 0 && waitpid(rank->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        if (rank->pid > 0) waitpid(rank->pid, NULL, WNOHANG);
         if (rank->process >= 0) close(rank->process);
         close_meeting(rank);
     }

@@ -37,7 +37,7 @@ struct rank_launch_options {
 /* A rank that cannot become the program says so and ends with 2. */
 enum status rank_launch_open(const struct rank_launch_options *options,
                              struct rank_launch **launch_out, struct error *error) MUST_USE;
-/* Kills the ranks that are left, and waits for them; `ended` is not called. */
+/* Kills the ranks that are left. Who wants them gone waits for that first. */
 void rank_launch_close(struct rank_launch *launch);
 
 /* Readable while rank_launch_tend has something to do. */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A job is seen through its child, which is mpirun or the unit itself, and through its ranks: each
- * signs its board, and is then held by a pidfd, which becomes readable when the process ends. So a
- * death is an event, not a question asked now and then, and a signal can never hit a stranger.
+ * A unit's ranks are a launch (host/process/rank_launch.h): a death is an event, not a question
+ * asked now and then, and a signal can never hit a stranger.
  *
- * A job that fails is killed rather than asked: mpirun takes a second or two to notice a death and
- * more to end. It gets a moment first, in which it passes on what the ranks wrote at last. Before a
- * job is ready it is left to end by itself, since it says why and with which status.
+ * A job that fails is killed rather than asked. Before it is ready it gets a moment: rank 0 lets the
+ * others go, and says why and with which status it ends.
  */
 #include "host/process/supervisor.h"
 
@@ -14,19 +12,17 @@
 #include "host/process/log.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_board.h"
+#include "host/process/rank_launch.h"
 #include "serving/policy/supervise.h"
 
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,26 +31,17 @@
 #define TICK_START_US 20000 /* while a unit starts */
 #define TICK_US 100000
 #define LOOKS_A_TIMEOUT 8
-#define LAST_WORDS_NS ((int64_t)50000000) /* of a job that failed, before mpirun is killed */
+#define LAST_WORDS_NS ((int64_t)50000000) /* of a job that failed, before it is killed */
 #define END_NS_MAX                                                                                 \
     ((int64_t)5000000000) /* to be gone in; and to end by itself before it was ready */
 #define FINISH_NS_MAX ((int64_t)15000000000) /* when asked to */
 
 enum job_state {
     JOB_RUNS,
-    JOB_FAILS, /* it was given a moment */
+    JOB_FAILS, /* before it was ready: it is given a moment */
     JOB_ENDS,  /* it was killed */
     JOB_PAUSES,
     JOB_GIVEN_UP
-};
-
-struct supervisor_job;
-
-struct held_rank {
-    struct supervisor_job *job;
-    struct event *event; /* NULL: it has not signed on, or is on another machine */
-    int file;            /* its pidfd */
-    bool gone;
 };
 
 struct supervisor_job {
@@ -65,10 +52,10 @@ struct supervisor_job {
     struct rank_board board;
     bool has_role; /* when it ran last: */
     enum unit_role role;
-    struct held_rank *ranks; /* [rank_count] */
-    pid_t pid;               /* the child's; 0: it was waited for */
-    int file;                /* its pidfd */
-    struct event *event;
+    struct rank_launch *launch; /* NULL: nothing was started */
+    struct event *event;        /* of the launch */
+    bool ended;                 /* a rank has: the first, or the first that failed, and how: */
+    uint32_t ended_rank;
     int status; /* as waitpid says */
     bool ready;
     int64_t began_ns, state_ns; /* when this life, and this state, began */
@@ -86,6 +73,7 @@ struct supervisor {
     struct supervisor_job *jobs; /* [unit_count] */
     struct supervise_timeout timeout;
     int64_t looked_ns;
+    uint32_t rank_count; /* of all units */
     char host[64];
 };
 
@@ -96,31 +84,25 @@ static void enter(struct supervisor_job *job, enum job_state state) {
 
 /* ---- starting ---- */
 
-/* In the child: never returns. */
-static void become(const char **arguments, pid_t parent) {
-    setpgid(0, 0); /* a terminal's Ctrl-C comes to the supervisor alone */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(126);
-    signal(SIGPIPE, SIG_DFL);
-    int nothing = open("/dev/null", O_RDONLY);
-    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        _exit(126);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
-    execvp(arguments[0], (char *const *)(uintptr_t)arguments);
-    log_say_in_child(LOG_ERROR, SUBJECT, "a process cannot be started path=%s why=%s", arguments[0],
-                     strerror(errno));
-    _exit(2);
-}
+static void on_launch(evutil_socket_t file, short what, void *context);
+static void on_rank(void *context, uint32_t rank, int status);
 
-static void on_child(evutil_socket_t file, short what, void *context);
-static void on_rank(evutil_socket_t file, short what, void *context);
-
-static struct event *hold(struct supervisor *supervisor, int file, event_callback_fn call,
-                          void *context) {
-    struct event *event = event_new(supervisor->options.base, file, EV_READ, call, context);
-    check(event);
-    event_add(event, NULL);
-    return event;
+static enum status start_ranks(struct supervisor_job *job, const char **arguments,
+                               struct error *error) {
+    struct supervisor *supervisor = job->supervisor;
+    const struct rank_launch_options options = {.arguments = arguments,
+                                                .count = job->watch.rank_count,
+                                                .total = job->watch.rank_count,
+                                                .sharing = supervisor->rank_count,
+                                                .context = job,
+                                                .ended = on_rank};
+    enum status status = rank_launch_open(&options, &job->launch, error);
+    if (status) return status;
+    job->event = event_new(supervisor->options.base, rank_launch_file(job->launch),
+                           EV_READ | EV_PERSIST, on_launch, job);
+    check(job->event);
+    event_add(job->event, NULL);
+    return STATUS_OK;
 }
 
 static enum status launch(struct supervisor_job *job, struct error *error) {
@@ -137,40 +119,19 @@ static enum status launch(struct supervisor_job *job, struct error *error) {
     if (status) return status;
     const char **arguments = supervisor->options.command(supervisor->options.context, &unit);
     if (!arguments) return error_set(error, STATUS_NO_MEMORY, "no memory for a command line");
-    pid_t parent = getpid();
-    fflush(NULL);
-    job->pid = fork();
-    if (job->pid == 0) become(arguments, parent);
+    status = start_ranks(job, arguments, error);
     free(arguments);
-    job->file = job->pid > 0 ? pidfd_open(job->pid, 0) : -1;
-    if (job->file < 0) {
-        status = error_set(error, STATUS_IO, "cannot start a process: %s", strerror(errno));
-        if (job->pid > 0) {
-            kill(job->pid, SIGKILL);
-            waitpid(job->pid, NULL, 0);
-        }
-        job->pid = 0;
-        return status;
-    }
-    job->event = hold(supervisor, job->file, on_child, job);
-    log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u", job->number, (int)job->pid,
-            job->watch.rank_count);
+    if (status) return status;
+    log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u", job->number,
+            (int)rank_launch_pid(job->launch, 0), job->watch.rank_count);
     return STATUS_OK;
 }
 
 static void clean(struct supervisor_job *job) {
-    for (uint32_t i = 0; i < job->watch.rank_count; i++) {
-        struct held_rank *rank = &job->ranks[i];
-        if (!rank->event) continue;
-        event_free(rank->event);
-        close(rank->file);
-        rank->event = NULL;
-    }
-    if (job->event) {
-        event_free(job->event);
-        close(job->file);
-    }
+    if (job->event) event_free(job->event);
     job->event = NULL;
+    rank_launch_close(job->launch);
+    job->launch = NULL;
     if (rank_board_read_role(&job->board, &job->role)) job->has_role = true;
     rank_board_close(&job->board);
     if (job->folder[0]) private_room_remove(job->folder);
@@ -195,9 +156,8 @@ static void start(struct supervisor_job *job) {
     uint32_t count = job->watch.rank_count;
     memset(job->watch.ranks, 0, count * sizeof *job->watch.ranks);
     job->watch.looked_ns = 0;
-    for (uint32_t i = 0; i < count; i++)
-        job->ranks[i] = (struct held_rank){.job = job};
-    job->ready = false;
+    job->ready = job->ended = false;
+    job->status = 0;
     enter(job, JOB_RUNS);
     job->began_ns = job->state_ns;
     if (!launch(job, &error)) return;
@@ -207,29 +167,19 @@ static void start(struct supervisor_job *job) {
 
 /* ---- ending ---- */
 
-static void kill_ranks(struct supervisor_job *job) {
-    for (uint32_t i = 0; i < job->watch.rank_count; i++)
-        if (job->ranks[i].event && !job->ranks[i].gone)
-            pidfd_send_signal(job->ranks[i].file, SIGKILL, NULL, 0);
-}
-
 static void kill_all(struct supervisor_job *job) {
-    kill_ranks(job);
-    if (job->pid) kill(job->pid, SIGKILL);
+    if (job->launch) rank_launch_signal_all(job->launch, SIGKILL);
     enter(job, JOB_ENDS);
 }
 
 /* One line has told what is wrong. */
 static void fail(struct supervisor_job *job) {
     if (!job->failed_ns) job->failed_ns = clock_now_ns();
-    kill_ranks(job);
-    enter(job, JOB_FAILS);
+    kill_all(job);
 }
 
 static bool all_gone(const struct supervisor_job *job) {
-    for (uint32_t i = 0; i < job->watch.rank_count; i++)
-        if (job->ranks[i].event && !job->ranks[i].gone) return false;
-    return job->pid == 0;
+    return rank_launch_left(job->launch) == 0;
 }
 
 /* "signal 9" */
@@ -275,74 +225,58 @@ static void over(struct supervisor_job *job) {
     }
 }
 
-/* The child has ended, or a rank has. */
+/* Whether ranks have ended. */
 static void look_at_end(struct supervisor_job *job) {
-    bool late = clock_now_ns() - job->state_ns > END_NS_MAX;
-    if (job->state == JOB_ENDS && late && job->pid == 0)
+    if (job->state == JOB_PAUSES || job->state == JOB_GIVEN_UP) return;
+    bool late = job->state == JOB_ENDS && clock_now_ns() - job->state_ns > END_NS_MAX;
+    if (late && !all_gone(job))
         log_say(LOG_WARNING, SUBJECT,
                 "a killed rank does not go away, its unit starts without it job=%u", job->number);
-    if (all_gone(job) || (job->state == JOB_ENDS && late && job->pid == 0)) over(job);
+    if (late || all_gone(job)) over(job);
 }
 
-static void on_child(evutil_socket_t file, short what, void *context) {
+static void on_launch(evutil_socket_t file, short what, void *context) {
     struct supervisor_job *job = context;
-    char how[32];
-    if (waitpid(job->pid, &job->status, WNOHANG) != job->pid) {
-        event_add(job->event, NULL);
-        return;
+    rank_launch_tend(job->launch);
+    look_at_end(job);
+}
+
+static void on_rank(void *context, uint32_t rank, int status) {
+    struct supervisor_job *job = context;
+    char text[RANK_BOARD_TEXT], how[32];
+    if (!job->ended || (job->status == 0 && status != 0)) {
+        job->ended = true;
+        job->ended_rank = rank;
+        job->status = status;
     }
-    job->pid = 0;
-    if (job->state == JOB_RUNS && job->ready) {
+    if (job->state != JOB_RUNS) return;
+    if (job->ready && job->watch.rank_count == 1) {
         log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
                 how_it_ended(job, how));
         fail(job);
-    }
-    kill_all(job);
-    look_at_end(job);
-}
-
-static void on_rank(evutil_socket_t file, short what, void *context) {
-    struct held_rank *rank = context;
-    struct supervisor_job *job = rank->job;
-    char text[RANK_BOARD_TEXT];
-    rank->gone = true;
-    if (job->state == JOB_RUNS && job->ready) {
-        uint32_t index = (uint32_t)(rank - job->ranks);
-        rank_board_describe(&job->board.lines[index], text);
+    } else if (job->ready) {
+        rank_board_describe(&job->board.lines[rank], text);
         log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
-                job->number, index, text);
+                job->number, rank, text);
         fail(job);
-    } else if (job->state == JOB_RUNS) {
-        enter(job, JOB_FAILS); /* mpirun passes on what it said, and ends */
+    } else {
+        enter(job, JOB_FAILS);
     }
-    look_at_end(job);
 }
 
 /* ---- watching ---- */
-
-/* Ranks that have signed the board since. With one rank, it is the child. */
-static void hold_ranks(struct supervisor_job *job) {
-    struct supervisor *supervisor = job->supervisor;
-    if (job->watch.rank_count == 1) return;
-    for (uint32_t i = 0; i < job->watch.rank_count; i++) {
-        struct held_rank *rank = &job->ranks[i];
-        int64_t pid = atomic_load(&job->board.lines[i].pid);
-        if (rank->event || !pid || strcmp(job->board.lines[i].host, supervisor->host) != 0)
-            continue;
-        rank->file = pidfd_open((pid_t)pid, 0);
-        if (rank->file >= 0) rank->event = hold(supervisor, rank->file, on_rank, rank);
-    }
-}
 
 static void look_whether_ready(struct supervisor_job *job) {
     if (job->ready || atomic_load(&job->board.lines[0].pulse.state) == PULSE_STARTS) return;
     job->ready = true;
     if (job->failed_ns)
         log_say(LOG_INFO, SUBJECT, "a unit is there again job=%u pid=%d after_s=%.2f", job->number,
-                (int)job->pid, (double)(clock_now_ns() - job->failed_ns) * 1e-9);
+                (int)rank_launch_pid(job->launch, 0),
+                (double)(clock_now_ns() - job->failed_ns) * 1e-9);
     else
         log_say(LOG_INFO, SUBJECT, "a unit is ready job=%u pid=%d after_s=%.2f", job->number,
-                (int)job->pid, (double)(clock_now_ns() - job->began_ns) * 1e-9);
+                (int)rank_launch_pid(job->launch, 0),
+                (double)(clock_now_ns() - job->began_ns) * 1e-9);
     job->failed_ns = 0;
 }
 
@@ -379,16 +313,20 @@ static void look_for_stuck(struct supervisor_job *job) {
     fail(job);
 }
 
+/* A rank that died leaves the others waiting; they are not asked. */
+static int64_t last_words_ns(const struct supervisor_job *job) {
+    return job->status != 0 && job->ended_rank != 0 ? LAST_WORDS_NS : END_NS_MAX;
+}
+
 static void tick_job(struct supervisor_job *job, bool looks) {
     int64_t now_ns = clock_now_ns();
     switch (job->state) {
     case JOB_RUNS:
-        hold_ranks(job);
         look_whether_ready(job);
         if (looks && job->ready && job->supervisor->timeout.wall_ns) look_for_stuck(job);
         break;
     case JOB_FAILS:
-        if (now_ns - job->state_ns > (job->ready ? LAST_WORDS_NS : END_NS_MAX)) kill_all(job);
+        if (now_ns - job->state_ns > last_words_ns(job)) kill_all(job);
         break;
     case JOB_ENDS:
         look_at_end(job);
@@ -431,10 +369,9 @@ static enum status open_jobs(struct supervisor *supervisor) {
         job->number = i + 1;
         job->state = JOB_GIVEN_UP;
         job->watch.rank_count = options->rank_counts[i];
-        job->ranks = calloc(job->watch.rank_count, sizeof *job->ranks);
         job->signs = calloc(job->watch.rank_count, sizeof *job->signs);
         job->watch.ranks = calloc(job->watch.rank_count, sizeof *job->watch.ranks);
-        if (!job->ranks || !job->signs || !job->watch.ranks) return STATUS_NO_MEMORY;
+        if (!job->signs || !job->watch.ranks) return STATUS_NO_MEMORY;
     }
     return supervisor->jobs ? STATUS_OK : STATUS_NO_MEMORY;
 }
@@ -444,10 +381,10 @@ enum status supervisor_open(const struct supervisor_options *options,
     struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     if (!supervisor) return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     supervisor->options = *options;
-    uint32_t rank_count = 0;
     for (uint32_t i = 0; i < options->unit_count; i++)
-        rank_count += options->rank_counts[i];
-    supervisor->timeout = supervise_timeout(options->rank_timeout_ns, rank_count, cpus());
+        supervisor->rank_count += options->rank_counts[i];
+    supervisor->timeout =
+        supervise_timeout(options->rank_timeout_ns, supervisor->rank_count, cpus());
     if (gethostname(supervisor->host, sizeof supervisor->host - 1)) supervisor->host[0] = 0;
     enum status status = private_room_open(NULL, &supervisor->room, error);
     supervisor->tick = evtimer_new(options->base, on_tick, supervisor);
@@ -474,8 +411,9 @@ static bool one_runs(struct supervisor *supervisor) {
     bool runs = false;
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
-        if (job->pid && waitpid(job->pid, &job->status, WNOHANG) == job->pid) job->pid = 0;
-        runs |= job->pid != 0;
+        if (!job->launch) continue;
+        rank_launch_tend(job->launch);
+        runs |= !all_gone(job);
     }
     return runs;
 }
@@ -490,9 +428,9 @@ void supervisor_stop(struct supervisor *supervisor) {
     event_del(supervisor->tick);
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
-        if (!job->pid) continue;
-        if (job->state == JOB_RUNS && job->ready) /* mpirun passes SIGUSR2 on, and nothing else */
-            kill(job->pid, job->watch.rank_count > 1 ? SIGUSR2 : SIGTERM);
+        if (!job->launch) continue;
+        if (job->state == JOB_RUNS && job->ready) /* rank 0 lets the others go */
+            rank_launch_signal(job->launch, 0, SIGTERM);
         else
             kill_all(job);
     }
@@ -502,12 +440,11 @@ void supervisor_stop(struct supervisor *supervisor) {
 void supervisor_close(struct supervisor *supervisor) {
     if (!supervisor) return;
     for (uint32_t i = 0; supervisor->jobs && i < supervisor->options.unit_count; i++)
-        if (supervisor->jobs[i].pid) kill_all(&supervisor->jobs[i]);
+        if (supervisor->jobs[i].launch) kill_all(&supervisor->jobs[i]);
     if (supervisor->jobs) wait_for_all(supervisor, END_NS_MAX);
     for (uint32_t i = 0; supervisor->jobs && i < supervisor->options.unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
-        if (job->ranks) clean(job);
-        free(job->ranks);
+        clean(job);
         free(job->signs);
         free(job->watch.ranks);
     }

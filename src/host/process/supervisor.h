@@ -7,8 +7,7 @@
  * it had. Either way one line names unit, rank, host, pid and where in the model it was; what is
  * left of the job is killed, and it starts anew.
  *
- * All files of a job lie in a private folder (boards, Open MPI's session and shared memory): they
- * go with it, and what a killed supervisor left behind goes with the next one's start. Units die
+ * All files of a job lie in a private folder: they go with it, and what a killed supervisor left behind goes with the next one's start. Units die
  * with their supervisor. Lives in the event loop's one thread.
  */
 #ifndef HOST_PROCESS_SUPERVISOR_H
@@ -36,8 +35,7 @@ struct supervisor_options {
     const uint32_t *rank_counts; /* [unit_count] */
     int64_t rank_timeout_ns;     /* of a rank with a CPU of its own; 0: none is ever stuck */
     void *context;
-    /* The command of a unit, argv[0] being a path or a name to be found; freed, as one piece, by
-     * the supervisor. NULL: no memory. */
+    /* The command of a unit's ranks, argv[0] being a path; freed, as one piece, by the supervisor. NULL: no memory. */
     const char **(*command)(void *context, const struct supervisor_unit *unit);
     /* No unit is left that could be started. */
     void (*gave_up)(void *context, const struct error *error);
