@@ -165,7 +165,7 @@ static void all_end_well(const char *does, uint32_t count) {
         assert_int_equal(seen.status[rank], 0);
 }
 
-static void ranks_meet(void **state) {
+static void ranks_that_come_are_told_of_one_another(void **state) {
     all_end_well("meet", 1);
     all_end_well("meet", 5);
 }
@@ -281,7 +281,7 @@ static void ranks_die_with_who_launched_them(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_meet),
+        cmocka_unit_test(ranks_that_come_are_told_of_one_another),
         cmocka_unit_test(a_large_roster_reaches_ranks_that_read_late),
         cmocka_unit_test(ranks_are_told_how_many_share_their_cpus),
         cmocka_unit_test(the_others_are_told_who_is_gone),
