@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A job over UCX: one worker, tagged messages. The 64 bits of a tag are lane, tag and sender:
+ * A job over UCX: one worker, tagged messages. The 64 bits of a tag are lane, epoch, tag and sender:
  *
- *   4 bits lane | 28 bits tag | 32 bits rank that sends
+ *   4 bits lane | 16 bits epoch | 28 bits tag | 16 bits rank that sends
  *
- * An endpoint is made when the first message goes to a rank. UCX 1.13 cannot tell that a peer over
- * shared memory has died, so endpoints within a host ask for no such word, and a death is told by
- * the launcher; between hosts they do, and a broken connection ends this process.
+ * The epoch is how many ranks are gone: all living ranks count alike, since the launcher tells all
+ * of them. A message of another epoch matches no receive; it is taken and thrown away when the next
+ * epoch begins.
+ *
+ * An endpoint is made when the first message goes to a rank. UCX 1.13 cannot tell in each case that
+ * a peer over shared memory has died, so endpoints within a host ask for no such word, and a death is
+ * told by the launcher. What fails meanwhile waits for that word; if none comes, this process ends.
  *
  * Whoever waits lets others run: first a few looks, then the CPU is given up at each look, and where
  * ranks outnumber CPUs the rank sleeps for a moment after a while.
@@ -13,6 +17,7 @@
 #include "compute/exchange/job.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "compute/exchange/job_meeting.h"
 
@@ -21,16 +26,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
-#define RANK_BITS 32
+#define RANK_BITS 16
 #define TAG_BITS 28
+#define EPOCH_BITS 16
+_Static_assert(LIMIT_RANKS < 1 << RANK_BITS && LIMIT_RANKS < 1 << EPOCH_BITS,
+               "a tag has room for every rank and every epoch");
+#define LOOKS_A_HEAR 16 /* looks that found nothing, between two questions who is gone */
+#define EXPLAINED_NS_MAX ((int64_t)5000000000) /* from a failure to the launcher's word */
+#define LOOKS_FORSAKEN                                                                             \
+    10000 /* that find nothing, until what a gone rank had begun to send has come as far as it will */
 #define LOOKS_ALONE                                                                                \
     100000 /* a millisecond or two: so long a rank that has a CPU keeps it while it waits */
 
+/* A send or a receive that UCX has begun and not ended. */
+struct job_request {
+    struct job_batch *batch; /* NULL: nobody waits for it any more */
+    void *request;           /* UCX's; NULL: not known yet */
+    uint32_t peer;
+    bool receives;
+    struct job_request *before, *behind; /* among those that are open, or free */
+};
+
 static struct {
-    bool begun;
+    bool begun, ending;
+    bool broken;
+    bool leaves; /* broken, and what was begun is not broken off yet */
+    bool deaf;   /* the launcher has gone, or makes no sense */
+    uint32_t epoch;
+    uint32_t looks;    /* in vain, since the launcher was heard */
+    int64_t failed_ns; /* when something failed that nobody has explained; 0: nothing */
+    ucs_status_t failure;
+    bool *gone;             /* [count] */
+    struct job_frame heard; /* a part of it has come: */
+    size_t heard_bytes;
+    struct job_request *open, *spare;
     uint32_t rank, count;
     bool crowded; /* ranks outnumber the CPUs that they share */
     int meeting;
@@ -189,10 +222,23 @@ static enum status hear_roster(struct error *error) {
     return STATUS_OK;
 }
 
+/* Where ranks are gone, UCX holds what never went to them: the end of the process frees it. */
 static void leave(void) {
-    if (job.worker) ucp_worker_destroy(job.worker);
-    if (job.context) ucp_cleanup(job.context);
+    bool whole = job.epoch == 0 && !job.broken;
+    if (job.worker && whole) ucp_worker_destroy(job.worker);
+    if (job.context && whole) ucp_cleanup(job.context);
     if (job.meeting >= 0) close(job.meeting);
+    for (struct job_request *list = job.spare; list;) {
+        struct job_request *behind = list->behind;
+        free(list);
+        list = behind;
+    }
+    for (struct job_request *list = job.open; list;) {
+        struct job_request *behind = list->behind;
+        free(list);
+        list = behind;
+    }
+    free(job.gone);
     free(job.endpoints);
     free(job.addresses);
     free(job.hosts);
@@ -206,10 +252,11 @@ enum status job_begin(struct error *error) {
     check(!job.begun);
     enum status status = read_environment(error);
     if (status) return status;
+    job.gone = calloc(job.count, sizeof *job.gone);
     job.endpoints = calloc(job.count, sizeof(ucp_ep_h));
     job.addresses = calloc(job.count, sizeof *job.addresses);
     job.hosts = calloc(job.count, sizeof *job.hosts);
-    if (!job.endpoints || !job.addresses || !job.hosts)
+    if (!job.gone || !job.endpoints || !job.addresses || !job.hosts)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a job of %u ranks", job.count);
     if (!status) status = open_worker(error);
     if (!status) status = say_address(error);
@@ -224,9 +271,12 @@ enum status job_begin(struct error *error) {
 void job_end(void) {
     if (!job.begun) return;
     ucp_request_param_t none = {0};
+    job.ending = true;
     job_barrier();
-    ucs_status_ptr_t flush = ucp_worker_flush_nbx(job.worker, &none);
-    while (UCS_PTR_IS_PTR(flush) && ucp_request_check_status(flush) == UCS_INPROGRESS)
+    ucs_status_ptr_t flush =
+        job.epoch || job.broken ? NULL : ucp_worker_flush_nbx(job.worker, &none);
+    while (UCS_PTR_IS_PTR(flush) && !job.broken &&
+           ucp_request_check_status(flush) == UCS_INPROGRESS)
         job_progress();
     if (UCS_PTR_IS_PTR(flush)) ucp_request_free(flush);
     leave();
@@ -236,7 +286,8 @@ void job_end(void) {
 
 static ucp_tag_t tag_of(enum job_lane lane, uint32_t tag, uint32_t from) {
     check(tag < 1u << TAG_BITS);
-    return ((ucp_tag_t)lane << TAG_BITS | tag) << RANK_BITS | from;
+    ucp_tag_t head = (ucp_tag_t)lane << EPOCH_BITS | job.epoch;
+    return (head << TAG_BITS | tag) << RANK_BITS | from;
 }
 
 /* Nothing can go on without that rank. */
@@ -245,8 +296,14 @@ static void end_broken(const char *what, ucs_status_t status) {
     _exit(1);
 }
 
+/* What fails between ranks fails because one has died: the launcher is about to say which. */
+static void note_failure(ucs_status_t status) {
+    if (!job.failed_ns) job.failed_ns = clock_now_ns();
+    job.failure = status;
+}
+
 static void note_broken(void *argument, ucp_ep_h endpoint, ucs_status_t status) {
-    end_broken("the connection to another rank broke", status);
+    note_failure(status);
 }
 
 static ucp_ep_h endpoint_to(uint32_t rank) {
@@ -265,52 +322,229 @@ static ucp_ep_h endpoint_to(uint32_t rank) {
     return job.endpoints[rank];
 }
 
+static struct job_request *begin(struct job_batch *batch, uint32_t peer, bool receives) {
+    struct job_request *it = job.spare;
+    if (it)
+        job.spare = it->behind;
+    else
+        it = malloc(sizeof *it);
+    check(it); /* some dozens of bytes: without them, nothing goes on */
+    *it = (struct job_request){
+        .batch = batch, .peer = peer, .receives = receives, .behind = job.open};
+    if (job.open) job.open->before = it;
+    job.open = it;
+    batch->open++;
+    return it;
+}
+
+static void forget(struct job_request *it) {
+    if (it->batch) it->batch->open--;
+    it->batch = NULL;
+}
+
+static void end(struct job_request *it) {
+    forget(it);
+    if (it->before) it->before->behind = it->behind;
+    if (it->behind) it->behind->before = it->before;
+    if (job.open == it) job.open = it->behind;
+    it->behind = job.spare;
+    job.spare = it;
+}
+
+/* A batch stays open whose bytes do not come, until the launcher has said why. */
+static void end_or_wait(struct job_request *it, ucs_status_t status) {
+    if (status == UCS_OK || !it->batch) {
+        end(it);
+    } else {
+        it->request = NULL;
+        note_failure(status);
+    }
+}
+
 static void note_sent(void *request, ucs_status_t status, void *argument) {
-    struct job_batch *batch = argument;
-    if (status != UCS_OK) end_broken("bytes cannot be sent", status);
-    batch->open--;
     ucp_request_free(request);
+    end_or_wait(argument, status);
 }
 
 static void note_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
                           void *argument) {
-    struct job_batch *batch = argument;
     check(status != UCS_ERR_MESSAGE_TRUNCATED);
-    if (status != UCS_OK) end_broken("bytes cannot be received", status);
-    batch->open--;
     ucp_request_free(request);
+    end_or_wait(argument, status);
 }
 
-static void count_in(struct job_batch *batch, ucs_status_ptr_t request, const char *what) {
-    if (UCS_PTR_IS_ERR(request)) end_broken(what, UCS_PTR_STATUS(request));
-    if (request) batch->open++; /* else it is done */
+/* UCX has begun it; `request` is what it returned. NULL: it is done. */
+static void note_begun(struct job_request *it, ucs_status_ptr_t request) {
+    if (UCS_PTR_IS_ERR(request))
+        end_or_wait(it, UCS_PTR_STATUS(request));
+    else if (!request)
+        end(it);
+    else
+        it->request = request;
 }
 
 void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t to,
                     const void *data, size_t bytes) {
+    check(job.begun && to < job.count && to != job.rank);
+    if (job.broken || job.gone[to]) return;
+    struct job_request *it = begin(batch, to, false);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.send = note_sent,
-                                       .user_data = batch};
-    count_in(batch,
-             ucp_tag_send_nbx(endpoint_to(to), data, bytes, tag_of(lane, tag, job.rank), &param),
-             "bytes cannot be sent");
+                                       .user_data = it};
+    note_begun(it,
+               ucp_tag_send_nbx(endpoint_to(to), data, bytes, tag_of(lane, tag, job.rank), &param));
 }
 
 void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t from,
                        void *data, size_t bytes) {
+    check(job.begun && from < job.count && from != job.rank);
+    if (job.broken || job.gone[from]) return;
+    struct job_request *it = begin(batch, from, true);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.recv = note_received,
-                                       .user_data = batch};
-    check(job.begun && from < job.count && from != job.rank);
-    count_in(batch,
-             ucp_tag_recv_nbx(job.worker, data, bytes, tag_of(lane, tag, from), UINT64_MAX, &param),
-             "bytes cannot be received");
+                                       .user_data = it};
+    note_begun(
+        it, ucp_tag_recv_nbx(job.worker, data, bytes, tag_of(lane, tag, from), UINT64_MAX, &param));
+}
+
+/* ---- ranks that die ---- */
+
+/* Whether a receive is left whose memory UCX may still write to. */
+static bool any_receives(bool from_living) {
+    for (const struct job_request *it = job.open; it; it = it->behind)
+        if (it->receives && it->request && (!from_living || !job.gone[it->peer])) return true;
+    return false;
+}
+
+static void end_those_without_request(void) {
+    for (struct job_request *it = job.open; it;) {
+        struct job_request *behind = it->behind;
+        forget(it);
+        if (!it->request) end(it);
+        it = behind;
+    }
+}
+
+static void note_gone(uint32_t rank) {
+    if (job.gone[rank] || rank == job.rank) return;
+    if (rank == 0 && !job.ending) {
+        fprintf(stderr, "fathom: rank %u ends, rank 0 has ended\n", job.rank);
+        _exit(1);
+    }
+    job.gone[rank] = job.broken = job.leaves = true;
+    job.failed_ns = 0;
+}
+
+/* Who is gone, if the launcher says so. */
+static void hear_launcher(void) {
+    char *into = (char *)&job.heard;
+    size_t bytes;
+    job.looks = 0;
+    if (job.failed_ns && clock_now_ns() - job.failed_ns > EXPLAINED_NS_MAX)
+        end_broken("the connection to another rank broke", job.failure);
+    while (!job.deaf) {
+        ssize_t got = recv(job.meeting, into + job.heard_bytes, sizeof job.heard - job.heard_bytes,
+                           MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        job.deaf = got <= 0;
+        if (got > 0) job.heard_bytes += (size_t)got;
+        if (job.heard_bytes < sizeof job.heard) continue;
+        job.heard_bytes = 0;
+        const struct bytes frame = {into, sizeof job.heard};
+        if (!job_frame_measure(frame, job.count, &bytes) || job.heard.kind != JOB_FRAME_GONE)
+            job.deaf = true;
+        else
+            note_gone(job.heard.rank);
+    }
+}
+
+/* Nobody waits any more. A receive that no message has matched ends at once. One that is matched is
+ * seen to its end: what a living rank sends does come, and of a dead one's, what has come so far. Its
+ * memory is left alone afterwards. What is being sent stays begun, and is sent if it can be. */
+static void break_off(void) {
+    uint32_t looks = 0;
+    for (struct job_request *it = job.open; it;) {
+        struct job_request *behind = it->behind; /* cancelling ends no other */
+        if (it->receives && it->request) {
+            forget(it);
+            ucp_request_cancel(job.worker, it->request);
+        }
+        it = behind;
+    }
+    end_those_without_request();
+    while (any_receives(true) || (any_receives(false) && looks < LOOKS_FORSAKEN)) {
+        if (ucp_worker_progress(job.worker)) looks = 0;
+        if (++looks % LOOKS_A_HEAR == 0) hear_launcher(); /* a living one may die now */
+        if (job.crowded) sched_yield();
+    }
+    end_those_without_request();
+    job.leaves = false;
 }
 
 bool job_progress(void) {
-    return ucp_worker_progress(job.worker) > 0;
+    if (ucp_worker_progress(job.worker) > 0) return true;
+    if (++job.looks >= LOOKS_A_HEAR) hear_launcher();
+    if (job.leaves) break_off();
+    return false;
+}
+
+bool job_look(void) {
+    if (!job.begun) return false;
+    hear_launcher();
+    if (job.leaves) break_off();
+    return job.broken;
+}
+
+bool job_broken(void) {
+    return job.broken;
+}
+
+bool job_lives(uint32_t rank) {
+    return !job.begun || !job.gone[rank];
+}
+
+/* Messages of another epoch, which nobody will ask for. */
+static void throw_away(void) {
+    const ucp_tag_t mask = (((ucp_tag_t)1 << EPOCH_BITS) - 1) << (TAG_BITS + RANK_BITS);
+    const ucp_request_param_t param = {0};
+    ucp_tag_recv_info_t info;
+    while (ucp_worker_progress(job.worker))
+        ;
+    for (uint32_t epoch = 0; epoch < job.epoch; epoch++)
+        for (;;) {
+            ucp_tag_t tag = (ucp_tag_t)epoch << (TAG_BITS + RANK_BITS);
+            ucp_tag_message_h message = ucp_tag_probe_nb(job.worker, tag, mask, 1, &info);
+            if (!message) break;
+            uint32_t from = info.sender_tag & ((1u << RANK_BITS) - 1);
+            void *waste = malloc(info.length + 1);
+            check(waste);
+            ucs_status_ptr_t request =
+                ucp_tag_msg_recv_nbx(job.worker, waste, info.length, message, &param);
+            uint32_t looks = 0;
+            while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS &&
+                   (!job.gone[from] || ++looks < LOOKS_FORSAKEN))
+                ucp_worker_progress(job.worker);
+            bool done =
+                !UCS_PTR_IS_PTR(request) || ucp_request_check_status(request) != UCS_INPROGRESS;
+            if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+            if (done) free(waste); /* else UCX keeps it: a rank's death leaves a message at most */
+        }
+}
+
+void job_regroup(void) {
+    while (job.broken) {
+        job.broken = false;
+        job.epoch = 0;
+        for (uint32_t rank = 0; rank < job.count; rank++)
+            job.epoch += job.gone[rank];
+        throw_away();
+        if (job.rank) job_send(0, NULL, 0);
+        for (uint32_t rank = 1; rank < job.count && job.rank == 0; rank++)
+            if (!job.gone[rank]) job_receive(rank, NULL, 0);
+    }
 }
 
 /* Called at each look that found nothing. */
@@ -341,7 +575,8 @@ void job_send(uint32_t to, const void *data, size_t bytes) {
 bool job_ready(uint32_t from, size_t *bytes_out) {
     ucp_tag_recv_info_t info;
     job_progress();
-    if (!ucp_tag_probe_nb(job.worker, tag_of(JOB_LANE_STEERING, 0, from), UINT64_MAX, 0, &info))
+    if (job.broken ||
+        !ucp_tag_probe_nb(job.worker, tag_of(JOB_LANE_STEERING, 0, from), UINT64_MAX, 0, &info))
         return false;
     *bytes_out = info.length;
     return true;
@@ -351,12 +586,14 @@ size_t job_receive(uint32_t from, void *data, size_t bytes) {
     struct job_batch batch = {0};
     size_t length;
     uint32_t looks = 0;
-    while (!job_ready(from, &length))
+    while (!job_ready(from, &length)) {
+        if (job.broken || job.gone[from]) return 0;
         rest(&looks);
+    }
     check(length <= bytes);
     job_receive_begin(&batch, JOB_LANE_STEERING, 0, from, data, length);
     job_wait(&batch);
-    return length;
+    return job.broken ? 0 : length;
 }
 
 /* In rounds: after the k-th, each rank knows that 2^k ranks before it have come. */

@@ -6,6 +6,10 @@
  * A job is N copies of this program, started by a launcher (job_meeting.h), over UCX: shared memory
  * among the ranks of a host, RDMA or TCP between hosts. In a build without UCX there are no jobs:
  * job_built says so, and job_begin refuses. Calls come from one thread at a time.
+ *
+ * Ranks may die. From when this rank hears of a death the job is broken: nobody is waited for any
+ * more, nothing is sent and nothing comes, until job_regroup. What was begun counts as done and its
+ * memory, which holds anything, is the caller's again. Without rank 0 no rank goes on.
  */
 #ifndef COMPUTE_EXCHANGE_JOB_H
 #define COMPUTE_EXCHANGE_JOB_H
@@ -44,7 +48,10 @@ bool job_ready(uint32_t from, size_t *bytes_out);
  * waits. */
 size_t job_receive(uint32_t from, void *data, size_t bytes);
 
-/* Returns when all ranks have called it. */
+/* A broken job: job_ready finds nothing, and job_receive returns 0. So it does for a rank that is
+ * gone. */
+
+/* Returns when all ranks have called it; none may be gone. */
 void job_barrier(void);
 
 /* ---- what is begun and waited for ---- */
@@ -72,6 +79,20 @@ bool job_done(const struct job_batch *batch);
 
 /* Returns when all of the batch is done. Where ranks outnumber CPUs, others run meanwhile. */
 void job_wait(const struct job_batch *batch);
+
+/* ---- ranks that die ---- */
+
+/* A rank has died since the job began, or since job_regroup. job_look asks the launcher first. */
+bool job_broken(void);
+bool job_look(void);
+
+/* False: the rank is gone. What is begun with it is done at once. */
+bool job_lives(uint32_t rank);
+
+/* Each living rank calls it when it has found the job broken and has left all that it did with the
+ * others. Afterwards what was sent before comes to nobody. Rank 0 returns when all have called it;
+ * ranks that die meanwhile are gone then, too. */
+void job_regroup(void);
 
 /* Sends `bytes` from every rank to every other, and nothing else: [ranks][bytes] of contiguous
  * memory each. It is the floor below an exchange of as much. All ranks call it. */

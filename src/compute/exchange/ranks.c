@@ -12,6 +12,9 @@
  * expert runs. A token's pairs are listed by ascending expert, and where each result will come to
  * lie is known at dispatch: nothing is sorted on the way back.
  *
+ * Once the job is broken (job.h), a dispatch brings no rows, and a combine brings zeros: the step goes
+ * on to its end without waiting, and nobody uses what it computes.
+ *
  * What lies in this rank's own slots takes the same way without a message, and its rows are not copied:
  * they are read where the caller has them. Buffers are for the worst case, every token of every
  * rank here, in one mapping whose pages come when they are first needed.
@@ -121,6 +124,13 @@ static char *in_memory(const struct ranks *ranks, uint32_t rank) {
     return ranks->in + rank * ranks->in_bytes;
 }
 
+/* What other ranks' tokens chose: nothing. */
+static void forget_others(struct ranks *ranks, size_t bytes) {
+    struct replicas *replicas = &ranks->replicas;
+    memset(replicas->all, 0, ranks->rank_count * bytes);
+    memcpy((char *)replicas->all + ranks->rank * bytes, replicas->own, bytes);
+}
+
 /* Where replicas are split by the batch, all ranks tell each other what their tokens chose. */
 static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
                            uint32_t pairs) {
@@ -129,6 +139,7 @@ static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *
     size_t bytes = experts_all * sizeof *replicas->own;
     struct job_batch told = {0};
     if (!replicas_begin(replicas, layer, experts, pairs, ranks->exchange.splits_replicas)) return;
+    forget_others(ranks, bytes);
     for (uint32_t i = 1; i < ranks->rank_count; i++) {
         uint32_t rank = (ranks->rank + i) % ranks->rank_count;
         job_receive_begin(&told, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_COUNTS), rank,
@@ -139,8 +150,8 @@ static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *
         job_send_begin(&told, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_COUNTS), rank, replicas->own,
                        bytes);
     }
-    memcpy(replicas->all + ranks->rank * experts_all, replicas->own, bytes);
     job_wait(&told);
+    if (job_broken()) forget_others(ranks, bytes);
     replicas_split(replicas, layer);
 }
 
@@ -204,7 +215,9 @@ static void fill_messages(struct ranks *ranks, uint32_t tokens) {
         }
 }
 
+/* A rank that is gone says nothing: as if it had no tokens. */
 static void receive_message(struct ranks *ranks, uint32_t rank) {
+    memset(in_memory(ranks, rank), 0, 2 * sizeof(uint32_t));
     receive(ranks, TAG_DISPATCH, rank, in_memory(ranks, rank), ranks->in_bytes);
     await_span(ranks, rank);
 }
@@ -238,6 +251,8 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
 
 static void read_messages(struct ranks *ranks) {
     size_t row_bytes = ranks->exchange.options.dispatch_bytes;
+    for (uint32_t rank = 0; rank < ranks->rank_count && job_broken(); rank++)
+        memset(in_memory(ranks, rank), 0, 2 * sizeof(uint32_t));
     memset(ranks->next_row, 0, ranks->slots_per_rank * sizeof *ranks->next_row);
     ranks->row_count = 0;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
@@ -376,6 +391,14 @@ static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_
     }
 }
 
+/* What came of them may be anything; the model goes on with numbers. */
+static void forget_results(struct ranks *ranks) {
+    size_t pairs = 0;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
+        pairs += ranks->peers[rank].pairs;
+    memset(ranks->results, 0, pairs * ranks->exchange.options.combine_bytes);
+}
+
 static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
     struct ranks *ranks = ranks_of(exchange);
     check(ranks->rows_returned == ranks->row_count);
@@ -383,6 +406,7 @@ static void combine_finish(struct exchange *exchange, struct exchange_returned *
     job_wait(&ranks->out_batch);
     gather_spans(ranks);
     ranks->dispatched = false;
+    if (job_broken()) forget_results(ranks);
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         if (rank != ranks->rank)
             exchange->counts.bytes_received +=
