@@ -648,6 +648,7 @@ static enum status start_workers(struct loop *loop, const struct loop_parts *par
                                  struct error *error) {
     enum status status = start_worker(loop, &loop->engine, UNIT, "engine", parts->engine,
                                       parts->engine_context, error);
+    if (!status && loop->engine.worker) worker_call(loop->engine.worker);
     if (!status)
         status = start_worker(loop, &loop->tokenizer, GATEWAY, "tokenizer", parts->tokenize,
                               parts->tokenize_context, error);

@@ -429,10 +429,7 @@ static void end_those_without_request(void) {
 
 static void note_gone(uint32_t rank) {
     if (job.gone[rank] || rank == job.rank) return;
-    if (rank == 0 && !job.ending) {
-        fprintf(stderr, "fathom: rank %u ends, rank 0 has ended\n", job.rank);
-        _exit(1);
-    }
+    if (rank == 0 && !job.ending) _exit(1); /* who launched it tells */
     job.gone[rank] = job.broken = job.leaves = true;
     job.failed_ns = 0;
 }

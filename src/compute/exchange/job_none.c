@@ -72,6 +72,8 @@ enum status move_transport_open(struct move_transport **transport_out, struct er
     return job_begin(error);
 }
 
+void move_transport_abandon(struct move_transport *transport) {
+}
 void move_transport_close(struct move_transport *transport) {
 }
 void move_transport_limit(struct move_transport *transport, uint64_t bytes_per_second) {

@@ -51,6 +51,11 @@ void move_transport_close(struct move_transport *transport) {
     free(transport);
 }
 
+void move_transport_abandon(struct move_transport *transport) {
+    check(transport->given.batch.open == 0 && transport->taken.batch.open == 0);
+    transport->given = transport->taken = (struct way){.state = MOVE_WHOLE};
+}
+
 void move_transport_limit(struct move_transport *transport, uint64_t bytes_per_second) {
     transport->ns_per_byte = bytes_per_second ? 1e9 / (double)bytes_per_second : 0;
     transport->room = 0;

@@ -30,6 +30,8 @@ struct move_transport;
 enum status move_transport_open(struct move_transport **transport_out,
                                 struct error *error) MUST_USE;
 /* Nothing is under way. */
+/* What is under way is under way no more; the job has broken it off. */
+void move_transport_abandon(struct move_transport *transport);
 void move_transport_close(struct move_transport *transport);
 
 /* What this rank may give, or copy, a second; 0: as fast as it goes. */

@@ -34,6 +34,7 @@ struct moves {
     struct moving *list;
     uint32_t count;                  /* 0: none are under way */
     uint32_t giving, taking, making; /* index of the one under way, or to look at next */
+    bool halted;                     /* a rank has died */
     bool gives, takes;               /* one is on its way from here, or to here */
     size_t made;                     /* bytes done of the one that is copied or read here */
     struct pack_list pack;           /* jobs of the one that is read from the checkpoint */
@@ -91,8 +92,9 @@ void moves_close(struct model *model) {
     struct moves *moves = model->moves;
     if (!moves) return;
     if (moves->transport) move_transport_limit(moves->transport, 0);
-    while (moves->told.pending) /* the others wait for what we give */
+    while (moves->told.pending && !moves->halted) /* the others wait for what we give */
         moves_progress(model);
+    if (moves->halted) moves_abandon(model);
     move_transport_close(moves->transport);
     free(moves->spares);
     end_reading(moves);
@@ -242,7 +244,7 @@ static void go_on_making(struct model *model) {
 
 void moves_progress(struct model *model) {
     struct moves *moves = model->moves;
-    if (!moves || !moves->told.pending) return;
+    if (!moves || !moves->told.pending || moves->halted) return;
     move_transport_progress(moves->transport);
     go_on_giving(model);
     go_on_taking(model);
@@ -307,6 +309,23 @@ void moves_adopt(struct model *model, const uint64_t *dropped) {
         check(status == STATUS_OK); /* whoever lists the moves leaves every expert a slot */
     }
     moves->count = 0;
+}
+
+void moves_halt(struct model *model) {
+    if (model->moves) model->moves->halted = true;
+}
+
+void moves_abandon(struct model *model) {
+    struct moves *moves = model->moves;
+    if (!moves) return;
+    end_reading(moves);
+    move_transport_abandon(moves->transport);
+    for (uint32_t i = 0; i < moves->count; i++)
+        if (moves->list[i].memory) moves->spares[moves->spare_count++] = moves->list[i].memory;
+    moves->count = 0;
+    moves->told.pending = 0;
+    moves->made = 0;
+    moves->gives = moves->takes = moves->halted = false;
 }
 
 void moves_damage(struct model *model) {

@@ -38,6 +38,10 @@ struct model_moving moves_told(const struct model *model);
 /* The new slots count from now on; no move is pending on any rank. Layers whose bit is set in
  * `dropped` stay as they were. */
 void moves_adopt(struct model *model, const uint64_t *dropped /* [LIMIT_LAYERS / 64] */);
+/* A rank has died: what is under way goes no further, until moves_abandon gives its room back. Slots
+ * are as they were before moves_begin, or after moves_adopt. */
+void moves_halt(struct model *model);
+void moves_abandon(struct model *model);
 /* The next expert that comes is damaged on its way: to see that it is noticed. */
 void moves_damage(struct model *model);
 

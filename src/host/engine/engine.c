@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/pulse.h"
+#include "compute/exchange/job.h"
 #include "compute/model/draft.h"
 #include "compute/model/forward.h"
 #include "compute/model/plan_check.h"
@@ -42,6 +43,7 @@ struct engine {
 static void written(void *context, uint64_t step, uint32_t slices) {
     const struct engine *engine = context;
     struct model_follower follower = step_progress_follower(engine->progress);
+    if (job_broken()) return; /* what follows from other ranks' experts is no value */
     follower.written(follower.context, step, slices);
 }
 
@@ -339,6 +341,7 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     begin_results(engine, plan, result);
     if (engine->masks.begin) engine->masks.begin(engine->masks.context, plan);
     status = forward_run(engine->model, plan, engine->logits, NULL, error);
+    if (!status && job_broken()) status = error_set(error, STATUS_GONE, "a rank has died");
     if (status != STATUS_OK) return status;
     result->awaited_ns = engine->awaited_ns; /* so far; what follows makes no other rank wait */
     choose_all(engine, plan, result);

@@ -4,8 +4,11 @@
  * an exchange.
  *
  * Waiting for an order may take long (a person thinks): a rank looks for a short while and then
- * sleeps between looks. Within a step, waiting is Open MPI's, which yields where ranks outnumber
- * CPUs.
+ * sleeps between looks.
+ *
+ * An order that a death overtook has come to some ranks and not to others. That matters for one kind
+ * alone: who has adopted a map has the new experts in its slots. So rank 0 says that order again
+ * behind the regroup, and it changes nothing for those who have it.
  */
 #include "host/engine/rank_group.h"
 
@@ -36,6 +39,7 @@ enum group_order_kind {
     ORDER_MOVE,
     ORDER_TELL,
     ORDER_ADOPT,
+    ORDER_ABANDON,
     ORDER_DAMAGE,
     ORDER_CLOSE,
     ORDER_END
@@ -43,7 +47,7 @@ enum group_order_kind {
 
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
  * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MOVE: struct rank_moves, then
- * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: the dropped layers. */
+ * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: struct adoption. */
 struct group_order {
     uint32_t kind;
     uint32_t logits_count;
@@ -67,6 +71,11 @@ struct rank_moves {
     uint32_t count, reserved;
 };
 
+struct adoption {
+    uint64_t number; /* from 1 on; 0: none was */
+    uint64_t dropped[LIMIT_LAYERS / 64];
+};
+
 struct opened {
     uint32_t status;
     struct error error;
@@ -83,13 +92,15 @@ struct rank_group {
     struct rank_model own;
     uint32_t count;
     enum replica_choice replica_choice;
-    bool splits_replicas; /* in the step at hand */
-    char *message;        /* [message_bytes] */
+    bool splits_replicas;     /* in the step at hand */
+    struct adoption adoption; /* the last */
+    char *message;            /* [message_bytes] */
     size_t message_bytes;
 };
 
 struct group_worker {
     struct rank_model own;
+    uint64_t adoptions;
     struct step_result *result;
     struct trace *trace; /* or NULL */
     char *message;
@@ -109,12 +120,13 @@ static void *grow(void *memory, size_t *bytes, size_t wanted) {
     return memory;
 }
 
-/* Meanwhile the model's experts, if there is one, may be on their way. */
+/* Meanwhile the model's experts, if there is one, may be on their way. 0: a rank has died. */
 static size_t wait_for(uint32_t rank, struct model *model) {
     size_t bytes;
     int64_t began_ns = clock_now_ns();
     long sleep_ns = 50000;
     while (!job_ready(rank, &bytes)) {
+        if (job_broken()) return 0;
         if (model) moves_progress(model);
         bool moving = model && moves_told(model).pending;
         if (moving || clock_now_ns() - began_ns < LOOK_NS) {
@@ -198,7 +210,8 @@ static enum status open_all(struct rank_group *group, const struct model_options
     enum status status = open_own(&group->own, options, engine, error);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         struct opened opened;
-        job_receive(rank, &opened, sizeof opened);
+        if (!job_receive(rank, &opened, sizeof opened))
+            return error_set(error, STATUS_GONE, "a rank has died");
         if (opened.status == STATUS_OK || status != STATUS_OK) continue;
         status =
             error_set(error, (enum status)opened.status, "rank %u: %s", rank, opened.error.text);
@@ -320,11 +333,10 @@ static void take_answers(const struct rank_group *group, uint32_t rank,
     if (logits) job_receive(rank, step->logits, logits * sizeof *step->logits);
     if (!step->probe) return;
     if (step->probe->routing)
-        job_receive(rank, step->probe->routing,
-                        routing_count(group->own.model) * sizeof(uint32_t));
+        job_receive(rank, step->probe->routing, routing_count(group->own.model) * sizeof(uint32_t));
     if (step->probe->mtp_argmax && step->probe->row != MODEL_NO_ROW)
         job_receive(rank, step->probe->mtp_argmax,
-                        step_plan_rows(plan)[step->probe->row].token_count * sizeof(uint32_t));
+                    step_plan_rows(plan)[step->probe->row].token_count * sizeof(uint32_t));
 }
 
 enum status rank_group_step(struct rank_group *group, const struct rank_step *steps,
@@ -350,6 +362,7 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     check(status == STATUS_OK || group->count == 1); /* a probe that breaks a rule: our own bug */
     for (uint32_t rank = 1; rank < group->count; rank++)
         take_answers(group, rank, &steps[rank]);
+    if (job_broken()) _exit(1); /* who launched the ranks tells which has died */
     return status;
 }
 
@@ -376,21 +389,46 @@ void rank_group_move(struct rank_group *group, const struct expert_move *moves, 
     moves_begin(group->own.model, moves, count, bytes_per_second);
 }
 
-void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens) {
+bool rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens) {
     uint32_t wants_tokens = tokens != NULL, slots = model_slot_count(group->own.model);
     order_all(group, ORDER_TELL, &wants_tokens, sizeof wants_tokens);
     moves_progress(group->own.model);
     told[0] = moves_told(group->own.model);
     if (tokens) model_take_tokens(group->own.model, tokens);
     for (uint32_t rank = 1; rank < group->count; rank++) {
+        uint32_t *of = tokens ? tokens + (size_t)rank * slots : NULL;
+        told[rank] = (struct model_moving){.pending = 0};
+        if (of) memset(of, 0, slots * sizeof *of);
         job_receive(rank, &told[rank], sizeof told[rank]);
-        if (tokens) job_receive(rank, tokens + (size_t)rank * slots, slots * sizeof *tokens);
+        if (of) job_receive(rank, of, slots * sizeof *of);
     }
+    return !job_broken();
 }
 
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped) {
-    order_all(group, ORDER_ADOPT, dropped, LIMIT_LAYERS / 64 * sizeof *dropped);
+    group->adoption.number++;
+    memcpy(group->adoption.dropped, dropped, sizeof group->adoption.dropped);
+    order_all(group, ORDER_ADOPT, &group->adoption, sizeof group->adoption);
     moves_adopt(group->own.model, dropped);
+}
+
+bool rank_group_is_broken(const struct rank_group *group) {
+    return group->count > 1 && job_look();
+}
+
+bool rank_group_lives(const struct rank_group *group, uint32_t rank) {
+    return group->count == 1 || job_lives(rank);
+}
+
+void rank_group_regroup(struct rank_group *group) {
+    pulse_set(PULSE_WAITS);
+    do {
+        job_regroup();
+        order_all(group, ORDER_ADOPT, &group->adoption, sizeof group->adoption);
+        order_all(group, ORDER_ABANDON, NULL, 0);
+    } while (job_broken());
+    moves_abandon(group->own.model);
+    pulse_set(PULSE_IDLE);
 }
 
 void rank_group_damage(struct rank_group *group) {
@@ -399,8 +437,10 @@ void rank_group_damage(struct rank_group *group) {
 }
 
 static void fail_plan(const struct step_plan *plan, struct step_result *result) {
-    *result = (struct step_result){
-        .step = plan->step, .row_count = plan->row_count, .failed = 1, .rank = plan->rank};
+    *result = (struct step_result){.step = plan->step,
+                                   .row_count = plan->row_count,
+                                   .failed = plan->row_count > 0,
+                                   .rank = plan->rank};
     record_set_head(result, RECORD_STEP_DONE);
     for (uint32_t i = 0; i < plan->row_count; i++)
         step_result_rows(result)[i] =
@@ -452,17 +492,20 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     engine_run(group->own.engine, fails ? &none : plans[0], results[0], &unused);
     int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
     if (fails) fail_plan(plans[0], results[0]);
-    for (uint32_t rank = 1; rank < group->count; rank++) {
-        job_receive(rank, results[rank], group->own.result_bytes);
-        if (results[rank]->row_count != plans[rank]->row_count)
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        if (!job_receive(rank, results[rank], group->own.result_bytes) ||
+            results[rank]->row_count != plans[rank]->row_count)
             fail_plan(plans[rank], results[rank]);
-    }
+    for (uint32_t rank = 0; rank < group->count && job_broken(); rank++)
+        fail_plan(plans[rank], results[rank]);
+    if (job_broken()) error_write(error, "a rank has died");
     set_times(group, results, rank_0_ns);
     pulse_set(PULSE_IDLE);
 }
 
 void rank_group_report(struct rank_group *group, struct rank_report *reports) {
     order_all(group, ORDER_REPORT, NULL, 0);
+    memset(reports, 0, group->count * sizeof *reports);
     reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->own.model)};
     for (uint32_t rank = 1; rank < group->count; rank++)
         job_receive(rank, &reports[rank], sizeof reports[rank]);
@@ -470,7 +513,7 @@ void rank_group_report(struct rank_group *group, struct rank_report *reports) {
 
 /* The events of another rank, for the caller to free; returns how many it lacks. */
 static size_t take_trace(uint32_t rank, struct trace_part *part_out) {
-    size_t counts[2]; /* events, lost ones */
+    size_t counts[2] = {0, 0}; /* events, lost ones */
     job_receive(rank, counts, sizeof counts);
     struct trace_event *events = malloc(counts[0] * sizeof *events + 1);
     check(events); /* the rank waits for us to take them */
@@ -535,6 +578,7 @@ static void worker_close(struct group_worker *worker) {
 
 static void worker_open(struct group_worker *worker, struct setup *setup) {
     struct opened opened = {.status = STATUS_OK};
+    worker->adoptions = 0;
     struct model_options *options = &setup->options;
     options->directory = setup->directory;
     if (options->weights_directory) options->weights_directory = setup->weights_directory;
@@ -574,18 +618,17 @@ static void worker_step(struct group_worker *worker, const struct group_order *o
     check(status == STATUS_OK); /* rank 0 has checked it */
     if (logits) job_send(0, worker->logits, logits * sizeof *worker->logits);
     if (order->wants_routing)
-        job_send(0, worker->routing,
-                     routing_count(worker->own.model) * sizeof *worker->routing);
+        job_send(0, worker->routing, routing_count(worker->own.model) * sizeof *worker->routing);
     if (order->wants_mtp && order->probe_row != MODEL_NO_ROW)
         job_send(0, worker->argmax,
-                     step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
+                 step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
 }
 
 static void worker_run(struct group_worker *worker, const struct step_plan *plan) {
     struct error error;
     check(worker->result);
     engine_run(worker->own.engine, plan, worker->result, &error);
-    check(!worker->result->failed); /* rank 0 has checked the plan */
+    check(!worker->result->failed || job_broken()); /* rank 0 has checked the plan */
     job_send(0, worker->result, worker->result->record.bytes);
 }
 
@@ -602,14 +645,22 @@ static void worker_report(const struct group_worker *worker) {
     job_send(0, &report, sizeof report);
 }
 
-static void worker_move(const struct group_worker *worker, enum group_order_kind kind,
-                        const char *more) {
+/* Twice: once. */
+static void worker_adopt(struct group_worker *worker, const struct adoption *adoption) {
+    if (adoption->number == worker->adoptions) return;
+    check(adoption->number == worker->adoptions + 1);
+    worker->adoptions++;
+    moves_adopt(worker->own.model, adoption->dropped);
+}
+
+static void worker_move(struct group_worker *worker, enum group_order_kind kind, const char *more) {
     struct model *model = worker->own.model;
     const struct rank_moves *moves = (const struct rank_moves *)(const void *)more;
     if (kind == ORDER_MOVE)
         moves_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
                     moves->bytes_per_second);
-    if (kind == ORDER_ADOPT) moves_adopt(model, (const uint64_t *)(const void *)more);
+    if (kind == ORDER_ADOPT) worker_adopt(worker, (const struct adoption *)(const void *)more);
+    if (kind == ORDER_ABANDON) moves_abandon(model);
     if (kind == ORDER_DAMAGE) moves_damage(model);
     if (kind != ORDER_TELL) return;
     struct model_moving told = moves_told(model);
@@ -624,7 +675,11 @@ void rank_group_work(void) {
     for (;;) {
         size_t bytes = wait_for(0, worker.own.model);
         worker.message = grow(worker.message, &worker.message_bytes, bytes);
-        job_receive(0, worker.message, bytes);
+        if (!bytes || !job_receive(0, worker.message, bytes)) {
+            if (worker.own.model) moves_halt(worker.own.model);
+            job_regroup();
+            continue;
+        }
         const struct group_order *order = (const struct group_order *)(const void *)worker.message;
         char *more = worker.message + sizeof *order;
         check(bytes >= sizeof *order);

@@ -7,6 +7,9 @@
  *                or rank_group_open_engines and rank_group_run, where ranks choose tokens too
  *   the others   rank_group_work, until rank 0 ends
  *
+ * A rank other than 0 may die. A step of engines that this broke fails on all ranks, and nothing
+ * goes on until rank_group_regroup; elsewhere, this process ends with it.
+ *
  * All ranks are one program on one kind of machine, so structs travel as they lie in memory.
  */
 #ifndef HOST_ENGINE_RANK_GROUP_H
@@ -69,9 +72,16 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
 /* Experts change slots, on all ranks alike; see moves_begin. */
 void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
                      uint64_t bytes_per_second);
-/* How far each rank is: told[rank_group_count]. If `tokens`, also what each rank's slots have
+/* A rank has died since the last regroup. */
+bool rank_group_is_broken(const struct rank_group *group);
+/* Those that live leave what they did; moves of experts under way are given up. A step may follow
+ * once no expert's slot on a dead rank is in the map: see rebalancer_lose. */
+void rank_group_regroup(struct rank_group *group);
+bool rank_group_lives(const struct rank_group *group, uint32_t rank);
+
+/* How far each rank is; false, and all of it unknown, if a rank has died. told[rank_group_count]. If `tokens`, also what each rank's slots have
  * computed since it was last asked: [rank_group_count][model_slot_count]. */
-void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens);
+bool rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens);
 /* None is pending on any rank; see moves_adopt. */
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped);
 /* The next expert that comes to each rank is damaged on its way. */

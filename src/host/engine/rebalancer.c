@@ -7,6 +7,7 @@
 #include "contract/record_unit.h"
 #include "host/process/log.h"
 #include "serving/policy/expert_load.h"
+#include "serving/policy/lose_ranks.h"
 #include "serving/policy/move_experts.h"
 #include "serving/policy/rebalance.h"
 
@@ -45,7 +46,8 @@ struct rebalancer {
     struct rebalance rebalance;
     struct rebalance_gain *gains; /* [layers] */
     double *balance;              /* [layers] */
-    bool *masked;                 /* [ranks] */
+    bool *masked, *dead;          /* [ranks] */
+    bool loses;                   /* the map under way makes up for dead ranks */
     bool mask_changed, changed;   /* changed: of what rebalancer_tell tells */
     void *load_memory, *place_memory;
     int64_t next_report_ns, next_look_ns, next_tell_ns;
@@ -64,10 +66,11 @@ static bool take_memory(struct rebalancer *r) {
     r->gains = calloc(layers, sizeof *r->gains);
     r->balance = calloc(layers, sizeof *r->balance);
     r->masked = calloc(ranks, sizeof *r->masked);
+    r->dead = calloc(ranks, sizeof *r->dead);
     r->load_memory = malloc(expert_load_bytes((uint32_t)layers, r->shape.experts));
     r->place_memory = malloc(rebalance_bytes(&r->shape));
     return r->moves && r->gives && r->comes && r->told && r->tokens && r->counts && r->gains &&
-           r->balance && r->masked && r->load_memory && r->place_memory;
+           r->balance && r->masked && r->dead && r->load_memory && r->place_memory;
 }
 
 enum status rebalancer_open(struct rank_group *group, const struct rebalancer_options *options,
@@ -110,6 +113,7 @@ void rebalancer_close(struct rebalancer *r) {
     free(r->gains);
     free(r->balance);
     free(r->masked);
+    free(r->dead);
     free(r->load_memory);
     free(r->place_memory);
     free(r);
@@ -167,14 +171,15 @@ static void add_report(struct rebalancer *r, uint32_t layer, uint32_t first) {
     expert_load_add(&r->load, layer, r->counts);
 }
 
-static void ask(struct rebalancer *r) {
+static bool ask(struct rebalancer *r) {
     uint32_t first = 0;
-    rank_group_tell(r->group, r->told, r->tokens);
+    if (!rank_group_tell(r->group, r->told, r->tokens)) return false;
     for (uint32_t layer = 0; layer < r->map->layers; layer++) {
         if (!model_layer_moves(r->model, layer)) continue;
         add_report(r, layer, first);
         first += r->shape.slots_per_rank;
     }
+    return true;
 }
 
 /* ---- a wave ---- */
@@ -194,7 +199,7 @@ static bool add_layer(struct rebalancer *r, uint32_t layer) {
         if (r->comes[rank] + move_experts_to(moves, count, rank, room) > spares) return false;
     for (uint32_t rank = 0; rank < r->shape.ranks; rank++)
         r->comes[rank] += move_experts_to(moves, count, rank, room);
-    for (uint32_t i = 0; i < count && r->options.from_checkpoint; i++)
+    for (uint32_t i = 0; i < count && (r->loses || r->options.from_checkpoint); i++)
         moves[i].from = EXPERT_MOVE_FROM_CHECKPOINT;
     r->move_count += count;
     return true;
@@ -217,7 +222,7 @@ static void end_map(struct rebalancer *r) {
     r->done.rebalances++;
     rebalance_done(&r->rebalance, clock_now_ns());
     expert_load_restart(&r->load);
-    if (r->options.says) say_done(r);
+    if (r->options.says && !r->loses) say_done(r);
 }
 
 /* The next layers that fit; none are left: the new map is carried out. */
@@ -228,7 +233,8 @@ static void begin_wave(struct rebalancer *r) {
     for (; r->next_layer < r->map->layers; r->next_layer++)
         if (model_layer_moves(r->model, r->next_layer) && !add_layer(r, r->next_layer)) break;
     if (r->move_count)
-        rank_group_move(r->group, r->moves, r->move_count, r->options.bytes_per_second);
+        rank_group_move(r->group, r->moves, r->move_count,
+                        r->loses ? 0 : r->options.bytes_per_second);
     else
         end_map(r);
 }
@@ -241,7 +247,7 @@ static void begin_moving(struct rebalancer *r) {
 }
 
 static bool is_through(struct rebalancer *r) {
-    ask(r);
+    if (!ask(r)) return false;
     for (uint32_t rank = 0; rank < r->shape.ranks; rank++)
         if (r->told[rank].pending) return false;
     return true;
@@ -292,9 +298,8 @@ static void reshuffle(struct rebalancer *r) {
         if (r->steps % r->options.reshuffle_steps == 0) rebalancer_reshuffle(r);
         return;
     }
-    while (r->state == MOVES) {
-        while (!is_through(r))
-            ;
+    while (r->state == MOVES && !rank_group_is_broken(r->group)) {
+        if (!is_through(r)) continue;
         adopt(r);
         begin_wave(r);
     }
@@ -403,6 +408,59 @@ enum status rebalancer_mask(struct rebalancer *r, uint32_t rank, bool masked, st
     }
     r->mask_changed |= masked != before;
     r->changed |= masked != before;
+    return STATUS_OK;
+}
+
+/* ---- dead ranks ---- */
+
+static uint32_t choose_survivors(struct rebalancer *r) {
+    uint32_t read = 0;
+    for (uint32_t layer = 0; layer < r->map->layers; layer++) {
+        size_t at = (size_t)layer * r->layer_slots;
+        if (model_layer_moves(r->model, layer))
+            read += lose_ranks(&r->shape, r->dead, r->map->slot_expert + at, r->counts, r->gives,
+                               r->target.slot_expert + at);
+    }
+    return read;
+}
+
+static enum status mask_dead(struct rebalancer *r, struct error *error) {
+    uint32_t dead = 0;
+    for (uint32_t rank = 0; rank < r->shape.ranks; rank++) {
+        dead += r->dead[rank] = !rank_group_lives(r->group, rank);
+        r->masked[rank] |= r->dead[rank];
+    }
+    if (rebalance_fits(&r->shape, r->masked)) return STATUS_OK;
+    memcpy(r->masked, r->dead, r->shape.ranks * sizeof *r->masked); /* a drained one is needed */
+    if (rebalance_fits(&r->shape, r->dead)) return STATUS_OK;
+    return error_set(error, STATUS_FULL,
+                     "the living have %u slots in a layer for %u experts; it takes "
+                     "--redundant-experts %u",
+                     (r->shape.ranks - dead) * r->shape.slots_per_rank, r->shape.experts,
+                     rebalance_redundancy(&r->shape, dead));
+}
+
+enum status rebalancer_lose(struct rebalancer *r, uint32_t *read_out, struct error *error) {
+    if (!r->map) return error_set(error, STATUS_FULL, "its experts can take no other slots");
+    enum status status = mask_dead(r, error);
+    if (status) return status;
+    *read_out = choose_survivors(r);
+    r->loses = true;
+    begin_moving(r);
+    while (r->state == MOVES && !rank_group_is_broken(r->group)) {
+        moves_progress(r->model);
+        if (!is_through(r)) continue;
+        adopt(r);
+        begin_wave(r);
+    }
+    r->loses = false;
+    r->state = WATCHES;
+    r->changed = true;
+    if (rank_group_is_broken(r->group))
+        return error_set(error, STATUS_GONE, "another rank has died");
+    for (uint32_t rank = 0; rank < r->shape.ranks; rank++)
+        if (r->dead[rank] && !rebalancer_is_empty(r, rank))
+            return error_set(error, STATUS_IO, "experts of rank %u cannot be read", rank);
     return STATUS_OK;
 }
 

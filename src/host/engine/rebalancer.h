@@ -58,6 +58,11 @@ bool rebalancer_is_busy(const struct rebalancer *rebalancer);
  * the line says how many redundant experts it takes. */
 enum status rebalancer_mask(struct rebalancer *rebalancer, uint32_t rank, bool masked,
                             struct error *error) MUST_USE;
+/* Ranks have died, and the group has regrouped: their experts' replicas take over, and those without
+ * one are read from the checkpoint, here and now. STATUS_GONE: another rank has died meanwhile. What
+ * else goes wrong is final: no step may follow. Counts those that were read. */
+enum status rebalancer_lose(struct rebalancer *rebalancer, uint32_t *read_out,
+                            struct error *error) MUST_USE;
 /* True if the rank holds no expert. */
 bool rebalancer_is_empty(const struct rebalancer *rebalancer, uint32_t rank);
 

@@ -3,12 +3,17 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "contract/record_unit.h"
 #include "host/process/log.h"
+#include "host/process/rank_board.h"
 
 #define REBALANCE_IDLE_NS 1000000
+#define LOOK_NS 100000000 /* between two looks whether a rank has died, where no step comes */
+#define EXIT_STARTS_AGAIN 3
 
 /* Of its memory only what is written is there: the most that slots may need is much more. */
 static bool open_slots(struct step_thread *thread, const struct step_thread_limits *limits) {
@@ -35,7 +40,8 @@ enum status step_thread_open(struct step_thread *thread, struct rank_group *grou
     check(known);
     thread->plans = calloc(ranks, sizeof *thread->plans);
     thread->results = calloc(ranks, sizeof *thread->results);
-    bool whole = thread->plans && thread->results && open_slots(thread, limits);
+    thread->dead = calloc(ranks, sizeof *thread->dead);
+    bool whole = thread->plans && thread->results && thread->dead && open_slots(thread, limits);
     size_t result_bytes = step_result_bytes_max(limits->step_rows_max, limits->step_tokens_max);
     for (uint32_t i = 0; whole && i < ranks; i++)
         whole = (thread->results[i] = calloc(1, result_bytes));
@@ -47,6 +53,7 @@ void step_thread_close(struct step_thread *thread) {
         free(thread->results[i]);
     free(thread->results);
     free(thread->plans);
+    free(thread->dead);
     free(thread->slots);
     free(thread->slot_memory);
     *thread = (struct step_thread){0};
@@ -57,7 +64,52 @@ static void rebalance(struct step_thread *thread, struct worker *worker) {
     struct record_experts experts;
     rebalancer_turn(thread->rebalancer);
     if (rebalancer_tell(thread->rebalancer, &experts)) worker_answer(worker, &experts.record);
-    if (rebalancer_is_busy(thread->rebalancer)) worker_call_again(worker, REBALANCE_IDLE_NS);
+    if (rebalancer_is_busy(thread->rebalancer))
+        worker_call_again(worker, REBALANCE_IDLE_NS);
+    else if (rank_group_count(thread->group) > 1)
+        worker_call_again(worker, LOOK_NS);
+}
+
+/* ---- ranks that die ---- */
+
+/* Without an expert nothing can be computed: the unit ends, and whoever watches it starts it again.
+ */
+static void end_unit(const struct error *error) {
+    log_say(LOG_ERROR, "engine", "the unit cannot go on without a rank why=%s", error->text);
+    log_finish();
+    _exit(EXIT_STARTS_AGAIN);
+}
+
+static void tell_dead(struct step_thread *thread, struct worker *worker, uint32_t rank) {
+    struct record_drain drain = {
+        .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
+    thread->dead[rank] = true;
+    worker_answer(worker, &drain.record);
+}
+
+/* Between two steps: those that live go on, with all experts. */
+static void go_on_without(struct step_thread *thread, struct worker *worker) {
+    int64_t began_ns = clock_now_ns();
+    struct error error;
+    uint32_t read = 0, ranks = rank_group_count(thread->group);
+    while (rank_group_is_broken(thread->group)) {
+        uint32_t left = 0;
+        rank_group_regroup(thread->group);
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            left += rank_group_lives(thread->group, rank);
+        rank_board_tell_left(left);
+        enum status status = rebalancer_lose(thread->rebalancer, &read, &error);
+        if (status == STATUS_GONE) continue;
+        if (status) end_unit(&error);
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            if (thread->dead[rank] || rank_group_lives(thread->group, rank)) continue;
+            tell_dead(thread, worker, rank);
+            log_say(LOG_WARNING, "engine",
+                    "a rank died, the others go on without it rank=%u left=%u experts_read=%u "
+                    "after_ms=%.0f",
+                    rank, left, read, (double)(clock_now_ns() - began_ns) * 1e-6);
+        }
+    }
 }
 
 /* The gateway has refused what cannot be; but it may not have known. */
@@ -95,8 +147,9 @@ static void run_step(struct step_thread *thread, struct worker *worker) {
     rank_group_run(thread->group, (const struct step_plan *const *)thread->plans, thread->results,
                    &error);
     lanes_end(&thread->lanes, thread->results[0]->compute_ns);
+    bool broken = rank_group_is_broken(thread->group);
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        if (thread->results[rank]->failed)
+        if (thread->results[rank]->failed && rank_group_lives(thread->group, rank) && !broken)
             log_say(LOG_ERROR, "engine", "a step failed rank=%u why=%s", rank, error.text);
         worker_answer(worker, &thread->results[rank]->record);
         free(thread->plans[rank]);
@@ -107,13 +160,16 @@ static void run_step(struct step_thread *thread, struct worker *worker) {
 
 void step_thread_take(void *context, struct worker *worker, const struct record *record) {
     struct step_thread *thread = context;
+    go_on_without(thread, worker);
     if (record && record->kind == RECORD_DRAIN) {
-        mask_rank(thread, (const struct record_drain *)record);
+        if (!((const struct record_drain *)record)->dead) /* that came from here */
+            mask_rank(thread, (const struct record_drain *)record);
     } else if (record) {
         check(record->kind == RECORD_RUN_STEP);
         take_plan(thread, (const struct step_plan *)record);
         if (thread->plan_count < rank_group_count(thread->group)) return;
         run_step(thread, worker);
+        go_on_without(thread, worker);
     }
     rebalance(thread, worker);
 }

@@ -20,6 +20,7 @@ struct step_thread {
     struct step_plan **plans; /* [ranks] whole copies of those that have come: plan_count */
     uint32_t plan_count;
     struct step_result **results; /* [ranks] */
+    bool *dead;                   /* [ranks] and the unit was told */
 };
 
 struct step_thread_limits { /* of each rank */

@@ -72,6 +72,10 @@ void rank_board_tell_role(enum unit_role role) {
     if (own) atomic_store(&own->role, (uint32_t)role + 1);
 }
 
+void rank_board_tell_left(uint32_t ranks) {
+    if (own) atomic_store(&own->left, ranks);
+}
+
 bool rank_board_read_role(const struct rank_board *board, enum unit_role *role_out) {
     uint32_t told = board->lines ? atomic_load(&board->lines[0].role) : 0;
     if (told == 0 || told > UNIT_ROLE_COUNT) return false;

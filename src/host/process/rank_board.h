@@ -17,6 +17,7 @@ struct rank_line {
     _Alignas(128) struct pulse pulse;
     _Atomic int64_t pid; /* 0: not there yet; written last */
     char host[64];
+    _Atomic uint32_t left; /* rank 0's: ranks that it goes on with; 0: all */
     _Atomic uint32_t role; /* enum unit_role and 1; 0: never told */
 };
 
@@ -36,6 +37,9 @@ enum status rank_board_join(const char *path, uint32_t rank, struct error *error
 
 /* Rank 0's; nothing happens where no board was joined. */
 void rank_board_tell_role(enum unit_role role);
+
+/* Ranks have died, and so many go on; or the unit ends by itself. */
+void rank_board_tell_left(uint32_t ranks);
 
 #define RANK_BOARD_TEXT 160
 

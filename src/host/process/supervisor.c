@@ -34,6 +34,7 @@
 #define LAST_WORDS_NS ((int64_t)50000000) /* of a job that failed, before it is killed */
 #define END_NS_MAX                                                                                 \
     ((int64_t)5000000000) /* to be gone in; and to end by itself before it was ready */
+#define LOST_NS_MAX ((int64_t)2000000000)    /* until a unit says that it goes on without a rank */
 #define FINISH_NS_MAX ((int64_t)15000000000) /* when asked to */
 
 enum job_state {
@@ -57,6 +58,9 @@ struct supervisor_job {
     bool ended;                 /* a rank has: the first, or the first that failed, and how: */
     uint32_t ended_rank;
     int status; /* as waitpid says */
+    bool *lost; /* [rank_count] ranks that have died while the unit was ready */
+    uint32_t lost_count;
+    int64_t lost_ns; /* since when the unit has not said that it goes on without them; 0: it has */
     bool ready;
     int64_t began_ns, state_ns; /* when this life, and this state, began */
     int64_t failed_ns;          /* when the last failure was seen; 0: it is over */
@@ -158,6 +162,9 @@ static void start(struct supervisor_job *job) {
     job->watch.looked_ns = 0;
     job->ready = job->ended = false;
     job->status = 0;
+    memset(job->lost, 0, count * sizeof *job->lost);
+    job->lost_count = 0;
+    job->lost_ns = 0;
     enter(job, JOB_RUNS);
     job->began_ns = job->state_ns;
     if (!launch(job, &error)) return;
@@ -241,9 +248,30 @@ static void on_launch(evutil_socket_t file, short what, void *context) {
     look_at_end(job);
 }
 
+static void say_restart(const struct supervisor_job *job, uint32_t rank) {
+    char text[RANK_BOARD_TEXT];
+    rank_board_describe(&job->board.lines[rank], text);
+    log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
+            job->number, rank, text);
+}
+
+/* The others may go on without it: rank 0 says so, or ends. */
+static void lose(struct supervisor_job *job, uint32_t rank) {
+    job->lost[rank] = true;
+    job->lost_count++;
+    if (!job->lost_ns) job->lost_ns = clock_now_ns();
+}
+
+static uint32_t first_lost(const struct supervisor_job *job) {
+    uint32_t rank = 0;
+    while (rank < job->watch.rank_count && !job->lost[rank])
+        rank++;
+    return rank;
+}
+
 static void on_rank(void *context, uint32_t rank, int status) {
     struct supervisor_job *job = context;
-    char text[RANK_BOARD_TEXT], how[32];
+    char how[32];
     if (!job->ended || (job->status == 0 && status != 0)) {
         job->ended = true;
         job->ended_rank = rank;
@@ -254,10 +282,10 @@ static void on_rank(void *context, uint32_t rank, int status) {
         log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
                 how_it_ended(job, how));
         fail(job);
+    } else if (job->ready && rank != 0) {
+        lose(job, rank);
     } else if (job->ready) {
-        rank_board_describe(&job->board.lines[rank], text);
-        log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
-                job->number, rank, text);
+        say_restart(job, job->lost_ns ? first_lost(job) : rank);
         fail(job);
     } else {
         enter(job, JOB_FAILS);
@@ -289,6 +317,7 @@ static void look_for_stuck(struct supervisor_job *job) {
         job->signs[i] = (struct supervise_signs){
             .state = (enum pulse_state)atomic_load(&line->pulse.state),
             .tiles = atomic_load(&line->pulse.tiles),
+            .gone = job->lost[i],
             .ran = here ? rank_board_run_ns(atomic_load(&line->pid)) : 0,
             .cpu_ns = here ? rank_board_cpu_ns(atomic_load(&line->pid)) : 0};
     }
@@ -313,6 +342,17 @@ static void look_for_stuck(struct supervisor_job *job) {
     fail(job);
 }
 
+static void look_for_lost(struct supervisor_job *job) {
+    uint32_t left = atomic_load(&job->board.lines[0].left);
+    if (!job->lost_ns) return;
+    if (left && left <= job->watch.rank_count - job->lost_count) {
+        job->lost_ns = 0;
+    } else if (clock_now_ns() - job->lost_ns > LOST_NS_MAX) {
+        say_restart(job, first_lost(job));
+        fail(job);
+    }
+}
+
 /* A rank that died leaves the others waiting; they are not asked. */
 static int64_t last_words_ns(const struct supervisor_job *job) {
     return job->status != 0 && job->ended_rank != 0 ? LAST_WORDS_NS : END_NS_MAX;
@@ -323,6 +363,8 @@ static void tick_job(struct supervisor_job *job, bool looks) {
     switch (job->state) {
     case JOB_RUNS:
         look_whether_ready(job);
+        look_for_lost(job);
+        if (job->state != JOB_RUNS) break;
         if (looks && job->ready && job->supervisor->timeout.wall_ns) look_for_stuck(job);
         break;
     case JOB_FAILS:
@@ -371,7 +413,8 @@ static enum status open_jobs(struct supervisor *supervisor) {
         job->watch.rank_count = options->rank_counts[i];
         job->signs = calloc(job->watch.rank_count, sizeof *job->signs);
         job->watch.ranks = calloc(job->watch.rank_count, sizeof *job->watch.ranks);
-        if (!job->signs || !job->watch.ranks) return STATUS_NO_MEMORY;
+        job->lost = calloc(job->watch.rank_count, sizeof *job->lost);
+        if (!job->signs || !job->watch.ranks || !job->lost) return STATUS_NO_MEMORY;
     }
     return supervisor->jobs ? STATUS_OK : STATUS_NO_MEMORY;
 }
@@ -446,6 +489,7 @@ void supervisor_close(struct supervisor *supervisor) {
         struct supervisor_job *job = &supervisor->jobs[i];
         clean(job);
         free(job->signs);
+        free(job->lost);
         free(job->watch.ranks);
     }
     if (supervisor->tick) event_free(supervisor->tick);

@@ -34,7 +34,9 @@ static void forgive(struct supervise_watch *watch, int64_t now_ns) {
 /* False: all wait, and rank 0 only does so while a step is under way. */
 static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
     for (uint32_t i = 0; i < watch->rank_count; i++)
-        if (signs[i].tiles != watch->ranks[i].tiles || signs[i].state != PULSE_WAITS) return true;
+        if (!signs[i].gone &&
+            (signs[i].tiles != watch->ranks[i].tiles || signs[i].state != PULSE_WAITS))
+            return true;
     return false;
 }
 
@@ -49,7 +51,7 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
         forgive(watch, now_ns);
     watch->looked_ns = now_ns;
     for (uint32_t i = 0; i < watch->rank_count; i++) {
-        if (signs[i].state == PULSE_STARTS && !watch->from_start) continue;
+        if (signs[i].gone || (signs[i].state == PULSE_STARTS && !watch->from_start)) continue;
         int64_t not_run_ns = now_ns - watch->ranks[i].ran_ns;
         int64_t no_tile_ns = now_ns - watch->ranks[i].tiles_ns;
         bool had_time =

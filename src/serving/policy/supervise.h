@@ -22,6 +22,7 @@ struct supervise_signs {
     uint64_t tiles;
     uint64_t ran;   /* grows while the scheduler runs it; 0: not known, it is not judged by that */
     int64_t cpu_ns; /* time that it got so far; 0: not known, as much as passes */
+    bool gone;      /* it has died, and the others go on: nothing is expected */
 };
 
 /* What is remembered of it; zeros at first. */
