@@ -138,8 +138,8 @@ struct step_result_row {
     uint32_t draft_count;   /* drafts made */
     uint32_t logprob_index; /* first of the row's, in the result's logprobs */
     uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
-    uint32_t lost;  /* 1: what the row waited for, a load or its constraint's mask, did not come; it
-                    * does not count, and chose none */
+    uint32_t lost;  /* 1: what the row waited for, a load or its constraint's mask, did not come, or
+                     * another rank has died; it does not count, and chose none */
     uint32_t stuck; /* 1: no token can follow under its constraint, or that outgrew its memory; it
                      * chose none, and never will */
     uint32_t load_ended;      /* 1: the load that it waited for is over, as load_end says */

@@ -43,14 +43,18 @@ static void shuffle(uint32_t *slots, uint32_t count, uint64_t seed, uint32_t lay
 
 void placement_spread(struct placement *placement, uint64_t seed) {
     uint32_t slots = placement->ranks * placement->slots_per_rank;
+    uint32_t whole = placement->experts % placement->ranks == 0;
     for (uint32_t layer = 0; layer < placement->layers; layer++) {
         uint32_t *expert = placement->slot_expert + (size_t)layer * slots;
-        /* Slot i of rank r is the (i * ranks + r)-th to be filled: every rank gets one before any
-         * rank gets two, so that replicas, which come last, are spread too. */
-        for (uint32_t rank = 0; rank < placement->ranks; rank++)
-            for (uint32_t i = 0; i < placement->slots_per_rank; i++)
-                expert[rank * placement->slots_per_rank + i] =
-                    (i * placement->ranks + rank) % placement->experts;
+        /* Every rank gets an expert before any rank gets two, so that replicas, which come last, are
+         * spread too. Where rounds of all experts are whole, each begins at another rank: replicas
+         * lie on different ranks. */
+        for (uint32_t slot = 0; slot < slots; slot++) {
+            uint32_t rank = slot / placement->slots_per_rank;
+            uint32_t first = slot % placement->slots_per_rank * placement->ranks;
+            uint32_t turn = whole ? first / placement->experts : 0;
+            expert[slot] = (first + (rank + turn) % placement->ranks) % placement->experts;
+        }
         if (seed) shuffle(expert, slots, seed, layer);
     }
 }

@@ -447,6 +447,17 @@ static void fail_plan(const struct step_plan *plan, struct step_result *result) 
             (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
 }
 
+/* A rank has died in the step: its own rows fail, those of the others come again. */
+static void break_step(const struct rank_group *group, const struct step_plan *const *plans,
+                       struct step_result *const *results) {
+    for (uint32_t rank = 0; rank < group->count; rank++) {
+        fail_plan(plans[rank], results[rank]);
+        results[rank]->failed = !job_lives(rank) && plans[rank]->row_count > 0;
+        for (uint32_t i = 0; i < plans[rank]->row_count; i++)
+            step_result_rows(results[rank])[i].lost = !results[rank]->failed;
+    }
+}
+
 static void send_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
     struct group_order order = {.kind = ORDER_RUN, .splits_replicas = group->splits_replicas};
     size_t bytes = sizeof order + plan->record.bytes;
@@ -496,9 +507,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
         if (!job_receive(rank, results[rank], group->own.result_bytes) ||
             results[rank]->row_count != plans[rank]->row_count)
             fail_plan(plans[rank], results[rank]);
-    for (uint32_t rank = 0; rank < group->count && job_broken(); rank++)
-        fail_plan(plans[rank], results[rank]);
-    if (job_broken()) error_write(error, "a rank has died");
+    if (job_broken()) break_step(group, plans, results);
     set_times(group, results, rank_0_ns);
     pulse_set(PULSE_IDLE);
 }

@@ -7,8 +7,8 @@
  *                or rank_group_open_engines and rank_group_run, where ranks choose tokens too
  *   the others   rank_group_work, until rank 0 ends
  *
- * A rank other than 0 may die. A step of engines that this broke fails on all ranks, and nothing
- * goes on until rank_group_regroup; elsewhere, this process ends with it.
+ * A rank other than 0 may die. In a step of engines that this broke, its rows fail and those of all
+ * others are lost, so that they come again; and nothing goes on until rank_group_regroup; elsewhere, this process ends with it.
  *
  * All ranks are one program on one kind of machine, so structs travel as they lie in memory.
  */

@@ -39,6 +39,27 @@ static void check_map(uint32_t experts, uint32_t ranks, uint32_t redundant, uint
     placement_close(&placement);
 }
 
+static void replicas_lie_on_different_ranks(void **state) {
+    struct placement placement;
+    struct error error;
+    const uint32_t shapes[][3] = {
+        {64, 4, 64}, {64, 3, 32}, {12, 5, 12}, {256, 32, 256}, {8, 4, 16}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        uint32_t experts = shapes[i][0], ranks = shapes[i][1];
+        uint32_t each = placement_slots_per_rank(experts, ranks, shapes[i][2]);
+        assert_int_equal(placement_open(&placement, 1, experts, ranks, each, &error), 0);
+        placement_spread(&placement, 0);
+        assert_int_equal(placement_index(&placement, &error), 0);
+        for (uint32_t expert = 0; expert < experts; expert++) {
+            uint32_t count;
+            const uint32_t *replicas = placement_replicas(&placement, 0, expert, &count);
+            for (uint32_t k = 1; k < count; k++)
+                assert_true(replicas[k] / each != replicas[k - 1] / each);
+        }
+        placement_close(&placement);
+    }
+}
+
 static void every_expert_has_its_slots(void **state) {
     check_map(64, 1, 0, 0);
     check_map(64, 2, 0, 7);
@@ -88,7 +109,9 @@ static void maps_with_holes_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_expert_has_its_slots), cmocka_unit_test(maps_with_holes_are_refused),
+        cmocka_unit_test(every_expert_has_its_slots),
+        cmocka_unit_test(replicas_lie_on_different_ranks),
+        cmocka_unit_test(maps_with_holes_are_refused),
         cmocka_unit_test(empty_slots_hold_nobody_and_layers_may_change)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
