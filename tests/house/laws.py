@@ -274,9 +274,10 @@ CLOCK = "clock_now_ns clock_gettime gettimeofday time clock nanosleep usleep sle
 BANNED = (  # names, where they may stand, why
     (ALLOCATE, r"src/(base|host|compute|command|bench|programs)/", "allocates"),
     # team: spins for a while, then sleeps; exchange: times transfers, and slows them down; move_transport: keeps to a rate;
+    # job: how long a failure may stay unexplained;
     # weights_file: waits for a process that is dying
     (CLOCK, r"src/(host|command|bench|programs)/|src/base/clock\.h|src/compute/kernels/team\.c|"
-     r"src/compute/exchange/(exchange|move_transport)\.c|src/compute/weights/weights_file\.c",
+     r"src/compute/exchange/(exchange|job|move_transport)\.c|src/compute/weights/weights_file\.c",
      "reads the clock, which only the host does"),
     ("compute_tokens compute_normalize compute_linear linear_job linear_prepare linear_run team_run tensor_to_float",
      r"src/(?!compute/model/(batch|draft|forward|mtp|plan_check|stages)\.)", "computes, which a step's flow leaves to compute/model/compute.h"),

@@ -65,6 +65,6 @@ def ask(server, request, tokens):
         return thought, text, reason
 
 
-def ask_all(server, tokens, workers=len(QUESTIONS)):
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda request: ask(server, request, tokens), ALL))
+def ask_all(server, tokens, requests=ALL):
+    with concurrent.futures.ThreadPoolExecutor(len(QUESTIONS)) as pool:
+        return list(pool.map(lambda request: ask(server, request, tokens), requests))

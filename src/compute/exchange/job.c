@@ -22,11 +22,11 @@
 #include "compute/exchange/job_meeting.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -219,6 +219,7 @@ static enum status hear_roster(struct error *error) {
                              &job.addresses[rank]))
             return error_set(error, STATUS_INVALID, "rank %u: the ranks' roster makes no sense",
                              job.rank);
+    check(fcntl(job.meeting, F_SETFL, O_NONBLOCK) == 0); /* what comes later comes unasked */
     return STATUS_OK;
 }
 
@@ -442,8 +443,7 @@ static void hear_launcher(void) {
     if (job.failed_ns && clock_now_ns() - job.failed_ns > EXPLAINED_NS_MAX)
         end_broken("the connection to another rank broke", job.failure);
     while (!job.deaf) {
-        ssize_t got = recv(job.meeting, into + job.heard_bytes, sizeof job.heard - job.heard_bytes,
-                           MSG_DONTWAIT);
+        ssize_t got = read(job.meeting, into + job.heard_bytes, sizeof job.heard - job.heard_bytes);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         job.deaf = got <= 0;
