@@ -86,7 +86,7 @@ class Client(threading.Thread):
         answer = self.connection.getresponse()
         text = answer.read().decode()
         if answer.status != 200:  # no unit was there for too long
-            raise ValueError(text)
+            raise ConnectionRefusedError(text)
         if stream:
             if not text.endswith("data: [DONE]\n\n"):
                 raise ValueError("no whole stream")
@@ -98,24 +98,30 @@ class Client(threading.Thread):
         return (last["id"].split("-")[1], usage["prompt_cache_hit_tokens"], usage["prompt_cache_miss_tokens"],
                 usage["completion_tokens"])
 
+    def begin_anew(self):
+        if self.connection:
+            self.connection.close()
+        self.connection = None
+        time.sleep(0.01)
+
     def run(self):
         number = self.number
         while not self.load.ending:
             account = number % ACCOUNTS
             try:
                 self.load.whole.append((account, *self.answer(self.load.fleet.keys[account], number, number // 3 % 2 == 1)))
+            except ConnectionRefusedError:  # nobody has begun with it
+                self.load.refused += 1
+                self.begin_anew()
             except (OSError, ValueError, http.client.HTTPException):
                 self.load.broken += 1
-                if self.connection:
-                    self.connection.close()
-                self.connection = None
-                time.sleep(0.01)
+                self.begin_anew()
             number += CLIENTS + 1
 
 
 class Load:
-    def __init__(self, fleet, whole=(), broken=0):
-        self.fleet, self.ending, self.whole, self.broken = fleet, False, list(whole), broken
+    def __init__(self, fleet, whole=()):
+        self.fleet, self.ending, self.whole, self.broken, self.refused = fleet, False, list(whole), 0, 0
         self.clients = [Client(self, number) for number in range(CLIENTS)]
         for client in self.clients:
             client.start()
@@ -189,7 +195,8 @@ def kill_until(load, requests, rolls):
             verify(fleet)
         if time.monotonic() > said + 30:
             said = time.monotonic()
-            print("%d answers, %d kills, %d broken" % (len(load.whole), fleet.kills, load.broken), flush=True)
+            print("%d answers, %d kills, %d broken, %d refused" % (len(load.whole), fleet.kills, load.broken, load.refused),
+                  flush=True)
 
 
 def main():
@@ -202,7 +209,7 @@ def main():
         load.wait_for(min(requests // 4, 1000))
         load.end()
         count = check_answers(fleet, load)
-        assert count == len(load.whole) and load.broken == 0, (count, len(load.whole), load.broken)
+        assert count == len(load.whole) and load.broken + load.refused == 0, (count, len(load.whole), load.broken)
         wait_for_judged(fleet, 2)  # at rest, by both gateways
         load = Load(fleet, load.whole)
         kill_until(load, requests, rolls)
@@ -213,9 +220,10 @@ def main():
             process.stop()
         found = verify(fleet)
         assert check_answers(fleet, load) == count == found["entries"], (count, found)
-        print("ok: %d answers seen whole, each once in the ledger; %d entries that nobody saw whole, of %d broken connections;"
-              " %d kills; %d units judged; %.0f s" % (len(load.whole), count - len(load.whole), load.broken, fleet.kills,
-                                                      found["units_judged"], time.monotonic() - begun))
+        print("ok: %d answers seen whole, each once in the ledger; %d entries of answers that nobody saw whole, of %d broken"
+              " ones; %d refused; %d kills; %d units judged; %.0f s" % (
+                  len(load.whole), count - len(load.whole), load.broken, load.refused, fleet.kills, found["units_judged"],
+                  time.monotonic() - begun))
 
 
 main()
