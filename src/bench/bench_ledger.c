@@ -302,9 +302,9 @@ static void print_text(const struct ledger_bench *bench) {
         const struct ledger_rate *rate = &bench->rates[i];
         char asked[16] = "any";
         if (rate->asked > 0) snprintf(asked, sizeof asked, "%.0f", rate->asked);
-        printf("%10s %10.0f %9.3f %9.3f %11.1f %13.1f %9.1f   %.3f %.3f %.0f\n", asked, rate->reached,
-               rate->p50_ms, rate->p99_ms, rate->together, rate->cpu_us, rate->writer_us,
-               rate->flush_p50_ms, rate->flush_p99_ms, rate->flush_cpu_us);
+        printf("%10s %10.0f %9.3f %9.3f %11.1f %13.1f %9.1f   %.3f %.3f %.0f\n", asked,
+               rate->reached, rate->p50_ms, rate->p99_ms, rate->together, rate->cpu_us,
+               rate->writer_us, rate->flush_p50_ms, rate->flush_p99_ms, rate->flush_cpu_us);
     }
 }
 

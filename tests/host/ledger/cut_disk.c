@@ -12,7 +12,7 @@
 
 #define SECTOR 512
 #define FILES_MAX 64
-#define FILE_BYTES_MAX (16 << 20)
+#define FILE_BYTES_MAX (4 << 20)
 #define SHARED_BYTES 32768
 
 struct change { /* not synced */
@@ -70,6 +70,19 @@ static struct kept *find_file(const char *path) {
     return NULL;
 }
 
+static void grow(unsigned char *image, size_t *bytes, size_t to) {
+    if (to <= *bytes) return;
+    memset(image + *bytes, 0, to - *bytes);
+    *bytes = to;
+}
+
+static void grow_durable(struct kept *kept, size_t to) {
+    if (to <= kept->durable_bytes) return;
+    kept->durable = realloc(kept->durable, to);
+    check(kept->durable);
+    grow(kept->durable, &kept->durable_bytes, to);
+}
+
 static struct kept *keep_file(const char *path) {
     struct kept *kept = calloc(1, sizeof *kept);
     check(kept && file_count < FILES_MAX && strlen(path) < sizeof kept->path);
@@ -77,9 +90,10 @@ static struct kept *keep_file(const char *path) {
     kept->last = &kept->first;
     FILE *file = fopen(path, "rb");
     if (file) {
-        kept->durable = malloc(FILE_BYTES_MAX);
-        check(kept->durable);
-        kept->durable_bytes = fread(kept->durable, 1, FILE_BYTES_MAX, file);
+        check(fseek(file, 0, SEEK_END) == 0);
+        grow_durable(kept, (size_t)ftell(file));
+        rewind(file);
+        check(fread(kept->durable, 1, kept->durable_bytes, file) == kept->durable_bytes);
         fclose(file);
     }
     kept->is_linked = kept->durable_bytes > 0;
@@ -97,19 +111,12 @@ static void add_change(struct kept *kept, uint64_t offset, const void *data, siz
     kept->last = &change->next;
 }
 
-static void grow(unsigned char *image, size_t *bytes, size_t to) {
-    if (to <= *bytes) return;
-    memset(image + *bytes, 0, to - *bytes);
-    *bytes = to;
-}
-
 static void sync_file(struct kept *kept) {
-    if (!kept->durable) kept->durable = malloc(FILE_BYTES_MAX);
-    check(kept->durable);
     for (struct change *change = kept->first; change; change = change->next) {
         if (change->truncates && change->offset < kept->durable_bytes)
             kept->durable_bytes = change->offset;
-        grow(kept->durable, &kept->durable_bytes, change->offset + change->bytes);
+        if (change->bytes == 0) continue;
+        grow_durable(kept, change->offset + change->bytes);
         memcpy(kept->durable + change->offset, change->data, change->bytes);
     }
     drop_changes(kept);
@@ -206,7 +213,8 @@ static int cut_device(sqlite3_file *file) {
     return real_of(file)->pMethods->xDeviceCharacteristics(real_of(file));
 }
 
-static int cut_shared_map(sqlite3_file *file, int page, int bytes, int extend, void volatile **out) {
+static int cut_shared_map(sqlite3_file *file, int page, int bytes, int extend,
+                          void volatile **out) {
     return real_of(file)->pMethods->xShmMap(real_of(file), page, bytes, extend, out);
 }
 
@@ -299,10 +307,6 @@ bool cut_disk_is_cut(void) {
     bool found = is_cut;
     pthread_mutex_unlock(&lock);
     return found;
-}
-
-uint64_t cut_disk_calls(void) {
-    return calls;
 }
 
 void cut_disk_end(void) {

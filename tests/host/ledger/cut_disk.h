@@ -23,7 +23,6 @@ void cut_disk_install(void);
 void cut_disk_begin(uint64_t call, bool lies);
 
 bool cut_disk_is_cut(void);
-uint64_t cut_disk_calls(void); /* since it was begun, with the one that was cut */
 
 /* Writes what is left of all files into another folder, under their own names. Of each four seeds
  * one loses all that was not synced, and one keeps it all. */
