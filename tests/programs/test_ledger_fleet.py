@@ -3,8 +3,8 @@
 """test_ledger_fleet.py FATHOM GOLDEN [REQUESTS] [SEED]: two gateways with one ledger on one port, two units, sixteen clients of
 eight accounts, and kill -9 of gateways (in which the ledger's writer lives) and units at random moments. Each answer that a
 client saw whole is in the ledger once, under its own id, with the tokens and the key that the client knows; what nobody saw
-whole is at most one answer for each broken connection; sums are those of the entries, and units' counters agree. `./dev books`
-runs many requests."""
+whole is at most one answer for each broken connection; sums are those of the entries, and the counters of units agree, before
+the kills and behind them. `./dev books` runs many requests."""
 import http.client
 import json
 import os
@@ -21,6 +21,7 @@ from server import PATIENCE, Process
 PRICES = "currency: USD\nnode_hour: 16\ninput_hit: 0.5\ninput_miss: 2\noutput: 4\n"
 NANOS = (500, 2000, 4000)  # of a token: hit, miss, output
 ACCOUNTS, CLIENTS = 8, 16
+UNSAID_END_SECONDS = 10  # src/host/ledger/ledger_verify.c
 CUTS = ((0,), (1,), (0,), (1,), (2,), (3,), (0, 2), (0, 1), (2, 3), (0, 1, 2, 3))  # gateways are 0 and 1, units 2 and 3
 
 
@@ -32,7 +33,7 @@ class Fleet:
             file.write(PRICES)
         self.keys = [run("account", "create", "account-%d" % number, "--database", self.database).strip()
                      for number in range(ACCOUNTS)]
-        self.kills, self.port = 0, "0"
+        self.kills, self.last_kill, self.port = 0, 0, "0"
         self.processes = [self.gateway(0)]
         self.port = self.processes[0].url.rsplit(":", 1)[1]
         self.processes += [self.gateway(1), self.unit(), self.unit()]
@@ -56,7 +57,16 @@ class Fleet:
             self.processes[number].forget()
         for number in numbers:
             self.processes[number] = self.gateway(number) if number < 2 else self.unit()
-        self.kills += len(numbers)
+        self.kills, self.last_kill = self.kills + len(numbers), time.monotonic()
+
+    def renew_units(self):
+        """Other ones, for which no gateway that was killed can have done anything."""
+        for number in (2, 3):
+            self.processes[number].stop()
+            self.processes[number].forget()
+        time.sleep(max(0, self.last_kill + UNSAID_END_SECONDS + 1 - time.monotonic()))
+        for number in (2, 3):
+            self.processes[number] = self.unit()
 
     def await_write(self):
         """Until the writer has just written into its log."""
@@ -120,8 +130,9 @@ class Client(threading.Thread):
 
 
 class Load:
-    def __init__(self, fleet, whole=()):
-        self.fleet, self.ending, self.whole, self.broken, self.refused = fleet, False, list(whole), 0, 0
+    def __init__(self, fleet, before=None):
+        self.fleet, self.ending = fleet, False
+        self.whole, self.broken, self.refused = (before.whole, before.broken, before.refused) if before else ([], 0, 0)
         self.clients = [Client(self, number) for number in range(CLIENTS)]
         for client in self.clients:
             client.start()
@@ -211,10 +222,16 @@ def main():
         count = check_answers(fleet, load)
         assert count == len(load.whole) and load.broken + load.refused == 0, (count, len(load.whole), load.broken)
         wait_for_judged(fleet, 2)  # at rest, by both gateways
-        load = Load(fleet, load.whole)
+        load = Load(fleet, load)
         kill_until(load, requests, rolls)
         load.wait_for(len(load.whole) + 20)
         load.end()
+        judged = check_answers(fleet, load) and verify(fleet)["units_judged"]
+        fleet.renew_units()
+        load = Load(fleet, load)
+        load.wait_for(len(load.whole) + 50)
+        load.end()
+        wait_for_judged(fleet, judged + 2)
         count = check_answers(fleet, load)
         for process in fleet.processes:
             process.stop()
