@@ -96,7 +96,7 @@ class Client(threading.Thread):
         answer = self.connection.getresponse()
         text = answer.read().decode()
         if answer.status != 200:  # no unit was there for too long
-            raise ConnectionRefusedError(text)
+            raise ValueError(text)
         if stream:
             if not text.endswith("data: [DONE]\n\n"):
                 raise ValueError("no whole stream")
@@ -120,11 +120,11 @@ class Client(threading.Thread):
             account = number % ACCOUNTS
             try:
                 self.load.whole.append((account, *self.answer(self.load.fleet.keys[account], number, number // 3 % 2 == 1)))
-            except ConnectionRefusedError:  # nobody has begun with it
-                self.load.refused += 1
+            except ConnectionRefusedError:  # nobody has heard of it
+                self.load.refused.append(number)
                 self.begin_anew()
             except (OSError, ValueError, http.client.HTTPException):
-                self.load.broken += 1
+                self.load.broken.append(number)
                 self.begin_anew()
             number += CLIENTS + 1
 
@@ -132,7 +132,7 @@ class Client(threading.Thread):
 class Load:
     def __init__(self, fleet, before=None):
         self.fleet, self.ending = fleet, False
-        self.whole, self.broken, self.refused = (before.whole, before.broken, before.refused) if before else ([], 0, 0)
+        self.whole, self.broken, self.refused = (before.whole, before.broken, before.refused) if before else ([], [], [])
         self.clients = [Client(self, number) for number in range(CLIENTS)]
         for client in self.clients:
             client.start()
@@ -140,7 +140,7 @@ class Load:
     def wait_for(self, count):
         until = time.monotonic() + PATIENCE
         while len(self.whole) < count:
-            assert time.monotonic() < until, (len(self.whole), self.broken)
+            assert time.monotonic() < until, (len(self.whole), len(self.broken))
             time.sleep(0.005)
 
     def end(self):
@@ -176,7 +176,7 @@ def check_answers(fleet, load):
         found = entries[name]
         assert (found[0], *found[2:]) == wanted, (name, wanted, found)
     assert len({answer[1] for answer in load.whole}) == len(load.whole)
-    assert count - len(load.whole) <= load.broken, (count, len(load.whole), load.broken)
+    assert count - len(load.whole) <= len(load.broken), (count, len(load.whole), len(load.broken))
     report = {row["account"]: row for row in json.loads(run("ledger", "report", "--json", fleet.database))["accounts"]}
     for name in names:
         charged = [row[3:7] for row in rows if row[1] == name and row[7]]
@@ -206,7 +206,8 @@ def kill_until(load, requests, rolls):
             verify(fleet)
         if time.monotonic() > said + 30:
             said = time.monotonic()
-            print("%d answers, %d kills, %d broken, %d refused" % (len(load.whole), fleet.kills, load.broken, load.refused),
+            print("%d answers, %d kills, %d broken, %d refused" % (
+                len(load.whole), fleet.kills, len(load.broken), len(load.refused)),
                   flush=True)
 
 
@@ -220,7 +221,7 @@ def main():
         load.wait_for(min(requests // 4, 1000))
         load.end()
         count = check_answers(fleet, load)
-        assert count == len(load.whole) and load.broken + load.refused == 0, (count, len(load.whole), load.broken)
+        assert count == len(load.whole) and not load.broken + load.refused, (count, len(load.whole), load.broken)
         wait_for_judged(fleet, 2)  # at rest, by both gateways
         load = Load(fleet, load)
         kill_until(load, requests, rolls)
@@ -239,7 +240,7 @@ def main():
         assert check_answers(fleet, load) == count == found["entries"], (count, found)
         print("ok: %d answers seen whole, each once in the ledger; %d entries of answers that nobody saw whole, of %d broken"
               " ones; %d refused; %d kills; %d units judged; %.0f s" % (
-                  len(load.whole), count - len(load.whole), load.broken, load.refused, fleet.kills, found["units_judged"],
+                  len(load.whole), count - len(load.whole), len(load.broken), len(load.refused), fleet.kills, found["units_judged"],
                   time.monotonic() - begun))
 
 
