@@ -196,7 +196,7 @@ def wait_for_judged(fleet, count):
 def kill_until(load, requests, rolls):
     fleet, cuts, said = load.fleet, 0, time.monotonic()
     while len(load.whole) < requests:
-        load.wait_for(min(requests, len(load.whole) + rolls.randrange(20, 120)))
+        load.wait_for(min(requests, len(load.whole) + rolls.randrange(5, min(120, requests // 10))))
         if rolls.randrange(2):
             fleet.await_write()
         time.sleep(rolls.random() ** 2 * 0.02)
@@ -240,8 +240,8 @@ def main():
         assert check_answers(fleet, load) == count == found["entries"], (count, found)
         print("ok: %d answers seen whole, each once in the ledger; %d entries of answers that nobody saw whole, of %d broken"
               " ones; %d refused; %d kills; %d units judged; %.0f s" % (
-                  len(load.whole), count - len(load.whole), len(load.broken), len(load.refused), fleet.kills, found["units_judged"],
-                  time.monotonic() - begun))
+                  len(load.whole), count - len(load.whole), len(load.broken), len(load.refused), fleet.kills,
+                  found["units_judged"], time.monotonic() - begun))
 
 
 main()

@@ -2,6 +2,7 @@
 #include "cut_disk.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,7 @@ static struct kept *files[FILES_MAX];                    /* in the order of thei
 static uint32_t file_count;
 static uint64_t calls, cut_at;
 static bool is_cut, is_lying;
+static uint64_t steps, kill_at;
 
 /* ---- what is remembered ---- */
 
@@ -138,17 +140,26 @@ static bool count_call(void) {
 
 /* ---- a file as SQLite sees it ---- */
 
+static void step(void) {
+    if (kill_at && ++steps == kill_at) raise(SIGKILL);
+}
+
 static sqlite3_file *real_of(sqlite3_file *file) {
     return ((struct cut_file *)file)->real;
 }
 
+static const sqlite3_io_methods *methods_of(sqlite3_file *file) {
+    step();
+    return real_of(file)->pMethods;
+}
+
 static int cut_close(sqlite3_file *file) {
-    return real_of(file)->pMethods->xClose(real_of(file));
+    return methods_of(file)->xClose(real_of(file));
 }
 
 static int cut_read(sqlite3_file *file, void *data, int bytes, sqlite3_int64 offset) {
     if (cut_disk_is_cut()) return SQLITE_IOERR_READ;
-    return real_of(file)->pMethods->xRead(real_of(file), data, bytes, offset);
+    return methods_of(file)->xRead(real_of(file), data, bytes, offset);
 }
 
 static int cut_write(sqlite3_file *file, const void *data, int bytes, sqlite3_int64 offset) {
@@ -157,8 +168,7 @@ static int cut_write(sqlite3_file *file, const void *data, int bytes, sqlite3_in
     if (!is_cut && kept) add_change(kept, (uint64_t)offset, data, (size_t)bytes, false);
     bool fine = count_call();
     pthread_mutex_unlock(&lock);
-    return fine ? real_of(file)->pMethods->xWrite(real_of(file), data, bytes, offset)
-                : SQLITE_IOERR_WRITE;
+    return fine ? methods_of(file)->xWrite(real_of(file), data, bytes, offset) : SQLITE_IOERR_WRITE;
 }
 
 static int cut_truncate(sqlite3_file *file, sqlite3_int64 bytes) {
@@ -167,12 +177,13 @@ static int cut_truncate(sqlite3_file *file, sqlite3_int64 bytes) {
     if (!is_cut && kept) add_change(kept, (uint64_t)bytes, NULL, 0, true);
     bool fine = count_call();
     pthread_mutex_unlock(&lock);
-    return fine ? real_of(file)->pMethods->xTruncate(real_of(file), bytes) : SQLITE_IOERR_TRUNCATE;
+    return fine ? methods_of(file)->xTruncate(real_of(file), bytes) : SQLITE_IOERR_TRUNCATE;
 }
 
 static int cut_sync(sqlite3_file *file, int flags) {
     struct cut_file *cut = (struct cut_file *)file;
     (void)flags;
+    step();
     pthread_mutex_lock(&lock);
     bool fine = count_call();
     if (fine && !is_lying && cut->kept) {
@@ -185,49 +196,49 @@ static int cut_sync(sqlite3_file *file, int flags) {
 }
 
 static int cut_size(sqlite3_file *file, sqlite3_int64 *bytes) {
-    return real_of(file)->pMethods->xFileSize(real_of(file), bytes);
+    return methods_of(file)->xFileSize(real_of(file), bytes);
 }
 
 static int cut_lock(sqlite3_file *file, int level) {
-    return real_of(file)->pMethods->xLock(real_of(file), level);
+    return methods_of(file)->xLock(real_of(file), level);
 }
 
 static int cut_unlock(sqlite3_file *file, int level) {
-    return real_of(file)->pMethods->xUnlock(real_of(file), level);
+    return methods_of(file)->xUnlock(real_of(file), level);
 }
 
 static int cut_is_reserved(sqlite3_file *file, int *out) {
-    return real_of(file)->pMethods->xCheckReservedLock(real_of(file), out);
+    return methods_of(file)->xCheckReservedLock(real_of(file), out);
 }
 
 static int cut_control(sqlite3_file *file, int what, void *value) {
     if (what == SQLITE_FCNTL_SIZE_HINT || what == SQLITE_FCNTL_CHUNK_SIZE) return SQLITE_OK;
-    return real_of(file)->pMethods->xFileControl(real_of(file), what, value);
+    return methods_of(file)->xFileControl(real_of(file), what, value);
 }
 
 static int cut_sector(sqlite3_file *file) {
-    return real_of(file)->pMethods->xSectorSize(real_of(file));
+    return methods_of(file)->xSectorSize(real_of(file));
 }
 
 static int cut_device(sqlite3_file *file) {
-    return real_of(file)->pMethods->xDeviceCharacteristics(real_of(file));
+    return methods_of(file)->xDeviceCharacteristics(real_of(file));
 }
 
 static int cut_shared_map(sqlite3_file *file, int page, int bytes, int extend,
                           void volatile **out) {
-    return real_of(file)->pMethods->xShmMap(real_of(file), page, bytes, extend, out);
+    return methods_of(file)->xShmMap(real_of(file), page, bytes, extend, out);
 }
 
 static int cut_shared_lock(sqlite3_file *file, int offset, int count, int flags) {
-    return real_of(file)->pMethods->xShmLock(real_of(file), offset, count, flags);
+    return methods_of(file)->xShmLock(real_of(file), offset, count, flags);
 }
 
 static void cut_shared_barrier(sqlite3_file *file) {
-    real_of(file)->pMethods->xShmBarrier(real_of(file));
+    methods_of(file)->xShmBarrier(real_of(file));
 }
 
 static int cut_shared_unmap(sqlite3_file *file, int deletes) {
-    return real_of(file)->pMethods->xShmUnmap(real_of(file), deletes);
+    return methods_of(file)->xShmUnmap(real_of(file), deletes);
 }
 
 /* No mapped reads: they would see what was never written. */
@@ -274,6 +285,7 @@ static int cut_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int 
 
 static int cut_delete(sqlite3_vfs *vfs, const char *path, int with_folder) {
     (void)vfs;
+    step();
     pthread_mutex_lock(&lock);
     struct kept *kept = is_cut ? NULL : find_file(path);
     if (kept) kept->is_deleted = true;
@@ -294,6 +306,11 @@ void cut_disk_install(void) {
     own.xOpen = cut_open;
     own.xDelete = cut_delete;
     check(sqlite3_vfs_register(&own, 1) == SQLITE_OK);
+}
+
+void cut_disk_kill_at(uint64_t call) {
+    steps = 0;
+    kill_at = call;
 }
 
 void cut_disk_begin(uint64_t call, bool lies) {

@@ -28,6 +28,10 @@ bool cut_disk_is_cut(void);
  * one loses all that was not synced, and one keeps it all. */
 void cut_disk_leave(const char *folder, uint64_t seed);
 
+/* This process is killed (-9) at that call of SQLite's, counted from now on: reads, locks and shared
+ * memory as well. What it has written stays, as the machine lives on. 0: at none. */
+void cut_disk_kill_at(uint64_t call);
+
 /* Forgets everything. All files are closed. */
 void cut_disk_end(void);
 

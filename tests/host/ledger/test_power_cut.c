@@ -3,12 +3,16 @@
  * that keeps any part of what was not synced: what was told as done is there once and nothing else
  * is, balances and sums are those of the entries, the file opens without repair (with the power cut
  * again meanwhile), and whoever goes on says again what was not told. So for a file that is made,
- * one that is brought up from schema 1, and the ledger's thread. That the test would notice is shown
+ * one that is brought up from schema 1, and the ledger's thread. A gateway that is killed (-9) at any
+ * call leaves what another one goes on with. That the test would notice is shown
  * with a disk that lies, a database that does not sync, and a writer that tells too early.
  *
  * FATHOM_SEEDS="first count" draws what is left of each cut from so many seeds.
  */
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "../../slow.h"
 #include "base/clock.h"
@@ -374,6 +378,76 @@ static void what_the_thread_says_is_settled_survives_a_power_cut(void **state) {
     assert_int_equal(cut_all(live_in_a_thread, &from, test_times(5, 20), true), 0);
 }
 
+/* ---- kill -9 beside a gateway that lives on ---- */
+
+static struct { atomic_llong given, told; } * shared;
+
+/* A gateway that writes when the other one is there, and is killed meanwhile. */
+_Noreturn static void write_and_die(int gate, uint64_t call) {
+    struct life life = {.plant = PLANT_NOTHING, .told = 2};
+    char go;
+    if (read(gate, &go, 1) != 1) _exit(2);
+    cut_disk_kill_at(call);
+    enum status status = begin_one(&life, 1, path);
+    for (int i = 0; i < 4 && !status; i++) {
+        atomic_store(&shared->given, life.told + 2);
+        status = write_until(&life, 1, life.told + 2);
+        atomic_store(&shared->told, life.told);
+        if (!status && i == 1) status = bring_in(life.database[1]);
+    }
+    close_one(&life, 1);
+    _exit(status ? 1 : 0);
+}
+
+/* False: the other one came to its end. No connection is open when the process is doubled. */
+static bool kill_once(uint64_t call) {
+    struct life life = {.plant = PLANT_NOTHING};
+    int gate[2], ended;
+    cut_disk_begin(0, false);
+    assert_int_equal(pipe(gate), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(gate[1]); /* so that it ends with this process */
+        write_and_die(gate[0], call);
+    }
+    fine(begin_one(&life, 0, path));
+    fine(make_payer(&life, "acme"));
+    fine(write_until(&life, 0, 2));
+    atomic_store(&shared->given, 2);
+    atomic_store(&shared->told, 2);
+    assert_int_equal(write(gate[1], "g", 1), 1);
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    if (!WIFSIGNALED(ended)) assert_int_equal(ended, 0);
+    close(gate[0]);
+    close(gate[1]);
+    life.told = atomic_load(&shared->told);
+    life.given = atomic_load(&shared->given);
+    check_rows(&life, life.database[0]);
+    fine(write_until(&life, 0, life.given + 2));
+    prove(path);
+    end_life(&life);
+    cut_disk_end();
+    return WIFSIGNALED(ended);
+}
+
+static void a_writer_killed_at_any_call_leaves_its_neighbour_a_sound_ledger(void **state) {
+    (void)state;
+    uint64_t call = 1, every = test_times(1, 20);
+    before_bytes = 0;
+    shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    for (bool was_killed = true; was_killed; call += every) {
+        breach[0] = 0;
+        lay();
+        was_killed = kill_once(call);
+        if (breach[0]) fail_msg("call %llu: %s", (unsigned long long)call, breach);
+    }
+    assert_true(call > 200);
+    print_message("# %llu calls, killed at one of %llu\n", (unsigned long long)call,
+                  (unsigned long long)every);
+    munmap(shared, 4096);
+}
+
 /* ---- the test itself ---- */
 
 static void planted_bugs_are_found(void **state) {
@@ -420,6 +494,7 @@ int main(void) {
         CASE(a_power_cut_at_any_call_loses_nothing_told_and_counts_nothing_twice),
         CASE(a_power_cut_at_any_call_of_a_migration_leaves_one_schema_or_the_other),
         CASE(what_the_thread_says_is_settled_survives_a_power_cut),
+        CASE(a_writer_killed_at_any_call_leaves_its_neighbour_a_sound_ledger),
         CASE(planted_bugs_are_found),
     };
     return cmocka_run_group_tests(tests, make_all, clear_all);
