@@ -236,8 +236,11 @@ static void give_all(struct ledger_bench *bench, double rate, double end_s) {
     while (machine_limits_now() < end_s) {
         if (rate > 0) {
             wait_until(bench, next_s < end_s ? next_s : end_s);
-            for (double now = machine_limits_now(); next_s <= now; next_s += 1 / rate)
+            double now = machine_limits_now();
+            while (next_s <= now) {
                 give_one(bench);
+                next_s += 1 / rate;
+            }
             continue;
         }
         while (bench->given - bench->settled < UNDER_WAY_MAX)
