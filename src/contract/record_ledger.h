@@ -87,8 +87,8 @@ enum entry_limit {
     ENTRY_LIMIT_TOKENS_PER_MINUTE,
     ENTRY_LIMIT_BALANCE, /* of a prepaid account, less what is set aside for answers under way */
     ENTRY_LIMIT_BUDGET,  /* of a key, likewise */
-    ENTRY_LIMIT_SHARE,   /* its account has more waiting than its share, and would wait for too long */
-    ENTRY_LIMIT_QUEUE,   /* as many requests as the server may have */
+    ENTRY_LIMIT_SHARE, /* its account has more waiting than its share, and would wait for too long */
+    ENTRY_LIMIT_QUEUE, /* as many requests as the server may have */
     ENTRY_LIMIT_COUNT
 };
 

@@ -175,7 +175,8 @@ void fleet_lines_heard(struct fleet_lines *lines, uint32_t number, const struct 
     uint32_t reason = ((const struct record_finished *)record)->reason;
     struct fleet_lines_unit *unit = find(lines, number);
     if (unit) request_set_remove(&unit->holds, record_request(record));
-    if (reason == FINISH_STOP_TOKEN || reason == FINISH_LENGTH) /* its other unit was the lost one */
+    if (reason == FINISH_STOP_TOKEN ||
+        reason == FINISH_LENGTH) /* its other unit was the lost one */
         fleet_lines_ended(lines, record_request(record));
 }
 
@@ -185,8 +186,8 @@ static void tell_drain(double unit, double job, const struct record_drain *drain
         log_say(LOG_ERROR, SUBJECT, "has lost a rank unit=%.0f job=%.0f rank=%.0f", unit, job,
                 rank);
     else if (drain->back)
-        log_say(LOG_INFO, SUBJECT,
-                "is told to take requests again unit=%.0f job=%.0f rank=%.0f", unit, job, rank);
+        log_say(LOG_INFO, SUBJECT, "is told to take requests again unit=%.0f job=%.0f rank=%.0f",
+                unit, job, rank);
     else
         log_say(LOG_INFO, SUBJECT, "is told to drain unit=%.0f job=%.0f rank=%.0f", unit, job,
                 rank);

@@ -38,7 +38,8 @@ struct fleet_lines {
     struct fleet_lines_unit units[LIMIT_FLEET_UNITS]; /* what was said of each last */
     struct fleet_lines_loss losses[FLEET_LINES_LOSSES];
     uint32_t losses_used;
-    struct request_set moving; /* requests that have no unit now, whatever their attempt; owner: a loss */
+    struct request_set
+        moving; /* requests that have no unit now, whatever their attempt; owner: a loss */
 };
 
 /* A record has come from the unit of this number. */

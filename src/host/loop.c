@@ -10,11 +10,11 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "host/fleet_lines.h"
-#include "host/request_notes.h"
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
 #include "host/process/log_request.h"
 #include "host/process/rank_board.h"
+#include "host/request_notes.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/request_set.h"
 
@@ -67,9 +67,9 @@ struct loop {
     struct loop_link links[LOOP_GATEWAYS_MAX]; /* [link_count] a gateway has one */
     uint32_t link_count;
     struct event *retry;
-    struct fleet_lines fleet; /* what the log has said of units */
+    struct fleet_lines fleet;   /* what the log has said of units */
     struct request_notes notes; /* a unit's: what it has said of requests */
-    struct loop_peer *peers;  /* [peer_count] */
+    struct loop_peer *peers;    /* [peer_count] */
     uint32_t peer_count;
     /* A unit behind wires: */
     struct request_set requests;              /* each belongs to a peer, by its place */

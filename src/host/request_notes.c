@@ -57,7 +57,8 @@ void request_notes_come(struct request_notes *notes, const struct record_submit 
     const char *name = submit_name(submit);
     int bytes = log_request_given(submit->request, (struct bytes){name, submit->name_bytes});
     if (bytes) keep_name(notes, submit->request, name, (size_t)bytes);
-    log_say(LOG_DEBUG, SUBJECT, "has come request=%s x_request_id=%.*s task=%s prompt=%u resumed=%u",
+    log_say(LOG_DEBUG, SUBJECT,
+            "has come request=%s x_request_id=%.*s task=%s prompt=%u resumed=%u",
             log_request_name(submit->request, text), bytes, name, tasks[submit->task],
             submit->prompt_count, submit->resumed_count);
 }
@@ -81,8 +82,9 @@ void request_notes_end(struct request_notes *notes, const struct record_finished
     char *name = take_name(notes, finished->request);
     log_request_name(finished->request, text);
     if (finished->reason == FINISH_FAILED)
-        log_say(LOG_WARNING, SUBJECT, "has failed here request=%s x_request_id=%s output=%u rank=%u",
-                text, name, finished->output_tokens, finished->work.rank);
+        log_say(LOG_WARNING, SUBJECT,
+                "has failed here request=%s x_request_id=%s output=%u rank=%u", text, name,
+                finished->output_tokens, finished->work.rank);
     else
         log_say(LOG_DEBUG, SUBJECT,
                 "has ended here request=%s x_request_id=%s end=%s output=%u rank=%u", text, name,

@@ -13,8 +13,8 @@
 struct account_use {
     uint32_t held; /* answers under way */
     struct rate_limit requests, tokens;
-    int64_t owed;    /* nanos that were charged, and are not in what ACCOUNTS told */
-    int64_t dropped; /* of them, by entries that are remembered no more */
+    int64_t owed;      /* nanos that were charged, and are not in what ACCOUNTS told */
+    int64_t dropped;   /* of them, by entries that are remembered no more */
     int64_t set_aside; /* nanos for answers under way: the most that they may come to */
 };
 

@@ -691,9 +691,8 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
 static enum status refuse_late(struct gateway *gateway, struct request *leader, int64_t now_ns,
                                const struct api_error *error) {
     struct entry_mark mark = entry_mark(gateway);
-    struct entry_fate fate = {.http_status = reply_told_status(leader, error),
-                              .end = error->code,
-                              .limit = error->limit};
+    struct entry_fate fate = {
+        .http_status = reply_told_status(leader, error), .end = error->code, .limit = error->limit};
     enum status status = entry_put(gateway, leader, &fate, now_ns);
     if (!status) status = reply_no_answer(gateway, leader, error);
     if (status) {

@@ -432,7 +432,8 @@ static void answers_under_way_are_paid_from_what_is_left(void **state) {
     world->authorization = "Bearer k";
     struct request_id ids_of[3];
     uint32_t clients[3];
-    for (int i = 0; i < 3; i++) { /* six dollars each at most: the third has one left to begin with */
+    for (int i = 0; i < 3;
+         i++) { /* six dollars each at most: the third has one left to begin with */
         clients[i] = asks_as(world, "Bearer k");
         ids_of[i] = world->last_submit->request;
     }
@@ -440,7 +441,8 @@ static void answers_under_way_are_paid_from_what_is_left(void **state) {
     uint32_t client = asks_as(world, "Bearer k");
     assert_refused(world, client, 402, "invalid_request_error");
     assert_limit(world, client, "balance");
-    tell_tokens(world, 1, ids_of[0], 0, ids, 2); /* the first one ends early, and the rest is free */
+    tell_tokens(world, 1, ids_of[0], 0, ids,
+                2); /* the first one ends early, and the rest is free */
     tell_finished(world, 1, ids_of[0], FINISH_STOP_TOKEN, 2);
     assert_balance(world, "false", "11.00");
     world_hang_up(world, clients[1]); /* it had nothing yet */
