@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -104,7 +105,7 @@ def figures(requests):
 
 def measure_rate(wanted, url, keys):
     """Requests a second that the server answers when it has enough to do."""
-    few = [Request(i % ACCOUNTS, 0.0) for i in range(60)]
+    few = [Request(i % ACCOUNTS, 0.0) for i in range(min(60, wanted.flood))]
     play(wanted, url, keys, few, 0)
     return len(few) / play(wanted, url, keys, few, 1)
 
@@ -154,6 +155,7 @@ def make_accounts(fathom, database):
 
 def main():
     wanted, serve = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that the server ends, too
     with tempfile.TemporaryDirectory() as folder:
         database = folder + "/fathom.db"
         keys = make_accounts(wanted.fathom, database)
