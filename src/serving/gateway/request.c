@@ -300,6 +300,7 @@ static void bind_part(struct gateway *gateway, struct request *request, enum req
     request->life.at[part] = binding;
     unit->promised_pages += binding.promised_pages;
     unit->bound++;
+    unit->fresh++;
 }
 
 static struct receipt_stay stay_of(const struct gateway *gateway,
