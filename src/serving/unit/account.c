@@ -67,6 +67,11 @@ void account_begins(struct unit_request *request, int64_t now_ns) {
     request->began_ns = now_ns;
 }
 
+void account_drafted(struct unit_request *request, uint32_t made, uint32_t right) {
+    request->work.drafts_made += made;
+    request->work.drafts_right += right;
+}
+
 void account_tell(const struct unit_request *request, struct unit_work *work_out) {
     const struct unit_work *work = &request->work;
     uint32_t hit_tokens = work->queue_ns < 0 ? 0 : work->prompt_hit_tokens; /* 0: it never ran */

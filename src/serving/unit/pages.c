@@ -109,7 +109,8 @@ static uint32_t list_candidates(struct unit *unit, uint32_t wanted) {
     uint32_t count = 0;
     for (uint32_t i = pages->first_cached; count < most; i = pages->pages[i].behind) {
         const struct prefix_node *node = &unit->tree.nodes[i];
-        unit->candidates[count++] = (struct evict_candidate){i, node->depth, node->last_use};
+        unit->scratch.candidates[count++] =
+            (struct evict_candidate){i, node->depth, node->last_use};
     }
     return count;
 }
@@ -120,9 +121,9 @@ static bool make_room(struct unit *unit, uint32_t wanted) {
     uint32_t missing = wanted - unit->pages.free_count;
     if (missing > unit->pages.cached_count) return false;
     uint32_t count = list_candidates(unit, missing);
-    evict_pages_choose(unit->options.evict_rule, unit->candidates, count, missing);
+    evict_pages_choose(unit->options.evict_rule, unit->scratch.candidates, count, missing);
     for (; missing > 0; missing--) {
-        struct page_id page = {unit->candidates[--count].page};
+        struct page_id page = {unit->scratch.candidates[--count].page};
         prefix_tree_remove(&unit->tree, page);
         page_table_drop(&unit->pages, page);
         unit->totals.evicted_pages++;
