@@ -17,7 +17,7 @@
 
 #include "contract/ids.h"
 
-#define RECORD_VERSION 10
+#define RECORD_VERSION 11
 
 enum record_kind {
     RECORD_NONE,

@@ -165,7 +165,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
     unit_request_wait_again(unit, request, now_ns);
     tiers_ask_later(unit, request);
     item->phase = SCHEDULE_WAITING;
-    request->work.preemptions++;
+    request_work(request)->preemptions++;
     unit->totals.preemptions++;
 }
 

@@ -167,7 +167,8 @@ static void take_record(struct rank_units *units, uint32_t rank, struct record *
         ((struct record_finished *)record)->work.rank = rank;
         return;
     case RECORD_TOKENS:
-        ((struct record_tokens *)record)->work.rank = rank;
+        if (((struct record_tokens *)record)->work_count)
+            tokens_work((struct record_tokens *)record)->rank = rank;
         return;
     case RECORD_RESERVED:
         ((struct record_reserved *)record)->rank = rank;

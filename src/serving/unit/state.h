@@ -70,7 +70,8 @@ struct unit_request {
     uint32_t constraint_bytes; /* 0: the answer is free */
     uint32_t stop_token_count;
     int32_t priority;
-    uint32_t recent_count;
+    uint16_t recent_count;
+    bool work_told; /* with TOKENS, as it is now */
     int64_t turn;
     uint64_t arrival;
     uint32_t *tokens;           /* [prompt_count + new_tokens_max] in arena: prompt, then answer;
@@ -88,7 +89,7 @@ struct unit_request {
     struct request_id id;
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
 
-    struct unit_work work;  /* serving/unit/account.h keeps it */
+    struct unit_work work;  /* serving/unit/account.h keeps it; changed by request_work alone */
     struct history history; /* empty unless the sampling needs it */
     struct tenant_salt tenant;
     uint32_t bias_count;
@@ -161,7 +162,8 @@ struct unit {
     struct kv_transfers transfers; /* to here, of prompts that other units computed */
     int64_t give_up_ns;            /* when one of them may have been waited for long enough */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
-    bool drafts; /* a row of the step in flight has */
+    size_t token_bytes; /* of a TOKENS record of one token and no more: what most rows say */
+    bool drafts;        /* a row of the step in flight has */
     bool others; /* at other ranks, or in line before them, who would wait for a step to end */
 };
 
@@ -172,6 +174,12 @@ static inline uint32_t request_known(const struct unit_request *request) {
 /* Scores are missing: every token of its prompt has to go through a step here, in its own form. */
 static inline bool request_scores(const struct unit_request *request) {
     return request->scored_count < request->prompt_count;
+}
+
+/* For who changes it: it is to be told again. */
+static inline struct unit_work *request_work(struct unit_request *request) {
+    request->work_told = false;
+    return &request->work;
 }
 
 /* All known tokens stand in `tokens` now. */

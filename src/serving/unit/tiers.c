@@ -341,7 +341,7 @@ static void take_end(struct unit *unit, struct unit_request *request, const stru
     /* The load's end does not say which of them came from memory: the last ones stand for them. */
     account_obtained(request, ACCOUNT_DISK, first, behind - host_tokens);
     account_obtained(request, ACCOUNT_HOST, behind - host_tokens, behind);
-    if (request->work.queue_ns < 0) request->work.load_ns += end->ns;
+    if (request->work.queue_ns < 0) request_work(request)->load_ns += end->ns;
     request->computed_count = behind;
     if (tokens) pages_share(unit, request);
     request->fresh = true;

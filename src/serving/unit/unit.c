@@ -40,8 +40,8 @@ static size_t hello_bytes(void) {
 
 /* Scores, tokens and an end for each row, and a load report. */
 size_t unit_reaction_bytes(const struct unit_options *options) {
-    struct record_tokens tokens = {.token_count = STEP_ROW_TOKENS,
-                                   .logprobs_each = TOKEN_LOGPROBS_MAX};
+    struct record_tokens tokens = {
+        .token_count = STEP_ROW_TOKENS, .logprobs_each = TOKEN_LOGPROBS_MAX, .work_count = 1};
     size_t row = record_bytes(RECORD_TOKENS, &tokens) + record_bytes(RECORD_FINISHED, NULL);
     return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes() +
            scores_bytes_max(options) + tiers_step_bytes_max(options);
@@ -206,6 +206,7 @@ static enum status create(struct arena *arena, const struct unit_options *option
     struct unit *unit = arena_take_zeroed(arena, sizeof *unit);
     if (!unit) return error_set(error, STATUS_NO_MEMORY, "unit: not enough memory");
     unit->options = *options;
+    unit->token_bytes = record_bytes(RECORD_TOKENS, &(struct record_tokens){.token_count = 1});
     unit->give_up_ns = MACHINE_NEVER;
     unit->tiers.answer_by_ns = MACHINE_NEVER;
     if (!unit->options.chunk_tokens_max) unit->options.chunk_tokens_max = UINT32_MAX;
@@ -427,7 +428,7 @@ bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t
         unit_request_clear(moved);
         return false;
     }
-    moved->work.preemptions++;
+    request_work(moved)->preemptions++;
     unit_request_enter(to, moved, now_ns);
     tiers_ask_later(to, moved);
     from->totals.preemptions++;
@@ -535,20 +536,23 @@ static uint32_t count_wanted(const struct unit_request *request,
 
 /* The record without its tokens. It is written where it stays, field by field: most of what results
  * cost is such a record for each row, and to copy one that was just made waits for its stores. */
-static struct record_tokens *begin_tokens(struct unit *unit, const struct unit_request *request,
+static struct record_tokens *begin_tokens(struct unit *unit, struct unit_request *request,
                                           uint32_t count, uint32_t each) {
-    struct record_tokens counts = {.token_count = count, .logprobs_each = each};
-    size_t bytes = record_bytes(RECORD_TOKENS, &counts);
+    struct record_tokens counts = {
+        .token_count = count, .logprobs_each = each, .work_count = !request->work_told};
+    bool plain = count == 1 && each == 0 && request->work_told;
+    size_t bytes = plain ? unit->token_bytes : record_bytes(RECORD_TOKENS, &counts);
     struct record_tokens *tokens = outbox_put_head(unit->outbox, RECORD_TOKENS, bytes);
     check(tokens); /* room has been checked before */
     tokens->request = request->id;
     tokens->first_output_position = request->output_count;
     tokens->token_count = count;
     tokens->logprobs_each = each;
-    tokens->reserved = 0;
-    account_tell(request, &tokens->work);
+    tokens->work_count = counts.work_count;
     for (size_t at = sizeof *tokens; at < bytes; at += 8)
         memset((char *)tokens + at, 0, 8);
+    if (counts.work_count) account_tell(request, tokens_work(tokens));
+    request->work_told = true;
     return tokens;
 }
 
@@ -557,7 +561,7 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
                        int64_t now_ns) {
     uint32_t count = count_wanted(request, row), each = row->logprobs_each;
     if (request->output_count == request->resumed_count)
-        request->work.prefill_ns = now_ns - request->began_ns;
+        request_work(request)->prefill_ns = now_ns - request->began_ns;
     uint32_t *chosen = tokens_chosen(begin_tokens(unit, request, count, each));
     if (each)
         memcpy(chosen + round_up(count, 2), step_result_logprobs(result) + row->logprob_index,
