@@ -52,6 +52,7 @@ static bool take_memory(struct day_job *job, size_t bytes) {
     if (job->memory.start && job->memory.bytes == bytes) return true;
     lazy_memory_free(&job->memory);
     job->memory = lazy_memory_take(bytes);
+    lazy_memory_widen(&job->memory);
     return job->memory.start != NULL;
 }
 
