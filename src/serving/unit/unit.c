@@ -975,32 +975,12 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     /* the prompt's blocks are here, not yet the answer */
     uint32_t here = !request_runs(request) && request->state != UNIT_REQUEST_WAITING;
     check(request->computed_count < request_known(request) + here);
-    uint32_t node = request->node;
-    for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
-        check(node == request->pages[i].index && prefix_tree_has(&unit->tree, node));
-    check(node == PREFIX_NONE);
-    for (uint32_t i = request->shared_count; i < request->page_count; i++) {
-        const struct page *page = &unit->pages.pages[request->pages[i].index];
-        check(!page->kept && page->leases >= 1);
-        check(page->leases == 1 || (page->leases == 2 && handoff_sent_count(request) > 0));
-    }
-}
-
-static void audit_tree(const struct unit *unit) {
-    prefix_tree_audit(&unit->tree);
-    for (uint32_t i = 0; i < unit->options.page_count; i++) {
-        const struct prefix_node *node = &unit->tree.nodes[i];
-        const struct page *page = &unit->pages.pages[i];
-        check(prefix_tree_has(&unit->tree, i) == page->kept);
-        if (!page->kept || node->parent == PREFIX_NONE) continue;
-        check(unit->pages.pages[node->parent].leases >= page->leases);
-        if (page->leases == 0) check(unit->tree.nodes[node->parent].last_use >= node->last_use);
-    }
+    pages_audit_request(unit, request);
 }
 
 void unit_audit(const struct unit *unit) {
     page_table_audit(&unit->pages);
-    audit_tree(unit);
+    pages_audit(unit);
     unit_request_audit(unit);
     uint32_t in_step = 0;
     uint64_t leases = 0;
