@@ -104,6 +104,11 @@ struct record_entry {
     uint32_t reserved;   /* zero */
 };
 #define ENTRY_STAYS_MAX 8
+
+/* Seconds since 1970, when it ended: then its price holds. Up to a second early, since both parts are
+ * whole seconds. */
+int64_t entry_ended(const struct record_entry *entry);
+
 RECORD_TAIL(record_entry, 0, char, entry_path)  /* [path_bytes] the endpoint's */
 RECORD_TAIL(record_entry, 1, char, entry_name)  /* [name_bytes] the client's X-Request-Id */
 RECORD_TAIL(record_entry, 2, char, entry_model) /* [model_bytes] as served */

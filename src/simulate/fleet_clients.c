@@ -206,7 +206,7 @@ static size_t authorize(const struct fleet_clients *clients, uint64_t tenant, ch
     return used + fleet_clients_key(tenant, out + used, room - used);
 }
 
-const struct record *fleet_clients_ask(struct fleet_clients *clients) {
+const struct record *fleet_clients_ask(struct fleet_clients *clients, int64_t unix_time) {
     check(clients->count < FLEET_CLIENTS_MAX);
     struct fleet_client *client = &clients->clients[clients->count];
     client->number = clients->count;
@@ -224,6 +224,7 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients) {
                    &(struct record_client_request){
                        .connection = {clients->count++},
                        .random = {clients->seed, (uint64_t)client->number * 64},
+                       .unix_time = unix_time,
                        .method = HTTP_POST,
                        .path_bytes = path_bytes,
                        .authorization_bytes = (uint32_t)key_bytes,

@@ -15,8 +15,15 @@ static uint32_t index_of(const struct world *world, const struct fleet_unit_host
     return (uint32_t)(unit - world->units);
 }
 
+/* Where there is only one nothing is drawn. */
+static uint32_t any_gateway(const struct world *world, struct fleet_dice *dice) {
+    return world->gateway_count > 1 ? fleet_dice_below(dice, world->gateway_count) : 0;
+}
+
 static void kill_gateway(struct world *world, struct fleet_dice *dice) {
-    if (world->gateway && world->options.gateway_dies) fleet_gateway_kill(world);
+    uint32_t gateway = any_gateway(world, dice);
+    if (world->gateways[gateway].gateway && world->options.gateway_dies)
+        fleet_gateway_kill(world, gateway);
 }
 
 static void kill_unit(struct world *world, struct fleet_dice *dice) {
@@ -38,7 +45,7 @@ static void freeze_unit(struct world *world, struct fleet_dice *dice) {
 static void cut_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
     if (!unit->up) return;
-    fleet_units_cut(world, index_of(world, unit), true);
+    fleet_units_cut(world, index_of(world, unit), any_gateway(world, dice), true);
     world->report->cuts++;
 }
 
@@ -58,12 +65,14 @@ static void drain_unit(struct world *world, struct fleet_dice *dice) {
 
 static void order_drain(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
-    if (unit->up && unit->connection) fleet_gateway_ask_drain(world, unit);
+    uint32_t gateway = any_gateway(world, dice);
+    if (unit->up && unit->links[gateway].connection) fleet_gateway_ask_drain(world, gateway, unit);
 }
 
 static void order_role(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
-    if (unit->up && unit->connection) fleet_gateway_ask_role(world, unit);
+    uint32_t gateway = any_gateway(world, dice);
+    if (unit->up && unit->links[gateway].connection) fleet_gateway_ask_role(world, gateway, unit);
 }
 
 static void cut_network(struct world *world, struct fleet_dice *dice) {
@@ -136,8 +145,10 @@ void fleet_faults_heal(struct world *world) {
         world->faults[i].due_ns = MACHINE_NEVER;
     world->carriers.faults = world->storage.faults = false;
     world->storage.off_ns = min_i64(world->storage.off_ns, world->now_ns);
-    if (!world->gateway)
-        world->gateway_ns = min_i64(world->gateway_ns, world->now_ns + FLEET_SECOND);
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        struct fleet_gateway_host *host = &world->gateways[i];
+        if (!host->gateway) host->up_ns = min_i64(host->up_ns, world->now_ns + FLEET_SECOND);
+    }
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
         unit->frozen_ns = min_i64(unit->frozen_ns, world->now_ns);

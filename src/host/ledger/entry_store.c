@@ -11,7 +11,6 @@
 
 #define HOUR_S 3600
 #define RANKS_OF_NODE 8
-#define NS_PER_S 1000000000
 
 struct token_price ledger_prices_at(const struct ledger_prices *prices, int64_t unix_time) {
     return prices->at ? prices->at(prices->context, unix_time) : prices->list;
@@ -212,7 +211,7 @@ static void add_to_sum(struct entry_store *store, const struct entry_sum *of) {
 
 static enum status write_entry(struct entry_store *store, const struct record_entry *entry,
                                struct error *error) {
-    int64_t ended = entry->unix_time + entry->total_ns / NS_PER_S;
+    int64_t ended = entry_ended(entry);
     struct token_price price = ledger_prices_at(store->prices, ended);
     struct entry_sum of = {.hour = ended / HOUR_S,
                            .hit = entry->hit_tokens,
