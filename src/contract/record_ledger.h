@@ -139,7 +139,7 @@ struct record_unit_tally {
     uint32_t unit;     /* its number at this gateway */
     uint32_t role;     /* enum unit_role */
     uint32_t rank_count;
-    uint32_t is_lost; /* 1: its last tally */
+    uint32_t is_lost; /* 1: it was lost, or given up: not all that it does is entered any more */
     struct unit_counters counted;
     struct unit_books entered; /* by requests that the unit has no more */
     struct unit_books open;    /* by those that it has */

@@ -382,6 +382,7 @@ static void judge_tallies(struct world *world) {
         world->report->tallied +=
             fleet_ledger_judge_unit(&world->ledger, hello->instance, &counted, lives);
     }
+    if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
 void fleet_gateway_judge(struct world *world) {

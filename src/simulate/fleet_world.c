@@ -4,7 +4,6 @@
 #include "simulate/fleet_world.h"
 
 #include "base/check.h"
-#include <stdlib.h>
 #include "base/number.h"
 #include "serving/gateway/gateway.h"
 #include "serving/policy/balance.h"
@@ -227,7 +226,6 @@ static void open_gateways(struct world *world, struct arena *arena) {
 static void choose_gateways(struct world *world) {
     struct fleet_dice dice = {.seed = world->options.seed, .stream = 9};
     world->gateway_count = fleet_dice_below(&dice, 3) ? 2 + (fleet_dice_below(&dice, 3) == 0) : 1;
-    if (getenv("ONE")) world->gateway_count = 1;
     world->report->gateways = world->gateway_count;
 }
 

@@ -177,7 +177,9 @@ static void without_faults_nothing_is_lost(void **state) {
     for (uint64_t seed = first; seed < first + count; seed += each) {
         struct fleet_world_report report = live(seed, false);
         assert_true(report.left == 0 && (report.cut == 0 || report.scarce));
-        assert_int_equal(report.resumed + report.losses, 0);
+        assert_int_equal(report.losses, 0);
+        /* Gateways know of one another's requests only what a unit reports: it may refuse some. */
+        assert_true(report.resumed == 0 || report.gateways > 1);
     }
 }
 

@@ -102,6 +102,7 @@ static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
         if (request_is_at(request, index)) request_put_cancel(gateway, request);
     }
     unit->state = FLEET_SILENT;
+    unit->given_up = true;
     gateway->fleet.losses_total++;
     enum status status = resume_lost(gateway, index, now_ns);
     check(status == STATUS_OK);

@@ -76,6 +76,23 @@ static void each_unit_has_its_part_of_an_answer_that_moved(void **state) {
     close_empty(world);
 }
 
+/* Of what it did while it was not heard, for a request that goes on elsewhere, nobody knows. */
+static void a_unit_that_was_given_up_says_so_for_good(void **state) {
+    (void)state;
+    struct gateway_options options = {.tally_ns = MINUTE, .unit_silence_ns = 2 * SECOND};
+    struct world *world = open_with(1, options);
+    tell_load(world, 1, 0, 0);
+    assert_int_equal(world->last_tally.is_lost, 0);
+    world->now_ns += 3 * SECOND;
+    world_settle(world);
+    tell_load(world, 1, 0, 0);
+    world->now_ns += MINUTE;
+    tell_load(world, 1, 0, 0);
+    world_settle(world);
+    assert_int_equal(world->last_tally.is_lost, 1);
+    close_empty(world);
+}
+
 /* The unit that makes the answer was told the first token by the one that computed the prompt. */
 static void two_units_share_no_token(void **state) {
     (void)state;
@@ -132,6 +149,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(books_are_open_until_the_unit_has_ended_it),
         cmocka_unit_test(each_unit_has_its_part_of_an_answer_that_moved),
+        cmocka_unit_test(a_unit_that_was_given_up_says_so_for_good),
         cmocka_unit_test(two_units_share_no_token),
         cmocka_unit_test(the_first_and_the_last_word_are_told_at_once),
         cmocka_unit_test(nobody_tells_what_nobody_asked_for),
