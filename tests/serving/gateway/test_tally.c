@@ -113,6 +113,25 @@ static void two_units_share_no_token(void **state) {
     close_empty(world);
 }
 
+/* What it does until it hears of that is nobody's. */
+static void a_unit_whose_prompt_goes_elsewhere_says_so_for_good(void **state) {
+    (void)state;
+    struct world *world = open_tallied(0);
+    join_as(world, 1, UNIT_PREFILL);
+    join_as(world, 2, UNIT_DECODE);
+    ask(world, "");
+    struct record_reserved *record = make(RECORD_RESERVED, NULL);
+    record->request = world->last_submit->request;
+    tell(world, 2, record);
+    assert_int_equal(world->last_submit->task, SUBMIT_PREFILL);
+    lose(world, 2);
+    world->now_ns += MINUTE;
+    world_settle(world);
+    assert_int_equal(world->last_tally.unit, 1);
+    assert_int_equal(world->last_tally.is_lost, 1);
+    world_close(world);
+}
+
 /* A gateway that goes tells what it knows last, and one that comes what the unit had counted before:
  * else nobody could say of a unit that all its work is somewhere. */
 static void the_first_and_the_last_word_are_told_at_once(void **state) {
@@ -151,6 +170,7 @@ int main(void) {
         cmocka_unit_test(each_unit_has_its_part_of_an_answer_that_moved),
         cmocka_unit_test(a_unit_that_was_given_up_says_so_for_good),
         cmocka_unit_test(two_units_share_no_token),
+        cmocka_unit_test(a_unit_whose_prompt_goes_elsewhere_says_so_for_good),
         cmocka_unit_test(the_first_and_the_last_word_are_told_at_once),
         cmocka_unit_test(nobody_tells_what_nobody_asked_for),
     };
