@@ -46,7 +46,7 @@ struct fleet_unit {
     uint32_t bound;                 /* requests */
     uint64_t promised_pages;        /* to those of them that have brought no token yet */
     struct unit_books books;        /* what it has said that it did for requests of ours */
-    bool given_up;                  /* once, or a request at it was: what it did then is in no books */
+    bool given_up; /* a request was taken from it before it said FINISHED: its books lack something */
     int64_t last_seen_ns;
 };
 

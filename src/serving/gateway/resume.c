@@ -34,15 +34,6 @@ static bool others_serve(const struct gateway *gateway, uint32_t unit) {
     return false;
 }
 
-/* Two units had it, and it goes on elsewhere: what the one that computes its prompt does until it
- * hears of that is in no books. */
-static void cancel_shared(struct gateway *gateway, const struct request *request) {
-    const struct request_binding *prompt = &request->life.at[PART_PROMPT];
-    if (!request_is_shared(request)) return;
-    if (prompt->told) gateway->fleet.units[prompt->unit].given_up = true;
-    request_put_cancel(gateway, request);
-}
-
 bool resume_after(struct gateway *gateway, struct request *request, uint32_t unit,
                   enum finish_reason reason, int64_t now_ns) {
     if (reason == FINISH_REFUSED_QUEUE && request_asks_for_pages(request)) {
@@ -63,7 +54,7 @@ bool resume_after(struct gateway *gateway, struct request *request, uint32_t uni
     placing->avoided_unit = unit;
     placing->retry_ns = now_ns + (RETRY_NS << *count);
     if (*count < RETRIES_MAX) ++*count;
-    cancel_shared(gateway, request);
+    if (request_is_shared(request)) request_put_cancel(gateway, request); /* at the other one */
     send_again(gateway, request, now_ns);
     return true;
 }
@@ -80,7 +71,7 @@ static void lose_one(struct gateway *gateway, struct request *request, uint32_t 
     } else if (computes && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
         request_unbind_prompt(gateway, request);
     } else {
-        cancel_shared(gateway, request);
+        if (request_is_shared(request)) request_put_cancel(gateway, request);
         request->placing.losses++;
         send_again(gateway, request, now_ns);
     }
@@ -111,7 +102,6 @@ static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
         if (request_is_at(request, index)) request_put_cancel(gateway, request);
     }
     unit->state = FLEET_SILENT;
-    unit->given_up = true;
     gateway->fleet.losses_total++;
     enum status status = resume_lost(gateway, index, now_ns);
     check(status == STATUS_OK);
