@@ -8,6 +8,8 @@
 #include "serving/gateway/gateway_state.h"
 
 #define STREAM 7
+#define STREAM_FLOOD 10
+#define FLOODED_PLACES 30 /* that an account may have at a gateway of 66 */
 #define PAID_FIRST 160000 /* nanos, of who pays in advance; a request costs some thousands */
 #define PAID_MORE 30000
 #define NEWS_NS_MAX (FLEET_SECOND / 5) /* until a price that has changed is told */
@@ -23,6 +25,14 @@ static void draw_limits(struct fleet_dice *dice, struct account_limits *limits) 
         limits->requests_max = FLEET_ANSWERS_MAX + fleet_dice_below(dice, 20);
 }
 
+/* Of some fleets an account takes all it can get: places at gateways are for all, shares differ. */
+static void draw_flood(struct fleet_accounts *accounts, struct account *account) {
+    static const uint32_t weights[] = {50, ACCOUNT_WEIGHT, ACCOUNT_WEIGHT, 300};
+    account->weight = weights[fleet_dice_below(&accounts->flood, ARRAY_COUNT(weights))];
+    account->priority = fleet_dice_below(&accounts->flood, ACCOUNT_PRIORITY_COUNT);
+    account->limits = (struct account_limits){.requests_max = FLOODED_PLACES};
+}
+
 static void draw_accounts(struct fleet_accounts *accounts, struct record_accounts *record) {
     char text[32];
     for (uint64_t i = 0; i <= FLEET_TENANTS; i++) {
@@ -32,7 +42,8 @@ static void draw_accounts(struct fleet_accounts *accounts, struct record_account
         format_text(account->name, sizeof account->name, "account-%u", (unsigned)i);
         memcpy(account->tenant.bytes, &i, sizeof i);
         if (i > 0) draw_limits(&accounts->dice, &account->limits);
-        account->is_prepaid = i == PREPAID;
+        if (i > 0 && accounts->flooder) draw_flood(accounts, account);
+        account->is_prepaid = i == PREPAID && !accounts->flooder;
         accounts->paid[i] = fleet_dice_below(&accounts->dice, PAID_FIRST);
         *key = (struct account_key){.account = (uint32_t)i, .budget = ACCOUNT_BUDGET_ANY};
         size_t bytes = fleet_clients_key(i, text, sizeof text);
@@ -46,6 +57,9 @@ void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_
     *accounts = (struct fleet_accounts){.dice = {.seed = seed, .stream = STREAM},
                                         .gateway_count = gateway_count};
     accounts->present = fleet_dice_below(&accounts->dice, 3) == 0;
+    accounts->flood = (struct fleet_dice){.seed = seed, .stream = STREAM_FLOOD};
+    if (accounts->present && fleet_dice_below(&accounts->flood, 2))
+        accounts->flooder = 1 + fleet_dice_below(&accounts->flood, FLEET_TENANTS);
     for (uint32_t i = 0; i < gateway_count; i++) {
         struct fleet_told *told = &accounts->told[i];
         struct outbox box = {.memory = told->memory, .capacity = sizeof told->memory};
@@ -142,7 +156,7 @@ static int64_t known_balance(const struct fleet_accounts *accounts,
 
 bool fleet_accounts_lack(const struct fleet_accounts *accounts, const struct fleet_ledger *ledger,
                          const struct fleet_clients *clients, uint32_t gateway, uint64_t tenant) {
-    return accounts->present && ledger->kept && tenant == PREPAID &&
+    return accounts->present && ledger->kept && tenant == PREPAID && !accounts->flooder &&
            known_balance(accounts, ledger, clients, gateway, tenant) <= 0;
 }
 

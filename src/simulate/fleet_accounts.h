@@ -27,8 +27,9 @@ struct fleet_told { /* a gateway */
 
 struct fleet_accounts {
     bool present;
-    struct fleet_dice dice;
+    struct fleet_dice dice, flood;
     uint32_t gateway_count;
+    uint64_t flooder; /* who asks far more than others; 0: nobody. Then rates limit nobody */
     int64_t paid[1 + FLEET_TENANTS];           /* in all, by each */
     struct fleet_sum beyond[1 + FLEET_TENANTS]; /* begun at a gateway that is not simulated */
     struct fleet_told told[FLEET_GATEWAYS_MAX];

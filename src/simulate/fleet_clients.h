@@ -73,6 +73,7 @@ struct fleet_client {
 struct fleet_clients {
     uint64_t seed;
     bool has_keys; /* they send those of their accounts */
+    uint64_t flooder; /* a tenant that asks far more than others; 0: none */
     bool scarce;   /* the gateway may lack memory to let answers go on elsewhere */
     const struct fleet_tongue *tongue; /* without a tokenizer nobody chats, nor binds an answer */
     struct fleet_constraints *constraints; /* NULL: nobody binds an answer */

@@ -11,6 +11,9 @@
 #include "serving/gateway/gateway_state.h"
 #include "simulate/fleet_state.h"
 
+#define ASKED_APART_NS (400 * FLEET_MS) /* at most */
+#define FLOODED_NS (100 * FLEET_MS)     /* where an account floods */
+
 enum { RECENT = 12 }; /* the clients of whom one leaves */
 
 #define OPERATOR UINT32_MAX /* a connection to whose answers nobody listens */
@@ -74,6 +77,16 @@ static void take_entry(struct world *world, uint32_t index, const struct record_
                       world->now_ns);
 }
 
+/* Where units have roles some requests pass others. */
+static void judge_share(struct world *world, struct fleet_gateway_host *host,
+                        const struct record *record) {
+    const struct record *inner = carried_inner((const struct record_carried *)record);
+    if (inner->kind != RECORD_SUBMIT) return;
+    const char *wrong =
+        fleet_shares_give(&host->shares, (const struct record_submit *)(const void *)inner);
+    if (wrong && !world->report->apart) world_breach(world, wrong);
+}
+
 static void drain(struct world *world, uint32_t index) {
     struct fleet_gateway_host *host = &world->gateways[index];
     struct outbox *outbox = host->machine.outbox;
@@ -83,6 +96,7 @@ static void drain(struct world *world, uint32_t index) {
         for (uint32_t i = 0; i < record->bytes; i++)
             world->report->digest =
                 (world->report->digest ^ (uint8_t)((const char *)record)[i]) * 0x100000001B3u;
+        if (record->kind == RECORD_TO_UNIT) judge_share(world, host, record);
         if (record->kind == RECORD_TO_UNIT)
             carry(world, index, (const struct record_carried *)record);
         else if (record->kind == RECORD_CONSTRAIN)
@@ -95,16 +109,20 @@ static void drain(struct world *world, uint32_t index) {
             tell_client(world, record);
     }
     outbox_clear(outbox);
+    fleet_shares_look(&host->shares, host->gateway);
 }
 
 static void hand_over(struct world *world, uint32_t index, const struct record *record) {
-    struct machine *machine = &world->gateways[index].machine;
+    struct fleet_gateway_host *host = &world->gateways[index];
+    struct machine *machine = &host->machine;
     enum status status = machine->receive(machine->self, record, world->now_ns);
-    if (status == STATUS_OK) return;
-    check(status == STATUS_FULL && machine->outbox->used > 0);
-    drain(world, index);
-    status = machine->receive(machine->self, record, world->now_ns);
-    check(status == STATUS_OK);
+    if (status != STATUS_OK) {
+        check(status == STATUS_FULL && machine->outbox->used > 0);
+        drain(world, index);
+        status = machine->receive(machine->self, record, world->now_ns);
+        check(status == STATUS_OK);
+    }
+    fleet_shares_look(&host->shares, host->gateway);
 }
 
 /* An operator's wish: over the API, as any client's. */
@@ -166,7 +184,8 @@ static void ask(struct world *world) {
     client->lacks = fleet_accounts_lack(&world->accounts, &world->ledger, &world->clients, gateway,
                                         client->tenant);
     hand_over(world, gateway, asked);
-    world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 400 * FLEET_MS);
+    int64_t apart_ns = world->clients.flooder ? FLOODED_NS : ASKED_APART_NS;
+    world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, apart_ns);
     if (world->ask_ns > ASKED_NS || world->clients.count == FLEET_CLIENTS_MAX)
         world->ask_ns = MACHINE_NEVER;
 }
@@ -229,6 +248,7 @@ void fleet_gateway_start(struct world *world, uint32_t index) {
     host->machine = gateway_machine(host->gateway);
     host->up_ns = MACHINE_NEVER;
     host->inbox.used = 0;
+    host->shares = (struct fleet_shares){.waiting_count = 0};
     fleet_log_add(world->log, world->now_ns, "gateway starts", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
                   index, world->ledger.writers[index].life);
 }
@@ -238,6 +258,7 @@ static void take_account(struct world *world, uint32_t index) {
     world->report->losses += gateway->fleet.losses_total;
     world->report->resumed += gateway->resumed_total;
     world->report->handed_over += gateway->handed_over_total;
+    world->report->compared += world->gateways[index].shares.compared;
 }
 
 void fleet_gateway_kill(struct world *world, uint32_t index) {

@@ -13,6 +13,7 @@
 #include "simulate/fleet_clients.h"
 #include "simulate/fleet_ledger.h"
 #include "simulate/fleet_post.h"
+#include "simulate/fleet_shares.h"
 #include "simulate/fleet_storage.h"
 #include "simulate/fleet_tongue.h"
 #include "simulate/fleet_world.h"
@@ -89,6 +90,7 @@ struct fleet_gateway_host {
     struct gateway *gateway; /* NULL: it is dead */
     struct machine machine;
     struct fleet_post inbox;
+    struct fleet_shares shares;
     int64_t up_ns; /* when another one comes; MACHINE_NEVER */
 };
 

@@ -107,6 +107,7 @@ static void choose_unit_options(struct world *world) {
 }
 
 #define TEXT_BYTES ((size_t)4 << 10) /* of a chat */
+#define REQUESTS_MAX 66
 
 static void choose_gateway_options(struct world *world) {
     struct fleet_dice *dice = &world->dice;
@@ -182,7 +183,7 @@ static struct unit_options largest_unit(void) {
 static struct gateway_options largest_gateway(void) {
     return (struct gateway_options){.inline_text_bytes = TEXT_BYTES,
                                     .prefix_blocks = 1 << 10,
-                                    .requests_max = 66,
+                                    .requests_max = REQUESTS_MAX,
                                     .body_bytes_max = 16 << 10,
                                     .request_bytes = 400 * MEMORY_STEP,
                                     .outbox_bytes = 1 << 20};
@@ -265,6 +266,8 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     world->clients.scarce = report->scarce;
     fleet_accounts_open(&world->accounts, options->seed, world->gateway_count);
     world->clients.has_keys = world->accounts.present;
+    world->clients.flooder = world->accounts.flooder;
+    if (world->accounts.flooder) world->gateway_options->requests_max = REQUESTS_MAX;
     world->clients.constraints = options->constraints;
     if (options->constraints) fleet_constraints_begin(options->constraints, options->seed);
     choose_hosts(world);

@@ -65,6 +65,7 @@ struct fleet_world_report {
     uint64_t in_step_beside;        /* of all these: with other rows in the step */
     uint64_t preempted, recomputed; /* tokens; by the units' that were there at the end */
     uint64_t entries, written_again; /* by the ledger's account */
+    uint64_t compared;           /* shares of two accounts that wait */
     uint32_t gateways, tallied; /* tallied: units whose gateways' tallies came to its counts */
     uint64_t digest;                          /* of all that the gateway said */
     int64_t rest_ns;                          /* when nothing was left to do */

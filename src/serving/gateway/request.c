@@ -274,7 +274,8 @@ void request_wait(struct gateway *gateway, struct request *leader, struct reques
         request_lines_turn(&gateway->requests.waiting, leader->asked.account, work.turn);
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         leader->choices[i]->life.turn = turn;
-        leader->choices[i]->life.work_tokens = work.tokens / leader->choice_count;
+        leader->choices[i]->life.work_tokens =
+            work.tokens / leader->choice_count + (i < work.tokens % leader->choice_count);
     }
     set_all(gateway, leader, REQUEST_WAITING);
 }
