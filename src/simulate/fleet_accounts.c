@@ -146,9 +146,8 @@ static int64_t known_balance(const struct fleet_accounts *accounts,
     int64_t balance = accounts_named(record)[tenant].balance;
     for (uint32_t i = 0; i < clients->count; i++) {
         const struct fleet_line *line = &ledger->lines[i];
-        if (line->said && line->gateway == gateway &&
-            line->life == ledger->writers[gateway].life && line->sequence > record->settled &&
-            clients->clients[i].tenant == tenant)
+        if (line->said && line->gateway == gateway && line->life == ledger->writers[gateway].life &&
+            line->sequence > record->settled && clients->clients[i].tenant == tenant)
             balance -= line->charged;
     }
     return balance;
@@ -197,7 +196,8 @@ static bool exceeds(uint64_t count, uint64_t per_minute, int64_t ns) {
 /* All that its account began from the first client on. */
 static void judge_from(const struct fleet_accounts *accounts, struct fleet_clients *clients,
                        const struct fleet_client *first) {
-    const struct account_limits *limits = &accounts_named(accounts->told[0].record)[first->tenant].limits;
+    const struct account_limits *limits =
+        &accounts_named(accounts->told[0].record)[first->tenant].limits;
     uint64_t requests = 0, tokens = 0;
     for (uint64_t i = first->number; i < clients->count; i++) {
         const struct fleet_client *client = &clients->clients[i];

@@ -19,7 +19,7 @@
 
 struct gateway;
 
-struct fleet_told { /* a gateway */
+struct fleet_told {  /* a gateway */
     int64_t tell_ns; /* when it is told again; MACHINE_NEVER */
     _Alignas(8) char memory[2048];
     struct record_accounts *record; /* in `memory`: as told last */
@@ -30,7 +30,7 @@ struct fleet_accounts {
     struct fleet_dice dice, flood;
     uint32_t gateway_count;
     uint64_t flooder; /* who asks far more than others; 0: nobody. Then rates limit nobody */
-    int64_t paid[1 + FLEET_TENANTS];           /* in all, by each */
+    int64_t paid[1 + FLEET_TENANTS];            /* in all, by each */
     struct fleet_sum beyond[1 + FLEET_TENANTS]; /* begun at a gateway that is not simulated */
     struct fleet_told told[FLEET_GATEWAYS_MAX];
 };

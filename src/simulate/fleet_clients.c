@@ -75,7 +75,8 @@ static void make_prompts(const struct fleet_clients *clients, struct fleet_clien
                                : 2 + fleet_clients_below(clients, 19, FLEET_PROMPTS_MAX - 1);
     if (!go_on(clients, client)) {
         client->tenant = 1 + fleet_clients_below(clients, 12, FLEET_TENANTS);
-        if (clients->flooder && fleet_clients_below(clients, 61, 2)) client->tenant = clients->flooder;
+        if (clients->flooder && fleet_clients_below(clients, 61, 2))
+            client->tenant = clients->flooder;
         make_prompt(clients, &client->prompts[0], fleet_clients_below(clients, 1, 4),
                     80 + fleet_clients_below(clients, 11, FLEET_PROMPT_MAX),
                     1 + fleet_clients_below(clients, 0, FLEET_PROMPT_MAX - 1));

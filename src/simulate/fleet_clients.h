@@ -54,7 +54,7 @@ struct fleet_client {
     uint64_t tenant;
     int64_t asked_ns;
     uint32_t gateway, gateway_life; /* whom it asked; so many lives of any had begun before */
-    bool lacks; /* its account had nothing left to pay from then */
+    bool lacks;                     /* its account had nothing left to pay from then */
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
     bool chats, with_tools, one_call;
@@ -72,9 +72,9 @@ struct fleet_client {
 
 struct fleet_clients {
     uint64_t seed;
-    bool has_keys; /* they send those of their accounts */
+    bool has_keys;    /* they send those of their accounts */
     uint64_t flooder; /* a tenant that asks far more than others; 0: none */
-    bool scarce;   /* the gateway may lack memory to let answers go on elsewhere */
+    bool scarce;      /* the gateway may lack memory to let answers go on elsewhere */
     const struct fleet_tongue *tongue; /* without a tokenizer nobody chats, nor binds an answer */
     struct fleet_constraints *constraints; /* NULL: nobody binds an answer */
     struct fleet_client *clients;          /* [FLEET_CLIENTS_MAX] */

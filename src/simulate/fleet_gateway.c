@@ -145,19 +145,20 @@ static void ask_operator(struct world *world, uint32_t index, const char *path, 
 }
 
 void fleet_gateway_ask_drain(struct world *world, uint32_t gateway,
-                             const struct fleet_unit_host *unit) {
+                             const struct fleet_unit_host *unit, bool back) {
     char body[64];
-    format_text(body, sizeof body, "{\"unit\":%u}", unit->links[gateway].connection);
+    format_text(body, sizeof body, "{\"unit\":%u,\"back\":%s}", unit->links[gateway].connection,
+                back ? "true" : "false");
     ask_operator(world, gateway, "/debug/fleet/drain", body);
-    world->report->drains++;
+    world->report->drains += !back;
+    world->report->backs += back;
 }
 
 void fleet_gateway_ask_role(struct world *world, uint32_t gateway,
                             const struct fleet_unit_host *unit) {
     static const char *const names[UNIT_ROLE_COUNT] = {"both", "prefill", "decode"};
     char body[64];
-    format_text(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}",
-                unit->links[gateway].connection,
+    format_text(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}", unit->links[gateway].connection,
                 names[fleet_dice_below(&world->dice, UNIT_ROLE_COUNT)]);
     ask_operator(world, gateway, "/debug/fleet/role", body);
     world->report->roles++;
@@ -221,8 +222,9 @@ static void leave(struct world *world) {
 
 static void tell_accounts(struct world *world, uint32_t index) {
     struct fleet_told *told = &world->accounts.told[index];
-    hand_over(world, index, fleet_accounts_tell(&world->accounts, &world->ledger, &world->clients,
-                                                index, world->now_ns));
+    hand_over(world, index,
+              fleet_accounts_tell(&world->accounts, &world->ledger, &world->clients, index,
+                                  world->now_ns));
     if (told->tell_ns > ASKED_NS) told->tell_ns = MACHINE_NEVER;
 }
 
@@ -396,7 +398,8 @@ static void judge_tallies(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_hello *hello = (const void *)unit->hello;
-        const struct unit_counters *totals = &((const struct record_unit_load *)(const void *)unit->load)->totals;
+        const struct unit_counters *totals =
+            &((const struct record_unit_load *)(const void *)unit->load)->totals;
         struct unit_books counted = {totals->output_tokens,
                                      totals->prompt_tokens + totals->recomputed_tokens};
         uint32_t lives = unit->gateways_found + world->gateway_lives - unit->gateway_lives;
@@ -406,13 +409,25 @@ static void judge_tallies(struct world *world) {
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
+/* Units that serve are there for every gateway, whoever drained them and called them back. */
+static void judge_fleet(struct world *world, const struct fleet *fleet) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (fleet->units[i].bound) world_breach(world, "a unit at rest has requests bound");
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        const struct fleet_unit_host *unit = &world->units[i];
+        for (uint32_t k = 0; k < world->gateway_count; k++) {
+            uint32_t known = fleet_find(fleet, (struct unit_id){unit->links[k].connection});
+            if (known != FLEET_NONE && !unit->draining && !fleet_takes(fleet, known))
+                world_breach(world, "a gateway gives nothing to a unit that serves");
+        }
+    }
+}
+
 void fleet_gateway_judge(struct world *world) {
     judge_books(world);
     judge_tallies(world);
     for (uint32_t i = 0; i < world->gateway_count; i++) {
         take_account(world, i);
-        for (uint32_t k = 0; k < LIMIT_FLEET_UNITS; k++)
-            if (world->gateways[i].gateway->fleet.units[k].bound)
-                world_breach(world, "a unit at rest has requests bound");
+        judge_fleet(world, &world->gateways[i].gateway->fleet);
     }
 }

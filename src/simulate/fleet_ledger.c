@@ -49,8 +49,7 @@ int64_t fleet_ledger_unix_time(int64_t now_ns) {
 }
 
 struct token_price fleet_ledger_price(const struct fleet_ledger *ledger, int64_t unix_time) {
-    struct token_prices prices =
-        prices_at(&ledger->prices, (double)(unix_time % 86400) / HOUR_S);
+    struct token_prices prices = prices_at(&ledger->prices, (double)(unix_time % 86400) / HOUR_S);
     return (struct token_price){.hit = (uint64_t)(prices.input_hit * PICOS_OF_MILLION + 0.5),
                                 .miss = (uint64_t)(prices.input_miss * PICOS_OF_MILLION + 0.5),
                                 .output = (uint64_t)(prices.output * PICOS_OF_MILLION + 0.5)};
@@ -109,8 +108,8 @@ static void begin(struct fleet_ledger *ledger, struct fleet_writer *writer, int6
 static void charge(const struct fleet_ledger *ledger, const struct token_price *known,
                    struct fleet_line *line) {
     struct token_price price = fleet_ledger_price(ledger, line->ended_s);
-    line->amount = token_price_amount(&price, line->hit_tokens, line->miss_tokens,
-                                      line->output_tokens);
+    line->amount =
+        token_price_amount(&price, line->hit_tokens, line->miss_tokens, line->output_tokens);
     line->charged =
         token_price_amount(known, line->hit_tokens, line->miss_tokens, line->output_tokens);
 }

@@ -28,13 +28,14 @@ struct fleet_line { /* of a client */
     uint32_t gateway, life; /* that said it */
     uint64_t sequence;
     int64_t said_ns, ended_s; /* as the clock has it; as the entry has it */
-    int64_t amount, charged;  /* nanos, at the price of that moment; at that which its gateway knew */
+    int64_t amount,
+        charged; /* nanos, at the price of that moment; at that which its gateway knew */
     uint32_t hit_tokens, miss_tokens, output_tokens;
     uint64_t made_tokens, computed_tokens; /* by units */
 };
 
-struct fleet_writer { /* of a gateway */
-    uint32_t life;    /* of the gateway */
+struct fleet_writer {                /* of a gateway */
+    uint32_t life;                   /* of the gateway */
     uint64_t said, writing, written; /* sequences: the last one said, of those in work, written */
     int64_t done_ns;                 /* these are then written; MACHINE_NEVER: none are in work */
 };
@@ -65,7 +66,7 @@ struct fleet_ledger {
     struct fleet_told_tally *tallies; /* [tally_count] of FLEET_TALLIES_MAX */
     uint32_t tally_count;
     uint64_t entries, again, losses; /* said; written once more; of writers' processes */
-    uint64_t repriced; /* entries at another price than the first one's */
+    uint64_t repriced;               /* entries at another price than the first one's */
     char breach[200];
 };
 

@@ -105,10 +105,12 @@ const char *fleet_shares_give(struct fleet_shares *shares, const struct record_s
     shares->given[account] += waiting->work;
     for (uint32_t other = 1; other <= FLEET_TENANTS; other++) {
         if (!shares->both[account][other]) continue;
-        double ahead = shares->given[account] - shares->given[other] - shares->ahead[account][other];
+        double ahead =
+            shares->given[account] - shares->given[other] - shares->ahead[account][other];
         double most = (shares->largest[account] + shares->largest[other]) * (1 + ROUNDING);
         shares->compared++;
-        if (ahead > most || -ahead > most) wrong = "an account gets more of the units than its share";
+        if (ahead > most || -ahead > most)
+            wrong = "an account gets more of the units than its share";
     }
     take_out(shares, waiting);
     compare(shares);

@@ -33,10 +33,10 @@ struct fleet_waiting {
 struct fleet_shares { /* of one life of a gateway */
     struct fleet_waiting waiting[FLEET_WAITING_MAX];
     uint32_t waiting_count;
-    uint32_t waits[1 + FLEET_TENANTS];    /* so many of each account's */
-    bool took_back[1 + FLEET_TENANTS];    /* since something of it waits */
-    double given[1 + FLEET_TENANTS];      /* work, by its share */
-    double largest[1 + FLEET_TENANTS];    /* request, by its share */
+    uint32_t waits[1 + FLEET_TENANTS];                  /* so many of each account's */
+    bool took_back[1 + FLEET_TENANTS];                  /* since something of it waits */
+    double given[1 + FLEET_TENANTS];                    /* work, by its share */
+    double largest[1 + FLEET_TENANTS];                  /* request, by its share */
     bool both[1 + FLEET_TENANTS][1 + FLEET_TENANTS];    /* wait, and are compared */
     double ahead[1 + FLEET_TENANTS][1 + FLEET_TENANTS]; /* of the other, when that began */
     uint64_t compared;                                  /* so often */

@@ -18,9 +18,9 @@
 #include "simulate/fleet_tongue.h"
 #include "simulate/fleet_world.h"
 
-#define HEALED_NS (20 * FLEET_SECOND) /* no fault behind it */
-#define ASKED_NS (24 * FLEET_SECOND)  /* no client behind it */
-#define REST_NS (300 * FLEET_SECOND)  /* nothing to do behind it */
+#define HEALED_NS (20 * FLEET_SECOND)     /* no fault behind it */
+#define ASKED_NS (24 * FLEET_SECOND)      /* no client behind it */
+#define REST_NS (300 * FLEET_SECOND)      /* nothing to do behind it */
 #define SETTLED_NS (5 * FLEET_SECOND / 2) /* of rest, in which everything is told */
 #define SIGN_NS (FLEET_SECOND / 2)
 
@@ -34,7 +34,7 @@ struct fleet_submitted {
     uint32_t connection; /* 0: its gateway is not told of it any more */
 };
 
-struct fleet_link { /* of a unit to a gateway */
+struct fleet_link {        /* of a unit to a gateway */
     uint32_t connection;   /* 0: none; else no two are alike, whichever gateway's */
     int64_t in_ns, out_ns; /* when the last message each way arrives */
     int64_t connect_ns;    /* when it connects next; MACHINE_NEVER */
@@ -58,6 +58,7 @@ struct fleet_unit_host {
     uint32_t life;
     uint32_t gateways_found, gateway_lives; /* when it started: alive, and ever begun */
     bool up, draining;
+    bool goes; /* it drains, and will end when it has nothing left; else it may be called back */
     bool dead[FLEET_RANKS_MAX]; /* ranks whose unit goes on without them */
     uint32_t dies; /* 1 + the rank that does not live to see the end of the next step */
     bool failing;  /* the step in flight fails */
@@ -78,7 +79,7 @@ struct fleet_unit_host {
     _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* the last ones */
 };
 
-#define FLEET_FAULTS 11 /* kinds of them (fleet_faults.c) */
+#define FLEET_FAULTS 13 /* kinds of them (fleet_faults.c) */
 
 struct fleet_fault { /* of one kind */
     struct fleet_dice dice;
@@ -113,6 +114,7 @@ struct world {
     struct fleet_gateway_host gateways[FLEET_GATEWAYS_MAX];
     uint32_t gateway_lives;   /* that have begun */
     struct fleet_dice crowds; /* whether a gateway's outbox is nearly full */
+    struct fleet_dice drains; /* whether a unit that drains goes at once */
     struct fleet_tongue tongue;
     struct fleet_clients clients;
     struct fleet_accounts accounts;
@@ -121,8 +123,8 @@ struct world {
     struct fleet_client *stalled; /* does not read, and is given up at stall_ns */
     int64_t stall_ns;
     int64_t rest_ns; /* since when nothing is left to do; MACHINE_NEVER */
-    char *result;   /* [RESULT_BYTES] of a step, until the unit has taken it */
-    char *envelope; /* [RESULT_BYTES] what is carried */
+    char *result;    /* [RESULT_BYTES] of a step, until the unit has taken it */
+    char *envelope;  /* [RESULT_BYTES] what is carried */
 };
 
 /* Says what was found not to hold. The first such text is kept. */
@@ -155,6 +157,10 @@ void fleet_units_kill(struct world *world, uint32_t index);
 /* Its connection to a gateway is gone, it is not. `told`: the gateway's host is told of it. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool told);
 
+/* Likewise, and it cannot come back before that time: the gateway's host learns of it late, behind
+ * the time after which it takes the unit for silent. */
+void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int64_t until_ns);
+
 /* It is connected to all gateways. */
 bool fleet_units_is_connected(const struct world *world, uint32_t index);
 
@@ -175,9 +181,9 @@ void fleet_gateway_run(struct world *world);
 int64_t fleet_gateway_wake_ns(const struct world *world);
 
 /* An operator's wishes, told to a gateway that the unit is connected to: that the unit takes nothing
- * new, or another role. */
+ * new, or serves again, or takes another role. */
 void fleet_gateway_ask_drain(struct world *world, uint32_t gateway,
-                             const struct fleet_unit_host *unit);
+                             const struct fleet_unit_host *unit, bool back);
 void fleet_gateway_ask_role(struct world *world, uint32_t gateway,
                             const struct fleet_unit_host *unit);
 

@@ -407,6 +407,14 @@ static void fail_step(struct world *world, struct fleet_unit_host *unit) {
     bury_rank(world, unit, world->now_ns);
 }
 
+/* Who drains goes when it has nothing left; some wait, and may be called back. */
+static void note_drain(struct world *world, struct fleet_unit_host *unit,
+                       const struct record_drain *drain) {
+    unit->draining = !drain->back;
+    unit->goes =
+        unit->draining && (world->now_ns >= HEALED_NS || fleet_dice_below(&world->drains, 3) == 0);
+}
+
 static void deliver(struct world *world, struct fleet_unit_host *unit) {
     const struct fleet_message *message;
     uint32_t at = 0;
@@ -430,7 +438,7 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
                               0);
         const struct record_drain *drain = (const void *)record;
         if (known && record->kind == RECORD_DRAIN && !drain->one_rank)
-            unit->draining = !drain->back;
+            note_drain(world, unit, drain);
         if (message->connection >= OF_SLICE) {
             write_slice(world, unit, (const void *)record, message->connection - OF_SLICE);
         } else if (known && record->kind == RECORD_RUN_STEP) {
@@ -499,7 +507,7 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     unit->inbox.used = unit->wires.used = 0;
     unit->open_count = 0;
     unit->up = true;
-    unit->draining = false;
+    unit->draining = unit->goes = false;
     unit->dies = 0;
     memset(unit->dead, 0, sizeof unit->dead);
     memset(unit->waits, 0, sizeof unit->waits);
@@ -580,6 +588,16 @@ void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool
                   gateway, 0);
 }
 
+void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int64_t until_ns) {
+    struct fleet_link *link = &world->units[index].links[gateway];
+    uint32_t connection = link->connection;
+    if (!connection) return;
+    fleet_post_lose(&world->gateways[gateway].inbox, connection, world->now_ns);
+    fleet_units_cut(world, index, gateway, false);
+    send_link(world, gateway, RECORD_UNIT_LOST, connection, until_ns);
+    link->connect_ns = until_ns + fleet_dice_time(&world->dice, 0, FLEET_SECOND);
+}
+
 bool fleet_units_is_connected(const struct world *world, uint32_t index) {
     for (uint32_t i = 0; i < world->gateway_count; i++)
         if (!world->units[index].links[i].connection) return false;
@@ -624,7 +642,7 @@ void fleet_units_run(struct world *world, uint32_t index) {
         const struct record *load = (const struct record *)(void *)unit->load;
         if (load->bytes) tell_all(world, unit, load);
     }
-    if (unit->draining && unit->open_count == 0) /* it may go */
+    if (unit->goes && unit->open_count == 0) /* it may go */
         fleet_units_kill(world, index);
 }
 

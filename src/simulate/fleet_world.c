@@ -249,6 +249,7 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     world->log->count = 0;
     world->dice = (struct fleet_dice){.seed = options->seed};
     world->crowds = (struct fleet_dice){.seed = options->seed, .stream = 6};
+    world->drains = (struct fleet_dice){.seed = options->seed, .stream = 11};
     choose_gateways(world);
     choose_unit_options(world);
     choose_tongue(world, arena);

@@ -54,21 +54,21 @@ struct fleet_world_report {
     uint32_t refused_by[FLEET_REFUSALS];
     uint32_t abandoned; /* clients, by a gateway that died */
     uint32_t deaths, freezes, cuts, failed_steps, drains, roles, rank_deaths, gateway_deaths;
-    uint32_t network_cuts, disk_failures;
-    bool apart, stores;                    /* units have roles; a KV storage */
+    uint32_t network_cuts, disk_failures, parted, backs; /* parted: a unit from a gateway */
+    bool apart, stores;                                  /* units have roles; a KV storage */
     bool scarce;                           /* the gateway could not keep every answer's tokens */
     uint64_t losses, resumed, handed_over; /* by the gateway's account */
     uint64_t arrived, not_arrived;         /* transfers of KV blocks */
     uint64_t late_slices;                  /* that came when nobody expected them any more */
     uint64_t loaded, kept, dropped, refused_blocks; /* of the KV storage; refused: damaged */
-    uint64_t in_step, in_step_lost; /* rows that waited in steps for loads: whole, in vain */
-    uint64_t in_step_beside;        /* of all these: with other rows in the step */
-    uint64_t preempted, recomputed; /* tokens; by the units' that were there at the end */
+    uint64_t in_step, in_step_lost;  /* rows that waited in steps for loads: whole, in vain */
+    uint64_t in_step_beside;         /* of all these: with other rows in the step */
+    uint64_t preempted, recomputed;  /* tokens; by the units' that were there at the end */
     uint64_t entries, written_again; /* by the ledger's account */
-    uint64_t compared;           /* shares of two accounts that wait */
-    uint32_t gateways, tallied; /* tallied: units whose gateways' tallies came to its counts */
-    uint64_t digest;                          /* of all that the gateway said */
-    int64_t rest_ns;                          /* when nothing was left to do */
+    uint64_t compared;               /* shares of two accounts that wait */
+    uint32_t gateways, tallied;      /* tallied: units whose gateways' tallies came to its counts */
+    uint64_t digest;                 /* of all that the gateway said */
+    int64_t rest_ns;                 /* when nothing was left to do */
 };
 
 /* Arena bytes that suffice for fleet_world_run. */

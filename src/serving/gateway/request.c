@@ -323,8 +323,8 @@ struct receipt request_receipt(const struct gateway *gateway, const struct reque
 /* Its unit may do more for it than it has said. One that was only asked for pages does nothing. */
 static bool may_go_on(const struct request *request, enum request_part part) {
     const struct request_binding *binding = &request->life.at[part];
-    bool only_reserves = request->life.state == REQUEST_RESERVING ||
-                         request->life.state == REQUEST_PREFILLING;
+    bool only_reserves =
+        request->life.state == REQUEST_RESERVING || request->life.state == REQUEST_PREFILLING;
     return binding->told && !binding->ended && !(part == PART_ANSWER && only_reserves);
 }
 
