@@ -10,8 +10,8 @@
 #define STREAM 7
 #define STREAM_FLOOD 10
 #define FLOODED_PLACES 30 /* that an account may have at a gateway of 66 */
-#define PAID_FIRST 160000 /* nanos, of who pays in advance; a request costs some thousands */
-#define PAID_MORE 30000
+#define PAID_FIRST 60000  /* nanos, of who pays in advance; a request costs some thousands */
+#define PAID_MORE 12000
 #define NEWS_NS_MAX (FLEET_SECOND / 5) /* until a price that has changed is told */
 
 enum { PREPAID = 1 };

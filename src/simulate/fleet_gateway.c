@@ -24,7 +24,7 @@ enum { RECENT = 12 }; /* the clients of whom one leaves */
 static void carry(struct world *world, uint32_t index, const struct record_carried *carried) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
-        struct fleet_link *link = &unit->links[index];
+        struct fleet_gateway_link *link = &unit->links[index];
         struct record *inner = carried_inner(carried);
         if (!unit->up || link->connection != carried->unit.value) continue;
         if (inner->kind == RECORD_SUBMIT && !world->accounts.present) { /* as if it had one */

@@ -34,10 +34,10 @@ struct fleet_submitted {
     uint32_t connection; /* 0: its gateway is not told of it any more */
 };
 
-struct fleet_link {        /* of a unit to a gateway */
-    uint32_t connection;   /* 0: none; else no two are alike, whichever gateway's */
-    int64_t in_ns, out_ns; /* when the last message each way arrives */
-    int64_t connect_ns;    /* when it connects next; MACHINE_NEVER */
+struct fleet_gateway_link { /* of a unit to a gateway */
+    uint32_t connection;    /* 0: none; else no two are alike, whichever gateway's */
+    int64_t in_ns, out_ns;  /* when the last message each way arrives */
+    int64_t connect_ns;     /* when it connects next; MACHINE_NEVER */
 };
 
 /* For its load, a rank's row in the step in flight. */
@@ -69,7 +69,7 @@ struct fleet_unit_host {
     int64_t wait_until_ns; /* its rows wait for loads until then */
     int64_t behind_ns;     /* it ends then, after it has waited in vain */
     int64_t step_began_ns;
-    struct fleet_link links[FLEET_GATEWAYS_MAX];
+    struct fleet_gateway_link links[FLEET_GATEWAYS_MAX];
     int64_t wire_ns[FLEET_RANKS_MAX];
     int64_t frozen_ns;                     /* until then it does nothing */
     int64_t up_ns;                         /* when it comes back; MACHINE_NEVER */

@@ -22,7 +22,7 @@ static void send_link(struct world *world, uint32_t gateway, enum record_kind ki
 static void tell_gateway(struct world *world, struct fleet_unit_host *unit, uint32_t gateway,
                          const struct record *record) {
     static const size_t most = 64 << 10;
-    struct fleet_link *link = &unit->links[gateway];
+    struct fleet_gateway_link *link = &unit->links[gateway];
     if (!link->connection) return;
     check(record->bytes <= most);
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
@@ -525,12 +525,13 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
 
 static void connect(struct world *world, struct fleet_unit_host *unit, uint32_t gateway) {
     const struct record *hello = (const struct record *)(void *)unit->hello;
-    struct fleet_link *link = &unit->links[gateway];
+    struct fleet_gateway_link *link = &unit->links[gateway];
     if (!world->gateways[gateway].gateway) { /* again when there is one */
         link->connect_ns = world->gateways[gateway].up_ns + FLEET_MS;
         return;
     }
-    *link = (struct fleet_link){.connection = ++world->connections, .connect_ns = MACHINE_NEVER};
+    *link = (struct fleet_gateway_link){.connection = ++world->connections,
+                                        .connect_ns = MACHINE_NEVER};
     send_link(world, gateway, RECORD_UNIT_JOINED, link->connection,
               world_arrival_ns(world, &link->out_ns));
     if (hello->bytes == 0) return; /* it will say it */
@@ -541,7 +542,7 @@ static void connect(struct world *world, struct fleet_unit_host *unit, uint32_t 
 /* The gateway's host learns of it late; what was on the way is lost from some moment on. */
 static void disconnect(struct world *world, struct fleet_unit_host *unit, uint32_t gateway) {
     struct fleet_dice *dice = &world->dice;
-    struct fleet_link *link = &unit->links[gateway];
+    struct fleet_gateway_link *link = &unit->links[gateway];
     if (!link->connection) return;
     int64_t lost_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND / 2);
     fleet_post_lose(&world->gateways[gateway].inbox, link->connection,
@@ -572,7 +573,7 @@ void fleet_units_kill(struct world *world, uint32_t index) {
 /* What the connection submitted is cancelled; the unit goes on, and connects again. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool told) {
     struct fleet_unit_host *unit = &world->units[index];
-    struct fleet_link *link = &unit->links[gateway];
+    struct fleet_gateway_link *link = &unit->links[gateway];
     uint32_t connection = link->connection;
     if (told) disconnect(world, unit, gateway);
     link->connection = 0;
@@ -589,7 +590,7 @@ void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool
 }
 
 void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int64_t until_ns) {
-    struct fleet_link *link = &world->units[index].links[gateway];
+    struct fleet_gateway_link *link = &world->units[index].links[gateway];
     uint32_t connection = link->connection;
     if (!connection) return;
     fleet_post_lose(&world->gateways[gateway].inbox, connection, world->now_ns);

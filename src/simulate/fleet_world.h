@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A fleet in virtual time: the real gateway and real units of several ranks, an engine of numbers
- * (simulate/fleet_engine), which obeys constraints (fleet_constraints), the ways of KV blocks between ranks (fleet_carriers), a KV storage that
- * all share (fleet_storage), clients who know what they must be told (fleet_clients), a ledger that
- * in some lives the gateway waits for (fleet_ledger), and a network that delays, cuts and loses. Units are combined, or of prefill and of decode.
+ * A fleet in virtual time: one to three real gateways and real units of several ranks, an engine of
+ * numbers (simulate/fleet_engine), which obeys constraints (fleet_constraints), the ways of KV blocks
+ * between ranks (fleet_carriers), a KV storage that all share (fleet_storage), clients who know what
+ * they must be told (fleet_clients), a ledger that in some lives gateways wait for (fleet_ledger), and
+ * a network that delays, cuts and loses. Units are combined, or of prefill and of decode.
  *
  * Until the healing, units die at any moment and come back as others, freeze, lose their connection
  * without dying, fail steps and are drained; a rank of a unit dies in the middle of a step, and the
  * others go on without it; the network between two units is cut; blocks on their way are lost,
- * damaged, doubled and late; the disk fails, bits flip on it, and who dies leaves torn blocks; the
- * gateway dies, and its clients are told nothing more; the ledger's process is lost; clients leave at any moment. After it
- * everything must come to rest.
+ * damaged, doubled and late; the disk fails, bits flip on it, and who dies leaves torn blocks; a
+ * gateway dies, and its clients are told nothing more, while others go on; a unit and a gateway do not
+ * reach each other; the ledger's process is lost; clients leave at any moment. After it everything
+ * must come to rest.
  *
  * What must hold, whatever the seed: every client is answered once and whole, by the tokens of an
- * undisturbed run and the calls of tools in them, or is told why not; hits and misses are the prompt; every request has one entry, and nobody has seen an end that the ledger could lose; nobody reads another
- * tenant's pages; at all times each page has one owner or is free, and no queue is longer than it
- * may be; no account begins more than it may (simulate/fleet_accounts); all tables and pages are free or cached at the end, and no transfer is open; and the end
- * comes. The same seed gives the same life.
+ * undisturbed run and the calls of tools in them, or is told why not; hits and misses are the prompt;
+ * every request has one entry, at the price of its end, and nobody has seen an end that the ledger
+ * could lose; money and units' work are conserved (simulate/fleet_ledger); nobody reads another
+ * tenant's pages; at all times each page has one owner or is free, and no queue is longer than it may
+ * be; no account begins more than it may (simulate/fleet_accounts), nor gets more of the units than its
+ * share while another one waits (simulate/fleet_shares); all tables and pages are free or cached at the
+ * end, no transfer is open, and each gateway serves with each unit; and the end comes. The same seed
+ * gives the same life.
  */
 #ifndef SIMULATE_FLEET_WORLD_H
 #define SIMULATE_FLEET_WORLD_H

@@ -92,6 +92,10 @@ static void tell_sum(const struct fleet_world_report *sum) {
     print_message("# ledger: %u entries, of them %u written once more; %u units judged by "
                   "tallies\n",
                   (unsigned)sum->entries, (unsigned)sum->written_again, sum->tallied);
+    print_message(
+        "# %u gateways, %u units cut off from one, %u called back; shares of two accounts "
+        "that wait compared %u times\n",
+        sum->gateways, sum->parted, sum->backs, (unsigned)sum->compared);
 }
 
 /* False: nobody asks for other seeds than the usual. */
@@ -153,6 +157,10 @@ static void every_answer_survives(void **state) {
         sum.entries += report.entries;
         sum.written_again += report.written_again;
         sum.tallied += report.tallied;
+        sum.gateways += report.gateways;
+        sum.parted += report.parted;
+        sum.backs += report.backs;
+        sum.compared += report.compared;
     }
     tell_sum(&sum);
     if (asked_for || count < 100) return; /* fewer may not meet each fault */
@@ -163,6 +171,7 @@ static void every_answer_survives(void **state) {
     assert_true(sum.in_step > 300 && sum.in_step_lost > 50 && sum.in_step_beside > 100);
     assert_true(sum.chats > 1000 && sum.calls > 2000);
     assert_true(sum.entries > 5000 && sum.written_again > 100 && sum.tallied > 20);
+    assert_true(sum.gateways > 150 && sum.parted > 50 && sum.backs > 20 && sum.compared > 500);
     assert_true(sum.bound > 1000 && sum.bound_begun > sum.bound);
     assert_true(sum.late > 1000 && sum.forced > 10000);
     assert_true(sum.refused_by[FLEET_RATE] > 200 && sum.refused_by[FLEET_UNPAID] > 50);
