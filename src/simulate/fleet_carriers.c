@@ -16,8 +16,8 @@ enum { EVENTS_MAX = 4096, LINKS_MAX = 256, TICKETS_MAX = 24 };
 /* Odds of a slice under faults: one in so many. */
 enum { LOST_OF = 250, DAMAGED_OF = 250, DOUBLED_OF = 60, SLOW_OF = 40, SLOW_WRITE_OF = 200 };
 
-struct fleet_gateway_link { /* from a sender to a receiver */
-    uint64_t id;            /* at both ends; TRANSFER_NO_PEER: free */
+struct fleet_link { /* from a sender to a receiver */
+    uint64_t id;    /* at both ends; TRANSFER_NO_PEER: free */
     struct fleet_place from, to;
     bool broken;
     int64_t ready_ns, next_ns; /* it is open then; its last slice has left then */
@@ -55,7 +55,7 @@ static size_t ledger_bytes(void) {
 }
 
 size_t fleet_carriers_bytes(void) {
-    return LINKS_MAX * sizeof(struct fleet_gateway_link) +
+    return LINKS_MAX * sizeof(struct fleet_link) +
            EVENTS_MAX * (sizeof(struct fleet_link_event) + sizeof(uint32_t)) +
            FLEET_UNITS_MAX * FLEET_RANKS_MAX * (ledger_bytes() + 16) + 64;
 }
@@ -171,18 +171,18 @@ static struct fleet_place place_of(const char *address) {
 
 /* ---- links ---- */
 
-static struct fleet_gateway_link *link_of(struct fleet_carriers *carriers, uint64_t id) {
+static struct fleet_link *link_of(struct fleet_carriers *carriers, uint64_t id) {
     for (uint32_t i = 0; i < LINKS_MAX; i++)
         if (carriers->links[i].id == id) return &carriers->links[i];
     return NULL;
 }
 
 static bool is_broken(struct fleet_carriers *carriers, uint64_t id) {
-    const struct fleet_gateway_link *link = link_of(carriers, id);
+    const struct fleet_link *link = link_of(carriers, id);
     return !link || link->broken;
 }
 
-static void notice(struct fleet_carriers *carriers, const struct fleet_gateway_link *link,
+static void notice(struct fleet_carriers *carriers, const struct fleet_link *link,
                    struct fleet_place at, int64_t due_ns) {
     struct fleet_link_event event = {
         .due_ns = due_ns, .kind = LINK_EVENT_BROKEN, .at = at, .link = link->id};
@@ -190,8 +190,7 @@ static void notice(struct fleet_carriers *carriers, const struct fleet_gateway_l
 }
 
 /* What is on the way is lost; both ends notice it some time. */
-static void break_link(struct fleet_carriers *carriers, struct fleet_gateway_link *link,
-                       int64_t now_ns) {
+static void break_link(struct fleet_carriers *carriers, struct fleet_link *link, int64_t now_ns) {
     if (link->broken) return;
     link->broken = true;
     for (uint32_t at = carriers->event_count; at-- > 0;) {
@@ -207,19 +206,18 @@ static void break_link(struct fleet_carriers *carriers, struct fleet_gateway_lin
                now_ns + fleet_dice_time(&carriers->dice, 0, 3 * FLEET_SECOND));
 }
 
-static struct fleet_gateway_link *open_link(struct fleet_carriers *carriers,
-                                            struct fleet_place from, struct fleet_place to,
-                                            int64_t now_ns) {
-    struct fleet_gateway_link *link = NULL;
+static struct fleet_link *open_link(struct fleet_carriers *carriers, struct fleet_place from,
+                                    struct fleet_place to, int64_t now_ns) {
+    struct fleet_link *link = NULL;
     for (uint32_t i = 0; i < LINKS_MAX; i++) {
-        struct fleet_gateway_link *other = &carriers->links[i];
+        struct fleet_link *other = &carriers->links[i];
         if (other->id != TRANSFER_NO_PEER && !other->broken && same_place(other->from, from) &&
             same_place(other->to, to))
             return other;
         if (other->id == TRANSFER_NO_PEER) link = other;
     }
     check(link);
-    *link = (struct fleet_gateway_link){.id = ++carriers->links_opened, .from = from, .to = to};
+    *link = (struct fleet_link){.id = ++carriers->links_opened, .from = from, .to = to};
     link->ready_ns = link->next_ns =
         now_ns + fleet_dice_time(&carriers->dice, FLEET_MS / 10, 30 * FLEET_MS);
     const struct fleet_carrier *target = carrier_at(carriers, to);
@@ -230,7 +228,7 @@ static struct fleet_gateway_link *open_link(struct fleet_carriers *carriers,
 
 /* A link whose ends are both gone or know that it is broken. */
 static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
-    struct fleet_gateway_link *link = link_of(carriers, id);
+    struct fleet_link *link = link_of(carriers, id);
     for (uint32_t at = 0; at < carriers->event_count; at++) {
         const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
         if (event->kind == LINK_EVENT_BROKEN && event->link == id) return;
@@ -275,7 +273,7 @@ static void send_slice(struct fleet_carriers *carriers, struct fleet_place place
                                      .page = order->pages[block]};
     if (!transfer_ledger_hold(&carrier->ledger, order->ticket, &event.slot)) return;
     event.link = transfer_ledger_peer(&carrier->ledger, event.slot);
-    struct fleet_gateway_link *link = link_of(carriers, event.link);
+    struct fleet_link *link = link_of(carriers, event.link);
     check(link);
     if (link->next_ns < now_ns) link->next_ns = now_ns;
     link->next_ns += fleet_dice_time(&carriers->dice, FLEET_MS / 100, carriers->slice_ns_max);
@@ -289,7 +287,7 @@ static void send_finish(struct fleet_carriers *carriers, struct fleet_place plac
     struct fleet_link_event event = {.kind = LINK_EVENT_FINISH, .ticket = ticket};
     if (!transfer_ledger_finish_sending(&carrier->ledger, ticket, &event.link, &event.slice_count))
         return;
-    struct fleet_gateway_link *link = link_of(carriers, event.link);
+    struct fleet_link *link = link_of(carriers, event.link);
     if (!link || link->broken) return;
     event.at = link->to;
     event.due_ns = (link->next_ns > now_ns ? link->next_ns : now_ns) +
@@ -316,7 +314,7 @@ static void push(struct fleet_carriers *carriers, struct fleet_place place,
     if (!order && !record->first) return; /* it has ended meanwhile */
     if (!order) {
         struct fleet_place to = place_of(record->route.address);
-        struct fleet_gateway_link *link = open_link(carriers, place, to, now_ns);
+        struct fleet_link *link = open_link(carriers, place, to, now_ns);
         order = transfer_orders_begin(&carrier->orders, &record->record);
         if (transfer_ledger_offer(&carrier->ledger, order->ticket, link->id,
                                   now_ns + carriers->transfer_ns_max, &error)) {
@@ -362,7 +360,7 @@ static void answer_for_dead(struct fleet_carriers *carriers, struct fleet_place 
 
 static void tell_end(struct fleet_carriers *carriers, struct fleet_place from, uint64_t link_id,
                      struct transfer_ticket ticket, enum transfer_end how, int64_t now_ns) {
-    struct fleet_gateway_link *link = link_of(carriers, link_id);
+    struct fleet_link *link = link_of(carriers, link_id);
     struct fleet_link_event event = {
         .kind = LINK_EVENT_END, .link = link_id, .ticket = ticket, .end = how};
     if (!link || link->broken) return;
@@ -377,7 +375,7 @@ static void leave(struct fleet_carriers *carriers, struct fleet_carrier *carrier
                   struct fleet_link_event *event) {
     struct fleet_dice *dice = &carriers->dice;
     bool open = transfer_ledger_is_open(&carrier->ledger, event->slot);
-    struct fleet_gateway_link *link = link_of(carriers, event->link);
+    struct fleet_link *link = link_of(carriers, event->link);
     const struct fleet_page *page = &carrier->engine->pages[event->page.index];
     memcpy(event->rows, page->rows[event->slice], sizeof event->rows);
     transfer_ledger_release(&carrier->ledger, event->slot);
@@ -479,7 +477,7 @@ static void happen(struct fleet_carriers *carriers, struct fleet_link_event *eve
         break;
     }
     case LINK_EVENT_END: {
-        const struct fleet_gateway_link *link = link_of(carriers, event->link);
+        const struct fleet_link *link = link_of(carriers, event->link);
         bool ours = link && same_place(link->from, event->at);
         transfer_ledger_end_by(&carrier->ledger, ours ? TRANSFER_OUT : TRANSFER_IN, event->link,
                                event->ticket, event->end, "the peer says so");
@@ -527,7 +525,7 @@ static void tend(struct fleet_carriers *carriers, struct fleet_place place, int6
     transfer_ledger_expire(ledger, now_ns);
     if (ledger->ending_count) prune(carriers, place);
     uint64_t stuck = transfer_ledger_stuck(ledger, DRAIN_NS_MAX, now_ns, &carrier->stuck_ns);
-    struct fleet_gateway_link *link = stuck == TRANSFER_NO_PEER ? NULL : link_of(carriers, stuck);
+    struct fleet_link *link = stuck == TRANSFER_NO_PEER ? NULL : link_of(carriers, stuck);
     if (link) {
         break_link(carriers, link, now_ns);
         give_up_writes(carriers, place, stuck);
@@ -601,7 +599,7 @@ void fleet_carriers_take(struct fleet_carriers *carriers, uint32_t unit, uint32_
 static void break_links_of(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
                            int64_t now_ns) {
     for (uint32_t i = 0; i < LINKS_MAX; i++) {
-        struct fleet_gateway_link *link = &carriers->links[i];
+        struct fleet_link *link = &carriers->links[i];
         if (link->id == TRANSFER_NO_PEER) continue;
         if ((link->from.unit == unit && link->from.rank == rank) ||
             (link->to.unit == unit && link->to.rank == rank))
@@ -632,7 +630,7 @@ void fleet_carriers_cut(struct fleet_carriers *carriers, uint32_t unit, uint32_t
                         int64_t until_ns, int64_t now_ns) {
     carriers->cut_ns[unit][other] = carriers->cut_ns[other][unit] = until_ns;
     for (uint32_t i = 0; i < LINKS_MAX; i++) {
-        struct fleet_gateway_link *link = &carriers->links[i];
+        struct fleet_link *link = &carriers->links[i];
         if (link->id == TRANSFER_NO_PEER) continue;
         if ((link->from.unit == unit && link->to.unit == other) ||
             (link->from.unit == other && link->to.unit == unit))

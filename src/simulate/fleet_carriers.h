@@ -55,7 +55,7 @@ struct fleet_carriers {
     struct fleet_carrier places[FLEET_UNITS_MAX][FLEET_RANKS_MAX];
     int64_t frozen_ns[FLEET_UNITS_MAX];               /* until then its processes stand still */
     int64_t cut_ns[FLEET_UNITS_MAX][FLEET_UNITS_MAX]; /* until then nothing gets through */
-    struct fleet_gateway_link *links;
+    struct fleet_link *links;
     uint64_t links_opened;
     struct fleet_link_event *events; /* [FLEET_EVENTS_MAX] */
     uint32_t *order; /* [FLEET_EVENTS_MAX] the first event_count: by when they are due */
