@@ -19,7 +19,7 @@ enum { PREPAID = 1 };
 #define MINUTE_NS ((int64_t)60 * FLEET_SECOND)
 
 static void draw_limits(struct fleet_dice *dice, struct account_limits *limits) {
-    if (fleet_dice_below(dice, 3)) limits->requests_per_minute = 40 + fleet_dice_below(dice, 80);
+    if (fleet_dice_below(dice, 3)) limits->requests_per_minute = 15 + fleet_dice_below(dice, 60);
     if (fleet_dice_below(dice, 3)) limits->tokens_per_minute = 8000 + fleet_dice_below(dice, 20000);
     if (fleet_dice_below(dice, 3) == 0)
         limits->requests_max = FLEET_ANSWERS_MAX + fleet_dice_below(dice, 20);
@@ -56,7 +56,7 @@ void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_
                                     .key_count = 1 + FLEET_TENANTS};
     *accounts = (struct fleet_accounts){.dice = {.seed = seed, .stream = STREAM},
                                         .gateway_count = gateway_count};
-    accounts->present = fleet_dice_below(&accounts->dice, 3) == 0;
+    accounts->present = fleet_dice_below(&accounts->dice, 2);
     accounts->flood = (struct fleet_dice){.seed = seed, .stream = STREAM_FLOOD};
     if (accounts->present && fleet_dice_below(&accounts->flood, 2))
         accounts->flooder = 1 + fleet_dice_below(&accounts->flood, FLEET_TENANTS);

@@ -34,10 +34,9 @@ struct fleet_rank {
 struct fleet_unit {
     struct unit_id id;
     uint8_t state; /* enum fleet_state */
-    bool
-        draining; /* it was asked to take nothing new; load.draining: it takes nothing, by its word */
-    bool full;    /* had no room to reserve; until its next load report */
-    bool scarce;                    /* has reserved nothing since it had no room: it is asked for
+    bool draining; /* was asked to take nothing new; load.draining: says so itself */
+    bool full;     /* had no room to reserve; until its next load report */
+    bool scarce;   /* has reserved nothing since it had no room: it is asked for
                                      * one request at a time */
     struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
     struct record_unit_load load;   /* without its tail; before the first, all pages are free */
@@ -47,8 +46,7 @@ struct fleet_unit {
     uint32_t bound;                 /* requests */
     uint64_t promised_pages;        /* to those of them that have brought no token yet */
     struct unit_books books;        /* what it has said that it did for requests of ours */
-    bool
-        given_up; /* a request was taken from it before it said FINISHED: its books lack something */
+    bool given_up; /* a request was taken from it unfinished: books lack the rest */
     int64_t last_seen_ns;
 };
 
