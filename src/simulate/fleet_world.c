@@ -26,6 +26,7 @@ static void pass_time(struct world *world) {
 
 static bool is_at_rest(const struct world *world) {
     if (world->ask_ns != MACHINE_NEVER) return false;
+    if (world->options.faults && world->now_ns < HEALED_NS) return false;
     for (uint32_t i = 0; i < world->gateway_count; i++) {
         const struct gateway *gateway = world->gateways[i].gateway;
         if (!gateway || gateway_request_count(gateway)) return false;
