@@ -50,6 +50,8 @@ enum status crew_open(const struct crew_options *options, struct loop *loop, str
                       struct error *error) MUST_USE;
 /* Where its units connect. */
 const char *crew_address(const struct crew *crew);
+/* Which of its units runs that process, by the supervisor's number; 0: none. `context`: a crew. */
+uint32_t crew_job_of(void *context, int64_t pid);
 /* Starts the units; they are looked after as long as the loop runs. */
 void crew_start(struct crew *crew);
 /* Lets them finish, and waits for that. */

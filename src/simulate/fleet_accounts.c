@@ -16,6 +16,10 @@
 
 enum { PREPAID = 1 };
 
+/* Nanos that a request may come to, at the highest price. */
+#define MOST                                                                                       \
+    ((int64_t)10 * FLEET_PROMPTS_MAX * FLEET_PROMPT_MAX +                                          \
+     (int64_t)20 * FLEET_ANSWERS_MAX * FLEET_ANSWER_MAX)
 #define MINUTE_NS ((int64_t)60 * FLEET_SECOND)
 
 static void draw_limits(struct fleet_dice *dice, struct account_limits *limits) {
@@ -163,11 +167,14 @@ const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
                                  const struct fleet_ledger *ledger,
                                  const struct fleet_clients *clients, uint32_t index,
                                  const struct gateway *gateway) {
+    bool is_steady = accounts->gateway_count == 1 && !ledger->prices.period_count;
     if (!accounts->present || !ledger->kept) return NULL;
     for (uint32_t i = 0; i <= FLEET_TENANTS; i++) {
         int64_t known = known_balance(accounts, ledger, clients, index, i);
         if (known != accounts_balance(&gateway->accounts, gateway->accounts.named[i]))
             return "a gateway knows another balance than its entries say";
+        if (i == PREPAID && known <= -MOST && is_steady && !accounts->flooder)
+            return "who pays in advance owes more than one request may come to";
     }
     return NULL;
 }
@@ -218,7 +225,7 @@ void fleet_accounts_judge(const struct fleet_accounts *accounts, struct fleet_cl
         bool is_unpaid = bytes_equal(bytes_of(client->code), bytes_of(FLEET_UNPAID_CODE));
         if (client->ended && client->lacks && !client->refused)
             fleet_clients_breach(clients, client, "is answered with nothing left to pay from");
-        if (is_unpaid && !client->lacks)
+        if (is_unpaid && !client->lacks && !client->beside)
             fleet_clients_breach(clients, client, "is refused with something left to pay from");
         if (has_begun(client, client->tenant, client->gateway_life))
             judge_from(accounts, clients, client);

@@ -5,7 +5,8 @@
  * gateways are told what it has written down. What must hold: in no time does an account begin more
  * at a gateway than its rate brings in that time and one minute's worth besides, of requests and of
  * prompts' tokens; each gateway knows each balance to the nano, as far as it was told; and nobody
- * who pays in advance begins with nothing left.
+ * who pays in advance begins with nothing left, or, with one gateway and one price, ever owes more than
+ * one request may come to.
  *
  * Only part of all lives has them, by a stream of chance of their own: the others stay as they are.
  */

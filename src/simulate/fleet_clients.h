@@ -55,6 +55,7 @@ struct fleet_client {
     int64_t asked_ns;
     uint32_t gateway, gateway_life; /* whom it asked; so many lives of any had begun before */
     bool lacks;                     /* its account had nothing left to pay from then */
+    bool beside;                    /* another of its account's was under way at the same time */
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
     bool chats, with_tools, one_call;

@@ -174,6 +174,15 @@ static uint32_t choose_gateway(const struct world *world) {
     return living[fleet_clients_below(&world->clients, 60, count)];
 }
 
+/* Others of its account are under way, and what they may come to is set aside. */
+static void note_beside(struct world *world, struct fleet_client *client) {
+    for (uint32_t i = 0; i + 1 < world->clients.count; i++) {
+        struct fleet_client *other = &world->clients.clients[i];
+        if (other->tenant != client->tenant || (other->ended && !other->gone)) continue;
+        other->beside = client->beside = true;
+    }
+}
+
 static void ask(struct world *world) {
     uint32_t gateway = choose_gateway(world);
     const struct record *asked =
@@ -184,6 +193,7 @@ static void ask(struct world *world) {
     client->gateway_life = world->ledger.writers[gateway].life;
     client->lacks = fleet_accounts_lack(&world->accounts, &world->ledger, &world->clients, gateway,
                                         client->tenant);
+    note_beside(world, client);
     hand_over(world, gateway, asked);
     int64_t apart_ns = world->clients.flooder ? FLOODED_NS : ASKED_APART_NS;
     world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, apart_ns);

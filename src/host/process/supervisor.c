@@ -94,6 +94,16 @@ static void enter(struct supervisor_job *job, enum job_state state) {
     job->state_ns = clock_now_ns();
 }
 
+uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid) {
+    for (uint32_t i = 0; pid > 0 && i < supervisor->options.unit_count; i++) {
+        const struct supervisor_job *job = &supervisor->jobs[i];
+        if (job->pid == pid) return job->number;
+        for (uint32_t rank = 0; job->board.lines && rank < job->board.rank_count; rank++)
+            if (atomic_load(&job->board.lines[rank].pid) == pid) return job->number;
+    }
+    return 0;
+}
+
 /* ---- starting ---- */
 
 /* In the child: never returns. */

@@ -141,7 +141,8 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     const char *constraint_field; /* that asked for it, a literal */
     uint32_t account, key;        /* ACCOUNT_NONE */
     uint64_t rate_tokens; /* leader: held of its account's rate until it is charged or released */
-    bool is_counted;      /* leader: so is the request */
+    int64_t set_aside; /* leader: nanos of its account's balance, until it is charged or released */
+    bool is_counted;   /* leader: so is the request */
     struct tenant_salt tenant;
 };
 
