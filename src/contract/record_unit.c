@@ -126,7 +126,7 @@ bool unit_load_valid(const void *record) {
     for (uint32_t i = 0; i < load->rank_count; i++)
         if (load_ranks(load)[i].kv_storage >= KV_STORAGE_COUNT || load_ranks(load)[i].reserved)
             return false;
-    return load->last_step_ns >= 0 && load->kv_storage < KV_STORAGE_COUNT && load->reserved == 0;
+    return load->last_step_ns >= 0 && load->kv_storage < KV_STORAGE_COUNT && load->draining <= 1;
 }
 
 bool experts_valid(const void *record) {

@@ -259,7 +259,7 @@ struct record_unit_load {
     uint64_t prefill_choices_total[LOAD_PREFILL_REASONS];
     uint64_t decode_choices_total[LOAD_DECODE_REASONS];
     uint32_t kv_storage; /* enum kv_storage_state: the worst of its ranks' */
-    uint32_t reserved;   /* zero */
+    uint32_t draining;   /* 1: it takes nothing new, whoever asked for that */
 };
 RECORD_TAIL(record_unit_load, 0, struct unit_rank_load, load_ranks) /* [rank_count] */
 

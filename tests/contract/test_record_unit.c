@@ -161,6 +161,9 @@ static void reports_of_storage_are_in_range(void **state) {
     report = good_load();
     load_ranks(report)[0].kv_storage = KV_STORAGE_COUNT;
     assert_invalid(report);
+    report = good_load();
+    report->draining = 2;
+    assert_invalid(report);
 }
 
 static void what_units_cannot_mean_is_refused(void **state) {

@@ -224,12 +224,23 @@ static void view_loads(struct rank_units *units) {
     }
 }
 
+static bool any_takes(const struct rank_units *units) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        if (!units->ranks[rank].masked) return true;
+    return false;
+}
+
+static bool is_draining(const struct rank_units *units) {
+    return units->house.draining || !any_takes(units);
+}
+
 static void put_load(struct rank_units *units) {
     if (!units->hello_sent) return;
     view_loads(units);
     struct record_unit_load fixed = units->load_sums;
     fixed.rank_count = units->rank_count;
     fixed.requests_waiting += units->line.count;
+    fixed.draining = is_draining(units);
     memcpy(fixed.prefill_choices_total, units->prefill_choices, sizeof units->prefill_choices);
     memcpy(fixed.decode_choices_total, units->decode_choices, sizeof units->decode_choices);
     struct record_unit_load *all = outbox_put_bare(&units->outbox, RECORD_UNIT_LOAD, &fixed);
@@ -464,12 +475,6 @@ static void leave_line(struct rank_units *units, uint32_t place, enum finish_rea
     units->load_changed = true;
 }
 
-static bool any_takes(const struct rank_units *units) {
-    for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        if (!units->ranks[rank].masked) return true;
-    return false;
-}
-
 /* May it come in? The limits are those of a rank, the places those of all that take. */
 static enum admit judge(const struct rank_units *units, const struct record_submit *submit) {
     struct admit_house house = units->house;
@@ -481,7 +486,7 @@ static enum admit judge(const struct rank_units *units, const struct record_subm
         house.requests_max += units->house.requests_max;
     }
     house.pages_available = house.page_count;
-    house.draining |= !any_takes(units);
+    house.draining = is_draining(units);
     return admit_arrival(admit_need_of(submit), &house);
 }
 
@@ -615,6 +620,7 @@ static void take_role(struct rank_units *units, const struct record_role *record
 static void mask(struct rank_units *units, const struct record_drain *record) {
     if (record->rank >= units->rank_count) return;
     units->ranks[record->rank].masked = !record->back;
+    units->load_changed = true;
     if (record->dead) unit_abandon(units->ranks[record->rank].unit);
     put(units, &record->record);
 }
@@ -661,6 +667,7 @@ static enum status units_receive(void *self, const struct record *record, int64_
         }
         /* Who is in the line still goes to a rank. */
         units->house.draining = !((const struct record_drain *)record)->back;
+        units->load_changed = true; /* all gateways are told, not only whose order it was */
         break;
     default:
         check(!"a kind that units take");
