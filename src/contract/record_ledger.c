@@ -5,11 +5,31 @@
 
 #include "contract/record_unit.h"
 
+#define NS_PER_S 1000000000
+
 int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
                            uint64_t miss_tokens, uint64_t output_tokens) {
     uint64_t picos =
         price->hit * hit_tokens + price->miss * miss_tokens + price->output * output_tokens;
     return (int64_t)((picos + PICOS_PER_NANO / 2) / PICOS_PER_NANO);
+}
+
+int64_t entry_ended(const struct record_entry *entry) {
+    return entry->unix_time + entry->total_ns / NS_PER_S;
+}
+
+const char *entry_limit_name(enum entry_limit limit) {
+    static const char *const names[ENTRY_LIMIT_COUNT] = {
+        [ENTRY_LIMIT_NONE] = "",
+        [ENTRY_LIMIT_REQUESTS] = "requests",
+        [ENTRY_LIMIT_REQUESTS_PER_MINUTE] = "requests_per_minute",
+        [ENTRY_LIMIT_TOKENS_PER_MINUTE] = "tokens_per_minute",
+        [ENTRY_LIMIT_BALANCE] = "balance",
+        [ENTRY_LIMIT_BUDGET] = "budget",
+        [ENTRY_LIMIT_SHARE] = "share",
+        [ENTRY_LIMIT_QUEUE] = "queue",
+    };
+    return names[limit];
 }
 
 /* `may_be_empty`: nobody in particular. */
@@ -44,7 +64,8 @@ bool entry_valid(const void *record) {
             return false;
     return record_request_valid(entry) && name_valid(entry->account, true) &&
            entry->is_charged <= 1 && entry->http_status >= 200 && entry->http_status <= 599 &&
-           entry->sequence > 0 && entry->stay_count <= ENTRY_STAYS_MAX && entry->reserved == 0;
+           entry->sequence > 0 && entry->stay_count <= ENTRY_STAYS_MAX &&
+           entry->limit < ENTRY_LIMIT_COUNT;
 }
 
 bool settled_valid(const void *record) {

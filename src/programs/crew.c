@@ -163,6 +163,11 @@ const char *crew_address(const struct crew *crew) {
     return crew->address;
 }
 
+uint32_t crew_job_of(void *context, int64_t pid) {
+    const struct crew *crew = context;
+    return supervisor_job_of(crew->supervisor, pid);
+}
+
 void crew_start(struct crew *crew) {
     supervisor_start(crew->supervisor);
 }

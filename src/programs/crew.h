@@ -23,8 +23,8 @@ struct crew_values {
     {                                                                                              \
         .name = "rank-timeout", .type = OPTION_NUMBER, .fallback = "2",                            \
         .help = "seconds without a finished piece of work after which a rank counts as stuck and " \
-                "its unit starts again, times the ranks that share a CPU; under an mpirun of "     \
-                "one's own five times as long, and then the unit ends; 0: never",                  \
+                "its unit starts again, times the ranks that share a CPU; where others "          \
+                "start the ranks five times as long, and then the unit ends; 0: never",                  \
         .maximum = 1e6, .offset = offsetof(owner, crew.rank_timeout), .group = OPTION_GROUP_RANKS  \
     }
 
@@ -50,6 +50,8 @@ enum status crew_open(const struct crew_options *options, struct loop *loop, str
                       struct error *error) MUST_USE;
 /* Where its units connect. */
 const char *crew_address(const struct crew *crew);
+/* Which of its units runs that process, by the supervisor's number; 0: none. `context`: a crew. */
+uint32_t crew_job_of(void *context, int64_t pid);
 /* Starts the units; they are looked after as long as the loop runs. */
 void crew_start(struct crew *crew);
 /* Lets them finish, and waits for that. */

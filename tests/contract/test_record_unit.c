@@ -19,6 +19,12 @@ static void submits_out_of_range_are_refused(void **state) {
     submit->request.reserved = 1;
     assert_invalid(submit);
     submit = good_submit();
+    submit_name(submit)[3] = ' '; /* it would end the name in a line of the log */
+    assert_invalid(submit);
+    submit = good_submit();
+    submit_name(submit)[0] = '\n';
+    assert_invalid(submit);
+    submit = good_submit();
     submit->bias_count = LIMIT_LOGIT_BIASES + 1;
     assert_invalid(submit);
 }
@@ -69,11 +75,14 @@ static void what_units_say_of_requests_is_in_range(void **state) {
     tokens = good_tokens();
     tokens->logprobs_each = 4;
     assert_invalid(tokens);
+    tokens = good_tokens();
+    tokens->work_count = 2;
+    assert_invalid(tokens);
     struct record_finished *finished = good_finished();
     finished->reason = FINISH_REASON_COUNT;
     assert_invalid(finished);
     tokens = good_tokens();
-    tokens->work.drafts_right = 1;
+    tokens_work(tokens)->drafts_right = 1;
     assert_invalid(tokens);
     finished = good_finished();
     finished->work.queue_ns = -2;
@@ -151,6 +160,9 @@ static void reports_of_storage_are_in_range(void **state) {
     assert_invalid(report);
     report = good_load();
     load_ranks(report)[0].kv_storage = KV_STORAGE_COUNT;
+    assert_invalid(report);
+    report = good_load();
+    report->draining = 2;
     assert_invalid(report);
 }
 

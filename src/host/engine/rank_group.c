@@ -4,7 +4,7 @@
  * an exchange.
  *
  * Waiting for an order may take long (a person thinks): a rank looks for a short while and then
- * sleeps between looks.
+ * sleeps between looks. Within a step, waiting is the job's (compute/exchange/job.h).
  *
  * An order that a death overtook has come to some ranks and not to others. That matters for one kind
  * alone: who has adopted a map has the new experts in its slots. So rank 0 says that order again

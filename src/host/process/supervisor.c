@@ -86,6 +86,15 @@ static void enter(struct supervisor_job *job, enum job_state state) {
     job->state_ns = clock_now_ns();
 }
 
+uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid) {
+    for (uint32_t i = 0; pid > 0 && i < supervisor->options.unit_count; i++) {
+        const struct supervisor_job *job = &supervisor->jobs[i];
+        for (uint32_t rank = 0; job->launch && rank < job->watch.rank_count; rank++)
+            if (rank_launch_pid(job->launch, rank) == pid) return job->number;
+    }
+    return 0;
+}
+
 /* ---- starting ---- */
 
 static void on_launch(evutil_socket_t file, short what, void *context);

@@ -33,19 +33,21 @@ struct fleet_rank {
 
 struct fleet_unit {
     struct unit_id id;
-    uint8_t state;                  /* enum fleet_state */
-    bool draining;                  /* takes nothing new */
-    bool full;                      /* had no room to reserve; until its next load report */
-    bool scarce;                    /* has reserved nothing since it had no room: it is asked for
+    uint8_t state; /* enum fleet_state */
+    bool draining; /* was asked to take nothing new; load.draining: says so itself */
+    bool full;     /* had no room to reserve; until its next load report */
+    bool scarce;   /* has reserved nothing since it had no room: it is asked for
                                      * one request at a time */
     struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
     struct record_unit_load load;   /* without its tail; before the first, all pages are free */
     struct record_experts experts;  /* zeros before the first */
     struct fleet_rank *ranks;       /* [LIMIT_RANKS], of them hello.rank_count */
     uint32_t rank_pages;            /* of its largest rank */
-    uint32_t bound;                 /* requests */
+    uint32_t bound;                 /* requests of ours */
+    uint32_t fresh;                 /* of ours, bound since its last load report */
     uint64_t promised_pages;        /* to those of them that have brought no token yet */
     struct unit_books books;        /* what it has said that it did for requests of ours */
+    bool given_up; /* a request was taken from it unfinished: books lack the rest */
     int64_t last_seen_ns;
 };
 
@@ -100,8 +102,12 @@ static inline bool fleet_is_member(const struct fleet *fleet, uint32_t unit) {
     return fleet->units[unit].state == FLEET_SERVING || fleet->units[unit].state == FLEET_SILENT;
 }
 
+static inline bool fleet_drains(const struct fleet *fleet, uint32_t unit) {
+    return fleet->units[unit].draining || fleet->units[unit].load.draining;
+}
+
 static inline bool fleet_takes(const struct fleet *fleet, uint32_t unit) {
-    return fleet->units[unit].state == FLEET_SERVING && !fleet->units[unit].draining;
+    return fleet->units[unit].state == FLEET_SERVING && !fleet_drains(fleet, unit);
 }
 
 /* The smaller of the two. */

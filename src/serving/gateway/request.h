@@ -96,6 +96,7 @@ struct request_binding {     /* to the unit that does one part of its work */
     uint32_t unit;           /* in the fleet's table; FLEET_NONE: none */
     uint8_t role;            /* enum unit_role: what the unit does for the request */
     bool told;               /* it has had a SUBMIT; else it has only promised pages */
+    bool ended;              /* it has said FINISHED */
     uint32_t known_tokens;   /* of the answer, made elsewhere, when it got it */
     uint64_t promised_pages; /* until the first tokens come from there */
     struct unit_books books; /* what it has said that it did for it */
@@ -140,7 +141,8 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     const char *constraint_field; /* that asked for it, a literal */
     uint32_t account, key;        /* ACCOUNT_NONE */
     uint64_t rate_tokens; /* leader: held of its account's rate until it is charged or released */
-    bool is_counted;      /* leader: so is the request */
+    int64_t set_aside; /* leader: nanos of its account's balance, until it is charged or released */
+    bool is_counted;   /* leader: so is the request */
     struct tenant_salt tenant;
 };
 
@@ -165,7 +167,7 @@ struct request_answered { /* what has come of the answer; from the end of `words
     struct answer_calls calls; /* in a stream: without arguments, unless its dialect repeats them */
     struct token_list tokens;  /* all of the answer, unless memory ran out */
     size_t tokens_json_bytes;  /* they need at most so many in the answer */
-    uint64_t made_tokens; /* by all units, also those that its client is not told */
+    uint64_t made_tokens;      /* by all units, also those that its client is not told */
     struct receipt receipt;
 };
 
@@ -303,8 +305,11 @@ void request_continue(struct gateway *gateway, struct request *request);
  * is forgotten. The state stays. */
 void request_progress(struct gateway *gateway, struct request *request);
 
-/* The unit that has the part has told what it did so far; the whole answer then has so many
- * tokens. The state stays. */
+/* The unit that has the part will say no more of it. The state stays. */
+void request_note_end(struct request *request, enum request_part part);
+
+/* The unit that has the part has told what it did so far (`work` NULL: the same as before); the whole
+ * answer then has so many tokens. The state stays. */
 void request_note(struct gateway *gateway, struct request *request, enum request_part part,
                   const struct unit_work *work, uint32_t output_tokens);
 
