@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 
+import streams
 import test_faults as faults
 
 PREFILL_RANKS, DECODE_RANKS = sys.argv[2], sys.argv[3]
@@ -18,7 +19,7 @@ PREFILL_RANKS, DECODE_RANKS = sys.argv[2], sys.argv[3]
 STORY = "The lantern keeper counted %s steps down to the sea and wrote the number into his book. "
 for i in range(10):
     text = "".join(STORY % (7 * j % (90 + i // 3)) for j in range(6 + 3 * i))
-    faults.ALL.append({"question": text + "How many steps?", "stream": i % 2 == 0, "seed": i, "temperature": 0.7})
+    streams.ALL.append({"question": text + "How many steps?", "stream": i % 2 == 0, "seed": i, "temperature": 0.7})
 
 
 def serve_apart(wanted, *options):
@@ -39,7 +40,7 @@ def serve_apart(wanted, *options):
 def main():
     if sys.argv[4:]:
         faults.Server.kv_memory = "1GiB"  # a request has to fit one of the ranks
-        faults.ALL[:] = faults.ALL[::len(faults.ALL) // int(sys.argv[4])]
+        streams.ALL[:] = streams.ALL[::len(streams.ALL) // int(sys.argv[4])]
     alone = faults.Server()
     wanted = faults.ask_all(alone, faults.Tokens())
     alone.stop()

@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 
+import streams
 import test_faults as faults
 from server import PATIENCE
 
@@ -18,7 +19,7 @@ from server import PATIENCE
 STORY = "The bell ringer climbed %s steps up to the tower and wrote the number into her book. "
 for i in range(8):
     text = "".join(STORY % (7 * j % (90 + i // 3)) for j in range(6 + 3 * i))
-    faults.ALL.append({"question": text + "How many steps?", "stream": i % 2 == 0, "seed": i, "temperature": 0.7})
+    streams.ALL.append({"question": text + "How many steps?", "stream": i % 2 == 0, "seed": i, "temperature": 0.7})
 
 
 def assign(server, unit, role):
@@ -100,7 +101,7 @@ def by_order(wanted):
     assert turns and handed, (turns, handed)
     server.no_page_is_held()
     comes_back_as_it_was(server)
-    assert faults.ask(server, faults.ALL[-1], faults.Tokens()) == wanted[-1]
+    assert streams.ask(server, streams.ALL[-1], faults.Tokens()) == wanted[-1]
     server.stop()
 
 

@@ -36,9 +36,11 @@
 _Static_assert(LIMIT_RANKS < 1 << RANK_BITS && LIMIT_RANKS < 1 << EPOCH_BITS,
                "a tag has room for every rank and every epoch");
 #define LOOKS_A_HEAR 16 /* looks that found nothing, between two questions who is gone */
+#define LOOKS_MOVED 64  /* that found something count as one that found nothing */
+#define REGROUP_NS_MAX ((int64_t)5000000000)
 #define EXPLAINED_NS_MAX ((int64_t)5000000000) /* from a failure to the launcher's word */
 #define LOOKS_FORSAKEN                                                                             \
-    10000 /* that find nothing, until what a gone rank had begun to send has come as far as it will */
+    10000 /* until what a gone rank had begun to send has come as far as it will */
 #define INBOX_MESSAGES                                                                             \
     "64" /* small ones, of 8 KiB each in shared memory; UCX's own 512 are 4 MiB */
 #define LOOKS_ALONE                                                                                \
@@ -59,9 +61,10 @@ static struct {
     bool leaves; /* broken, and what was begun is not broken off yet */
     bool deaf;   /* the launcher has gone, or makes no sense */
     uint32_t epoch;
-    uint32_t looks;    /* in vain, since the launcher was heard */
+    uint32_t looks;    /* since the launcher was heard, as LOOKS_MOVED counts */
     int64_t failed_ns; /* when something failed that nobody has explained; 0: nothing */
     ucs_status_t failure;
+    int64_t regroup_by_ns;  /* 0: no regroup is under way */
     bool *gone;             /* [count] */
     struct job_frame heard; /* a part of it has come: */
     size_t heard_bytes;
@@ -452,6 +455,8 @@ static void hear_launcher(void) {
     job.looks = 0;
     if (job.failed_ns && clock_now_ns() - job.failed_ns > EXPLAINED_NS_MAX)
         end_broken("the connection to another rank broke", job.failure);
+    if (job.rank == 0 && job.regroup_by_ns && clock_now_ns() > job.regroup_by_ns)
+        end_broken("the ranks that live do not come together again", UCS_ERR_TIMED_OUT);
     while (!job.deaf) {
         ssize_t got = read(job.meeting, into + job.heard_bytes, sizeof job.heard - job.heard_bytes);
         if (got < 0 && errno == EINTR) continue;
@@ -483,7 +488,7 @@ static void break_off(void) {
     }
     end_those_without_request();
     while (any_receives(true) || (any_receives(false) && looks < LOOKS_FORSAKEN)) {
-        if (ucp_worker_progress(job.worker)) looks = 0;
+        ucp_worker_progress(job.worker);
         if (++looks % LOOKS_A_HEAR == 0) hear_launcher(); /* a living one may die now */
         if (job.crowded) sched_yield();
     }
@@ -492,10 +497,11 @@ static void break_off(void) {
 }
 
 bool job_progress(void) {
-    if (ucp_worker_progress(job.worker) > 0) return true;
-    if (++job.looks >= LOOKS_A_HEAR) hear_launcher();
+    bool moved = ucp_worker_progress(job.worker) > 0;
+    job.looks += moved ? 1 : LOOKS_MOVED; /* something may move for ever, too */
+    if (job.looks >= LOOKS_A_HEAR * LOOKS_MOVED) hear_launcher();
     if (job.leaves) break_off();
-    return false;
+    return moved;
 }
 
 bool job_look(void) {
@@ -518,8 +524,8 @@ static void throw_away(void) {
     const ucp_tag_t mask = (((ucp_tag_t)1 << EPOCH_BITS) - 1) << (TAG_BITS + RANK_BITS);
     const ucp_request_param_t param = {0};
     ucp_tag_recv_info_t info;
-    while (ucp_worker_progress(job.worker))
-        ;
+    for (uint32_t looks = 0; looks < LOOKS_FORSAKEN && ucp_worker_progress(job.worker);)
+        looks++;
     for (uint32_t epoch = 0; epoch < job.epoch; epoch++)
         for (;;) {
             ucp_tag_t tag = (ucp_tag_t)epoch << (TAG_BITS + RANK_BITS);
@@ -541,17 +547,33 @@ static void throw_away(void) {
         }
 }
 
+/* All have left; then all have heard of it, and said so: a rank that was killed as it put a message
+ * into another's inbox in shared memory may have blocked that inbox for good. False: somebody died. */
+static bool meet_again(void) {
+    for (uint32_t round = 0; round < 2; round++) {
+        if (job.rank) job_send(0, NULL, 0);
+        for (uint32_t rank = 1; rank < job.count && job.rank == 0; rank++)
+            job_receive(rank, NULL, 0);
+        if (round) break;
+        for (uint32_t rank = 1; rank < job.count && job.rank == 0; rank++)
+            job_send(rank, NULL, 0);
+        if (job.rank) job_receive(0, NULL, 0);
+    }
+    return !job.broken;
+}
+
 void job_regroup(void) {
-    while (job.broken) {
+    if (!job.broken) return;
+    int64_t began_ns = clock_now_ns();
+    job.regroup_by_ns = began_ns + REGROUP_NS_MAX;
+    do {
         job.broken = false;
         job.epoch = 0;
         for (uint32_t rank = 0; rank < job.count; rank++)
             job.epoch += job.gone[rank];
         throw_away();
-        if (job.rank) job_send(0, NULL, 0);
-        for (uint32_t rank = 1; rank < job.count && job.rank == 0; rank++)
-            if (!job.gone[rank]) job_receive(rank, NULL, 0);
-    }
+    } while (!meet_again());
+    job.regroup_by_ns = 0;
 }
 
 /* Called at each look that found nothing. */

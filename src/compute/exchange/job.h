@@ -90,8 +90,9 @@ bool job_look(void);
 bool job_lives(uint32_t rank);
 
 /* Each living rank calls it when it has found the job broken and has left all that it did with the
- * others. Afterwards what was sent before comes to nobody. Rank 0 returns when all have called it;
- * ranks that die meanwhile are gone then, too. */
+ * others. Afterwards what was sent before comes to nobody. It returns when all have called it;
+ * ranks that die meanwhile are gone then, too. If they do not come together in five seconds, rank 0
+ * ends. */
 void job_regroup(void);
 
 /* Sends `bytes` from every rank to every other, and nothing else: [ranks][bytes] of contiguous

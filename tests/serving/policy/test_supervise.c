@@ -55,6 +55,16 @@ static void a_rank_that_computes_nothing_is_stuck(void **state) {
     assert_true(found.silent_ns >= TIMEOUT && found.silent_ns < TIMEOUT + 400 * MS);
 }
 
+static void nothing_is_expected_of_a_rank_that_is_gone(void **state) {
+    begin(PULSE_IDLE);
+    signs[2].state = PULSE_COMPUTES;
+    signs[2].gone = true;
+    assert_int_equal(watch_for(10 * TIMEOUT, 0, 0xB).verdict, SUPERVISE_FINE);
+    for (uint32_t i = 0; i < RANKS; i++)
+        if (i != 2) signs[i].state = PULSE_WAITS;
+    assert_int_equal(watch_for(100 * TIMEOUT, 0, 0xB).verdict, SUPERVISE_DEADLOCK);
+}
+
 static void a_rank_that_gets_no_time_is_not_blamed(void **state) {
     begin(PULSE_WAITS);
     signs[2].state = PULSE_COMPUTES;
@@ -171,6 +181,7 @@ static void a_unit_that_never_serves_is_given_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_computes_nothing_is_stuck),
+        cmocka_unit_test(nothing_is_expected_of_a_rank_that_is_gone),
         cmocka_unit_test(a_rank_that_gets_no_time_is_not_blamed),
         cmocka_unit_test(a_rank_that_starts_is_judged_where_its_signs_go_on),
         cmocka_unit_test(ranks_that_work_or_rest_are_fine),
