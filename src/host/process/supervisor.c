@@ -485,6 +485,7 @@ void supervisor_stop(struct supervisor *supervisor) {
             rank_launch_signal(job->launch, 0, SIGTERM);
         else
             kill_all(job);
+        enter(job, JOB_ENDS); /* from now on a rank's end is no news */
     }
     wait_for_all(supervisor, FINISH_NS_MAX);
 }
