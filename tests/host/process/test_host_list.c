@@ -88,8 +88,8 @@ static void slurm_names_ranges(void **state) {
 }
 
 static void a_broken_allocation_is_refused(void **state) {
-    static const char *const nodes[] = {"n[1-2",  "n[2-1]",        "n[]",    "n[1-x]",  "n[a]",
-                                        "n[1,]n", "n[0-99999999]", "n[1-2]", "n[1-2-3]"};
+    static const char *const nodes[] = {"n[1-2", "n[2-1]",        "n[]",    "n[1-x]",
+                                        "n[a]",  "n[0-99999999]", "n[1-2]", "n[1-2-3]"};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         struct host_list list;
         struct error error;
