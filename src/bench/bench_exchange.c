@@ -14,7 +14,7 @@
 #include "bench/machine_limits.h"
 #include "command/rank_job.h"
 #include "compute/exchange/exchange.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
 #include "compute/model/exchange_rows.h"
 
 #define ROUNDS_MAX 999
@@ -104,7 +104,7 @@ static void draw_experts(struct exchange_bench *bench) {
     for (uint32_t token = 0; token < values->tokens; token++) {
         uint32_t wanted = (uint32_t)values->per_token, experts = (uint32_t)values->experts;
         for (uint32_t expert = 0; expert < experts; expert++)
-            if (random_uniform(mpi_job_rank(), token, expert) * (experts - expert) < wanted) {
+            if (random_uniform(job_rank(), token, expert) * (experts - expert) < wanted) {
                 bench->chosen[at++] = expert;
                 wanted--;
             }
@@ -114,7 +114,7 @@ static void draw_experts(struct exchange_bench *bench) {
 
 static enum status open_bench(struct exchange_bench *bench, struct error *error) {
     const struct exchange_values *values = &bench->values;
-    uint32_t experts = (uint32_t)values->experts, ranks = mpi_job_count();
+    uint32_t experts = (uint32_t)values->experts, ranks = job_count();
     bool f32 = !strcmp(values->form, "f32"), fp8 = !strcmp(values->form, "fp8");
     bench->dispatch_bytes = (uint32_t)exchange_rows_bytes(f32   ? ROW_F32
                                                           : fp8 ? ROW_FP8
@@ -132,7 +132,7 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
                                        .experts = experts,
                                        .experts_per_token = (uint32_t)values->per_token,
                                        .placement = &bench->placement,
-                                       .rank = mpi_job_rank(),
+                                       .rank = job_rank(),
                                        .dispatch_bytes = bench->dispatch_bytes,
                                        .combine_bytes = bench->combine_bytes};
     if (status == STATUS_OK) status = exchange_open_ranks(&options, &bench->exchange, error);
@@ -147,7 +147,7 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
 static void run_exchange(struct exchange_bench *bench, double *dispatch_out, double *combine_out) {
     struct exchange_received received;
     struct exchange_returned returned;
-    mpi_job_barrier();
+    job_barrier();
     double start = machine_limits_now();
     exchange_dispatch_begin(bench->exchange, 0, bench->chosen, (uint32_t)bench->values.tokens,
                             bench->activations);
@@ -156,7 +156,7 @@ static void run_exchange(struct exchange_bench *bench, double *dispatch_out, dou
     bench->bytes[0] = exchange_last(bench->exchange).bytes_sent;
     for (uint32_t row = 0; row < received.row_count; row++)
         memset(exchange_result(bench->exchange, row), (int)row, bench->combine_bytes);
-    mpi_job_barrier();
+    job_barrier();
     start = machine_limits_now();
     if (received.row_count) exchange_combine_begin(bench->exchange, 0, received.row_count);
     exchange_combine_finish(bench->exchange, &returned);
@@ -165,20 +165,20 @@ static void run_exchange(struct exchange_bench *bench, double *dispatch_out, dou
 }
 
 static double run_swap(struct exchange_bench *bench, uint64_t bytes) {
-    mpi_job_barrier();
+    job_barrier();
     double start = machine_limits_now();
-    mpi_job_swap(bench->out, bench->in, bytes);
+    job_swap(bench->out, bench->in, bytes);
     return machine_limits_now() - start;
 }
 
 /* All ranks swap as much as rank 0 sends to each of the others, on average. */
 static void agree_on_bytes(struct exchange_bench *bench, uint64_t *each /* [2] */) {
-    uint32_t others = mpi_job_count() - 1;
+    uint32_t others = job_count() - 1;
     for (uint32_t i = 0; i < 2; i++)
         each[i] = bench->bytes[i] / others;
-    for (uint32_t rank = 1; rank <= others && mpi_job_rank() == 0; rank++)
-        mpi_job_send(rank, each, 2 * sizeof *each);
-    if (mpi_job_rank()) mpi_job_receive(0, each, 2 * sizeof *each);
+    for (uint32_t rank = 1; rank <= others && job_rank() == 0; rank++)
+        job_send(rank, each, 2 * sizeof *each);
+    if (job_rank()) job_receive(0, each, 2 * sizeof *each);
 }
 
 static enum status measure(struct exchange_bench *bench, struct error *error) {
@@ -189,8 +189,8 @@ static enum status measure(struct exchange_bench *bench, struct error *error) {
         run_exchange(bench, &unused, &unused);
     agree_on_bytes(bench, each);
     size_t largest = each[0] > each[1] ? each[0] : each[1];
-    bench->out = calloc(mpi_job_count(), largest + 1);
-    bench->in = calloc(mpi_job_count(), largest + 1);
+    bench->out = calloc(job_count(), largest + 1);
+    bench->in = calloc(job_count(), largest + 1);
     if (!bench->out || !bench->in) return error_set(error, STATUS_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < WARM_UP; i++)
         run_swap(bench, largest);
@@ -207,11 +207,11 @@ static void print(struct exchange_bench *bench) {
     uint32_t rounds = (uint32_t)bench->values.rounds;
     bool json = bench->values.json;
     if (json)
-        printf("{\"ranks\":%u,\"tokens\":%u,\"rounds\":%u", mpi_job_count(),
+        printf("{\"ranks\":%u,\"tokens\":%u,\"rounds\":%u", job_count(),
                (uint32_t)bench->values.tokens, rounds);
     else
         printf("%u ranks, %u tokens each; median of %u rounds (10%% and 90%% of them)\n",
-               mpi_job_count(), (uint32_t)bench->values.tokens, rounds);
+               job_count(), (uint32_t)bench->values.tokens, rounds);
     for (uint32_t i = 0; i < 2; i++) {
         double *own = bench->seconds[DISPATCH + i], *swap = bench->seconds[SWAP_DISPATCH + i];
         double median = machine_limits_median(own, rounds); /* sorted now */
@@ -249,7 +249,7 @@ int bench_exchange(int argc, char **argv) {
         return exit_code;
     enum status status = open_bench(&bench, &error);
     if (status == STATUS_OK) status = measure(&bench, &error);
-    if (status == STATUS_OK && mpi_job_rank() == 0) print(&bench);
+    if (status == STATUS_OK && job_rank() == 0) print(&bench);
     exchange_close(bench.exchange);
     placement_close(&bench.placement);
     free(bench.chosen);
@@ -258,6 +258,6 @@ int bench_exchange(int argc, char **argv) {
     free(bench.in);
     exit_code = status == STATUS_OK ? command_end(&bench_exchange_options)
                                     : command_failed(&bench_exchange_options, status, &error);
-    mpi_job_end();
+    job_end();
     return exit_code;
 }

@@ -2,7 +2,7 @@
  * `--ranks N`: the options, starting the job, and what a result says about its ranks. A program
  * that takes ranks calls rank_job_begin first:
  *
- *   given by a person   starts mpirun with the same command line N times, and waits for its end
+ *   given by a person   starts N ranks with the same command line, and waits for their end
  *   as rank 0 of a job  goes on: a solo, or a group of ranks, then spans the job
  *   as another rank     works for rank 0 until it ends; the program is over
  */
@@ -129,10 +129,9 @@ struct rank_job_values {
         .maximum = 1e6, .offset = offsetof(owner, job.link_us), .group = OPTION_GROUP_EXPERIMENTS  \
     }
 
-/* The command line that starts so many ranks of this program: `arguments` (NULL at the end) are
- * what follows its name. Open MPI keeps its files in the folder `files`; NULL: in its usual places.
- * One rank needs no launcher. One piece of memory, for free(); NULL: none is left. */
-const char **rank_job_command(uint64_t ranks, const char *files, const char *const *arguments);
+/* The command line of a rank of this program: `arguments` (NULL at the end) are what follows its
+ * name. One piece of memory, for free(); NULL: none is left. */
+const char **rank_job_command(const char *const *arguments);
 
 /* True: the program is over, with that exit code. */
 bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
@@ -152,15 +151,15 @@ bool rank_job_join(const struct option_table *table, const struct rank_job_value
  * `--rank-timeout`, and end with this code; 0 seconds: they do not. */
 void rank_job_watch(double seconds, int exit_code);
 
-/* For a job of so many ranks, by one who starts `all_ranks` in jobs: the files that this user may
- * open are enough; else the error says how many are needed. */
-enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct error *error) MUST_USE;
+/* For who starts so many ranks, in one job or several: the files that this user may open are enough;
+ * else the error says how many are needed. */
+enum status rank_job_check_files(uint64_t ranks, struct error *error) MUST_USE;
 
 /* True, with the exit code: --ranks asks for what this build does not have; that was said. */
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out);
 
-/* As rank_job_begin, for a program that all ranks run alike, and end with mpi_job_end. */
+/* As rank_job_begin, for a program that all ranks run alike, and end with job_end. */
 bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
                           int *exit_code_out);
 

@@ -109,7 +109,7 @@ static const char **unit_command(void *context, const struct supervisor_unit *un
     else if (options->job->trace)
         ADD(&arguments, "--trace=%s.unit%u", options->job->trace, unit->number);
     hand_on(crew, &arguments);
-    const char **command = rank_job_command(is->ranks, unit->folder, arguments.list);
+    const char **command = rank_job_command(arguments.list);
     free(arguments.texts);
     return command;
 }
@@ -121,12 +121,10 @@ static void on_gave_up(void *context, const struct error *error) {
 
 enum status crew_open(const struct crew_options *options, struct loop *loop, struct crew **crew_out,
                       struct error *error) {
-    uint64_t most = 0, all = 0;
-    for (uint32_t i = 0; i < options->unit_count; i++) {
-        all += options->units[i].ranks;
-        if (options->units[i].ranks > most) most = options->units[i].ranks;
-    }
-    enum status status = rank_job_check_files(most, all, error);
+    uint64_t ranks = 0;
+    for (uint32_t i = 0; i < options->unit_count; i++)
+        ranks += options->units[i].ranks;
+    enum status status = rank_job_check_files(ranks, error);
     if (status) return status;
     struct crew *crew = calloc(1, sizeof *crew);
     if (!crew) return error_set(error, STATUS_NO_MEMORY, "no memory for the units");
@@ -138,7 +136,6 @@ enum status crew_open(const struct crew_options *options, struct loop *loop, str
         crew->rank_counts[i] = options->units[i].ranks;
         crew->rank_count += options->units[i].ranks;
     }
-    if (crew->rank_count > count_cpus()) setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
     struct supervisor_options supervisor = {
         .base = loop_base(loop),
         .unit_count = options->unit_count,

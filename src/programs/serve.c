@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
 #include "programs/crew.h"
 #include "programs/gateway_side.h"
 #include "programs/log_options.h"
@@ -201,7 +201,7 @@ int program_serve(int argc, char **argv) {
         return command_misused(serve_options, "--prefill-units and --decode-units go together");
     if (server.values.prefill_units + server.values.decode_units > CREW_UNITS_MAX)
         return command_misused(serve_options, "at most %d units", CREW_UNITS_MAX);
-    if (mpi_job_exists())
+    if (job_exists())
         return command_misused(serve_options, "it starts its ranks itself; run it without mpirun");
     enum status status =
         has_crew(&server.values) ? open_with_crew(&server, &error) : open_whole(&server, &error);

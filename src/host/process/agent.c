@@ -65,10 +65,9 @@ static void send_frame(struct agent *agent, enum agent_kind kind, const void *bo
 
 /* ---- ranks ---- */
 
-static void rank_here(void *context, uint32_t rank, struct bytes address) {
+static void rank_here(void *context, struct bytes frame) {
     struct agent_part *part = context;
-    const struct agent_here here = {rank, 0};
-    agent_stream_send(&part->agent->stream, AGENT_HERE, &here, address);
+    agent_stream_send(&part->agent->stream, AGENT_HERE, NULL, frame);
 }
 
 static void rank_ended(void *context, uint32_t rank, int status) {
@@ -95,14 +94,17 @@ static void close_parts(struct agent *agent) {
     agent->count = 0;
 }
 
-static enum status open_part(struct agent *agent, const char *const *arguments, uint32_t first,
-                             uint32_t count, uint32_t total, struct error *error) {
+static enum status open_part(struct agent *agent, const char *const *arguments,
+                             const struct agent_launch *launch, uint32_t from, uint32_t count,
+                             struct error *error) {
+    const uint32_t first = launch->first + from;
     struct agent_part *part = &agent->parts[agent->part_count++];
     *part = (struct agent_part){.agent = agent, .first = first, .count = count};
     const struct rank_launch_options options = {.arguments = arguments,
                                                 .first = first,
                                                 .count = count,
-                                                .total = total,
+                                                .total = launch->total,
+                                                .host = launch->host,
                                                 .context = part,
                                                 .here = rank_here,
                                                 .ended = rank_ended};
@@ -126,7 +128,7 @@ static enum status open_parts(struct agent *agent, const char *const *arguments,
         for (to = from + 1; to < launch->count; to++)
             if (place_node(to, launch->count, node_count) != node) break;
         if (node != PLACE_NO_NODE) sched_setaffinity(0, sizeof nodes[node], &nodes[node]);
-        status = open_part(agent, arguments, launch->first + from, to - from, launch->total, error);
+        status = open_part(agent, arguments, launch, from, to - from, error);
     }
     sched_setaffinity(0, sizeof agent->cpus, &agent->cpus);
     return status;

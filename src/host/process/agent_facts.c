@@ -17,6 +17,7 @@
 #include <limits.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,9 +150,16 @@ static uint64_t free_bytes(void) {
     return kib << 10;
 }
 
+static uint32_t cpus(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
 void agent_facts_take(const struct agent_check *check, struct agent_facts *facts_out) {
     *facts_out = (struct agent_facts){.port = find_port(), .free_bytes = free_bytes()};
     agent_facts_name_program(facts_out);
+    facts_out->cpus = cpus();
     if (gethostname(facts_out->host, sizeof facts_out->host - 1)) facts_out->host[0] = 0;
     if (look_at_network(check, facts_out)) look_at_model(check, facts_out);
     keep_printable(facts_out->host);

@@ -18,7 +18,7 @@ static const struct kind_row {
     [AGENT_SIGNAL] = {sizeof(struct agent_signal), false, false},
     [AGENT_PING] = {0, false, false},
     [AGENT_FACTS] = {sizeof(struct agent_facts), true, false},
-    [AGENT_HERE] = {sizeof(struct agent_here), true, true},
+    [AGENT_HERE] = {0, true, true},
     [AGENT_SIGNS] = {sizeof(struct agent_signs), true, true},
     [AGENT_ENDED] = {sizeof(struct agent_ended), true, false},
     [AGENT_PONG] = {0, true, false},
@@ -67,7 +67,7 @@ static bool facts_are_right(const void *body) {
 static bool launch_is_right(const void *body, struct bytes tail) {
     struct agent_launch it;
     memcpy(&it, body, sizeof it);
-    if (!is_part(it.first, it.count, it.total) || !it.arguments) return false;
+    if (!is_part(it.first, it.count, it.total) || !it.arguments || !IS_TEXT(it.host)) return false;
     if (it.arguments > AGENT_WORDS_MAX || it.settings > AGENT_WORDS_MAX) return false;
     uint32_t words = 0, named = 0;
     while (tail.count) {
@@ -93,7 +93,6 @@ static bool signs_are_right(const void *body, struct bytes tail) {
 
 static bool is_right(const struct agent_frame *frame) {
     struct agent_signal signal;
-    struct agent_here here;
     struct agent_ended ended;
     switch (frame->kind) {
     case AGENT_CHECK:
@@ -109,8 +108,7 @@ static bool is_right(const struct agent_frame *frame) {
         return (signal.rank < LIMIT_RANKS || signal.rank == AGENT_ALL_RANKS) && signal.number > 0 &&
                signal.number < 65;
     case AGENT_HERE:
-        memcpy(&here, frame->body, sizeof here);
-        return here.rank < LIMIT_RANKS && frame->tail.count > 0;
+        return frame->tail.count > 0;
     case AGENT_ENDED:
         memcpy(&ended, frame->body, sizeof ended);
         return ended.rank < LIMIT_RANKS;

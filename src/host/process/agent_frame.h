@@ -9,7 +9,7 @@
  *                        SIGNAL  to all ranks, or to one
  *                        PING    a few times within the timeout
  *   agent to supervisor  FACTS   the answer to CHECK
- *                        HERE    a rank has come to meet the others: its address
+ *                        HERE    a rank has come to meet the others: its own frame
  *                        SIGNS   of life, of all ranks here, a few times within the timeout
  *                        ENDED   a rank has, and how
  *                        PONG    the answer to PING
@@ -70,13 +70,14 @@ struct agent_facts {
     uint8_t model[32];                 /* what identifies the model's files */
     uint64_t needed_bytes, free_bytes; /* of memory; 0: not known */
     uint32_t port;                     /* that nobody used */
-    uint32_t reserved;
+    uint32_t cpus;                     /* that ranks may use */
 };
 
 struct agent_launch { /* tail: words, each with a terminator: argv, then NAME=VALUE of all ranks */
     uint32_t first, count, total;
     uint32_t arguments, settings;
     uint32_t number; /* of the start: its folder in the room */
+    char host[64];   /* what this host is called in the job */
 };
 
 #define AGENT_ALL_RANKS UINT32_MAX
@@ -84,10 +85,6 @@ struct agent_launch { /* tail: words, each with a terminator: argv, then NAME=VA
 struct agent_signal {
     uint32_t rank; /* or AGENT_ALL_RANKS */
     int32_t number;
-};
-
-struct agent_here { /* tail: its address */
-    uint32_t rank, reserved;
 };
 
 struct agent_sign {
@@ -111,7 +108,7 @@ struct agent_ended {
 struct agent_frame {
     enum agent_kind kind;
     size_t bytes;     /* with the head */
-    const void *body; /* of its kind, not aligned; without one for PING, PONG and TELL */
+    const void *body; /* of its kind, not aligned; none for PING, PONG, TELL and HERE */
     struct bytes tail;
 };
 

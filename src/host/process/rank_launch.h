@@ -22,11 +22,12 @@ struct rank_launch;
 struct rank_launch_options {
     const char *const *arguments; /* of each rank: argv, [0] being a path; NULL at the end */
     uint32_t first, count, total;
+    const char *host; /* what this host is called in the job; NULL: the machine's name */
     bool speaks; /* rank 0 has this process's input, all ranks its output; else there is no input,
                   * and output goes where errors go */
     void *context;
-    /* A rank has come to meet the others; NULL: this launch has them all. */
-    void (*here)(void *context, uint32_t rank, struct bytes address);
+    /* A rank has come to meet the others: its HERE. NULL: this launch has them all. */
+    void (*here)(void *context, struct bytes frame);
     /* A rank has ended, with a status of waitpid. Called once for each, in rank_launch_tend. */
     void (*ended)(void *context, uint32_t rank, int status);
 };
