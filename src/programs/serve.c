@@ -138,6 +138,9 @@ static enum status open_with_crew(struct serve_server *server, struct error *err
                                          .values = values,
                                          .crew = &values->crew,
                                          .job = &values->job,
+                                         .log = &values->log,
+                                         .model = values->run.model,
+                                         .kv_bytes = values->unit.kv_memory,
                                          .units = units,
                                          .unit_count = unit_count,
                                          .threads = values->run.threads};

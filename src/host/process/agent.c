@@ -104,7 +104,7 @@ static enum status open_part(struct agent *agent, const char *const *arguments,
                                                 .first = first,
                                                 .count = count,
                                                 .total = launch->total,
-                                                .host = launch->host,
+                                                .host = launch->host[0] ? launch->host : NULL,
                                                 .context = part,
                                                 .here = rank_here,
                                                 .ended = rank_ended};
@@ -207,10 +207,16 @@ static void look_at_host(struct agent *agent, const struct agent_frame *frame) {
     struct agent_check check;
     struct agent_facts facts;
     struct error error;
-    char directory[256];
+    char directory[256], devices[256];
     bool was_held = false;
     memcpy(&check, frame->body, sizeof check);
     agent->timeout_ns = check.timeout_ns;
+    if (chdir(check.folder)) /* relative paths then mean what they mean here */
+        log_say(LOG_DEBUG, SUBJECT, "its supervisor's folder is not here path=%s", check.folder);
+    if (check.interface[0]) {
+        agent_facts_name_devices("/sys", check.interface, devices);
+        setenv("UCX_NET_DEVICES", devices, 0);
+    }
     enum status status =
         agent->room.path[0] ? STATUS_OK : private_room_open(NULL, &agent->room, &error);
     if (!status && agent->lock.file < 0) {

@@ -54,7 +54,7 @@ static bool check_is_right(const void *body) {
     memcpy(&it, body, sizeof it);
     return it.timeout_ns >= 0 && is_part(0, it.count, it.total) && it.redundant <= LIMIT_EXPERTS &&
            IS_TEXT(it.unit) && !strchr(it.unit, '/') && IS_TEXT(it.interface) &&
-           !strchr(it.interface, '/') && IS_TEXT(it.model);
+           !strchr(it.interface, '/') && IS_TEXT(it.model) && IS_TEXT(it.folder);
 }
 
 static bool facts_are_right(const void *body) {

@@ -59,6 +59,7 @@ struct agent_check {
     char unit[32];      /* names supervisor and unit: who had it before is dead */
     char interface[64]; /* "": any */
     char model[1024];   /* a directory; "": the one that comes with the program */
+    char folder[1024];  /* what relative paths begin at, if it is there */
 };
 
 struct agent_facts {
@@ -77,7 +78,7 @@ struct agent_launch { /* tail: words, each with a terminator: argv, then NAME=VA
     uint32_t first, count, total;
     uint32_t arguments, settings;
     uint32_t number; /* of the start: its folder in the room */
-    char host[64];   /* what this host is called in the job */
+    char host[64];   /* what this host is called in the job; "": it has all ranks */
 };
 
 #define AGENT_ALL_RANKS UINT32_MAX
