@@ -205,7 +205,7 @@ int program_serve(int argc, char **argv) {
     if (server.values.prefill_units + server.values.decode_units > CREW_UNITS_MAX)
         return command_misused(serve_options, "at most %d units", CREW_UNITS_MAX);
     if (job_exists())
-        return command_misused(serve_options, "it starts its ranks itself; run it without mpirun");
+        return command_misused(serve_options, "it starts its ranks itself; it cannot be one");
     enum status status =
         has_crew(&server.values) ? open_with_crew(&server, &error) : open_whole(&server, &error);
     if (!status) status = server_run(&server, &error);

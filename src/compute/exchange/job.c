@@ -26,10 +26,13 @@
 
 #define RANK_BITS 32
 #define TAG_BITS 28
+#define LOOKS_ALONE                                                                                \
+    100000 /* a millisecond or two: so long a rank that has a CPU keeps it while it waits */
 
 static struct {
     bool begun;
-    uint32_t rank, count, here;
+    uint32_t rank, count;
+    bool crowded; /* ranks outnumber the CPUs that they share */
     int meeting;
     const char *host; /* this rank's */
     ucp_context_h context;
@@ -75,15 +78,23 @@ static enum status failed(struct error *error, const char *what, ucs_status_t st
                      ucs_status_string(status));
 }
 
+static uint32_t cpus(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
 static enum status read_environment(struct error *error) {
     job.rank = told(JOB_MEETING_RANK, 0, LIMIT_RANKS - 1);
     job.count = told(JOB_MEETING_RANKS, 1, LIMIT_RANKS);
-    job.here = told(JOB_MEETING_RANKS_HERE, 1, LIMIT_RANKS);
-    job.host = getenv(JOB_MEETING_HOST);
+    uint32_t here = told(JOB_MEETING_RANKS_HERE, 1, INT32_MAX);
+    const char *host = getenv(JOB_MEETING_HOST);
+    job.host = host ? host : "";
     uint32_t file = told(JOB_MEETING_FILE, 0, INT32_MAX);
-    if (job.count != UINT32_MAX && job.rank < job.count && job.here <= job.count &&
-        file != UINT32_MAX && job.host && strlen(job.host) < JOB_HOST_BYTES) {
+    if (job.count != UINT32_MAX && job.rank < job.count && here != UINT32_MAX &&
+        file != UINT32_MAX && strlen(job.host) < JOB_HOST_BYTES) {
         job.meeting = (int)file;
+        job.crowded = here > cpus();
         return STATUS_OK;
     }
     job.rank = 0;
@@ -100,13 +111,13 @@ static enum status open_worker(struct error *error) {
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
                            .features = UCP_FEATURE_TAG,
                            .estimated_num_eps = job.count,
-                           .estimated_num_ppn = job.here};
+                           .estimated_num_ppn = job.count};
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK) return failed(error, "read UCX's configuration", status);
-    if (job.here == job.count && !getenv("UCX_TLS"))
+    if (!job.host[0] && !getenv("UCX_TLS"))
         status = ucp_config_modify(config, "TLS", "posix,cma,self");
     if (status == UCS_OK) status = ucp_init(&params, config, &job.context);
     ucp_config_release(config);
@@ -307,9 +318,15 @@ bool job_done(const struct job_batch *batch) {
     return batch->open == 0;
 }
 
+/* Called at each look that found nothing. */
+static void rest(uint32_t *looks) {
+    if (job.crowded || ++*looks > LOOKS_ALONE) sched_yield();
+}
+
 void job_wait(const struct job_batch *batch) {
+    uint32_t looks = 0;
     while (batch->open)
-        if (!job_progress()) sched_yield();
+        if (!job_progress()) rest(&looks);
 }
 
 /* ---- steering ---- */
@@ -332,8 +349,9 @@ bool job_ready(uint32_t from, size_t *bytes_out) {
 size_t job_receive(uint32_t from, void *data, size_t bytes) {
     struct job_batch batch = {0};
     size_t length;
+    uint32_t looks = 0;
     while (!job_ready(from, &length))
-        sched_yield();
+        rest(&looks);
     check(length <= bytes);
     job_receive_begin(&batch, JOB_LANE_STEERING, 0, from, data, length);
     job_wait(&batch);

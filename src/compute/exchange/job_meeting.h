@@ -17,8 +17,8 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* A rank's environment: its number, the ranks of the job, those of its host, what that host is
- * called in the job, and the socket. */
+/* A rank's environment: its number, the ranks of the job, how many ranks share this host's CPUs, of
+ * all jobs, and the socket; where the job has several hosts, also what this one is called in it. */
 #define JOB_MEETING_RANK "FATHOM_RANK"
 #define JOB_MEETING_RANKS "FATHOM_RANKS"
 #define JOB_MEETING_RANKS_HERE "FATHOM_RANKS_HERE"
@@ -40,7 +40,7 @@ struct job_frame {
 
 /* Where a rank is. Its address follows, and zeros up to a multiple of 8. */
 struct job_place {
-    char host[JOB_HOST_BYTES]; /* terminated; ranks of one host can share memory */
+    char host[JOB_HOST_BYTES]; /* terminated; ranks of one host share memory; "": there is one */
     uint32_t bytes;            /* of the address */
     uint32_t reserved;         /* 0 */
 };

@@ -100,14 +100,16 @@ static enum status open_part(struct agent *agent, const char *const *arguments,
     const uint32_t first = launch->first + from;
     struct agent_part *part = &agent->parts[agent->part_count++];
     *part = (struct agent_part){.agent = agent, .first = first, .count = count};
-    const struct rank_launch_options options = {.arguments = arguments,
-                                                .first = first,
-                                                .count = count,
-                                                .total = launch->total,
-                                                .host = launch->host[0] ? launch->host : NULL,
-                                                .context = part,
-                                                .here = rank_here,
-                                                .ended = rank_ended};
+    const struct rank_launch_options options = {
+        .arguments = arguments,
+        .first = first,
+        .count = count,
+        .total = launch->total,
+        .sharing = (uint32_t)divide_up((size_t)launch->sharing * count, launch->count),
+        .host = launch->host[0] ? launch->host : NULL,
+        .context = part,
+        .here = rank_here,
+        .ended = rank_ended};
     enum status status = rank_launch_open(&options, &part->launch, error);
     if (status) return status;
     part->event = event_new(agent->base, rank_launch_file(part->launch), EV_READ | EV_PERSIST,

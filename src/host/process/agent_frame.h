@@ -77,6 +77,8 @@ struct agent_facts {
 struct agent_launch { /* tail: words, each with a terminator: argv, then NAME=VALUE of all ranks */
     uint32_t first, count, total;
     uint32_t arguments, settings;
+    uint32_t sharing; /* ranks that share the host's CPUs, these and those of other units */
+    uint32_t reserved;
     uint32_t number; /* of the start: its folder in the room */
     char host[64];   /* what this host is called in the job; "": it has all ranks */
 };

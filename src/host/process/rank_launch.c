@@ -95,11 +95,13 @@ static bool open_environment(struct rank_environment *environment) {
 static void tell_rank(struct rank_environment *environment, const struct rank_launch *launch,
                       uint32_t rank) {
     char(*texts)[VARIABLE_BYTES] = environment->texts;
+    uint32_t sharing = launch->options.sharing;
     snprintf(texts[0], VARIABLE_BYTES, JOB_MEETING_RANK "=%u", rank);
     snprintf(texts[1], VARIABLE_BYTES, JOB_MEETING_RANKS "=%u", launch->options.total);
-    snprintf(texts[2], VARIABLE_BYTES, JOB_MEETING_RANKS_HERE "=%u", launch->options.count);
-    snprintf(texts[3], VARIABLE_BYTES, JOB_MEETING_HOST "=%s", launch->host);
-    snprintf(texts[4], VARIABLE_BYTES, JOB_MEETING_FILE "=%d", MEETING_FILE);
+    snprintf(texts[2], VARIABLE_BYTES, JOB_MEETING_RANKS_HERE "=%u",
+             sharing ? sharing : launch->options.count);
+    snprintf(texts[3], VARIABLE_BYTES, JOB_MEETING_FILE "=%d", MEETING_FILE);
+    snprintf(texts[4], VARIABLE_BYTES, JOB_MEETING_HOST "=%s", launch->host);
 }
 
 /* In the child: the streams of a rank that has no input, or of one that is not to speak. */
@@ -179,7 +181,8 @@ enum status rank_launch_open(const struct rank_launch_options *options,
                              struct rank_launch **launch_out, struct error *error) {
     check(options->count > 0 && options->total <= LIMIT_RANKS &&
           options->first <= options->total - options->count);
-    check(options->here || options->count == options->total);
+    bool whole = options->count == options->total;
+    check(whole ? !options->host : options->here && options->host);
     struct rank_launch *launch = calloc(1, sizeof *launch);
     if (launch) launch->ranks = calloc(options->count, sizeof *launch->ranks);
     if (!launch || !launch->ranks) {
@@ -189,10 +192,7 @@ enum status rank_launch_open(const struct rank_launch_options *options,
     launch->options = *options;
     for (uint32_t i = 0; i < options->count; i++)
         launch->ranks[i].process = launch->ranks[i].meeting = -1;
-    if (options->host)
-        snprintf(launch->host, sizeof launch->host, "%s", options->host);
-    else if (gethostname(launch->host, sizeof launch->host - 1))
-        snprintf(launch->host, sizeof launch->host, "localhost");
+    if (options->host) snprintf(launch->host, sizeof launch->host, "%s", options->host);
     enum status status = STATUS_OK;
     launch->file = epoll_create1(EPOLL_CLOEXEC);
     if (launch->file < 0)
@@ -352,8 +352,7 @@ void rank_launch_close(struct rank_launch *launch) {
     rank_launch_signal_all(launch, SIGKILL);
     for (uint32_t i = 0; i < launch->options.count; i++) {
         struct launched_rank *rank = &launch->ranks[i];
-        while (rank->pid > 0 && waitpid(rank->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        if (rank->pid > 0) waitpid(rank->pid, NULL, WNOHANG);
         if (rank->process >= 0) close(rank->process);
         close_meeting(rank);
     }

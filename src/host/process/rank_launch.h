@@ -22,7 +22,9 @@ struct rank_launch;
 struct rank_launch_options {
     const char *const *arguments; /* of each rank: argv, [0] being a path; NULL at the end */
     uint32_t first, count, total;
-    const char *host; /* what this host is called in the job; NULL: the machine's name */
+    const char *host; /* of a part: what this host is called in the job */
+    uint32_t
+        sharing; /* ranks that share this host's CPUs, these and those of other jobs; 0: these */
     bool speaks; /* rank 0 has this process's input, all ranks its output; else there is no input,
                   * and output goes where errors go */
     void *context;
@@ -35,7 +37,7 @@ struct rank_launch_options {
 /* A rank that cannot become the program says so and ends with 2. */
 enum status rank_launch_open(const struct rank_launch_options *options,
                              struct rank_launch **launch_out, struct error *error) MUST_USE;
-/* Kills the ranks that are left, and waits for them; `ended` is not called. */
+/* Kills the ranks that are left. Who wants them gone waits for that first. */
 void rank_launch_close(struct rank_launch *launch);
 
 /* Readable while rank_launch_tend has something to do. */

@@ -29,7 +29,6 @@
 #define TICK_US 100000
 #define LOOKS_A_TIMEOUT 8
 #define LAST_WORDS_NS ((int64_t)50000000)    /* of a job that fails before it is ready */
-#define FAREWELL_NS ((int64_t)2000000000)    /* of ranks that rank 0 lets go as it fails */
 #define END_NS_MAX ((int64_t)5000000000)     /* for killed ranks to be gone in */
 #define FINISH_NS_MAX ((int64_t)15000000000) /* when asked to */
 
@@ -52,7 +51,8 @@ struct supervisor_job {
     bool has_role;           /* when it ran last: */
     enum unit_role role;
     bool has_status, is_refused;
-    int status; /* of the rank that ended first, as waitpid says */
+    uint32_t ended_rank; /* the first that ended, or the first that failed, and how: */
+    int status;          /* as waitpid says */
     bool ready;
     struct error why;           /* why it could not be started, if that is known */
     int64_t began_ns, state_ns; /* when this life, and this state, began */
@@ -198,7 +198,10 @@ static const char **on_words(void *context, const struct unit_host_start *start)
 static void on_ended(void *context, uint32_t rank, int status) {
     struct supervisor_job *job = context;
     char how[32], text[RANK_BOARD_TEXT];
-    if (!job->has_status) job->status = status;
+    if (!job->has_status || (job->status == 0 && status != 0)) {
+        job->status = status;
+        job->ended_rank = rank;
+    }
     job->has_status = true;
     if (job->state == JOB_RUNS && job->ready) {
         rank_board_describe(&unit_hosts_lines(job->hosts)[rank], text);
@@ -266,9 +269,9 @@ static void look_for_stuck(struct supervisor_job *job) {
     fail(job);
 }
 
-/* Rank 0 that refuses lets the others go, which takes a while; whoever dies leaves them waiting. */
+/* Rank 0 that fails lets the others go, which takes a while; another rank leaves them waiting. */
 static int64_t moment_ns(const struct supervisor_job *job) {
-    return job->has_status && WIFEXITED(job->status) ? FAREWELL_NS : LAST_WORDS_NS;
+    return job->status != 0 && job->ended_rank != 0 ? LAST_WORDS_NS : END_NS_MAX;
 }
 
 static void tick_job(struct supervisor_job *job, bool looks) {
@@ -329,8 +332,8 @@ static bool is_here(const struct supervisor *supervisor, const char *name) {
 
 /* Hosts of all units: how many slots each has left. */
 struct slots {
-    uint32_t left[HOST_LIST_MAX];
-    uint32_t count, rank_max; /* ranks on one host */
+    uint32_t left[HOST_LIST_MAX], used[HOST_LIST_MAX];
+    uint32_t count;
     struct place_part parts[HOST_LIST_MAX];
 };
 
@@ -347,8 +350,11 @@ static enum status place_job(struct supervisor_job *job, struct slots *slots, st
     for (uint32_t i = 0; i < job->host_count; i++) {
         const struct place_part *part = &slots->parts[i];
         const char *name = list ? list->names[part->host] : supervisor->host;
-        job->parts[i] =
-            (struct unit_host){name, !list || is_here(supervisor, name), part->first, part->count};
+        job->parts[i] = (struct unit_host){.name = name,
+                                           .is_here = !list || is_here(supervisor, name),
+                                           .first = part->first,
+                                           .count = part->count};
+        slots->used[part->host] += part->count;
     }
     return STATUS_OK;
 }
@@ -374,25 +380,23 @@ static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct
     return unit_hosts_open(&options, &job->hosts, error);
 }
 
-static enum status open_job(struct supervisor_job *job, struct slots *slots, uint64_t token,
-                            struct error *error) {
-    job->state = JOB_GIVEN_UP;
-    job->watch.ranks = calloc(job->watch.rank_count, sizeof *job->watch.ranks);
-    if (!job->watch.ranks)
-        return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
-    enum status status = place_job(job, slots, error);
-    return status ? status : open_hosts(job, token, error);
+/* Ranks of all units on a host make each other slower. */
+static uint32_t sharing(const struct supervisor *supervisor, const struct slots *slots,
+                        const char *host) {
+    const struct host_list *list = supervisor->options.hosts;
+    uint32_t at = 0;
+    while (list && strcmp(list->names[at], host) != 0)
+        at++;
+    return slots->used[at];
 }
 
-/* Ranks that share a host's CPUs make each other slower; hosts are taken to be alike. */
-static struct supervise_timeout timeout(const struct supervisor_options *options,
+/* Hosts are taken to have as many CPUs as this one. */
+static struct supervise_timeout timeout(const struct supervisor *supervisor,
                                         const struct slots *slots) {
-    uint32_t ranks = 0, most = 0;
-    for (uint32_t i = 0; i < options->unit_count; i++)
-        ranks += options->rank_counts[i];
+    uint32_t most = 0;
     for (uint32_t i = 0; i < slots->count; i++)
-        if (slots->left[i] > most) most = slots->left[i];
-    return supervise_timeout(options->rank_timeout_ns, ranks < most ? ranks : most, cpus());
+        if (slots->used[i] > most) most = slots->used[i];
+    return supervise_timeout(supervisor->options.rank_timeout_ns, most, cpus());
 }
 
 static enum status open_jobs(struct supervisor *supervisor, struct error *error) {
@@ -409,14 +413,24 @@ static enum status open_jobs(struct supervisor *supervisor, struct error *error)
         slots->left[0] = UINT32_MAX;
         if (options->hosts)
             memcpy(slots->left, options->hosts->slots, slots->count * sizeof *slots->left);
-        supervisor->timeout = timeout(options, slots);
     }
     for (uint32_t i = 0; !status && i < options->unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
         job->supervisor = supervisor;
         job->number = i + 1;
         job->watch.rank_count = options->rank_counts[i];
-        status = open_job(job, slots, token, error);
+        job->state = JOB_GIVEN_UP;
+        job->watch.ranks = calloc(job->watch.rank_count, sizeof *job->watch.ranks);
+        status = job->watch.ranks
+                     ? place_job(job, slots, error)
+                     : error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
+    }
+    if (!status) supervisor->timeout = timeout(supervisor, slots);
+    for (uint32_t i = 0; !status && i < options->unit_count; i++) {
+        struct supervisor_job *job = &supervisor->jobs[i];
+        for (uint32_t part = 0; part < job->host_count; part++)
+            job->parts[part].sharing = sharing(supervisor, slots, job->parts[part].name);
+        status = open_hosts(job, token, error);
     }
     free(slots);
     return status;

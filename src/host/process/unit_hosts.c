@@ -259,6 +259,7 @@ static enum status launch_host(struct unit_hosts *hosts, uint32_t index, struct 
     struct agent_launch launch = {.first = host->is.first,
                                   .count = host->is.count,
                                   .total = hosts->options.rank_count,
+                                  .sharing = host->is.sharing,
                                   .arguments = tail.words,
                                   .number = hosts->number};
     launch.settings = add_settings(&tail);

@@ -23,6 +23,7 @@ struct unit_host { /* where some of the unit's ranks are */
     const char *name;
     bool is_here; /* this machine */
     uint32_t first, count;
+    uint32_t sharing; /* ranks on the host, these and those of other units */
 };
 
 struct unit_host_start {       /* of a start, what ranks of a host are told */

@@ -30,7 +30,7 @@ static enum agent_got read_frame(struct bytes got, bool from_agent) {
 }
 
 static struct bytes make_launch(uint32_t arguments, uint32_t settings, struct bytes tail) {
-    struct agent_launch launch = {8, 8, 32, arguments, settings, 1, "b"};
+    struct agent_launch launch = {8, 8, 32, arguments, settings, 8, 0, 1, "b"};
     return make(AGENT_LAUNCH, &launch, sizeof launch, tail.data, tail.count);
 }
 
@@ -76,7 +76,7 @@ static void a_launch_has_the_words_that_it_says(void **state) {
                      AGENT_GOT_NONSENSE);
     assert_int_equal(read_frame(make_launch(1, 1, (struct bytes){"unit\0=1", 8}), false),
                      AGENT_GOT_NONSENSE);
-    struct agent_launch beyond = {8, 25, 32, 1, 0, 1, "b"};
+    struct agent_launch beyond = {8, 25, 32, 1, 0, 25, 0, 1, "b"};
     assert_int_equal(read_frame(make(AGENT_LAUNCH, &beyond, sizeof beyond, "unit", 5), false),
                      AGENT_GOT_NONSENSE);
 }
