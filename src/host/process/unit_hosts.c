@@ -6,6 +6,7 @@
 #include "compute/exchange/job_meeting.h"
 #include "host/process/agent_facts.h"
 #include "host/process/agent_link.h"
+#include "host/process/host_list.h"
 #include "host/process/log.h"
 #include "host/process/rank_launch.h"
 
@@ -90,7 +91,9 @@ static void ask(struct host *host) {
     check.timeout_ns = options->timeout_ns;
     check.count = host->is.count;
     check.total = options->rank_count;
-    snprintf(check.unit, sizeof check.unit, "%s", host->hosts->name);
+    /* two names may be one machine */
+    snprintf(check.unit, sizeof check.unit, "%.24s.%u", host->hosts->name,
+             (uint32_t)(host - host->hosts->list) % HOST_LIST_MAX);
     if (!getcwd(check.folder, sizeof check.folder)) check.folder[0] = 0;
     agent_link_send(host->link, AGENT_CHECK, &check, nothing());
 }
