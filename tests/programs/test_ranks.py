@@ -137,7 +137,7 @@ def check_weights_files(folder):
                      'mount -t tmpfs -o size=200k none "$0" && exec "$@" --weights-dir "$0"', place]
         if subprocess.run([*namespace, "true"], capture_output=True).returncode == 0:
             done = subprocess.run([*namespace, fathom, *map(str, study), "--ranks", "3"], stdin=subprocess.DEVNULL,
-                                  capture_output=True, text=True, timeout=900, env=environment)
+                                  capture_output=True, text=True, timeout=900)
             assert done.returncode == 0 and done.stderr.count("\n") == 1, done
             assert "No space left" in done.stderr, done.stderr
             found = json.loads(done.stdout)

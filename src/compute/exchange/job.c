@@ -313,14 +313,15 @@ bool job_progress(void) {
     return ucp_worker_progress(job.worker) > 0;
 }
 
-bool job_done(const struct job_batch *batch) {
-    if (batch->open) job_progress();
-    return batch->open == 0;
-}
-
 /* Called at each look that found nothing. */
 static void rest(uint32_t *looks) {
     if (job.crowded || ++*looks > LOOKS_ALONE) sched_yield();
+}
+
+bool job_done(const struct job_batch *batch) {
+    uint32_t looks = 0;
+    if (batch->open && !job_progress()) rest(&looks);
+    return batch->open == 0;
 }
 
 void job_wait(const struct job_batch *batch) {

@@ -67,7 +67,7 @@ void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag
 /* Moves on what is under way; true if anything happened. */
 bool job_progress(void);
 
-/* job_progress, and whether all of the batch is done. */
+/* job_progress, and whether all of the batch is done. As job_wait, it lets others run. */
 bool job_done(const struct job_batch *batch);
 
 /* Returns when all of the batch is done. Where ranks outnumber CPUs, others run meanwhile. */

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "compute/exchange/job_meeting.h"
 #include "host/process/log.h"
+#include "host/process/rank_meeting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,23 +30,16 @@
 extern char **environ;
 
 struct launched_rank {
-    pid_t pid;    /* 0: it has ended */
-    int process;  /* its pidfd */
-    int meeting;  /* -1: it has ended, or says no more */
-    bool is_here; /* it has said its HERE */
-    char *in;     /* [JOB_HERE_BYTES_MAX] until then */
-    size_t in_bytes;
-    char *out; /* [out_bytes] that its socket did not take yet */
-    size_t out_bytes;
+    pid_t pid;   /* 0: it has ended */
+    int process; /* its pidfd; -1: it has ended */
 };
 
 struct rank_launch {
     struct rank_launch_options options;
-    struct job_roster *roster;   /* NULL: its owner keeps it */
+    struct rank_meeting *meeting;
     struct launched_rank *ranks; /* [count] */
     uint32_t left;
-    int file; /* epoll */
-    char host[JOB_HOST_BYTES];
+    int file; /* epoll: of the processes, and of the meeting */
 };
 
 /* ---- starting ---- */
@@ -101,7 +95,8 @@ static void tell_rank(struct rank_environment *environment, const struct rank_la
     snprintf(texts[2], VARIABLE_BYTES, JOB_MEETING_RANKS_HERE "=%u",
              sharing ? sharing : launch->options.count);
     snprintf(texts[3], VARIABLE_BYTES, JOB_MEETING_FILE "=%d", MEETING_FILE);
-    snprintf(texts[4], VARIABLE_BYTES, JOB_MEETING_HOST "=%s", launch->host);
+    snprintf(texts[4], VARIABLE_BYTES, JOB_MEETING_HOST "=%s",
+             launch->options.host ? launch->options.host : "");
 }
 
 /* In the child: the streams of a rank that has no input, or of one that is not to speak. */
@@ -133,8 +128,8 @@ static void become(const struct rank_launch_options *options, char *const *envir
     _exit(2);
 }
 
-static bool listen_to(const struct rank_launch *launch, int file, uint32_t events, uint64_t mark) {
-    struct epoll_event event = {.events = events, .data.u64 = mark};
+static bool listen_to(const struct rank_launch *launch, int file, uint32_t mark) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = mark};
     return epoll_ctl(launch->file, EPOLL_CTL_ADD, file, &event) == 0;
 }
 
@@ -147,7 +142,6 @@ static enum status start(struct rank_launch *launch, struct rank_environment *en
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
         return error_set(error, STATUS_IO, "cannot make a socket for rank %u: %s", number,
                          strerror(errno));
-    rank->meeting = sockets[0];
     tell_rank(environment, launch, number);
     pid_t parent = getpid();
     rank->pid = fork();
@@ -156,12 +150,9 @@ static enum status start(struct rank_launch *launch, struct rank_environment *en
     close(sockets[1]);
     if (rank->pid > 0) launch->left++;
     if (rank->pid > 0) rank->process = pidfd_open(rank->pid, 0);
-    rank->in = malloc(JOB_HERE_BYTES_MAX);
-    bool started = rank->pid > 0 && rank->process >= 0 && rank->in &&
-                   fcntl(rank->meeting, F_SETFL, O_NONBLOCK) == 0 &&
-                   listen_to(launch, rank->process, EPOLLIN, (uint64_t)index << 1) &&
-                   listen_to(launch, rank->meeting, EPOLLIN, (uint64_t)index << 1 | 1);
-    if (started) return STATUS_OK;
+    bool meets = rank_meeting_add(launch->meeting, sockets[0], number);
+    if (meets && rank->pid > 0 && rank->process >= 0 && listen_to(launch, rank->process, index))
+        return STATUS_OK;
     return error_set(error, STATUS_IO, "cannot start rank %u: %s", number, strerror(errno));
 }
 
@@ -175,6 +166,20 @@ static enum status start_all(struct rank_launch *launch, struct error *error) {
         status = start(launch, &environment, i, error);
     free(environment.list);
     return status;
+}
+
+static enum status open_meeting(struct rank_launch *launch, struct error *error) {
+    const struct rank_launch_options *options = &launch->options;
+    const struct rank_meeting_options meeting = {.ranks = options->total,
+                                                 .places = options->count,
+                                                 .context = options->context,
+                                                 .here = options->here};
+    launch->file = epoll_create1(EPOLL_CLOEXEC);
+    enum status status = rank_meeting_open(&meeting, &launch->meeting, error);
+    if (status) return status;
+    if (launch->file >= 0 && listen_to(launch, rank_meeting_file(launch->meeting), options->count))
+        return STATUS_OK;
+    return error_set(error, STATUS_IO, "cannot wait for ranks: %s", strerror(errno));
 }
 
 enum status rank_launch_open(const struct rank_launch_options *options,
@@ -191,13 +196,8 @@ enum status rank_launch_open(const struct rank_launch_options *options,
     }
     launch->options = *options;
     for (uint32_t i = 0; i < options->count; i++)
-        launch->ranks[i].process = launch->ranks[i].meeting = -1;
-    if (options->host) snprintf(launch->host, sizeof launch->host, "%s", options->host);
-    enum status status = STATUS_OK;
-    launch->file = epoll_create1(EPOLL_CLOEXEC);
-    if (launch->file < 0)
-        status = error_set(error, STATUS_IO, "cannot wait for ranks: %s", strerror(errno));
-    if (!status && !options->here) status = job_roster_open(options->total, &launch->roster, error);
+        launch->ranks[i].process = -1;
+    enum status status = open_meeting(launch, error);
     if (!status) status = start_all(launch, error);
     if (status)
         rank_launch_close(launch);
@@ -206,120 +206,36 @@ enum status rank_launch_open(const struct rank_launch_options *options,
     return status;
 }
 
-/* ---- what comes ---- */
-
-static void close_meeting(struct launched_rank *rank) {
-    if (rank->meeting >= 0) close(rank->meeting); /* and out of what is listened to */
-    rank->meeting = -1;
-    free(rank->in);
-    free(rank->out);
-    rank->in = rank->out = NULL;
-    rank->out_bytes = 0;
-}
-
-static void listen_for(const struct rank_launch *launch, const struct launched_rank *rank,
-                       uint32_t events) {
-    uint64_t index = (uint64_t)(rank - launch->ranks);
-    struct epoll_event event = {.events = events, .data.u64 = index << 1 | 1};
-    check(epoll_ctl(launch->file, EPOLL_CTL_MOD, rank->meeting, &event) == 0);
-}
-
-/* How much of it the rank's socket takes. */
-static size_t push(const struct launched_rank *rank, const char *data, size_t bytes) {
-    ssize_t sent = send(rank->meeting, data, bytes, MSG_NOSIGNAL);
-    return sent > 0 ? (size_t)sent : 0;
-}
-
-static void push_rest(struct rank_launch *launch, struct launched_rank *rank) {
-    size_t sent = push(rank, rank->out, rank->out_bytes);
-    rank->out_bytes -= sent;
-    memmove(rank->out, rank->out + sent, rank->out_bytes);
-    if (rank->out_bytes == 0) listen_for(launch, rank, EPOLLIN);
-}
-
-static void tell(struct rank_launch *launch, struct launched_rank *rank, struct bytes frame) {
-    if (rank->meeting < 0) return;
-    size_t sent = rank->out_bytes ? 0 : push(rank, frame.data, frame.count);
-    if (sent == frame.count) return;
-    size_t bytes = frame.count - sent;
-    rank->out = realloc(rank->out, rank->out_bytes + bytes);
-    check(rank->out); /* a roster, at most, and who is gone: a few MiB */
-    memcpy(rank->out + rank->out_bytes, frame.data + sent, bytes);
-    rank->out_bytes += bytes;
-    listen_for(launch, rank, EPOLLIN | EPOLLOUT);
-}
-
-void rank_launch_tell(struct rank_launch *launch, struct bytes frame) {
-    for (uint32_t i = 0; i < launch->options.count; i++)
-        tell(launch, &launch->ranks[i], frame);
-}
-
-static bool take_here(struct rank_launch *launch, struct launched_rank *rank) {
-    const struct bytes frame = {rank->in, rank->in_bytes};
-    struct job_frame head;
-    memcpy(&head, frame.data, sizeof head);
-    if (head.kind != JOB_FRAME_HERE) return false;
-    if (head.rank != launch->options.first + (uint32_t)(rank - launch->ranks)) return false;
-    rank->is_here = true;
-    if (launch->options.here) {
-        launch->options.here(launch->options.context, frame);
-        return true;
-    }
-    if (!job_roster_add(launch->roster, frame)) return false;
-    struct bytes all = job_roster_frame(launch->roster);
-    if (all.count) rank_launch_tell(launch, all);
-    return true;
-}
-
-/* False: the rank has said all, or what makes no sense. */
-static bool read_rank(struct rank_launch *launch, struct launched_rank *rank) {
-    char *in = rank->in + rank->in_bytes;
-    size_t whole, room = JOB_HERE_BYTES_MAX - rank->in_bytes;
-    ssize_t got = rank->is_here ? -1 : recv(rank->meeting, in, room, MSG_DONTWAIT);
-    if (rank->is_here || got == 0) return false;
-    if (got < 0) return errno == EAGAIN || errno == EINTR;
-    rank->in_bytes += (size_t)got;
-    const struct bytes said = {rank->in, rank->in_bytes};
-    if (!job_frame_measure(said, launch->options.total, &whole)) return false;
-    if (whole == 0 || said.count < whole) return true;
-    return said.count == whole && take_here(launch, rank);
-}
+/* ---- while they run ---- */
 
 static void bury(struct rank_launch *launch, struct launched_rank *rank) {
     int status;
     uint32_t number = launch->options.first + (uint32_t)(rank - launch->ranks);
-    if (waitpid(rank->pid, &status, WNOHANG) != rank->pid) return;
+    if (!rank->pid || waitpid(rank->pid, &status, WNOHANG) != rank->pid) return;
     rank->pid = 0;
     launch->left--;
     close(rank->process);
     rank->process = -1;
-    close_meeting(rank);
-    const struct job_frame gone = job_frame_head(JOB_FRAME_GONE, number, 0);
-    if (launch->roster) rank_launch_tell(launch, (struct bytes){(const char *)&gone, sizeof gone});
+    rank_meeting_leave(launch->meeting, number);
     launch->options.ended(launch->options.context, number, status);
-}
-
-static void tend(struct rank_launch *launch, const struct epoll_event *event) {
-    struct launched_rank *rank = &launch->ranks[event->data.u64 >> 1];
-    if (!(event->data.u64 & 1)) {
-        if (rank->pid) bury(launch, rank);
-        return;
-    }
-    if (rank->meeting < 0) return;
-    if (event->events & EPOLLOUT) push_rest(launch, rank);
-    if (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !read_rank(launch, rank))
-        close_meeting(rank);
 }
 
 void rank_launch_tend(struct rank_launch *launch) {
     struct epoll_event events[EVENTS_AT_ONCE];
     int count = epoll_wait(launch->file, events, EVENTS_AT_ONCE, 0);
     for (int i = 0; i < count; i++)
-        tend(launch, &events[i]);
+        if (events[i].data.u32 == launch->options.count)
+            rank_meeting_tend(launch->meeting);
+        else
+            bury(launch, &launch->ranks[events[i].data.u32]);
 }
 
 int rank_launch_file(const struct rank_launch *launch) {
     return launch->file;
+}
+
+void rank_launch_tell(struct rank_launch *launch, struct bytes frame) {
+    rank_meeting_tell(launch->meeting, frame);
 }
 
 /* ---- signals and the end ---- */
@@ -354,10 +270,9 @@ void rank_launch_close(struct rank_launch *launch) {
         struct launched_rank *rank = &launch->ranks[i];
         if (rank->pid > 0) waitpid(rank->pid, NULL, WNOHANG);
         if (rank->process >= 0) close(rank->process);
-        close_meeting(rank);
     }
     if (launch->file >= 0) close(launch->file);
-    job_roster_close(launch->roster);
+    rank_meeting_close(launch->meeting);
     free(launch->ranks);
     free(launch);
 }
