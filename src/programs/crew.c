@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "host/process/agent_facts.h"
 #include "host/process/host_list.h"
 #include "host/process/supervisor.h"
 #include "programs/programs.h"
@@ -17,6 +18,8 @@
 #define ARGUMENT_BYTES (PATH_MAX + 64)
 #define ARGUMENTS_MAX 128
 #define SHELL_WORDS_MAX 32
+#define KEY_FILES 2
+#define KEY_FILE_BYTES_MAX 4096
 #define HOSTFILE_BYTES_MAX ((size_t)1 << 20)
 
 struct crew {
@@ -28,6 +31,9 @@ struct crew {
     bool hosts; /* they were named: the list holds */
     char shell[256];
     const char *shell_words[SHELL_WORDS_MAX + 1], *agent_options[5];
+    bool has_keys; /* gateway and units have some of their own, in `files` */
+    struct wire_keys keys;
+    struct unit_host_file files[KEY_FILES];
     struct crew_unit units[CREW_UNITS_MAX];
     uint32_t rank_counts[CREW_UNITS_MAX], rank_count;
 };
@@ -56,9 +62,10 @@ static void keep(struct arguments *arguments, size_t bytes) {
 
 /* Options that a unit gets from its crew, not from its parent's values. */
 static bool is_own(const char *name) {
-    static const char *const names[] = {
-        "connect", "board",     "config", "threads",  "trace",        "weights-unit", "ranks",
-        "role",    "kv-listen", "hosts",  "hostfile", "remote-shell", "interface",    "kv-control"};
+    static const char *const names[] = {"connect",  "wire-key",     "wire-gateway", "board",
+                                        "config",   "threads",      "trace",        "weights-unit",
+                                        "ranks",    "role",         "kv-listen",    "hosts",
+                                        "hostfile", "remote-shell", "interface",    "kv-control"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -116,6 +123,10 @@ static const char **unit_command(void *context, const struct supervisor_unit *un
     ADD(&arguments, "unit");
     ADD(&arguments, "--connect=%s", crew->address);
     ADD(&arguments, "--board=%s/board", unit->start->folder);
+    if (crew->has_keys) {
+        ADD(&arguments, "--wire-key=%s/unit.secret", unit->start->room);
+        ADD(&arguments, "--wire-gateway=%s/gateway.public", unit->start->room);
+    }
     ADD(&arguments, "--threads=%" PRIu64, threads_each(crew, unit));
     ADD(&arguments, "--ranks=%u", is->ranks);
     add_task(crew, unit, &arguments);
@@ -184,6 +195,50 @@ static enum status read_shell(struct crew *crew, struct error *error) {
     return error_set(error, STATUS_INVALID, "--remote-shell is empty");
 }
 
+/* Units connect from other hosts: both sides get keys, which nobody else ever has. */
+static enum status make_keys(struct crew *crew, struct error *error) {
+    static const char *const names[KEY_FILES] = {"unit.secret", "gateway.public"};
+    char own[PATH_MAX], units[PATH_MAX], path[PATH_MAX + 16];
+    snprintf(own, sizeof own, "%s/gateway", supervisor_folder(crew->supervisor));
+    snprintf(units, sizeof units, "%s/unit", supervisor_folder(crew->supervisor));
+    enum status status = wire_keys_generate(own, error);
+    if (!status) status = wire_keys_generate(units, error);
+    for (size_t i = 0; !status && i < KEY_FILES; i++) {
+        snprintf(path, sizeof path, "%s/%s", supervisor_folder(crew->supervisor), names[i]);
+        crew->files[i].name = names[i];
+        status = file_take(path, KEY_FILE_BYTES_MAX, &crew->files[i].text, error);
+    }
+    if (status) return status;
+    snprintf(path, sizeof path, "%s.secret", own);
+    strcat(units, ".public");
+    crew->has_keys = true;
+    supervisor_give_files(crew->supervisor, crew->files, KEY_FILES);
+    return wire_keys_open(path, units, NULL, &crew->keys, error);
+}
+
+/* Where units connect: as told, in the crew's folder, or at this host's address. */
+static enum status set_address(struct crew *crew, struct error *error) {
+    const struct crew_values *values = crew->options.crew;
+    const char *interface = values->interface ? values->interface : "";
+    char address[64];
+    if (crew->options.address) {
+        snprintf(crew->address, sizeof crew->address, "%s", crew->options.address);
+        return STATUS_OK;
+    }
+    if (supervisor_leads_here(crew->supervisor)) {
+        snprintf(crew->address, sizeof crew->address, "ipc://%s/wire",
+                 supervisor_folder(crew->supervisor));
+        return STATUS_OK;
+    }
+    if (!agent_facts_find_address(interface, address))
+        return error_set(error, STATUS_NOT_FOUND,
+                         "interface %s is not there, is down or has no address", interface);
+    snprintf(crew->address, sizeof crew->address,
+             strchr(address, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u", address,
+             agent_facts_find_port());
+    return make_keys(crew, error);
+}
+
 /* What ranks need on a host. */
 static struct agent_check what_is_needed(const struct crew *crew) {
     const struct crew_options *options = &crew->options;
@@ -241,17 +296,18 @@ enum status crew_open(const struct crew_options *options, struct loop *loop, str
         free(crew);
         return status;
     }
-    if (options->address)
-        snprintf(crew->address, sizeof crew->address, "%s", options->address);
-    else
-        snprintf(crew->address, sizeof crew->address, "ipc://%s/wire",
-                 supervisor_folder(crew->supervisor));
+    status = set_address(crew, error);
+    if (status) {
+        crew_close(crew);
+        return status;
+    }
     *crew_out = crew;
     return STATUS_OK;
 }
 
-const char *crew_address(const struct crew *crew) {
-    return crew->address;
+void crew_wire(const struct crew *crew, struct wire_options *wire) {
+    wire->address = crew->address;
+    if (crew->has_keys) wire->keys = &crew->keys;
 }
 
 void crew_start(struct crew *crew) {
@@ -263,5 +319,8 @@ void crew_close(struct crew *crew) {
     supervisor_stop(crew->supervisor);
     supervisor_close(crew->supervisor);
     host_list_free(&crew->list);
+    wire_keys_close(&crew->keys);
+    for (size_t i = 0; i < KEY_FILES; i++)
+        free((void *)(uintptr_t)crew->files[i].text.data);
     free(crew);
 }

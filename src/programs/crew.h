@@ -78,8 +78,8 @@ struct crew_options {
 /* Whoever gave up ends the loop. */
 enum status crew_open(const struct crew_options *options, struct loop *loop, struct crew **crew_out,
                       struct error *error) MUST_USE;
-/* Where its units connect. */
-const char *crew_address(const struct crew *crew);
+/* Where its units connect, and with which keys; they live as long as the crew. */
+void crew_wire(const struct crew *crew, struct wire_options *wire);
 /* Starts the units; they are looked after as long as the loop runs. */
 void crew_start(struct crew *crew);
 /* Lets them finish, and waits for that. */

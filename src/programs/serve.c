@@ -181,7 +181,7 @@ static enum status server_run(struct serve_server *server, struct error *error) 
     struct loop_parts parts = {.ready = say_ready, .ready_context = server};
     gateway_side_join(&server->gateway, &parts);
     if (server->crew) {
-        parts.wire.address = crew_address(server->crew);
+        crew_wire(server->crew, &parts.wire);
         parts.waits_for_unit = true;
         crew_start(server->crew);
     } else {

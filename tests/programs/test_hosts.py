@@ -87,6 +87,16 @@ def lose_things(hosts, slots, wanted, whole):
     server.stop()
 
 
+def units_elsewhere(hosts, wanted):
+    """No unit is where the gateway is: they connect to its address, with keys that came through the remote shell."""
+    *_, last = hosts.names
+    server = Server("--prefill-units", "1", "--prefill-ranks", "2", "--decode-units", "1", "--decode-ranks", "1",
+                    "--rank-timeout", RANK_TIMEOUT, *hosts.options(4)[2:], "--hosts", "%s:3" % last, wrap=hosts.on("h0"))
+    assert ask_all(server) == wanted
+    assert re.search("units are listened to address=tcp://|address=tcp://", server.said()), server.said()
+    server.stop()
+
+
 def run_unit(*options):
     """What a unit says that cannot be started."""
     done = subprocess.run([fathom, "unit", "--connect", "ipc:///nowhere", *options], check=False, capture_output=True,
@@ -119,6 +129,7 @@ def main():
     alone.stop()
     what_is_lacking_is_named(hosts)
     hosts.enter("h0")
+    units_elsewhere(hosts, wanted)
     lose_things(hosts, int(sys.argv[3]), wanted, sys.argv[4:] == ["all"])
 
 

@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,6 +234,17 @@ static void look_at_host(struct agent *agent, const struct agent_frame *frame) {
     send_frame(agent, AGENT_FACTS, &facts);
 }
 
+static void keep_file(const struct agent *agent, const struct agent_frame *frame) {
+    struct agent_file it;
+    char path[512];
+    memcpy(&it, frame->body, sizeof it);
+    snprintf(path, sizeof path, "%s/%s", agent->room.path, it.name);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0 || write(file, frame->tail.data, frame->tail.count) != (ssize_t)frame->tail.count)
+        log_say(LOG_ERROR, SUBJECT, "cannot write a file path=%s why=%s", path, strerror(errno));
+    if (file >= 0) close(file);
+}
+
 static void signal_ranks(struct agent *agent, const struct agent_frame *frame) {
     struct agent_signal it;
     memcpy(&it, frame->body, sizeof it);
@@ -252,6 +264,9 @@ static void take(struct agent *agent, const struct agent_frame *frame) {
         break;
     case AGENT_LAUNCH:
         if (agent->room.path[0]) launch(agent, frame);
+        break;
+    case AGENT_FILE:
+        if (agent->room.path[0]) keep_file(agent, frame);
         break;
     case AGENT_TELL:
         for (uint32_t i = 0; i < agent->part_count; i++)

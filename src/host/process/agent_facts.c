@@ -108,29 +108,29 @@ static const void *address_in(const struct sockaddr *address) {
                : (const void *)&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
 }
 
-static bool look_at_network(const struct agent_check *check, struct agent_facts *facts) {
+bool agent_facts_find_address(const char *interface, char address_out[static 64]) {
     static const int families[] = {AF_INET, AF_INET6};
     struct ifaddrs *all = NULL;
+    address_out[0] = 0;
     if (getifaddrs(&all)) all = NULL;
-    for (size_t i = 0; i < 2 && !facts->address[0]; i++)
-        for (const struct ifaddrs *at = all; at && !facts->address[0]; at = at->ifa_next)
-            if (is_wanted(at, check->interface, families[i]))
-                inet_ntop(families[i], address_in(at->ifa_addr), facts->address,
-                          sizeof facts->address);
+    for (size_t i = 0; i < 2 && !address_out[0]; i++)
+        for (const struct ifaddrs *at = all; at && !address_out[0]; at = at->ifa_next)
+            if (is_wanted(at, interface, families[i]))
+                inet_ntop(families[i], address_in(at->ifa_addr), address_out, 64);
     freeifaddrs(all);
-    if (facts->address[0]) return true;
-    if (!check->interface[0]) {
-        snprintf(facts->address, sizeof facts->address, "127.0.0.1");
-        return true;
-    }
+    if (!address_out[0] && !interface[0]) memcpy(address_out, "127.0.0.1", sizeof "127.0.0.1");
+    return address_out[0] != 0;
+}
+
+static bool look_at_network(const struct agent_check *check, struct agent_facts *facts) {
+    if (agent_facts_find_address(check->interface, facts->address)) return true;
     snprintf(facts->lacks, sizeof facts->lacks,
              "interface %s is not there, is down or has no address; `ip address` lists them",
              check->interface);
     return false;
 }
 
-/* A port that nobody has now. */
-static uint32_t find_port(void) {
+uint32_t agent_facts_find_port(void) {
     struct sockaddr_in any = {.sin_family = AF_INET};
     socklen_t bytes = sizeof any;
     int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -157,7 +157,7 @@ static uint32_t cpus(void) {
 }
 
 void agent_facts_take(const struct agent_check *check, struct agent_facts *facts_out) {
-    *facts_out = (struct agent_facts){.port = find_port(), .free_bytes = free_bytes()};
+    *facts_out = (struct agent_facts){.port = agent_facts_find_port(), .free_bytes = free_bytes()};
     agent_facts_name_program(facts_out);
     facts_out->cpus = cpus();
     if (gethostname(facts_out->host, sizeof facts_out->host - 1)) facts_out->host[0] = 0;

@@ -21,6 +21,13 @@ void agent_facts_name_program(struct agent_facts *facts_out);
 bool agent_facts_judge(const struct agent_facts *facts, const struct agent_facts *own,
                        const struct agent_facts *first, char text[static 512]);
 
+/* The numeric address of an interface; "": of the first that is not the loopback, which there is
+ * always as a last resort. False: the interface is not there, is down or has no address. */
+bool agent_facts_find_address(const char *interface, char address_out[static 64]);
+
+/* A port that nobody has now; 0: none. */
+uint32_t agent_facts_find_port(void);
+
 /* UCX's names of an interface's devices below a /sys: the interface itself, and the RDMA device
  * behind it if it has one: "ib0,mlx5_0:1". */
 void agent_facts_name_devices(const char *sys, const char *interface, char text[static 256]);

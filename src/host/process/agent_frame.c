@@ -22,6 +22,7 @@ static const struct kind_row {
     [AGENT_SIGNS] = {sizeof(struct agent_signs), true, true},
     [AGENT_ENDED] = {sizeof(struct agent_ended), true, false},
     [AGENT_PONG] = {0, true, false},
+    [AGENT_FILE] = {sizeof(struct agent_file), false, true},
 };
 
 struct agent_head agent_frame_head(enum agent_kind kind, size_t bytes) {
@@ -64,6 +65,12 @@ static bool facts_are_right(const void *body) {
            IS_TEXT(it.address) && IS_TEXT(it.room) && it.port <= UINT16_MAX;
 }
 
+static bool file_is_right(const void *body) {
+    struct agent_file it;
+    memcpy(&it, body, sizeof it);
+    return IS_TEXT(it.name) && it.name[0] && it.name[0] != '.' && !strchr(it.name, '/');
+}
+
 static bool launch_is_right(const void *body, struct bytes tail) {
     struct agent_launch it;
     memcpy(&it, body, sizeof it);
@@ -101,6 +108,8 @@ static bool is_right(const struct agent_frame *frame) {
         return check_is_right(frame->body);
     case AGENT_FACTS:
         return facts_are_right(frame->body);
+    case AGENT_FILE:
+        return file_is_right(frame->body);
     case AGENT_LAUNCH:
         return launch_is_right(frame->body, frame->tail);
     case AGENT_SIGNS:

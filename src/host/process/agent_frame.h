@@ -4,6 +4,7 @@
  * some kinds a tail. Whatever comes is checked here before anybody looks at it.
  *
  *   supervisor to agent  CHECK   what ranks will need on this host; the first frame, and once
+ *                        FILE    into its private room: a key, say
  *                        LAUNCH  these ranks, with this command line; none runs
  *                        TELL    a frame of the ranks' meeting, for all ranks here
  *                        SIGNAL  to all ranks, or to one
@@ -41,6 +42,7 @@ enum agent_kind {
     AGENT_SIGNS,
     AGENT_ENDED,
     AGENT_PONG,
+    AGENT_FILE,
     AGENT_KINDS
 };
 
@@ -81,6 +83,10 @@ struct agent_launch { /* tail: words, each with a terminator: argv, then NAME=VA
     uint32_t reserved;
     uint32_t number; /* of the start: its folder in the room */
     char host[64];   /* what this host is called in the job; "": it has all ranks */
+};
+
+struct agent_file { /* tail: what is in it */
+    char name[32];  /* without a folder */
 };
 
 #define AGENT_ALL_RANKS UINT32_MAX

@@ -183,6 +183,7 @@ void agent_link_close(struct agent_link *link, int64_t wait_ns) {
     if (link->stream.got) agent_link_hang_up(link);
     if (!has_ended(link, link->is_lost ? 0 : wait_ns)) {
         kill(link->pid, SIGKILL);
+        kill(-link->pid, SIGKILL); /* what a remote shell has started here */
         has_ended(link, INT64_MAX / 2);
     }
     if (link->stream.got) agent_stream_close(&link->stream);

@@ -458,6 +458,18 @@ const char *supervisor_folder(const struct supervisor *supervisor) {
     return supervisor->room.path;
 }
 
+bool supervisor_leads_here(const struct supervisor *supervisor) {
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
+        if (!supervisor->jobs[i].parts[0].is_here) return false;
+    return true;
+}
+
+void supervisor_give_files(struct supervisor *supervisor, const struct unit_host_file *files,
+                           uint32_t count) {
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
+        unit_hosts_give_files(supervisor->jobs[i].hosts, files, count);
+}
+
 void supervisor_start(struct supervisor *supervisor) {
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
         start(&supervisor->jobs[i]);

@@ -57,6 +57,13 @@ enum status supervisor_open(const struct supervisor_options *options,
 /* Lives as long as the supervisor. */
 const char *supervisor_folder(const struct supervisor *supervisor);
 
+/* Every unit's rank 0 is on this machine. */
+bool supervisor_leads_here(const struct supervisor *supervisor);
+
+/* Before it starts: files for all agents, [count]; they live as long as the supervisor. */
+void supervisor_give_files(struct supervisor *supervisor, const struct unit_host_file *files,
+                           uint32_t count);
+
 void supervisor_start(struct supervisor *supervisor);
 
 /* Lets all units finish, and waits for that: not for ever. */

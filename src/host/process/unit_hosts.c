@@ -38,6 +38,8 @@ struct unit_hosts {
     struct agent_facts own;
     char program[RANK_LAUNCH_PATH_BYTES];
     char name[32];
+    const struct unit_host_file *files; /* [file_count] */
+    uint32_t file_count;
     bool is_checking;
     uint32_t number; /* of the start */
     struct job_roster *roster;
@@ -268,6 +270,11 @@ static enum status launch_host(struct unit_hosts *hosts, uint32_t index, struct 
     launch.settings = add_settings(&tail);
     if (hosts->options.host_count > 1)
         snprintf(launch.host, sizeof launch.host, "%s", host->is.name);
+    for (uint32_t i = 0; i < hosts->file_count; i++) {
+        struct agent_file file = {""};
+        snprintf(file.name, sizeof file.name, "%s", hosts->files[i].name);
+        agent_link_send(host->link, AGENT_FILE, &file, hosts->files[i].text);
+    }
     agent_link_send(host->link, AGENT_LAUNCH, &launch, (struct bytes){tail.text, tail.bytes});
     free(tail.text);
     host->left = host->is.count;
@@ -275,6 +282,12 @@ static enum status launch_host(struct unit_hosts *hosts, uint32_t index, struct 
         snprintf(hosts->lines[host->is.first + i].host, sizeof hosts->lines->host, "%s",
                  host->is.name);
     return STATUS_OK;
+}
+
+void unit_hosts_give_files(struct unit_hosts *hosts, const struct unit_host_file *files,
+                           uint32_t count) {
+    hosts->files = files;
+    hosts->file_count = count;
 }
 
 enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number, struct error *error) {

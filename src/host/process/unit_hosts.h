@@ -36,6 +36,11 @@ struct unit_host_start {       /* of a start, what ranks of a host are told */
     uint32_t first_port;       /* that nobody used there */
 };
 
+struct unit_host_file {
+    const char *name;
+    struct bytes text;
+};
+
 struct unit_hosts_options {
     struct event_base *base;
     const char *name;              /* of the unit, as no other supervisor's */
@@ -59,6 +64,10 @@ struct unit_hosts_options {
 
 enum status unit_hosts_open(const struct unit_hosts_options *options, struct unit_hosts **hosts_out,
                             struct error *error) MUST_USE;
+
+/* Files, [count], for each agent's room; they live as long as the hosts. */
+void unit_hosts_give_files(struct unit_hosts *hosts, const struct unit_host_file *files,
+                           uint32_t count);
 
 /* Starts agents where there are none, and has hosts checked that were not; `checked` is called from
  * the loop, or at once. */

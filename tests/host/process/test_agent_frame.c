@@ -98,6 +98,18 @@ static void a_check_names_no_path_where_a_name_belongs(void **state) {
                      AGENT_GOT_NONSENSE);
 }
 
+static void a_file_stays_in_the_room(void **state) {
+    static const char *const names[] = {"", ".", "..", "../x", "a/b", "/etc/passwd"};
+    struct agent_file file = {"unit.secret"};
+    assert_int_equal(read_frame(make(AGENT_FILE, &file, sizeof file, "x", 1), false),
+                     AGENT_GOT_FRAME);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        strcpy(file.name, names[i]);
+        assert_int_equal(read_frame(make(AGENT_FILE, &file, sizeof file, "x", 1), false),
+                         AGENT_GOT_NONSENSE);
+    }
+}
+
 static void facts_may_stand_in_the_log(void **state) {
     struct agent_facts facts = {.version = "1", .host = "b"};
     assert_int_equal(read_frame(make(AGENT_FACTS, &facts, sizeof facts, NULL, 0), true),
@@ -128,6 +140,7 @@ int main(void) {
         cmocka_unit_test(what_a_shell_says_is_nonsense_from_its_first_bytes),
         cmocka_unit_test(a_launch_has_the_words_that_it_says),
         cmocka_unit_test(a_check_names_no_path_where_a_name_belongs),
+        cmocka_unit_test(a_file_stays_in_the_room),
         cmocka_unit_test(facts_may_stand_in_the_log),
         cmocka_unit_test(signs_are_as_many_as_they_say),
     };
