@@ -18,7 +18,7 @@ from hosts import Hosts, agent_of
 from server import Server, fathom, open_url
 
 PROMPTS = ["What is %d + %d?" % (17 * i, 29 * i + 5) for i in range(1, 5)]
-RANK_TIMEOUT = "0.5"
+RANK_TIMEOUT = str(0.25 * int(sys.argv[2]))  # the hosts share one machine
 
 
 def ask(server, prompt):
