@@ -9,6 +9,7 @@
 #include "compute/exchange/job.h"
 #include "host/process/file_limit.h"
 #include "host/process/private_room.h"
+#include "host/process/rank_by_hand.h"
 #include "host/process/rank_launch.h"
 #include "host/process/rank_watch.h"
 #ifdef FATHOM_SERVING
@@ -213,12 +214,21 @@ void rank_job_watch(double seconds, int exit_code) {
     watch_exit_code = exit_code;
 }
 
-static enum status begin_watched(struct error *error) {
-    if (!watch_ns) return job_begin(error);
+static enum status begin_counted(const struct rank_job_values *values, struct error *error) {
+    enum status status = job_begin(error);
+    if (status || job_count() == values->ranks) return status;
+    return error_set(error, STATUS_INVALID, "--ranks is %u, and its launcher started %u",
+                     (uint32_t)values->ranks, job_count());
+}
+
+static enum status begin_watched(const struct rank_job_values *values, struct error *error) {
     struct rank_watch_place place;
     enum status status = STATUS_OK;
+    if (!job_exists()) status = rank_by_hand_join(values->meeting, (uint32_t)values->ranks, error);
+    if (status) return status;
+    if (!watch_ns) return begin_counted(values, error);
     if (job_rank_ahead() == 0) status = rank_watch_await(watch_ns, watch_exit_code, error);
-    if (!status) status = job_begin(error);
+    if (!status) status = begin_counted(values, error);
     if (status) return status;
     if (job_rank() != 0) {
         job_receive(0, &place, sizeof place);
@@ -230,6 +240,10 @@ static enum status begin_watched(struct error *error) {
     return status;
 }
 
+bool rank_job_is_rank(const struct rank_job_values *values) {
+    return values->ranks > 1 && (values->meeting || job_exists());
+}
+
 enum job_kind { JOB_DRIVEN, JOB_JOINED, JOB_ALIKE };
 
 static bool begin(const struct option_table *table, const struct rank_job_values *values,
@@ -237,7 +251,13 @@ static bool begin(const struct option_table *table, const struct rank_job_values
     struct error error;
     if (values->ranks <= 1) return false;
     if (rank_job_misused(table, values, exit_code_out)) return true;
-    if (!job_exists()) {
+    if (!rank_job_is_rank(values)) {
+        if (rank_by_hand_is()) {
+            *exit_code_out =
+                command_misused(table, "mpirun started this as one of several: say "
+                                       "with --rank-meeting HOST:PORT where they meet");
+            return true;
+        }
         if (kind == JOB_JOINED) return false;
         if (rank_job_check_files(values->ranks, &error)) {
             *exit_code_out = command_failed(table, STATUS_FULL, &error);
@@ -248,19 +268,9 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         private_room_close(&room);
         return true;
     }
-    enum status status = begin_watched(&error);
+    enum status status = begin_watched(values, &error);
     if (status != STATUS_OK) {
         *exit_code_out = command_failed(table, status, &error);
-        return true;
-    }
-    if (job_count() != values->ranks) { /* somebody's own mpirun */
-        bool speaks = job_rank() == 0;
-        uint32_t count = job_count();
-        job_end();
-        *exit_code_out = EXIT_CODE_USAGE;
-        if (speaks)
-            command_misused(table, "--ranks is %u, but this job has %u", (uint32_t)values->ranks,
-                            count);
         return true;
     }
     if (kind == JOB_ALIKE) return false;

@@ -14,6 +14,7 @@
 
 struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
+    const char *meeting;
     const char *placement, *replica_choice, *rebalance_from;
     double link_gbps, link_us;
     const char *trace;
@@ -32,6 +33,12 @@ struct rank_job_values {
      .maximum = LIMIT_RANKS,                                                                       \
      .offset = offsetof(owner, job.ranks),                                                         \
      .group = OPTION_GROUP_RANKS},                                                                 \
+        {.name = "rank-meeting",                                                                   \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "HOST:PORT of rank 0, where ranks meet that an mpirun or srun of one's own "      \
+                 "starts, on one host or on several; their network must be private",               \
+         .offset = offsetof(owner, job.meeting),                                                   \
+         .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "redundant-experts",                                                              \
          .type = OPTION_COUNT,                                                                     \
          .help = "slots for replicas of experts, at least so many in each layer",                  \
@@ -142,8 +149,11 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
 bool rank_job_begin_bench(const struct option_table *table, int argc, char **argv, void *values,
                           const struct rank_job_values *job, const char *alone, int *exit_code_out);
 
-/* As rank_job_begin, for a program that somebody else starts as a job (bench/crew.h): outside of
- * one, it goes on. */
+/* True: this process is a rank, or is to become one, and no launcher. */
+bool rank_job_is_rank(const struct rank_job_values *values);
+
+/* As rank_job_begin, for a program whose ranks somebody else starts (programs/crew.h): outside of a
+ * job, it goes on. */
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
                    int *exit_code_out);
 

@@ -62,10 +62,10 @@ static void keep(struct arguments *arguments, size_t bytes) {
 
 /* Options that a unit gets from its crew, not from its parent's values. */
 static bool is_own(const char *name) {
-    static const char *const names[] = {"connect",  "wire-key",     "wire-gateway", "board",
-                                        "config",   "threads",      "trace",        "weights-unit",
-                                        "ranks",    "role",         "kv-listen",    "hosts",
-                                        "hostfile", "remote-shell", "interface",    "kv-control"};
+    static const char *const names[] = {"connect",   "board",        "config",       "threads",
+                                        "trace",     "weights-unit", "ranks",        "role",
+                                        "kv-listen", "kv-control",   "rank-meeting", "hosts",
+                                        "hostfile",  "remote-shell", "interface"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "compute/exchange/job.h"
 #include "programs/crew.h"
 #include "programs/gateway_side.h"
 #include "programs/log_options.h"
@@ -204,8 +203,10 @@ int program_serve(int argc, char **argv) {
         return command_misused(serve_options, "--prefill-units and --decode-units go together");
     if (server.values.prefill_units + server.values.decode_units > CREW_UNITS_MAX)
         return command_misused(serve_options, "at most %d units", CREW_UNITS_MAX);
-    if (job_exists())
-        return command_misused(serve_options, "it starts its ranks itself; it cannot be one");
+    if (server.values.job.meeting)
+        return command_misused(serve_options,
+                               "--rank-meeting: it starts its ranks itself; one that "
+                               "others start is a fathom unit");
     enum status status =
         has_crew(&server.values) ? open_with_crew(&server, &error) : open_whole(&server, &error);
     if (!status) status = server_run(&server, &error);

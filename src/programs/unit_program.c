@@ -210,7 +210,7 @@ static bool is_misused(const struct unit_values *values, int *exit_code_out) {
                                          "--role %s needs --kv-listen: this machine's "
                                          "address, for the prompts' KV blocks",
                                          values->role);
-    else if (kv_ranks_wanted(&kv) && job_exists() && values->job.ranks > 1 && !kv.control)
+    else if (kv_ranks_wanted(&kv) && rank_job_is_rank(&values->job) && !kv.control)
         *exit_code_out = command_misused(
             unit_options, "--kv-listen, --kv-dir and --kv-host with several ranks need "
                           "--kv-control: an address for rank 0, e.g. ipc:///tmp/unit1.ranks");
@@ -263,7 +263,8 @@ static enum status process_supervise(struct unit_process *process, struct error 
 
 static enum status process_start(struct unit_process *process, struct error *error) {
     const struct unit_values *values = &process->values;
-    if (values->job.ranks > 1 && !job_exists()) return process_supervise(process, error);
+    if (values->job.ranks > 1 && !rank_job_is_rank(&values->job))
+        return process_supervise(process, error);
     return process_run(process, error);
 }
 
