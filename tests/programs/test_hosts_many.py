@@ -33,9 +33,8 @@ def ask(server, prompt):
 
 
 def ask_all(server, prompts):
-    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
         return list(pool.map(lambda prompt: ask(server, prompt), prompts))
-
 
 
 def memory_of(pids):
@@ -48,8 +47,6 @@ def memory_of(pids):
         except (OSError, TypeError):  # it has ended, or is no process with memory
             continue
     return total
-
-
 
 
 def main():
@@ -65,7 +62,7 @@ def main():
                  "--decode-ranks", str(DECODE * SLOTS)] if DECODE else ["--ranks", str(PREFILL * SLOTS)]
         Server.kv_memory = "256MiB"
         began = time.monotonic()
-        server = Server("--model", model, *kinds, "--redundant-experts", str(REDUNDANT), "--rank-timeout", "600",
+        server = Server("--model", model, *kinds, "--redundant-experts", str(REDUNDANT), "--rank-timeout", "60",
                         *hosts.options(SLOTS), wrap=hosts.on("h0"))
         server.wait_for_units(2 if DECODE else 1)
         print("%d + %d hosts of %d ranks: ready after %.1f s" % (PREFILL, DECODE, SLOTS, time.monotonic() - began), flush=True)
