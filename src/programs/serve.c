@@ -157,7 +157,8 @@ static enum status open_with_crew(struct serve_server *server, struct error *err
 }
 
 static bool has_crew(const struct serve_values *values) {
-    return values->job.ranks > 1 || values->units > 1 || is_apart(values);
+    return values->job.ranks > 1 || values->units > 1 || is_apart(values) || values->crew.hosts ||
+           values->crew.hostfile;
 }
 
 /* False: a step is still being computed, and everything must stay until the process ends. */

@@ -72,10 +72,13 @@ def main():
                 name, len(pids), memory_of(pids) / 2**20), flush=True)
         began = time.monotonic()
         found = ask_all(server, prompts)
+        handed = server.fleet()["handed_over_total"]
+        assert not DECODE or handed > len(prompts) / 2, handed
         assert found == wanted, [(a, b) for a, b in zip(found, wanted) if a != b][:1]
         ranks = set(re.findall(r"ended request=.* unit=(\d+ rank=\d+)", server.said()))
-        print("%d prompts of %d tokens in all, answered by %d ranks: every log probability is one process's; %.1f s" % (
-            len(prompts), sum(map(len, prompts)), len(ranks), time.monotonic() - began), flush=True)
+        print("%d prompts of %d tokens in all, answered by %d ranks, %d handed over: every log probability is one "
+              "process's; %.1f s" % (
+            len(prompts), sum(map(len, prompts)), len(ranks), handed, time.monotonic() - began), flush=True)
         server.no_page_is_held()
         server.stop()
 

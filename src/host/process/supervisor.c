@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A job that fails is killed rather than asked. Before it is ready, the other ranks get a moment
- * first: a unit that cannot start says why and with which status.
+ * A job that fails is killed rather than asked. It gets a moment first: before it is ready, it says
+ * why and with which status it ends; later, ranks that end may have lost another one, which then is
+ * told of.
  */
 #include "host/process/supervisor.h"
 
@@ -35,7 +36,7 @@
 enum job_state {
     JOB_CHECKS, /* its hosts are looked at */
     JOB_RUNS,
-    JOB_FAILS, /* it was given a moment */
+    JOB_FAILS, /* a rank ended by itself: the others are given a moment */
     JOB_ENDS,  /* it was killed */
     JOB_PAUSES,
     JOB_GIVEN_UP
@@ -195,27 +196,37 @@ static const char **on_words(void *context, const struct unit_host_start *start)
 
 /* ---- what happens ---- */
 
+/* The end of a unit that was ready, by the rank that ended it. */
+static void say_loss(struct supervisor_job *job) {
+    char how[32], text[RANK_BOARD_TEXT];
+    rank_board_describe(&unit_hosts_lines(job->hosts)[job->ended_rank], text);
+    if (job->watch.rank_count == 1 || WIFEXITED(job->status))
+        log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
+                how_it_ended(job->status, how));
+    else
+        log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
+                job->number, job->ended_rank, text);
+    fail(job);
+}
+
+/* A rank that died says more than those that ended because they lost it, and may be told later. */
+static bool says_more(const struct supervisor_job *job, int status) {
+    if (!job->has_status) return true;
+    return job->status == 0 ? status != 0 : WIFEXITED(job->status) && WIFSIGNALED(status);
+}
+
 static void on_ended(void *context, uint32_t rank, int status) {
     struct supervisor_job *job = context;
-    char how[32], text[RANK_BOARD_TEXT];
-    if (!job->has_status || (job->status == 0 && status != 0)) {
+    if (job->state != JOB_RUNS && job->state != JOB_FAILS) return; /* it was killed */
+    if (says_more(job, status)) {
         job->status = status;
         job->ended_rank = rank;
     }
     job->has_status = true;
-    if (job->state == JOB_RUNS && job->ready) {
-        rank_board_describe(&unit_hosts_lines(job->hosts)[rank], text);
-        if (job->watch.rank_count == 1 || WIFEXITED(status))
-            log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
-                    how_it_ended(status, how));
-        else
-            log_say(LOG_ERROR, SUBJECT,
-                    "a rank died, its unit starts again job=%u rank=%u where=%s", job->number, rank,
-                    text);
-        fail(job);
-    } else if (job->state == JOB_RUNS) {
+    if (job->ready && (WIFSIGNALED(status) || job->watch.rank_count == 1))
+        say_loss(job);
+    else if (job->state == JOB_RUNS)
         enter(job, JOB_FAILS);
-    }
 }
 
 static void on_lost(void *context, const char *host, const char *why) {
@@ -271,7 +282,8 @@ static void look_for_stuck(struct supervisor_job *job) {
 
 /* Rank 0 that fails lets the others go, which takes a while; another rank leaves them waiting. */
 static int64_t moment_ns(const struct supervisor_job *job) {
-    return job->status != 0 && job->ended_rank != 0 ? LAST_WORDS_NS : END_NS_MAX;
+    bool waits = !job->ready && (job->status == 0 || job->ended_rank == 0);
+    return waits ? END_NS_MAX : LAST_WORDS_NS;
 }
 
 static void tick_job(struct supervisor_job *job, bool looks) {
@@ -286,7 +298,11 @@ static void tick_job(struct supervisor_job *job, bool looks) {
         if (looks && job->ready && job->supervisor->timeout.wall_ns) look_for_stuck(job);
         break;
     case JOB_FAILS:
-        if (!unit_hosts_left(job->hosts) || now_ns - job->state_ns > moment_ns(job)) kill_all(job);
+        if (unit_hosts_left(job->hosts) && now_ns - job->state_ns <= moment_ns(job)) break;
+        if (job->ready)
+            say_loss(job);
+        else
+            kill_all(job);
         break;
     case JOB_ENDS:
         if (unit_hosts_left(job->hosts) && now_ns - job->state_ns > END_NS_MAX) {

@@ -179,6 +179,10 @@ static enum status connect_host(struct host *host, struct error *error) {
     struct unit_hosts *hosts = host->hosts;
     const char *words[WORDS_MAX];
     size_t count = 0;
+    if (!host->is.is_here && strpbrk(hosts->program, " \t'\"\\$`;&|<>()*?[]{}#~!"))
+        return error_set(error, STATUS_INVALID,
+                         "a remote shell would take the path of this program apart: %.300s",
+                         hosts->program);
     if (!host->is.is_here) {
         count = add_words(words, count, hosts->options.remote_shell);
         count = add_words(words, count, (const char *const[]){host->is.name, NULL});
