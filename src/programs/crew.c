@@ -198,7 +198,7 @@ static enum status read_shell(struct crew *crew, struct error *error) {
 /* Units connect from other hosts: both sides get keys, which nobody else ever has. */
 static enum status make_keys(struct crew *crew, struct error *error) {
     static const char *const names[KEY_FILES] = {"unit.secret", "gateway.public"};
-    char own[PATH_MAX], units[PATH_MAX], path[PATH_MAX + 16];
+    char own[PATH_MAX], units[PATH_MAX], path[PATH_MAX + 16], allowed[PATH_MAX + 16];
     snprintf(own, sizeof own, "%s/gateway", supervisor_folder(crew->supervisor));
     snprintf(units, sizeof units, "%s/unit", supervisor_folder(crew->supervisor));
     enum status status = wire_keys_generate(own, error);
@@ -210,10 +210,10 @@ static enum status make_keys(struct crew *crew, struct error *error) {
     }
     if (status) return status;
     snprintf(path, sizeof path, "%s.secret", own);
-    strcat(units, ".public");
+    snprintf(allowed, sizeof allowed, "%s.public", units);
     crew->has_keys = true;
     supervisor_give_files(crew->supervisor, crew->files, KEY_FILES);
-    return wire_keys_open(path, units, NULL, &crew->keys, error);
+    return wire_keys_open(path, allowed, NULL, &crew->keys, error);
 }
 
 /* Where units connect: as told, in the crew's folder, or at this host's address. */
