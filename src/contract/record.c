@@ -3,12 +3,20 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/limits.h"
 
 _Static_assert(RECORD_KIND_COUNT <= 64, "a set of kinds is a word");
 
 bool record_zeros(const void *bytes, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (((const char *)bytes)[i]) return false;
+    return true;
+}
+
+bool record_name_valid(const char *text, uint32_t count) {
+    if (count > LIMIT_REQUEST_NAME) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (text[i] <= ' ' || text[i] > '~') return false;
     return true;
 }
 

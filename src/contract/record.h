@@ -17,7 +17,7 @@
 
 #include "contract/ids.h"
 
-#define RECORD_VERSION 10
+#define RECORD_VERSION 11
 
 enum record_kind {
     RECORD_NONE,
@@ -186,6 +186,8 @@ extern const struct record_form record_forms[RECORD_KIND_COUNT]; /* record_forms
 
 /* For checks of fields: true if all bytes are zero. */
 bool record_zeros(const void *bytes, size_t count);
+/* True if the text may name a request in headers and logs: visible ASCII, and not too long. */
+bool record_name_valid(const char *text, uint32_t count);
 /* True if a record that begins as struct record_about names its request as it should. */
 bool record_request_valid(const void *record);
 

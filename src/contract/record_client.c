@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/record_client.h"
 
-/* Of a request: it stands in headers and logs. */
-static bool name_valid(const char *text, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (text[i] <= ' ' || text[i] > '~') return false;
-    return count <= LIMIT_REQUEST_NAME;
-}
-
 bool client_request_valid(const void *record) {
     const struct record_client_request *request = record;
     return request->method < HTTP_METHOD_COUNT && request->wants_receipt <= 1 &&
            request->listener < HTTP_LISTENER_COUNT && request->body_left <= 1 &&
-           name_valid(client_request_name(request), request->name_bytes);
+           record_name_valid(client_request_name(request), request->name_bytes);
 }
 
 static bool is_name_character(char c) {

@@ -35,6 +35,8 @@ struct record_client_request {
     uint32_t listener;      /* enum http_listener */
     uint32_t body_left;     /* 1: it has a body that was not read: ADMISSION_NO_BODY */
     uint32_t name_bytes;
+    uint8_t
+        peer[16]; /* who asks: an IPv6 address, or an IPv4 one mapped into it; zeros: not known */
 };
 RECORD_TAIL(record_client_request, 0, char,
             client_request_path) /* [path_bytes], without the query */

@@ -12,6 +12,20 @@ int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
     return (int64_t)((picos + PICOS_PER_NANO / 2) / PICOS_PER_NANO);
 }
 
+const char *entry_limit_name(enum entry_limit limit) {
+    static const char *const names[ENTRY_LIMIT_COUNT] = {
+        [ENTRY_LIMIT_NONE] = "",
+        [ENTRY_LIMIT_REQUESTS] = "requests",
+        [ENTRY_LIMIT_REQUESTS_PER_MINUTE] = "requests_per_minute",
+        [ENTRY_LIMIT_TOKENS_PER_MINUTE] = "tokens_per_minute",
+        [ENTRY_LIMIT_BALANCE] = "balance",
+        [ENTRY_LIMIT_BUDGET] = "budget",
+        [ENTRY_LIMIT_SHARE] = "share",
+        [ENTRY_LIMIT_QUEUE] = "queue",
+    };
+    return names[limit];
+}
+
 /* `may_be_empty`: nobody in particular. */
 static bool name_valid(const char name[LIMIT_ACCOUNT_NAME + 1], bool may_be_empty) {
     size_t room = LIMIT_ACCOUNT_NAME + 1, count = strnlen(name, room);
@@ -44,7 +58,8 @@ bool entry_valid(const void *record) {
             return false;
     return record_request_valid(entry) && name_valid(entry->account, true) &&
            entry->is_charged <= 1 && entry->http_status >= 200 && entry->http_status <= 599 &&
-           entry->sequence > 0 && entry->stay_count <= ENTRY_STAYS_MAX && entry->reserved == 0;
+           entry->sequence > 0 && entry->stay_count <= ENTRY_STAYS_MAX &&
+           entry->limit < ENTRY_LIMIT_COUNT;
 }
 
 bool settled_valid(const void *record) {

@@ -79,6 +79,22 @@ struct entry_stay {    /* at a unit that had the request */
     uint32_t reserved;
 };
 
+/* Beyond which limit a request was. Of an account or of its key, but for the last two. */
+enum entry_limit {
+    ENTRY_LIMIT_NONE,
+    ENTRY_LIMIT_REQUESTS, /* answers under way at the same time */
+    ENTRY_LIMIT_REQUESTS_PER_MINUTE,
+    ENTRY_LIMIT_TOKENS_PER_MINUTE,
+    ENTRY_LIMIT_BALANCE, /* of a prepaid account, less what is set aside for answers under way */
+    ENTRY_LIMIT_BUDGET,  /* of a key, likewise */
+    ENTRY_LIMIT_SHARE, /* its account has more waiting than its share, and would wait for too long */
+    ENTRY_LIMIT_QUEUE, /* as many requests as the server may have */
+    ENTRY_LIMIT_COUNT
+};
+
+/* As logs and errors call it: "tokens_per_minute"; of NONE an empty text. */
+const char *entry_limit_name(enum entry_limit limit);
+
 /* What a request came to, whether it was answered or refused: said once, when it has ended, and
  * before the last bytes of its answer. All choices of a request are one entry. */
 struct record_entry {
@@ -101,7 +117,8 @@ struct record_entry {
     int64_t total_ns; /* from its coming to its end */
     uint32_t path_bytes, name_bytes, model_bytes, end_bytes;
     uint32_t stay_count; /* <= ENTRY_STAYS_MAX, the last ones */
-    uint32_t reserved;   /* zero */
+    uint32_t limit;      /* enum entry_limit: what refused it */
+    uint8_t peer[16];    /* as CLIENT_REQUEST says, of one that was refused; else zeros */
 };
 #define ENTRY_STAYS_MAX 8
 RECORD_TAIL(record_entry, 0, char, entry_path)  /* [path_bytes] the endpoint's */

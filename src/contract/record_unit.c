@@ -55,7 +55,8 @@ bool submit_valid(const void *record) {
            submit->prompt_count > 0 && submit->new_tokens_max > submit->resumed_count &&
            submit->stop_token_count <= 2 * LIMIT_STOP_TOKENS &&
            submit->bias_count <= LIMIT_LOGIT_BIASES &&
-           submit->constraint_bytes <= LIMIT_CONSTRAINT_BYTES && submit->reserved == 0 &&
+           submit->constraint_bytes <= LIMIT_CONSTRAINT_BYTES &&
+           record_name_valid(submit_name(submit), submit->name_bytes) &&
            token_biases_valid(submit_biases(submit), submit->bias_count) && task_valid(submit);
 }
 

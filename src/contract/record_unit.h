@@ -65,7 +65,7 @@ struct record_submit {
     uint32_t task;             /* enum submit_task; only SUBMIT_ANSWER may have resumed tokens */
     uint32_t first_block;      /* SUBMIT_PREFILL: the other unit has the blocks before this one */
     uint32_t constraint_bytes; /* at most LIMIT_CONSTRAINT_BYTES; 0: the answer is free */
-    uint32_t reserved;         /* zero */
+    uint32_t name_bytes;       /* at most LIMIT_REQUEST_NAME */
     struct tenant_salt tenant;
     struct kv_route route; /* SUBMIT_ANSWER: zeros; SUBMIT_RESERVE: the ticket alone */
 };
@@ -74,6 +74,8 @@ RECORD_TAIL(record_submit, 1, uint32_t, submit_stop_tokens)     /* [stop_token_c
 RECORD_TAIL(record_submit, 2, struct token_bias, submit_biases) /* [bias_count] */
 /* [constraint_bytes] what the answer's text has to be (serving/constraint/constraint.h) */
 RECORD_TAIL(record_submit, 3, char, submit_constraint)
+/* [name_bytes] as CLIENT_REQUEST's: what logs call it besides; visible ASCII */
+RECORD_TAIL(record_submit, 4, char, submit_name)
 
 /* The request is not wanted any more. It still ends with a FINISHED. */
 struct record_cancel {

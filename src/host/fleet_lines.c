@@ -5,7 +5,10 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "base/clock.h"
+#include "base/format.h"
 #include "host/process/log.h"
+#include "host/process/log_request.h"
 
 #define SUBJECT "unit"
 
@@ -21,57 +24,198 @@ static struct fleet_lines_unit *find(struct fleet_lines *lines, uint32_t number)
     return NULL;
 }
 
+/* A field that is left out where there is nothing to say. */
+static double number_or_none(bool is_there, uint32_t number) {
+    return is_there ? (double)number : NAN;
+}
+
+static double job_of(const struct fleet_lines *lines, uint32_t number) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (number && lines->units[i].number == number)
+            return number_or_none(lines->units[i].job != 0, lines->units[i].job);
+    return NAN;
+}
+
+/* ---- where the requests of a lost unit go ---- */
+
+static struct request_id whatever_attempt(struct request_id request) {
+    request.attempt = 0;
+    return request;
+}
+
+static void say_moved(const struct fleet_lines_loss *loss) {
+    char to[LIMIT_FLEET_UNITS * 16];
+    size_t used = 0;
+    to[0] = 0;
+    for (uint32_t i = 0; i < loss->to_count; i++)
+        used += format_text(to + used, sizeof to - used, "%s%u:%u", i ? "," : "", loss->to[i],
+                            loss->counts[i]);
+    log_say(LOG_INFO, SUBJECT,
+            "its requests are elsewhere unit=%u job=%.0f requests=%u moved=%u to=%s ended=%.0f "
+            "after_s=%.2f",
+            loss->unit, number_or_none(loss->job != 0, loss->job), loss->requests, loss->moved, to,
+            number_or_none(loss->ended != 0, loss->ended),
+            (double)(clock_now_ns() - loss->since_ns) * 1e-9);
+}
+
+static void end_if_done(struct fleet_lines_loss *loss) {
+    if (loss->moved + loss->ended < loss->requests) return;
+    say_moved(loss);
+    loss->unit = 0;
+}
+
+struct taking {
+    struct fleet_lines *lines;
+    uint32_t loss;
+};
+
+static void take_request(void *context, struct request_id request) {
+    struct taking *taking = context;
+    request_set_add(&taking->lines->moving, whatever_attempt(request), taking->loss);
+}
+
+static void drop_request(void *context, struct request_id request) {
+}
+
+/* How many requests the unit had. */
+static uint32_t follow_requests(struct fleet_lines *lines, struct fleet_lines_unit *unit) {
+    uint32_t place = lines->losses_used++ % FLEET_LINES_LOSSES;
+    struct fleet_lines_loss *loss = &lines->losses[place];
+    struct taking taking = {lines, place};
+    if (loss->unit) { /* it was followed for too long */
+        loss->ended += request_set_take(&lines->moving, place, drop_request, NULL);
+        end_if_done(loss);
+    }
+    *loss = (struct fleet_lines_loss){
+        .unit = unit->number, .job = unit->job, .since_ns = clock_now_ns()};
+    loss->requests = request_set_take(&unit->holds, 0, take_request, &taking);
+    if (loss->requests == 0) loss->unit = 0;
+    return loss->requests;
+}
+
+static void count_moved(struct fleet_lines_loss *loss, uint32_t unit) {
+    uint32_t i = 0;
+    while (i < loss->to_count && loss->to[i] != unit)
+        i++;
+    loss->moved++;
+    if (i == LIMIT_FLEET_UNITS) return;
+    if (i == loss->to_count) loss->to[loss->to_count++] = unit;
+    loss->counts[i]++;
+}
+
+/* The unit that had the request before and is still there, but silent; 0: there is none. */
+static uint32_t take_from_silent(struct fleet_lines *lines, struct request_id request) {
+    if (request.attempt == 0) return 0;
+    request.attempt--;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (request_set_remove(&lines->units[i].holds, request) != REQUEST_SET_NOBODY)
+            return lines->units[i].number;
+    return 0;
+}
+
+static void hear_submit(struct fleet_lines *lines, uint32_t number,
+                        const struct record_submit *submit) {
+    struct fleet_lines_unit *unit = find(lines, number);
+    char text[LOG_REQUEST_BYTES];
+    struct bytes name = {submit_name(submit), submit->name_bytes};
+    uint32_t before = take_from_silent(lines, submit->request);
+    uint32_t place = request_set_remove(&lines->moving, whatever_attempt(submit->request));
+    struct fleet_lines_loss *loss = place == REQUEST_SET_NOBODY ? NULL : &lines->losses[place];
+    if (unit) request_set_add(&unit->holds, submit->request, 0);
+    if (loss) before = loss->unit;
+    if (!before) return;
+    log_say(LOG_DEBUG, SUBJECT,
+            "gets what another had unit=%u job=%.0f request=%s x_request_id=%.*s before=%u "
+            "output=%u",
+            number, job_of(lines, number), log_request_name(submit->request, text),
+            log_request_given(submit->request, name), name.data, before, submit->resumed_count);
+    if (!loss) return;
+    count_moved(loss, number);
+    end_if_done(loss);
+}
+
+void fleet_lines_ended(struct fleet_lines *lines, struct request_id request) {
+    uint32_t place = request_set_remove(&lines->moving, whatever_attempt(request));
+    if (place == REQUEST_SET_NOBODY) return;
+    lines->losses[place].ended++;
+    end_if_done(&lines->losses[place]);
+}
+
+/* ---- units ---- */
+
 static void hear_hello(struct fleet_lines *lines, uint32_t number,
                        const struct record_unit_hello *hello) {
     struct fleet_lines_unit *unit = find(lines, number);
     bool is_known = unit != NULL;
     if (!unit) unit = find(lines, 0);
     if (is_known && unit->role != hello->role)
-        log_say(LOG_INFO, SUBJECT, "has changed its role unit=%u role=%s before=%s", number,
-                role_name(hello->role), role_name(unit->role));
+        log_say(LOG_INFO, SUBJECT, "has changed its role unit=%u job=%.0f role=%s before=%s",
+                number, job_of(lines, number), role_name(hello->role), role_name(unit->role));
     int64_t pid = hello->rank_count ? hello_ranks(hello)[0].pid : 0;
-    if (unit) *unit = (struct fleet_lines_unit){number, hello->role, pid};
+    uint32_t job = lines->job_of ? lines->job_of(lines->job_context, pid) : 0;
+    if (unit) {
+        unit->number = number;
+        unit->job = job;
+        unit->role = hello->role;
+        unit->pid = pid;
+    }
     if (is_known) return;
     log_say(LOG_INFO, SUBJECT,
-            "serves unit=%u role=%s ranks=%u pid=%" PRId64
+            "serves unit=%u job=%.0f role=%s ranks=%u pid=%" PRId64
             " pages=%u requests_max=%u numerics=%.*s",
-            number, role_name(hello->role), hello->rank_count, pid, hello->page_count,
-            hello->requests_max, (int)sizeof hello->numerics_id, hello->numerics_id);
+            number, number_or_none(job != 0, job), role_name(hello->role), hello->rank_count, pid,
+            hello->page_count, hello->requests_max, (int)sizeof hello->numerics_id,
+            hello->numerics_id);
 }
 
 void fleet_lines_heard(struct fleet_lines *lines, uint32_t number, const struct record *record) {
     if (record->kind == RECORD_UNIT_HELLO)
         hear_hello(lines, number, (const struct record_unit_hello *)record);
+    if (record->kind != RECORD_FINISHED) return;
+    uint32_t reason = ((const struct record_finished *)record)->reason;
+    struct fleet_lines_unit *unit = find(lines, number);
+    if (unit) request_set_remove(&unit->holds, record_request(record));
+    if (reason == FINISH_STOP_TOKEN ||
+        reason == FINISH_LENGTH) /* its other unit was the lost one */
+        fleet_lines_ended(lines, record_request(record));
 }
 
-static double number_or_none(bool is_there, uint32_t number) {
-    return is_there ? (double)number : NAN;
-}
-
-static void tell_drain(double unit, const struct record_drain *drain) {
+static void tell_drain(double unit, double job, const struct record_drain *drain) {
     double rank = number_or_none(drain->one_rank, drain->rank);
     if (drain->dead)
-        log_say(LOG_ERROR, SUBJECT, "has lost a rank unit=%.0f rank=%.0f", unit, rank);
-    else if (drain->back)
-        log_say(LOG_INFO, SUBJECT, "is told to take requests again unit=%.0f rank=%.0f", unit,
+        log_say(LOG_ERROR, SUBJECT, "has lost a rank unit=%.0f job=%.0f rank=%.0f", unit, job,
                 rank);
+    else if (drain->back)
+        log_say(LOG_INFO, SUBJECT, "is told to take requests again unit=%.0f job=%.0f rank=%.0f",
+                unit, job, rank);
     else
-        log_say(LOG_INFO, SUBJECT, "is told to drain unit=%.0f rank=%.0f", unit, rank);
+        log_say(LOG_INFO, SUBJECT, "is told to drain unit=%.0f job=%.0f rank=%.0f", unit, job,
+                rank);
 }
 
-void fleet_lines_told(uint32_t number, const struct record *record) {
-    double unit = number_or_none(number != 0, number);
-    if (record->kind == RECORD_DRAIN)
-        tell_drain(unit, (const struct record_drain *)record);
+void fleet_lines_told(struct fleet_lines *lines, uint32_t number, const struct record *record) {
+    double unit = number_or_none(number != 0, number), job = job_of(lines, number);
+    if (record->kind == RECORD_SUBMIT && number)
+        hear_submit(lines, number, (const struct record_submit *)record);
+    else if (record->kind == RECORD_DRAIN)
+        tell_drain(unit, job, (const struct record_drain *)record);
     else if (record->kind == RECORD_ROLE)
-        log_say(LOG_INFO, SUBJECT, "is told its role unit=%.0f role=%s", unit,
+        log_say(LOG_INFO, SUBJECT, "is told its role unit=%.0f job=%.0f role=%s", unit, job,
                 role_name(((const struct record_role *)record)->role));
 }
 
 void fleet_lines_lost(struct fleet_lines *lines, uint32_t number, bool is_asked) {
     struct fleet_lines_unit *unit = find(lines, number);
     if (!unit) return; /* it had said nothing yet */
-    log_say(is_asked ? LOG_INFO : LOG_WARNING, SUBJECT, "is gone unit=%u role=%s pid=%" PRId64,
-            number, role_name(unit->role), unit->pid);
+    uint32_t requests = follow_requests(lines, unit);
+    log_say(is_asked ? LOG_INFO : LOG_WARNING, SUBJECT,
+            "is gone unit=%u job=%.0f role=%s pid=%" PRId64 " requests=%u", number,
+            job_of(lines, number), role_name(unit->role), unit->pid, requests);
     unit->number = 0;
+}
+
+void fleet_lines_close(struct fleet_lines *lines) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        request_set_close(&lines->units[i].holds);
+    request_set_close(&lines->moving);
 }

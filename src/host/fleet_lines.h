@@ -1,29 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a gateway's log says of its units: that one serves, with its role and its processes; that it
- * is told another role or to drain; that it is gone. It is read off the records that pass between
- * them, so the machine itself logs nothing.
+ * is told another role or to drain; that it is gone, and what became of the requests that it had. It is
+ * read off the records that pass between them, so the machine itself logs nothing.
+ *
+ * Requests of a unit that is gone are followed until each is at another unit or has ended; then one
+ * line says how many went where.
  */
 #ifndef HOST_FLEET_LINES_H
 #define HOST_FLEET_LINES_H
 
 #include "contract/record_unit.h"
+#include "host/wire/request_set.h"
 
-/* What was said of each unit last. Zero it to start. */
+#define FLEET_LINES_LOSSES 8 /* of units, that are followed at the same time; the first makes way */
+
+struct fleet_lines_unit {
+    uint32_t number;          /* 0: nobody */
+    uint32_t job;             /* that the supervisor in this process starts it under; 0: none */
+    uint32_t role;            /* enum unit_role */
+    int64_t pid;              /* of its rank 0 */
+    struct request_set holds; /* requests that were given to it and have not ended there */
+};
+
+struct fleet_lines_loss { /* of a unit whose requests are not all elsewhere yet */
+    uint32_t unit, job;   /* unit 0: none */
+    uint32_t requests, moved, ended;
+    int64_t since_ns;
+    uint32_t to[LIMIT_FLEET_UNITS], counts[LIMIT_FLEET_UNITS]; /* [to_count] units, and how many */
+    uint32_t to_count;
+};
+
+/* Zero it to start, but for job_of. */
 struct fleet_lines {
-    struct fleet_lines_unit {
-        uint32_t number; /* 0: nobody */
-        uint32_t role;   /* enum unit_role */
-        int64_t pid;     /* of its rank 0 */
-    } units[LIMIT_FLEET_UNITS];
+    /* The job of the process, or 0. NULL: no unit is a job of this process. */
+    uint32_t (*job_of)(void *context, int64_t pid);
+    void *job_context;
+    struct fleet_lines_unit units[LIMIT_FLEET_UNITS]; /* what was said of each last */
+    struct fleet_lines_loss losses[FLEET_LINES_LOSSES];
+    uint32_t losses_used;
+    struct request_set
+        moving; /* requests that have no unit now, whatever their attempt; owner: a loss */
 };
 
 /* A record has come from the unit of this number. */
 void fleet_lines_heard(struct fleet_lines *lines, uint32_t number, const struct record *record);
 
 /* A record goes to the unit of this number, or has come to the unit in this process (0). */
-void fleet_lines_told(uint32_t number, const struct record *record);
+void fleet_lines_told(struct fleet_lines *lines, uint32_t number, const struct record *record);
+
+/* A request has ended, for its client. */
+void fleet_lines_ended(struct fleet_lines *lines, struct request_id request);
 
 /* Its connection has ended. is_asked: this process ends, and units with it. */
 void fleet_lines_lost(struct fleet_lines *lines, uint32_t number, bool is_asked);
+
+void fleet_lines_close(struct fleet_lines *lines);
 
 #endif

@@ -14,6 +14,7 @@
 #include "host/process/log.h"
 #include "host/process/log_request.h"
 #include "host/process/rank_board.h"
+#include "host/request_notes.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/request_set.h"
 
@@ -66,8 +67,9 @@ struct loop {
     struct loop_link links[LOOP_GATEWAYS_MAX]; /* [link_count] a gateway has one */
     uint32_t link_count;
     struct event *retry;
-    struct fleet_lines fleet; /* what the log has said of units */
-    struct loop_peer *peers;  /* [peer_count] */
+    struct fleet_lines fleet;   /* what the log has said of units */
+    struct request_notes notes; /* a unit's: what it has said of requests */
+    struct loop_peer *peers;    /* [peer_count] */
     uint32_t peer_count;
     /* A unit behind wires: */
     struct request_set requests;              /* each belongs to a peer, by its place */
@@ -249,10 +251,12 @@ static void on_wire(void *context, uint32_t number, const struct record *record)
         if (record->kind == RECORD_UNIT_HELLO && loop->parts->waits_for_unit) let_clients_in(loop);
     } else {
         if (record->kind == RECORD_DRAIN && loop->draining) return; /* nobody calls it back */
-        fleet_lines_told(0, record);
-        if (record->kind == RECORD_SUBMIT)
+        fleet_lines_told(&loop->fleet, 0, record);
+        if (record->kind == RECORD_SUBMIT) {
+            request_notes_come(&loop->notes, (const struct record_submit *)record);
             request_set_add(&loop->requests, record_request(record),
                             place_of(loop, find_peer(link, number)));
+        }
         record_queue_force(&loop->inboxes[UNIT], record);
     }
     ask_turn(loop);
@@ -267,6 +271,8 @@ static bool may_take(void *context) {
 /* Answers to a connection that is no more are left out. */
 static void answer_gateway(struct loop *loop, const struct record *record) {
     struct request_id request = record_request(record);
+    if (record->kind == RECORD_FINISHED)
+        request_notes_end(&loop->notes, (const struct record_finished *)record);
     uint32_t owner = record->kind == RECORD_FINISHED ? request_set_remove(&loop->requests, request)
                                                      : request_set_owner(&loop->requests, request);
     if (owner != REQUEST_SET_NOBODY) send_to(loop, &loop->peers[owner], record);
@@ -309,7 +315,7 @@ static void on_retry(evutil_socket_t file, short what, void *context) {
 #define THE_UNIT 1 /* the id of one in this process */
 
 static void route_to_unit(struct loop *loop, const struct record_carried *carried) {
-    fleet_lines_told(carried->unit.value, carried_inner(carried));
+    fleet_lines_told(&loop->fleet, carried->unit.value, carried_inner(carried));
     if (has_machine(loop, UNIT)) {
         record_queue_force(&loop->inboxes[UNIT], carried_inner(carried));
         return;
@@ -338,6 +344,7 @@ static void route(struct loop *loop, const struct record *record) {
         break;
     case RECORD_ENTRY:
         log_request_ended((const struct record_entry *)record);
+        fleet_lines_ended(&loop->fleet, record_request(record));
         if (loop->ledger.worker) worker_give(loop->ledger.worker, record);
         break;
     case RECORD_UNIT_TALLY:
@@ -722,6 +729,8 @@ static void turn_once(struct loop *loop) {
 
 enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct error *error) {
     loop->parts = parts;
+    loop->fleet.job_of = parts->job_of;
+    loop->fleet.job_context = parts->job_context;
     loop->machines[GATEWAY] = parts->gateway;
     loop->machines[UNIT] = parts->unit;
     enum status status = start_workers(loop, parts, error);
@@ -812,6 +821,8 @@ bool loop_close(struct loop *loop) {
     record_queue_clear(&loop->experts);
     record_queue_clear(&loop->large);
     request_set_close(&loop->requests);
+    request_notes_close(&loop->notes);
+    fleet_lines_close(&loop->fleet);
     for (int i = 0; i < MACHINE_COUNT; i++)
         record_queue_clear(&loop->inboxes[i]);
     free_event(loop->turn);

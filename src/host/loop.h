@@ -61,7 +61,10 @@ struct loop_parts {
     /* Address, keys and plain_anywhere; no address: no wire. A unit's gateways: an address of each,
      * with commas between. */
     struct wire_options wire;
-    bool waits_for_unit;   /* clients are let in once a unit has said hello */
+    bool waits_for_unit; /* clients are let in once a unit has said hello */
+    /* Under which number this process starts that one, for the log; 0: it does not. NULL: none. */
+    uint32_t (*job_of)(void *context, int64_t pid);
+    void *job_context;
     int64_t finish_ns_max; /* for what has begun when it is told to end; 0: 35 s */
     /* SIGHUP: what the gateway is told; NULL: nothing. Without one SIGHUP ends the process */
     const struct record *(*reload)(void *context);

@@ -310,6 +310,11 @@ void crew_wire(const struct crew *crew, struct wire_options *wire) {
     if (crew->has_keys) wire->keys = &crew->keys;
 }
 
+uint32_t crew_job_of(void *context, int64_t pid) {
+    const struct crew *crew = context;
+    return supervisor_job_of(crew->supervisor, pid);
+}
+
 void crew_start(struct crew *crew) {
     supervisor_start(crew->supervisor);
 }

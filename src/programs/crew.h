@@ -80,6 +80,8 @@ enum status crew_open(const struct crew_options *options, struct loop *loop, str
                       struct error *error) MUST_USE;
 /* Where its units connect, and with which keys; they live as long as the crew. */
 void crew_wire(const struct crew *crew, struct wire_options *wire);
+/* Which of its units runs that process, by the supervisor's number; 0: none. `context`: a crew. */
+uint32_t crew_job_of(void *context, int64_t pid);
 /* Starts the units; they are looked after as long as the loop runs. */
 void crew_start(struct crew *crew);
 /* Lets them finish, and waits for that. */

@@ -183,6 +183,8 @@ static enum status server_run(struct serve_server *server, struct error *error) 
     if (server->crew) {
         crew_wire(server->crew, &parts.wire);
         parts.waits_for_unit = true;
+        parts.job_of = crew_job_of;
+        parts.job_context = server->crew;
         crew_start(server->crew);
     } else {
         unit_side_join(&server->unit, &parts);

@@ -15,6 +15,10 @@ enum { PREPAID = 1 };
 
 static const struct token_price price = {
     .hit = PICOS_PER_NANO / 2, .miss = 10 * PICOS_PER_NANO, .output = 20 * PICOS_PER_NANO};
+/* Nanos that a request may come to. */
+#define MOST                                                                                       \
+    ((int64_t)10 * FLEET_PROMPTS_MAX * FLEET_PROMPT_MAX +                                          \
+     (int64_t)20 * FLEET_ANSWERS_MAX * FLEET_ANSWER_MAX)
 #define MINUTE_NS ((int64_t)60 * FLEET_SECOND)
 
 static void draw_limits(struct fleet_dice *dice, struct account_limits *limits) {
@@ -93,6 +97,8 @@ const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
         int64_t owed = balance_of(accounts, ledger, clients, i, false) -
                        accounts_balance(&gateway->accounts, slot);
         if (owed) return "the gateway knows another balance than its entries say";
+        if (i == PREPAID && accounts_balance(&gateway->accounts, slot) <= -MOST)
+            return "who pays in advance owes more than one request may come to";
     }
     return NULL;
 }
@@ -158,7 +164,7 @@ void fleet_accounts_judge(const struct fleet_accounts *accounts, struct fleet_cl
         bool is_unpaid = bytes_equal(bytes_of(client->code), bytes_of(FLEET_UNPAID_CODE));
         if (client->ended && client->lacks && !client->refused)
             fleet_clients_breach(clients, client, "is answered with nothing left to pay from");
-        if (is_unpaid && !client->lacks)
+        if (is_unpaid && !client->lacks && !client->beside)
             fleet_clients_breach(clients, client, "is refused with something left to pay from");
         if (has_begun(client, client->tenant, client->gateway_life))
             judge_from(accounts, clients, client);

@@ -4,7 +4,8 @@
  * begun for them meanwhile. Where a ledger is kept they pay, one of them in advance, and are told what
  * it has written down. What must hold: in no time does an account begin more than its rate brings in
  * that time and one minute's worth besides, of requests and of prompts' tokens; the gateway knows
- * each balance to the nano; and nobody who pays in advance begins with nothing left.
+ * each balance to the nano; and nobody who pays in advance begins with nothing left, or ever owes more
+ * than one request may come to.
  *
  * Only part of all lives has them, by a stream of chance of their own: the others stay as they are.
  */

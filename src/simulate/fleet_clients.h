@@ -52,7 +52,8 @@ struct fleet_client {
     uint64_t tenant;
     int64_t asked_ns; /* when, and which gateway: that so many had died before */
     uint32_t gateway_life;
-    bool lacks; /* its account had nothing left to pay from then */
+    bool lacks;  /* its account had nothing left to pay from then */
+    bool beside; /* another of its account's was under way at the same time */
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
     bool chats, with_tools, one_call;

@@ -135,6 +135,15 @@ void fleet_gateway_ask_role(struct world *world, const struct fleet_unit_host *u
 
 /* ---- clients ---- */
 
+/* Others of its account are under way, and what they may come to is set aside. */
+static void note_beside(struct world *world, struct fleet_client *client) {
+    for (uint32_t i = 0; i + 1 < world->clients.count; i++) {
+        struct fleet_client *other = &world->clients.clients[i];
+        if (other->tenant != client->tenant || (other->ended && !other->gone)) continue;
+        other->beside = client->beside = true;
+    }
+}
+
 static void ask(struct world *world) {
     const struct record *asked = fleet_clients_ask(&world->clients);
     struct fleet_client *client = &world->clients.clients[world->clients.count - 1];
@@ -142,6 +151,7 @@ static void ask(struct world *world) {
     client->gateway_life = world->report->gateway_deaths;
     client->lacks =
         fleet_accounts_lack(&world->accounts, &world->ledger, &world->clients, client->tenant);
+    note_beside(world, client);
     hand_over(world, asked);
     world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 400 * FLEET_MS);
     if (world->ask_ns > ASKED_NS || world->clients.count == FLEET_CLIENTS_MAX)

@@ -107,7 +107,9 @@ void *good_constrained(void) {
 void *good_submit(void) {
     struct record_submit *r = records_make(
         RECORD_SUBMIT,
-        &(struct record_submit){.prompt_count = 5, .stop_token_count = 1, .bias_count = 2});
+        &(struct record_submit){
+            .prompt_count = 5, .stop_token_count = 1, .bias_count = 2, .name_bytes = 4});
+    memcpy(submit_name(r), "mine", 4);
     r->sampling = (struct sampling){.temperature = 0.6f, .top_p = 0.95f};
     r->prompt_count = 3;
     r->resumed_count = 2;

@@ -32,7 +32,7 @@ static void an_entry_is_whole(void **state) {
         if (i == 1) entry->http_status = 99;
         if (i == 2) entry->is_charged = 2;
         if (i == 3) memset(entry->account, 'x', sizeof entry->account);
-        if (i == 4) entry->reserved = 1;
+        if (i == 4) entry->limit = ENTRY_LIMIT_COUNT;
         if (i == 5) entry_stays(entry)->role = UNIT_ROLE_COUNT;
         if (i == 6) entry->stay_count = 2; /* beyond its end */
         if (i == 7) entry->account[63] = 'x';

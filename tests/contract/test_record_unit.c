@@ -19,6 +19,12 @@ static void submits_out_of_range_are_refused(void **state) {
     submit->request.reserved = 1;
     assert_invalid(submit);
     submit = good_submit();
+    submit_name(submit)[3] = ' '; /* it would end the name in a line of the log */
+    assert_invalid(submit);
+    submit = good_submit();
+    submit_name(submit)[0] = '\n';
+    assert_invalid(submit);
+    submit = good_submit();
     submit->bias_count = LIMIT_LOGIT_BIASES + 1;
     assert_invalid(submit);
 }

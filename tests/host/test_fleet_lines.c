@@ -33,6 +33,7 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
+    fleet_lines_close(&lines);
     log_finish();
     log_write_to(STDERR_FILENO);
     fclose(file);
@@ -69,13 +70,13 @@ static void a_unit_comes_changes_and_goes(void **state) {
     assert_string_equal(said(),
                         "info unit  has changed its role unit=3 role=decode before=prefill\n");
     fleet_lines_lost(&lines, 3, false);
-    assert_string_equal(said(), "warning unit  is gone unit=3 role=decode pid=77\n");
+    assert_string_equal(said(), "warning unit  is gone unit=3 role=decode pid=77 requests=0\n");
     fleet_lines_lost(&lines, 3, false);
     assert_string_equal(said(), "");
     hello(4, UNIT_BOTH, 78);
     said();
     fleet_lines_lost(&lines, 4, true);
-    assert_string_equal(said(), "info unit  is gone unit=4 role=both pid=78\n");
+    assert_string_equal(said(), "info unit  is gone unit=4 role=both pid=78 requests=0\n");
 }
 
 static void tell_drain(uint32_t number, bool one_rank, bool back) {
@@ -83,7 +84,7 @@ static void tell_drain(uint32_t number, bool one_rank, bool back) {
                                         .one_rank = one_rank,
                                         .rank = one_rank ? 2 : 0,
                                         .back = back};
-    fleet_lines_told(number, &record.record);
+    fleet_lines_told(&lines, number, &record.record);
 }
 
 static void orders_are_told_on_both_sides(void **state) {
@@ -95,7 +96,7 @@ static void orders_are_told_on_both_sides(void **state) {
     assert_string_equal(said(), "info unit  is told to take requests again unit=3 rank=2\n");
     const struct record_role role = {.record = record_head(RECORD_ROLE, sizeof role),
                                      .role = UNIT_DECODE};
-    fleet_lines_told(3, &role.record);
+    fleet_lines_told(&lines, 3, &role.record);
     assert_string_equal(said(), "info unit  is told its role unit=3 role=decode\n");
 }
 
@@ -109,10 +110,112 @@ static void more_units_than_are_remembered_are_told_of_too(void **state) {
     assert_string_equal(said(), "");
 }
 
+static uint32_t job_of(void *context, int64_t pid) {
+    return pid == 77 ? 2 : 0;
+}
+
+static void a_unit_is_named_by_its_supervisor_as_well(void **state) {
+    lines.job_of = job_of;
+    hello(3, UNIT_BOTH, 77);
+    assert_string_equal(said(), "info unit  serves unit=3 job=2 role=both ranks=1 pid=77 pages=16 "
+                                "requests_max=4 numerics=n1\n");
+    hello(4, UNIT_BOTH, 78); /* somebody else started it */
+    assert_null(strstr(said(), "job="));
+    tell_drain(3, false, false);
+    assert_string_equal(said(), "info unit  is told to drain unit=3 job=2\n");
+    fleet_lines_lost(&lines, 3, false);
+    assert_string_equal(said(), "warning unit  is gone unit=3 job=2 role=both pid=77 requests=0\n");
+}
+
+/* ---- requests ---- */
+
+static void submit(uint32_t number, uint64_t low, uint32_t attempt, enum submit_task task) {
+    _Alignas(8) char memory[1024];
+    struct outbox box = {.memory = memory, .capacity = sizeof memory};
+    struct record_submit *record =
+        outbox_put(&box, RECORD_SUBMIT,
+                   &(struct record_submit){.prompt_count = 1, .name_bytes = 3, .task = task});
+    check(record);
+    record->request = (struct request_id){.low = low, .attempt = attempt};
+    memcpy(submit_name(record), "abc", 3);
+    fleet_lines_told(&lines, number, &record->record);
+}
+
+static void finish(uint32_t number, uint64_t low, uint32_t attempt, enum finish_reason reason) {
+    struct record_finished record = {.record = record_head(RECORD_FINISHED, sizeof record),
+                                     .request = {.low = low, .attempt = attempt},
+                                     .reason = reason};
+    fleet_lines_heard(&lines, number, &record.record);
+}
+
+/* A line without the time that it tells at its end. */
+static void assert_said(const char *expected) {
+    char *line = (char *)(uintptr_t)said(), *after = strstr(line, " after_s=");
+    if (after) strcpy(after, "\n");
+    assert_string_equal(line, expected);
+}
+
+static void requests_of_a_lost_unit_are_followed_to_where_they_go(void **state) {
+    for (uint32_t i = 1; i <= 3; i++)
+        hello(i, UNIT_BOTH, i);
+    for (uint64_t i = 1; i <= 5; i++)
+        submit(1, i, 0, SUBMIT_ANSWER);
+    finish(1, 5, 0, FINISH_LENGTH);
+    said();
+    fleet_lines_lost(&lines, 1, false);
+    assert_said("warning unit  is gone unit=1 role=both pid=1 requests=4\n");
+    submit(2, 1, 1, SUBMIT_ANSWER);
+    assert_said("debug unit  gets what another had unit=2 "
+                "request=00000000000000000000000000000001 x_request_id=abc before=1 output=0\n");
+    submit(3, 2, 1, SUBMIT_RESERVE);
+    said();
+    submit(2, 3, 1, SUBMIT_ANSWER);
+    said();
+    finish(2, 4, 1, FINISH_CANCELLED); /* by nobody's wish but the gateway's: it goes on */
+    assert_said("");
+    fleet_lines_ended(&lines, (struct request_id){.low = 4}); /* its client has left */
+    assert_said("info unit  its requests are elsewhere unit=1 requests=4 moved=3 to=2:2,3:1 "
+                "ended=1\n");
+    fleet_lines_lost(&lines, 2, false); /* what has moved is there */
+    assert_said("warning unit  is gone unit=2 role=both pid=2 requests=2\n");
+}
+
+static void what_a_silent_unit_had_is_followed_too(void **state) {
+    hello(1, UNIT_BOTH, 1);
+    hello(2, UNIT_BOTH, 2);
+    submit(1, 7, 0, SUBMIT_ANSWER);
+    said();
+    submit(2, 7, 1, SUBMIT_ANSWER);
+    assert_said("debug unit  gets what another had unit=2 "
+                "request=00000000000000000000000000000007 x_request_id=abc before=1 output=0\n");
+    fleet_lines_lost(&lines, 1, false);
+    assert_said("warning unit  is gone unit=1 role=both pid=1 requests=0\n");
+}
+
+static void losses_beyond_those_that_are_followed_are_told_as_they_stand(void **state) {
+    for (uint32_t i = 1; i <= FLEET_LINES_LOSSES + 1; i++) {
+        hello(i, UNIT_BOTH, i);
+        submit(i, i, 0, SUBMIT_ANSWER);
+    }
+    said();
+    for (uint32_t i = 1; i <= FLEET_LINES_LOSSES; i++) {
+        fleet_lines_lost(&lines, i, false);
+        said();
+    }
+    fleet_lines_lost(&lines, FLEET_LINES_LOSSES + 1, false);
+    assert_non_null(strstr(said(), "its requests are elsewhere unit=1 requests=1 moved=0 ended=1"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_unit_comes_changes_and_goes, begin, end),
         cmocka_unit_test_setup_teardown(orders_are_told_on_both_sides, begin, end),
+        cmocka_unit_test_setup_teardown(a_unit_is_named_by_its_supervisor_as_well, begin, end),
+        cmocka_unit_test_setup_teardown(requests_of_a_lost_unit_are_followed_to_where_they_go,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(what_a_silent_unit_had_is_followed_too, begin, end),
+        cmocka_unit_test_setup_teardown(
+            losses_beyond_those_that_are_followed_are_told_as_they_stand, begin, end),
         cmocka_unit_test_setup_teardown(more_units_than_are_remembered_are_told_of_too, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

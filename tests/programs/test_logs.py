@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -80,7 +81,15 @@ def requests_have_their_lines(server):
     assert line["status"] == 400, line
     assert server.ask("sk-" + SECRET, "a\"b\\c", chat())[0] == 401
     (line,) = server.wait("access", "refused", x_request_id="a\"b\\c")
-    assert "account" not in line and line["status"] == 401, line
+    assert "account" not in line and line["status"] == 401 and line["peer"] == "127.0.0.1", line
+
+
+def units_call_a_request_as_its_client_does(server):
+    (access,) = server.wait("access", "ended", x_request_id="mine-1")
+    (come,) = server.wait("request", "has come", x_request_id="mine-1")
+    (ended,) = server.wait("request", "has ended here", x_request_id="mine-1")
+    assert come["request"] == ended["request"] == access["request"] and come["pid"] == ended["pid"], (come, ended)
+    assert come["task"] == "answer" and ended["output"] == access["output"], (ended, access)
 
 
 def floods_are_counted(server):
@@ -102,7 +111,12 @@ def hosts_are_told_of(server):
 
 def a_killed_unit_is_told_in_order(server):
     first = server.wait("unit", "serves", 2)
-    killed = first[0]
+    answers = [threading.Thread(target=server.ask, args=(KEY, "long-%d" % i, chat(max_tokens=1500, ignore_eos=True)))
+               for i in range(4)]
+    for answer in answers:
+        answer.start()
+    long = [line for line in server.wait("request", "has come", 5) if line["x_request_id"].startswith("long")]
+    killed = next(line for line in first if line["pid"] == long[0]["pid"])
     os.kill(killed["pid"], signal.SIGKILL)
     server.wait("unit", "serves", 3)
     (back,) = server.wait("supervisor", "a unit is there again")
@@ -113,9 +127,28 @@ def a_killed_unit_is_told_in_order(server):
     assert gone["unit"] == killed["unit"] and gone["pid"] == killed["pid"], (gone, killed)
     assert ended["how"] == "signal 9" and ended["job"] == back["job"] and ended["level"] == "error", ended
     assert again["pid"] == back["pid"] != killed["pid"] and again["unit"] > killed["unit"], (again, back)
+    assert gone["job"] == ended["job"] == again["job"], (gone, ended, again)
+    its_requests_are_followed(server, gone, again)
+    for answer in answers:
+        answer.join(PATIENCE)
     started = [line for line in lines if line["message"] == "starts a unit" and line["job"] == ended["job"]]
     order = [lines.index(line) for line in (started[0], killed, ended, started[1], again)]
     assert order == sorted(order) and lines.index(gone) < lines.index(again), order
+
+
+def its_requests_are_followed(server, gone, again):
+    """Each that the unit had is at another one, or at itself when it was there again."""
+    assert gone["requests"] > 0, gone
+    (elsewhere,) = server.wait("unit", "its requests are elsewhere")
+    assert elsewhere["unit"] == gone["unit"] and elsewhere["job"] == gone["job"], elsewhere
+    assert elsewhere["requests"] == elsewhere["moved"] == gone["requests"], (elsewhere, gone)
+    places = dict(part.split(":") for part in elsewhere["to"].split(","))
+    assert sum(map(int, places.values())) == gone["requests"] and str(gone["unit"]) not in places, elsewhere
+    for moved in server.wait("unit", "gets what another had", gone["requests"]):
+        assert moved["before"] == gone["unit"] and moved["x_request_id"].startswith("long-"), moved
+        (ended,) = server.wait("access", "ended", x_request_id=moved["x_request_id"])
+        assert ended["unit"] == moved["unit"] and ended["status"] == 200, (ended, moved)
+        server.wait("request", "has ended here", x_request_id=moved["x_request_id"])
 
 
 def nothing_private_was_said(server, answers):
@@ -135,6 +168,7 @@ def main():
         server.wait("model", "is being loaded", 2)  # stderr is no terminal
         assert all(line["bytes"] > 0 and line["pid"] for line in server.wait("model", "is loaded", 2))
         requests_have_their_lines(server)
+        units_call_a_request_as_its_client_does(server)
         hosts_are_told_of(server)
         a_killed_unit_is_told_in_order(server)
         status, answer = server.ask(KEY, "mine-3", chat(max_tokens=60))

@@ -59,7 +59,7 @@ def main():
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
     parser.add_argument("--whole", action="store_true")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--jobs", type=int, help="at once; else as many as there are processors, or one whole fleet")
     parser.add_argument("--minutes", type=float, default=0, help="begins nothing more after that long")
     given = parser.parse_args()
     began, sums, failed = time.monotonic(), {}, 0
@@ -72,7 +72,7 @@ def main():
             return None
         return live(given.test, at, min(each, given.first + given.count - at), given.whole)
 
-    with ThreadPoolExecutor(given.jobs) as pool:
+    with ThreadPoolExecutor(given.jobs or (1 if given.whole else os.cpu_count())) as pool:
         for at, life in zip(starts, pool.map(one, starts)):
             if not life:
                 continue

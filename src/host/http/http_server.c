@@ -68,6 +68,7 @@ struct server_connection {
     int64_t stall_ns;  /* the server's lost time when the reader's patience was last renewed */
     enum server_place place;
     uint32_t slot;
+    uint8_t peer[16];         /* as CLIENT_REQUEST says */
     struct request_name name; /* of the current request */
     uint64_t exchange;        /* names the current request to the gateway; 0: it knows of none */
     size_t searched;          /* bytes of the head already searched for its end */
@@ -325,6 +326,7 @@ static struct record_client_request *make_request(struct server_connection *conn
     struct record_client_request *request = calloc(1, bytes);
     if (!request) return NULL;
     *request = fixed;
+    memcpy(request->peer, connection->peer, sizeof request->peer);
     record_set_head(request, RECORD_CLIENT_REQUEST);
     if (head->path.count) memcpy(client_request_path(request), head->path.data, head->path.count);
     memcpy(client_request_authorization(request), KEY_SCHEME, scheme_bytes);
@@ -692,12 +694,24 @@ static uint64_t network_of(const struct sockaddr *address) {
         (const uint8_t *)&((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
 }
 
+static void write_peer(const struct sockaddr *address, uint8_t out[16]) {
+    const struct sockaddr_in6 *six = (const void *)address;
+    const struct sockaddr_in *four = (const void *)address;
+    if (address->sa_family == AF_INET6) {
+        memcpy(out, &six->sin6_addr, 16);
+    } else {
+        memset(out + 10, 0xff, 2);
+        memcpy(out + 12, &four->sin_addr, 4);
+    }
+}
+
 static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
                         struct sockaddr *address, int address_bytes, void *context) {
     struct http_server *server = context;
     struct server_connection *connection = calloc(1, sizeof *connection);
     if (!connection) goto no_memory;
     connection->server = server;
+    write_peer(address, connection->peer);
     connection->stall_ns = server->time.lost_ns;
     connection->deadline = evtimer_new(server->base, on_deadline, connection);
     if (!connection->deadline) goto no_timer;

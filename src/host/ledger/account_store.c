@@ -106,12 +106,8 @@ static enum status check_room(struct database *database, struct error *error) {
 /* ---- terms ---- */
 
 static enum status check_terms(const struct account_terms *terms, struct error *error) {
-    if (terms->group && terms->group[0] && !accounts_file_is_name(terms->group))
-        return error_set(error, STATUS_INVALID,
-                         "'%.80s' is no name of a group; use up to %d letters, digits, '.', '_' "
-                         "and '-'",
-                         terms->group, LIMIT_ACCOUNT_NAME);
-    return STATUS_OK;
+    if (!terms->group || !terms->group[0]) return STATUS_OK;
+    return accounts_file_check_name(terms->group, "a group", error);
 }
 
 static enum status set_account(struct database *database, int64_t id,
@@ -171,14 +167,11 @@ static enum status draw_key(struct database *database, int64_t account, int64_t 
 
 static enum status put_account(struct database *database, const char *name, int64_t now,
                                int64_t *id_out, struct error *error) {
-    if (!accounts_file_is_name(name))
-        return error_set(error, STATUS_INVALID,
-                         "'%.80s' is no name of an account; use up to %d letters, digits, '.', '_' "
-                         "and '-'",
-                         name, LIMIT_ACCOUNT_NAME);
-    enum status status = database_run(
-        database, error, "INSERT OR IGNORE INTO accounts (name, created) VALUES (?, ?)", "ti", name,
-        now);
+    enum status status = accounts_file_check_name(name, "an account", error);
+    if (status) return status;
+    status = database_run(database, error,
+                          "INSERT OR IGNORE INTO accounts (name, created) VALUES (?, ?)", "ti",
+                          name, now);
     if (!status && database_changes(database) == 0)
         status =
             error_set(error, STATUS_INVALID,

@@ -92,7 +92,7 @@ static enum status wrong(const struct accounts_reading *reading, const char *wor
                      reading->path, line_of(reading, word), word, what, cure);
 }
 
-bool accounts_file_is_name(const char *name) {
+static bool is_name(const char *name) {
     size_t count = strlen(name);
     if (count == 0 || count > LIMIT_ACCOUNT_NAME) return false;
     for (size_t i = 0; i < count; i++)
@@ -100,6 +100,13 @@ bool accounts_file_is_name(const char *name) {
               (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i])))
             return false;
     return true;
+}
+
+enum status accounts_file_check_name(const char *name, const char *of, struct error *error) {
+    if (is_name(name)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "'%.80s' is no name of %s; use up to %d letters, digits, '.', '_' and '-'",
+                     name, of, LIMIT_ACCOUNT_NAME);
 }
 
 static int digit_of(char letter) {
@@ -151,14 +158,20 @@ struct tenant_salt accounts_file_salt(const uint8_t secret[SHA256_BYTES], const 
     return salt;
 }
 
+static enum status check_name(const struct accounts_reading *reading, const char *name,
+                              const char *of) {
+    struct error why;
+    if (!accounts_file_check_name(name, of, &why)) return STATUS_OK;
+    return error_set(reading->error, STATUS_INVALID, "%.200s, line %u: %s", reading->path,
+                     line_of(reading, name), why.text);
+}
+
 static enum status read_entry(struct accounts_reading *reading, uint32_t number,
                               const struct entry *entry) {
-    static const char *const cure = "use up to 63 letters, digits, '.', '_' and '-'";
     struct account *account = &reading->accounts[number];
-    if (!accounts_file_is_name(entry->name))
-        return wrong(reading, entry->name, "is no name of an account", cure);
-    if (entry->group && !accounts_file_is_name(entry->group))
-        return wrong(reading, entry->group, "is no name of a group", cure);
+    enum status status = check_name(reading, entry->name, "an account");
+    if (!status && entry->group) status = check_name(reading, entry->group, "a group");
+    if (status) return status;
     for (uint32_t i = 0; i < number; i++)
         if (strcmp(reading->accounts[i].name, entry->name) == 0)
             return wrong(reading, entry->name, "names two accounts", "give each its own name");
@@ -168,11 +181,9 @@ static enum status read_entry(struct accounts_reading *reading, uint32_t number,
     account->limits.requests_max = entry->requests_max;
     account->weight = ACCOUNT_WEIGHT;
     account->is_operator = entry->is_operator;
-    for (unsigned i = 0; i < entry->key_count; i++) {
-        enum status status = read_key(reading, number, entry->keys[i]);
-        if (status) return status;
-    }
-    return STATUS_OK;
+    for (unsigned i = 0; i < entry->key_count && !status; i++)
+        status = read_key(reading, number, entry->keys[i]);
+    return status;
 }
 
 static enum status read_entries(struct accounts_reading *reading, const struct entries *entries) {

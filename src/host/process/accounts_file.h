@@ -29,11 +29,11 @@ enum status accounts_file_read(const char *path, struct record_accounts **record
 typedef char account_group_name[LIMIT_ACCOUNT_NAME + 1];
 enum status accounts_file_take_over(const char *path, struct record_accounts **record_out,
                                     account_group_name **groups_out,
-                                    uint8_t secret_out[SHA256_BYTES],
-                                    struct error *error) MUST_USE;
+                                    uint8_t secret_out[SHA256_BYTES], struct error *error) MUST_USE;
 
-/* Whether an account or a group may be called so. */
-bool accounts_file_is_name(const char *name);
+/* STATUS_INVALID: nothing may be called so; `of` says what was to be: "an account", "a group". */
+enum status accounts_file_check_name(const char *name, const char *of,
+                                     struct error *error) MUST_USE;
 
 /* The salt of a group (NULL, "": there is none), or else of the account. Groups and accounts of one
  * name are different tenants, and so are generations of one: a new one finds no block of the one

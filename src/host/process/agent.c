@@ -152,6 +152,33 @@ static enum status make_board(struct agent *agent, const struct agent_launch *la
     return rank_board_create(path, launch->total, &agent->board, error);
 }
 
+static int64_t pid_of(const struct agent *agent, uint32_t rank) {
+    for (uint32_t i = 0; i < agent->part_count; i++) {
+        const struct agent_part *part = &agent->parts[i];
+        if (rank >= part->first && rank - part->first < part->count)
+            return rank_launch_pid(part->launch, rank);
+    }
+    return 0;
+}
+
+static void send_signs(struct agent *agent) {
+    const struct agent_signs head = {agent->number, agent->count};
+    for (uint32_t i = 0; i < agent->count; i++) {
+        struct rank_line *line = &agent->board.lines[agent->first + i];
+        int64_t pid = pid_of(agent, agent->first + i);
+        agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->pulse.tiles),
+                                              .ran = pid ? rank_board_run_ns(pid) : 0,
+                                              .pid = pid,
+                                              .cpu_ns = pid ? rank_board_cpu_ns(pid) : 0,
+                                              .state = atomic_load(&line->pulse.state),
+                                              .place = atomic_load(&line->pulse.place),
+                                              .role = atomic_load(&line->role)};
+    }
+    agent_stream_send(
+        &agent->stream, AGENT_SIGNS, &head,
+        (struct bytes){(const char *)agent->signs, agent->count * sizeof *agent->signs});
+}
+
 static void take_settings(struct bytes words) {
     while (words.count) {
         char setting[1024];
@@ -198,7 +225,10 @@ static void launch(struct agent *agent, const struct agent_frame *frame) {
         agent->count = it.count;
         status = open_parts(agent, arguments, &it, &error);
     }
-    if (!status) return;
+    if (!status) {
+        send_signs(agent); /* the supervisor knows their processes before they say anything */
+        return;
+    }
     log_say(LOG_ERROR, SUBJECT, "ranks cannot be started why=%s", error.text);
     close_parts(agent);
     tell_failure(agent, &it);
@@ -304,24 +334,6 @@ static uint32_t count_awake(const struct agent *agent) {
         awake += atomic_load(&line->pulse.state) != PULSE_STARTS;
     }
     return awake;
-}
-
-static void send_signs(struct agent *agent) {
-    const struct agent_signs head = {agent->number, agent->count};
-    for (uint32_t i = 0; i < agent->count; i++) {
-        struct rank_line *line = &agent->board.lines[agent->first + i];
-        int64_t pid = atomic_load(&line->pid);
-        agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->pulse.tiles),
-                                              .ran = pid ? rank_board_run_ns(pid) : 0,
-                                              .pid = pid,
-                                              .cpu_ns = pid ? rank_board_cpu_ns(pid) : 0,
-                                              .state = atomic_load(&line->pulse.state),
-                                              .place = atomic_load(&line->pulse.place),
-                                              .role = atomic_load(&line->role)};
-    }
-    agent_stream_send(
-        &agent->stream, AGENT_SIGNS, &head,
-        (struct bytes){(const char *)agent->signs, agent->count * sizeof *agent->signs});
 }
 
 static int64_t signs_ns(const struct agent *agent) {

@@ -128,7 +128,7 @@ static uint64_t hash(uint64_t key, struct bytes text) { /* FNV-1a */
 
 /* Whether lines that differ in this field tell of different things. */
 static bool is_naming(struct bytes name) {
-    static const char *const names[] = {"unit", "rank", "account", "status", "job"};
+    static const char *const names[] = {"unit", "rank", "account", "status", "limit", "job"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (bytes_equal(name, bytes_of(names[i]))) return true;
     return false;

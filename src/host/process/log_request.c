@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/process/log_request.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <math.h>
 
-#include "base/bytes.h"
 #include "base/format.h"
 #include "host/process/log.h"
 
 #define SUBJECT "access"
 #define STAYS_BYTES (ENTRY_STAYS_MAX * 24)
 #define STATUS_REFUSED 400
+#define STATUS_STRANGER 401
 #define STATUS_CLIENT_GONE 499
 #define STATUS_FAILED 500
 
@@ -39,13 +40,23 @@ static void list_stays(const struct record_entry *entry, char out[STAYS_BYTES]) 
                             stays[i].rank);
 }
 
-/* Of a client that gave its request no name it is called as we call it, which need not be said
- * twice. */
-static int given_name_bytes(const struct record_entry *entry) {
+/* Empty where it is not known. */
+static const char *write_peer(const uint8_t peer[16], char out[INET6_ADDRSTRLEN]) {
+    static const uint8_t nobody[16], mapped[12] = {[10] = 0xff, [11] = 0xff};
+    bool is_ipv4 = memcmp(peer, mapped, sizeof mapped) == 0;
+    if (memcmp(peer, nobody, sizeof nobody) == 0) return "";
+    return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, is_ipv4 ? peer + sizeof mapped : peer, out,
+                     INET6_ADDRSTRLEN);
+}
+
+int log_request_given(struct request_id request, struct bytes name) {
     char text[LOG_REQUEST_BYTES];
-    const struct bytes own = {log_request_name(entry->request, text), LOG_REQUEST_BYTES - 1};
-    const struct bytes name = {entry_name(entry), entry->name_bytes};
-    return bytes_equal(own, name) ? 0 : (int)entry->name_bytes;
+    const struct bytes own = {log_request_name(request, text), LOG_REQUEST_BYTES - 1};
+    return bytes_equal(own, name) ? 0 : (int)name.count;
+}
+
+static int given_name_bytes(const struct record_entry *entry) {
+    return log_request_given(entry->request, (struct bytes){entry_name(entry), entry->name_bytes});
 }
 
 /* Accounts' names have no end of their own where they are as long as may be. */
@@ -58,7 +69,10 @@ static int given_name_bytes(const struct record_entry *entry) {
 
 static void say_refused(const struct record_entry *entry, enum log_level level) {
     char text[LOG_REQUEST_BYTES];
-    log_say(level, SUBJECT, "refused " NAMED_BY " total_ms=%.1f", NAMES(entry, text),
+    char peer[INET6_ADDRSTRLEN];
+    log_say(level, SUBJECT, "refused " NAMED_BY " limit=%s peer=%s total_ms=%.1f",
+            NAMES(entry, text), entry_limit_name((enum entry_limit)entry->limit),
+            entry->http_status == STATUS_STRANGER ? write_peer(entry->peer, peer) : "",
             milliseconds(entry->total_ns));
 }
 

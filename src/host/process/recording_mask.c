@@ -90,6 +90,7 @@ static void mask_submit(const struct recording_mask *mask, struct record_submit 
     mask_tokens(mask, submit_stop_tokens(submit), submit->stop_token_count);
     mask_biases(mask, submit_biases(submit), submit->bias_count);
     mask_text(mask, submit_constraint(submit), submit->constraint_bytes);
+    memset(submit_name(submit), '?', submit->name_bytes);
 }
 
 static void mask_plan(const struct recording_mask *mask, struct step_plan *plan) {
@@ -169,6 +170,7 @@ void recording_mask_put(const struct recording_mask *mask, struct record *record
     uint8_t sha256[SHA256_BYTES];
     if (record->kind != RECORD_ENTRY) return;
     struct record_entry *entry = (void *)record;
+    memset(entry->peer, 0, sizeof entry->peer);
     if (record_zeros(entry->key, sizeof entry->key)) return; /* it had none */
     other_key(mask, entry->key, key);
     sha256_digest(key, sizeof key, sha256);
@@ -186,6 +188,7 @@ static bool has_key(const struct record_client_request *record) {
 /* A header without a key is one of nobody's: its length is not kept, either. */
 static struct record_client_request without_key(const struct record_client_request *record) {
     struct record_client_request fixed = *record;
+    memset(fixed.peer, 0, sizeof fixed.peer);
     fixed.authorization_bytes = has_key(record) ? (uint32_t)KEY_BYTES : 0;
     if (record->authorization_bytes && !fixed.authorization_bytes) fixed.authorization_bytes = 1;
     return fixed;

@@ -4,6 +4,9 @@
  *   API keys        another in their place, the same for the same key, in requests, in accounts and
  *                   in entries
  *   tenants' salts  likewise; none stays none
+ *   addresses       of clients: none in their place
+ *   names           that clients gave their requests, in a unit's recording: '?', as often, unless
+ *                   prompts were asked for
  *   token ids, and texts of constraints, unless prompts were asked for: one fixed exchange of all
  *                   tokens of the vocabulary for one another, and of all bytes
  *

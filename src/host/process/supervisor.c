@@ -78,6 +78,16 @@ static void enter(struct supervisor_job *job, enum job_state state) {
     job->state_ns = clock_now_ns();
 }
 
+uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid) {
+    for (uint32_t i = 0; pid > 0 && i < supervisor->options.unit_count; i++) {
+        const struct supervisor_job *job = &supervisor->jobs[i];
+        const struct rank_line *lines = unit_hosts_lines(job->hosts);
+        for (uint32_t rank = 0; rank < job->watch.rank_count; rank++)
+            if (atomic_load(&lines[rank].pid) == pid) return job->number;
+    }
+    return 0;
+}
+
 /* ---- giving up, and ending ---- */
 
 static void give_up(struct supervisor_job *job, const struct error *error) {
@@ -172,8 +182,6 @@ static void on_checked(void *context, const struct error *lacks) {
     if (job->state != JOB_CHECKS) return;
     if (!lacks) {
         enter(job, JOB_RUNS);
-        log_say(LOG_INFO, SUBJECT, "starts a unit job=%u ranks=%u hosts=%u", job->number,
-                job->watch.rank_count, job->host_count);
         if (unit_hosts_launch(job->hosts, ++job->starts, &error) == STATUS_OK) return;
         lacks = &error;
     }
@@ -239,6 +247,18 @@ static void on_lost(void *context, const char *host, const char *why) {
 }
 
 /* ---- watching ---- */
+
+/* Agents tell at once which processes they launched. */
+static void on_launched(void *context) {
+    const struct supervisor_job *job = context;
+    int pid = (int)atomic_load(&unit_hosts_lines(job->hosts)[0].pid);
+    if (job->host_count == 1)
+        log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u", job->number, pid,
+                job->watch.rank_count);
+    else
+        log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u hosts=%u", job->number,
+                pid, job->watch.rank_count, job->host_count);
+}
 
 static void look_whether_ready(struct supervisor_job *job) {
     const struct rank_line *line = &unit_hosts_lines(job->hosts)[0];
@@ -391,6 +411,7 @@ static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct
                                          .context = job,
                                          .checked = on_checked,
                                          .words = on_words,
+                                         .launched = on_launched,
                                          .ended = on_ended,
                                          .lost = on_lost};
     return unit_hosts_open(&options, &job->hosts, error);

@@ -57,6 +57,9 @@ enum status supervisor_open(const struct supervisor_options *options,
 /* Lives as long as the supervisor. */
 const char *supervisor_folder(const struct supervisor *supervisor);
 
+/* The number under which it runs that process, a rank or a unit of one; 0: it does not. */
+uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid);
+
 /* Every unit's rank 0 is on this machine. */
 bool supervisor_leads_here(const struct supervisor *supervisor);
 

@@ -113,6 +113,7 @@ static void take_signs(struct host *host, const struct agent_frame *frame) {
     struct agent_signs head;
     memcpy(&head, frame->body, sizeof head);
     if (head.number != hosts->number || head.count != host->is.count) return;
+    bool is_first = host->is.first == 0 && atomic_load(&hosts->lines[0].pid) == 0;
     for (uint32_t i = 0; i < head.count; i++) {
         struct agent_sign sign;
         uint32_t rank = host->is.first + i;
@@ -126,6 +127,7 @@ static void take_signs(struct host *host, const struct agent_frame *frame) {
         atomic_store(&line->pid, sign.pid);
         atomic_store(&line->role, sign.role);
     }
+    if (is_first && hosts->options.launched) hosts->options.launched(hosts->options.context);
 }
 
 static void take_end(struct host *host, const struct agent_frame *frame) {

@@ -57,6 +57,8 @@ struct unit_hosts_options {
     /* The words of a start's command line as one piece, which is freed; NULL: no memory. The first,
      * the program, is each agent's own. */
     const char **(*words)(void *context, const struct unit_host_start *start);
+    /* The process of rank 0 is known; may be NULL. */
+    void (*launched)(void *context);
     void (*ended)(void *context, uint32_t rank, int status);
     /* An agent is lost, and with it what ran there. */
     void (*lost)(void *context, const char *host, const char *why);

@@ -335,8 +335,9 @@ static void turn_off(struct kv_store *store, const char *why) {
     pthread_mutex_unlock(&store->lock);
 }
 
+/* A write that was under way when another failed, and has succeeded, says nothing of those to come. */
 static void turn_on(struct kv_store *store) {
-    if (store->writing == WRITING_ON) return;
+    if (store->writing != WRITING_TRIED) return;
     kv_store_say(store, LOG_INFO, "is written to again directory=%s", store->files.path);
     pthread_mutex_lock(&store->lock);
     store->writing = WRITING_ON;

@@ -30,14 +30,16 @@ enum account_verdict account_use_judge(const struct account_use *use,
 void account_use_begin(struct account_use *use, const struct account_limits *limits,
                        const struct account_demand *demand, int64_t now_ns) {
     use->held += demand->answers;
+    use->set_aside += demand->amount;
     rate_limit_take(&use->requests, limits->requests_per_minute, demand->is_request, now_ns);
     rate_limit_take(&use->tokens, limits->tokens_per_minute, demand->tokens, now_ns);
 }
 
 void account_use_end(struct account_use *use, const struct account_limits *limits,
                      const struct account_demand *demand) {
-    check(use->held >= demand->answers);
+    check(use->held >= demand->answers && use->set_aside >= demand->amount);
     use->held -= demand->answers;
+    use->set_aside -= demand->amount;
     rate_limit_give(&use->requests, limits->requests_per_minute, demand->is_request);
     rate_limit_give(&use->tokens, limits->tokens_per_minute, demand->tokens);
 }

@@ -13,8 +13,9 @@
 struct account_use {
     uint32_t held; /* answers under way */
     struct rate_limit requests, tokens;
-    int64_t owed;    /* nanos that were charged, and are not in what ACCOUNTS told */
-    int64_t dropped; /* of them, by entries that are remembered no more */
+    int64_t owed;      /* nanos that were charged, and are not in what ACCOUNTS told */
+    int64_t dropped;   /* of them, by entries that are remembered no more */
+    int64_t set_aside; /* nanos for answers under way: the most that they may come to */
 };
 
 enum account_verdict {
@@ -22,7 +23,8 @@ enum account_verdict {
     ACCOUNT_TOO_MANY, /* it has as many answers under way as it may */
     ACCOUNT_NEVER,    /* it may never have so many under way, or so many tokens a minute */
     ACCOUNT_TOO_FAST, /* requests of a minute */
-    ACCOUNT_TOO_MUCH  /* tokens of a minute */
+    ACCOUNT_TOO_MUCH, /* tokens of a minute */
+    ACCOUNT_UNPAID    /* nothing is left that is not set aside */
 };
 
 /* What is to be begun: so many answers by one request, or tokens. */
@@ -31,6 +33,7 @@ struct account_demand {
     uint64_t tokens;
     bool is_request;
     uint64_t tokens_least; /* a request's that are known before its prompts are tokenized */
+    int64_t amount;        /* nanos to be set aside */
 };
 
 /* Changes nothing. *wait_ns_out, with TOO_FAST and TOO_MUCH: after that long it may, if nobody else
@@ -45,7 +48,8 @@ enum account_verdict account_use_judge(const struct account_use *use,
 void account_use_begin(struct account_use *use, const struct account_limits *limits,
                        const struct account_demand *demand, int64_t now_ns);
 
-/* Of what began, it is given back: answers under way, tokens of a rate, the request itself. */
+/* Of what began, it is given back: answers under way, tokens of a rate, the request itself, what was
+ * set aside. */
 void account_use_end(struct account_use *use, const struct account_limits *limits,
                      const struct account_demand *demand);
 

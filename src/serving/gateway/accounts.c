@@ -278,12 +278,24 @@ int64_t accounts_balance(const struct accounts *accounts, uint32_t account) {
     return slot->is.balance - slot->use.owed;
 }
 
-bool accounts_can_pay(const struct accounts *accounts, uint32_t account, uint32_t key) {
-    if (account == ACCOUNT_NONE || !accounts->currency[0]) return true;
-    if (accounts->slots[account].is.is_prepaid && accounts_balance(accounts, account) <= 0)
-        return false;
-    if (key == ACCOUNT_NONE || accounts->keys[key].is.budget == ACCOUNT_BUDGET_ANY) return true;
-    return accounts->keys[key].is.budget - accounts->keys[key].use.owed > 0;
+enum entry_limit accounts_lack(const struct accounts *accounts, uint32_t account, uint32_t key) {
+    if (account == ACCOUNT_NONE || !accounts->currency[0]) return ENTRY_LIMIT_NONE;
+    const struct account_state *slot = &accounts->slots[account];
+    if (slot->is.is_prepaid && accounts_balance(accounts, account) <= slot->use.set_aside)
+        return ENTRY_LIMIT_BALANCE;
+    if (key == ACCOUNT_NONE || accounts->keys[key].is.budget == ACCOUNT_BUDGET_ANY)
+        return ENTRY_LIMIT_NONE;
+    const struct account_key_state *of = &accounts->keys[key];
+    bool has_left = of->is.budget - of->use.owed > of->use.set_aside;
+    return has_left ? ENTRY_LIMIT_NONE : ENTRY_LIMIT_BUDGET;
+}
+
+int64_t accounts_amount_most(const struct accounts *accounts, uint64_t prompt_tokens,
+                             uint64_t output_tokens) {
+    const struct token_price *price = &accounts->price;
+    bool hits_cost_more = price->hit > price->miss;
+    return token_price_amount(price, hits_cost_more ? prompt_tokens : 0,
+                              hits_cost_more ? 0 : prompt_tokens, output_tokens);
 }
 
 /* ---- what they use ---- */
@@ -301,8 +313,8 @@ static enum account_verdict begin(struct accounts *accounts, uint32_t account, u
         if (verdict == ACCOUNT_MAY || other == ACCOUNT_NEVER) verdict = other;
     }
     *retry_out = rate_limit_retry_seconds(wait_ns);
-    slot->refused += verdict == ACCOUNT_TOO_MANY || verdict == ACCOUNT_NEVER;
-    slot->rate_refused += verdict == ACCOUNT_TOO_FAST || verdict == ACCOUNT_TOO_MUCH;
+    if (verdict == ACCOUNT_MAY && demand->amount && accounts_lack(accounts, account, key))
+        verdict = ACCOUNT_UNPAID;
     if (verdict != ACCOUNT_MAY) return verdict;
     account_use_begin(&slot->use, &slot->is.limits, demand, accounts->now_ns);
     if (of) account_use_begin(&of->use, &of->is.limits, demand, accounts->now_ns);
@@ -328,8 +340,8 @@ enum account_verdict accounts_hold(struct accounts *accounts, uint32_t account, 
 }
 
 enum account_verdict accounts_hold_tokens(struct accounts *accounts, uint32_t account, uint32_t key,
-                                          uint64_t tokens, uint32_t *retry_out) {
-    struct account_demand demand = {.tokens = tokens};
+                                          uint64_t tokens, int64_t amount, uint32_t *retry_out) {
+    struct account_demand demand = {.tokens = tokens, .amount = amount};
     return account == ACCOUNT_NONE ? ACCOUNT_MAY
                                    : begin(accounts, account, key, &demand, retry_out);
 }
@@ -339,8 +351,18 @@ void accounts_uncount(struct accounts *accounts, uint32_t account, uint32_t key)
 }
 
 void accounts_release(struct accounts *accounts, uint32_t account, uint32_t key, uint32_t count,
-                      uint64_t tokens) {
-    end(accounts, account, key, &(struct account_demand){.answers = count, .tokens = tokens});
+                      uint64_t tokens, int64_t amount) {
+    end(accounts, account, key,
+        &(struct account_demand){.answers = count, .tokens = tokens, .amount = amount});
+}
+
+void accounts_count_refused(struct accounts *accounts, uint32_t account, enum entry_limit limit) {
+    if (account == ACCOUNT_NONE) return;
+    struct account_state *slot = &accounts->slots[account];
+    slot->refused += limit == ENTRY_LIMIT_REQUESTS;
+    slot->rate_refused +=
+        limit == ENTRY_LIMIT_REQUESTS_PER_MINUTE || limit == ENTRY_LIMIT_TOKENS_PER_MINUTE;
+    slot->unpaid += limit == ENTRY_LIMIT_BALANCE || limit == ENTRY_LIMIT_BUDGET;
 }
 
 void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key,

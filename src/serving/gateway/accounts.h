@@ -7,6 +7,10 @@
  * What an account has and what its key has are limited apart, in the same way (account_use.h); a
  * request needs room in both.
  *
+ * What a request under way may come to at most, at the prices that hold when its prompts are known, is
+ * set aside of its account's balance and its key's budget. One more may begin while anything is left,
+ * so what a prepaid account owes in the end is less than the most that one of its requests may come to.
+ *
  * A balance is what ACCOUNTS told, less what this gateway has charged since: that is remembered by
  * the sequence of its entry, until an ACCOUNTS says that the entry is in the balance.
  *
@@ -97,28 +101,36 @@ uint64_t accounts_models_denied(const struct accounts *accounts, uint32_t accoun
 /* Answers that they may have under way; 0: any number. */
 uint32_t accounts_most(const struct accounts *accounts, uint32_t account, uint32_t key);
 
-/* There is money for what is to be paid for. */
-bool accounts_can_pay(const struct accounts *accounts, uint32_t account, uint32_t key);
+/* Of what nothing is left to pay from, but for what is set aside: ENTRY_LIMIT_BALANCE, or
+ * ENTRY_LIMIT_BUDGET. NONE: there is money for what is to be paid for. */
+enum entry_limit accounts_lack(const struct accounts *accounts, uint32_t account, uint32_t key);
+
+/* Nanos that a request may come to at most, as prices are now. */
+int64_t accounts_amount_most(const struct accounts *accounts, uint64_t prompt_tokens,
+                             uint64_t output_tokens);
 
 /* Nanos of the currency, with all that was charged here. Below zero: owed. */
 int64_t accounts_balance(const struct accounts *accounts, uint32_t account);
 
 /* A request with so many answers begins, and has them under way; its prompts have so many tokens, as
- * far as that is known. Refused: nothing has changed but
- * the counts of refusals, and *retry_out is in how many seconds it may come again. */
+ * far as that is known. Refused: nothing has changed, and *retry_out is in how many seconds it may come
+ * again. */
 enum account_verdict accounts_hold(struct accounts *accounts, uint32_t account, uint32_t key,
                                    uint32_t count, uint64_t tokens_least, uint32_t *retry_out);
 
-/* Its prompts have so many tokens: they are taken from the rate, and given back when it is
- * released. Otherwise as accounts_hold. */
+/* Its prompts have so many tokens, which are taken from the rate, and it may come to so much, which is
+ * set aside; both are given back when it is released. Otherwise as accounts_hold. */
 enum account_verdict accounts_hold_tokens(struct accounts *accounts, uint32_t account, uint32_t key,
-                                          uint64_t tokens, uint32_t *retry_out);
+                                          uint64_t tokens, int64_t amount, uint32_t *retry_out);
+
+/* A request was told that it is beyond that limit. */
+void accounts_count_refused(struct accounts *accounts, uint32_t account, enum entry_limit limit);
 
 /* It has not begun, after all: the rate of requests does not count it. */
 void accounts_uncount(struct accounts *accounts, uint32_t account, uint32_t key);
 
 void accounts_release(struct accounts *accounts, uint32_t account, uint32_t key, uint32_t count,
-                      uint64_t tokens);
+                      uint64_t tokens, int64_t amount);
 
 /* A request has ended, was answered so, and its entry has that number. */
 void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key,

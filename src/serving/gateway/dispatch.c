@@ -21,7 +21,8 @@ static struct record_submit submit_counts(const struct request *request) {
                                   .resumed_count = request->answered.output_tokens,
                                   .stop_token_count = request->asked.stop_token_count,
                                   .bias_count = request->asked.bias_count,
-                                  .constraint_bytes = (uint32_t)request->asked.constraint.count};
+                                  .constraint_bytes = (uint32_t)request->asked.constraint.count,
+                                  .name_bytes = (uint32_t)request->asked.name.count};
 }
 
 size_t dispatch_submit_bytes(const struct request *request) {
@@ -58,6 +59,7 @@ struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct 
         memcpy(submit_biases(submit), asked->biases, asked->bias_count * sizeof *asked->biases);
     if (asked->constraint.count)
         memcpy(submit_constraint(submit), asked->constraint.data, asked->constraint.count);
+    if (asked->name.count) memcpy(submit_name(submit), asked->name.data, asked->name.count);
     return submit;
 }
 

@@ -75,6 +75,7 @@ static void explain_reason(enum finish_reason reason, struct api_error *error) {
     case FINISH_REFUSED_QUEUE:
         api_error_set(error, 429, NULL, "queue_full",
                       "The queue of the model is full. Try again later.");
+        error->limit = ENTRY_LIMIT_QUEUE;
         break;
     case FINISH_REFUSED_TOO_LARGE:
         api_error_set(error, 400, NULL, "context_length_exceeded",
@@ -250,10 +251,15 @@ static struct entry_fate fate_of(const struct request *leader) {
     struct api_error error = {0};
     if (leader->owed.failed) {
         explain(leader->owed.failed, &error);
-        return (struct entry_fate){reply_told_status(leader, &error), false, error.code, {0}};
+        return (struct entry_fate){.http_status = reply_told_status(leader, &error),
+                                   .end = error.code,
+                                   .limit = error.limit};
     }
     const char *end = leader->owed.gone ? "client_gone" : openai_words_finish(finish_of(leader));
-    return (struct entry_fate){leader->owed.gone ? 499 : 200, true, end, booked_of(leader)};
+    return (struct entry_fate){.http_status = leader->owed.gone ? 499 : 200,
+                               .is_charged = true,
+                               .end = end,
+                               .usage = booked_of(leader)};
 }
 
 /* The last of the leader's choices ends: its entry, and what closes the answer, if that need not
@@ -328,11 +334,14 @@ static void learn_lengths(struct gateway *gateway, const struct request *leader)
         predict_length_learn(&gateway->lengths, leader->choices[i]->answered.output_tokens);
 }
 
-/* The tokens that were used take the place of those that its account's rate had held for it. */
+/* The tokens that were used take the place of those that its account's rate had held for it, and what
+ * they cost that of what was set aside. */
 static void charge(struct gateway *gateway, struct request *leader, const struct api_usage *usage) {
     struct request_asked *asked = &leader->asked;
-    accounts_release(&gateway->accounts, asked->account, asked->key, 0, asked->rate_tokens);
+    accounts_release(&gateway->accounts, asked->account, asked->key, 0, asked->rate_tokens,
+                     asked->set_aside);
     asked->rate_tokens = 0;
+    asked->set_aside = 0;
     accounts_charge(&gateway->accounts, asked->account, asked->key, usage, gateway->entries.said);
 }
 

@@ -160,6 +160,7 @@ enum status entry_put(struct gateway *gateway, const struct request *leader,
         .miss_tokens = fate->usage.prompt_tokens - fate->usage.prompt_hit_tokens,
         .output_tokens = fate->usage.completion_tokens,
         .choices = leader->choice_count,
+        .limit = fate->limit,
         .queue_ns = -1,
     };
     struct entry_texts texts = {endpoint->path,
@@ -176,7 +177,8 @@ enum status entry_put(struct gateway *gateway, const struct request *leader,
     return put(gateway, &entry, &texts);
 }
 
-enum status entry_put_refused(struct gateway *gateway, uint32_t http_status, const char *code) {
+enum status entry_put_refused(struct gateway *gateway, uint32_t http_status,
+                              const struct api_error *error) {
     const struct endpoint_call *call = gateway->call;
     const struct endpoint *endpoint = call ? endpoint_at(call->endpoint) : NULL;
     if (!endpoint || !endpoint->dialect) return STATUS_OK;
@@ -185,13 +187,15 @@ enum status entry_put_refused(struct gateway *gateway, uint32_t http_status, con
         .request = {.high = record->random[0], .low = record->random[1]},
         .unix_time = record->unix_time,
         .http_status = http_status,
+        .limit = error->limit,
         .queue_ns = -1,
         .ttft_ns = -1,
         .tpot_ns = -1,
     };
     struct entry_texts texts = {.path = endpoint->path,
                                 .name = {client_request_name(record), record->name_bytes},
-                                .end = bytes_of(code ? code : NO_CODE)};
+                                .end = bytes_of(error->code ? error->code : NO_CODE)};
+    memcpy(entry.peer, record->peer, sizeof entry.peer);
     name_account(gateway, call->account, call->key, &entry);
     return put(gateway, &entry, &texts);
 }

@@ -21,6 +21,7 @@ struct entry_fate { /* how a request has ended */
     uint32_t http_status;
     bool is_charged;
     const char *end;        /* why it ended: "stop", "length", "client_gone", an error's code */
+    enum entry_limit limit; /* that it was beyond */
     struct api_usage usage; /* that is charged; zeros if nothing is */
 };
 
@@ -35,7 +36,7 @@ enum status entry_put(struct gateway *gateway, const struct request *leader,
 /* Of the CLIENT_REQUEST that is being received, and is answered at once; none where its path has no
  * dialect. STATUS_FULL: not put. */
 enum status entry_put_refused(struct gateway *gateway, uint32_t http_status,
-                              const char *code) MUST_USE;
+                              const struct api_error *error) MUST_USE;
 
 /* For what is put behind an entry and finds no room: both are taken back, to be put again. */
 struct entry_mark entry_mark(const struct gateway *gateway);

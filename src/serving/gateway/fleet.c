@@ -2,6 +2,7 @@
 #include "serving/gateway/fleet.h"
 
 #include "base/check.h"
+#include "base/number.h"
 
 size_t fleet_bytes(void) {
     return LIMIT_FLEET_UNITS *
@@ -118,6 +119,7 @@ void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_lo
     if (!fleet_is_member(fleet, index)) return;
     unit->load = *load;
     unit->full = false;
+    unit->fresh = 0;
     for (uint32_t i = 0; i < load->rank_count && i < unit->hello.rank_count; i++)
         unit->ranks[i].load = load_ranks(load)[i];
 }
@@ -151,11 +153,18 @@ bool fleet_serves(const struct fleet *fleet) {
     return false;
 }
 
-/* What a report says of running requests is of a moment ago: those bound since then wait. */
+/* What a report says is of a moment ago, and of all gateways' requests. Those that this gateway has
+ * bound since then wait; and so do some of its own that the report did not know yet, where it has
+ * more bound than run there. */
 static uint32_t count_waiting(const struct fleet_unit *unit) {
-    uint32_t running = unit->load.requests_running, waiting = unit->load.requests_waiting;
-    uint32_t own = unit->bound > running ? unit->bound - running : 0;
-    return own > waiting ? own : waiting;
+    const struct record_unit_load *load = &unit->load;
+    uint32_t unknown =
+        unit->bound > load->requests_running ? unit->bound - load->requests_running : 0;
+    return max_u32(unknown, load->requests_waiting + min_u32(unit->fresh, unit->bound));
+}
+
+static uint32_t count_all(const struct fleet_unit *unit) {
+    return max_u32(unit->bound, unit->load.requests_running + count_waiting(unit));
 }
 
 void fleet_view_unit(const struct fleet *fleet, uint32_t index, struct balance_unit *units_io) {
@@ -168,7 +177,7 @@ void fleet_view_unit(const struct fleet *fleet, uint32_t index, struct balance_u
         .rank_count = unit->hello.rank_count,
         .context_tokens_max = unit->hello.context_tokens_max,
         .rank_pages = unit->rank_pages,
-        .requests = unit->bound,
+        .requests = count_all(unit),
         .requests_max = unit->hello.requests_max,
         .waiting = count_waiting(unit),
         .pages_total = unit->hello.page_count,

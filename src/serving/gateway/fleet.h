@@ -43,7 +43,8 @@ struct fleet_unit {
     struct record_experts experts;  /* zeros before the first */
     struct fleet_rank *ranks;       /* [LIMIT_RANKS], of them hello.rank_count */
     uint32_t rank_pages;            /* of its largest rank */
-    uint32_t bound;                 /* requests */
+    uint32_t bound;                 /* requests of ours */
+    uint32_t fresh;                 /* of ours, bound since its last load report */
     uint64_t promised_pages;        /* to those of them that have brought no token yet */
     struct unit_books books;        /* what it has said that it did for requests of ours */
     int64_t last_seen_ns;

@@ -159,37 +159,63 @@ static void uncount(struct gateway *gateway, struct request *leader) {
 /* What its account, or its key, may not do yet. */
 static enum status refuse_rate(struct api_error *error, enum account_verdict verdict,
                                uint32_t retry_after_seconds) {
-    const char *much = verdict == ACCOUNT_TOO_MANY
-                           ? "This account has as many requests under way as it may."
-                       : verdict == ACCOUNT_TOO_FAST
-                           ? "This account has begun as many requests as it may in a minute."
-                           : "This account may not use so many tokens more in this minute.";
-    api_error_set(error, 429, NULL, "rate_limit_exceeded", "%s Try again in %u s.", much,
-                  retry_after_seconds);
+    static const struct {
+        enum entry_limit limit;
+        const char *text;
+    } rates[] = {
+        [ACCOUNT_TOO_MANY] = {ENTRY_LIMIT_REQUESTS,
+                              "This account has as many requests under way as it may."},
+        [ACCOUNT_TOO_FAST] = {ENTRY_LIMIT_REQUESTS_PER_MINUTE,
+                              "This account has begun as many requests as it may in a minute."},
+        [ACCOUNT_TOO_MUCH] = {ENTRY_LIMIT_TOKENS_PER_MINUTE,
+                              "This account may not use so many tokens more in this minute."},
+    };
+    api_error_set(error, 429, NULL, "rate_limit_exceeded", "%s Try again in %u s.",
+                  rates[verdict].text, retry_after_seconds);
+    error->limit = rates[verdict].limit;
     error->retry_after_seconds = retry_after_seconds;
     return STATUS_INVALID;
 }
 
-/* The prompts' tokens are taken from their account's rate. */
-static enum status hold_tokens(struct gateway *gateway, struct request *leader,
-                               struct api_error *error) {
-    struct request_asked *asked = &leader->asked;
-    uint64_t tokens = 0;
-    uint32_t retry_after_seconds;
-    for (uint32_t i = 0; i < leader->prompt_count; i++)
-        tokens += request_head(leader, i)->asked.prompt_tokens;
-    enum account_verdict verdict = accounts_hold_tokens(&gateway->accounts, asked->account,
-                                                        asked->key, tokens, &retry_after_seconds);
-    if (verdict == ACCOUNT_MAY) {
-        asked->rate_tokens = tokens;
-        return STATUS_OK;
-    }
-    uncount(gateway, leader);
-    if (verdict != ACCOUNT_NEVER) return refuse_rate(error, verdict, retry_after_seconds);
+/* Nothing is left of this to pay from. */
+static enum status refuse_unpaid(struct api_error *error, enum entry_limit limit) {
+    api_error_set(error, 402, NULL, "invalid_request_error", "Insufficient Balance");
+    error->limit = limit;
+    return STATUS_INVALID;
+}
+
+static enum status refuse_tokens(struct api_error *error, uint64_t tokens) {
     api_error_set(error, 422, NULL, "out_of_range",
                   "The request has %llu tokens, more than this account may use in a minute.",
                   (unsigned long long)tokens);
+    error->limit = ENTRY_LIMIT_TOKENS_PER_MINUTE;
     return STATUS_INVALID;
+}
+
+/* The prompts' tokens are taken from their account's rate, and what all may come to is set aside. */
+static enum status hold_tokens(struct gateway *gateway, struct request *leader,
+                               struct api_error *error) {
+    struct accounts *accounts = &gateway->accounts;
+    struct request_asked *asked = &leader->asked;
+    uint64_t prompt_tokens = 0, answer_tokens = 0;
+    uint32_t retry_after_seconds;
+    for (uint32_t i = 0; i < leader->prompt_count; i++)
+        prompt_tokens += request_head(leader, i)->asked.prompt_tokens;
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        answer_tokens += leader->choices[i]->asked.new_tokens_max;
+    int64_t amount = accounts_amount_most(accounts, prompt_tokens, answer_tokens);
+    enum account_verdict verdict = accounts_hold_tokens(
+        accounts, asked->account, asked->key, prompt_tokens, amount, &retry_after_seconds);
+    if (verdict == ACCOUNT_MAY) {
+        asked->rate_tokens = prompt_tokens;
+        asked->set_aside = amount;
+        return STATUS_OK;
+    }
+    uncount(gateway, leader);
+    if (verdict == ACCOUNT_NEVER) return refuse_tokens(error, prompt_tokens);
+    if (verdict == ACCOUNT_UNPAID)
+        return refuse_unpaid(error, accounts_lack(accounts, asked->account, asked->key));
+    return refuse_rate(error, verdict, retry_after_seconds);
 }
 
 /* What the request asks for is judged by what the units are; then it waits for one. */
@@ -221,7 +247,8 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
     struct record_submit counts = {.prompt_count = prompt_count,
                                    .stop_token_count = asked->stop_token_count,
                                    .bias_count = asked->bias_count,
-                                   .constraint_bytes = (uint32_t)asked->constraint.count};
+                                   .constraint_bytes = (uint32_t)asked->constraint.count,
+                                   .name_bytes = (uint32_t)asked->name.count};
     if (carried_bytes(RECORD_SUBMIT, &counts) > gateway->outbox.capacity) return refuse_size(error);
     uint32_t *prompt = arena_take(&head->arena, (prompt_count + (size_t)1) * sizeof *prompt);
     if (!prompt) return refuse_memory(error);
@@ -556,9 +583,12 @@ static bool hold(struct gateway *gateway, const struct endpoint_call *call, uint
         return refuse_count(error, count, "this server", gateway->options.requests_max);
     enum account_verdict verdict = accounts_hold(accounts, call->account, call->key, count,
                                                  least_tokens(parsed), &retry_after_seconds);
-    if (verdict == ACCOUNT_NEVER)
-        return refuse_count(error, count, "this account",
-                            accounts_most(accounts, call->account, call->key));
+    if (verdict == ACCOUNT_NEVER) {
+        refuse_count(error, count, "this account",
+                     accounts_most(accounts, call->account, call->key));
+        error->limit = ENTRY_LIMIT_REQUESTS;
+        return false;
+    }
     return verdict == ACCOUNT_MAY || refuse_rate(error, verdict, retry_after_seconds) == STATUS_OK;
 }
 
@@ -576,9 +606,10 @@ static struct request *claim(struct gateway *gateway, const struct endpoint_call
         return leader;
     }
     accounts_uncount(&gateway->accounts, call->account, call->key);
-    accounts_release(&gateway->accounts, call->account, call->key, count, 0);
+    accounts_release(&gateway->accounts, call->account, call->key, count, 0, 0);
     (void)refuse(error, 429, NULL, "queue_full",
                  "The server is serving as many requests as it can. Try again later.");
+    error->limit = ENTRY_LIMIT_QUEUE;
     return NULL;
 }
 
@@ -588,19 +619,28 @@ static bool may_have(struct gateway *gateway, const struct endpoint_call *call,
     struct accounts *accounts = &gateway->accounts;
     uint64_t denied = accounts_models_denied(accounts, call->account, call->key);
     if (!models_allow(&gateway->models, denied, parsed->model, error)) return false;
-    if (parsed->tokens_only || accounts_can_pay(accounts, call->account, call->key)) return true;
-    accounts->slots[call->account].unpaid++;
-    return api_error_set(error, 402, NULL, "invalid_request_error", "Insufficient Balance");
+    enum entry_limit lacks = accounts_lack(accounts, call->account, call->key);
+    return parsed->tokens_only || !lacks || refuse_unpaid(error, lacks) == STATUS_OK;
+}
+
+/* Its client is told that it is not taken. Counted when that is said: with a full outbox it comes
+ * again. */
+static enum status turn_away(struct gateway *gateway, const struct endpoint_call *call,
+                             const struct api_error *error) {
+    struct reply_notes notes = {.account = call->account, .key = call->key};
+    enum status status =
+        reply_error(gateway, call->record->connection, call->endpoint, &notes, error);
+    if (!status) accounts_count_refused(&gateway->accounts, call->account, error->limit);
+    return status;
 }
 
 enum status intake_take(struct gateway *gateway, const struct endpoint_call *call,
                         const struct api_request *parsed) {
     const struct record_client_request *record = call->record;
-    struct reply_notes notes = {.account = call->account, .key = call->key};
     struct api_error error;
     struct request *request = NULL;
     if (may_have(gateway, call, parsed, &error)) request = claim(gateway, call, parsed, &error);
-    if (!request) return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    if (!request) return turn_away(gateway, call, &error);
     request->asked.endpoint = call->endpoint;
     request->asked.tenant =
         accounts_tenant(&gateway->accounts, call->account, parsed->user_id, parsed->cache_salt);
@@ -617,8 +657,7 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     if (!constrains) texts_answered(&gateway->constraints);
     bool is_counted = request->asked.is_counted;
     request_release(gateway, request);
-    if (status == STATUS_INVALID)
-        status = reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+    if (status == STATUS_INVALID) status = turn_away(gateway, call, &error);
     if (status == STATUS_FULL && is_counted) /* it comes again */
         accounts_uncount(&gateway->accounts, call->account, call->key);
     return status;
@@ -638,14 +677,13 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
         defaults.prints_tools = gateway->options.chat_template->prints_tools;
         defaults.reads_documents = gateway->options.chat_template->reads_documents;
     }
-    struct reply_notes notes = {.account = call->account, .key = call->key};
     struct api_request parsed;
     struct api_error error;
     arena_clear(&gateway->scratch);
     if (!intake_ready(gateway, body.count, &error) ||
         !api_request_parse(&gateway->scratch, endpoint_dialect(call->endpoint), body, &defaults,
                            &parsed, &error))
-        return reply_error(gateway, record->connection, call->endpoint, &notes, &error);
+        return turn_away(gateway, call, &error);
     return intake_take(gateway, call, &parsed);
 }
 
@@ -653,12 +691,17 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
 static enum status refuse_late(struct gateway *gateway, struct request *leader, int64_t now_ns,
                                const struct api_error *error) {
     struct entry_mark mark = entry_mark(gateway);
-    struct entry_fate fate = {.http_status = reply_told_status(leader, error), .end = error->code};
+    struct entry_fate fate = {
+        .http_status = reply_told_status(leader, error), .end = error->code, .limit = error->limit};
     enum status status = entry_put(gateway, leader, &fate, now_ns);
     if (!status) status = reply_no_answer(gateway, leader, error);
-    if (status) entry_take_back(gateway, mark);
-    if (!status) request_release(gateway, leader);
-    return status;
+    if (status) {
+        entry_take_back(gateway, mark);
+        return status;
+    }
+    accounts_count_refused(&gateway->accounts, leader->asked.account, error->limit);
+    request_release(gateway, leader);
+    return STATUS_OK;
 }
 
 /* The tokens of one of its prompts, or why there are none. */

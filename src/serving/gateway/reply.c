@@ -161,7 +161,7 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
                         const struct api_error *error) {
     struct entry_mark mark = entry_mark(gateway);
     enum status status =
-        entry_put_refused(gateway, told_status(endpoint_dialect(endpoint), error), error->code);
+        entry_put_refused(gateway, told_status(endpoint_dialect(endpoint), error), error);
     if (!status) status = respond_error(gateway, connection, endpoint, notes, error);
     if (status) entry_take_back(gateway, mark);
     return status;

@@ -300,6 +300,7 @@ static void bind_part(struct gateway *gateway, struct request *request, enum req
     request->life.at[part] = binding;
     unit->promised_pages += binding.promised_pages;
     unit->bound++;
+    unit->fresh++;
 }
 
 static struct receipt_stay stay_of(const struct gateway *gateway,
@@ -499,7 +500,7 @@ void request_release(struct gateway *gateway, struct request *leader) {
     check(leader->leader == leader);
     request_forget_connection(gateway, leader);
     accounts_release(&gateway->accounts, leader->asked.account, leader->asked.key,
-                     leader->choice_count, leader->asked.rate_tokens);
+                     leader->choice_count, leader->asked.rate_tokens, leader->asked.set_aside);
     for (uint32_t i = leader->choice_count; i-- > 0;)
         release_slot(gateway, leader->choices[i]);
 }

@@ -140,7 +140,8 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     const char *constraint_field; /* that asked for it, a literal */
     uint32_t account, key;        /* ACCOUNT_NONE */
     uint64_t rate_tokens; /* leader: held of its account's rate until it is charged or released */
-    bool is_counted;      /* leader: so is the request */
+    int64_t set_aside; /* leader: nanos of its account's balance, until it is charged or released */
+    bool is_counted;   /* leader: so is the request */
     struct tenant_salt tenant;
 };
 
@@ -165,7 +166,7 @@ struct request_answered { /* what has come of the answer; from the end of `words
     struct answer_calls calls; /* in a stream: without arguments, unless its dialect repeats them */
     struct token_list tokens;  /* all of the answer, unless memory ran out */
     size_t tokens_json_bytes;  /* they need at most so many in the answer */
-    uint64_t made_tokens; /* by all units, also those that its client is not told */
+    uint64_t made_tokens;      /* by all units, also those that its client is not told */
     struct receipt receipt;
 };
 

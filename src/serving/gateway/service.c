@@ -69,7 +69,7 @@ static void write_balance(struct json_writer *writer, const void *context) {
     const struct balance_view *view = context;
     uint32_t account = view->call->account;
     int64_t nanos = accounts_balance(view->accounts, account);
-    bool is_available = accounts_can_pay(view->accounts, account, view->call->key);
+    bool is_available = !accounts_lack(view->accounts, account, view->call->key);
     json_writer_text(writer, is_available ? "{\"is_available\":true,\"balance_infos\":["
                                           : "{\"is_available\":false,\"balance_infos\":[");
     if (account != ACCOUNT_NONE && view->accounts->currency[0]) {

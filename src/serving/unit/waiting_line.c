@@ -15,7 +15,8 @@ static size_t pool_bytes(const struct unit_options *options, uint32_t ranks) {
     struct record_submit submit = {.prompt_count = options->context_tokens_max,
                                    .stop_token_count = 2 * LIMIT_STOP_TOKENS,
                                    .bias_count = LIMIT_LOGIT_BIASES,
-                                   .constraint_bytes = CONSTRAINT_BYTES_EACH};
+                                   .constraint_bytes = CONSTRAINT_BYTES_EACH,
+                                   .name_bytes = LIMIT_REQUEST_NAME};
     size_t longest =
         round_up(record_bytes(RECORD_SUBMIT, &submit) + keys + ranks * sizeof(uint32_t) + 32,
                  POOL_CHUNK_BYTES);

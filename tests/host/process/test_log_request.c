@@ -113,6 +113,30 @@ static void failures_of_the_service_are_warnings(void **state) {
     assert_non_null(strstr(said(), " warning access  refused request="));
 }
 
+static void a_refusal_says_beyond_which_limit_it_was(void **state) {
+    struct record_entry fixed = {.http_status = 429,
+                                 .limit = ENTRY_LIMIT_TOKENS_PER_MINUTE,
+                                 .peer = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
+    log_request_ended(make(fixed, "a", "rate_limit_exceeded", NULL));
+    assert_non_null(strstr(said(), " status=429 end=rate_limit_exceeded limit=tokens_per_minute "
+                                   "total_ms=0.0\n")); /* its account is known */
+}
+
+static void who_has_no_key_is_known_by_his_address(void **state) {
+    struct record_entry fixed = {.http_status = 401,
+                                 .peer = {[10] = 0xff, [11] = 0xff, 203, 0, 113, 9}};
+    log_request_ended(make(fixed, "a", "invalid_api_key", NULL));
+    assert_non_null(strstr(said(), " end=invalid_api_key peer=203.0.113.9 total_ms="));
+    memset(fixed.peer, 0, sizeof fixed.peer);
+    memcpy(fixed.peer, (uint8_t[]){0x20, 0x01, 0x0d, 0xb8}, 4);
+    fixed.peer[15] = 7;
+    log_request_ended(make(fixed, "a", "invalid_api_key", NULL));
+    assert_non_null(strstr(said(), " peer=2001:db8::7 "));
+    memset(fixed.peer, 0, sizeof fixed.peer);
+    log_request_ended(make(fixed, "b", "invalid_api_key", NULL));
+    assert_null(strstr(strstr(said(), "x_request_id=b"), "peer="));
+}
+
 static void refusals_in_floods_are_counted_and_answers_never(void **state) {
     struct record_entry refused = {
         .http_status = 429, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 1};
@@ -141,6 +165,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_request_without_a_name_of_its_clients_has_one_name, begin,
                                         end),
         cmocka_unit_test_setup_teardown(failures_of_the_service_are_warnings, begin, end),
+        cmocka_unit_test_setup_teardown(a_refusal_says_beyond_which_limit_it_was, begin, end),
+        cmocka_unit_test_setup_teardown(who_has_no_key_is_known_by_his_address, begin, end),
         cmocka_unit_test_setup_teardown(refusals_in_floods_are_counted_and_answers_never, begin,
                                         end),
     };

@@ -48,11 +48,13 @@ static struct record_submit *make_submit(uint8_t salt) {
                                                                       .prompt_count = 3,
                                                                       .new_tokens_max = 1,
                                                                       .stop_token_count = 1,
-                                                                      .constraint_bytes = 2});
+                                                                      .constraint_bytes = 2,
+                                                                      .name_bytes = 4});
     uint32_t prompt[] = {5, 9, 5};
     memcpy(submit_tokens(submit), prompt, sizeof prompt);
     *submit_stop_tokens(submit) = 9;
     memcpy(submit_constraint(submit), "ab", 2);
+    memcpy(submit_name(submit), "mine", 4);
     memset(&submit->tenant, salt, sizeof submit->tenant);
     return submit;
 }
@@ -70,6 +72,7 @@ static void a_submission_is_another_of_the_same_form(void **state) {
     assert_int_equal(submit_tokens(one)[0], submit_tokens(one)[2]);
     assert_int_equal(submit_tokens(one)[1], *submit_stop_tokens(one));
     assert_memory_not_equal(submit_constraint(one), "ab", 2);
+    assert_memory_equal(submit_name(one), "????", 4);
     struct tenant_salt salt, none = {{0}};
     memset(&salt, 7, sizeof salt);
     assert_memory_not_equal(&one->tenant, &salt, sizeof salt);
@@ -120,6 +123,7 @@ static struct record_client_request *ask(const char *authorization) {
         &(struct record_client_request){.path_bytes = 2,
                                         .authorization_bytes = (uint32_t)strlen(authorization),
                                         .body_bytes = 4});
+    memset(record->peer, 9, sizeof record->peer);
     memcpy(client_request_path(record), "/v", 2);
     memcpy(client_request_authorization(record), authorization, strlen(authorization));
     memcpy(client_request_body(record), "body", 4);
@@ -129,6 +133,7 @@ static struct record_client_request *ask(const char *authorization) {
     box.used += told->record.bytes;
     assert_true(record_valid(told, told->record.bytes));
     assert_memory_equal(client_request_body(told), "body", 4);
+    assert_true(record_zeros(told->peer, sizeof told->peer));
     assert_memory_equal(client_request_path(told), "/v", 2);
     return told;
 }
@@ -172,6 +177,7 @@ static void an_entry_names_the_key_that_its_account_has_in_the_recording(void **
         outbox_put(&box, RECORD_ENTRY,
                    &(struct record_entry){.account = "acme", .sequence = 1, .http_status = 200});
     struct record_entry before = *entry;
+    memset(entry->peer, 9, sizeof entry->peer);
     memcpy(entry->key, sha256, sizeof entry->key);
     recording_mask_put(&mask, &entry->record);
     assert_memory_equal(entry->key, accounts_keys(accounts)->sha256, sizeof entry->key);

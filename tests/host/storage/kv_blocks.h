@@ -227,6 +227,8 @@ static inline void assert_loads(struct kv_store *store, uint32_t sequence, uint3
 
 struct faults {
     int write_error, read_error;
+    int64_t write_fails; /* this one alone; 0: all as write_error says */
+    int64_t writes;
     bool shorten;
     int64_t dies_after; /* transfers; 0: never */
     int64_t transfers;
@@ -238,6 +240,9 @@ static inline int misfortune(void *context, const struct kv_io_op *op, size_t *b
     int64_t transfers = __atomic_add_fetch(&faults->transfers, 1, __ATOMIC_SEQ_CST);
     if (faults->dies_after && transfers > faults->dies_after) kill(getpid(), SIGKILL);
     if (faults->shorten && *bytes > 4096 && transfers % 3) *bytes = 4096;
+    if (op->write && faults->write_fails &&
+        __atomic_add_fetch(&faults->writes, 1, __ATOMIC_SEQ_CST) != faults->write_fails)
+        return 0;
     return __atomic_load_n(op->write ? &faults->write_error : &faults->read_error,
                            __ATOMIC_SEQ_CST);
 }

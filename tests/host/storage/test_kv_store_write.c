@@ -94,6 +94,20 @@ static void a_full_disk_turns_writing_off(int error) {
     for_files("", remove_file);
 }
 
+/* A write that had begun before the disk was full, and ends well behind it, says nothing of the disk. */
+static void a_write_that_ends_late_does_not_turn_writing_on(void **state) {
+    (void)state;
+    struct faults faults = {.write_fails = 5, .write_error = ENOSPC};
+    struct kv_io_faults hook;
+    struct kv_store_options options = with_faults(KV_IO_AUTO, &hook, &faults);
+    struct kv_store *store = open_with(&options);
+    keep(store, 1, 0, 60);
+    kv_store_settle(store);
+    assert_false(kv_store_look(store).writable);
+    assert_int_equal(faults.lines, 1);
+    close_store(store);
+}
+
 static void writing_may_fail(void **state) {
     (void)state;
     a_full_disk_turns_writing_off(ENOSPC);
@@ -105,6 +119,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_bound_holds_and_what_is_used_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(removing_is_safe_for_readers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(writes_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_write_that_ends_late_does_not_turn_writing_on, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(writing_may_fail, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

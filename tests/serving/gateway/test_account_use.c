@@ -156,6 +156,54 @@ static void a_request_that_comes_again_counts_once(void **state) {
     world_close(world);
 }
 
+/* What finds no room for its refusal comes again, and its refusal counts once. */
+static void a_refusal_that_comes_again_counts_once(void **state) {
+    (void)state;
+    const struct asker askers[] = {
+        {.name = "a", .key = "k", .salt = 1, .limits = {.requests_per_minute = 1}},
+        {.name = "root", .key = "r", .salt = 2, .is_operator = true}};
+    struct world_options options = {.unit = {.context_tokens_max = 512}};
+    options.gateway.accounts = make_accounts(askers, 2);
+    struct world *world = world_open(&options);
+    answered(world, "Bearer k");
+    fill_outbox(world);
+    uint32_t client = world_post(world, COMPLETIONS, "{\"prompt\":[1]}");
+    world_deliver_to_gateway(world);
+    assert_int_equal(world->fulls, 1);
+    world_settle(world);
+    assert_refused(world, client, 429, "rate_limit_exceeded");
+    world->authorization = "Bearer r";
+    client = world_get(world, "/metrics");
+    world_settle(world);
+    assert_non_null(strstr(world->clients[client].data,
+                           "fathom_account_rate_refused_total{account=\"a\"} 1\n"));
+    world_close(world);
+}
+
+static void assert_limit(const struct world *world, uint32_t client, const char *limit) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "\"limit\":\"%s\"}}", limit);
+    assert_non_null(strstr(world->clients[client].data, expected));
+}
+
+static void a_refusal_says_which_limit_it_was(void **state) {
+    (void)state;
+    const struct asker askers[] = {
+        {.name = "a", .key = "a", .salt = 1, .limits = {.requests_per_minute = 1}},
+        {.name = "b", .key = "b", .salt = 2, .limits = {.tokens_per_minute = 12}},
+        {.name = "c", .key = "c", .salt = 3, .requests_max = 1}};
+    struct world *world = open_for(askers, 3);
+    answered(world, "Bearer a");
+    assert_limit(world, asks_as(world, "Bearer a"), "requests_per_minute");
+    answered(world, "Bearer b");
+    answered(world, "Bearer b");
+    assert_limit(world, asks_as(world, "Bearer b"), "tokens_per_minute");
+    asks_as(world, "Bearer c");
+    assert_limit(world, asks_as(world, "Bearer c"), "requests");
+    answer_last(world);
+    close_empty(world);
+}
+
 /* ---- tokens ---- */
 
 static void so_many_tokens_a_minute(void **state) {
@@ -374,6 +422,57 @@ static void a_prepaid_balance_ends(void **state) {
     close_empty(world);
 }
 
+/* What an answer may come to at most is set aside while it is under way: whoever has little left
+ * begins no more than one answer beyond that. */
+static void answers_under_way_are_paid_from_what_is_left(void **state) {
+    (void)state;
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .is_prepaid = true, .balance = 13 * DOLLAR};
+    struct world *world = open_priced(&one);
+    world->authorization = "Bearer k";
+    struct request_id ids_of[3];
+    uint32_t clients[3];
+    for (int i = 0; i < 3;
+         i++) { /* six dollars each at most: the third has one left to begin with */
+        clients[i] = asks_as(world, "Bearer k");
+        ids_of[i] = world->last_submit->request;
+    }
+    assert_balance(world, "false", "13.00");
+    uint32_t client = asks_as(world, "Bearer k");
+    assert_refused(world, client, 402, "invalid_request_error");
+    assert_limit(world, client, "balance");
+    tell_tokens(world, 1, ids_of[0], 0, ids,
+                2); /* the first one ends early, and the rest is free */
+    tell_finished(world, 1, ids_of[0], FINISH_STOP_TOKEN, 2);
+    assert_balance(world, "false", "11.00");
+    world_hang_up(world, clients[1]); /* it had nothing yet */
+    world_settle(world);
+    tell_finished(world, 1, ids_of[1], FINISH_CANCELLED, 0);
+    assert_balance(world, "true", "11.00");
+    answered(world, "Bearer k");
+    tell_tokens(world, 1, ids_of[2], 0, ids, 6);
+    tell_finished(world, 1, ids_of[2], FINISH_LENGTH, 6);
+    assert_balance(world, "false", "-1.00"); /* less than one answer below */
+    close_empty(world);
+}
+
+static void a_budget_is_set_aside_as_well(void **state) {
+    (void)state;
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .balance = 100 * DOLLAR, .budget = 7 * DOLLAR};
+    struct world *world = open_priced(&one);
+    asks_as(world, "Bearer k");
+    struct request_id first = world->last_submit->request;
+    asks_as(world, "Bearer k");
+    uint32_t client = asks_as(world, "Bearer k");
+    assert_refused(world, client, 402, "invalid_request_error");
+    assert_limit(world, client, "budget");
+    answer_last(world);
+    tell_tokens(world, 1, first, 0, ids, 6);
+    tell_finished(world, 1, first, FINISH_LENGTH, 6);
+    close_empty(world);
+}
+
 static void who_pays_later_is_never_turned_away(void **state) {
     (void)state;
     const struct asker one = {.name = "a", .key = "k", .salt = 1, .balance = -5 * DOLLAR / 1000};
@@ -414,6 +513,8 @@ int main(void) {
         cmocka_unit_test(a_key_has_limits_of_its_own),
         cmocka_unit_test(who_never_began_is_not_counted),
         cmocka_unit_test(a_request_that_comes_again_counts_once),
+        cmocka_unit_test(a_refusal_that_comes_again_counts_once),
+        cmocka_unit_test(a_refusal_says_which_limit_it_was),
         cmocka_unit_test(so_many_tokens_a_minute),
         cmocka_unit_test(both_rates_are_waited_for),
         cmocka_unit_test(an_answer_that_is_settled_late_counts_once),
@@ -422,6 +523,8 @@ int main(void) {
         cmocka_unit_test(what_others_began_is_taken_off),
         cmocka_unit_test(a_model_may_be_denied),
         cmocka_unit_test(a_prepaid_balance_ends),
+        cmocka_unit_test(answers_under_way_are_paid_from_what_is_left),
+        cmocka_unit_test(a_budget_is_set_aside_as_well),
         cmocka_unit_test(who_pays_later_is_never_turned_away),
         cmocka_unit_test(a_key_s_budget_ends),
         cmocka_unit_test(without_prices_there_is_no_balance),

@@ -94,6 +94,25 @@ static void binding_is_late(void **state) {
     close_empty(world);
 }
 
+/* What runs at a unit may be other gateways', and makes no room for more to wait there. */
+static void others_requests_make_no_room(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){.requests_max = 64});
+    uint32_t count = 3 * BALANCE_UNITS_WAITING;
+    tell_load(world, 1, 0, 12);
+    for (uint32_t i = 0; i < count; i++)
+        ask(world, "");
+    assert_int_equal(world->submits, BALANCE_UNITS_WAITING);
+    tell_load(world, 1, BALANCE_UNITS_WAITING, 12);
+    assert_int_equal(world->submits, BALANCE_UNITS_WAITING);
+    tell_load(world, 1, BALANCE_UNITS_WAITING - 3, 15);
+    assert_int_equal(world->submits, BALANCE_UNITS_WAITING + 3);
+    for (uint32_t client = 0; client < count; client++)
+        world_hang_up(world, client);
+    lose(world, 1);
+    close_empty(world);
+}
+
 static double metric_of(struct world *world, const char *name) {
     uint32_t client = world_get(world, "/metrics");
     world_settle(world);
@@ -473,6 +492,7 @@ int main(void) {
         cmocka_unit_test(requests_wait_for_the_first_unit),
         cmocka_unit_test(nobody_waits_for_ever),
         cmocka_unit_test(binding_is_late),
+        cmocka_unit_test(others_requests_make_no_room),
         cmocka_unit_test(a_draining_unit_finishes_what_it_has),
         cmocka_unit_test(a_drained_unit_comes_back),
         cmocka_unit_test(orders_with_strange_members_change_nothing),

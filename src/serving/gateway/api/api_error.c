@@ -56,5 +56,9 @@ void api_error_write(struct json_writer *writer, const struct api_error *error) 
     write_or_null(writer, error->param);
     json_writer_text(writer, ",\"code\":");
     write_or_null(writer, error->code);
+    if (error->limit) {
+        json_writer_text(writer, ",\"limit\":");
+        write_or_null(writer, entry_limit_name(error->limit));
+    }
     json_writer_text(writer, "}}");
 }

@@ -18,11 +18,13 @@
 #include <stdint.h>
 
 #include "base/json_writer.h"
+#include "contract/record_ledger.h"
 
 struct api_error {
     uint32_t http_status;
     uint32_t retry_after_seconds; /* 0: do not say */
     uint32_t allow;               /* with 405: as record_respond's */
+    enum entry_limit limit;       /* that it is beyond, told as "limit" besides */
     const char *code;             /* a literal, or NULL */
     char param[64];               /* empty: null */
     char message[512];
