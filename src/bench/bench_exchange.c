@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench exchange: dispatch and combine of random tokens between ranks, without a model, as
- * medians with their spread, beside MPI_Alltoallv of as many bytes between contiguous buffers, in
- * turn in the same rounds. The exchange's times include all it does: choosing slots, gathering rows
+ * medians with their spread, beside messages of as many bytes between contiguous buffers and nothing
+ * else (job_swap), in turn in the same rounds: the floor. The exchange's times include all it does: choosing slots, gathering rows
  * into messages, sorting what came by expert.
  */
 #include <stdio.h>
@@ -79,7 +79,7 @@ static const struct option exchange_rows[] = {
 const struct option_table bench_exchange_options = {
     .command = "bench exchange",
     .arguments = "",
-    .description = "Times the expert exchange between ranks beside MPI_Alltoallv of as many bytes.",
+    .description = "Times the expert exchange between ranks beside bare messages of as many bytes.",
     .options = exchange_rows,
     .option_count = ARRAY_COUNT(exchange_rows),
 };
@@ -93,7 +93,7 @@ struct exchange_bench {
     uint32_t dispatch_bytes, combine_bytes; /* of a row */
     uint32_t *chosen;                       /* [tokens][per_token] */
     char *activations;                      /* [tokens][dispatch_bytes] */
-    char *out, *in;                         /* [ranks][largest] for MPI_Alltoallv */
+    char *out, *in;                         /* [ranks][largest] for bare messages */
     uint64_t bytes[2];                      /* that rank 0 sends: dispatch, combine */
     double seconds[FIGURE_COUNT][ROUNDS_MAX];
 };
@@ -220,12 +220,12 @@ static void print(struct exchange_bench *bench) {
         double megabytes = (double)bench->bytes[i] * 1e-6;
         if (json)
             printf(",\n \"%s\":{\"bytes\":%.0f,\"seconds\":%.4g,\"low\":%.4g,\"high\":%.4g,"
-                   "\"alltoallv_seconds\":%.4g,\"alltoallv_low\":%.4g,\"alltoallv_high\":%.4g,"
+                   "\"floor_seconds\":%.4g,\"floor_low\":%.4g,\"floor_high\":%.4g,"
                    "\"ratio\":%.3f}",
                    names[i], (double)bench->bytes[i], median, own[low], own[high], swap_median,
                    swap[low], swap[high], median / swap_median);
         else
-            printf("%-8s %8.3f MB out  %8.1f us (%.1f..%.1f)  MPI_Alltoallv %8.1f us "
+            printf("%-8s %8.3f MB out  %8.1f us (%.1f..%.1f)  bare messages %8.1f us "
                    "(%.1f..%.1f)  ratio %.2f\n",
                    names[i], megabytes, median * 1e6, own[low] * 1e6, own[high] * 1e6,
                    swap_median * 1e6, swap[low] * 1e6, swap[high] * 1e6, median / swap_median);

@@ -71,7 +71,7 @@ static const struct option unit_rows[] = {
     {.name = "kv-control",
      .type = OPTION_TEXT,
      .help = "where rank 0 tells the other ranks which KV blocks come and go: ipc://PATH or "
-             "tcp://HOST:PORT; needed under an mpirun of one's own with --kv-listen, --kv-dir or "
+             "tcp://HOST:PORT; needed with --rank-meeting and --kv-listen, --kv-dir or "
              "--kv-host",
      .offset = offsetof(struct unit_values, kv_control),
      .group = OPTION_GROUP_FLEET},

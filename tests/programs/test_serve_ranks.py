@@ -95,7 +95,7 @@ def check_experiment(server):
 
 
 def check_files():
-    """Too few for the ranks: one line says how many it takes, instead of mpirun's many."""
+    """Too few for the ranks: one line says how many it takes."""
     for command in (["serve", "--port", "0", "--units", "2"], ["generate", "Hi."],
                     ["unit", "--connect", "ipc:///nowhere"]):
         found = subprocess.run([fathom, *command, "--ranks", "8"], capture_output=True, text=True, timeout=PATIENCE, env=environment,

@@ -26,6 +26,8 @@
 
 #define RANK_BITS 32
 #define TAG_BITS 28
+#define INBOX_MESSAGES                                                                             \
+    "64" /* small ones, of 8 KiB each in shared memory; UCX's own 512 are 4 MiB */
 #define LOOKS_ALONE                                                                                \
     100000 /* a millisecond or two: so long a rank that has a CPU keeps it while it waits */
 
@@ -105,6 +107,15 @@ static enum status read_environment(struct error *error) {
                      ") is not as a launcher makes it");
 }
 
+/* A person's UCX_TLS is left alone; UCX complains of settings of transports that it does not use. */
+static ucs_status_t choose_transports(ucp_config_t *config) {
+    if (getenv("UCX_TLS")) return UCS_OK;
+    ucs_status_t status = ucp_config_modify(config, "MM_FIFO_SIZE", INBOX_MESSAGES);
+    if (status == UCS_OK) status = ucp_config_modify(config, "MM_RX_BUFS_GROW", INBOX_MESSAGES);
+    if (status != UCS_OK || job.host[0]) return status;
+    return ucp_config_modify(config, "TLS", "posix,cma,self");
+}
+
 static enum status open_worker(struct error *error) {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
@@ -117,8 +128,7 @@ static enum status open_worker(struct error *error) {
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK) return failed(error, "read UCX's configuration", status);
-    if (!job.host[0] && !getenv("UCX_TLS"))
-        status = ucp_config_modify(config, "TLS", "posix,cma,self");
+    status = choose_transports(config);
     if (status == UCS_OK) status = ucp_init(&params, config, &job.context);
     ucp_config_release(config);
     if (status != UCS_OK) return failed(error, "start UCX", status);

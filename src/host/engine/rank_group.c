@@ -4,8 +4,7 @@
  * an exchange.
  *
  * Waiting for an order may take long (a person thinks): a rank looks for a short while and then
- * sleeps between looks. Within a step, waiting is Open MPI's, which yields where ranks outnumber
- * CPUs.
+ * sleeps between looks. Within a step, waiting is the job's (compute/exchange/job.h).
  */
 #include "host/engine/rank_group.h"
 
