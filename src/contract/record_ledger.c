@@ -5,11 +5,17 @@
 
 #include "contract/record_unit.h"
 
+#define NS_PER_S 1000000000
+
 int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
                            uint64_t miss_tokens, uint64_t output_tokens) {
     uint64_t picos =
         price->hit * hit_tokens + price->miss * miss_tokens + price->output * output_tokens;
     return (int64_t)((picos + PICOS_PER_NANO / 2) / PICOS_PER_NANO);
+}
+
+int64_t entry_ended(const struct record_entry *entry) {
+    return entry->unix_time + entry->total_ns / NS_PER_S;
 }
 
 const char *entry_limit_name(enum entry_limit limit) {

@@ -121,6 +121,11 @@ struct record_entry {
     uint8_t peer[16];    /* as CLIENT_REQUEST says, of one that was refused; else zeros */
 };
 #define ENTRY_STAYS_MAX 8
+
+/* Seconds since 1970, when it ended: then its price holds. Up to a second early, since both parts are
+ * whole seconds. */
+int64_t entry_ended(const struct record_entry *entry);
+
 RECORD_TAIL(record_entry, 0, char, entry_path)  /* [path_bytes] the endpoint's */
 RECORD_TAIL(record_entry, 1, char, entry_name)  /* [name_bytes] the client's X-Request-Id */
 RECORD_TAIL(record_entry, 2, char, entry_model) /* [model_bytes] as served */
@@ -151,7 +156,7 @@ struct record_unit_tally {
     uint32_t unit;     /* its number at this gateway */
     uint32_t role;     /* enum unit_role */
     uint32_t rank_count;
-    uint32_t is_lost; /* 1: its last tally */
+    uint32_t is_lost; /* 1: it was lost, or given up: not all that it does is entered any more */
     struct unit_counters counted;
     struct unit_books entered; /* by requests that the unit has no more */
     struct unit_books open;    /* by those that it has */

@@ -94,8 +94,8 @@ static bool work_valid(const struct unit_work *work) {
 bool tokens_valid(const void *record) {
     const struct record_tokens *tokens = record;
     return record_request_valid(tokens) && tokens->token_count > 0 &&
-           tokens->logprobs_each <= TOKEN_LOGPROBS_MAX && tokens->reserved == 0 &&
-           work_valid(&tokens->work) &&
+           tokens->logprobs_each <= TOKEN_LOGPROBS_MAX && tokens->work_count <= 1 &&
+           (!tokens->work_count || work_valid(tokens_work(tokens))) &&
            token_logprobs_valid(tokens_logprobs(tokens),
                                 (uint64_t)tokens->token_count * tokens->logprobs_each);
 }
@@ -126,7 +126,7 @@ bool unit_load_valid(const void *record) {
     for (uint32_t i = 0; i < load->rank_count; i++)
         if (load_ranks(load)[i].kv_storage >= KV_STORAGE_COUNT || load_ranks(load)[i].reserved)
             return false;
-    return load->last_step_ns >= 0 && load->kv_storage < KV_STORAGE_COUNT && load->reserved == 0;
+    return load->last_step_ns >= 0 && load->kv_storage < KV_STORAGE_COUNT && load->draining <= 1;
 }
 
 bool experts_valid(const void *record) {

@@ -8,44 +8,46 @@
 #include "serving/gateway/gateway_state.h"
 
 #define STREAM 7
-#define PAID_FIRST 160000 /* nanos, of who pays in advance; a request costs some thousands */
-#define PAID_MORE 30000
+#define STREAM_FLOOD 10
+#define FLOODED_PLACES 30 /* that an account may have at a gateway of 66 */
+#define PAID_FIRST 60000  /* nanos, of who pays in advance; a request costs some thousands */
+#define PAID_MORE 12000
+#define NEWS_NS_MAX (FLEET_SECOND / 5) /* until a price that has changed is told */
 
 enum { PREPAID = 1 };
 
-static const struct token_price price = {
-    .hit = PICOS_PER_NANO / 2, .miss = 10 * PICOS_PER_NANO, .output = 20 * PICOS_PER_NANO};
-/* Nanos that a request may come to. */
+/* Nanos that a request may come to, at the highest price. */
 #define MOST                                                                                       \
     ((int64_t)10 * FLEET_PROMPTS_MAX * FLEET_PROMPT_MAX +                                          \
      (int64_t)20 * FLEET_ANSWERS_MAX * FLEET_ANSWER_MAX)
 #define MINUTE_NS ((int64_t)60 * FLEET_SECOND)
 
 static void draw_limits(struct fleet_dice *dice, struct account_limits *limits) {
-    if (fleet_dice_below(dice, 3)) limits->requests_per_minute = 40 + fleet_dice_below(dice, 80);
+    if (fleet_dice_below(dice, 3)) limits->requests_per_minute = 15 + fleet_dice_below(dice, 60);
     if (fleet_dice_below(dice, 3)) limits->tokens_per_minute = 8000 + fleet_dice_below(dice, 20000);
     if (fleet_dice_below(dice, 3) == 0)
         limits->requests_max = FLEET_ANSWERS_MAX + fleet_dice_below(dice, 20);
 }
 
-void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed) {
-    struct record_accounts fixed = {.account_count = 1 + FLEET_TENANTS,
-                                    .key_count = 1 + FLEET_TENANTS};
-    struct outbox box = {.memory = accounts->memory, .capacity = sizeof accounts->memory};
+/* Of some fleets an account takes all it can get: places at gateways are for all, shares differ. */
+static void draw_flood(struct fleet_accounts *accounts, struct account *account) {
+    static const uint32_t weights[] = {50, ACCOUNT_WEIGHT, ACCOUNT_WEIGHT, 300};
+    account->weight = weights[fleet_dice_below(&accounts->flood, ARRAY_COUNT(weights))];
+    account->priority = fleet_dice_below(&accounts->flood, ACCOUNT_PRIORITY_COUNT);
+    account->limits = (struct account_limits){.requests_max = FLOODED_PLACES};
+}
+
+static void draw_accounts(struct fleet_accounts *accounts, struct record_accounts *record) {
     char text[32];
-    accounts->dice = (struct fleet_dice){.seed = seed, .stream = STREAM};
-    accounts->present = fleet_dice_below(&accounts->dice, 3) == 0;
-    accounts->tell_ns = accounts->present ? 0 : MACHINE_NEVER;
-    accounts->record = outbox_put(&box, RECORD_ACCOUNTS, &fixed);
-    check(accounts->record);
     for (uint64_t i = 0; i <= FLEET_TENANTS; i++) {
-        struct account *account = &accounts_named(accounts->record)[i];
-        struct account_key *key = &accounts_keys(accounts->record)[i];
+        struct account *account = &accounts_named(record)[i];
+        struct account_key *key = &accounts_keys(record)[i];
         *account = (struct account){.weight = ACCOUNT_WEIGHT, .is_operator = i == 0};
         format_text(account->name, sizeof account->name, "account-%u", (unsigned)i);
         memcpy(account->tenant.bytes, &i, sizeof i);
         if (i > 0) draw_limits(&accounts->dice, &account->limits);
-        account->is_prepaid = i == PREPAID;
+        if (i > 0 && accounts->flooder) draw_flood(accounts, account);
+        account->is_prepaid = i == PREPAID && !accounts->flooder;
         accounts->paid[i] = fleet_dice_below(&accounts->dice, PAID_FIRST);
         *key = (struct account_key){.account = (uint32_t)i, .budget = ACCOUNT_BUDGET_ANY};
         size_t bytes = fleet_clients_key(i, text, sizeof text);
@@ -53,70 +55,129 @@ void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed) {
     }
 }
 
-/* ---- money ---- */
+void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_t gateway_count) {
+    struct record_accounts fixed = {.account_count = 1 + FLEET_TENANTS,
+                                    .key_count = 1 + FLEET_TENANTS};
+    *accounts = (struct fleet_accounts){.dice = {.seed = seed, .stream = STREAM},
+                                        .gateway_count = gateway_count};
+    accounts->present = fleet_dice_below(&accounts->dice, 2);
+    accounts->flood = (struct fleet_dice){.seed = seed, .stream = STREAM_FLOOD};
+    bool is_alone = gateway_count == 1; /* then balances are judged, which a flood leaves out */
+    if (accounts->present && !is_alone && fleet_dice_below(&accounts->flood, 4))
+        accounts->flooder = 1 + fleet_dice_below(&accounts->flood, FLEET_TENANTS);
+    for (uint32_t i = 0; i < gateway_count; i++) {
+        struct fleet_told *told = &accounts->told[i];
+        struct outbox box = {.memory = told->memory, .capacity = sizeof told->memory};
+        told->tell_ns = accounts->present ? 0 : MACHINE_NEVER;
+        told->record = outbox_put(&box, RECORD_ACCOUNTS, &fixed);
+        check(told->record);
+        if (i == 0)
+            draw_accounts(accounts, told->record);
+        else
+            memcpy(told->memory, accounts->told[0].memory, sizeof told->memory);
+    }
+}
 
-/* What a tenant has left by the entries that are written down; or by all that are, or still may be. */
-static int64_t balance_of(const struct fleet_accounts *accounts, const struct fleet_ledger *ledger,
-                          const struct fleet_clients *clients, uint64_t tenant, bool written_only) {
-    int64_t balance = accounts->paid[tenant];
+/* ---- what a gateway is told ---- */
+
+/* What others than this life of the gateway have written. */
+static struct fleet_sum others_of(const struct fleet_accounts *accounts,
+                                  const struct fleet_ledger *ledger, uint32_t gateway,
+                                  uint32_t tenant) {
+    const struct fleet_sum *all = &ledger->accounts[tenant], *own = &ledger->own[gateway][tenant];
+    const struct fleet_sum *beyond = &accounts->beyond[tenant];
+    return (struct fleet_sum){.requests = all->requests - own->requests + beyond->requests,
+                              .tokens = all->tokens - own->tokens + beyond->tokens};
+}
+
+/* An entry that is written down, but not said to be, is no part of the balance for its own gateway. */
+static int64_t unsaid_amount(const struct fleet_ledger *ledger, uint32_t gateway,
+                             const struct fleet_clients *clients, uint32_t tenant) {
+    const struct fleet_writer *writer = &ledger->writers[gateway];
+    int64_t amount = 0;
     for (uint32_t i = 0; i < clients->count; i++) {
         const struct fleet_line *line = &ledger->lines[i];
-        bool lives = line->life == ledger->life;
-        bool counts = !lives ? line->written : !written_only || line->sequence <= ledger->written;
-        if (line->said && line->is_charged && counts && clients->clients[i].tenant == tenant)
-            balance -= token_price_amount(&price, line->hit_tokens, line->miss_tokens,
-                                          line->output_tokens);
+        if (line->written && line->gateway == gateway && line->life == writer->life &&
+            line->sequence > writer->written && clients->clients[i].tenant == tenant)
+            amount += line->amount;
     }
-    return balance;
+    return amount;
 }
 
-void fleet_accounts_settle(struct fleet_accounts *accounts, const struct fleet_ledger *ledger,
-                           const struct fleet_clients *clients) {
-    if (!ledger->kept) return;
-    memcpy(accounts->record->currency, "USD", 3);
-    accounts->record->price = price;
-    accounts->record->settled = ledger->written;
-    for (uint32_t i = 0; i <= FLEET_TENANTS; i++)
-        accounts_named(accounts->record)[i].balance =
-            balance_of(accounts, ledger, clients, i, true);
-}
-
-bool fleet_accounts_lack(const struct fleet_accounts *accounts, const struct fleet_ledger *ledger,
-                         const struct fleet_clients *clients, uint64_t tenant) {
-    return accounts->present && ledger->kept && tenant == PREPAID &&
-           balance_of(accounts, ledger, clients, tenant, false) <= 0;
-}
-
-const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
-                                 const struct fleet_ledger *ledger,
-                                 const struct fleet_clients *clients,
-                                 const struct gateway *gateway) {
-    if (!accounts->present || !ledger->kept) return NULL;
+const struct record_accounts *fleet_accounts_read(struct fleet_accounts *accounts,
+                                                  const struct fleet_ledger *ledger,
+                                                  const struct fleet_clients *clients,
+                                                  uint32_t gateway, int64_t now_ns) {
+    struct record_accounts *record = accounts->told[gateway].record;
     for (uint32_t i = 0; i <= FLEET_TENANTS; i++) {
-        uint32_t slot = gateway->accounts.named[i];
-        int64_t owed = balance_of(accounts, ledger, clients, i, false) -
-                       accounts_balance(&gateway->accounts, slot);
-        if (owed) return "the gateway knows another balance than its entries say";
-        if (i == PREPAID && accounts_balance(&gateway->accounts, slot) <= -MOST)
-            return "who pays in advance owes more than one request may come to";
+        struct fleet_sum others = others_of(accounts, ledger, gateway, i);
+        accounts_named(record)[i].others_requests = (uint64_t)others.requests;
+        accounts_named(record)[i].others_tokens = (uint64_t)others.tokens;
     }
-    return NULL;
+    if (!ledger->kept) return record;
+    memcpy(record->currency, "USD", 3);
+    record->price = fleet_ledger_price(ledger, fleet_ledger_unix_time(now_ns));
+    record->settled = ledger->writers[gateway].written;
+    for (uint32_t i = 0; i <= FLEET_TENANTS; i++)
+        accounts_named(record)[i].balance = accounts->paid[i] - ledger->accounts[i].amount +
+                                            unsaid_amount(ledger, gateway, clients, i);
+    return record;
 }
 
 const struct record *fleet_accounts_tell(struct fleet_accounts *accounts,
                                          const struct fleet_ledger *ledger,
-                                         const struct fleet_clients *clients, int64_t now_ns) {
-    struct account *named = accounts_named(accounts->record);
-    if (fleet_dice_below(&accounts->dice, 2))
-        accounts->paid[PREPAID] += fleet_dice_below(&accounts->dice, PAID_MORE);
-    fleet_accounts_settle(accounts, ledger, clients);
+                                         const struct fleet_clients *clients, uint32_t gateway,
+                                         int64_t now_ns) {
+    struct fleet_told *told = &accounts->told[gateway];
+    struct fleet_dice *dice = &accounts->dice;
+    if (fleet_dice_below(dice, 2)) accounts->paid[PREPAID] += fleet_dice_below(dice, PAID_MORE);
     for (uint32_t i = 1; i <= FLEET_TENANTS; i++) {
-        named[i].others_requests += fleet_dice_below(&accounts->dice, 3) == 0;
-        named[i].others_tokens += fleet_dice_below(&accounts->dice, 50);
+        accounts->beyond[i].requests += fleet_dice_below(dice, 3) == 0;
+        accounts->beyond[i].tokens += fleet_dice_below(dice, 50);
     }
-    accounts->tell_ns =
-        now_ns + fleet_dice_time(&accounts->dice, FLEET_SECOND / 5, 9 * FLEET_SECOND);
-    return &accounts->record->record;
+    told->tell_ns = now_ns + fleet_dice_time(dice, FLEET_SECOND / 5, 9 * FLEET_SECOND);
+    int64_t price_ns = fleet_ledger_next_price_ns(ledger, now_ns);
+    if (price_ns < told->tell_ns) told->tell_ns = price_ns + fleet_dice_time(dice, 0, NEWS_NS_MAX);
+    return &fleet_accounts_read(accounts, ledger, clients, gateway, now_ns)->record;
+}
+
+/* ---- what it knows ---- */
+
+/* As told last, less what it has charged since, at the price that it was told. */
+static int64_t known_balance(const struct fleet_accounts *accounts,
+                             const struct fleet_ledger *ledger, const struct fleet_clients *clients,
+                             uint32_t gateway, uint64_t tenant) {
+    const struct record_accounts *record = accounts->told[gateway].record;
+    int64_t balance = accounts_named(record)[tenant].balance;
+    for (uint32_t i = 0; i < clients->count; i++) {
+        const struct fleet_line *line = &ledger->lines[i];
+        if (line->said && line->gateway == gateway && line->life == ledger->writers[gateway].life &&
+            line->sequence > record->settled && clients->clients[i].tenant == tenant)
+            balance -= line->charged;
+    }
+    return balance;
+}
+
+bool fleet_accounts_lack(const struct fleet_accounts *accounts, const struct fleet_ledger *ledger,
+                         const struct fleet_clients *clients, uint32_t gateway, uint64_t tenant) {
+    return accounts->present && ledger->kept && tenant == PREPAID && !accounts->flooder &&
+           known_balance(accounts, ledger, clients, gateway, tenant) <= 0;
+}
+
+const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
+                                 const struct fleet_ledger *ledger,
+                                 const struct fleet_clients *clients, uint32_t index,
+                                 const struct gateway *gateway) {
+    bool is_steady = accounts->gateway_count == 1 && !ledger->prices.period_count;
+    if (!accounts->present || !ledger->kept) return NULL;
+    for (uint32_t i = 0; i <= FLEET_TENANTS; i++) {
+        int64_t known = known_balance(accounts, ledger, clients, index, i);
+        if (known != accounts_balance(&gateway->accounts, gateway->accounts.named[i]))
+            return "a gateway knows another balance than its entries say";
+        if (i == PREPAID && known <= -MOST && is_steady && !accounts->flooder)
+            return "who pays in advance owes more than one request may come to";
+    }
+    return NULL;
 }
 
 /* ---- rates ---- */
@@ -143,7 +204,8 @@ static bool exceeds(uint64_t count, uint64_t per_minute, int64_t ns) {
 /* All that its account began from the first client on. */
 static void judge_from(const struct fleet_accounts *accounts, struct fleet_clients *clients,
                        const struct fleet_client *first) {
-    const struct account_limits *limits = &accounts_named(accounts->record)[first->tenant].limits;
+    const struct account_limits *limits =
+        &accounts_named(accounts->told[0].record)[first->tenant].limits;
     uint64_t requests = 0, tokens = 0;
     for (uint64_t i = first->number; i < clients->count; i++) {
         const struct fleet_client *client = &clients->clients[i];

@@ -74,7 +74,9 @@ static void make_prompts(const struct fleet_clients *clients, struct fleet_clien
                                ? 1
                                : 2 + fleet_clients_below(clients, 19, FLEET_PROMPTS_MAX - 1);
     if (!go_on(clients, client)) {
-        client->tenant = 1 + fleet_clients_below(clients, 12, 2);
+        client->tenant = 1 + fleet_clients_below(clients, 12, FLEET_TENANTS);
+        if (clients->flooder && fleet_clients_below(clients, 61, 2))
+            client->tenant = clients->flooder;
         make_prompt(clients, &client->prompts[0], fleet_clients_below(clients, 1, 4),
                     80 + fleet_clients_below(clients, 11, FLEET_PROMPT_MAX),
                     1 + fleet_clients_below(clients, 0, FLEET_PROMPT_MAX - 1));
@@ -206,7 +208,7 @@ static size_t authorize(const struct fleet_clients *clients, uint64_t tenant, ch
     return used + fleet_clients_key(tenant, out + used, room - used);
 }
 
-const struct record *fleet_clients_ask(struct fleet_clients *clients) {
+const struct record *fleet_clients_ask(struct fleet_clients *clients, int64_t unix_time) {
     check(clients->count < FLEET_CLIENTS_MAX);
     struct fleet_client *client = &clients->clients[clients->count];
     client->number = clients->count;
@@ -224,6 +226,7 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients) {
                    &(struct record_client_request){
                        .connection = {clients->count++},
                        .random = {clients->seed, (uint64_t)client->number * 64},
+                       .unix_time = unix_time,
                        .method = HTTP_POST,
                        .path_bytes = path_bytes,
                        .authorization_bytes = (uint32_t)key_bytes,

@@ -17,6 +17,8 @@ struct fleet_tongue;
 #define FLEET_UNPAID_CODE "invalid_request_error" /* of the error 402 */
 
 enum {
+    FLEET_TENANTS = 2, /* 1..FLEET_TENANTS; account 0 is the operator's */
+    FLEET_GATEWAYS_MAX = 3,
     FLEET_CHOICES_MAX = 3, /* to a prompt that comes alone; else one less */
     FLEET_PROMPTS_MAX = 3,
     FLEET_ANSWERS_MAX =
@@ -50,10 +52,10 @@ struct fleet_client {
     bool stream, begun, ended, refused, cut;
     bool gone, abandoned; /* abandoned: by a gateway that died */
     uint64_t tenant;
-    int64_t asked_ns; /* when, and which gateway: that so many had died before */
-    uint32_t gateway_life;
-    bool lacks;  /* its account had nothing left to pay from then */
-    bool beside; /* another of its account's was under way at the same time */
+    int64_t asked_ns;
+    uint32_t gateway, gateway_life; /* whom it asked; so many lives of any had begun before */
+    bool lacks;                     /* its account had nothing left to pay from then */
+    bool beside;                    /* another of its account's was under way at the same time */
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
     bool chats, with_tools, one_call;
@@ -71,8 +73,9 @@ struct fleet_client {
 
 struct fleet_clients {
     uint64_t seed;
-    bool has_keys; /* they send those of their accounts */
-    bool scarce;   /* the gateway may lack memory to let answers go on elsewhere */
+    bool has_keys;    /* they send those of their accounts */
+    uint64_t flooder; /* a tenant that asks far more than others; 0: none */
+    bool scarce;      /* the gateway may lack memory to let answers go on elsewhere */
     const struct fleet_tongue *tongue; /* without a tokenizer nobody chats, nor binds an answer */
     struct fleet_constraints *constraints; /* NULL: nobody binds an answer */
     struct fleet_client *clients;          /* [FLEET_CLIENTS_MAX] */
@@ -100,7 +103,7 @@ size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_clie
                           char *out, size_t room);
 
 /* The next client's CLIENT_REQUEST, in memory that the next one takes over. */
-const struct record *fleet_clients_ask(struct fleet_clients *clients);
+const struct record *fleet_clients_ask(struct fleet_clients *clients, int64_t unix_time);
 
 /* The API key of a tenant's account; 0: the operator's. */
 size_t fleet_clients_key(uint64_t tenant, char *out, size_t room);

@@ -15,8 +15,15 @@ static uint32_t index_of(const struct world *world, const struct fleet_unit_host
     return (uint32_t)(unit - world->units);
 }
 
+/* Where there is only one nothing is drawn. */
+static uint32_t any_gateway(const struct world *world, struct fleet_dice *dice) {
+    return world->gateway_count > 1 ? fleet_dice_below(dice, world->gateway_count) : 0;
+}
+
 static void kill_gateway(struct world *world, struct fleet_dice *dice) {
-    if (world->gateway && world->options.gateway_dies) fleet_gateway_kill(world);
+    uint32_t gateway = any_gateway(world, dice);
+    if (world->gateways[gateway].gateway && world->options.gateway_dies)
+        fleet_gateway_kill(world, gateway);
 }
 
 static void kill_unit(struct world *world, struct fleet_dice *dice) {
@@ -38,7 +45,7 @@ static void freeze_unit(struct world *world, struct fleet_dice *dice) {
 static void cut_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
     if (!unit->up) return;
-    fleet_units_cut(world, index_of(world, unit), true);
+    fleet_units_cut(world, index_of(world, unit), any_gateway(world, dice), true);
     world->report->cuts++;
 }
 
@@ -58,12 +65,35 @@ static void drain_unit(struct world *world, struct fleet_dice *dice) {
 
 static void order_drain(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
-    if (unit->up && unit->connection) fleet_gateway_ask_drain(world, unit);
+    uint32_t gateway = any_gateway(world, dice);
+    if (unit->up && unit->links[gateway].connection)
+        fleet_gateway_ask_drain(world, gateway, unit, false);
+}
+
+/* Whoever asked for it, at whatever gateway. */
+static void call_back(struct world *world, struct fleet_dice *dice) {
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        struct fleet_unit_host *unit = &world->units[i];
+        uint32_t gateway = any_gateway(world, dice);
+        if (unit->up && unit->draining && !unit->goes && unit->links[gateway].connection)
+            fleet_gateway_ask_drain(world, gateway, unit, true);
+    }
+}
+
+/* A unit and a gateway do not reach each other; all others do. */
+static void part_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = any_unit(world, dice);
+    uint32_t gateway = any_gateway(world, dice);
+    int64_t until_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 6 * FLEET_SECOND);
+    if (!unit->up || !unit->links[gateway].connection) return;
+    fleet_units_part(world, index_of(world, unit), gateway, until_ns);
+    world->report->parted++;
 }
 
 static void order_role(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
-    if (unit->up && unit->connection) fleet_gateway_ask_role(world, unit);
+    uint32_t gateway = any_gateway(world, dice);
+    if (unit->up && unit->links[gateway].connection) fleet_gateway_ask_role(world, gateway, unit);
 }
 
 static void cut_network(struct world *world, struct fleet_dice *dice) {
@@ -87,6 +117,14 @@ static void flip_bits(struct world *world, struct fleet_dice *dice) {
         fleet_storage_flip(&world->storage);
 }
 
+/* Nobody calls them back any more. */
+static void let_drained_go(struct world *world) {
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        struct fleet_unit_host *unit = &world->units[i];
+        unit->goes |= unit->draining;
+    }
+}
+
 #define STREAM_FIRST 16 /* those before are other parts' */
 
 /* A fault comes at most so many milliseconds after the last of its kind, on average a third. */
@@ -96,7 +134,8 @@ static const struct {
 } faults[] = {
     {40000, kill_gateway}, {10800, kill_unit},  {21500, freeze_unit}, {14400, cut_unit},
     {14400, doom_rank},    {86000, drain_unit}, {86000, order_drain}, {43000, order_role},
-    {13300, cut_network},  {26700, fail_disk},  {26700, flip_bits},
+    {13300, cut_network},  {26700, fail_disk},  {26700, flip_bits},   {9000, call_back},
+    {30000, part_unit},
 };
 
 _Static_assert(ARRAY_COUNT(faults) == FLEET_FAULTS, "each has its timetable");
@@ -136,8 +175,11 @@ void fleet_faults_heal(struct world *world) {
         world->faults[i].due_ns = MACHINE_NEVER;
     world->carriers.faults = world->storage.faults = false;
     world->storage.off_ns = min_i64(world->storage.off_ns, world->now_ns);
-    if (!world->gateway)
-        world->gateway_ns = min_i64(world->gateway_ns, world->now_ns + FLEET_SECOND);
+    let_drained_go(world);
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        struct fleet_gateway_host *host = &world->gateways[i];
+        if (!host->gateway) host->up_ns = min_i64(host->up_ns, world->now_ns + FLEET_SECOND);
+    }
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
         unit->frozen_ns = min_i64(unit->frozen_ns, world->now_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The host of the gateway in virtual time. A gateway may die: its clients get nothing more, its
- * units cancel what it had and connect to the next one, which knows nothing of either.
+ * The hosts of gateways in virtual time, and their clients, who ask any that lives. A gateway may die:
+ * its clients get nothing more, units cancel what it had and connect to the next one in its place,
+ * which knows nothing of either. The other gateways go on.
  */
 #include "serving/gateway/gateway.h"
 
@@ -10,6 +11,9 @@
 #include "serving/gateway/gateway_state.h"
 #include "simulate/fleet_state.h"
 
+#define ASKED_APART_NS (400 * FLEET_MS) /* at most */
+#define FLOODED_NS (100 * FLEET_MS)     /* where an account floods */
+
 enum { RECENT = 12 }; /* the clients of whom one leaves */
 
 #define OPERATOR UINT32_MAX /* a connection to whose answers nobody listens */
@@ -17,34 +21,36 @@ enum { RECENT = 12 }; /* the clients of whom one leaves */
 #define CROWDED_OF 32           /* one message of so many finds the outbox nearly full */
 #define CROWDED_BYTES_MAX 20000 /* that are then left */
 
-static void carry(struct world *world, const struct record_carried *carried) {
+static void carry(struct world *world, uint32_t index, const struct record_carried *carried) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
+        struct fleet_gateway_link *link = &unit->links[index];
         struct record *inner = carried_inner(carried);
-        if (!unit->up || unit->connection != carried->unit.value) continue;
+        if (!unit->up || link->connection != carried->unit.value) continue;
         if (inner->kind == RECORD_SUBMIT && !world->accounts.present) { /* as if it had one */
             struct record_submit *submit = (struct record_submit *)(void *)inner;
             uint64_t salt = fleet_clients_tenant(&world->clients, submit->request.low / 64);
             memcpy(submit->tenant.bytes, &salt, sizeof salt);
         }
-        fleet_post_send(&unit->inbox, world_arrival_ns(world, &unit->in_ns), unit->connection,
+        fleet_post_send(&unit->inbox, world_arrival_ns(world, &link->in_ns), link->connection,
                         inner);
     }
 }
 
 /* Nobody here asks for a constraint that cannot be held. */
-static void judge_constraint(struct world *world, const struct record *record) {
+static void judge_constraint(struct world *world, struct fleet_gateway_host *host,
+                             const struct record *record) {
     struct record_constrained verdict = {
         .record = record_head(RECORD_CONSTRAINED, sizeof verdict),
         .request = record_request(record),
         .verdict = CONSTRAINT_HOLDS,
     };
-    fleet_post_send(&world->inbox, world->now_ns, 0, &verdict.record);
+    fleet_post_send(&host->inbox, world->now_ns, 0, &verdict.record);
 }
 
 /* Now and then its outbox is nearly full, of what nobody listens to. */
-static void crowd(struct world *world) {
-    struct outbox *outbox = world->gateway_machine.outbox;
+static void crowd(struct world *world, struct fleet_gateway_host *host) {
+    struct outbox *outbox = host->machine.outbox;
     uint32_t left = (uint32_t)fleet_dice_time(&world->crowds, 0, CROWDED_BYTES_MAX);
     struct record_stream_data fixed = {.connection = {OPERATOR}};
     if (fleet_dice_below(&world->crowds, CROWDED_OF) || outbox_room(outbox) < 2 * CROWDED_BYTES_MAX)
@@ -66,40 +72,61 @@ static void tell_client(struct world *world, const struct record *record) {
     fleet_ledger_check(&world->ledger, &world->clients.clients[client]);
 }
 
-static void drain(struct world *world) {
-    struct outbox *outbox = world->gateway_machine.outbox;
+static void take_entry(struct world *world, uint32_t index, const struct record_entry *entry) {
+    fleet_ledger_hear(&world->ledger, index, &world->accounts.told[index].record->price, entry,
+                      world->now_ns);
+}
+
+/* Where units have roles some requests pass others. */
+static void judge_share(struct world *world, struct fleet_gateway_host *host,
+                        const struct record *record) {
+    const struct record *inner = carried_inner((const struct record_carried *)record);
+    if (inner->kind != RECORD_SUBMIT) return;
+    const char *wrong =
+        fleet_shares_give(&host->shares, (const struct record_submit *)(const void *)inner);
+    if (wrong && !world->report->apart) world_breach(world, wrong);
+}
+
+static void drain(struct world *world, uint32_t index) {
+    struct fleet_gateway_host *host = &world->gateways[index];
+    struct outbox *outbox = host->machine.outbox;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         check(record_valid(record, record->bytes));
         if (is_crowd(record)) continue;
         for (uint32_t i = 0; i < record->bytes; i++)
             world->report->digest =
                 (world->report->digest ^ (uint8_t)((const char *)record)[i]) * 0x100000001B3u;
+        if (record->kind == RECORD_TO_UNIT) judge_share(world, host, record);
         if (record->kind == RECORD_TO_UNIT)
-            carry(world, (const struct record_carried *)record);
+            carry(world, index, (const struct record_carried *)record);
         else if (record->kind == RECORD_CONSTRAIN)
-            judge_constraint(world, record);
+            judge_constraint(world, host, record);
         else if (record->kind == RECORD_ENTRY)
-            fleet_ledger_hear(&world->ledger, (const struct record_entry *)record, world->now_ns);
+            take_entry(world, index, (const struct record_entry *)record);
         else if (record->kind == RECORD_UNIT_TALLY)
-            world->report->tallies++;
+            fleet_ledger_tally(&world->ledger, index, (const struct record_unit_tally *)record);
         else
             tell_client(world, record);
     }
     outbox_clear(outbox);
+    fleet_shares_look(&host->shares, host->gateway);
 }
 
-static void hand_over(struct world *world, const struct record *record) {
-    struct machine *machine = &world->gateway_machine;
+static void hand_over(struct world *world, uint32_t index, const struct record *record) {
+    struct fleet_gateway_host *host = &world->gateways[index];
+    struct machine *machine = &host->machine;
     enum status status = machine->receive(machine->self, record, world->now_ns);
-    if (status == STATUS_OK) return;
-    check(status == STATUS_FULL && machine->outbox->used > 0);
-    drain(world);
-    status = machine->receive(machine->self, record, world->now_ns);
-    check(status == STATUS_OK);
+    if (status != STATUS_OK) {
+        check(status == STATUS_FULL && machine->outbox->used > 0);
+        drain(world, index);
+        status = machine->receive(machine->self, record, world->now_ns);
+        check(status == STATUS_OK);
+    }
+    fleet_shares_look(&host->shares, host->gateway);
 }
 
 /* An operator's wish: over the API, as any client's. */
-static void ask_operator(struct world *world, const char *path, const char *body) {
+static void ask_operator(struct world *world, uint32_t index, const char *path, const char *body) {
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
     char key[32] = "Bearer ";
     fleet_clients_key(0, key + strlen(key), sizeof key - strlen(key));
@@ -114,26 +141,38 @@ static void ask_operator(struct world *world, const char *path, const char *body
     memcpy(client_request_path(record), path, fixed.path_bytes);
     memcpy(client_request_authorization(record), key, fixed.authorization_bytes);
     memcpy(client_request_body(record), body, fixed.body_bytes);
-    fleet_post_send(&world->inbox, world->now_ns, 0, &record->record);
+    fleet_post_send(&world->gateways[index].inbox, world->now_ns, 0, &record->record);
 }
 
-void fleet_gateway_ask_drain(struct world *world, const struct fleet_unit_host *unit) {
+void fleet_gateway_ask_drain(struct world *world, uint32_t gateway,
+                             const struct fleet_unit_host *unit, bool back) {
     char body[64];
-    format_text(body, sizeof body, "{\"unit\":%u}", unit->connection);
-    ask_operator(world, "/debug/fleet/drain", body);
-    world->report->drains++;
+    format_text(body, sizeof body, "{\"unit\":%u,\"back\":%s}", unit->links[gateway].connection,
+                back ? "true" : "false");
+    ask_operator(world, gateway, "/debug/fleet/drain", body);
+    world->report->drains += !back;
+    world->report->backs += back;
 }
 
-void fleet_gateway_ask_role(struct world *world, const struct fleet_unit_host *unit) {
+void fleet_gateway_ask_role(struct world *world, uint32_t gateway,
+                            const struct fleet_unit_host *unit) {
     static const char *const names[UNIT_ROLE_COUNT] = {"both", "prefill", "decode"};
     char body[64];
-    format_text(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}", unit->connection,
+    format_text(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}", unit->links[gateway].connection,
                 names[fleet_dice_below(&world->dice, UNIT_ROLE_COUNT)]);
-    ask_operator(world, "/debug/fleet/role", body);
+    ask_operator(world, gateway, "/debug/fleet/role", body);
     world->report->roles++;
 }
 
 /* ---- clients ---- */
+
+/* One of those that live, of whom there is one. */
+static uint32_t choose_gateway(const struct world *world) {
+    uint32_t living[FLEET_GATEWAYS_MAX], count = 0;
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        if (world->gateways[i].gateway) living[count++] = i;
+    return living[fleet_clients_below(&world->clients, 60, count)];
+}
 
 /* Others of its account are under way, and what they may come to is set aside. */
 static void note_beside(struct world *world, struct fleet_client *client) {
@@ -145,15 +184,19 @@ static void note_beside(struct world *world, struct fleet_client *client) {
 }
 
 static void ask(struct world *world) {
-    const struct record *asked = fleet_clients_ask(&world->clients);
+    uint32_t gateway = choose_gateway(world);
+    const struct record *asked =
+        fleet_clients_ask(&world->clients, fleet_ledger_unix_time(world->now_ns));
     struct fleet_client *client = &world->clients.clients[world->clients.count - 1];
     client->asked_ns = world->now_ns;
-    client->gateway_life = world->report->gateway_deaths;
-    client->lacks =
-        fleet_accounts_lack(&world->accounts, &world->ledger, &world->clients, client->tenant);
+    client->gateway = gateway;
+    client->gateway_life = world->ledger.writers[gateway].life;
+    client->lacks = fleet_accounts_lack(&world->accounts, &world->ledger, &world->clients, gateway,
+                                        client->tenant);
     note_beside(world, client);
-    hand_over(world, asked);
-    world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 400 * FLEET_MS);
+    hand_over(world, gateway, asked);
+    int64_t apart_ns = world->clients.flooder ? FLOODED_NS : ASKED_APART_NS;
+    world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, apart_ns);
     if (world->ask_ns > ASKED_NS || world->clients.count == FLEET_CLIENTS_MAX)
         world->ask_ns = MACHINE_NEVER;
 }
@@ -162,8 +205,8 @@ static void lose_client(struct world *world, struct fleet_client *client) {
     if (client->ended || client->gone) return;
     struct record_client_gone gone = {record_head(RECORD_CLIENT_GONE, sizeof gone),
                                       {client->number}};
-    hand_over(world, &gone.record);
-    drain(world); /* what was said before it left is lost, or arrives */
+    hand_over(world, client->gateway, &gone.record);
+    drain(world, client->gateway); /* what was said before it left is lost, or arrives */
     client->gone = true;
     fleet_log_add(world->log, world->now_ns, "client goes", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
                   client->number, 0);
@@ -187,10 +230,12 @@ static void leave(struct world *world) {
     }
 }
 
-static void tell_accounts(struct world *world) {
-    hand_over(world, fleet_accounts_tell(&world->accounts, &world->ledger, &world->clients,
-                                         world->now_ns));
-    if (world->accounts.tell_ns > ASKED_NS) world->accounts.tell_ns = MACHINE_NEVER;
+static void tell_accounts(struct world *world, uint32_t index) {
+    struct fleet_told *told = &world->accounts.told[index];
+    hand_over(world, index,
+              fleet_accounts_tell(&world->accounts, &world->ledger, &world->clients, index,
+                                  world->now_ns));
+    if (told->tell_ns > ASKED_NS) told->tell_ns = MACHINE_NEVER;
 }
 
 static void give_up_stalled(struct world *world) {
@@ -200,87 +245,140 @@ static void give_up_stalled(struct world *world) {
 
 /* ---- lives ---- */
 
-void fleet_gateway_start(struct world *world) {
+void fleet_gateway_start(struct world *world, uint32_t index) {
+    struct fleet_gateway_host *host = &world->gateways[index];
+    struct gateway_options *options = world->gateway_options;
     struct arena arena;
     struct error error;
-    fleet_accounts_settle(&world->accounts, &world->ledger, &world->clients);
-    arena_over(&arena, world->gateway_memory, gateway_memory_bytes(world->gateway_options));
-    enum status status = gateway_create(&arena, world->gateway_options, &world->gateway, &error);
+    fleet_ledger_begin(&world->ledger, index, world->gateway_lives++);
+    if (world->accounts.present)
+        options->accounts = fleet_accounts_read(&world->accounts, &world->ledger, &world->clients,
+                                                index, world->now_ns);
+    arena_over(&arena, host->memory, gateway_memory_bytes(options));
+    enum status status = gateway_create(&arena, options, &host->gateway, &error);
     check(status == STATUS_OK);
-    world->gateway_machine = gateway_machine(world->gateway);
-    world->gateway_ns = MACHINE_NEVER;
-    world->inbox.used = 0;
+    host->machine = gateway_machine(host->gateway);
+    host->up_ns = MACHINE_NEVER;
+    host->inbox.used = 0;
+    host->shares = (struct fleet_shares){.waiting_count = 0};
     fleet_log_add(world->log, world->now_ns, "gateway starts", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
-                  0, 0);
+                  index, world->ledger.writers[index].life);
 }
 
-static void take_account(struct world *world) {
-    world->report->losses += world->gateway->fleet.losses_total;
-    world->report->resumed += world->gateway->resumed_total;
-    world->report->handed_over += world->gateway->handed_over_total;
+static void take_account(struct world *world, uint32_t index) {
+    const struct gateway *gateway = world->gateways[index].gateway;
+    world->report->losses += gateway->fleet.losses_total;
+    world->report->resumed += gateway->resumed_total;
+    world->report->handed_over += gateway->handed_over_total;
+    world->report->compared += world->gateways[index].shares.compared;
 }
 
-void fleet_gateway_kill(struct world *world) {
+void fleet_gateway_kill(struct world *world, uint32_t index) {
+    struct fleet_gateway_host *host = &world->gateways[index];
     struct fleet_clients *clients = &world->clients;
-    take_account(world);
-    world->gateway = NULL;
-    world->gateway_ns =
+    take_account(world, index);
+    host->gateway = NULL;
+    host->up_ns =
         world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 3 * FLEET_SECOND);
     for (uint32_t i = 0; i < clients->count; i++) {
         struct fleet_client *client = &clients->clients[i];
-        if (client->ended || client->gone) continue;
+        if (client->gateway != index || client->ended || client->gone) continue;
         client->gone = client->abandoned = true;
     }
     for (uint32_t i = 0; i < world->unit_count; i++)
-        if (world->units[i].up) fleet_units_cut(world, i, false);
-    world->inbox.used = 0;
-    fleet_ledger_forget(&world->ledger);
+        if (world->units[i].up) fleet_units_cut(world, i, index, false);
+    host->inbox.used = 0;
+    fleet_ledger_forget(&world->ledger, index, clients);
     world->report->gateway_deaths++;
     fleet_log_add(world->log, world->now_ns, "gateway dies", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
-                  0, 0);
+                  index, 0);
+}
+
+static bool any_lives(const struct world *world) {
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        if (world->gateways[i].gateway) return true;
+    return false;
+}
+
+/* What its ledger says. */
+static void hear_ledger(struct world *world, uint32_t index) {
+    struct record_settled settled;
+    if (!world->gateways[index].gateway) return;
+    if (fleet_ledger_run(&world->ledger, index, world->now_ns, &world->clients, &settled))
+        hand_over(world, index, &settled.record);
+    if (world->accounts.told[index].tell_ns <= world->now_ns) tell_accounts(world, index);
+}
+
+static void hear_units(struct world *world, uint32_t index) {
+    struct fleet_gateway_host *host = &world->gateways[index];
+    const struct fleet_message *message;
+    if (!host->gateway) return;
+    while ((message = fleet_post_at(&host->inbox, 0)) && message->due_ns <= world->now_ns) {
+        crowd(world, host);
+        hand_over(world, index, &message->record);
+        fleet_post_drop(&host->inbox, 0);
+    }
+    drain(world, index);
+    host->machine.step(host->machine.self, world->now_ns);
+    drain(world, index);
 }
 
 void fleet_gateway_run(struct world *world) {
-    const struct fleet_message *message;
-    struct record_settled settled;
-    if (world->gateway_ns <= world->now_ns) fleet_gateway_start(world);
-    if (!world->gateway) return;
-    if (fleet_ledger_run(&world->ledger, world->now_ns, &settled))
-        hand_over(world, &settled.record);
-    if (world->accounts.tell_ns <= world->now_ns) tell_accounts(world);
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        if (world->gateways[i].up_ns <= world->now_ns) fleet_gateway_start(world, i);
+        hear_ledger(world, i);
+    }
+    if (!any_lives(world)) return; /* clients wait */
     if (world->ask_ns <= world->now_ns) ask(world);
     if (world->leave_ns <= world->now_ns) leave(world);
     if (world->stall_ns <= world->now_ns) give_up_stalled(world);
-    while ((message = fleet_post_at(&world->inbox, 0)) && message->due_ns <= world->now_ns) {
-        crowd(world);
-        hand_over(world, &message->record);
-        fleet_post_drop(&world->inbox, 0);
-    }
-    drain(world);
-    world->gateway_machine.step(world->gateway_machine.self, world->now_ns);
-    drain(world);
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        hear_units(world, i);
 }
 
 int64_t fleet_gateway_wake_ns(const struct world *world) {
-    const struct machine *gateway = &world->gateway_machine;
-    if (!world->gateway) return world->gateway_ns;
-    int64_t wake_ns = min_i64(world->ask_ns, gateway->next_wake_ns(gateway->self));
-    wake_ns = min_i64(wake_ns, min_i64(world->leave_ns, world->stall_ns));
-    wake_ns = min_i64(wake_ns, world->accounts.tell_ns);
-    wake_ns = min_i64(wake_ns, world->ledger.done_ns);
-    return min_i64(wake_ns, fleet_post_next_ns(&world->inbox));
+    int64_t wake_ns = MACHINE_NEVER;
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        const struct fleet_gateway_host *host = &world->gateways[i];
+        if (!host->gateway) {
+            wake_ns = min_i64(wake_ns, host->up_ns);
+            continue;
+        }
+        wake_ns = min_i64(wake_ns, host->machine.next_wake_ns(host->machine.self));
+        wake_ns = min_i64(wake_ns, world->accounts.told[i].tell_ns);
+        wake_ns = min_i64(wake_ns, world->ledger.writers[i].done_ns);
+        wake_ns = min_i64(wake_ns, fleet_post_next_ns(&host->inbox));
+    }
+    if (!any_lives(world)) return wake_ns;
+    return min_i64(wake_ns, min_i64(world->ask_ns, min_i64(world->leave_ns, world->stall_ns)));
 }
 
-void fleet_gateway_audit(struct world *world) {
-    const struct gateway *gateway = world->gateway;
+static void audit_one(struct world *world, uint32_t index) {
+    const struct gateway *gateway = world->gateways[index].gateway;
     if (!gateway) return;
     gateway_audit(gateway);
     const char *wrong =
-        fleet_accounts_audit(&world->accounts, &world->ledger, &world->clients, gateway);
+        fleet_accounts_audit(&world->accounts, &world->ledger, &world->clients, index, gateway);
     if (wrong) world_breach(world, wrong);
     if (gateway_queued_count(gateway) > gateway->options.requests_max ||
         gateway_held_count(gateway) > gateway->options.requests_max)
-        world_breach(world, "the gateway's queue is longer than it may be");
+        world_breach(world, "a gateway's queue is longer than it may be");
+}
+
+void fleet_gateway_audit(struct world *world) {
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        audit_one(world, i);
+}
+
+/* ---- at the end ---- */
+
+static struct unit_books books_of(const struct gateway *gateway) {
+    struct unit_books sum = {0};
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        sum.made_tokens += gateway->fleet.units[i].books.made_tokens;
+        sum.computed_tokens += gateway->fleet.units[i].books.computed_tokens;
+    }
+    return sum;
 }
 
 /* Where nothing went wrong, all that units have counted stands in entries, and in the gateway's
@@ -288,10 +386,10 @@ void fleet_gateway_audit(struct world *world) {
 static void judge_books(struct world *world) {
     struct unit_books entries = fleet_ledger_books(&world->ledger), books = {0}, counted = {0};
     if (world->options.faults) return;
-    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
-        const struct fleet_unit *unit = &world->gateway->fleet.units[i];
-        books.made_tokens += unit->books.made_tokens;
-        books.computed_tokens += unit->books.computed_tokens;
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        struct unit_books own = books_of(world->gateways[i].gateway);
+        books.made_tokens += own.made_tokens;
+        books.computed_tokens += own.computed_tokens;
     }
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct record_unit_load *load = (const void *)world->units[i].load;
@@ -305,10 +403,41 @@ static void judge_books(struct world *world) {
         world_breach(world, "units have computed other tokens than entries say");
 }
 
-void fleet_gateway_judge(struct world *world) {
-    take_account(world);
-    judge_books(world);
+/* Under faults, unit by unit, as far as can be told. */
+static void judge_tallies(struct world *world) {
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        const struct fleet_unit_host *unit = &world->units[i];
+        const struct record_unit_hello *hello = (const void *)unit->hello;
+        const struct unit_counters *totals =
+            &((const struct record_unit_load *)(const void *)unit->load)->totals;
+        struct unit_books counted = {totals->output_tokens,
+                                     totals->prompt_tokens + totals->recomputed_tokens};
+        uint32_t lives = unit->gateways_found + world->gateway_lives - unit->gateway_lives;
+        world->report->tallied +=
+            fleet_ledger_judge_unit(&world->ledger, hello->instance, &counted, lives);
+    }
+    if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
+}
+
+/* Units that serve are there for every gateway, whoever drained them and called them back. */
+static void judge_fleet(struct world *world, const struct fleet *fleet) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        if (world->gateway->fleet.units[i].bound)
-            world_breach(world, "a unit at rest has requests bound");
+        if (fleet->units[i].bound) world_breach(world, "a unit at rest has requests bound");
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        const struct fleet_unit_host *unit = &world->units[i];
+        for (uint32_t k = 0; k < world->gateway_count; k++) {
+            uint32_t known = fleet_find(fleet, (struct unit_id){unit->links[k].connection});
+            if (known != FLEET_NONE && !unit->draining && !fleet_takes(fleet, known))
+                world_breach(world, "a gateway gives nothing to a unit that serves");
+        }
+    }
+}
+
+void fleet_gateway_judge(struct world *world) {
+    judge_books(world);
+    judge_tallies(world);
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        take_account(world, i);
+        judge_fleet(world, &world->gateways[i].gateway->fleet);
+    }
 }

@@ -5,24 +5,89 @@
 #include "base/format.h"
 #include "simulate/fleet_engine.h"
 
-#define STREAM 5    /* of chance */
-#define LOST_OF 8   /* of so many writings its process is lost behind one */
-#define HICCUP_OF 4 /* in one of so many lives a writing may take very long */
+#define STREAM 5       /* of chance */
+#define STREAM_HOURS 8 /* of the calendar's */
+#define LOST_OF 8      /* of so many writings its process is lost behind one */
+#define HICCUP_OF 4    /* in one of so many lives a writing may take very long */
 #define OFF_NS_MAX (2 * FLEET_SECOND)
 
+#define HOUR_S 3600
+/* A life begins in the middle of a day, ten seconds before an hour is full. */
+#define LIFE_BEGINS_S ((int64_t)1764000000 - 1764000000 % 86400 + 12 * HOUR_S - 10)
+#define PICOS_OF_MILLION 1e6 /* a price of a million tokens, in picos a token */
+
 size_t fleet_ledger_bytes(void) {
-    return FLEET_CLIENTS_MAX * sizeof(struct fleet_line) + 64;
+    return FLEET_CLIENTS_MAX * sizeof(struct fleet_line) +
+           FLEET_TALLIES_MAX * sizeof(struct fleet_told_tally) + 64;
 }
+
+/* ---- prices ---- */
+
+/* A token costs as much as a million would, in the calendar's terms. */
+static const struct token_prices peak = {.input_hit = 0.0005, .input_miss = 0.01, .output = 0.02},
+                                 off_peak = {
+                                     .input_hit = 0.0002, .input_miss = 0.003, .output = 0.007};
+
+/* Off-peak hours of seconds begin and end within a life. */
+static void draw_prices(struct fleet_ledger *ledger, uint64_t seed) {
+    struct fleet_dice dice = {.seed = seed, .stream = STREAM_HOURS};
+    double hour = (double)(LIFE_BEGINS_S % 86400) / HOUR_S;
+    ledger->prices = (struct prices){.currency = "USD", .tokens = peak};
+    if (fleet_dice_below(&dice, 4) == 0) return;
+    ledger->prices.period_count = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        double from_s = 11 * i + fleet_dice_below(&dice, 8);
+        ledger->prices.periods[i] = (struct prices_period){
+            .from_hour = hour + from_s / HOUR_S,
+            .to_hour = hour + (from_s + 1 + fleet_dice_below(&dice, 4)) / HOUR_S,
+            .tokens = off_peak};
+    }
+}
+
+int64_t fleet_ledger_unix_time(int64_t now_ns) {
+    return LIFE_BEGINS_S + now_ns / FLEET_SECOND;
+}
+
+struct token_price fleet_ledger_price(const struct fleet_ledger *ledger, int64_t unix_time) {
+    struct token_prices prices = prices_at(&ledger->prices, (double)(unix_time % 86400) / HOUR_S);
+    return (struct token_price){.hit = (uint64_t)(prices.input_hit * PICOS_OF_MILLION + 0.5),
+                                .miss = (uint64_t)(prices.input_miss * PICOS_OF_MILLION + 0.5),
+                                .output = (uint64_t)(prices.output * PICOS_OF_MILLION + 0.5)};
+}
+
+static bool same_price(const struct token_price *a, const struct token_price *b) {
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+int64_t fleet_ledger_next_price_ns(const struct fleet_ledger *ledger, int64_t now_ns) {
+    int64_t now_s = fleet_ledger_unix_time(now_ns);
+    struct token_price now = fleet_ledger_price(ledger, now_s);
+    for (int64_t later_s = now_s + 1; later_s < LIFE_BEGINS_S + 60; later_s++) {
+        struct token_price later = fleet_ledger_price(ledger, later_s);
+        if (!same_price(&now, &later)) return (later_s - LIFE_BEGINS_S) * FLEET_SECOND;
+    }
+    return MACHINE_NEVER;
+}
+
+/* ---- life ---- */
 
 bool fleet_ledger_open(struct fleet_ledger *ledger, struct arena *arena, uint64_t seed,
                        bool faults) {
-    *ledger = (struct fleet_ledger){
-        .faults = faults, .dice = {.seed = seed, .stream = STREAM}, .done_ns = MACHINE_NEVER};
+    *ledger = (struct fleet_ledger){.faults = faults, .dice = {.seed = seed, .stream = STREAM}};
     ledger->lines = arena_take_zeroed(arena, FLEET_CLIENTS_MAX * sizeof *ledger->lines);
+    ledger->tallies = arena_take(arena, FLEET_TALLIES_MAX * sizeof *ledger->tallies);
     ledger->kept = fleet_dice_below(&ledger->dice, 3) > 0;
     bool hiccups = fleet_dice_below(&ledger->dice, HICCUP_OF) == 0;
     ledger->write_ns_max = hiccups ? 3 * FLEET_SECOND : 20 * FLEET_MS;
-    return ledger->lines != NULL;
+    draw_prices(ledger, seed);
+    for (uint32_t i = 0; i < FLEET_GATEWAYS_MAX; i++)
+        ledger->writers[i].done_ns = MACHINE_NEVER;
+    return ledger->lines && ledger->tallies;
+}
+
+void fleet_ledger_begin(struct fleet_ledger *ledger, uint32_t gateway, uint32_t life) {
+    ledger->writers[gateway] = (struct fleet_writer){.life = life, .done_ns = MACHINE_NEVER};
+    memset(ledger->own[gateway], 0, sizeof ledger->own[gateway]);
 }
 
 static void breach(struct fleet_ledger *ledger, uint64_t client, const char *text) {
@@ -34,71 +99,173 @@ static void breach(struct fleet_ledger *ledger, uint64_t client, const char *tex
 /* ---- writing ---- */
 
 /* All that has been said goes in one writing. */
-static void begin(struct fleet_ledger *ledger, int64_t now_ns) {
-    if (ledger->done_ns != MACHINE_NEVER || ledger->said == ledger->written) return;
-    ledger->writing = ledger->said;
-    ledger->done_ns = now_ns + fleet_dice_time(&ledger->dice, FLEET_MS / 10, ledger->write_ns_max);
+static void begin(struct fleet_ledger *ledger, struct fleet_writer *writer, int64_t now_ns) {
+    if (writer->done_ns != MACHINE_NEVER || writer->said == writer->written) return;
+    writer->writing = writer->said;
+    writer->done_ns = now_ns + fleet_dice_time(&ledger->dice, FLEET_MS / 10, ledger->write_ns_max);
 }
 
-void fleet_ledger_hear(struct fleet_ledger *ledger, const struct record_entry *entry,
+static void charge(const struct fleet_ledger *ledger, const struct token_price *known,
+                   struct fleet_line *line) {
+    struct token_price price = fleet_ledger_price(ledger, line->ended_s);
+    line->amount =
+        token_price_amount(&price, line->hit_tokens, line->miss_tokens, line->output_tokens);
+    line->charged =
+        token_price_amount(known, line->hit_tokens, line->miss_tokens, line->output_tokens);
+}
+
+void fleet_ledger_hear(struct fleet_ledger *ledger, uint32_t gateway,
+                       const struct token_price *known, const struct record_entry *entry,
                        int64_t now_ns) {
     uint64_t client = entry->request.low / 64;
     check(client < FLEET_CLIENTS_MAX);
+    struct fleet_writer *writer = &ledger->writers[gateway];
     struct fleet_line *line = &ledger->lines[client];
     if (line->said) breach(ledger, client, "has two entries");
-    if (entry->sequence != ledger->said + 1) breach(ledger, client, "its entry is not the next");
+    if (entry->sequence != writer->said + 1) breach(ledger, client, "its entry is not the next");
     *line = (struct fleet_line){
         .said = true,
         .is_charged = entry->is_charged,
-        .life = ledger->life,
+        .gateway = gateway,
+        .life = writer->life,
         .sequence = entry->sequence,
+        .said_ns = now_ns,
+        .ended_s = entry_ended(entry),
         .hit_tokens = entry->hit_tokens,
         .miss_tokens = entry->miss_tokens,
         .output_tokens = entry->output_tokens,
         .made_tokens = entry->made_tokens,
         .computed_tokens = entry->computed_tokens + entry->recomputed_tokens,
     };
-    ledger->said = entry->sequence;
+    if (line->is_charged) charge(ledger, known, line);
+    writer->said = entry->sequence;
     ledger->entries++;
-    begin(ledger, now_ns);
+    begin(ledger, writer, now_ns);
 }
 
-/* Those that are there already stay as they are. */
-static void write_lines(struct fleet_ledger *ledger) {
+static void add(struct fleet_sum *sum, const struct fleet_line *line) {
+    sum->amount += line->amount;
+    sum->requests++;
+    sum->tokens += line->hit_tokens + line->miss_tokens + line->output_tokens;
+}
+
+static uint64_t hour_of(int64_t unix_time) {
+    return (uint64_t)(unix_time / HOUR_S - LIFE_BEGINS_S / HOUR_S);
+}
+
+static void write_line(struct fleet_ledger *ledger, struct fleet_line *line, uint64_t tenant) {
+    uint64_t hour = hour_of(line->ended_s);
+    check(tenant <= FLEET_TENANTS);
+    ledger->again += line->written;
+    if (line->written) return; /* it stays as it is */
+    line->written = true;
+    if (!line->is_charged || hour >= FLEET_HOURS_MAX) return;
+    add(&ledger->hours[hour][tenant], line);
+    add(&ledger->accounts[tenant], line);
+    add(&ledger->own[line->gateway][tenant], line);
+}
+
+static void write_lines(struct fleet_ledger *ledger, uint32_t gateway,
+                        const struct fleet_clients *clients) {
+    const struct fleet_writer *writer = &ledger->writers[gateway];
     for (uint32_t i = 0; i < FLEET_CLIENTS_MAX; i++) {
         struct fleet_line *line = &ledger->lines[i];
-        if (!line->said || line->life != ledger->life || line->sequence > ledger->writing ||
-            line->sequence <= ledger->written)
-            continue;
-        ledger->again += line->written;
-        line->written = true;
+        if (line->said && line->gateway == gateway && line->life == writer->life &&
+            line->sequence > writer->written && line->sequence <= writer->writing)
+            write_line(ledger, line, clients->clients[i].tenant);
     }
 }
 
-bool fleet_ledger_run(struct fleet_ledger *ledger, int64_t now_ns,
-                      struct record_settled *settled_out) {
-    if (ledger->done_ns > now_ns) return false;
-    write_lines(ledger);
+bool fleet_ledger_run(struct fleet_ledger *ledger, uint32_t gateway, int64_t now_ns,
+                      const struct fleet_clients *clients, struct record_settled *settled_out) {
+    struct fleet_writer *writer = &ledger->writers[gateway];
+    if (writer->done_ns > now_ns) return false;
+    write_lines(ledger, gateway, clients);
     if (ledger->faults && fleet_dice_below(&ledger->dice, LOST_OF) == 0) {
         ledger->losses++;
-        ledger->writing = ledger->said;
-        ledger->done_ns = now_ns + fleet_dice_time(&ledger->dice, FLEET_MS, OFF_NS_MAX);
+        writer->writing = writer->said;
+        writer->done_ns = now_ns + fleet_dice_time(&ledger->dice, FLEET_MS, OFF_NS_MAX);
         return false;
     }
-    ledger->written = ledger->writing;
-    ledger->done_ns = MACHINE_NEVER;
+    writer->written = writer->writing;
+    writer->done_ns = MACHINE_NEVER;
     *settled_out =
-        (struct record_settled){record_head(RECORD_SETTLED, sizeof *settled_out), ledger->written};
-    begin(ledger, now_ns);
+        (struct record_settled){record_head(RECORD_SETTLED, sizeof *settled_out), writer->written};
+    begin(ledger, writer, now_ns);
     return true;
 }
 
 /* What it was writing may be there or not. */
-void fleet_ledger_forget(struct fleet_ledger *ledger) {
-    if (ledger->done_ns != MACHINE_NEVER && fleet_dice_below(&ledger->dice, 2)) write_lines(ledger);
-    ledger->said = ledger->writing = ledger->written = 0;
-    ledger->done_ns = MACHINE_NEVER;
-    ledger->life++;
+void fleet_ledger_forget(struct fleet_ledger *ledger, uint32_t gateway,
+                         const struct fleet_clients *clients) {
+    struct fleet_writer *writer = &ledger->writers[gateway];
+    if (writer->done_ns != MACHINE_NEVER && fleet_dice_below(&ledger->dice, 2))
+        write_lines(ledger, gateway, clients);
+    writer->done_ns = MACHINE_NEVER;
+}
+
+/* ---- units ---- */
+
+static struct fleet_told_tally *find_tally(struct fleet_ledger *ledger, uint64_t instance,
+                                           uint32_t life) {
+    for (uint32_t i = 0; i < ledger->tally_count; i++) {
+        struct fleet_told_tally *told = &ledger->tallies[i];
+        if (told->life == life && told->tally.instance == instance) return told;
+    }
+    return NULL;
+}
+
+/* In place of the last one; but what was lost once stays so. */
+void fleet_ledger_tally(struct fleet_ledger *ledger, uint32_t gateway,
+                        const struct record_unit_tally *tally) {
+    uint32_t life = ledger->writers[gateway].life;
+    struct fleet_told_tally *told = find_tally(ledger, tally->instance, life);
+    if (!told) {
+        check(ledger->tally_count < FLEET_TALLIES_MAX);
+        told = &ledger->tallies[ledger->tally_count++];
+        *told = (struct fleet_told_tally){.life = life};
+    }
+    told->tally = *tally;
+    told->is_lost |= tally->is_lost;
+}
+
+static void add_books(struct unit_books *sum, const struct unit_books *books) {
+    sum->made_tokens += books->made_tokens;
+    sum->computed_tokens += books->computed_tokens;
+}
+
+bool fleet_ledger_judge_unit(struct fleet_ledger *ledger, uint64_t instance,
+                             const struct unit_books *counted, uint32_t gateway_lives) {
+    struct unit_books entered = {0}, open = {0};
+    uint32_t all = 0, whole = 0;
+    for (uint32_t i = 0; i < ledger->tally_count; i++) {
+        const struct fleet_told_tally *told = &ledger->tallies[i];
+        const struct unit_counters *known = &told->tally.counted;
+        if (told->tally.instance != instance) continue;
+        add_books(&entered, &told->tally.entered);
+        add_books(&open, &told->tally.open);
+        all++;
+        whole += !told->is_lost && known->output_tokens == counted->made_tokens &&
+                 known->prompt_tokens + known->recomputed_tokens == counted->computed_tokens;
+    }
+    if (entered.made_tokens > counted->made_tokens ||
+        entered.computed_tokens > counted->computed_tokens)
+        breach(ledger, instance, "this unit's gateways have entered more than it has counted");
+    if (whole < all || all < gateway_lives || open.made_tokens + open.computed_tokens) return false;
+    if (entered.made_tokens == counted->made_tokens &&
+        entered.computed_tokens == counted->computed_tokens)
+        return true;
+    breach(ledger, instance, "this unit has counted more than its gateways have entered");
+    return false;
+}
+
+struct unit_books fleet_ledger_books(const struct fleet_ledger *ledger) {
+    struct unit_books sum = {0};
+    for (uint32_t i = 0; i < FLEET_CLIENTS_MAX; i++) {
+        sum.made_tokens += ledger->lines[i].made_tokens;
+        sum.computed_tokens += ledger->lines[i].computed_tokens;
+    }
+    return sum;
 }
 
 /* ---- what must hold ---- */
@@ -122,23 +289,56 @@ void fleet_ledger_check(struct fleet_ledger *ledger, const struct fleet_client *
         breach(ledger, client->number, "its entry differs from its usage");
 }
 
-void fleet_ledger_judge(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
-    /* Who has left may have had its request still at units when the gateway died. */
-    bool one_life = ledger->life == 0;
+/* Both parts of an entry's time are whole seconds, so that it may be one second early. */
+static int64_t receipt_amount(struct fleet_ledger *ledger, const struct fleet_client *client,
+                              const struct fleet_line *line) {
+    int64_t ended_s = fleet_ledger_unix_time(line->said_ns);
+    if (line->ended_s != ended_s && line->ended_s != ended_s - 1)
+        breach(ledger, client->number, "its entry says another time than that of its end");
+    struct token_price first = fleet_ledger_price(ledger, LIFE_BEGINS_S),
+                       own = fleet_ledger_price(ledger, line->ended_s);
+    ledger->repriced += !same_price(&first, &own);
+    if (!client->told_usage || client->cut) return line->amount; /* nothing else is known */
+    return token_price_amount(&own, (uint64_t)client->told_hits,
+                              (uint64_t)(client->told_prompt - client->told_hits),
+                              (uint64_t)client->told_output);
+}
+
+/* Sums by hour and by account are those of receipts. */
+static void judge_money(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
+    int64_t hours[FLEET_HOURS_MAX][1 + FLEET_TENANTS] = {{0}}, accounts[1 + FLEET_TENANTS] = {0};
     for (uint32_t i = 0; i < clients->count; i++) {
-        const struct fleet_line *line = &ledger->lines[i];
         const struct fleet_client *client = &clients->clients[i];
-        if (!line->said && (one_life || !client->gone)) breach(ledger, i, "has no entry");
-        if (client->ended && line->is_charged == client->refused)
-            breach(ledger, i, "is charged for nothing, or not for an answer");
+        const struct fleet_line *line = &ledger->lines[i];
+        if (!line->written || !line->is_charged) continue;
+        int64_t amount = receipt_amount(ledger, client, line);
+        uint64_t hour = hour_of(line->ended_s);
+        if (hour >= FLEET_HOURS_MAX) {
+            breach(ledger, i, "its entry stands in no hour of this life");
+            continue;
+        }
+        hours[hour][client->tenant] += amount;
+        accounts[client->tenant] += amount;
+    }
+    for (uint32_t tenant = 0; tenant <= FLEET_TENANTS; tenant++) {
+        bool is_same = ledger->accounts[tenant].amount == accounts[tenant];
+        for (uint32_t hour = 0; hour < FLEET_HOURS_MAX; hour++)
+            is_same &= ledger->hours[hour][tenant].amount == hours[hour][tenant];
+        if (!is_same) breach(ledger, tenant, "this account's sums are not those of its receipts");
     }
 }
 
-struct unit_books fleet_ledger_books(const struct fleet_ledger *ledger) {
-    struct unit_books sum = {0};
-    for (uint32_t i = 0; i < FLEET_CLIENTS_MAX; i++) {
-        sum.made_tokens += ledger->lines[i].made_tokens;
-        sum.computed_tokens += ledger->lines[i].computed_tokens;
+void fleet_ledger_judge(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
+    for (uint32_t i = 0; i < clients->count; i++) {
+        const struct fleet_line *line = &ledger->lines[i];
+        const struct fleet_client *client = &clients->clients[i];
+        /* Who has left may have had its request still at units when the gateway died. */
+        bool lives = ledger->writers[client->gateway].life == client->gateway_life;
+        if (!line->said && (lives || !client->gone)) breach(ledger, i, "has no entry");
+        if (line->said && line->life != client->gateway_life)
+            breach(ledger, i, "has its entry from another gateway");
+        if (client->ended && line->is_charged == client->refused)
+            breach(ledger, i, "is charged for nothing, or not for an answer");
     }
-    return sum;
+    judge_money(ledger, clients);
 }

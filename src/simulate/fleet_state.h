@@ -13,13 +13,15 @@
 #include "simulate/fleet_clients.h"
 #include "simulate/fleet_ledger.h"
 #include "simulate/fleet_post.h"
+#include "simulate/fleet_shares.h"
 #include "simulate/fleet_storage.h"
 #include "simulate/fleet_tongue.h"
 #include "simulate/fleet_world.h"
 
-#define HEALED_NS (20 * FLEET_SECOND) /* no fault behind it */
-#define ASKED_NS (24 * FLEET_SECOND)  /* no client behind it */
-#define REST_NS (300 * FLEET_SECOND)  /* nothing to do behind it */
+#define HEALED_NS (20 * FLEET_SECOND)     /* no fault behind it */
+#define ASKED_NS (24 * FLEET_SECOND)      /* no client behind it */
+#define REST_NS (300 * FLEET_SECOND)      /* nothing to do behind it */
+#define SETTLED_NS (5 * FLEET_SECOND / 2) /* of rest, in which everything is told */
 #define SIGN_NS (FLEET_SECOND / 2)
 
 enum { OPEN_MAX = 128, SAID_BYTES = 1024 };
@@ -30,6 +32,12 @@ struct fleet_submitted {
     struct request_id id;
     uint32_t prompt_count;
     uint32_t connection; /* 0: its gateway is not told of it any more */
+};
+
+struct fleet_gateway_link { /* of a unit to a gateway */
+    uint32_t connection;    /* 0: none; else no two are alike, whichever gateway's */
+    int64_t in_ns, out_ns;  /* when the last message each way arrives */
+    int64_t connect_ns;     /* when it connects next; MACHINE_NEVER */
 };
 
 /* For its load, a rank's row in the step in flight. */
@@ -48,7 +56,9 @@ struct fleet_unit_host {
     struct fleet_post wires; /* to the hosts of its ranks' pages */
     uint32_t role;           /* enum unit_role */
     uint32_t life;
+    uint32_t gateways_found, gateway_lives; /* when it started: alive, and ever begun */
     bool up, draining;
+    bool goes; /* it drains, and will end when it has nothing left; else it may be called back */
     bool dead[FLEET_RANKS_MAX]; /* ranks whose unit goes on without them */
     uint32_t dies; /* 1 + the rank that does not live to see the end of the next step */
     bool failing;  /* the step in flight fails */
@@ -59,22 +69,30 @@ struct fleet_unit_host {
     int64_t wait_until_ns; /* its rows wait for loads until then */
     int64_t behind_ns;     /* it ends then, after it has waited in vain */
     int64_t step_began_ns;
-    uint32_t connection;   /* 0: none */
-    int64_t in_ns, out_ns; /* when the last message each way arrives */
+    struct fleet_gateway_link links[FLEET_GATEWAYS_MAX];
     int64_t wire_ns[FLEET_RANKS_MAX];
     int64_t frozen_ns;                     /* until then it does nothing */
-    int64_t up_ns, connect_ns;             /* when that happens next; MACHINE_NEVER */
+    int64_t up_ns;                         /* when it comes back; MACHINE_NEVER */
     int64_t sign_ns;                       /* when it repeats its load */
     struct fleet_submitted open[OPEN_MAX]; /* that it was given, and has not ended */
     uint32_t open_count;
     _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* the last ones */
 };
 
-#define FLEET_FAULTS 11 /* kinds of them (fleet_faults.c) */
+#define FLEET_FAULTS 13 /* kinds of them (fleet_faults.c) */
 
 struct fleet_fault { /* of one kind */
     struct fleet_dice dice;
     int64_t due_ns; /* the next one; MACHINE_NEVER: none */
+};
+
+struct fleet_gateway_host {
+    char *memory;
+    struct gateway *gateway; /* NULL: it is dead */
+    struct machine machine;
+    struct fleet_post inbox;
+    struct fleet_shares shares;
+    int64_t up_ns; /* when another one comes; MACHINE_NEVER */
 };
 
 struct world {
@@ -92,11 +110,11 @@ struct world {
     struct fleet_storage storage;
     struct fleet_ledger ledger;
     struct gateway_options *gateway_options;
-    char *gateway_memory;
-    struct gateway *gateway; /* NULL: it is dead */
-    struct machine gateway_machine;
-    struct fleet_post inbox;  /* of the gateway */
-    struct fleet_dice crowds; /* whether its outbox is nearly full */
+    uint32_t gateway_count;
+    struct fleet_gateway_host gateways[FLEET_GATEWAYS_MAX];
+    uint32_t gateway_lives;   /* that have begun */
+    struct fleet_dice crowds; /* whether a gateway's outbox is nearly full */
+    struct fleet_dice drains; /* whether a unit that drains goes at once */
     struct fleet_tongue tongue;
     struct fleet_clients clients;
     struct fleet_accounts accounts;
@@ -104,9 +122,9 @@ struct world {
     int64_t ask_ns, leave_ns;     /* the next ones */
     struct fleet_client *stalled; /* does not read, and is given up at stall_ns */
     int64_t stall_ns;
-    int64_t gateway_ns; /* a new one comes; MACHINE_NEVER */
-    char *result;       /* [RESULT_BYTES] of a step, until the unit has taken it */
-    char *envelope;     /* [RESULT_BYTES] what is carried */
+    int64_t rest_ns; /* since when nothing is left to do; MACHINE_NEVER */
+    char *result;    /* [RESULT_BYTES] of a step, until the unit has taken it */
+    char *envelope;  /* [RESULT_BYTES] what is carried */
 };
 
 /* Says what was found not to hold. The first such text is kept. */
@@ -136,8 +154,15 @@ bool fleet_units_quiet(const struct world *world, uint32_t unit);
 
 void fleet_units_kill(struct world *world, uint32_t index);
 
-/* Its connection is gone, it is not. `told`: the gateway's host is told of it. */
-void fleet_units_cut(struct world *world, uint32_t index, bool told);
+/* Its connection to a gateway is gone, it is not. `told`: the gateway's host is told of it. */
+void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool told);
+
+/* Likewise, and it cannot come back before that time: the gateway's host learns of it late, behind
+ * the time after which it takes the unit for silent. */
+void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int64_t until_ns);
+
+/* It is connected to all gateways. */
+bool fleet_units_is_connected(const struct world *world, uint32_t index);
 
 /* An operator's wish, at the unit itself: that it takes nothing new. */
 void fleet_units_ask_drain(struct world *world, uint32_t unit);
@@ -148,14 +173,19 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
 
 /* ---- fleet_gateway.c ---- */
 
-void fleet_gateway_start(struct world *world);
-void fleet_gateway_kill(struct world *world);
+void fleet_gateway_start(struct world *world, uint32_t index);
+void fleet_gateway_kill(struct world *world, uint32_t index);
+
+/* All that is due at any of them, and at their clients. */
 void fleet_gateway_run(struct world *world);
 int64_t fleet_gateway_wake_ns(const struct world *world);
 
-/* An operator's wishes: that the unit takes nothing new, or another role. */
-void fleet_gateway_ask_drain(struct world *world, const struct fleet_unit_host *unit);
-void fleet_gateway_ask_role(struct world *world, const struct fleet_unit_host *unit);
+/* An operator's wishes, told to a gateway that the unit is connected to: that the unit takes nothing
+ * new, or serves again, or takes another role. */
+void fleet_gateway_ask_drain(struct world *world, uint32_t gateway,
+                             const struct fleet_unit_host *unit, bool back);
+void fleet_gateway_ask_role(struct world *world, uint32_t gateway,
+                            const struct fleet_unit_host *unit);
 
 void fleet_gateway_audit(struct world *world);
 

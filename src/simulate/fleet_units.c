@@ -13,25 +13,48 @@
 
 /* ---- to the gateway ---- */
 
-static void send_link(struct world *world, enum record_kind kind, uint32_t connection,
-                      int64_t due_ns) {
+static void send_link(struct world *world, uint32_t gateway, enum record_kind kind,
+                      uint32_t connection, int64_t due_ns) {
     struct record_unit_link link = {.record = record_head(kind, sizeof link), .unit = {connection}};
-    fleet_post_send(&world->inbox, due_ns, connection, &link.record);
+    fleet_post_send(&world->gateways[gateway].inbox, due_ns, connection, &link.record);
 }
 
-static void tell_gateway(struct world *world, struct fleet_unit_host *unit,
+static void tell_gateway(struct world *world, struct fleet_unit_host *unit, uint32_t gateway,
                          const struct record *record) {
     static const size_t most = 64 << 10;
-    if (!unit->connection) return;
+    struct fleet_gateway_link *link = &unit->links[gateway];
+    if (!link->connection) return;
     check(record->bytes <= most);
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
-    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit->connection},
+    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){link->connection},
                                      (enum record_kind)record->kind, record);
     check(inner);
     memcpy(inner, record, record->bytes);
     check(record_valid(box.memory, box.used));
-    fleet_post_send(&world->inbox, world_arrival_ns(world, &unit->out_ns), unit->connection,
-                    outbox_next(&box, NULL));
+    fleet_post_send(&world->gateways[gateway].inbox, world_arrival_ns(world, &link->out_ns),
+                    link->connection, outbox_next(&box, NULL));
+}
+
+/* What a unit says of itself. */
+static void tell_all(struct world *world, struct fleet_unit_host *unit,
+                     const struct record *record) {
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        tell_gateway(world, unit, i, record);
+}
+
+/* What a unit says of a request, to the gateway whose it is; to nobody if that has gone. */
+static void tell_owner(struct world *world, struct fleet_unit_host *unit,
+                       const struct record *record) {
+    struct request_id request = record_request(record);
+    for (uint32_t i = 0; i < unit->open_count; i++) {
+        const struct fleet_submitted *open = &unit->open[i];
+        if (!request_id_equal(open->id, request)) continue;
+        for (uint32_t k = 0; k < world->gateway_count; k++)
+            if (open->connection && unit->links[k].connection == open->connection)
+                tell_gateway(world, unit, k, record);
+        return;
+    }
+    world_breach(world, "a unit speaks of a request that it does not have");
 }
 
 static void check_work(struct world *world, const struct unit_work *work, uint32_t prompt_count) {
@@ -239,6 +262,13 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
                       ends ? finished->work.prompt_hit_tokens : tokens->token_count);
 }
 
+/* All its requests are cancelled. */
+static void cut_all(struct world *world, struct fleet_unit_host *unit) {
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        fleet_units_cut(world, index_of(world, unit), i, true);
+    world->report->cuts++;
+}
+
 /* A step has begun on all ranks. Where a row waits for a load, more than elsewhere goes wrong. */
 static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t done_ns) {
     struct fleet_dice *dice = &world->dice;
@@ -253,9 +283,8 @@ static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t d
     world->report->failed_steps += unit->failing;
     if (unit->dies) bury_rank(world, unit, done_ns);
     if (!waiting || !faulty || fleet_dice_below(dice, 12)) return;
-    fleet_units_cut(world, index_of(world, unit), true); /* all its requests are cancelled */
-    if (unit->looks) unit->wait_until_ns = done_ns;      /* and the load outlasts the step */
-    world->report->cuts++;
+    cut_all(world, unit);
+    if (unit->looks) unit->wait_until_ns = done_ns; /* the load outlasts the step */
 }
 
 static void drain(struct world *world, struct fleet_unit_host *unit) {
@@ -284,16 +313,20 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
             unit->sign_ns = world->now_ns + SIGN_NS;
             break;
         case RECORD_FINISHED:
+            log_said(world, unit, record);
+            tell_owner(world, unit, record);
             take_finished(world, unit, (const struct record_finished *)record);
-            break;
+            continue;
         case RECORD_DRAIN: /* its experts go to the others */
             continue;
         default:
             check(record->kind == RECORD_TOKENS || record->kind == RECORD_SCORES ||
                   record->kind == RECORD_RESERVED);
+            log_said(world, unit, record);
+            tell_owner(world, unit, record);
+            continue;
         }
-        log_said(world, unit, record);
-        tell_gateway(world, unit, record);
+        tell_all(world, unit, record);
     }
     outbox_clear(outbox);
     if (stepped) set_out(world, unit, done_ns);
@@ -310,6 +343,15 @@ static void hand_over(struct world *world, struct fleet_unit_host *unit,
     drain(world, unit);
     status = machine->receive(machine->self, record, world->now_ns);
     check(status == STATUS_OK); /* an empty outbox takes anything */
+}
+
+/* It is not from a connection that has gone. */
+static bool is_known(const struct world *world, const struct fleet_unit_host *unit,
+                     const struct fleet_message *message) {
+    if (message->connection == 0) return true;
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        if (unit->links[i].connection == message->connection) return true;
+    return false;
 }
 
 static void note_submit(struct fleet_unit_host *unit, const struct fleet_message *message) {
@@ -365,6 +407,14 @@ static void fail_step(struct world *world, struct fleet_unit_host *unit) {
     bury_rank(world, unit, world->now_ns);
 }
 
+/* Who drains goes when it has nothing left; some wait, and may be called back. */
+static void note_drain(struct world *world, struct fleet_unit_host *unit,
+                       const struct record_drain *drain) {
+    unit->draining = !drain->back;
+    unit->goes =
+        unit->draining && (world->now_ns >= HEALED_NS || fleet_dice_below(&world->drains, 3) == 0);
+}
+
 static void deliver(struct world *world, struct fleet_unit_host *unit) {
     const struct fleet_message *message;
     uint32_t at = 0;
@@ -379,7 +429,7 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
             at += message->bytes;
             continue;
         }
-        bool known = message->connection == 0 || message->connection == unit->connection;
+        bool known = is_known(world, unit, message);
         if (known && record->kind == RECORD_SUBMIT) note_submit(unit, message);
         if (known && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
                       record->kind == RECORD_CONTINUE))
@@ -388,7 +438,7 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
                               0);
         const struct record_drain *drain = (const void *)record;
         if (known && record->kind == RECORD_DRAIN && !drain->one_rank)
-            unit->draining = !drain->back;
+            note_drain(world, unit, drain);
         if (message->connection >= OF_SLICE) {
             write_slice(world, unit, (const void *)record, message->connection - OF_SLICE);
         } else if (known && record->kind == RECORD_RUN_STEP) {
@@ -432,6 +482,11 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
         fleet_carriers_address((struct fleet_place){(uint8_t)index, (uint8_t)rank, unit->life},
                                addresses[rank]);
     options.role = unit->role;
+    options.instance = (uint64_t)(index + 1) << 32 | unit->life;
+    unit->gateway_lives = world->gateway_lives;
+    unit->gateways_found = 0;
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        unit->gateways_found += world->gateways[i].gateway != NULL;
     options.kv_addresses = (const char(*)[KV_ADDRESS_BYTES])addresses;
     arena_over(&arena, unit->memory, world->unit_bytes);
     enum status status = rank_units_create(&arena, &options, world->ranks, &unit->units, &error);
@@ -452,7 +507,7 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     unit->inbox.used = unit->wires.used = 0;
     unit->open_count = 0;
     unit->up = true;
-    unit->draining = false;
+    unit->draining = unit->goes = false;
     unit->dies = 0;
     memset(unit->dead, 0, sizeof unit->dead);
     memset(unit->waits, 0, sizeof unit->waits);
@@ -462,48 +517,53 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     unit->sign_ns = world->now_ns + SIGN_NS;
     memset(unit->hello, 0, sizeof unit->hello);
     memset(unit->load, 0, sizeof unit->load);
-    unit->connect_ns = world->now_ns;
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        unit->links[i].connect_ns = world->now_ns;
     fleet_log_add(world->log, world->now_ns, "unit starts", index, FLEET_LOG_NOWHERE, unit->life,
                   unit->role);
 }
 
-static void connect(struct world *world, struct fleet_unit_host *unit) {
+static void connect(struct world *world, struct fleet_unit_host *unit, uint32_t gateway) {
     const struct record *hello = (const struct record *)(void *)unit->hello;
-    if (!world->gateway) { /* again when there is one */
-        unit->connect_ns = world->gateway_ns + FLEET_MS;
+    struct fleet_gateway_link *link = &unit->links[gateway];
+    if (!world->gateways[gateway].gateway) { /* again when there is one */
+        link->connect_ns = world->gateways[gateway].up_ns + FLEET_MS;
         return;
     }
-    unit->connect_ns = MACHINE_NEVER;
-    unit->connection = ++world->connections;
-    unit->in_ns = unit->out_ns = 0;
-    send_link(world, RECORD_UNIT_JOINED, unit->connection, world_arrival_ns(world, &unit->out_ns));
+    *link = (struct fleet_gateway_link){.connection = ++world->connections,
+                                        .connect_ns = MACHINE_NEVER};
+    send_link(world, gateway, RECORD_UNIT_JOINED, link->connection,
+              world_arrival_ns(world, &link->out_ns));
     if (hello->bytes == 0) return; /* it will say it */
-    tell_gateway(world, unit, hello);
-    tell_gateway(world, unit, (const struct record *)(void *)unit->load);
+    tell_gateway(world, unit, gateway, hello);
+    tell_gateway(world, unit, gateway, (const struct record *)(void *)unit->load);
 }
 
 /* The gateway's host learns of it late; what was on the way is lost from some moment on. */
-static void disconnect(struct world *world, struct fleet_unit_host *unit) {
+static void disconnect(struct world *world, struct fleet_unit_host *unit, uint32_t gateway) {
     struct fleet_dice *dice = &world->dice;
-    if (!unit->connection) return;
+    struct fleet_gateway_link *link = &unit->links[gateway];
+    if (!link->connection) return;
     int64_t lost_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND / 2);
-    fleet_post_lose(&world->inbox, unit->connection,
+    fleet_post_lose(&world->gateways[gateway].inbox, link->connection,
                     world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_MS));
-    if (lost_ns < unit->out_ns) lost_ns = unit->out_ns;
-    send_link(world, RECORD_UNIT_LOST, unit->connection, lost_ns);
-    unit->connection = 0;
+    if (lost_ns < link->out_ns) lost_ns = link->out_ns;
+    send_link(world, gateway, RECORD_UNIT_LOST, link->connection, lost_ns);
+    link->connection = 0;
 }
 
 void fleet_units_kill(struct world *world, uint32_t index) {
     struct fleet_unit_host *unit = &world->units[index];
-    disconnect(world, unit);
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        disconnect(world, unit, i);
+        unit->links[i].connect_ns = MACHINE_NEVER;
+    }
     fleet_carriers_stop(&world->carriers, index, world->now_ns);
     fleet_storage_stop(&world->storage, index);
     for (uint32_t rank = 0; rank < world->ranks; rank++)
         fleet_engine_unbind(&unit->engines[rank]);
     unit->up = false;
     unit->frozen_ns = 0;
-    unit->connect_ns = MACHINE_NEVER;
     unit->up_ns =
         world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 8 * FLEET_SECOND);
     world->report->deaths++;
@@ -511,20 +571,38 @@ void fleet_units_kill(struct world *world, uint32_t index) {
 }
 
 /* What the connection submitted is cancelled; the unit goes on, and connects again. */
-void fleet_units_cut(struct world *world, uint32_t index, bool told) {
+void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool told) {
     struct fleet_unit_host *unit = &world->units[index];
-    if (told) disconnect(world, unit);
-    unit->connection = 0;
+    struct fleet_gateway_link *link = &unit->links[gateway];
+    uint32_t connection = link->connection;
+    if (told) disconnect(world, unit, gateway);
+    link->connection = 0;
     for (uint32_t i = 0; i < unit->open_count; i++) {
         struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel), unit->open[i].id};
-        if (unit->open[i].connection)
-            fleet_post_send(&unit->inbox, world->now_ns, 0, &cancel.record);
+        if (!connection || unit->open[i].connection != connection) continue;
+        fleet_post_send(&unit->inbox, world->now_ns, 0, &cancel.record);
         unit->open[i].connection = 0;
     }
-    unit->connect_ns =
+    link->connect_ns =
         world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 20, 2 * FLEET_SECOND);
-    fleet_log_add(world->log, world->now_ns, "unit loses its gateway", index, FLEET_LOG_NOWHERE, 0,
-                  0);
+    fleet_log_add(world->log, world->now_ns, "unit loses a gateway", index, FLEET_LOG_NOWHERE,
+                  gateway, 0);
+}
+
+void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int64_t until_ns) {
+    struct fleet_gateway_link *link = &world->units[index].links[gateway];
+    uint32_t connection = link->connection;
+    if (!connection) return;
+    fleet_post_lose(&world->gateways[gateway].inbox, connection, world->now_ns);
+    fleet_units_cut(world, index, gateway, false);
+    send_link(world, gateway, RECORD_UNIT_LOST, connection, until_ns);
+    link->connect_ns = until_ns + fleet_dice_time(&world->dice, 0, FLEET_SECOND);
+}
+
+bool fleet_units_is_connected(const struct world *world, uint32_t index) {
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        if (!world->units[index].links[i].connection) return false;
+    return true;
 }
 
 void fleet_units_ask_drain(struct world *world, uint32_t unit) {
@@ -553,7 +631,8 @@ void fleet_units_run(struct world *world, uint32_t index) {
     struct fleet_unit_host *unit = &world->units[index];
     if (unit->up_ns <= world->now_ns) start(world, unit);
     if (!unit->up || unit->frozen_ns > world->now_ns) return;
-    if (unit->connect_ns <= world->now_ns) connect(world, unit);
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        if (unit->links[i].connect_ns <= world->now_ns) connect(world, unit, i);
     deliver(world, unit);
     drain(world, unit);
     unit->machine.step(unit->machine.self, world->now_ns);
@@ -562,9 +641,9 @@ void fleet_units_run(struct world *world, uint32_t index) {
     if (unit->sign_ns <= world->now_ns) {
         unit->sign_ns = world->now_ns + SIGN_NS;
         const struct record *load = (const struct record *)(void *)unit->load;
-        if (load->bytes) tell_gateway(world, unit, load);
+        if (load->bytes) tell_all(world, unit, load);
     }
-    if (unit->draining && unit->open_count == 0) /* it may go */
+    if (unit->goes && unit->open_count == 0) /* it may go */
         fleet_units_kill(world, index);
 }
 
@@ -585,7 +664,9 @@ static int64_t next_message_ns(const struct world *world, const struct fleet_uni
 int64_t fleet_units_wake_ns(const struct world *world, uint32_t index) {
     const struct fleet_unit_host *unit = &world->units[index];
     if (!unit->up) return unit->up_ns;
-    int64_t wake_ns = min_i64(unit->connect_ns, unit->sign_ns);
+    int64_t wake_ns = unit->sign_ns;
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        wake_ns = min_i64(wake_ns, unit->links[i].connect_ns);
     wake_ns = min_i64(wake_ns, unit->machine.next_wake_ns(unit->machine.self));
     wake_ns = min_i64(wake_ns, next_message_ns(world, unit));
     wake_ns = min_i64(wake_ns, fleet_post_next_ns(&unit->wires));

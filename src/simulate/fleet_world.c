@@ -25,15 +25,28 @@ static void pass_time(struct world *world) {
 }
 
 static bool is_at_rest(const struct world *world) {
-    if (world->ask_ns != MACHINE_NEVER || !world->gateway) return false;
-    if (gateway_request_count(world->gateway)) return false;
+    if (world->ask_ns != MACHINE_NEVER) return false;
+    if (world->options.faults && world->now_ns < HEALED_NS) return false;
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        const struct gateway *gateway = world->gateways[i].gateway;
+        if (!gateway || gateway_request_count(gateway)) return false;
+    }
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
-        if (!unit->up || !unit->connection || unit->open_count) return false;
+        if (!unit->up || !fleet_units_is_connected(world, i) || unit->open_count) return false;
         if (fleet_units_held(world, unit)) return false;
         if (!fleet_units_quiet(world, i)) return false;
     }
     return true;
+}
+
+/* It has been at rest for so long that gateways have told of it. */
+static bool is_over(struct world *world) {
+    if (!is_at_rest(world))
+        world->rest_ns = MACHINE_NEVER;
+    else if (world->rest_ns == MACHINE_NEVER)
+        world->rest_ns = world->now_ns;
+    return world->rest_ns != MACHINE_NEVER && world->now_ns >= world->rest_ns + SETTLED_NS;
 }
 
 static void audit(struct world *world) {
@@ -95,6 +108,7 @@ static void choose_unit_options(struct world *world) {
 }
 
 #define TEXT_BYTES ((size_t)4 << 10) /* of a chat */
+#define REQUESTS_MAX 66
 
 static void choose_gateway_options(struct world *world) {
     struct fleet_dice *dice = &world->dice;
@@ -170,7 +184,7 @@ static struct unit_options largest_unit(void) {
 static struct gateway_options largest_gateway(void) {
     return (struct gateway_options){.inline_text_bytes = TEXT_BYTES,
                                     .prefix_blocks = 1 << 10,
-                                    .requests_max = 66,
+                                    .requests_max = REQUESTS_MAX,
                                     .body_bytes_max = 16 << 10,
                                     .request_bytes = 400 * MEMORY_STEP,
                                     .outbox_bytes = 1 << 20};
@@ -179,11 +193,12 @@ static struct gateway_options largest_gateway(void) {
 size_t fleet_world_bytes(void) {
     struct unit_options unit = largest_unit();
     struct gateway_options gateway = largest_gateway();
-    return sizeof(struct world) + sizeof gateway + gateway_memory_bytes(&gateway) +
+    return sizeof(struct world) + sizeof gateway +
+           FLEET_GATEWAYS_MAX * (gateway_memory_bytes(&gateway) + FLEET_POST_BYTES) +
            tokenizer_scratch_bytes(TEXT_BYTES) + fleet_tongue_bytes() + fleet_clients_bytes() +
            fleet_carriers_bytes() + fleet_storage_bytes() + fleet_ledger_bytes() +
            FLEET_UNITS_MAX * unit_bytes_max(FLEET_RANKS_MAX, &unit) +
-           (2 * FLEET_UNITS_MAX + 1) * FLEET_POST_BYTES + 2 * RESULT_BYTES + 4096;
+           2 * FLEET_UNITS_MAX * FLEET_POST_BYTES + 2 * RESULT_BYTES + 4096;
 }
 
 static void open_units(struct world *world, struct arena *arena) {
@@ -193,10 +208,27 @@ static void open_units(struct world *world, struct arena *arena) {
         unit->memory = arena_take(arena, world->unit_bytes);
         bool opened = fleet_post_open(&unit->inbox, arena) && fleet_post_open(&unit->wires, arena);
         check(unit->memory && opened);
-        unit->connect_ns = MACHINE_NEVER;
+        for (uint32_t k = 0; k < FLEET_GATEWAYS_MAX; k++)
+            unit->links[k].connect_ns = MACHINE_NEVER;
         unit->up_ns = fleet_dice_time(&world->dice, 0, 2 * FLEET_SECOND);
     }
     choose_roles(world);
+}
+
+static void open_gateways(struct world *world, struct arena *arena) {
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        struct fleet_gateway_host *host = &world->gateways[i];
+        host->memory = arena_take(arena, gateway_memory_bytes(world->gateway_options));
+        bool opened = fleet_post_open(&host->inbox, arena);
+        check(host->memory && opened);
+    }
+}
+
+/* In two lives of three there are several. */
+static void choose_gateways(struct world *world) {
+    struct fleet_dice dice = {.seed = world->options.seed, .stream = 9};
+    world->gateway_count = fleet_dice_below(&dice, 3) ? 2 + (fleet_dice_below(&dice, 3) == 0) : 1;
+    world->report->gateways = world->gateway_count;
 }
 
 /* In every other life. */
@@ -218,6 +250,8 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     world->log->count = 0;
     world->dice = (struct fleet_dice){.seed = options->seed};
     world->crowds = (struct fleet_dice){.seed = options->seed, .stream = 6};
+    world->drains = (struct fleet_dice){.seed = options->seed, .stream = 11};
+    choose_gateways(world);
     choose_unit_options(world);
     choose_tongue(world, arena);
     bool kept = fleet_ledger_open(&world->ledger, arena, options->seed, options->faults);
@@ -225,26 +259,27 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     world->gateway_options = arena_take(arena, sizeof *world->gateway_options);
     check(world->gateway_options);
     choose_gateway_options(world);
-    world->gateway_memory = arena_take(arena, gateway_memory_bytes(world->gateway_options));
     world->result = arena_take(arena, RESULT_BYTES);
     world->envelope = arena_take(arena, RESULT_BYTES);
     bool opened = fleet_clients_open(&world->clients, arena, &world->tongue, options->seed) &&
                   fleet_carriers_open(&world->carriers, arena, options->seed) &&
-                  fleet_storage_open(&world->storage, arena, options->seed) &&
-                  fleet_post_open(&world->inbox, arena);
-    check(world->gateway_memory && world->result && world->envelope && opened);
+                  fleet_storage_open(&world->storage, arena, options->seed);
+    check(world->result && world->envelope && opened);
     world->clients.scarce = report->scarce;
-    fleet_accounts_open(&world->accounts, options->seed);
+    fleet_accounts_open(&world->accounts, options->seed, world->gateway_count);
     world->clients.has_keys = world->accounts.present;
-    if (world->accounts.present) world->gateway_options->accounts = world->accounts.record;
+    world->clients.flooder = world->accounts.flooder;
+    if (world->accounts.flooder) world->gateway_options->requests_max = REQUESTS_MAX;
     world->clients.constraints = options->constraints;
     if (options->constraints) fleet_constraints_begin(options->constraints, options->seed);
     choose_hosts(world);
+    open_gateways(world, arena);
     open_units(world, arena);
-    world->stall_ns = MACHINE_NEVER;
+    world->stall_ns = world->rest_ns = MACHINE_NEVER;
     fleet_faults_open(world);
     world->leave_ns = options->faults ? FLEET_SECOND : MACHINE_NEVER;
-    fleet_gateway_start(world);
+    for (uint32_t i = 0; i < world->gateway_count; i++)
+        fleet_gateway_start(world, i);
     return world;
 }
 
@@ -331,7 +366,7 @@ static void judge_rest(struct world *world) {
 static void live(struct world *world) {
     struct fleet_world_report *report = world->report;
     bool healed = false;
-    while (!is_at_rest(world) && world->now_ns < REST_NS && !world->clients.breach[0] &&
+    while (!is_over(world) && world->now_ns < REST_NS && !world->clients.breach[0] &&
            !world->ledger.breach[0] && !report->breach[0]) {
         if (!healed && world->now_ns >= HEALED_NS) fleet_faults_heal(world);
         healed = world->now_ns >= HEALED_NS;
@@ -344,7 +379,7 @@ static void live(struct world *world) {
         if (world->turns++ % 128 == 0) audit(world);
         pass_time(world);
     }
-    if (!is_at_rest(world) && !world->clients.breach[0] && !world->ledger.breach[0])
+    if (!is_over(world) && !world->clients.breach[0] && !world->ledger.breach[0])
         world_breach(world, "no rest is found");
 }
 
@@ -355,6 +390,6 @@ void fleet_world_run(const struct fleet_world_options *options, struct arena *ar
     live(world);
     judge(world);
     if (!report_out->breach[0]) judge_rest(world);
-    report_out->rest_ns = world->now_ns;
+    report_out->rest_ns = world->rest_ns;
     fleet_tongue_close(&world->tongue);
 }

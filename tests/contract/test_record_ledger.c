@@ -24,6 +24,15 @@ static void accounts_are_whole(void **state) {
     }
 }
 
+/* Its price is that of its end, not of its coming. */
+static void an_entry_ends_when_its_answer_did(void **state) {
+    (void)state;
+    struct record_entry *entry = good_entry();
+    entry->unix_time = 1000;
+    entry->total_ns = 2999999999;
+    assert_int_equal(entry_ended(entry), 1002);
+}
+
 static void an_entry_is_whole(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 8; i++) {
@@ -59,6 +68,7 @@ static void amounts_are_exact(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accounts_are_whole),
+        cmocka_unit_test(an_entry_ends_when_its_answer_did),
         cmocka_unit_test(an_entry_is_whole),
         cmocka_unit_test(amounts_are_exact),
     };

@@ -89,8 +89,13 @@ static void tell_sum(const struct fleet_world_report *sum) {
                   sum->refused_by[FLEET_RATE], sum->refused_by[FLEET_UNPAID],
                   sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED],
                   sum->refused_by[FLEET_LEDGER], sum->refused_by[FLEET_OVERLOADED]);
-    print_message("# ledger: %u entries, of them %u written once more; %u tallies\n",
-                  (unsigned)sum->entries, (unsigned)sum->written_again, (unsigned)sum->tallies);
+    print_message("# ledger: %u entries, of them %u written once more; %u units judged by "
+                  "tallies\n",
+                  (unsigned)sum->entries, (unsigned)sum->written_again, sum->tallied);
+    print_message(
+        "# %u gateways, %u units cut off from one, %u called back; shares of two accounts "
+        "that wait compared %u times\n",
+        sum->gateways, sum->parted, sum->backs, (unsigned)sum->compared);
 }
 
 /* False: nobody asks for other seeds than the usual. */
@@ -151,7 +156,11 @@ static void every_answer_survives(void **state) {
         sum.in_step_beside += report.in_step_beside;
         sum.entries += report.entries;
         sum.written_again += report.written_again;
-        sum.tallies += report.tallies;
+        sum.tallied += report.tallied;
+        sum.gateways += report.gateways;
+        sum.parted += report.parted;
+        sum.backs += report.backs;
+        sum.compared += report.compared;
     }
     tell_sum(&sum);
     if (asked_for || count < 100) return; /* fewer may not meet each fault */
@@ -159,14 +168,16 @@ static void every_answer_survives(void **state) {
     assert_true(sum.rank_deaths > 50 && sum.gateway_deaths > 50 && sum.roles > 20);
     assert_true(sum.arrived > 1000 && sum.not_arrived > 200 && sum.late_slices > 100);
     assert_true(sum.kept > 1000 && sum.loaded > 200 && sum.refused_blocks > 5);
-    assert_true(sum.in_step > 300 && sum.in_step_lost > 50 && sum.in_step_beside > 100);
+    assert_true(sum.in_step > 300 && sum.in_step_lost > 30 && sum.in_step_beside > 100);
     assert_true(sum.chats > 1000 && sum.calls > 2000);
-    assert_true(sum.entries > 5000 && sum.written_again > 100 && sum.tallies > 1000);
+    assert_true(sum.entries > 5000 && sum.written_again > 100 && sum.tallied > 20);
+    assert_true(sum.gateways > 150 && sum.parted > 50 && sum.backs > 20 && sum.compared > 500);
     assert_true(sum.bound > 1000 && sum.bound_begun > sum.bound);
     assert_true(sum.late > 1000 && sum.forced > 10000);
     assert_true(sum.refused_by[FLEET_RATE] > 200 && sum.refused_by[FLEET_UNPAID] > 50);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
-    assert_true(sum.answered > sum.asked * 55 / 100); /* most units are small, and often gone */
+    /* Units are small and often gone, and who floods is refused. */
+    assert_true(sum.answered > sum.asked * 45 / 100);
 }
 
 static void without_faults_nothing_is_lost(void **state) {
@@ -176,7 +187,9 @@ static void without_faults_nothing_is_lost(void **state) {
     for (uint64_t seed = first; seed < first + count; seed += each) {
         struct fleet_world_report report = live(seed, false);
         assert_true(report.left == 0 && (report.cut == 0 || report.scarce));
-        assert_int_equal(report.resumed + report.losses, 0);
+        assert_int_equal(report.losses, 0);
+        /* Gateways know of one another's requests only what a unit reports: it may refuse some. */
+        assert_true(report.resumed == 0 || report.gateways > 1);
     }
 }
 

@@ -11,7 +11,6 @@
 
 #define HOUR_S 3600
 #define RANKS_OF_NODE 8
-#define NS_PER_S 1000000000
 
 struct token_price ledger_prices_at(const struct ledger_prices *prices, int64_t unix_time) {
     return prices->at ? prices->at(prices->context, unix_time) : prices->list;
@@ -212,7 +211,7 @@ static void add_to_sum(struct entry_store *store, const struct entry_sum *of) {
 
 static enum status write_entry(struct entry_store *store, const struct record_entry *entry,
                                struct error *error) {
-    int64_t ended = entry->unix_time + entry->total_ns / NS_PER_S;
+    int64_t ended = entry_ended(entry);
     struct token_price price = ledger_prices_at(store->prices, ended);
     struct entry_sum of = {.hour = ended / HOUR_S,
                            .hit = entry->hit_tokens,
@@ -282,7 +281,12 @@ static enum status write_tally(struct entry_store *store, const struct record_un
     if (status) return status;
     return database_run(
         store->database, error,
-        "INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+        " SET time = excluded.time, role = excluded.role, ranks = excluded.ranks,"
+        " is_lost = max(is_lost, excluded.is_lost)," /* what was lost once stays so */
+        " counted_made = excluded.counted_made, counted_computed = excluded.counted_computed,"
+        " entered_made = excluded.entered_made, entered_computed = excluded.entered_computed,"
+        " open_made = excluded.open_made, open_computed = excluded.open_computed",
         "iiiiiiiiiiii", (int64_t)tally->instance, store->gateway, now, (int64_t)tally->role,
         (int64_t)tally->rank_count, (int64_t)tally->is_lost, (int64_t)tally->counted.output_tokens,
         (int64_t)(tally->counted.prompt_tokens + tally->counted.recomputed_tokens),

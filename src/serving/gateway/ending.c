@@ -444,6 +444,7 @@ enum status ending_finished(struct gateway *gateway, uint32_t unit,
     enum request_state state = (enum request_state)request->life.state;
     request_note(gateway, request, computes ? PART_PROMPT : PART_ANSWER, &record->work,
                  record->output_tokens);
+    request_note_end(request, computes ? PART_PROMPT : PART_ANSWER);
     if (state == REQUEST_ANSWERED) {     /* the account is complete */
         if (!computes) return STATUS_OK; /* it has said so before */
         return end(gateway, request, (enum finish_reason)request->owed.reason,

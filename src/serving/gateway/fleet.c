@@ -117,6 +117,8 @@ bool fleet_moves_blocks(const struct fleet *fleet, uint32_t index) {
 void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load) {
     struct fleet_unit *unit = &fleet->units[index];
     if (!fleet_is_member(fleet, index)) return;
+    if (unit->load.draining && !load->draining)
+        unit->draining = false; /* somebody called it back */
     unit->load = *load;
     unit->full = false;
     unit->fresh = 0;

@@ -33,10 +33,10 @@ struct fleet_rank {
 
 struct fleet_unit {
     struct unit_id id;
-    uint8_t state;                  /* enum fleet_state */
-    bool draining;                  /* takes nothing new */
-    bool full;                      /* had no room to reserve; until its next load report */
-    bool scarce;                    /* has reserved nothing since it had no room: it is asked for
+    uint8_t state; /* enum fleet_state */
+    bool draining; /* was asked to take nothing new; load.draining: says so itself */
+    bool full;     /* had no room to reserve; until its next load report */
+    bool scarce;   /* has reserved nothing since it had no room: it is asked for
                                      * one request at a time */
     struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
     struct record_unit_load load;   /* without its tail; before the first, all pages are free */
@@ -47,6 +47,7 @@ struct fleet_unit {
     uint32_t fresh;                 /* of ours, bound since its last load report */
     uint64_t promised_pages;        /* to those of them that have brought no token yet */
     struct unit_books books;        /* what it has said that it did for requests of ours */
+    bool given_up; /* a request was taken from it unfinished: books lack the rest */
     int64_t last_seen_ns;
 };
 
@@ -101,8 +102,12 @@ static inline bool fleet_is_member(const struct fleet *fleet, uint32_t unit) {
     return fleet->units[unit].state == FLEET_SERVING || fleet->units[unit].state == FLEET_SILENT;
 }
 
+static inline bool fleet_drains(const struct fleet *fleet, uint32_t unit) {
+    return fleet->units[unit].draining || fleet->units[unit].load.draining;
+}
+
 static inline bool fleet_takes(const struct fleet *fleet, uint32_t unit) {
-    return fleet->units[unit].state == FLEET_SERVING && !fleet->units[unit].draining;
+    return fleet->units[unit].state == FLEET_SERVING && !fleet_drains(fleet, unit);
 }
 
 /* The smaller of the two. */

@@ -32,7 +32,8 @@ static const char *state_name(const struct fleet_unit *unit) {
                                         [FLEET_SERVING] = "serving",
                                         [FLEET_SILENT] = "silent",
                                         [FLEET_REFUSED] = "refused"};
-    return unit->draining && unit->state == FLEET_SERVING ? "draining" : names[unit->state];
+    bool drains = unit->draining || unit->load.draining;
+    return drains && unit->state == FLEET_SERVING ? "draining" : names[unit->state];
 }
 
 static const char *role_name(uint32_t role) {
@@ -315,8 +316,10 @@ static enum status give_drain(struct gateway *gateway, const struct fleet_order 
                             &order->drain))
         return STATUS_FULL;
     if (order->drain.one_rank) return STATUS_OK;
-    gateway->fleet.units[order->unit].draining = !order->drain.back;
-    gateway->changed = true; /* who waits may go there again */
+    struct fleet_unit *unit = &gateway->fleet.units[order->unit];
+    unit->draining = !order->drain.back;
+    if (order->drain.back) unit->load.draining = 0; /* until it says otherwise */
+    gateway->changed = true;                        /* who waits may go there again */
     return STATUS_OK;
 }
 

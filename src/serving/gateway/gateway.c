@@ -324,7 +324,8 @@ static enum status receive_lost(struct gateway *gateway, struct unit_id id, int6
     uint32_t unit = fleet_find(&gateway->fleet, id);
     if (unit == FLEET_NONE) return STATUS_OK;
     const struct fleet_unit *gone = &gateway->fleet.units[unit];
-    bool lost = gone->state == FLEET_SERVING && !(gone->draining && gone->bound == 0);
+    bool lost =
+        gone->state == FLEET_SERVING && !(fleet_drains(&gateway->fleet, unit) && gone->bound == 0);
     enum status status = lose_unit(gateway, unit, now_ns);
     if (!status) fleet_leave(&gateway->fleet, unit, lost);
     return status;

@@ -193,8 +193,9 @@ static void write_fleet(struct json_writer *writer, const struct metrics_gauges 
                                          [FLEET_REFUSED] = "refused"};
     uint32_t counts[ARRAY_COUNT(states)] = {0}, draining = 0;
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
-        counts[gauges->fleet->units[i].state] += !gauges->fleet->units[i].draining;
-        draining += gauges->fleet->units[i].draining;
+        bool drains = fleet_drains(gauges->fleet, i);
+        counts[gauges->fleet->units[i].state] += !drains;
+        draining += drains;
     }
     write_family(writer, "fathom_units", "gauge", "Units that are connected, by what they do.");
     for (uint32_t state = FLEET_JOINING; state < ARRAY_COUNT(states); state++) {

@@ -132,7 +132,7 @@ static void prefetch_from(const void *first, const void *behind) {
 /* What a unit's TOKENS reads and writes of a request. */
 static void prefetch_request(const struct request *request) {
     const struct request_answered *answered = &request->answered;
-    prefetch_from(&answered->words.calls.set, &answered->receipt.parts[PART_PROMPT]);
+    prefetch_from(&answered->words.calls.set, &answered->receipt.parts[PART_ANSWER].work);
     prefetch_from(&request->id, &request->asked.answer.tokenizer);
 }
 
@@ -274,7 +274,8 @@ void request_wait(struct gateway *gateway, struct request *leader, struct reques
         request_lines_turn(&gateway->requests.waiting, leader->asked.account, work.turn);
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         leader->choices[i]->life.turn = turn;
-        leader->choices[i]->life.work_tokens = work.tokens / leader->choice_count;
+        leader->choices[i]->life.work_tokens =
+            work.tokens / leader->choice_count + (i < work.tokens % leader->choice_count);
     }
     set_all(gateway, leader, REQUEST_WAITING);
 }
@@ -320,6 +321,14 @@ struct receipt request_receipt(const struct gateway *gateway, const struct reque
     return receipt;
 }
 
+/* Its unit may do more for it than it has said. One that was only asked for pages does nothing. */
+static bool may_go_on(const struct request *request, enum request_part part) {
+    const struct request_binding *binding = &request->life.at[part];
+    bool only_reserves =
+        request->life.state == REQUEST_RESERVING || request->life.state == REQUEST_PREFILLING;
+    return binding->told && !binding->ended && !(part == PART_ANSWER && only_reserves);
+}
+
 /* All that the unit did for it goes into the account. */
 static void unbind_part(struct gateway *gateway, struct request *request, enum request_part part) {
     struct request_binding *binding = &request->life.at[part];
@@ -329,6 +338,7 @@ static void unbind_part(struct gateway *gateway, struct request *request, enum r
     unit->promised_pages -= binding->promised_pages;
     unit->bound--;
     if (part == PART_ANSWER) end_work(gateway, request);
+    unit->given_up |= may_go_on(request, part);
     *binding = (struct request_binding){.unit = FLEET_NONE};
     gateway->changed = true;
 }
@@ -405,12 +415,18 @@ void request_note(struct gateway *gateway, struct request *request, enum request
     struct unit_books books = {
         .made_tokens =
             output_tokens > binding->known_tokens ? output_tokens - binding->known_tokens : 0,
-        .computed_tokens = (uint64_t)work->computed_tokens + work->recomputed_tokens};
+        .computed_tokens = work ? (uint64_t)work->computed_tokens + work->recomputed_tokens
+                                : binding->books.computed_tokens};
     sum->made_tokens += books.made_tokens - binding->books.made_tokens;
     sum->computed_tokens += books.computed_tokens - binding->books.computed_tokens;
     request->answered.made_tokens += books.made_tokens - binding->books.made_tokens;
     binding->books = books;
-    receipt_note(&request->answered.receipt, part, work);
+    if (work) receipt_note(&request->answered.receipt, part, work);
+}
+
+void request_note_end(struct request *request, enum request_part part) {
+    check(request->life.at[part].unit != FLEET_NONE);
+    request->life.at[part].ended = true;
 }
 
 void request_unbind_prompt(struct gateway *gateway, struct request *request) {

@@ -96,6 +96,7 @@ struct request_binding {     /* to the unit that does one part of its work */
     uint32_t unit;           /* in the fleet's table; FLEET_NONE: none */
     uint8_t role;            /* enum unit_role: what the unit does for the request */
     bool told;               /* it has had a SUBMIT; else it has only promised pages */
+    bool ended;              /* it has said FINISHED */
     uint32_t known_tokens;   /* of the answer, made elsewhere, when it got it */
     uint64_t promised_pages; /* until the first tokens come from there */
     struct unit_books books; /* what it has said that it did for it */
@@ -304,8 +305,11 @@ void request_continue(struct gateway *gateway, struct request *request);
  * is forgotten. The state stays. */
 void request_progress(struct gateway *gateway, struct request *request);
 
-/* The unit that has the part has told what it did so far; the whole answer then has so many
- * tokens. The state stays. */
+/* The unit that has the part will say no more of it. The state stays. */
+void request_note_end(struct request *request, enum request_part part);
+
+/* The unit that has the part has told what it did so far (`work` NULL: the same as before); the whole
+ * answer then has so many tokens. The state stays. */
 void request_note(struct gateway *gateway, struct request *request, enum request_part part,
                   const struct unit_work *work, uint32_t output_tokens);
 

@@ -48,7 +48,7 @@ bool resume_after(struct gateway *gateway, struct request *request, uint32_t uni
     /* A unit that drains is not asked again, so that this alone never goes on for ever. */
     bool again = reason == FINISH_REFUSED_DRAINING && !gateway->draining;
     if (request->life.state == REQUEST_CANCELLED || (*count >= RETRIES_MAX && !again)) return false;
-    if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].draining = true;
+    if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].load.draining = 1;
     if (refused) again |= others_serve(gateway, unit);
     if (!again && reason != FINISH_FAILED) return false;
     placing->avoided_unit = unit;

@@ -26,7 +26,7 @@ static bool put(struct gateway *gateway, uint32_t index, const struct unit_books
         .unit = unit->id.value,
         .role = unit->hello.role,
         .rank_count = unit->hello.rank_count,
-        .is_lost = is_lost,
+        .is_lost = is_lost || unit->given_up,
         .counted = unit->load.totals,
         .entered = {unit->books.made_tokens - open->made_tokens,
                     unit->books.computed_tokens - open->computed_tokens},

@@ -158,6 +158,28 @@ static void a_unit_of_a_gateway_that_died_unheard_is_not_judged(void **state) {
     free(store);
 }
 
+/* Its connection broke and came back: what it did for requests that were given up is nobody's, and
+ * what it had done before is not told again. */
+static void a_unit_that_was_lost_and_came_back_is_not_judged(void **state) {
+    (void)state;
+    const char *paths[] = {path};
+    struct record_unit_tally lost = tally_of(30, 30), again = tally_of(50, 10);
+    struct database *database = open_desk();
+    struct account_own own = {0};
+    struct entry_store *store = calloc(1, sizeof *store);
+    struct record *records[] = {&lost.record, &again.record};
+    uint32_t written = 0;
+    lost.is_lost = 1;
+    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(entry_store_begin(store, NOON, &error));
+    fine(entry_store_write(store, records, 2, NOON, &written, &error));
+    database_close(database);
+    struct ledger_verdict verdict = verify(1, paths);
+    if (verdict.breaches) fail_msg("%s", last);
+    assert_int_equal(verdict.units_open, 1);
+    free(store);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
@@ -167,6 +189,7 @@ int main(void) {
         CASE(a_units_tokens_are_summed_over_files),
         CASE(a_unit_with_something_under_way_is_not_judged),
         CASE(a_unit_of_a_gateway_that_died_unheard_is_not_judged),
+        CASE(a_unit_that_was_lost_and_came_back_is_not_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,6 +216,41 @@ static void a_drained_unit_comes_back(void **state) {
     close_empty(world);
 }
 
+static void say_draining(struct world *world, uint32_t draining) {
+    struct record_unit_load *load =
+        make(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
+    load->rank_count = 1;
+    load->pages_free = load_ranks(load)->pages_free = 100;
+    load->draining = draining;
+    tell(world, 1, load);
+}
+
+/* Of several gateways, each hears from the unit what an operator has told one of them. */
+static void a_unit_that_another_gateway_drains_and_calls_back_serves_again(void **state) {
+    (void)state;
+    for (uint32_t how = 0; how < 3; how++) { /* it was refused; it was told; it gave the order */
+        struct world *world = open_with(1, (struct gateway_options){0});
+        if (how == 1) say_draining(world, 1);
+        if (how == 2) drain(world, "{\"unit\":1}", 200);
+        uint32_t client = ask(world, "");
+        assert_int_equal(world->submits, how == 0);
+        if (how == 0)
+            tell_finished(world, 1, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
+        say_draining(world, 1);
+        world->now_ns += 2 * SECOND;
+        world_settle(world);
+        assert_int_equal(world->submits, how == 0);
+        say_draining(world, 0);
+        world_settle(world);
+        assert_int_equal(world->submits, how == 0 ? 2 : 1);
+        tell_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+        tell_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+        assert_ids(world, client, ids, 6);
+        lose(world, 1);
+        close_empty(world);
+    }
+}
+
 /* Nothing is carried out of an order that is not understood as a whole. */
 static void orders_with_strange_members_change_nothing(void **state) {
     (void)state;
@@ -309,7 +344,7 @@ static void another_model_is_refused(void **state) {
 static void units_that_lie_are_put_out(void **state) {
     (void)state;
     static const uint32_t foreign[] = {VOCAB};
-    for (uint32_t lie = 0; lie < 5; lie++) {
+    for (uint32_t lie = 0; lie < 6; lie++) {
         struct world *world = open_with(2, (struct gateway_options){0});
         uint32_t client = ask(world, ""), unit = world->last_unit.value;
         struct request_id id = world->last_submit->request;
@@ -324,6 +359,13 @@ static void units_that_lie_are_put_out(void **state) {
             struct record_finished *record = make(RECORD_FINISHED, NULL);
             record->request = id;
             record->work.prompt_hit_tokens = 4; /* of three */
+            tell(world, unit, record);
+        }
+        if (lie == 5) { /* never what it did for the prompt */
+            struct record_tokens *record =
+                make(RECORD_TOKENS, &(struct record_tokens){.token_count = 1});
+            record->request = id;
+            tokens_chosen(record)[0] = ids[0];
             tell(world, unit, record);
         }
         assert_int_equal(world->last_unit.value, 3 - unit);
@@ -495,6 +537,7 @@ int main(void) {
         cmocka_unit_test(others_requests_make_no_room),
         cmocka_unit_test(a_draining_unit_finishes_what_it_has),
         cmocka_unit_test(a_drained_unit_comes_back),
+        cmocka_unit_test(a_unit_that_another_gateway_drains_and_calls_back_serves_again),
         cmocka_unit_test(orders_with_strange_members_change_nothing),
         cmocka_unit_test(nobody_waits_for_units_of_a_gateway_that_ends),
         cmocka_unit_test(another_model_is_refused),

@@ -38,10 +38,11 @@ static void books_are_open_until_the_unit_has_ended_it(void **state) {
     uint32_t client = ask(world, "");
     struct request_id id = world->last_submit->request;
     assert_books(world, 0, 0, 0, 0);
-    struct record_tokens *tokens = make(RECORD_TOKENS, &(struct record_tokens){.token_count = 2});
+    struct record_tokens *tokens =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = 2, .work_count = 1});
     tokens->request = id;
     tokens->token_count = 2;
-    tokens->work.prompt_miss_tokens = tokens->work.computed_tokens = 3;
+    tokens_work(tokens)->prompt_miss_tokens = tokens_work(tokens)->computed_tokens = 3;
     memcpy(tokens_chosen(tokens), ids, 2 * sizeof *ids);
     tell(world, 1, tokens);
     assert_books(world, 0, 0, 2, 3);
@@ -76,6 +77,24 @@ static void each_unit_has_its_part_of_an_answer_that_moved(void **state) {
     close_empty(world);
 }
 
+/* Of what it did while it was not heard, for a request that goes on elsewhere, nobody knows. */
+static void a_unit_that_was_given_up_says_so_for_good(void **state) {
+    (void)state;
+    struct gateway_options options = {.tally_ns = MINUTE, .unit_silence_ns = 2 * SECOND};
+    struct world *world = open_with(1, options);
+    tell_load(world, 1, 0, 0);
+    assert_int_equal(world->last_tally.is_lost, 0);
+    ask(world, "");
+    world->now_ns += 3 * SECOND;
+    world_settle(world);
+    tell_load(world, 1, 0, 0);
+    world->now_ns += MINUTE;
+    tell_load(world, 1, 0, 0);
+    world_settle(world);
+    assert_int_equal(world->last_tally.is_lost, 1);
+    world_close(world);
+}
+
 /* The unit that makes the answer was told the first token by the one that computed the prompt. */
 static void two_units_share_no_token(void **state) {
     (void)state;
@@ -94,6 +113,49 @@ static void two_units_share_no_token(void **state) {
     assert_books(world, 5, 0, 0, 0); /* unit 2, the last one told of */
     assert_int_equal(world->clients[0].entry->made_tokens, 6);
     close_empty(world);
+}
+
+/* Its client left, and who was to make its answer says FINISHED first. */
+static void a_prompt_that_is_cancelled_late_is_known_to_be_missing(void **state) {
+    (void)state;
+    for (uint32_t late = 0; late < 2; late++) {
+        struct world *world = open_tallied(0);
+        join_as(world, 1, UNIT_PREFILL);
+        join_as(world, 2, UNIT_DECODE);
+        uint32_t client = ask(world, "");
+        struct request_id id = world->last_submit->request;
+        struct record_reserved *record = make(RECORD_RESERVED, NULL);
+        record->request = id;
+        tell(world, 2, record);
+        world_hang_up(world, client);
+        for (uint32_t i = 0; i < 2; i++)
+            tell_finished(world, i == late ? 1 : 2, id, FINISH_CANCELLED, 0);
+        lose(world, 2);
+        world->now_ns += MINUTE;
+        world_settle(world);
+        assert_int_equal(world->last_tally.unit, 1);
+        assert_int_equal(world->last_tally.is_lost, late);
+        close_empty(world);
+    }
+}
+
+/* What it does until it hears of that is nobody's. */
+static void a_unit_whose_prompt_goes_elsewhere_says_so_for_good(void **state) {
+    (void)state;
+    struct world *world = open_tallied(0);
+    join_as(world, 1, UNIT_PREFILL);
+    join_as(world, 2, UNIT_DECODE);
+    ask(world, "");
+    struct record_reserved *record = make(RECORD_RESERVED, NULL);
+    record->request = world->last_submit->request;
+    tell(world, 2, record);
+    assert_int_equal(world->last_submit->task, SUBMIT_PREFILL);
+    lose(world, 2);
+    world->now_ns += MINUTE;
+    world_settle(world);
+    assert_int_equal(world->last_tally.unit, 1);
+    assert_int_equal(world->last_tally.is_lost, 1);
+    world_close(world);
 }
 
 /* A gateway that goes tells what it knows last, and one that comes what the unit had counted before:
@@ -132,7 +194,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(books_are_open_until_the_unit_has_ended_it),
         cmocka_unit_test(each_unit_has_its_part_of_an_answer_that_moved),
+        cmocka_unit_test(a_unit_that_was_given_up_says_so_for_good),
         cmocka_unit_test(two_units_share_no_token),
+        cmocka_unit_test(a_prompt_that_is_cancelled_late_is_known_to_be_missing),
+        cmocka_unit_test(a_unit_whose_prompt_goes_elsewhere_says_so_for_good),
         cmocka_unit_test(the_first_and_the_last_word_are_told_at_once),
         cmocka_unit_test(nobody_tells_what_nobody_asked_for),
     };

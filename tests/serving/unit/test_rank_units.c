@@ -297,10 +297,12 @@ static void a_full_unit_refuses_and_so_does_one_that_drains(void **state) {
     submit(world);
     assert_int_equal(ended(world, FINISH_REFUSED_DRAINING), 1);
     world_run(world);
+    assert_int_equal(world->load.draining, 1); /* all gateways are told */
     assert_int_equal(ended(world, FINISH_LENGTH), RANKS * options.requests_max);
     record.back = 1;
     for (int i = 0; i < 2; i++) /* twice is as good as once */
         send(world, &record);
+    assert_int_equal(world->load.draining, 0);
     submit(world);
     world_run(world);
     assert_int_equal(ended(world, FINISH_LENGTH), RANKS * options.requests_max + 1);

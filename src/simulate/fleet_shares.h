@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Whether accounts share a simulated gateway's units as their weights say. It looks at who waits, and at
+ * what is sent to units, and knows nothing of turns.
+ *
+ * What must hold is the bound of self-clocked fair queueing (Golestani 1994, theorem 1): over any time
+ * in which two accounts both have requests that wait, the work of theirs that has been given to units,
+ * each divided by its share, differs by no more than the largest request of the one and the largest of
+ * the other, so divided. So nobody waits for ever while another account is served. Work is what the
+ * gateway predicts of a request; it counts when a unit gets the request for the first time.
+ *
+ * One thing is left out. Who takes back a request that waits keeps the turns of those behind it: from
+ * then on its account is not compared until nothing of it waits. Where units have roles nobody is
+ * compared: a request that only asks about a prompt may pass others while no unit can make answers,
+ * and virtual time goes with it.
+ */
+#ifndef SIMULATE_FLEET_SHARES_H
+#define SIMULATE_FLEET_SHARES_H
+
+#include "contract/record_unit.h"
+#include "simulate/fleet_clients.h"
+
+struct gateway;
+
+enum { FLEET_WAITING_MAX = 128 };
+
+struct fleet_waiting {
+    struct request_id id;
+    uint32_t account;
+    double work; /* by its account's share */
+    bool waits;  /* seen by the look that is under way */
+};
+
+struct fleet_shares { /* of one life of a gateway */
+    struct fleet_waiting waiting[FLEET_WAITING_MAX];
+    uint32_t waiting_count;
+    uint32_t waits[1 + FLEET_TENANTS];                  /* so many of each account's */
+    bool took_back[1 + FLEET_TENANTS];                  /* since something of it waits */
+    double given[1 + FLEET_TENANTS];                    /* work, by its share */
+    double largest[1 + FLEET_TENANTS];                  /* request, by its share */
+    bool both[1 + FLEET_TENANTS][1 + FLEET_TENANTS];    /* wait, and are compared */
+    double ahead[1 + FLEET_TENANTS][1 + FLEET_TENANTS]; /* of the other, when that began */
+    uint64_t compared;                                  /* so often */
+};
+
+/* Who waits now. */
+void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gateway);
+
+/* It is on its way to a unit. NULL, or what is wrong. */
+const char *fleet_shares_give(struct fleet_shares *shares, const struct record_submit *submit);
+
+#endif
