@@ -56,6 +56,12 @@ class Process:
         self.process.kill()
         self.process.wait()
 
+    def forget(self):
+        """One of many that have ended: its files are closed."""
+        self.errors.close()
+        self.process.stdout.close()
+        atexit.unregister(self.process.kill)
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(PATIENCE) == 0, (self.process.returncode, self.said())

@@ -84,6 +84,21 @@ static const char *const schemas[DATABASE_SCHEMA] = {
     "CREATE TABLE node_hours (hour INTEGER NOT NULL, instance INTEGER NOT NULL,"
     " role INTEGER NOT NULL, node_seconds INTEGER NOT NULL, cost INTEGER NOT NULL,"
     " PRIMARY KEY (hour, instance, role)) WITHOUT ROWID;",
+    /* An entry is known by its end and its request, in this order: ids of requests are random, and
+     * an index by them alone costs a page of its own with nearly every entry. */
+    "ALTER TABLE entries RENAME TO entries_of_schema_1;"
+    "CREATE TABLE entries (id INTEGER PRIMARY KEY, high INTEGER NOT NULL, low INTEGER NOT NULL,"
+    " gateway INTEGER NOT NULL, sequence INTEGER NOT NULL, ended INTEGER NOT NULL,"
+    " account INTEGER NOT NULL, key INTEGER NOT NULL, is_charged INTEGER NOT NULL,"
+    " http_status INTEGER NOT NULL, choices INTEGER NOT NULL, hit INTEGER NOT NULL,"
+    " miss INTEGER NOT NULL, output INTEGER NOT NULL, device INTEGER NOT NULL,"
+    " host INTEGER NOT NULL, disk INTEGER NOT NULL, computed INTEGER NOT NULL,"
+    " made INTEGER NOT NULL, recomputed INTEGER NOT NULL, units INTEGER NOT NULL,"
+    " price INTEGER NOT NULL REFERENCES prices, amount INTEGER NOT NULL,"
+    " list_amount INTEGER NOT NULL, ttft_ns INTEGER, total_ns INTEGER NOT NULL, model TEXT,"
+    " name TEXT, cause TEXT, UNIQUE (ended, high, low));"
+    "INSERT INTO entries SELECT * FROM entries_of_schema_1 ORDER BY id;"
+    "DROP TABLE entries_of_schema_1;",
 };
 
 /* ---- what can fail ---- */

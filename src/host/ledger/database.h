@@ -21,7 +21,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-#define DATABASE_SCHEMA 1 /* that this build writes */
+#define DATABASE_SCHEMA 2 /* that this build writes */
 
 struct database;
 struct sqlite3_stmt;

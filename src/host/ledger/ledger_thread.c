@@ -9,11 +9,9 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "host/process/log.h"
+#include "serving/policy/group_commit.h"
 
-#define LOOK_NS ((int64_t)200000000)   /* at the database */
-#define AGAIN_NS ((int64_t)1000000000) /* after a failure */
-#define APART_NS ((int64_t)3000000)    /* from one transaction's begin to the next */
-#define TOGETHER_MAX 4096              /* records of a transaction */
+#define LOOK_NS ((int64_t)200000000) /* at the database */
 
 struct ledger {
     struct database *database;
@@ -24,8 +22,7 @@ struct ledger {
     struct record_accounts *accounts; /* as told last */
     int64_t version;                  /* of the database, when they were read */
     int64_t look_ns;                  /* the next look */
-    int64_t again_ns;                 /* the next try; 0: nothing has failed */
-    int64_t begun_ns;                 /* the last transaction */
+    struct group_commit commits;
     uint64_t settled;
     struct record **waiting; /* [waiting_count], copies in their order */
     uint32_t waiting_count, waiting_room;
@@ -112,21 +109,20 @@ static void forget(struct ledger *ledger, uint32_t count) {
 /* One transaction. False: it failed. */
 static bool write_some(struct ledger *ledger) {
     struct error error;
-    uint32_t written = 0,
-             count = ledger->waiting_count < TOGETHER_MAX ? ledger->waiting_count : TOGETHER_MAX;
+    uint32_t written = 0, count = min_u32(ledger->waiting_count, GROUP_COMMIT_MAX);
     bool failed = entry_store_write(&ledger->store, ledger->waiting, count, unix_now(), &written,
                                     &error) != STATUS_OK;
-    if (failed && !ledger->again_ns)
+    if (failed && !ledger->commits.failed_ns)
         log_say(LOG_ERROR, "ledger", "cannot be written, answers wait why=%s", error.text);
-    if (!failed && ledger->again_ns) log_say(LOG_INFO, "ledger", "is written again");
-    ledger->again_ns = failed ? clock_now_ns() + AGAIN_NS : 0;
+    if (!failed && ledger->commits.failed_ns) log_say(LOG_INFO, "ledger", "is written again");
+    ledger->commits.failed_ns = failed ? clock_now_ns() : 0;
     if (!failed) forget(ledger, written);
     return !failed;
 }
 
 static void write_all(struct ledger *ledger, struct worker *worker) {
     uint64_t before = ledger->settled;
-    if (ledger->waiting_count > 0) ledger->begun_ns = clock_now_ns();
+    ledger->commits.begun_ns = clock_now_ns();
     while (ledger->waiting_count > 0 && write_some(ledger)) {
         if (ledger->settled == before) continue; /* tallies alone */
         struct record_settled settled = {record_head(RECORD_SETTLED, sizeof settled),
@@ -137,21 +133,27 @@ static void write_all(struct ledger *ledger, struct worker *worker) {
     database_tidy(ledger->database);
 }
 
+/* Sleeps here rather than in the worker, which every record would wake. */
+static void await_company(const struct ledger *ledger) {
+    int64_t left_ns = group_commit_due_ns(&ledger->commits) - clock_now_ns();
+    if (ledger->waiting_count > 0 && left_ns > 0 && left_ns <= GROUP_COMMIT_APART_NS)
+        nanosleep(&(struct timespec){.tv_nsec = left_ns}, NULL);
+}
+
 void ledger_work(void *context, struct worker *worker, const struct record *record) {
     struct ledger *ledger = context;
-    int64_t now = clock_now_ns();
     if (record) take(ledger, record);
+    await_company(ledger);
+    int64_t now = clock_now_ns();
     /* The record at hand is counted among those that wait. */
-    bool is_last = worker_waiting_bytes(worker) <= (record ? record->bytes : 0);
-    int64_t due_ns = ledger->again_ns ? ledger->again_ns : ledger->begun_ns + APART_NS;
-    if (now >= due_ns && (is_last || ledger->waiting_count >= TOGETHER_MAX))
+    bool more_come = worker_waiting_bytes(worker) > (record ? record->bytes : 0);
+    if (group_commit_now(&ledger->commits, ledger->waiting_count, more_come, now))
         write_all(ledger, worker);
     if (now >= ledger->look_ns) {
         look(ledger, worker);
         ledger->look_ns = now + LOOK_NS;
     }
-    bool waits = ledger->waiting_count > 0 && due_ns > now;
-    worker_call_again(worker, waits ? min_i64(due_ns - now, LOOK_NS) : LOOK_NS);
+    worker_call_again(worker, LOOK_NS);
 }
 
 /* ---- life ---- */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ledger's thread (host/wire/worker): it takes ENTRY and UNIT_TALLY, writes all that wait in
  * one transaction, and answers SETTLED when that is durable. What comes meanwhile waits for the
- * next one, so that a commit's time is shared by as many as come in it (group commit). Transactions
- * begin 3 ms apart at least: many entries cost a fifth of the processor time so, and the first one
- * for a while does not wait.
+ * next one, so that a commit's time is shared by as many as come in it (group commit). When the
+ * next one begins is chosen by serving/policy/group_commit.
  *
  * Every 200 ms it looks whether somebody else has changed the database, or the hour its price, and
  * then answers ACCOUNTS.

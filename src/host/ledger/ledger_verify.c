@@ -25,6 +25,9 @@ struct rule {
 #define NAME_OF(account) "coalesce((SELECT name FROM accounts WHERE id = " account "), 'nobody')"
 
 static const struct rule rules[] = {
+    {"SELECT printf('%016x%016x', high, low), 1, count(*) FROM entries GROUP BY high, low"
+     " HAVING count(*) > 1",
+     "%s: request %s: expected %lld entry, found %lld"},
     {"SELECT printf('%016x%016x', e.high, e.low), (e.hit * p.hit + e.miss * p.miss"
      " + e.output * p.output + 500) / 1000 * e.is_charged AS due, amount"
      " FROM entries e LEFT JOIN prices p ON p.id = e.price WHERE due IS NOT amount",

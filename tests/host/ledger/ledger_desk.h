@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "contract/machine.h"
 #include "contract/record_unit.h"
@@ -67,6 +68,22 @@ static inline void make_account(struct database *database, const char *name, uin
     fine(account_store_create(database, name, &account_terms_unset, 1, key, &error));
     sha256_digest(key, strlen(key), digest);
     if (prefix_out) memcpy(prefix_out, digest, 8);
+}
+
+/* Turns a file of this build's schema into one of schema 1, with all that is in it. */
+static inline void make_schema_1(const char *file) {
+    static const char *const steps[] = {
+        "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql ="
+        " replace(sql, 'UNIQUE (ended, high, low)', 'UNIQUE (high, low)') WHERE name = 'entries';"
+        " PRAGMA user_version=1",
+        "REINDEX entries",
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        sqlite3 *other;
+        assert_int_equal(sqlite3_open(file, &other), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(other, steps[i], NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_close(other);
+    }
 }
 
 /* Ended a second after noon; the caller frees it. */

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -63,6 +62,34 @@ static void what_is_no_database_of_ours_is_refused(void **state) {
     assert_int_equal(sqlite3_exec(other, "PRAGMA user_version=99", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(other);
     refuse(STATUS_UNSUPPORTED, "newer Fathom (schema 99");
+}
+
+static void a_file_of_schema_1_is_brought_up_with_all_that_is_in_it(void **state) {
+    (void)state;
+    struct database *database = open_desk();
+    struct account_own own = {0};
+    struct entry_store *store = calloc(1, sizeof *store);
+    struct record_entry *entry = make_entry(1, "acme", 1, 2, 3);
+    struct record *records[] = {&entry->record};
+    uint32_t written = 0;
+    make_account(database, "acme", NULL);
+    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(entry_store_begin(store, NOON, &error));
+    fine(entry_store_write(store, records, 1, NOON, &written, &error));
+    database_close(database);
+    make_schema_1(path);
+    store->database = database = open_desk();
+    assert_int_equal(number_of(database, "PRAGMA user_version"), DATABASE_SCHEMA);
+    assert_int_equal(number_of(database, "SELECT count(*) FROM sqlite_schema WHERE sql LIKE"
+                                         " '%UNIQUE (ended, high, low)%'"),
+                     1);
+    fine(entry_store_write(store, records, 1, NOON, &written, &error)); /* it is known */
+    assert_int_equal(number_of(database, "SELECT count(*) + sum(high) FROM entries"), 2);
+    assert_int_equal(number_of(database, "SELECT tokens FROM accounts"), 6);
+    database_close(database);
+    free(own.used);
+    free(entry);
+    free(store);
 }
 
 static void a_damaged_page_is_told(void **state) {
@@ -188,6 +215,7 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
         CASE(a_new_file_is_its_owners_alone),
         CASE(what_is_no_database_of_ours_is_refused),
+        CASE(a_file_of_schema_1_is_brought_up_with_all_that_is_in_it),
         CASE(a_damaged_page_is_told),
         CASE(what_was_committed_is_there_and_nothing_else),
         CASE(another_connections_commit_changes_the_version),

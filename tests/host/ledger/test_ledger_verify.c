@@ -90,6 +90,19 @@ static void each_change_by_hand_is_found(void **state) {
     assert_true(breaches_after("DELETE FROM prices") > 0);
 }
 
+static void a_request_that_was_entered_twice_is_found(void **state) {
+    (void)state;
+    /* With all sums as two entries make them. */
+    static const char twice[] =
+        "CREATE TEMP TABLE again AS SELECT * FROM entries;"
+        "UPDATE again SET id = 2, ended = ended + 1; INSERT INTO entries SELECT * FROM again;"
+        "UPDATE hours SET requests = 2, hit = 2 * hit, miss = 2 * miss, output = 2 * output,"
+        " amount = 2 * amount, list_amount = 2 * list_amount;"
+        "UPDATE accounts SET balance = 2 * balance - 1000, tokens = 2 * tokens;"
+        "UPDATE keys SET spent = 2 * spent";
+    assert_int_equal(breaches_after(twice), 1);
+}
+
 static void a_units_tokens_are_summed_over_files(void **state) {
     (void)state;
     char first[130];
@@ -172,6 +185,7 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
         CASE(a_sound_ledger_has_no_breach),
         CASE(each_change_by_hand_is_found),
+        CASE(a_request_that_was_entered_twice_is_found),
         CASE(a_units_tokens_are_summed_over_files),
         CASE(a_unit_with_something_under_way_is_not_judged),
         CASE(a_unit_of_a_gateway_that_died_unheard_is_not_judged),
