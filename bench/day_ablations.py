@@ -50,7 +50,6 @@ UNITS = {"p": (1, 3), "d": (1, 4)}  # decode and prefill units of a window
 BEYOND = 1.06  # of the largest load: so that it lies between two windows' loads
 FULL = 1.01  # who gets less than this times as much done with a larger load has no more to give
 TRIES_MAX = 4  # further loads in search of a limit
-STRETCH = 1.015  # what windows as built have; it only says about how many requests a window begins with
 SHORTER = 10  # answers where prompts are looked at
 
 
@@ -140,7 +139,6 @@ class Windows:
         tokens = sum(hours) * 3600
         warm_s, measure_s = self.times[role]
         settings = {"warm_s": warm_s, "measure_s": measure_s, "load.day.hours": hours,
-                    "load.day.step_stretch": STRETCH,
                     "load.day.nodes": [{"hour": 0, "decode_units": decode_units, "prefill_units": prefill_units}],
                     "load.day.input_tokens": tokens * (1 if role == "p" else ratio),
                     "load.day.output_tokens": tokens / (ratio if role == "p" else 1)}

@@ -221,20 +221,22 @@ static void say_loads(struct gateway_bench *bench) {
     step(bench);
 }
 
-static const struct record *make_tokens(struct gateway_bench *bench, uint32_t count) {
-    struct record_tokens fixed = {.token_count = count};
-    fixed.work.prompt_miss_tokens = (uint32_t)bench->values->prompt_tokens;
+static const struct record *make_tokens(struct gateway_bench *bench, uint32_t first,
+                                        uint32_t count) {
+    struct record_tokens fixed = {.token_count = count, .work_count = first == 0};
     outbox_clear(&bench->said);
-    if (!outbox_put_carried(&bench->said, RECORD_FROM_UNIT, (struct unit_id){1}, RECORD_TOKENS,
-                            &fixed))
-        return NULL;
+    struct record_tokens *tokens = outbox_put_carried(&bench->said, RECORD_FROM_UNIT,
+                                                      (struct unit_id){1}, RECORD_TOKENS, &fixed);
+    if (!tokens) return NULL;
+    if (first == 0)
+        tokens_work(tokens)->prompt_miss_tokens = (uint32_t)bench->values->prompt_tokens;
     return outbox_next(&bench->said, NULL);
 }
 
 /* One record for each request, unit after unit as their steps end; `units_step`: a load report and
  * a step of the machine with each unit's. */
 static void say_tokens(struct gateway_bench *bench, uint32_t first, uint32_t count) {
-    const struct record *record = make_tokens(bench, count);
+    const struct record *record = make_tokens(bench, first, count);
     check(record);
     struct record_carried *carried = (struct record_carried *)bench->said.memory;
     struct record_tokens *tokens = (struct record_tokens *)carried_inner(carried);
@@ -338,7 +340,7 @@ static void time_steps(struct gateway_bench *bench, struct gateway_figures *out)
     double took = seconds_now() - began;
     out->token_ns = took / (double)records * 1e9;
     out->tokens_a_second = (double)records / took;
-    const struct record *record = make_tokens(bench, 1);
+    const struct record *record = make_tokens(bench, answer, 1);
     check(record);
     time_copies(bench, record->bytes + (bench->put_bytes - put) / records, out);
     began = seconds_now();

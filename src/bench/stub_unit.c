@@ -116,12 +116,16 @@ static void say_load(struct stub *stub) {
 
 static void say_token(struct stub *stub, uint32_t place, int64_t now_ns) {
     struct stub_stream *stream = &stub->streams[place];
-    struct record_tokens fixed = {
-        .request = stream->id, .first_output_position = stream->told, .token_count = 1};
-    fixed.work.prompt_miss_tokens = fixed.work.computed_tokens = stream->prompt_tokens;
+    struct record_tokens fixed = {.request = stream->id,
+                                  .first_output_position = stream->told,
+                                  .token_count = 1,
+                                  .work_count = stream->told == 0};
     struct record_tokens *tokens = outbox_put(&stub->outbox, RECORD_TOKENS, &fixed);
     check(tokens);
     *tokens_chosen(tokens) = stub->options.token;
+    if (fixed.work_count)
+        *tokens_work(tokens) = (struct unit_work){.prompt_miss_tokens = stream->prompt_tokens,
+                                                  .computed_tokens = stream->prompt_tokens};
     struct stub_shared *shared = stub->options.shared;
     atomic_store(&shared->said_ns[place][stream->told++ % STUB_TIMES], now_ns);
     atomic_fetch_add(&shared->said, 1);

@@ -94,8 +94,8 @@ static bool work_valid(const struct unit_work *work) {
 bool tokens_valid(const void *record) {
     const struct record_tokens *tokens = record;
     return record_request_valid(tokens) && tokens->token_count > 0 &&
-           tokens->logprobs_each <= TOKEN_LOGPROBS_MAX && tokens->reserved == 0 &&
-           work_valid(&tokens->work) &&
+           tokens->logprobs_each <= TOKEN_LOGPROBS_MAX && tokens->work_count <= 1 &&
+           (!tokens->work_count || work_valid(tokens_work(tokens))) &&
            token_logprobs_valid(tokens_logprobs(tokens),
                                 (uint64_t)tokens->token_count * tokens->logprobs_each);
 }

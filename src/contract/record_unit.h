@@ -161,19 +161,22 @@ struct unit_work {
     int64_t transfer_ns; /* for which its CONTINUE had to wait for its blocks */
 };
 
-/* Newly chosen tokens, in order. */
+/* Newly chosen tokens, in order. What the unit has done for the request so far comes with the first
+ * ones and whenever it has changed since it was told: all that is known if the unit is then lost. An
+ * answer's next token mostly changes nothing of it, and each token is a record. */
 struct record_tokens {
     struct record record;
     struct request_id request;
     uint32_t first_output_position; /* in the answer, from 0; lets a gateway drop repeats */
     uint32_t token_count;
     uint32_t logprobs_each; /* 0: not asked for; else the token's own, then the likeliest ones' */
-    uint32_t reserved;      /* zero */
-    struct unit_work work;  /* these tokens included: all that is known if the unit is then lost */
+    uint32_t work_count;    /* 1: `work` has changed; 0: it is as it was told */
 };
 RECORD_TAIL(record_tokens, 0, uint32_t, tokens_chosen) /* [token_count] */
 RECORD_TAIL(record_tokens, 1, struct token_logprob,
             tokens_logprobs) /* [token_count][logprobs_each] */
+RECORD_TAIL(record_tokens, 2, struct unit_work,
+            tokens_work) /* [work_count] these tokens included */
 
 /* How likely tokens of the prompt were, in order. All scores come before the answer's first TOKENS.
  * The prompt's first token has none. A unit that begins anew may repeat what another has told. */

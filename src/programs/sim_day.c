@@ -23,7 +23,8 @@ struct day_job {
                                 * alike. What a window leaves there means nothing to them */
     struct lazy_memory clock_memory;
     struct step_clock *clock; /* of a decode unit */
-    double stretch;           /* twin's decode steps over the clock's */
+    double stretch;           /* twin's decode steps over the clock's; of the window before */
+    double short_s;           /* day_short_seconds, likewise */
     bool verbose;
 };
 
@@ -51,6 +52,7 @@ static bool take_memory(struct day_job *job, size_t bytes) {
     if (job->memory.start && job->memory.bytes == bytes) return true;
     lazy_memory_free(&job->memory);
     job->memory = lazy_memory_take(bytes);
+    lazy_memory_widen(&job->memory);
     return job->memory.start != NULL;
 }
 
@@ -86,9 +88,10 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
         fprintf(stderr,
                 "fathom sim: hour %5.2f: %.2f s; %.3g M records (%.3g M/s); %zu MiB reserved; "
                 "steps of decode "
-                "%.3f times the clock's of equal ranks in the window before\n",
+                "%.3f times the clock's of equal ranks in the window before, which was short of "
+                "%.2f s of arrivals\n",
                 segment->hour, seconds, (double)report->records * 1e-6,
-                (double)report->records * 1e-6 / seconds, bytes >> 20, job->stretch);
+                (double)report->records * 1e-6 / seconds, bytes >> 20, job->stretch, job->short_s);
     return status;
 }
 
@@ -99,9 +102,12 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
     const struct twin_unit_kind *decode = &fleet.kinds[1];
     double kv = job->scenario->load.day.moments.kv_mean;
     enum overlap_kind overlap = decode_overlap(job->scenario);
-    double standing = day_standing(job->clock, decode->ranks, decode->rows_max, overlap, kv,
-                                   segment->output_rate / segment->decode_units, job->stretch,
-                                   acceptance(job->scenario));
+    double rate = segment->output_rate / segment->decode_units; /* of a unit */
+    double ends =
+        rate / decode->ranks / job->outcome->lengths.answer_mean; /* of a rank, a second */
+    double standing = day_standing(job->clock, decode->ranks, decode->rows_max, overlap, kv, rate,
+                                   job->stretch, acceptance(job->scenario)) +
+                      job->short_s * ends;
     enum status status = run_window(job, segment, whole, standing, error);
     const struct twin_role_counts *counted = &job->window->report.roles[UNIT_DECODE];
     if (!status && counted->steps) {
@@ -111,6 +117,7 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
         job->stretch = counted->step_ns / (double)counted->steps * 1e-9 /
                        day_step_seconds(job->clock, decode->ranks, overlap, context, rows,
                                         acceptance(job->scenario) > 0);
+        job->short_s = day_short_seconds(&job->scenario->load.day, standing, rows, ends);
     }
     job->window_options = job->scenario->options;
     job->scenario->options = fleet;
@@ -119,8 +126,10 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
 
 #define LEARN_S 1 /* some twenty decode steps; as long before, behind the settling */
 
-static enum status learn_stretch(struct day_job *job, const struct day_segment *segment,
-                                 struct error *error) {
+/* How a window begins follows from the one before. The first has none: it runs twice, once for a
+ * short time. */
+static enum status learn_start(struct day_job *job, const struct day_segment *segment,
+                               struct error *error) {
     struct day_options *day = &job->scenario->load.day;
     double warm_s = day->warm_s, measure_s = day->measure_s;
     if (warm_s > day->settle_s + LEARN_S) day->warm_s = day->settle_s + LEARN_S;
@@ -173,11 +182,11 @@ static enum status live_day(struct day_job *job, struct error *error) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
     bool done[DAY_SEGMENTS_MAX] = {false};
     uint32_t least, count = day_segments(&job->scenario->load.day, segments);
-    bool first = job->scenario->load.day.stretch == 0;
+    bool first = true;
     while ((least = least_loaded(segments, count, done)) < count) {
         struct day_segment shared = shared_segment(segments, count, done, least);
         const struct day_segment lightest = segments[least];
-        enum status status = first ? learn_stretch(job, &shared, error) : STATUS_OK;
+        enum status status = first ? learn_start(job, &shared, error) : STATUS_OK;
         if (!status) status = live_window(job, &shared, false, error);
         if (status) return status;
         first = false;
@@ -194,11 +203,10 @@ static enum status live_day(struct day_job *job, struct error *error) {
 /* The segment with that hour: as a sample, and whole. */
 static enum status live_hour(struct day_job *job, double hour, struct error *error) {
     struct day_segment segments[DAY_SEGMENTS_MAX];
-    enum status status = STATUS_OK;
     uint32_t i = 0, count = day_segments(&job->scenario->load.day, segments);
     while (i + 1 < count && hour >= segments[i].hour + segments[i].hours)
         i++;
-    if (job->scenario->load.day.stretch == 0) status = learn_stretch(job, &segments[i], error);
+    enum status status = learn_start(job, &segments[i], error);
     for (int whole = 0; !status && whole < 2; whole++) {
         status = live_window(job, &segments[i], whole, error);
         if (!status)
@@ -227,7 +235,6 @@ enum status sim_day_run(struct scenario *scenario, double whole_hour, bool verbo
                         struct day_outcome *outcome, struct error *error) {
     struct day_job job = {
         .scenario = scenario, .outcome = outcome, .stretch = 1, .verbose = verbose};
-    if (scenario->load.day.stretch > 0) job.stretch = scenario->load.day.stretch;
     *outcome = (struct day_outcome){.scenario = scenario};
     if (!day_load_solve(&scenario->load.day.moments, &outcome->lengths))
         return error_set(error, STATUS_INVALID, "no lengths have the day's means");

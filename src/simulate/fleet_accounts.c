@@ -62,7 +62,8 @@ void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_
                                         .gateway_count = gateway_count};
     accounts->present = fleet_dice_below(&accounts->dice, 2);
     accounts->flood = (struct fleet_dice){.seed = seed, .stream = STREAM_FLOOD};
-    if (accounts->present && fleet_dice_below(&accounts->flood, 2))
+    bool is_alone = gateway_count == 1; /* then balances are judged, which a flood leaves out */
+    if (accounts->present && !is_alone && fleet_dice_below(&accounts->flood, 4))
         accounts->flooder = 1 + fleet_dice_below(&accounts->flood, FLEET_TENANTS);
     for (uint32_t i = 0; i < gateway_count; i++) {
         struct fleet_told *told = &accounts->told[i];

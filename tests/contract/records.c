@@ -134,10 +134,12 @@ void *good_hello(void) {
 }
 
 void *good_tokens(void) {
-    struct record_tokens *r =
-        records_make(RECORD_TOKENS, &(struct record_tokens){.token_count = 2, .logprobs_each = 3});
+    struct record_tokens *r = records_make(
+        RECORD_TOKENS,
+        &(struct record_tokens){.token_count = 2, .logprobs_each = 3, .work_count = 1});
     r->token_count = 2;
     r->logprobs_each = 3;
+    r->work_count = 1;
     return r;
 }
 

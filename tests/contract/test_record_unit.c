@@ -75,11 +75,14 @@ static void what_units_say_of_requests_is_in_range(void **state) {
     tokens = good_tokens();
     tokens->logprobs_each = 4;
     assert_invalid(tokens);
+    tokens = good_tokens();
+    tokens->work_count = 2;
+    assert_invalid(tokens);
     struct record_finished *finished = good_finished();
     finished->reason = FINISH_REASON_COUNT;
     assert_invalid(finished);
     tokens = good_tokens();
-    tokens->work.drafts_right = 1;
+    tokens_work(tokens)->drafts_right = 1;
     assert_invalid(tokens);
     finished = good_finished();
     finished->work.queue_ns = -2;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_sim_day.py FATHOM: a small day from outside. Identities are what the day says, the same seed gives the same
-JSON, the step clock's profile steps follow the hardware, one hour runs whole beside its sample, and wrong days end
-with a line that names the key."""
+JSON, a window makes the tokens that are asked of it, the step clock's profile steps follow the hardware, one hour runs
+whole beside its sample, and wrong days end with a line that names the key."""
 import json
 import os
 import subprocess
@@ -74,6 +74,8 @@ expect(abs(base.get("cost_usd_per_day", 0) - 12 * 24 * 16) < 1e-3, "cost: %s" % 
 expect(abs(base.get("input_tokens", 0) - 5.2) < 1e-6, "input: %s" % base.get("input_tokens"))
 expect(abs(base.get("cache_hit_percent", 0) - 50) < 6, "hits: %s" % base.get("cache_hit_percent"))
 expect(base.get("tokens_per_s_per_user", 0) > 0, "speed: %s" % base)
+began = json.loads(first.stdout)["windows"][0] if first.returncode == 0 else {}
+expect(abs(began.get("output_of_offered", 0) - 1) < 0.03, "too few or too many requests at the start: %s" % began)
 slower = figures(run(day, "--json", "--set", "hardware.nic_gbps=100"))
 expect(slower.get("decode_profile_step_ms", 0) > base.get("decode_profile_step_ms", 1e9), "a slower link is no slower")
 expect(slower.get("nodes_average") == base.get("nodes_average"), "a link changed the nodes")

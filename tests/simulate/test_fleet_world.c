@@ -168,7 +168,7 @@ static void every_answer_survives(void **state) {
     assert_true(sum.rank_deaths > 50 && sum.gateway_deaths > 50 && sum.roles > 20);
     assert_true(sum.arrived > 1000 && sum.not_arrived > 200 && sum.late_slices > 100);
     assert_true(sum.kept > 1000 && sum.loaded > 200 && sum.refused_blocks > 5);
-    assert_true(sum.in_step > 300 && sum.in_step_lost > 50 && sum.in_step_beside > 100);
+    assert_true(sum.in_step > 300 && sum.in_step_lost > 30 && sum.in_step_beside > 100);
     assert_true(sum.chats > 1000 && sum.calls > 2000);
     assert_true(sum.entries > 5000 && sum.written_again > 100 && sum.tallied > 20);
     assert_true(sum.gateways > 150 && sum.parted > 50 && sum.backs > 20 && sum.compared > 500);
@@ -176,7 +176,8 @@ static void every_answer_survives(void **state) {
     assert_true(sum.late > 1000 && sum.forced > 10000);
     assert_true(sum.refused_by[FLEET_RATE] > 200 && sum.refused_by[FLEET_UNPAID] > 50);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
-    assert_true(sum.answered > sum.asked * 55 / 100); /* most units are small, and often gone */
+    /* Units are small and often gone, and who floods is refused. */
+    assert_true(sum.answered > sum.asked * 45 / 100);
 }
 
 static void without_faults_nothing_is_lost(void **state) {

@@ -313,12 +313,14 @@ static bool speak_if_room(struct gateway *gateway, struct request *request, cons
 
 /* False if no unit that runs this request as it was asked for would say so. */
 static bool is_credible(const struct gateway *gateway, const struct request *request,
-                        const struct record_tokens *record) {
+                        enum request_part part, const struct record_tokens *record) {
     const struct request_asked *asked = &request->asked;
     uint32_t each =
         asked->sampling.flags & SAMPLING_LOGPROBS ? 1 + asked->sampling.top_logprobs : 0;
     const uint32_t *tokens = tokens_chosen(record);
-    if (!receipt_is_credible(&record->work, asked->prompt_tokens)) return false;
+    if (record->work_count ? !receipt_is_credible(tokens_work(record), asked->prompt_tokens)
+                           : !request->answered.receipt.parts[part].told)
+        return false;
     if (request_scores(request) && asked->prompt_tokens > 1) return false; /* these come first */
     if (record->first_output_position > request->answered.output_tokens ||
         record->logprobs_each != each ||
@@ -333,13 +335,19 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                           const struct record_tokens *record, int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
     if (!request || unit != request_speaker(request)) return STATUS_OK;
-    if (!is_credible(gateway, request, record)) return STATUS_INVALID;
+    bool computes = request->life.state == REQUEST_PREFILLING;
+    enum request_part part = computes ? PART_PROMPT : PART_ANSWER;
+    if (!is_credible(gateway, request, part, record)) return STATUS_INVALID;
     if (request_scores(request)) { /* a prompt of one token: none has a score */
         enum status status = take_scores(gateway, request, NULL, 0);
         if (status || request_speaker(request) == FLEET_NONE) return status;
     }
     uint32_t known = request->answered.output_tokens - record->first_output_position;
-    if (known >= record->token_count) return STATUS_OK; /* repeats */
+    const struct unit_work *work = record->work_count ? tokens_work(record) : NULL;
+    if (known >= record->token_count) { /* repeats */
+        if (work) receipt_note(&request->answered.receipt, part, work);
+        return STATUS_OK;
+    }
     struct news news = {
         .tokens = tokens_chosen(record) + known,
         .count = record->token_count - known,
@@ -351,10 +359,7 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                     ? gateway_can_put(gateway, take_bytes_max(request, &news, &spoken))
                     : speak_if_room(gateway, request, &news, &spoken);
     if (!room) return STATUS_FULL;
-    bool computes = request->life.state == REQUEST_PREFILLING;
-    enum request_part part = computes ? PART_PROMPT : PART_ANSWER;
-    request_note(gateway, request, part, &record->work,
-                 record->first_output_position + record->token_count);
+    request_note(gateway, request, part, work, record->first_output_position + record->token_count);
     receipt_settle(&request->answered.receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     admission_note_tokens(gateway, request, now_ns);

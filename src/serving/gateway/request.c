@@ -132,7 +132,7 @@ static void prefetch_from(const void *first, const void *behind) {
 /* What a unit's TOKENS reads and writes of a request. */
 static void prefetch_request(const struct request *request) {
     const struct request_answered *answered = &request->answered;
-    prefetch_from(&answered->words.calls.set, &answered->receipt.parts[PART_PROMPT]);
+    prefetch_from(&answered->words.calls.set, &answered->receipt.parts[PART_ANSWER].work);
     prefetch_from(&request->id, &request->asked.answer.tokenizer);
 }
 
@@ -415,12 +415,13 @@ void request_note(struct gateway *gateway, struct request *request, enum request
     struct unit_books books = {
         .made_tokens =
             output_tokens > binding->known_tokens ? output_tokens - binding->known_tokens : 0,
-        .computed_tokens = (uint64_t)work->computed_tokens + work->recomputed_tokens};
+        .computed_tokens = work ? (uint64_t)work->computed_tokens + work->recomputed_tokens
+                                : binding->books.computed_tokens};
     sum->made_tokens += books.made_tokens - binding->books.made_tokens;
     sum->computed_tokens += books.computed_tokens - binding->books.computed_tokens;
     request->answered.made_tokens += books.made_tokens - binding->books.made_tokens;
     binding->books = books;
-    receipt_note(&request->answered.receipt, part, work);
+    if (work) receipt_note(&request->answered.receipt, part, work);
 }
 
 void request_note_end(struct request *request, enum request_part part) {

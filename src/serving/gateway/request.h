@@ -309,8 +309,8 @@ void request_progress(struct gateway *gateway, struct request *request);
 /* The unit that has the part will say no more of it. The state stays. */
 void request_note_end(struct request *request, enum request_part part);
 
-/* The unit that has the part has told what it did so far; the whole answer then has so many
- * tokens. The state stays. */
+/* The unit that has the part has told what it did so far (`work` NULL: the same as before); the whole
+ * answer then has so many tokens. The state stays. */
 void request_note(struct gateway *gateway, struct request *request, enum request_part part,
                   const struct unit_work *work, uint32_t output_tokens);
 

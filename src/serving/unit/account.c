@@ -17,7 +17,6 @@ static uint32_t count_resumed(const struct unit_request *request, uint32_t from,
 
 void account_obtained(struct unit_request *request, enum account_source source, uint32_t from,
                       uint32_t end) {
-    struct unit_work *work = &request->work;
     uint32_t peak = request->computed_peak, fresh = max_u32(from, peak);
     uint32_t again = length(from, min_u32(end, peak)) + count_resumed(request, fresh, end);
     uint32_t prompt_end = min_u32(end, request->prompt_count);
@@ -25,6 +24,7 @@ void account_obtained(struct unit_request *request, enum account_source source, 
     check(from <= peak); /* no token is passed over */
     request->computed_peak = max_u32(peak, end);
     if (first == 0 && again == 0) return; /* an answer's next token: nothing is written to */
+    struct unit_work *work = request_work(request);
     switch (source) {
     case ACCOUNT_DEVICE:
         work->device_tokens += first;
@@ -51,20 +51,26 @@ void account_obtained(struct unit_request *request, enum account_source source, 
 void account_found(struct unit_request *request, uint32_t token_count) {
     uint32_t found = min_u32(token_count, request->prompt_count);
     if (request->output_count > request->resumed_count) return; /* it has been told */
-    request->work.prompt_hit_tokens = max_u32(request->work.prompt_hit_tokens, found);
+    request_work(request)->prompt_hit_tokens = max_u32(request->work.prompt_hit_tokens, found);
 }
 
 void account_missed(struct unit_request *request, uint32_t token_count) {
     uint32_t whole = min_u32(token_count, request->prompt_count);
-    request->work.prompt_hit_tokens = min_u32(request->work.prompt_hit_tokens, whole);
+    request_work(request)->prompt_hit_tokens = min_u32(request->work.prompt_hit_tokens, whole);
 }
 
 void account_begins(struct unit_request *request, int64_t now_ns) {
-    struct unit_work *work = &request->work;
-    if (work->queue_ns >= 0) return;
+    if (request->work.queue_ns >= 0) return;
+    struct unit_work *work = request_work(request);
     int64_t queue_ns = now_ns - request->arrived_ns - work->load_ns - work->transfer_ns;
     work->queue_ns = queue_ns > 0 ? queue_ns : 0; /* the storage has a clock of its own */
     request->began_ns = now_ns;
+}
+
+void account_drafted(struct unit_request *request, uint32_t made, uint32_t right) {
+    struct unit_work *work = request_work(request);
+    work->drafts_made += made;
+    work->drafts_right += right;
 }
 
 void account_tell(const struct unit_request *request, struct unit_work *work_out) {

@@ -98,7 +98,7 @@ static void go_on(struct unit *unit, struct unit_request *request, int64_t now_n
     struct handoff *handoff = request->handoff;
     if (!handoff->continued || handoff->open) return;
     unit->plan_wanted = true;
-    request->work.transfer_ns = now_ns - request->arrived_ns;
+    request_work(request)->transfer_ns = now_ns - request->arrived_ns;
     if (!handoff->arrived) {
         unit_request_wait_again(unit, request, now_ns);
         tiers_ask_while_written(unit, request);

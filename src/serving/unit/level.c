@@ -13,14 +13,15 @@ static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
         const struct unit_request *request = &unit->requests[slot];
         if (request->state != UNIT_REQUEST_WAITING && request->state != UNIT_REQUEST_PREFILL)
             continue;
-        unit->items[count++] = (struct schedule_item){.slot = slot,
-                                                      .phase = SCHEDULE_PREFILL,
-                                                      .computed_tokens = request->computed_count,
-                                                      .known_tokens = request_known(request),
-                                                      .turn = request->turn,
-                                                      .arrival = request->arrival};
+        unit->scratch.items[count++] =
+            (struct schedule_item){.slot = slot,
+                                   .phase = SCHEDULE_PREFILL,
+                                   .computed_tokens = request->computed_count,
+                                   .known_tokens = request_known(request),
+                                   .turn = request->turn,
+                                   .arrival = request->arrival};
     }
-    schedule_order(unit->items, count, unit->order);
+    schedule_order(unit->scratch.items, count, unit->scratch.order);
     return count;
 }
 
@@ -43,7 +44,7 @@ static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
     uint32_t room = unit->options.step_tokens_max - answers, taken = 0;
     double added = 0;
     for (uint32_t i = 0; i < count && taken < room; i++) {
-        const struct schedule_item *item = &unit->items[unit->order[i]];
+        const struct schedule_item *item = &unit->scratch.items[unit->scratch.order[i]];
         uint32_t chunk = unit->options.chunk_tokens_max, left = room - taken;
         if (item->phase == SCHEDULE_DECODE) continue;
         uint32_t most = row_tokens(item, chunk < left ? chunk : left);
@@ -74,7 +75,7 @@ struct level_view level_look(const struct unit *unit, const struct step_cost *co
     double added;
     view.least_ns = 2 * view.answers_ns;
     if (count > 0) {
-        const struct schedule_item *first = &unit->items[unit->order[0]];
+        const struct schedule_item *first = &unit->scratch.items[unit->scratch.order[0]];
         uint32_t tokens = row_tokens(first, chunk_min(unit, cost));
         double ns = view.answers_ns + step_cost_run_ns(cost, first->computed_tokens, tokens);
         if (ns > view.least_ns) view.least_ns = ns;

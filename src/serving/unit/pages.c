@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "contract/kv_block.h"
 #include "serving/unit/account.h"
+#include "serving/unit/handoff.h"
 
 #define NAMES_AHEAD 4 /* blocks that are on their way to the cache while one is shared */
 
@@ -109,7 +110,8 @@ static uint32_t list_candidates(struct unit *unit, uint32_t wanted) {
     uint32_t count = 0;
     for (uint32_t i = pages->first_cached; count < most; i = pages->pages[i].behind) {
         const struct prefix_node *node = &unit->tree.nodes[i];
-        unit->candidates[count++] = (struct evict_candidate){i, node->depth, node->last_use};
+        unit->scratch.candidates[count++] =
+            (struct evict_candidate){i, node->depth, node->last_use};
     }
     return count;
 }
@@ -120,9 +122,9 @@ static bool make_room(struct unit *unit, uint32_t wanted) {
     uint32_t missing = wanted - unit->pages.free_count;
     if (missing > unit->pages.cached_count) return false;
     uint32_t count = list_candidates(unit, missing);
-    evict_pages_choose(unit->options.evict_rule, unit->candidates, count, missing);
+    evict_pages_choose(unit->options.evict_rule, unit->scratch.candidates, count, missing);
     for (; missing > 0; missing--) {
-        struct page_id page = {unit->candidates[--count].page};
+        struct page_id page = {unit->scratch.candidates[--count].page};
         prefix_tree_remove(&unit->tree, page);
         page_table_drop(&unit->pages, page);
         unit->totals.evicted_pages++;
@@ -175,4 +177,28 @@ void pages_release(struct unit *unit, struct unit_request *request) {
     page_table_release(&unit->pages, request->pages, request->page_count);
     request->node = PREFIX_NONE;
     request->page_count = request->shared_count = request->computed_count = 0;
+}
+
+void pages_audit_request(const struct unit *unit, const struct unit_request *request) {
+    uint32_t node = request->node;
+    for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
+        check(node == request->pages[i].index && prefix_tree_has(&unit->tree, node));
+    check(node == PREFIX_NONE);
+    for (uint32_t i = request->shared_count; i < request->page_count; i++) {
+        const struct page *page = &unit->pages.pages[request->pages[i].index];
+        check(!page->kept && page->leases >= 1);
+        check(page->leases == 1 || (page->leases == 2 && handoff_sent_count(request) > 0));
+    }
+}
+
+void pages_audit(const struct unit *unit) {
+    prefix_tree_audit(&unit->tree);
+    for (uint32_t i = 0; i < unit->options.page_count; i++) {
+        const struct prefix_node *node = &unit->tree.nodes[i];
+        const struct page *page = &unit->pages.pages[i];
+        check(prefix_tree_has(&unit->tree, i) == page->kept);
+        if (!page->kept || node->parent == PREFIX_NONE) continue;
+        check(unit->pages.pages[node->parent].leases >= page->leases);
+        if (page->leases == 0) check(unit->tree.nodes[node->parent].last_use >= node->last_use);
+    }
 }

@@ -69,8 +69,24 @@ bool plan_brings_constraints(const struct unit *unit) {
     return false;
 }
 
-static struct schedule_item view_request(const struct unit *unit, uint32_t slot) {
-    const struct unit_request *request = &unit->requests[slot];
+/* An answer's next token, as nearly all rows of a decode unit. */
+static struct schedule_item view_answer(const struct unit_request *request, uint32_t slot) {
+    uint32_t known = request_known(request);
+    return (struct schedule_item){.slot = slot,
+                                  .phase = SCHEDULE_DECODE,
+                                  .priority = request->priority,
+                                  .computed_tokens = request->computed_count,
+                                  .row_end = known,
+                                  .known_tokens = known,
+                                  .generated = true,
+                                  .turn = request->turn,
+                                  .arrival = request->arrival};
+}
+
+static struct schedule_item view_request(const struct unit_request *request, uint32_t slot) {
+    if (request->state == UNIT_REQUEST_DECODE && !request->constraint_bytes &&
+        request->computed_count >= request->prompt_count)
+        return view_answer(request, slot);
     return (struct schedule_item){
         .slot = slot,
         .phase = request->state == UNIT_REQUEST_WAITING   ? SCHEDULE_WAITING
@@ -98,25 +114,25 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
         uint32_t slot = unit->line[i];
         struct unit_request *request = &unit->requests[slot];
         if (i + UNIT_AHEAD < unit->line_count)
-            request_prefetch(&unit->requests[unit->line[i + UNIT_AHEAD]]);
+            request_prefetch_to_plan(&unit->requests[unit->line[i + UNIT_AHEAD]]);
         if (!request_steps(request)) {
             request->listed = false;
             continue;
         }
         int64_t answer_by_ns = tiers_answer_by_ns(unit, request, now_ns);
         if (answer_by_ns <= now_ns) {
-            unit->items[count++] = view_request(unit, slot);
+            unit->scratch.items[count++] = view_request(request, slot);
             continue;
         }
-        unit->order[end - ++asking] = slot; /* behind all that are in view */
+        unit->scratch.order[end - ++asking] = slot; /* behind all that are in view */
         if (answer_by_ns < unit->tiers.answer_by_ns) unit->tiers.answer_by_ns = answer_by_ns;
     }
     check(count + asking == unit_active_count(unit));
-    schedule_order(unit->items, count, unit->order);
+    schedule_order(unit->scratch.items, count, unit->scratch.order);
     for (uint32_t i = 0; i < count; i++)
-        unit->line[i] = unit->items[unit->order[i]].slot;
+        unit->line[i] = unit->scratch.items[unit->scratch.order[i]].slot;
     for (uint32_t i = 0; i < asking; i++)
-        unit->line[count + i] = unit->order[end - 1 - i];
+        unit->line[count + i] = unit->scratch.order[end - 1 - i];
     unit->line_count = count + asking;
     return count;
 }
@@ -127,7 +143,7 @@ static void look_up_waiting(struct unit *unit, uint32_t count) {
     if (unit_rows_and_pages(unit).rows_running == unit->options.step_rows_max) return;
     uint32_t looked_up = 0;
     for (uint32_t i = 0; i < count && looked_up < LOOK_UPS_MAX; i++) {
-        struct schedule_item *item = &unit->items[unit->order[i]];
+        struct schedule_item *item = &unit->scratch.items[unit->scratch.order[i]];
         if (item->phase != SCHEDULE_WAITING) continue;
         const struct unit_request *request = &unit->requests[item->slot];
         struct pages_hit hit = pages_look_up(unit, request);
@@ -149,7 +165,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
     unit_request_wait_again(unit, request, now_ns);
     tiers_ask_later(unit, request);
     item->phase = SCHEDULE_WAITING;
-    request->work.preemptions++;
+    request_work(request)->preemptions++;
     unit->totals.preemptions++;
 }
 
@@ -157,13 +173,13 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
 static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
     bool interrupted = false;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t needy = unit->order[i];
-        struct schedule_item *item = &unit->items[needy];
+        uint32_t needy = unit->scratch.order[i];
+        struct schedule_item *item = &unit->scratch.items[needy];
         uint32_t pages = (uint32_t)divide_up(item->known_tokens, KV_BLOCK_TOKENS);
         while (item->phase != SCHEDULE_WAITING && pages > unit->requests[item->slot].page_count &&
                !pages_claim(unit, &unit->requests[item->slot], pages)) {
-            uint32_t last = preempt_choose(unit->items, count, needy);
-            interrupt(unit, &unit->items[last], now_ns);
+            uint32_t last = preempt_choose(unit->scratch.items, count, needy);
+            interrupt(unit, &unit->scratch.items[last], now_ns);
             interrupted = true;
         }
     }
@@ -174,7 +190,7 @@ static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
 
 /* Stop tokens that may not be chosen at this place of the answer. */
 static uint32_t mask_count(const struct unit_request *request, uint32_t output_position) {
-    bool masks = output_position < request->sampling.min_tokens;
+    bool masks = request->adjusts && output_position < request->sampling.min_tokens;
     return masks ? request->stop_token_count : 0;
 }
 
@@ -194,15 +210,15 @@ static void choose_drafts(struct unit *unit, uint32_t count) {
     uint32_t row_count = 0, able_count = 0;
     if (unit->options.speculate == SPECULATE_NEVER) return;
     for (uint32_t i = 0; i < count; i++) {
-        if (unit->items[i].phase != SCHEDULE_DECODE) continue;
+        if (unit->scratch.items[i].phase != SCHEDULE_DECODE) continue;
         row_count++;
-        able_count += may_draft(&unit->requests[unit->items[i].slot]);
+        able_count += may_draft(&unit->requests[unit->scratch.items[i].slot]);
     }
     struct speculate_choice choice =
         speculate_choose(&unit->speculate, unit->options.speculate, row_count, able_count,
                          unit->options.step_tokens_max - KV_BLOCK_TOKENS);
     for (uint32_t i = 0; i < count && choice.drafts; i++) {
-        struct schedule_item *item = &unit->items[i];
+        struct schedule_item *item = &unit->scratch.items[i];
         struct unit_request *request = &unit->requests[item->slot];
         uint32_t pages = (uint32_t)divide_up((size_t)item->known_tokens + 1, KV_BLOCK_TOKENS);
         item->draft_tokens = item->phase == SCHEDULE_DECODE && may_draft(request) &&
@@ -213,13 +229,15 @@ static void choose_drafts(struct unit *unit, uint32_t count) {
 /* ---- the plan ---- */
 
 static void start_requests(struct unit *unit, uint32_t row_count, int64_t now_ns) {
+    if (unit->counts[UNIT_REQUEST_WAITING] == 0) return;
     for (uint32_t i = 0; i < row_count; i++)
-        if (unit->choices[i].starts)
-            unit_request_start(unit, &unit->requests[unit->items[unit->choices[i].item].slot],
-                               now_ns);
+        if (unit->scratch.choices[i].starts)
+            unit_request_start(
+                unit, &unit->requests[unit->scratch.items[unit->scratch.choices[i].item].slot],
+                now_ns);
     for (uint32_t i = 0; i < row_count; i++) {
-        if (!unit->choices[i].starts) continue;
-        const struct schedule_item *item = &unit->items[unit->choices[i].item];
+        if (!unit->scratch.choices[i].starts) continue;
+        const struct schedule_item *item = &unit->scratch.items[unit->scratch.choices[i].item];
         struct unit_request *request = &unit->requests[item->slot];
         check(request->computed_count == item->computed_tokens);
         bool claimed = pages_claim(
@@ -250,7 +268,7 @@ static uint32_t first_told(const struct unit_request *request, uint32_t page_cou
  * and masked stop tokens; one that begins anew its constraint. */
 static void add_extras(struct extras *sum, const struct unit_request *request,
                        uint32_t token_count) {
-    if (row_samples(request, token_count)) {
+    if (request->adjusts && row_samples(request, token_count)) {
         sum->history += request->history.count;
         sum->biases += request->bias_count + mask_count(request, request->output_count);
     }
@@ -263,17 +281,11 @@ static void add_extras(struct extras *sum, const struct unit_request *request,
 static void put_extras(struct step_plan *plan, struct step_row *row,
                        const struct unit_request *request, struct extras *used) {
     const struct history *history = &request->history;
-    if (history->count == 0 && request->bias_count == 0 && request->sampling.min_tokens == 0) {
-        row->history_index = used->history;
-        row->bias_index = used->biases;
-        return; /* nearly always */
-    }
+    if (!request->adjusts) return; /* nearly always */
     struct token_bias *biases = step_plan_biases(plan) + used->biases;
     uint32_t masked = mask_count(request, request->output_count);
-    row->history_index = used->history;
     row->history_count = history->count;
     row->history_prompt_count = history->prompt_count;
-    row->bias_index = used->biases;
     row->bias_count = request->bias_count + masked;
     if (history->count)
         memcpy(step_plan_history(plan) + used->history, history->tokens,
@@ -337,7 +349,7 @@ static void put_row_tokens(const struct row_place *place, struct unit_request *r
 /* Writes one row behind those already written. */
 static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
                     const struct schedule_choice *choice, struct row_place *place) {
-    const struct schedule_item *item = &unit->items[choice->item];
+    const struct schedule_item *item = &unit->scratch.items[choice->item];
     struct unit_request *request = &unit->requests[item->slot];
     struct step_row *row = place->row++;
     uint32_t token_count = choice->token_count, first = request->computed_count;
@@ -346,21 +358,30 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     uint32_t first_page = first_told(request, page_count);
     check(first >= request->shared_count * KV_BLOCK_TOKENS); /* shared pages are read-only */
     check(page_count <= request->page_count);
-    *row = (struct step_row){.slot = item->slot};
-    row->form = item->generated ? TOKEN_GENERATED : TOKEN_PROMPT;
-    row->first_position = first;
-    row->token_count = token_count;
-    row->token_index = place->tokens_used;
-    row->page_index = place->pages_used;
-    row->page_count = page_count - first_page;
-    row->first_page = first_page;
-    row->logits_count = row->sample = samples;
-    row->output_position = request->output_count;
-    row->draft_count = item->draft_tokens;
-    row->fresh = request->fresh;
-    row->loads = tiers_is_loading(request);
-    row->constrained = request->constraint_bytes > 0;
-    row->sampling = request->sampling;
+    /* All fields, since a row that is zeroed first takes a tenth of planning more. */
+    *row = (struct step_row){.slot = item->slot,
+                             .form = item->generated ? TOKEN_GENERATED : TOKEN_PROMPT,
+                             .first_position = first,
+                             .token_count = token_count,
+                             .token_index = place->tokens_used,
+                             .page_index = place->pages_used,
+                             .page_count = page_count - first_page,
+                             .first_page = first_page,
+                             .logits_count = samples,
+                             .sample = samples,
+                             .output_position = request->output_count,
+                             .history_index = samples ? place->used.history : 0,
+                             .history_count = 0,
+                             .history_prompt_count = 0,
+                             .bias_index = samples ? place->used.biases : 0,
+                             .bias_count = 0,
+                             .scored_count = 0,
+                             .next_token = 0,
+                             .draft_count = item->draft_tokens,
+                             .fresh = request->fresh,
+                             .loads = request->tier && tiers_is_loading(request),
+                             .constrained = request->constraint_bytes > 0,
+                             .sampling = request->sampling};
     if (token_count == 1 && samples)
         place->tokens[place->tokens_used] = request->last_token;
     else
@@ -380,19 +401,23 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     unit->step_slots[index] = item->slot;
 }
 
+static void add_work(struct step_work *work, const struct schedule_item *item,
+                     uint32_t token_count) {
+    work->drafts += item->draft_tokens;
+    if (item->phase == SCHEDULE_DECODE) {
+        work->answer_rows++;
+        work->drafts += token_count - 1;
+    } else {
+        step_work_add(work, item->computed_tokens, token_count);
+    }
+}
+
 /* What the first choices, those that run, come to. */
 static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
     struct step_work work = {0};
     for (uint32_t i = 0; i < row_count; i++) {
-        const struct schedule_choice *choice = &unit->choices[i];
-        const struct schedule_item *item = &unit->items[choice->item];
-        work.drafts += item->draft_tokens;
-        if (item->phase == SCHEDULE_DECODE) {
-            work.answer_rows++;
-            work.drafts += choice->token_count - 1;
-        } else {
-            step_work_add(&work, item->computed_tokens, choice->token_count);
-        }
+        const struct schedule_choice *choice = &unit->scratch.choices[i];
+        add_work(&work, &unit->scratch.items[choice->item], choice->token_count);
     }
     return work;
 }
@@ -405,43 +430,57 @@ static void prefetch_row(const struct unit_request *request) {
         __builtin_prefetch(at);
 }
 
-static void put_plan(struct unit *unit, uint32_t row_count) {
-    uint32_t token_count = 0, draft_count = 0, page_count = 0;
-    struct extras extras = {0};
+/* What a plan's rows come to, in all. */
+struct plan_sum {
+    struct step_work work;
+    struct extras extras;
+    uint32_t tokens, drafts, pages;
+    bool pushes;
+};
+
+static struct plan_sum sum_rows(const struct unit *unit, uint32_t row_count) {
+    const struct schedule_item *items = unit->scratch.items;
+    struct plan_sum sum = {0};
     for (uint32_t i = 0; i < row_count; i++) {
-        const struct schedule_choice *choice = &unit->choices[i];
-        const struct schedule_item *item = &unit->items[choice->item];
+        const struct schedule_choice *choice = &unit->scratch.choices[i];
+        const struct schedule_item *item = &items[choice->item];
         const struct unit_request *request = &unit->requests[item->slot];
-        token_count += choice->token_count;
-        draft_count += item->draft_tokens;
         uint32_t pages = row_page_count(request, choice->token_count + item->draft_tokens);
-        page_count += pages - first_told(request, pages);
-        add_extras(&extras, request, choice->token_count);
+        sum.tokens += choice->token_count;
+        sum.drafts += item->draft_tokens;
+        sum.pages += pages - first_told(request, pages);
+        sum.pushes |= request->pushes;
+        add_work(&sum.work, item, choice->token_count);
+        add_extras(&sum.extras, request, choice->token_count);
         prefetch_row(request);
     }
+    return sum;
+}
+
+static void put_plan(struct unit *unit, uint32_t row_count, const struct plan_sum *sum) {
     struct step_plan *plan =
         outbox_put_bare(unit->outbox, RECORD_RUN_STEP,
                         &(struct step_plan){.step = ++unit->step,
                                             .row_count = row_count,
-                                            .token_count = token_count,
-                                            .page_count = page_count,
-                                            .history_count = extras.history,
-                                            .bias_count = extras.biases,
-                                            .constraint_count = extras.constraints,
-                                            .constraint_token_count = extras.constraint_tokens,
-                                            .constraint_bytes = extras.constraint_bytes});
+                                            .token_count = sum->tokens,
+                                            .page_count = sum->pages,
+                                            .history_count = sum->extras.history,
+                                            .bias_count = sum->extras.biases,
+                                            .constraint_count = sum->extras.constraints,
+                                            .constraint_token_count = sum->extras.constraint_tokens,
+                                            .constraint_bytes = sum->extras.constraint_bytes});
     check(plan);
     struct row_place place = {.row = step_plan_rows(plan),
                               .tokens = step_plan_tokens(plan),
                               .pages = step_plan_pages(plan)};
-    unit->work = work_of(unit, row_count);
+    unit->work = sum->work;
     for (uint32_t i = 0; i < row_count; i++)
-        put_row(unit, plan, i, &unit->choices[i], &place);
-    check(place.tokens_used == token_count && place.pages_used == page_count);
-    check(memcmp(&place.used, &extras, sizeof extras) == 0);
+        put_row(unit, plan, i, &unit->scratch.choices[i], &place);
+    check(place.tokens_used == sum->tokens && place.pages_used == sum->pages);
+    check(memcmp(&place.used, &sum->extras, sizeof sum->extras) == 0);
     unit->step_row_count = unit->last_step_rows = row_count;
-    unit->last_step_tokens = token_count + draft_count;
-    unit->drafts = draft_count > 0;
+    unit->last_step_tokens = sum->tokens + sum->drafts;
+    unit->drafts = sum->drafts > 0;
 }
 
 /* What prompts may add to the next step: nothing until the next portion of the first in turn is
@@ -450,7 +489,7 @@ static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
     struct step_work answers = {0};
     bool drafts = false;
     for (uint32_t i = 0; i < count; i++) {
-        const struct schedule_item *item = &unit->items[i];
+        const struct schedule_item *item = &unit->scratch.items[i];
         if (item->phase != SCHEDULE_DECODE) continue;
         answers.answer_rows++;
         answers.drafts += item->draft_tokens + item->row_end - item->computed_tokens - 1;
@@ -464,7 +503,7 @@ static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
     double answers_ns = step_cost_ns(&unit->cost, &answers), first_ns = 0, dearest_ns = 0;
     int64_t waited_ns = 0;
     for (uint32_t i = count; i-- > 0;) {
-        const struct schedule_item *item = &unit->items[unit->order[i]];
+        const struct schedule_item *item = &unit->scratch.items[unit->scratch.order[i]];
         if (item->phase == SCHEDULE_DECODE || item->unseen) continue;
         uint32_t tokens = schedule_portion(&unit->cost, item, answers_ns);
         first_ns = step_cost_run_ns(&unit->cost, item->computed_tokens, tokens);
@@ -482,11 +521,12 @@ static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
 }
 
 static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
+    if (unit->prompt_saved_ns == 0) return;
     for (uint32_t i = 0; i < row_count; i++) {
-        const struct schedule_item *item = &unit->items[unit->choices[i].item];
+        const struct schedule_item *item = &unit->scratch.items[unit->scratch.choices[i].item];
         if (item->phase != SCHEDULE_DECODE)
-            unit->prompt_saved_ns -=
-                step_cost_run_ns(&unit->cost, item->computed_tokens, unit->choices[i].token_count);
+            unit->prompt_saved_ns -= step_cost_run_ns(&unit->cost, item->computed_tokens,
+                                                      unit->scratch.choices[i].token_count);
     }
     if (unit->prompt_saved_ns < 0) unit->prompt_saved_ns = 0;
 }
@@ -506,14 +546,16 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
         .cost = &unit->cost,
         .prompt_ns_max = prompt_ns_max(unit, count, now_ns),
     };
-    return schedule_step(unit->items, count, &limits, unit->order, unit->choices);
+    return schedule_step(unit->scratch.items, count, &limits, unit->scratch.order,
+                         unit->scratch.choices);
 }
 
 /* It has a row, and the step may wait for what is loaded before it. */
 static bool may_stay(const struct unit *unit, const struct unit_request *loading,
                      uint32_t row_count) {
     uint32_t row = 0;
-    while (row < row_count && &unit->requests[unit->items[unit->choices[row].item].slot] != loading)
+    while (row < row_count &&
+           &unit->requests[unit->scratch.items[unit->scratch.choices[row].item].slot] != loading)
         row++;
     struct step_work work = work_of(unit, row_count);
     return row < row_count && tiers_may_wait(unit, loading, step_cost_ns(&unit->cost, &work));
@@ -541,9 +583,10 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     if (row_count == 0) return;
     spend_prompt_ns(unit, row_count);
     start_requests(unit, row_count, now_ns);
-    put_plan(unit, row_count);
+    struct plan_sum sum = sum_rows(unit, row_count);
+    put_plan(unit, row_count, &sum);
     if (loading) account_begins(loading, now_ns);
-    for (uint32_t i = 0; i < row_count; i++)
+    for (uint32_t i = 0; i < row_count && sum.pushes; i++)
         if (unit->requests[unit->step_slots[i]].pushes)
             handoff_push(unit, &unit->requests[unit->step_slots[i]]);
 }

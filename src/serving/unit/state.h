@@ -5,6 +5,8 @@
 #ifndef SERVING_UNIT_STATE_H
 #define SERVING_UNIT_STATE_H
 
+#include <stddef.h>
+
 #include "base/check.h"
 #include "base/map.h"
 #include "contract/step_plan.h"
@@ -36,7 +38,9 @@ enum unit_request_state {
 
 _Static_assert(KV_BLOCK_TOKENS % REQUEST_RECENT == 0, "a block that is whole is settled");
 
-struct unit_request {           /* first what every step looks at, so that it is few cache lines */
+/* In cache lines, by who looks at them: planning at the first two and the sampling, a step's results
+ * at the first two, the last tokens and the line of the id. */
+struct unit_request {
     _Alignas(64) uint8_t state; /* enum unit_request_state */
     bool in_step;               /* a row of the step in flight; row_tokens is its length */
     bool cancelled;
@@ -44,6 +48,7 @@ struct unit_request {           /* first what every step looks at, so that it is
     bool pushes;  /* its blocks go to another unit */
     bool listed;  /* unit->line has its slot */
     bool started; /* it has looked for its prompt in the unit's pages */
+    bool adjusts; /* its rows bring a history, biases or masked stop tokens */
     uint32_t row_tokens;
     uint32_t prompt_count;
     uint32_t new_tokens_max;
@@ -55,32 +60,39 @@ struct unit_request {           /* first what every step looks at, so that it is
                                * not look into `tokens`, which few caches hold */
     uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
     uint32_t scored_count; /* leading tokens of the prompt whose scores are not asked for or told */
-    uint32_t computed_peak;    /* the most ever; below, tokens are obtained once more */
-    uint32_t page_count;       /* leased now; the first shared_count are cached blocks */
-    uint32_t told_count;       /* of them, the first: the engine knows them from earlier rows; read
+    uint32_t computed_peak; /* the most ever; below, tokens are obtained once more */
+    uint32_t page_count;    /* leased now; the first shared_count are cached blocks */
+    uint32_t told_count;    /* of them, the first: the engine knows them from earlier rows; read
                                 * only of one that is not fresh */
-    uint32_t shared_count;     /* read-only: whole, in the prefix tree */
-    uint32_t node;             /* of the last shared block; PREFIX_NONE: none */
+    uint32_t shared_count;  /* read-only: whole, in the prefix tree */
+    uint32_t node;          /* of the last shared block; PREFIX_NONE: none */
+
     uint32_t constraint_bytes; /* 0: the answer is free */
-    uint32_t bias_count;
     uint32_t stop_token_count;
     int32_t priority;
+    uint16_t recent_count;
+    bool work_told; /* with TOKENS, as it is now */
+    int64_t turn;
+    uint64_t arrival;
     uint32_t *tokens;           /* [prompt_count + new_tokens_max] in arena: prompt, then answer;
                                  * all whole blocks' stand there, request_settle has the others too */
     struct page_id *pages;      /* [pages at most] in arena */
     struct request_tiers *tier; /* in arena; NULL: nothing can come from the KV storage */
     struct handoff *handoff;    /* in arena; NULL: the whole answer is made here */
-    uint32_t recent_count;
+
     uint32_t
         recent[REQUEST_RECENT]; /* [recent_count] the last of those known: not in `tokens` yet */
-    int64_t turn;
-    uint64_t arrival;
-    struct request_id id;
-    struct history history; /* empty unless the sampling needs it */
+
     struct sampling sampling;
-    struct unit_work work; /* serving/unit/account.h keeps it */
+    int64_t arrived_ns;
+
+    struct request_id id;
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
+
+    struct unit_work work;  /* serving/unit/account.h keeps it; changed by request_work alone */
+    struct history history; /* empty unless the sampling needs it */
     struct tenant_salt tenant;
+    uint32_t bias_count;
     struct token_bias *biases; /* [bias_count] in arena */
     char *constraint;          /* [constraint_bytes] in arena, as SUBMIT brought it */
     uint8_t *block_prompt;     /* [pages at most] in arena: of each block's tokens, the first so
@@ -88,11 +100,18 @@ struct unit_request {           /* first what every step looks at, so that it is
     struct block_key *keys;    /* [pages at most] in arena, the first key_count as pages_set_keys
                                 * made them; NULL: nobody needs them twice */
     uint32_t key_count;
-    int64_t arrived_ns;
     int64_t waits_since_ns; /* its arrival, or its last interruption */
     int64_t began_ns;       /* its first step; set with work.queue_ns */
     struct arena arena;
 };
+
+#define REQUEST_LINE 64
+
+_Static_assert(offsetof(struct unit_request, constraint_bytes) == REQUEST_LINE &&
+                   offsetof(struct unit_request, recent) == 2 * REQUEST_LINE &&
+                   offsetof(struct unit_request, sampling) == 3 * REQUEST_LINE &&
+                   offsetof(struct unit_request, id) == 4 * REQUEST_LINE,
+               "a request's first lines are as they are prefetched");
 
 struct tiers {                 /* of the KV storage (serving/unit/tiers.c) */
     struct load_rate rates[2]; /* disk, host memory */
@@ -114,7 +133,7 @@ struct unit {
     struct outbox own;     /* without memory if it is one of several ranks */
     struct page_table pages;
     struct prefix_tree tree;
-    struct evict_candidate *candidates; /* [page_count] scratch of one eviction */
+    struct unit_scratch scratch; /* its own, or its ranks' */
     struct pool pool;
     struct map slots;              /* request id -> slot */
     struct unit_request *requests; /* [requests_max], the first slot_end of them set */
@@ -124,10 +143,6 @@ struct unit {
     uint32_t *line; /* [line_count] slots of requests that may have rows, in the last plan's order;
                      * then those that came since. Some have left */
     uint32_t line_count;
-    struct schedule_item *items;               /* [requests_max] scratch of one plan */
-    struct schedule_choice *choices;           /* [requests_max] scratch */
-    uint32_t *order;                           /* [requests_max] scratch */
-    struct decode_running *leavers;            /* [requests_max] scratch of a rank's relief */
     uint32_t counts[UNIT_REQUEST_STATE_COUNT]; /* of requests in each state */
     uint32_t step_row_count;                   /* of the step in flight; 0: none */
     uint32_t last_step_rows, last_step_tokens;
@@ -147,7 +162,8 @@ struct unit {
     struct kv_transfers transfers; /* to here, of prompts that other units computed */
     int64_t give_up_ns;            /* when one of them may have been waited for long enough */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
-    bool drafts; /* a row of the step in flight has */
+    size_t token_bytes; /* of a TOKENS record of one token and no more: what most rows say */
+    bool drafts;        /* a row of the step in flight has */
     bool others; /* at other ranks, or in line before them, who would wait for a step to end */
 };
 
@@ -158,6 +174,12 @@ static inline uint32_t request_known(const struct unit_request *request) {
 /* Scores are missing: every token of its prompt has to go through a step here, in its own form. */
 static inline bool request_scores(const struct unit_request *request) {
     return request->scored_count < request->prompt_count;
+}
+
+/* For who changes it: it is to be told again. */
+static inline struct unit_work *request_work(struct unit_request *request) {
+    request->work_told = false;
+    return &request->work;
 }
 
 /* All known tokens stand in `tokens` now. */
@@ -187,11 +209,20 @@ static inline bool request_runs(const struct unit_request *request) {
 
 #define UNIT_AHEAD 4 /* requests that are on their way to the cache while one is looked at */
 
-/* What every step looks at will be wanted soon. */
-static inline void request_prefetch(const struct unit_request *request) {
-    const char *end = (const char *)&request->stop_tokens;
-    for (const char *at = (const char *)request; at < end; at += 64)
-        __builtin_prefetch(at, 1);
+/* What planning, or a step's result, looks at will be wanted soon. */
+static inline void request_prefetch_to_plan(const struct unit_request *request) {
+    const char *at = (const char *)request;
+    __builtin_prefetch(at, 1);
+    __builtin_prefetch(at + REQUEST_LINE, 1);
+    __builtin_prefetch(&request->sampling);
+}
+
+static inline void request_prefetch_for_result(const struct unit_request *request) {
+    const char *at = (const char *)request;
+    __builtin_prefetch(at, 1);
+    __builtin_prefetch(at + REQUEST_LINE, 1);
+    __builtin_prefetch(&request->recent, 1);
+    __builtin_prefetch(&request->id);
 }
 
 /* All requests are walked, slot by slot: this one's state will be wanted soon. */

@@ -248,7 +248,7 @@ static bool begin_load(struct unit *unit, struct unit_request *request, const st
 static bool ask_again(struct unit *unit, uint32_t count) {
     uint32_t asked = 0;
     for (uint32_t i = 0; i < count && asked < ASKS_MAX; i++) {
-        const struct schedule_item *item = &unit->items[unit->order[i]];
+        const struct schedule_item *item = &unit->scratch.items[unit->scratch.order[i]];
         struct unit_request *request = &unit->requests[item->slot];
         if (item->phase != SCHEDULE_WAITING || !request->tier || !request->tier->ask_due) continue;
         tiers_ask(unit, request);
@@ -297,7 +297,7 @@ bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step
     uint32_t looked_up = 0;
     bool asked = ask_again(unit, count);
     for (uint32_t i = 0; i < count && looked_up < LOADS_MAX; i++) {
-        const struct schedule_item *item = &unit->items[unit->order[i]];
+        const struct schedule_item *item = &unit->scratch.items[unit->scratch.order[i]];
         struct unit_request *request = &unit->requests[item->slot];
         struct request_tiers *tier = request->tier;
         if (item->phase != SCHEDULE_WAITING || !tier || tier->found == 0) continue;
@@ -341,7 +341,7 @@ static void take_end(struct unit *unit, struct unit_request *request, const stru
     /* The load's end does not say which of them came from memory: the last ones stand for them. */
     account_obtained(request, ACCOUNT_DISK, first, behind - host_tokens);
     account_obtained(request, ACCOUNT_HOST, behind - host_tokens, behind);
-    if (request->work.queue_ns < 0) request->work.load_ns += end->ns;
+    if (request->work.queue_ns < 0) request_work(request)->load_ns += end->ns;
     request->computed_count = behind;
     if (tokens) pages_share(unit, request);
     request->fresh = true;

@@ -40,8 +40,8 @@ static size_t hello_bytes(void) {
 
 /* Scores, tokens and an end for each row, and a load report. */
 size_t unit_reaction_bytes(const struct unit_options *options) {
-    struct record_tokens tokens = {.token_count = STEP_ROW_TOKENS,
-                                   .logprobs_each = TOKEN_LOGPROBS_MAX};
+    struct record_tokens tokens = {
+        .token_count = STEP_ROW_TOKENS, .logprobs_each = TOKEN_LOGPROBS_MAX, .work_count = 1};
     size_t row = record_bytes(RECORD_TOKENS, &tokens) + record_bytes(RECORD_FINISHED, NULL);
     return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes() +
            scores_bytes_max(options) + tiers_step_bytes_max(options);
@@ -90,18 +90,38 @@ static size_t prompt_bytes(const struct unit_options *options) {
 }
 
 size_t unit_rank_memory_bytes(const struct unit_options *options) {
-    size_t per_request = sizeof(struct unit_request) + 3 * sizeof(uint32_t) +
-                         sizeof(struct schedule_item) + sizeof(struct schedule_choice) +
-                         sizeof(struct decode_running);
+    size_t per_request = sizeof(struct unit_request) + 2 * sizeof(uint32_t);
     return sizeof(struct unit) + page_table_bytes(options->page_count) +
            prefix_tree_bytes(options->page_count, options->reuse_generated) +
-           options->page_count * sizeof(struct evict_candidate) + prompt_bytes(options) +
-           map_bytes(options->requests_max) + options->requests_max * per_request +
-           options->step_rows_max * sizeof(uint32_t) + 256 + alignof(struct unit_request);
+           prompt_bytes(options) + map_bytes(options->requests_max) +
+           options->requests_max * per_request + options->step_rows_max * sizeof(uint32_t) + 256 +
+           alignof(struct unit_request);
+}
+
+size_t unit_scratch_bytes(const struct unit_options *options) {
+    size_t per_request = sizeof(struct schedule_item) + sizeof(struct schedule_choice) +
+                         sizeof(uint32_t) + sizeof(struct decode_running);
+    return options->requests_max * per_request +
+           options->page_count * sizeof(struct evict_candidate) + 128;
+}
+
+enum status unit_scratch_open(struct arena *arena, const struct unit_options *options,
+                              struct unit_scratch *scratch_out) {
+    uint32_t requests = options->requests_max;
+    *scratch_out = (struct unit_scratch){
+        .items = arena_take(arena, requests * sizeof *scratch_out->items),
+        .choices = arena_take(arena, requests * sizeof *scratch_out->choices),
+        .order = arena_take(arena, requests * sizeof *scratch_out->order),
+        .leavers = arena_take(arena, requests * sizeof *scratch_out->leavers),
+        .candidates = arena_take(arena, options->page_count * sizeof *scratch_out->candidates)};
+    return scratch_out->items && scratch_out->choices && scratch_out->order &&
+                   scratch_out->leavers && scratch_out->candidates
+               ? STATUS_OK
+               : STATUS_NO_MEMORY;
 }
 
 size_t unit_memory_bytes(const struct unit_options *options) {
-    return unit_rank_memory_bytes(options) + outbox_bytes(options);
+    return unit_rank_memory_bytes(options) + unit_scratch_bytes(options) + outbox_bytes(options);
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -157,13 +177,7 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
     unit->step_slots = arena_take(arena, o->step_rows_max * sizeof *unit->step_slots);
     unit->line = arena_take(arena, o->requests_max * sizeof *unit->line);
-    unit->items = arena_take(arena, o->requests_max * sizeof *unit->items);
-    unit->choices = arena_take(arena, o->requests_max * sizeof *unit->choices);
-    unit->order = arena_take(arena, o->requests_max * sizeof *unit->order);
-    unit->leavers = arena_take(arena, o->requests_max * sizeof *unit->leavers);
-    unit->candidates = arena_take(arena, o->page_count * sizeof *unit->candidates);
-    if (!pool || !unit->requests || !unit->free_slots || !unit->step_slots || !unit->line ||
-        !unit->items || !unit->choices || !unit->order || !unit->leavers || !unit->candidates)
+    if (!pool || !unit->requests || !unit->free_slots || !unit->step_slots || !unit->line)
         return STATUS_NO_MEMORY;
     pool_open(&unit->pool, pool, pool_bytes);
     unit_request_open_all(unit);
@@ -172,22 +186,27 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     return status ? status : page_table_open(&unit->pages, arena, o->page_count, &unit->tree);
 }
 
-/* Its outbox; a rank's belongs to all. */
-static bool take_outbox(struct unit *unit, struct arena *arena, struct outbox *lent) {
+/* Its outbox and its scratch; a rank's belong to all. */
+static bool take_outbox(struct unit *unit, struct arena *arena, struct outbox *lent,
+                        const struct unit_scratch *scratch) {
     unit->outbox = lent ? lent : &unit->own;
+    if (lent) unit->scratch = *scratch;
     if (lent) return true;
+    if (unit_scratch_open(arena, &unit->options, &unit->scratch)) return false;
     unit->own.capacity = (uint32_t)outbox_bytes(&unit->options);
     unit->own.memory = arena_take(arena, unit->own.capacity);
     return unit->own.memory != NULL;
 }
 
 static enum status create(struct arena *arena, const struct unit_options *options,
-                          struct outbox *lent, struct unit **unit_out, struct error *error) {
+                          struct outbox *lent, const struct unit_scratch *scratch,
+                          struct unit **unit_out, struct error *error) {
     enum status status = options_check(options, error);
     if (status) return status;
     struct unit *unit = arena_take_zeroed(arena, sizeof *unit);
     if (!unit) return error_set(error, STATUS_NO_MEMORY, "unit: not enough memory");
     unit->options = *options;
+    unit->token_bytes = record_bytes(RECORD_TOKENS, &(struct record_tokens){.token_count = 1});
     unit->give_up_ns = MACHINE_NEVER;
     unit->tiers.answer_by_ns = MACHINE_NEVER;
     if (!unit->options.chunk_tokens_max) unit->options.chunk_tokens_max = UINT32_MAX;
@@ -205,7 +224,7 @@ static enum status create(struct arena *arena, const struct unit_options *option
     unit->options.kv_addresses = NULL;
     unit->options.model_id = unit->model_id;
     unit->options.numerics_id = unit->numerics_id;
-    if (!take_outbox(unit, arena, lent) || take_tables(unit, arena))
+    if (!take_outbox(unit, arena, lent, scratch) || take_tables(unit, arena))
         return error_set(error, STATUS_NO_MEMORY, "unit: %zu bytes of memory are not enough",
                          unit_memory_bytes(options));
     *unit_out = unit;
@@ -214,12 +233,13 @@ static enum status create(struct arena *arena, const struct unit_options *option
 
 enum status unit_create(struct arena *arena, const struct unit_options *options,
                         struct unit **unit_out, struct error *error) {
-    return create(arena, options, NULL, unit_out, error);
+    return create(arena, options, NULL, NULL, unit_out, error);
 }
 
 enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
-                             struct outbox *outbox, struct unit **unit_out, struct error *error) {
-    return create(arena, options, outbox, unit_out, error);
+                             struct outbox *outbox, const struct unit_scratch *scratch,
+                             struct unit **unit_out, struct error *error) {
+    return create(arena, options, outbox, scratch, unit_out, error);
 }
 
 /* ---- a request's beginning and end ---- */
@@ -259,6 +279,8 @@ static bool take_sampling(struct unit_request *request, const struct record_subm
         memcpy(request->biases, submit_biases(submit), bias_bytes);
         request->bias_count = submit->bias_count;
     }
+    request->adjusts = submit->bias_count > 0 || submit->sampling.min_tokens > 0 ||
+                       sampling_needs_history(&submit->sampling);
     if (!sampling_needs_history(&submit->sampling)) return true;
     return history_open(&request->history, &request->arena, submit_tokens(submit),
                         submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
@@ -350,11 +372,11 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         uint32_t pages = may_move(request) ? request->page_count : 0;
-        unit->leavers[slot] = (struct decode_running){pages, request->turn};
+        unit->scratch.leavers[slot] = (struct decode_running){pages, request->turn};
     }
-    uint32_t slot = balance_decode_relieve(unit->leavers, unit->slot_end, wanted);
+    uint32_t slot = balance_decode_relieve(unit->scratch.leavers, unit->slot_end, wanted);
     const struct unit_request *request = &unit->requests[slot];
-    if (unit->leavers[slot].pages == 0) return false; /* who may move has none */
+    if (unit->scratch.leavers[slot].pages == 0) return false; /* who may move has none */
     *leaver_out = (struct unit_leaver){
         .request = request->id,
         .page_count = (uint32_t)admit_start_pages(request_need(request), request_known(request)),
@@ -406,7 +428,7 @@ bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t
         unit_request_clear(moved);
         return false;
     }
-    moved->work.preemptions++;
+    request_work(moved)->preemptions++;
     unit_request_enter(to, moved, now_ns);
     tiers_ask_later(to, moved);
     from->totals.preemptions++;
@@ -514,20 +536,23 @@ static uint32_t count_wanted(const struct unit_request *request,
 
 /* The record without its tokens. It is written where it stays, field by field: most of what results
  * cost is such a record for each row, and to copy one that was just made waits for its stores. */
-static struct record_tokens *begin_tokens(struct unit *unit, const struct unit_request *request,
+static struct record_tokens *begin_tokens(struct unit *unit, struct unit_request *request,
                                           uint32_t count, uint32_t each) {
-    struct record_tokens counts = {.token_count = count, .logprobs_each = each};
-    size_t bytes = record_bytes(RECORD_TOKENS, &counts);
+    struct record_tokens counts = {
+        .token_count = count, .logprobs_each = each, .work_count = !request->work_told};
+    bool plain = count == 1 && each == 0 && request->work_told;
+    size_t bytes = plain ? unit->token_bytes : record_bytes(RECORD_TOKENS, &counts);
     struct record_tokens *tokens = outbox_put_head(unit->outbox, RECORD_TOKENS, bytes);
     check(tokens); /* room has been checked before */
     tokens->request = request->id;
     tokens->first_output_position = request->output_count;
     tokens->token_count = count;
     tokens->logprobs_each = each;
-    tokens->reserved = 0;
-    account_tell(request, &tokens->work);
+    tokens->work_count = counts.work_count;
     for (size_t at = sizeof *tokens; at < bytes; at += 8)
         memset((char *)tokens + at, 0, 8);
+    if (counts.work_count) account_tell(request, tokens_work(tokens));
+    request->work_told = true;
     return tokens;
 }
 
@@ -536,7 +561,7 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
                        int64_t now_ns) {
     uint32_t count = count_wanted(request, row), each = row->logprobs_each;
     if (request->output_count == request->resumed_count)
-        request->work.prefill_ns = now_ns - request->began_ns;
+        request_work(request)->prefill_ns = now_ns - request->began_ns;
     uint32_t *chosen = tokens_chosen(begin_tokens(unit, request, count, each));
     if (each)
         memcpy(chosen + round_up(count, 2), step_result_logprobs(result) + row->logprob_index,
@@ -571,13 +596,14 @@ static void put_scores(struct unit *unit, struct unit_request *request,
 }
 
 static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
-    uint32_t end = request->computed_count + count;
+    uint32_t end = request->computed_count + count, blocks = end / KV_BLOCK_TOKENS;
     uint32_t computed = request->work.computed_tokens, again = request->work.recomputed_tokens;
     account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
     unit->totals.prompt_tokens += request->work.computed_tokens - computed;
     unit->totals.recomputed_tokens += request->work.recomputed_tokens - again;
     uint32_t known_blocks = request->shared_count;
     request->computed_count = end;
+    if (blocks <= known_blocks) return;
     pages_share(unit, request);
     tiers_keep(unit, request, known_blocks);
 }
@@ -595,8 +621,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
         if (request->cancelled) handoff_leave(unit, request, FINISH_CANCELLED);
         return;
     }
-    request->work.drafts_made += row->draft_count;
-    request->work.drafts_right += right;
+    if (row->draft_count) account_drafted(request, row->draft_count, right);
     unit->totals.drafts += row->draft_count;
     unit->totals.drafts_right += right;
     tokens_computed(unit, request, request->row_tokens);
@@ -686,7 +711,7 @@ static void observe_step(struct unit *unit, const struct step_result *result,
 /* Of the rows behind the i'th. */
 static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_count) {
     if (i + UNIT_AHEAD < row_count)
-        request_prefetch(&unit->requests[unit->step_slots[i + UNIT_AHEAD]]);
+        request_prefetch_for_result(&unit->requests[unit->step_slots[i + UNIT_AHEAD]]);
 }
 
 static enum status receive_step_done(struct unit *unit, const struct step_result *result,
@@ -950,32 +975,12 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     /* the prompt's blocks are here, not yet the answer */
     uint32_t here = !request_runs(request) && request->state != UNIT_REQUEST_WAITING;
     check(request->computed_count < request_known(request) + here);
-    uint32_t node = request->node;
-    for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
-        check(node == request->pages[i].index && prefix_tree_has(&unit->tree, node));
-    check(node == PREFIX_NONE);
-    for (uint32_t i = request->shared_count; i < request->page_count; i++) {
-        const struct page *page = &unit->pages.pages[request->pages[i].index];
-        check(!page->kept && page->leases >= 1);
-        check(page->leases == 1 || (page->leases == 2 && handoff_sent_count(request) > 0));
-    }
-}
-
-static void audit_tree(const struct unit *unit) {
-    prefix_tree_audit(&unit->tree);
-    for (uint32_t i = 0; i < unit->options.page_count; i++) {
-        const struct prefix_node *node = &unit->tree.nodes[i];
-        const struct page *page = &unit->pages.pages[i];
-        check(prefix_tree_has(&unit->tree, i) == page->kept);
-        if (!page->kept || node->parent == PREFIX_NONE) continue;
-        check(unit->pages.pages[node->parent].leases >= page->leases);
-        if (page->leases == 0) check(unit->tree.nodes[node->parent].last_use >= node->last_use);
-    }
+    pages_audit_request(unit, request);
 }
 
 void unit_audit(const struct unit *unit) {
     page_table_audit(&unit->pages);
-    audit_tree(unit);
+    pages_audit(unit);
     unit_request_audit(unit);
     uint32_t in_step = 0;
     uint64_t leases = 0;

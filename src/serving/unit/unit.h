@@ -99,13 +99,27 @@ void unit_abandon(struct unit *unit);
 
 /* ---- one of several ranks (serving/unit/rank_units.h) ---- */
 
+/* What a unit needs within one call and not behind it. All ranks share one, which stays in the
+ * caches while they plan one after the other. */
+struct unit_scratch {
+    struct schedule_item *items;        /* [requests_max] of one plan, likewise below */
+    struct schedule_choice *choices;    /* [requests_max] */
+    uint32_t *order;                    /* [requests_max] */
+    struct decode_running *leavers;     /* [requests_max] of a rank's relief */
+    struct evict_candidate *candidates; /* [page_count] of one eviction */
+};
+
+size_t unit_scratch_bytes(const struct unit_options *options);
+enum status unit_scratch_open(struct arena *arena, const struct unit_options *options,
+                              struct unit_scratch *scratch_out) MUST_USE;
+
 /* As unit_memory_bytes and unit_create, of a rank that puts its records into the `outbox` that all
- * ranks share, which has to have room for them with every call: as unit_outbox_bytes says. What a
- * hello and a load report tell is asked of it, and never said. */
+ * ranks share, which has to have room for them with every call: as unit_outbox_bytes says; the
+ * `scratch` is theirs, too. What a hello and a load report tell is asked of it, and never said. */
 size_t unit_rank_memory_bytes(const struct unit_options *options);
 enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
-                             struct outbox *outbox, struct unit **unit_out,
-                             struct error *error) MUST_USE;
+                             struct outbox *outbox, const struct unit_scratch *scratch,
+                             struct unit **unit_out, struct error *error) MUST_USE;
 
 /* What it would say for itself, with one rank in the tail. */
 void unit_hello(const struct unit *unit, struct record_unit_hello *hello_out,

@@ -15,7 +15,6 @@ static const struct scenario_key day_keys[] = {
     {.name = "hours", .kind = SCENARIO_OTHER, .needed = true},
     {.name = "nodes", .kind = SCENARIO_OTHER, .needed = true},
     {.name = "waiting_s", .kind = SCENARIO_NUMBER, .offset = DAY(waiting_s), .maximum = 600},
-    {.name = "step_stretch", .kind = SCENARIO_NUMBER, .offset = DAY(stretch), .maximum = 10},
     {.name = "moments", .kind = SCENARIO_OTHER, .needed = true},
     {.name = "prompt_cv",
      .kind = SCENARIO_NUMBER,

@@ -100,6 +100,11 @@ double day_standing(struct step_clock *clock, uint32_t ranks, uint32_t rows_max,
     return (low + high) / 2;
 }
 
+double day_short_seconds(const struct day_options *day, double begun, double ran, double ends) {
+    double seconds = (begun - ran) / ends;
+    return seconds < 0 ? 0 : seconds > day->warm_s ? day->warm_s : seconds;
+}
+
 /* ---- a window ---- */
 
 void day_window_options(const struct day_options *day, const struct day_segment *segment,

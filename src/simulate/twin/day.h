@@ -10,8 +10,9 @@
  *   sample    1 decode unit of D; of P prefill units P / D, rounded up or down such that the
  *             day's prefill units are right on the whole; arrivals: 1 / D of the fleet's
  *   start     as many requests in the middle of their answers as make the segment's tokens at the
- *             speed that the step clock says (day_standing); what the clock was off by in the
- *             windows before counts
+ *             speed that the step clock says (day_standing), what the clock was off by in the
+ *             window before counted in; and those that end before the first arrivals answer, as many
+ *             as in the window before (day_short_seconds)
  *   scaling   a window's prefill counters stand for the segment's input tokens, its decode counters
  *             for the segment's output tokens: each by (tokens of the segment) / (tokens of the
  *             window)
@@ -40,8 +41,6 @@ struct day_options {
     double input_tokens, output_tokens; /* of the whole day */
     struct day_moments moments;
     double settle_s, warm_s, measure_s; /* of a window; the warm time includes the settling */
-    double stretch;   /* decode steps over the clock's of equal ranks, as the first window assumes;
-                       * 0: not known, and the first window runs twice to learn it */
     double waiting_s; /* so many seconds' arrivals have no token yet when a window begins */
 };
 
@@ -73,6 +72,12 @@ double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_k
 double day_standing(struct step_clock *clock, uint32_t ranks, uint32_t rows_max,
                     enum overlap_kind overlap, double kv_mean, double output_rate, double stretch,
                     double acceptance);
+
+/* A window's answers end at once, `ends` a second of a rank; the first that take their places come
+ * when prompts are through, more of them than waiting_s foresees or fewer. So the requests that it
+ * begins with are more than those that it runs in its measured time: by so many seconds of ends.
+ * More than the warm time's can have no such cause. */
+double day_short_seconds(const struct day_options *day, double begun, double ran, double ends);
 
 /* The window's options from the fleet's: kinds[0] are its prefill units, kinds[1] its decode units.
  * `load_out` is the source's, and has to live as long as the run. */

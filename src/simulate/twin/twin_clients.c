@@ -225,7 +225,8 @@ static void take_tokens(struct twin_world *world, struct twin_client *client,
     uint32_t fresh = end - client->told_tokens;
     if (client->told_tokens == 0) {
         note_first(world, client);
-        client->hit_tokens = tokens->work.prompt_hit_tokens;
+        check(tokens->work_count); /* it comes with the first tokens */
+        client->hit_tokens = tokens_work(tokens)->prompt_hit_tokens;
         tell_begun(world, client);
         fresh--;
     }

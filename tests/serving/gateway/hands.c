@@ -84,11 +84,11 @@ uint32_t ask(struct world *world, const char *more) {
 void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
                  const uint32_t *tokens, uint32_t count) {
     struct record_tokens *record =
-        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count});
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count, .work_count = 1});
     record->request = id;
     record->first_output_position = first;
     record->token_count = count;
-    record->work.prompt_miss_tokens = 3;
+    tokens_work(record)->prompt_miss_tokens = 3;
     memcpy(tokens_chosen(record), tokens, count * sizeof *tokens);
     tell(world, unit, record);
 }

@@ -71,10 +71,11 @@ static void answer_request(struct world *world, struct request_id id, uint32_t p
     struct record_finished *finished = make_finished(id, FINISH_LENGTH, 6);
     struct record_finished last = *finished;
     last.work.prompt_miss_tokens = prompt_count;
-    struct record_tokens *tokens = make(RECORD_TOKENS, &(struct record_tokens){.token_count = 6});
+    struct record_tokens *tokens =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = 6, .work_count = 1});
     tokens->request = id;
     tokens->token_count = 6;
-    tokens->work.prompt_miss_tokens = prompt_count;
+    tokens_work(tokens)->prompt_miss_tokens = prompt_count;
     memcpy(tokens_chosen(tokens), ids, sizeof ids);
     tell(world, 1, tokens);
     tell(world, 1, &last);

@@ -215,10 +215,10 @@ static struct record_tokens *make_tokens(const struct world *world, const char *
     assert_int_equal(tokenizer_encode(world->tokenizer, scratch, bytes_of(text), plain_text_nowhere,
                                       text_ids, ARRAY_COUNT(text_ids), &count),
                      STATUS_OK);
-    struct record_tokens *record =
-        make(RECORD_TOKENS, &(struct record_tokens){.token_count = (uint32_t)count});
+    struct record_tokens *record = make(
+        RECORD_TOKENS, &(struct record_tokens){.token_count = (uint32_t)count, .work_count = 1});
     record->request = world->last_submit->request;
-    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
+    tokens_work(record)->prompt_miss_tokens = world->last_submit->prompt_count;
     memcpy(tokens_chosen(record), text_ids, count * sizeof *text_ids);
     return record;
 }

@@ -60,12 +60,13 @@ static void tell_all_scores(struct world *world, uint32_t unit, struct request_i
 static void tell_token(struct world *world, uint32_t unit, struct request_id id, uint32_t position,
                        uint32_t each) {
     struct record_tokens *record =
-        make(RECORD_TOKENS, &(struct record_tokens){.token_count = 1, .logprobs_each = each});
+        make(RECORD_TOKENS,
+             &(struct record_tokens){.token_count = 1, .logprobs_each = each, .work_count = 1});
     struct token_logprob *logprobs = tokens_logprobs(record);
     record->request = id;
     record->first_output_position = position;
-    record->work.prompt_miss_tokens = prompt_count;
-    record->work.computed_tokens = prompt_count;
+    tokens_work(record)->prompt_miss_tokens = prompt_count;
+    tokens_work(record)->computed_tokens = prompt_count;
     *tokens_chosen(record) = 100 + position;
     for (uint32_t i = 0; i < each; i++)
         logprobs[i] =

@@ -93,7 +93,7 @@ static void refusals_have_entries_that_cost_nothing(void **state) {
     assert_null(world->clients[unknown].entry);
     assert_end(world, long_one, 400, "context_length_exceeded", false);
     assert_end(world, held, 499, "client_gone", true);
-   
+
     assert_end(world, second, 429, "queue_full", false);
     assert_end(world, late, 503, "draining", false);
     close_empty(world);

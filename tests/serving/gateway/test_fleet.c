@@ -344,7 +344,7 @@ static void another_model_is_refused(void **state) {
 static void units_that_lie_are_put_out(void **state) {
     (void)state;
     static const uint32_t foreign[] = {VOCAB};
-    for (uint32_t lie = 0; lie < 5; lie++) {
+    for (uint32_t lie = 0; lie < 6; lie++) {
         struct world *world = open_with(2, (struct gateway_options){0});
         uint32_t client = ask(world, ""), unit = world->last_unit.value;
         struct request_id id = world->last_submit->request;
@@ -359,6 +359,13 @@ static void units_that_lie_are_put_out(void **state) {
             struct record_finished *record = make(RECORD_FINISHED, NULL);
             record->request = id;
             record->work.prompt_hit_tokens = 4; /* of three */
+            tell(world, unit, record);
+        }
+        if (lie == 5) { /* never what it did for the prompt */
+            struct record_tokens *record =
+                make(RECORD_TOKENS, &(struct record_tokens){.token_count = 1});
+            record->request = id;
+            tokens_chosen(record)[0] = ids[0];
             tell(world, unit, record);
         }
         assert_int_equal(world->last_unit.value, 3 - unit);

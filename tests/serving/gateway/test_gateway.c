@@ -138,10 +138,10 @@ static uint32_t said; /* tokens told so far, of the request at hand */
 
 static void tell_ids(struct world *world, const uint32_t *ids, uint32_t count) {
     struct record_tokens *record =
-        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count});
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count, .work_count = 1});
     record->request = world->last_submit->request;
     record->first_output_position = said;
-    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
+    tokens_work(record)->prompt_miss_tokens = world->last_submit->prompt_count;
     memcpy(tokens_chosen(record), ids, count * sizeof *ids);
     said += count;
     world_tell_gateway(world, record);
@@ -699,11 +699,12 @@ static void without_a_tokenizer_ids_go_in_and_out(void **state) {
 static void tell_choice(struct world *world, uint32_t client, uint32_t choice, uint32_t position,
                         const uint32_t *ids, uint32_t count, uint32_t each) {
     struct record_tokens *record =
-        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count, .logprobs_each = each});
+        make(RECORD_TOKENS,
+             &(struct record_tokens){.token_count = count, .logprobs_each = each, .work_count = 1});
     struct token_logprob *logprobs = tokens_logprobs(record);
     record->request = (struct request_id){.high = 0x1000 + client, .low = 77 + choice};
     record->first_output_position = position;
-    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
+    tokens_work(record)->prompt_miss_tokens = world->last_submit->prompt_count;
     memcpy(tokens_chosen(record), ids, count * sizeof *ids);
     for (uint32_t i = 0; i < count * each; i++)
         logprobs[i] = (struct token_logprob){i % each < 2 ? ids[i / each] : 65,

@@ -147,7 +147,8 @@ static void say_tokens(uint32_t number, uint32_t first) {
                                        &(struct record_tokens){.request = all[number].id,
                                                                .first_output_position = first,
                                                                .token_count = 1,
-                                                               .work = {.prompt_miss_tokens = 3}});
+                                                               .work_count = 1});
+    tokens_work(tokens)->prompt_miss_tokens = 3;
     tokens_chosen(tokens)[0] = 10 + first;
     give_said();
 }

@@ -72,13 +72,14 @@ static struct unit_work work_of(uint32_t hit) {
                               .prefill_ns = 3000000};
 }
 
+/* `work` NULL: it is as it was told. */
 static void tell_work(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
                       uint32_t count, const struct unit_work *work) {
-    struct record_tokens *record =
-        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count});
+    struct record_tokens *record = make(
+        RECORD_TOKENS, &(struct record_tokens){.token_count = count, .work_count = work != NULL});
     record->request = id;
     record->first_output_position = first;
-    record->work = *work;
+    if (work) *tokens_work(record) = *work;
     memcpy(tokens_chosen(record), ids + first, count * sizeof *ids);
     tell(world, unit, record);
 }
@@ -104,7 +105,8 @@ static void a_receipt_says_what_an_answer_took(void **state) {
     world->now_ns += 20000000;
     work.drafts_made = 3, work.drafts_right = 2, work.preemptions = 1, work.recomputed_tokens = 4;
     work.reloaded_tokens = 5;
-    tell_work(world, 1, id, 1, 5, &work);
+    tell_work(world, 1, id, 1, 3, &work);
+    tell_work(world, 1, id, 4, 2, NULL);
     tell_end(world, 1, id, FINISH_LENGTH, &work);
     const struct tree *receipt = parse(world->clients[client].receipt);
     assert_sums(receipt);

@@ -38,10 +38,11 @@ static void books_are_open_until_the_unit_has_ended_it(void **state) {
     uint32_t client = ask(world, "");
     struct request_id id = world->last_submit->request;
     assert_books(world, 0, 0, 0, 0);
-    struct record_tokens *tokens = make(RECORD_TOKENS, &(struct record_tokens){.token_count = 2});
+    struct record_tokens *tokens =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = 2, .work_count = 1});
     tokens->request = id;
     tokens->token_count = 2;
-    tokens->work.prompt_miss_tokens = tokens->work.computed_tokens = 3;
+    tokens_work(tokens)->prompt_miss_tokens = tokens_work(tokens)->computed_tokens = 3;
     memcpy(tokens_chosen(tokens), ids, 2 * sizeof *ids);
     tell(world, 1, tokens);
     assert_books(world, 0, 0, 2, 3);

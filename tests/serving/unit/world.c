@@ -124,9 +124,10 @@ static void take_tokens(struct world *world, const struct record_tokens *record)
     assert_in_range(record->token_count, 1,
                     known->constraint_bytes ? STEP_ROW_TOKENS : 1 + LIMIT_DRAFTS);
     known->pairs += record->token_count == 2;
-    if (!known->told) known->told_work = record->work;
+    assert_true(record->work_count || known->told);
+    if (!known->told) known->told_work = *tokens_work(record);
     known->told = true;
-    check_work(known, &record->work);
+    if (record->work_count) check_work(known, tokens_work(record));
     for (uint32_t i = 0; i < record->token_count; i++) {
         assert_int_equal(tokens[i],
                          engine_token(world, known->chain, record->request.low, known->received));

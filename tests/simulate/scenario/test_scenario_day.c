@@ -39,9 +39,6 @@ static void the_published_day_is_read_whole(void **state) {
     assert_int_equal(read_day(NULL), STATUS_OK);
     assert_true(day.input_tokens == 608e9 && day.output_tokens == 168e9);
     assert_int_equal(day.step_count, 12);
-    assert_true(day.stretch == 0);
-    assert_int_equal(read_day("load.day.step_stretch=1.02"), STATUS_OK);
-    assert_true(day.stretch == 1.02);
     uint32_t count = day_segments(&day, segments);
     for (uint32_t i = 0; i < count; i++)
         nodes +=

@@ -115,6 +115,16 @@ static void standing_requests_make_the_segments_tokens(void **state) {
     free(memory);
 }
 
+/* 100 requests of a rank of which two end each second; 95 ran: 2.5 s went without a new answer. */
+static void a_window_begins_with_those_that_end_before_the_first_arrivals_answer(void **state) {
+    (void)state;
+    struct day_options day = {.warm_s = 6};
+    assert_near(day_short_seconds(&day, 100, 95, 2), 2.5, 1e-9);
+    assert_near(day_short_seconds(&day, 100, 101, 2), 0,
+                0); /* others came too early: none is left out */
+    assert_near(day_short_seconds(&day, 100, 50, 2), 6, 0); /* a fleet that cannot do its load */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(segments_are_the_whole_day_and_its_tokens),
@@ -122,6 +132,7 @@ int main(void) {
         cmocka_unit_test(the_sample_has_the_fleets_prefill_units_on_the_whole),
         cmocka_unit_test(a_window_is_one_decode_units_share_or_the_whole_fleet),
         cmocka_unit_test(standing_requests_make_the_segments_tokens),
+        cmocka_unit_test(a_window_begins_with_those_that_end_before_the_first_arrivals_answer),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,10 +61,10 @@ void speech_say(struct world *world, const char *text, bool at_once) {
     for (size_t i = 0; i < count; i += at_once ? count : 1) {
         uint32_t more = at_once ? (uint32_t)count : 1;
         struct record_tokens *record =
-            make(RECORD_TOKENS, &(struct record_tokens){.token_count = more});
+            make(RECORD_TOKENS, &(struct record_tokens){.token_count = more, .work_count = 1});
         record->request = world->last_submit->request;
         record->first_output_position = said;
-        record->work.prompt_miss_tokens = world->last_submit->prompt_count;
+        tokens_work(record)->prompt_miss_tokens = world->last_submit->prompt_count;
         memcpy(tokens_chosen(record), &ids_of_text[i], more * sizeof *ids_of_text);
         said += more;
         tell(world, speaker, record);
