@@ -23,7 +23,7 @@ const struct command_subject bench_subjects[] = {
     {"gateway", "records a second and memory of the gateway's machine, with a fleet's requests",
      bench_gateway, &bench_gateway_options},
 #endif
-    {"exchange", "dispatch and combine between ranks, beside MPI_Alltoallv", bench_exchange,
+    {"exchange", "dispatch and combine between ranks, beside bare messages", bench_exchange,
      &bench_exchange_options},
     {"kernels", "matrix products and vector kernels", bench_kernels, &bench_kernels_options},
     {"layer", "one layer at real size, part by part, beside published times", bench_layer,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench exchange: dispatch and combine of random tokens between ranks, without a model, as
- * medians with their spread, beside MPI_Alltoallv of as many bytes between contiguous buffers, in
- * turn in the same rounds. The exchange's times include all it does: choosing slots, gathering rows
+ * medians with their spread, beside messages of as many bytes between contiguous buffers and nothing
+ * else (job_swap), in turn in the same rounds: the floor. The exchange's times include all it does: choosing slots, gathering rows
  * into messages, sorting what came by expert.
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "bench/machine_limits.h"
 #include "command/rank_job.h"
 #include "compute/exchange/exchange.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
 #include "compute/model/exchange_rows.h"
 
 #define ROUNDS_MAX 999
@@ -79,7 +79,7 @@ static const struct option exchange_rows[] = {
 const struct option_table bench_exchange_options = {
     .command = "bench exchange",
     .arguments = "",
-    .description = "Times the expert exchange between ranks beside MPI_Alltoallv of as many bytes.",
+    .description = "Times the expert exchange between ranks beside bare messages of as many bytes.",
     .options = exchange_rows,
     .option_count = ARRAY_COUNT(exchange_rows),
 };
@@ -93,7 +93,7 @@ struct exchange_bench {
     uint32_t dispatch_bytes, combine_bytes; /* of a row */
     uint32_t *chosen;                       /* [tokens][per_token] */
     char *activations;                      /* [tokens][dispatch_bytes] */
-    char *out, *in;                         /* [ranks][largest] for MPI_Alltoallv */
+    char *out, *in;                         /* [ranks][largest] for bare messages */
     uint64_t bytes[2];                      /* that rank 0 sends: dispatch, combine */
     double seconds[FIGURE_COUNT][ROUNDS_MAX];
 };
@@ -104,7 +104,7 @@ static void draw_experts(struct exchange_bench *bench) {
     for (uint32_t token = 0; token < values->tokens; token++) {
         uint32_t wanted = (uint32_t)values->per_token, experts = (uint32_t)values->experts;
         for (uint32_t expert = 0; expert < experts; expert++)
-            if (random_uniform(mpi_job_rank(), token, expert) * (experts - expert) < wanted) {
+            if (random_uniform(job_rank(), token, expert) * (experts - expert) < wanted) {
                 bench->chosen[at++] = expert;
                 wanted--;
             }
@@ -114,7 +114,7 @@ static void draw_experts(struct exchange_bench *bench) {
 
 static enum status open_bench(struct exchange_bench *bench, struct error *error) {
     const struct exchange_values *values = &bench->values;
-    uint32_t experts = (uint32_t)values->experts, ranks = mpi_job_count();
+    uint32_t experts = (uint32_t)values->experts, ranks = job_count();
     bool f32 = !strcmp(values->form, "f32"), fp8 = !strcmp(values->form, "fp8");
     bench->dispatch_bytes = (uint32_t)exchange_rows_bytes(f32   ? ROW_F32
                                                           : fp8 ? ROW_FP8
@@ -132,7 +132,7 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
                                        .experts = experts,
                                        .experts_per_token = (uint32_t)values->per_token,
                                        .placement = &bench->placement,
-                                       .rank = mpi_job_rank(),
+                                       .rank = job_rank(),
                                        .dispatch_bytes = bench->dispatch_bytes,
                                        .combine_bytes = bench->combine_bytes};
     if (status == STATUS_OK) status = exchange_open_ranks(&options, &bench->exchange, error);
@@ -147,7 +147,7 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
 static void run_exchange(struct exchange_bench *bench, double *dispatch_out, double *combine_out) {
     struct exchange_received received;
     struct exchange_returned returned;
-    mpi_job_barrier();
+    job_barrier();
     double start = machine_limits_now();
     exchange_dispatch_begin(bench->exchange, 0, bench->chosen, (uint32_t)bench->values.tokens,
                             bench->activations);
@@ -156,7 +156,7 @@ static void run_exchange(struct exchange_bench *bench, double *dispatch_out, dou
     bench->bytes[0] = exchange_last(bench->exchange).bytes_sent;
     for (uint32_t row = 0; row < received.row_count; row++)
         memset(exchange_result(bench->exchange, row), (int)row, bench->combine_bytes);
-    mpi_job_barrier();
+    job_barrier();
     start = machine_limits_now();
     if (received.row_count) exchange_combine_begin(bench->exchange, 0, received.row_count);
     exchange_combine_finish(bench->exchange, &returned);
@@ -165,20 +165,20 @@ static void run_exchange(struct exchange_bench *bench, double *dispatch_out, dou
 }
 
 static double run_swap(struct exchange_bench *bench, uint64_t bytes) {
-    mpi_job_barrier();
+    job_barrier();
     double start = machine_limits_now();
-    mpi_job_swap(bench->out, bench->in, bytes);
+    job_swap(bench->out, bench->in, bytes);
     return machine_limits_now() - start;
 }
 
 /* All ranks swap as much as rank 0 sends to each of the others, on average. */
 static void agree_on_bytes(struct exchange_bench *bench, uint64_t *each /* [2] */) {
-    uint32_t others = mpi_job_count() - 1;
+    uint32_t others = job_count() - 1;
     for (uint32_t i = 0; i < 2; i++)
         each[i] = bench->bytes[i] / others;
-    for (uint32_t rank = 1; rank <= others && mpi_job_rank() == 0; rank++)
-        mpi_job_send(rank, each, 2 * sizeof *each);
-    if (mpi_job_rank()) mpi_job_receive(0, each, 2 * sizeof *each);
+    for (uint32_t rank = 1; rank <= others && job_rank() == 0; rank++)
+        job_send(rank, each, 2 * sizeof *each);
+    if (job_rank()) job_receive(0, each, 2 * sizeof *each);
 }
 
 static enum status measure(struct exchange_bench *bench, struct error *error) {
@@ -189,8 +189,8 @@ static enum status measure(struct exchange_bench *bench, struct error *error) {
         run_exchange(bench, &unused, &unused);
     agree_on_bytes(bench, each);
     size_t largest = each[0] > each[1] ? each[0] : each[1];
-    bench->out = calloc(mpi_job_count(), largest + 1);
-    bench->in = calloc(mpi_job_count(), largest + 1);
+    bench->out = calloc(job_count(), largest + 1);
+    bench->in = calloc(job_count(), largest + 1);
     if (!bench->out || !bench->in) return error_set(error, STATUS_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < WARM_UP; i++)
         run_swap(bench, largest);
@@ -207,11 +207,11 @@ static void print(struct exchange_bench *bench) {
     uint32_t rounds = (uint32_t)bench->values.rounds;
     bool json = bench->values.json;
     if (json)
-        printf("{\"ranks\":%u,\"tokens\":%u,\"rounds\":%u", mpi_job_count(),
+        printf("{\"ranks\":%u,\"tokens\":%u,\"rounds\":%u", job_count(),
                (uint32_t)bench->values.tokens, rounds);
     else
         printf("%u ranks, %u tokens each; median of %u rounds (10%% and 90%% of them)\n",
-               mpi_job_count(), (uint32_t)bench->values.tokens, rounds);
+               job_count(), (uint32_t)bench->values.tokens, rounds);
     for (uint32_t i = 0; i < 2; i++) {
         double *own = bench->seconds[DISPATCH + i], *swap = bench->seconds[SWAP_DISPATCH + i];
         double median = machine_limits_median(own, rounds); /* sorted now */
@@ -220,12 +220,12 @@ static void print(struct exchange_bench *bench) {
         double megabytes = (double)bench->bytes[i] * 1e-6;
         if (json)
             printf(",\n \"%s\":{\"bytes\":%.0f,\"seconds\":%.4g,\"low\":%.4g,\"high\":%.4g,"
-                   "\"alltoallv_seconds\":%.4g,\"alltoallv_low\":%.4g,\"alltoallv_high\":%.4g,"
+                   "\"floor_seconds\":%.4g,\"floor_low\":%.4g,\"floor_high\":%.4g,"
                    "\"ratio\":%.3f}",
                    names[i], (double)bench->bytes[i], median, own[low], own[high], swap_median,
                    swap[low], swap[high], median / swap_median);
         else
-            printf("%-8s %8.3f MB out  %8.1f us (%.1f..%.1f)  MPI_Alltoallv %8.1f us "
+            printf("%-8s %8.3f MB out  %8.1f us (%.1f..%.1f)  bare messages %8.1f us "
                    "(%.1f..%.1f)  ratio %.2f\n",
                    names[i], megabytes, median * 1e6, own[low] * 1e6, own[high] * 1e6,
                    swap_median * 1e6, swap[low] * 1e6, swap[high] * 1e6, median / swap_median);
@@ -249,7 +249,7 @@ int bench_exchange(int argc, char **argv) {
         return exit_code;
     enum status status = open_bench(&bench, &error);
     if (status == STATUS_OK) status = measure(&bench, &error);
-    if (status == STATUS_OK && mpi_job_rank() == 0) print(&bench);
+    if (status == STATUS_OK && job_rank() == 0) print(&bench);
     exchange_close(bench.exchange);
     placement_close(&bench.placement);
     free(bench.chosen);
@@ -258,6 +258,6 @@ int bench_exchange(int argc, char **argv) {
     free(bench.in);
     exit_code = status == STATUS_OK ? command_end(&bench_exchange_options)
                                     : command_failed(&bench_exchange_options, status, &error);
-    mpi_job_end();
+    job_end();
     return exit_code;
 }

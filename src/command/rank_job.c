@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flags of mpirun, and why:
- *   -q                       no advice beside our own one line of error
- *   --bind-to none           the kernels' teams spread by themselves
- *   --oversubscribe          many ranks on few CPUs are a way to test
- *   btl self,vader; pml ob1  shared memory, nothing that looks for a fabric at start
- *   mpi_yield_when_idle      where ranks outnumber CPUs a waiting rank must let others run
+ * Who was started by a person launches the ranks and stays behind as their launcher: it hands
+ * signals on, kills what is left of a job that a rank's death has ended, and says so.
  */
 #include "command/rank_job.h"
 
 #include "base/check.h"
 #include "base/file.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
 #include "host/process/file_limit.h"
 #include "host/process/private_room.h"
+#include "host/process/rank_by_hand.h"
+#include "host/process/rank_launch.h"
 #include "host/process/rank_watch.h"
 #ifdef FATHOM_SERVING
 #include "command/eplb_load.h"
@@ -20,19 +18,19 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LAUNCHER "mpirun.openmpi"
-#define LAUNCHER_FILES 48 /* measured: 22 when all runs, some more while ranks start */
-#define LAUNCHER_FILES_EACH 4
+#define LAUNCHER_FILES 48 /* of any process that serves */
+#define LAUNCHER_FILES_EACH 3
+#define LAST_WORDS_MS 50 /* of the others, when a rank has died */
+#define FAREWELL_MS 2000 /* of the others, when rank 0 has failed and let them go */
 #define WEIGHTS_PRIVATE "private"
 #define PLACEMENT_BYTES_MAX ((size_t)64 << 20)
 
@@ -41,12 +39,6 @@ static int failed(const struct option_table *table, const char *format, const ch
     enum status status = STATUS_UNSUPPORTED;
     error_write(&error, format, detail);
     return command_failed(table, status, &error);
-}
-
-static uint64_t cpus(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
 }
 
 /* Where the job's ranks keep their weights, unless the command line says another place. */
@@ -81,104 +73,107 @@ static const char **pack_words(const struct words *words) {
     return all;
 }
 
-/* This program's file; when it was replaced since the start, what this process still holds of it:
- * all ranks run the same. */
-static bool find_self(char path[static PATH_MAX]) {
-    static const char gone[] = " (deleted)";
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (length <= 0) return false;
-    path[length] = 0;
-    size_t end = (size_t)length, mark = sizeof gone - 1;
-    if (end > mark && strcmp(path + end - mark, gone) == 0)
-        snprintf(path, PATH_MAX, "/proc/%d/exe", (int)getpid());
-    return true;
-}
-
-const char **rank_job_command(uint64_t ranks, const char *files, const char *const *arguments) {
-    static const char *const launcher[] = {
-        LAUNCHER, "-q", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
-        "plm", "isolated", "--mca", "pml", "ob1", "--mca", "btl", "self,vader",
-        /* a rank that ends tells mpirun and waits two seconds for
-           its answer: on a busy machine it would count as dead */
-        "--mca", "orte_allowed_exit_without_sync", "1", NULL};
-    static const char *const yielding[] = {"--mca", "mpi_yield_when_idle", "1", NULL};
-    char self[PATH_MAX], count[24];
+const char **rank_job_command(const char *const *arguments) {
+    char self[RANK_LAUNCH_PATH_BYTES];
     struct words words = {.count = 0};
-    if (!find_self(self)) return NULL;
-    snprintf(count, sizeof count, "%" PRIu64, ranks);
-    if (ranks > 1) {
-        add_words(&words, launcher);
-        if (ranks > cpus()) add_words(&words, yielding);
-        if (files) {
-            const char *const places[] = {
-                "--mca", "orte_tmpdir_base", files, "--mca", "btl_vader_backing_directory", files,
-                NULL};
-            add_words(&words, places);
-        }
-        add_words(&words, (const char *const[]){"-np", count, NULL});
-        /* where /sys is not mounted every rank would complain */
-        setenv("HWLOC_HIDE_ERRORS", "2", 0);
-        /* nobody asks for devices, and looking for them is a fifth of a rank's start */
-        setenv("HWLOC_COMPONENTS", "-linuxio", 0);
-        setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 0); /* of other devices, and libxml2 */
-    }
+    if (!rank_launch_self(self)) return NULL;
     add_words(&words, (const char *const[]){self, NULL});
     add_words(&words, arguments);
     return pack_words(&words);
 }
 
-/* Becomes mpirun; returns, with an exit code, only if that cannot be. */
-static int become_mpirun(const struct option_table *table, const struct rank_job_values *values) {
-    struct words words = {.count = 0};
-    add_words(&words, (const char *const *)program_arguments + 1);
-    if (room.path[0]) add_words(&words, (const char *const[]){"--weights-dir", room.path, NULL});
-    words.list[words.count] = NULL;
-    const char **all = rank_job_command(values->ranks, room.path[0] ? room.path : NULL, words.list);
-    if (!all) return failed(table, "cannot form the command line of " LAUNCHER "%s", "");
-    execvp(LAUNCHER, (char *const *)(uintptr_t)all);
-    free(all);
-    return failed(table,
-                  "cannot start " LAUNCHER
-                  ", which --ranks needs: %s; on Debian: apt-get install openmpi-bin",
-                  strerror(errno));
+/* ---- launching ---- */
+
+struct launcher {
+    const struct option_table *table;
+    struct rank_launch *launch;
+    bool asked; /* to end, by a signal */
+    bool failed;
+    uint32_t rank; /* the first that failed, and how: */
+    int status;
+};
+
+static bool is_death(const struct launcher *launcher) {
+    return WIFSIGNALED(launcher->status) || launcher->rank != 0;
 }
 
-static int wait_for(pid_t child) {
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+static void on_end(void *context, uint32_t rank, int status) {
+    struct launcher *launcher = context;
+    if (launcher->failed || status == 0) return;
+    launcher->failed = true;
+    launcher->rank = rank;
+    launcher->status = status;
 }
 
-/* mpirun stands in a group of its own, so that a terminal's Ctrl-C comes to us alone. */
-static int watch_over_mpirun(const struct option_table *table,
-                             const struct rank_job_values *values) {
+static void hand_on(struct launcher *launcher, int file) {
+    struct signalfd_siginfo signal;
+    if (read(file, &signal, sizeof signal) != sizeof signal) return;
+    launcher->asked = true;
+    rank_launch_signal_all(launcher->launch, SIGTERM);
+}
+
+/* Until no rank is left. */
+static void look_after(struct launcher *launcher, int signals) {
+    struct pollfd files[2] = {{rank_launch_file(launcher->launch), POLLIN, 0},
+                              {signals, POLLIN, 0}};
+    while (rank_launch_left(launcher->launch)) {
+        int wait_ms = -1;
+        if (launcher->failed) wait_ms = is_death(launcher) ? LAST_WORDS_MS : FAREWELL_MS;
+        int ready = poll(files, ARRAY_COUNT(files), wait_ms);
+        if (ready == 0) rank_launch_signal_all(launcher->launch, SIGKILL);
+        if (ready <= 0) continue;
+        if (files[1].revents) hand_on(launcher, signals);
+        rank_launch_tend(launcher->launch);
+    }
+}
+
+static int end_code(const struct launcher *launcher) {
+    if (!launcher->failed) return EXIT_CODE_OK;
+    bool exited = WIFEXITED(launcher->status);
+    int code = exited ? WEXITSTATUS(launcher->status) : 128 + WTERMSIG(launcher->status);
+    if (is_death(launcher) && code > EXIT_CODE_USAGE && !launcher->asked)
+        fprintf(stderr, "fathom %s: rank %u died, and with it the job (%s %d)\n",
+                launcher->table->command, launcher->rank, exited ? "status" : "signal",
+                exited ? code : code - 128);
+    return code;
+}
+
+static enum status launch(struct launcher *launcher, const char **arguments, uint64_t ranks,
+                          struct error *error) {
     sigset_t signals, before;
-    uint32_t asked = 0;
+    const struct rank_launch_options options = {.arguments = arguments,
+                                                .count = (uint32_t)ranks,
+                                                .total = (uint32_t)ranks,
+                                                .speaks = true,
+                                                .context = launcher,
+                                                .ended = on_end};
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals, &before);
-    pid_t parent = getpid(), child = fork();
-    if (child < 0) return failed(table, "cannot start a process: %s", strerror(errno));
-    if (child == 0) {
-        setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        if (getppid() != parent) _exit(EXIT_CODE_FAILED);
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        _exit(become_mpirun(table, values));
-    }
-    for (int number; sigwait(&signals, &number) == 0;) {
-        if (number == SIGCHLD) break;
-        asked++;
-        kill(child, SIGTERM);
-    }
-    int code = wait_for(child);
-    if (code > EXIT_CODE_USAGE && !asked) /* nobody else says it: mpirun is quiet */
-        fprintf(stderr, "fathom %s: a rank died, and with it the job (mpirun ended with %d)\n",
-                table->command, code);
-    return code;
+    int file = signalfd(-1, &signals, SFD_CLOEXEC);
+    enum status status = STATUS_OK;
+    if (file < 0) status = error_set(error, STATUS_IO, "no signals: %s", strerror(errno));
+    if (!status) status = rank_launch_open(&options, &launcher->launch, error);
+    if (!status) look_after(launcher, file);
+    rank_launch_close(launcher->launch);
+    if (file >= 0) close(file);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static int run_ranks(const struct option_table *table, const struct rank_job_values *values) {
+    struct launcher launcher = {.table = table};
+    struct words words = {.count = 0};
+    struct error error;
+    add_words(&words, (const char *const *)program_arguments + 1);
+    if (room.path[0]) add_words(&words, (const char *const[]){"--weights-dir", room.path, NULL});
+    words.list[words.count] = NULL;
+    const char **arguments = rank_job_command(words.list);
+    if (!arguments) return failed(table, "cannot form the command line of a rank%s", "");
+    enum status status = launch(&launcher, arguments, values->ranks, &error);
+    free(arguments);
+    return status ? command_failed(table, status, &error) : end_code(&launcher);
 }
 
 /* Ranks share what they can, where there is a place for it. */
@@ -190,24 +185,22 @@ static void open_room(const struct option_table *table, const struct rank_job_va
             error.text);
 }
 
-/* mpirun has some files of its own and a few for each rank, which it misses in the dark; who
- * supervises has one for each rank. */
-enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct error *error) {
-    uint64_t launcher = ranks > 1 ? LAUNCHER_FILES + LAUNCHER_FILES_EACH * ranks : 0;
-    uint64_t own = LAUNCHER_FILES + 2 * all_ranks;
-    uint64_t needed = launcher > own ? launcher : own, limit = file_limit_raise(needed);
+/* Who launches ranks holds each by a pidfd and a socket, and may have a board for each. */
+enum status rank_job_check_files(uint64_t ranks, struct error *error) {
+    uint64_t needed = LAUNCHER_FILES + LAUNCHER_FILES_EACH * ranks;
+    uint64_t limit = file_limit_raise(needed);
     if (limit >= needed) return STATUS_OK;
     return error_set(error, STATUS_FULL,
                      "%" PRIu64 " ranks need %" PRIu64 " open files, and %" PRIu64
                      " are allowed: `ulimit -n %" PRIu64 "`",
-                     all_ranks, needed, limit, needed);
+                     ranks, needed, limit, needed);
 }
 
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out) {
-    if (values->ranks <= 1 || mpi_job_built()) return false;
-    *exit_code_out = failed(table, "--ranks: this build has no ranks; build it where Open MPI is%s",
-                            " (on Debian: apt-get install libopenmpi-dev openmpi-bin)");
+    if (values->ranks <= 1 || job_built()) return false;
+    *exit_code_out = failed(table, "--ranks: this build has no ranks; build it where UCX is%s",
+                            " (on Debian: apt-get install libucx-dev)");
     return true;
 }
 
@@ -221,21 +214,34 @@ void rank_job_watch(double seconds, int exit_code) {
     watch_exit_code = exit_code;
 }
 
-static enum status begin_watched(struct error *error) {
-    if (!watch_ns) return mpi_job_begin(error);
+static enum status begin_counted(const struct rank_job_values *values, struct error *error) {
+    enum status status = job_begin(error);
+    if (status || job_count() == values->ranks) return status;
+    return error_set(error, STATUS_INVALID, "--ranks is %u, and its launcher started %u",
+                     (uint32_t)values->ranks, job_count());
+}
+
+static enum status begin_watched(const struct rank_job_values *values, struct error *error) {
     struct rank_watch_place place;
     enum status status = STATUS_OK;
-    if (mpi_job_rank_ahead() == 0) status = rank_watch_await(watch_ns, watch_exit_code, error);
-    if (!status) status = mpi_job_begin(error);
+    if (!job_exists()) status = rank_by_hand_join(values->meeting, (uint32_t)values->ranks, error);
     if (status) return status;
-    if (mpi_job_rank() != 0) {
-        mpi_job_receive(0, &place, sizeof place);
-        return rank_watch_follow(&place, mpi_job_rank(), error);
+    if (!watch_ns) return begin_counted(values, error);
+    if (job_rank_ahead() == 0) status = rank_watch_await(watch_ns, watch_exit_code, error);
+    if (!status) status = begin_counted(values, error);
+    if (status) return status;
+    if (job_rank() != 0) {
+        job_receive(0, &place, sizeof place);
+        return rank_watch_follow(&place, job_rank(), error);
     }
-    status = rank_watch_begin(mpi_job_count(), &place, error);
-    for (uint32_t rank = 1; !status && rank < mpi_job_count(); rank++)
-        mpi_job_send(rank, &place, sizeof place);
+    status = rank_watch_begin(job_count(), &place, error);
+    for (uint32_t rank = 1; !status && rank < job_count(); rank++)
+        job_send(rank, &place, sizeof place);
     return status;
+}
+
+bool rank_job_is_rank(const struct rank_job_values *values) {
+    return values->ranks > 1 && (values->meeting || job_exists());
 }
 
 enum job_kind { JOB_DRIVEN, JOB_JOINED, JOB_ALIKE };
@@ -245,38 +251,30 @@ static bool begin(const struct option_table *table, const struct rank_job_values
     struct error error;
     if (values->ranks <= 1) return false;
     if (rank_job_misused(table, values, exit_code_out)) return true;
-    if (!mpi_job_exists()) {
+    if (!rank_job_is_rank(values)) {
+        if (rank_by_hand_is()) {
+            *exit_code_out =
+                command_misused(table, "mpirun started this as one of several: say "
+                                       "with --rank-meeting HOST:PORT where they meet");
+            return true;
+        }
         if (kind == JOB_JOINED) return false;
-        if (rank_job_check_files(values->ranks, values->ranks, &error)) {
+        if (rank_job_check_files(values->ranks, &error)) {
             *exit_code_out = command_failed(table, STATUS_FULL, &error);
             return true;
         }
-        if (kind == JOB_ALIKE) {
-            *exit_code_out = become_mpirun(table, values);
-            return true;
-        }
-        open_room(table, values);
-        *exit_code_out = watch_over_mpirun(table, values);
+        if (kind == JOB_DRIVEN) open_room(table, values);
+        *exit_code_out = run_ranks(table, values);
         private_room_close(&room);
         return true;
     }
-    enum status status = begin_watched(&error);
+    enum status status = begin_watched(values, &error);
     if (status != STATUS_OK) {
         *exit_code_out = command_failed(table, status, &error);
         return true;
     }
-    if (mpi_job_count() != values->ranks) { /* somebody's own mpirun */
-        bool speaks = mpi_job_rank() == 0;
-        uint32_t count = mpi_job_count();
-        mpi_job_end();
-        *exit_code_out = EXIT_CODE_USAGE;
-        if (speaks)
-            command_misused(table, "--ranks is %u, but this job has %u", (uint32_t)values->ranks,
-                            count);
-        return true;
-    }
     if (kind == JOB_ALIKE) return false;
-    if (mpi_job_rank() == 0) {
+    if (job_rank() == 0) {
         atexit(rank_group_end); /* however rank 0 ends, the others may go */
         return false;
     }

@@ -2,7 +2,7 @@
  * `--ranks N`: the options, starting the job, and what a result says about its ranks. A program
  * that takes ranks calls rank_job_begin first:
  *
- *   given by a person   starts mpirun with the same command line N times, and waits for its end
+ *   given by a person   starts N ranks with the same command line, and waits for their end
  *   as rank 0 of a job  goes on: a solo, or a group of ranks, then spans the job
  *   as another rank     works for rank 0 until it ends; the program is over
  */
@@ -14,6 +14,7 @@
 
 struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
+    const char *meeting;
     const char *placement, *replica_choice, *rebalance_from;
     double link_gbps, link_us;
     const char *trace;
@@ -32,6 +33,12 @@ struct rank_job_values {
      .maximum = LIMIT_RANKS,                                                                       \
      .offset = offsetof(owner, job.ranks),                                                         \
      .group = OPTION_GROUP_RANKS},                                                                 \
+        {.name = "rank-meeting",                                                                   \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "HOST:PORT of rank 0, where ranks meet that an mpirun or srun of one's own "      \
+                 "starts, on one host or on several; their network must be private",               \
+         .offset = offsetof(owner, job.meeting),                                                   \
+         .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "redundant-experts",                                                              \
          .type = OPTION_COUNT,                                                                     \
          .help = "slots for replicas of experts, at least so many in each layer",                  \
@@ -129,10 +136,9 @@ struct rank_job_values {
         .maximum = 1e6, .offset = offsetof(owner, job.link_us), .group = OPTION_GROUP_EXPERIMENTS  \
     }
 
-/* The command line that starts so many ranks of this program: `arguments` (NULL at the end) are
- * what follows its name. Open MPI keeps its files in the folder `files`; NULL: in its usual places.
- * One rank needs no launcher. One piece of memory, for free(); NULL: none is left. */
-const char **rank_job_command(uint64_t ranks, const char *files, const char *const *arguments);
+/* The command line of a rank of this program: `arguments` (NULL at the end) are what follows its
+ * name. One piece of memory, for free(); NULL: none is left. */
+const char **rank_job_command(const char *const *arguments);
 
 /* True: the program is over, with that exit code. */
 bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
@@ -143,8 +149,11 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
 bool rank_job_begin_bench(const struct option_table *table, int argc, char **argv, void *values,
                           const struct rank_job_values *job, const char *alone, int *exit_code_out);
 
-/* As rank_job_begin, for a program that somebody else starts as a job (bench/crew.h): outside of
- * one, it goes on. */
+/* True: this process is a rank, or is to become one, and no launcher. */
+bool rank_job_is_rank(const struct rank_job_values *values);
+
+/* As rank_job_begin, for a program whose ranks somebody else starts (programs/crew.h): outside of a
+ * job, it goes on. */
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
                    int *exit_code_out);
 
@@ -152,15 +161,15 @@ bool rank_job_join(const struct option_table *table, const struct rank_job_value
  * `--rank-timeout`, and end with this code; 0 seconds: they do not. */
 void rank_job_watch(double seconds, int exit_code);
 
-/* For a job of so many ranks, by one who starts `all_ranks` in jobs: the files that this user may
- * open are enough; else the error says how many are needed. */
-enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct error *error) MUST_USE;
+/* For who starts so many ranks, in one job or several: the files that this user may open are enough;
+ * else the error says how many are needed. */
+enum status rank_job_check_files(uint64_t ranks, struct error *error) MUST_USE;
 
 /* True, with the exit code: --ranks asks for what this build does not have; that was said. */
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out);
 
-/* As rank_job_begin, for a program that all ranks run alike, and end with mpi_job_end. */
+/* As rank_job_begin, for a program that all ranks run alike, and end with job_end. */
 bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
                           int *exit_code_out);
 

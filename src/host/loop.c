@@ -739,7 +739,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     if (status) return status;
     loop->terminate = evsignal_new(loop->base, SIGTERM, on_signal, loop);
     loop->interrupt = evsignal_new(loop->base, SIGINT, on_signal, loop);
-    loop->drain = evsignal_new(loop->base, SIGUSR2, on_signal, loop); /* what mpirun passes on */
+    loop->drain = evsignal_new(loop->base, SIGUSR2, on_signal, loop); /* what an mpirun passes on */
     event_add(loop->terminate, NULL);
     event_add(loop->interrupt, NULL);
     event_add(loop->drain, NULL);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "compute/exchange/mpi_job.h"
 #include "programs/crew.h"
 #include "programs/gateway_side.h"
 #include "programs/log_options.h"
@@ -138,6 +137,9 @@ static enum status open_with_crew(struct serve_server *server, struct error *err
                                          .values = values,
                                          .crew = &values->crew,
                                          .job = &values->job,
+                                         .log = &values->log,
+                                         .model = values->run.model,
+                                         .kv_bytes = values->unit.kv_memory,
                                          .units = units,
                                          .unit_count = unit_count,
                                          .threads = values->run.threads};
@@ -155,7 +157,8 @@ static enum status open_with_crew(struct serve_server *server, struct error *err
 }
 
 static bool has_crew(const struct serve_values *values) {
-    return values->job.ranks > 1 || values->units > 1 || is_apart(values);
+    return values->job.ranks > 1 || values->units > 1 || is_apart(values) || values->crew.hosts ||
+           values->crew.hostfile;
 }
 
 /* False: a step is still being computed, and everything must stay until the process ends. */
@@ -178,7 +181,7 @@ static enum status server_run(struct serve_server *server, struct error *error) 
     struct loop_parts parts = {.ready = say_ready, .ready_context = server};
     gateway_side_join(&server->gateway, &parts);
     if (server->crew) {
-        parts.wire.address = crew_address(server->crew);
+        crew_wire(server->crew, &parts.wire);
         parts.waits_for_unit = true;
         parts.job_of = crew_job_of;
         parts.job_context = server->crew;
@@ -203,8 +206,10 @@ int program_serve(int argc, char **argv) {
         return command_misused(serve_options, "--prefill-units and --decode-units go together");
     if (server.values.prefill_units + server.values.decode_units > CREW_UNITS_MAX)
         return command_misused(serve_options, "at most %d units", CREW_UNITS_MAX);
-    if (mpi_job_exists())
-        return command_misused(serve_options, "it starts its ranks itself; run it without mpirun");
+    if (server.values.job.meeting)
+        return command_misused(serve_options,
+                               "--rank-meeting: it starts its ranks itself; one that "
+                               "others start is a fathom unit");
     enum status status =
         has_crew(&server.values) ? open_with_crew(&server, &error) : open_whole(&server, &error);
     if (!status) status = server_run(&server, &error);

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/pulse.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
 #include "host/process/rank_board.h"
 #include "programs/crew.h"
 #include "programs/log_options.h"
@@ -71,7 +71,7 @@ static const struct option unit_rows[] = {
     {.name = "kv-control",
      .type = OPTION_TEXT,
      .help = "where rank 0 tells the other ranks which KV blocks come and go: ipc://PATH or "
-             "tcp://HOST:PORT; needed under an mpirun of one's own with --kv-listen, --kv-dir or "
+             "tcp://HOST:PORT; needed with --rank-meeting and --kv-listen, --kv-dir or "
              "--kv-host",
      .offset = offsetof(struct unit_values, kv_control),
      .group = OPTION_GROUP_FLEET},
@@ -210,7 +210,7 @@ static bool is_misused(const struct unit_values *values, int *exit_code_out) {
                                          "--role %s needs --kv-listen: this machine's "
                                          "address, for the prompts' KV blocks",
                                          values->role);
-    else if (kv_ranks_wanted(&kv) && mpi_job_exists() && values->job.ranks > 1 && !kv.control)
+    else if (kv_ranks_wanted(&kv) && rank_job_is_rank(&values->job) && !kv.control)
         *exit_code_out = command_misused(
             unit_options, "--kv-listen, --kv-dir and --kv-host with several ranks need "
                           "--kv-control: an address for rank 0, e.g. ipc:///tmp/unit1.ranks");
@@ -236,8 +236,8 @@ static enum status process_run(struct unit_process *process, struct error *error
     return loop_run(process->loop, &parts, error);
 }
 
-/* Several ranks, started by a person: they run as a job under a supervisor, which is this process.
- */
+/* Several ranks, or one elsewhere, started by a person: they run as a job under a supervisor, which
+ * is this process. */
 static enum status process_supervise(struct unit_process *process, struct error *error) {
     struct unit_values *values = &process->values;
     struct loop_parts parts = {.ready = NULL};
@@ -246,6 +246,9 @@ static enum status process_supervise(struct unit_process *process, struct error 
                                    .values = values,
                                    .crew = &values->crew,
                                    .job = &values->job,
+                                   .log = &values->log,
+                                   .model = values->run.model,
+                                   .kv_bytes = values->unit.kv_memory,
                                    .units = &unit,
                                    .unit_count = 1,
                                    .threads = values->run.threads,
@@ -260,7 +263,9 @@ static enum status process_supervise(struct unit_process *process, struct error 
 
 static enum status process_start(struct unit_process *process, struct error *error) {
     const struct unit_values *values = &process->values;
-    if (values->job.ranks > 1 && !mpi_job_exists()) return process_supervise(process, error);
+    bool spreads = values->job.ranks > 1 || values->crew.hosts || values->crew.hostfile;
+    if (spreads && !values->board && !rank_job_is_rank(&values->job))
+        return process_supervise(process, error);
     return process_run(process, error);
 }
 
@@ -274,7 +279,7 @@ int program_unit(int argc, char **argv) {
         return exit_code;
     log_start(values->log.format, values->log.level, true);
     if (is_misused(values, &exit_code)) return exit_code;
-    if (values->board && rank_board_join(values->board, mpi_job_rank_ahead(), &error))
+    if (values->board && rank_board_join(values->board, job_rank_ahead(), &error))
         return command_failed(unit_options, STATUS_IO, &error);
     prepare_ranks(values);
     rank_job_watch(values->crew.rank_timeout, values->board ? EXIT_STARTS_AGAIN : EXIT_CODE_FAILED);

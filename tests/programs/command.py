@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs fathom commands that end, for the tests that look at what they print; sys.argv[1] is the program."""
-import os
 import re
 import subprocess
 import sys
 
 fathom = sys.argv[1]
-# Open MPI keeps memory to its end, by the thousand pieces, which a leak check would name.
-environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
 
 
 def run(*arguments, code=0, **more):
     """What the command prints: all to stdout if it is to succeed, else all to stderr."""
     done = subprocess.run([fathom, *map(str, arguments)], text=True, timeout=600, check=False,
-                          **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
-                             "env": environment, **more})
+                          **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
     assert done.returncode == code, (arguments, done)
     assert not (done.stdout if code else done.stderr), (arguments, done)
     return done.stderr if code else done.stdout

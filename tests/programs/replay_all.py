@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from command import environment, fathom
+from command import fathom
 
 SAME = re.compile(r"(\S+): (\d+) records put out as recorded, (\d+) given, in (\d+) calls; (.*)\n")
 
@@ -16,7 +16,7 @@ SAME = re.compile(r"(\S+): (\d+) records put out as recorded, (\d+) given, in (\
 def replay(folder):
     """Records given, records put out, and how the recording ended; None: it differs, and a line says where."""
     done = subprocess.run([fathom, "replay", folder], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          check=False, env=environment)
+                          check=False)
     found = SAME.fullmatch(done.stdout)
     if done.returncode or not found:
         print("%s: %s%s" % (os.path.basename(folder), done.stdout, done.stderr), end="", flush=True)

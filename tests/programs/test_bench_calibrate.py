@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from command import environment, fathom, run
+from command import fathom, run
 
 RANKS = sys.argv[2]
 SMALL = ["--rounds", "4", "--answers", "4", "--max-batch-rows", "4", "--max-batch-tokens", "128", "--context", "128",
@@ -29,7 +29,7 @@ load:
 def calibrate(folder):
     path = folder + "/calibrated.yaml"
     done = subprocess.run([fathom, "bench", "calibrate", *SMALL, "--ranks", RANKS, "--dir", folder, "--out", path],
-                          text=True, capture_output=True, timeout=900, env=environment, check=False)
+                          text=True, capture_output=True, timeout=900, check=False)
     assert done.returncode == 0 and not done.stdout, done
     assert "half of a shape's times lie within" in done.stderr, done.stderr
     with open(path, encoding="utf-8") as file:

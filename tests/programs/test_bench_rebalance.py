@@ -5,12 +5,12 @@ replicas no worse by flow, and notices a damaged expert on every rank."""
 import json
 import subprocess
 
-from test_ranks import environment, fathom, goldens, run, take_ranks
+from test_ranks import fathom, goldens, run, take_ranks
 
 command = ["bench", "rebalance", "--model", goldens + "/v3-bf16-negbias-dense0-mtp", "--ranks", "2", "--runs", "1", "--steps", "64",
            "--sequences", "2", "--batch", "4", "--rebalance-mbps", "0", "--json"]
 done = subprocess.run([fathom, *command, "--redundant-experts", "8", "--damage"], stdin=subprocess.DEVNULL,
-                      capture_output=True, text=True, timeout=900, env=environment)
+                      capture_output=True, text=True, timeout=900)
 assert done.returncode == 0, done
 assert done.stderr.count("\n") == 2 and done.stderr.count("checksum differs") == 2, done.stderr
 found = json.loads(done.stdout)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_ranks.py FATHOM GOLDENS MODEL SERVING [END_UNSAID]: models over several processes. Whatever the number of
+"""test_ranks.py FATHOM GOLDENS MODEL SERVING: models over several processes. Whatever the number of
 ranks, the replicas, the placement and the schedule: the same logits to the last digit, the same routing, drafts and
 tokens as one process, in every activation mode; the ranks are really there and share the work; and what
 goes wrong is told once, with the right exit code."""
@@ -13,25 +13,20 @@ import tempfile
 
 fathom, goldens, tiny = sys.argv[1:4]
 serving = sys.argv[4] == "1"
-end_unsaid = sys.argv[5] if len(sys.argv) > 5 else None  # to be loaded into ranks: their end is told to nobody
 cases = ["v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp", "v3-fp8-odd-noq-g1-noyarn",
          "v3-fp8-yarn-g8-mtp-sharded"]
-# Open MPI keeps memory to its end, by the thousand pieces
-environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
 
 
-def run(*arguments, code=0, timeout=900, **keywords):
+def run(*arguments, code=0, timeout=900):
     done = subprocess.run([fathom, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=timeout, env=keywords.get("env", environment))
+                          text=True, timeout=timeout)
     told = " ".join(map(str, arguments))[:2000]
     assert done.returncode == code, (told, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
-    # Open MPI's own event loop complains now and then of a file that it has just closed itself.
-    said = [line for line in done.stderr.splitlines() if not line.startswith("[warn] Epoll ")]
     if code == 0:
-        assert not said, done.stderr
+        assert not done.stderr, done.stderr
         return json.loads(done.stdout)
-    assert done.stdout == "" and len(said) == 1, done
-    return said[0]
+    assert done.stdout == "" and done.stderr.count("\n") == 1, done
+    return done.stderr.rstrip("\n")
 
 
 def ids(tokens):
@@ -142,14 +137,14 @@ def check_weights_files(folder):
                      'mount -t tmpfs -o size=200k none "$0" && exec "$@" --weights-dir "$0"', place]
         if subprocess.run([*namespace, "true"], capture_output=True).returncode == 0:
             done = subprocess.run([*namespace, fathom, *map(str, study), "--ranks", "3"], stdin=subprocess.DEVNULL,
-                                  capture_output=True, text=True, timeout=900, env=environment)
+                                  capture_output=True, text=True, timeout=900)
             assert done.returncode == 0 and done.stderr.count("\n") == 1, done
             assert "No space left" in done.stderr, done.stderr
             found = json.loads(done.stdout)
             take_ranks(found, 3)
             assert found == alone
     process = subprocess.Popen([fathom, *map(str, study), "--ranks", "2"], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, env=environment)
+                               stdout=subprocess.DEVNULL)
     assert process.wait(900) == 0
     assert not glob.glob("/dev/shm/fathom-*/%d-*" % process.pid)
 
@@ -184,22 +179,11 @@ def check_placement(folder):
         assert "nothing.json" in run(*answer, "--ranks", 2, "--placement", room + "/nothing.json", code=1)
 
 
-def check_late_end():
-    """A rank that ended well counts as ended well, also if mpirun did not notice it in time, as on a busy machine."""
-    answer = ["generate", "--tokens", "5,6,7,8", "--max-new", 8, "--greedy", "--ignore-eos", "--json"]
-    found = run(*answer, "--ranks", 3, env=dict(environment, LD_PRELOAD=end_unsaid))
-    take_ranks(found, 3)
-    assert found == run(*answer)
-
-
 def check_failures(folder):
     assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
     assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
     assert "--tokens" in run("logits", "--ranks", 2, code=2)
     assert "--ranks" in run("logits", "--tokens", "5", "--ranks", 0, code=2)
-    words = run("logits", "--model", folder, "--tokens", "5", "--ranks", 2, code=1,
-                env=dict(environment, PATH="/nowhere"))
-    assert "openmpi-bin" in words, words
 
 
 def main():
@@ -236,8 +220,6 @@ def main():
     check_weights(mtp)
     check_weights_files(folders[2])
     check_link(folders[2])
-    if end_unsaid:
-        check_late_end()
     check_failures(mtp)
 
 

@@ -1,19 +1,42 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_ranks_by_hand.py FATHOM: units of several ranks that somebody's own mpirun starts, over TCP alone as between
-hosts; no supervisor watches them. A rank that stands still, under load, idle or at the start, ends its unit with a line
+"""test_ranks_by_hand.py FATHOM: units of several ranks that somebody else starts, as an mpirun would, over TCP alone as
+between hosts; no supervisor watches them. A rank that stands still, under load, idle or at the start, ends its unit with a line
 that names it; the requests go on elsewhere, with the same answers. A rank 0 that stands still has its unit given up."""
 import concurrent.futures
 import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import tempfile
 import time
 
 from server import PATIENCE, Process, open_url
 
 QUESTIONS = ["What is %d + %d?" % (41 * i, 77 + i) for i in range(4)]
-MPIRUN = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--mca", "btl", "tcp,self"]
+
+
+def start(count, command):
+    """What an mpirun does: starts the ranks, and ends with the first that ends; the others end with it."""
+    def environment(rank):
+        return dict(os.environ, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE=str(count),
+                    OMPI_COMM_WORLD_LOCAL_SIZE=str(count), UCX_TLS="tcp")
+    ranks = [subprocess.Popen(command, env=environment(rank)) for rank in range(count)]
+    signal.signal(signal.SIGTERM, lambda number, frame: [rank.terminate() for rank in ranks])
+    ended, status = os.wait()
+    for rank in ranks:
+        if rank.pid != ended:
+            rank.kill()
+            rank.wait()
+    sys.exit(os.waitstatus_to_exitcode(status) and 1)
+
+
+def free_port():
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return place.getsockname()[1]
 
 
 def answer(url, question):
@@ -43,12 +66,13 @@ def wait_until(condition, *processes):
 
 
 class Unit(Process):
-    """Ends as mpirun does when a rank of its job has ended."""
+    """Ends when a rank of its job has ended."""
 
     def __init__(self, address, timeout, ranks=2, before=()):
         super().__init__("unit", "--connect", address, "--kv-memory", "64MiB", "--cpu-mask", "c", "--threads", "1",
-                         *(["--ranks", str(ranks), "--rank-timeout", str(timeout)] if ranks > 1 else []),
-                         wrap=[*(MPIRUN if ranks > 1 else []), *before])
+                         *(["--ranks", str(ranks), "--rank-timeout", str(timeout),
+                            "--rank-meeting", "127.0.0.1:%d" % free_port()] if ranks > 1 else []),
+                         wrap=[*([sys.executable, __file__, "--start", str(ranks)] if ranks > 1 else []), *before])
 
     def ended(self, line):
         assert self.process.wait(PATIENCE) != 0
@@ -107,4 +131,6 @@ def main():
         gateway.stop()
 
 
+if sys.argv[1] == "--start":
+    start(int(sys.argv[2]), sys.argv[3:])
 main()

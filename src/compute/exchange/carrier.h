@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What carries an exchange (exchange.h): among ranks (mpi.c), within one (self.c), or a rank's own
+ * What carries an exchange (exchange.h): among ranks (ranks.c), within one (self.c), or a rank's own
  * tokens for timing (echo.c). Private to src/compute/exchange.
  */
 #ifndef COMPUTE_EXCHANGE_CARRIER_H

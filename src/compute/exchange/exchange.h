@@ -9,7 +9,7 @@
  * model rounds to the exchange type before it hands them over, also at one rank, where nothing is
  * copied (self.c).
  *
- * Among ranks (mpi.c), every rank takes part in every dispatch and combine, in the same order,
+ * Among ranks (ranks.c), every rank takes part in every dispatch and combine, in the same order,
  * also with no tokens. A token goes once to each rank that holds any of its experts.
  */
 #ifndef COMPUTE_EXCHANGE_EXCHANGE_H
@@ -97,7 +97,7 @@ struct exchange;
 
 enum status exchange_open_self(const struct exchange_options *options,
                                struct exchange **exchange_out, struct error *error) MUST_USE;
-/* Inside a job, on all ranks alike (compute/exchange/mpi_job.h). */
+/* Inside a job, on all ranks alike (compute/exchange/job.h). */
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) MUST_USE;
 /* One of the placement's ranks, without the others (echo.c): its own tokens come back, as many rows

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Over MPI, on a communicator of its own. A chunk is larger than what Open MPI sends unasked, so it
- * leaves when the taker is ready, and neither side keeps it anywhere.
+ * On a lane of its own. A chunk is larger than what UCX sends unasked, so it leaves when the taker is
+ * ready, and neither side keeps it anywhere.
  *
  * The rate is a bucket that holds one chunk: what was not used is not saved up for a burst.
  */
@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "compute/exchange/job.h"
 #include "compute/exchange/move_checksum.h"
-#include "compute/exchange/mpi_job.h"
 
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ enum { TAG_CHUNK, TAG_SUM };
 
 /* A piece on its way. */
 struct way {
-    int rank;
+    uint32_t rank;
     char *data;
     size_t bytes;
     size_t at;    /* bytes that are through */
@@ -26,11 +26,10 @@ struct way {
     uint64_t own, others; /* checksums, once all bytes are through */
     bool sums;            /* all bytes are through, and the checksum is on its way */
     enum move_state state;
-    MPI_Request request;
+    struct job_batch batch; /* the chunk, or the checksum */
 };
 
 struct move_transport {
-    MPI_Comm comm;
     struct way given, taken;
     double ns_per_byte; /* 0: as fast as it goes */
     double room;        /* bytes that may go now */
@@ -41,7 +40,6 @@ struct move_transport {
 enum status move_transport_open(struct move_transport **transport_out, struct error *error) {
     struct move_transport *transport = calloc(1, sizeof *transport);
     if (!transport) return error_set(error, STATUS_NO_MEMORY, "no memory to move experts");
-    transport->comm = mpi_job_moves();
     transport->given.state = transport->taken.state = MOVE_WHOLE;
     *transport_out = transport;
     return STATUS_OK;
@@ -74,11 +72,7 @@ bool move_transport_may(struct move_transport *transport, size_t bytes) {
 
 static void begin(struct way *way, uint32_t rank, char *data, size_t bytes) {
     check(way->state != MOVE_UNDER_WAY && bytes > 0);
-    *way = (struct way){.rank = (int)rank,
-                        .data = data,
-                        .bytes = bytes,
-                        .state = MOVE_UNDER_WAY,
-                        .request = MPI_REQUEST_NULL};
+    *way = (struct way){.rank = rank, .data = data, .bytes = bytes, .state = MOVE_UNDER_WAY};
     move_checksum_begin(&way->sum);
 }
 
@@ -87,11 +81,10 @@ static size_t next_chunk(const struct way *way) {
     return left < MOVE_CHUNK_BYTES ? left : MOVE_CHUNK_BYTES;
 }
 
-static void take_chunk(struct move_transport *transport) {
-    struct way *way = &transport->taken;
+static void take_chunk(struct way *way) {
     way->chunk = next_chunk(way);
-    MPI_Irecv(way->data + way->at, (int)way->chunk, MPI_BYTE, way->rank, TAG_CHUNK, transport->comm,
-              &way->request);
+    job_receive_begin(&way->batch, JOB_LANE_MOVES, TAG_CHUNK, way->rank, way->data + way->at,
+                      way->chunk);
 }
 
 void move_transport_give(struct move_transport *transport, uint32_t to, const char *data,
@@ -102,18 +95,12 @@ void move_transport_give(struct move_transport *transport, uint32_t to, const ch
 void move_transport_take(struct move_transport *transport, uint32_t from, char *data,
                          size_t bytes) {
     begin(&transport->taken, from, data, bytes);
-    take_chunk(transport);
-}
-
-static bool is_through(struct way *way) {
-    int done;
-    MPI_Test(&way->request, &done, MPI_STATUS_IGNORE);
-    return done != 0;
+    take_chunk(&transport->taken);
 }
 
 static void progress_given(struct move_transport *transport) {
     struct way *way = &transport->given;
-    if (way->state != MOVE_UNDER_WAY || !is_through(way)) return;
+    if (way->state != MOVE_UNDER_WAY || !job_done(&way->batch)) return;
     way->at += way->chunk;
     way->chunk = 0;
     if (way->sums) {
@@ -121,19 +108,18 @@ static void progress_given(struct move_transport *transport) {
     } else if (way->at == way->bytes) {
         way->sums = true;
         way->own = move_checksum_end(&way->sum);
-        MPI_Isend(&way->own, sizeof way->own, MPI_BYTE, way->rank, TAG_SUM, transport->comm,
-                  &way->request);
+        job_send_begin(&way->batch, JOB_LANE_MOVES, TAG_SUM, way->rank, &way->own, sizeof way->own);
     } else if (move_transport_may(transport, next_chunk(way))) {
         way->chunk = next_chunk(way);
         move_checksum_add(&way->sum, way->data + way->at, way->chunk);
-        MPI_Isend(way->data + way->at, (int)way->chunk, MPI_BYTE, way->rank, TAG_CHUNK,
-                  transport->comm, &way->request);
+        job_send_begin(&way->batch, JOB_LANE_MOVES, TAG_CHUNK, way->rank, way->data + way->at,
+                       way->chunk);
     }
 }
 
 static void progress_taken(struct move_transport *transport) {
     struct way *way = &transport->taken;
-    if (way->state != MOVE_UNDER_WAY || !is_through(way)) return;
+    if (way->state != MOVE_UNDER_WAY || !job_done(&way->batch)) return;
     if (way->sums) {
         way->own = move_checksum_end(&way->sum);
         way->state = way->own == way->others ? MOVE_WHOLE : MOVE_DAMAGED;
@@ -145,12 +131,12 @@ static void progress_taken(struct move_transport *transport) {
     way->at += way->chunk;
     way->chunk = 0;
     if (way->at < way->bytes) {
-        take_chunk(transport);
+        take_chunk(&transport->taken);
         return;
     }
     way->sums = true;
-    MPI_Irecv(&way->others, sizeof way->others, MPI_BYTE, way->rank, TAG_SUM, transport->comm,
-              &way->request);
+    job_receive_begin(&way->batch, JOB_LANE_MOVES, TAG_SUM, way->rank, &way->others,
+                      sizeof way->others);
 }
 
 void move_transport_progress(struct move_transport *transport) {

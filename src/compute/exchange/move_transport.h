@@ -26,7 +26,7 @@ enum move_state {
 
 struct move_transport;
 
-/* Inside a job, on all ranks alike (compute/exchange/mpi_job.h). */
+/* Inside a job, on all ranks alike (compute/exchange/job.h). */
 enum status move_transport_open(struct move_transport **transport_out,
                                 struct error *error) MUST_USE;
 /* Nothing is under way. */

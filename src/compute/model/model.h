@@ -27,7 +27,7 @@ struct model_options {
     bool mtp; /* load the MTP layer, if there is one, and keep its slice in each KV block */
     bool mtp_required;  /* with mtp: refuse a checkpoint that has no MTP layer */
     uint32_t slots_max; /* with mtp: rows' slots are below; 0: step_rows_max */
-    /* One rank of a job (compute/exchange/mpi_job.h): all ranks open the same model with the same
+    /* One rank of a job (compute/exchange/job.h): all ranks open the same model with the same
      * options. rank_count 0 or 1: alone, and the ranks' options below are ignored. */
     uint32_t rank, rank_count;
     uint32_t redundant_experts; /* slots beyond one per expert, at least, in each layer */

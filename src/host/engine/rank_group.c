@@ -4,15 +4,14 @@
  * an exchange.
  *
  * Waiting for an order may take long (a person thinks): a rank looks for a short while and then
- * sleeps between looks. Within a step, waiting is Open MPI's, which yields where ranks outnumber
- * CPUs.
+ * sleeps between looks. Within a step, waiting is the job's (compute/exchange/job.h).
  */
 #include "host/engine/rank_group.h"
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/pulse.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
 #include "compute/model/plan_check.h"
 #include "host/process/log.h"
 
@@ -114,7 +113,7 @@ static size_t wait_for(uint32_t rank, struct model *model) {
     size_t bytes;
     int64_t began_ns = clock_now_ns();
     long sleep_ns = 50000;
-    while (!mpi_job_ready(rank, &bytes)) {
+    while (!job_ready(rank, &bytes)) {
         if (model) moves_progress(model);
         bool moving = model && moves_told(model).pending;
         if (moving || clock_now_ns() - began_ns < LOOK_NS) {
@@ -171,7 +170,7 @@ static void order_all(struct rank_group *group, enum group_order_kind kind, cons
     memcpy(group->message, &order, sizeof order);
     if (more_bytes) memcpy(group->message + sizeof order, more, more_bytes);
     for (uint32_t rank = 1; rank < group->count; rank++)
-        mpi_job_send(rank, group->message, sizeof order + more_bytes);
+        job_send(rank, group->message, sizeof order + more_bytes);
 }
 
 static size_t placement_bytes(const struct model_options *options) {
@@ -198,7 +197,7 @@ static enum status open_all(struct rank_group *group, const struct model_options
     enum status status = open_own(&group->own, options, engine, error);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         struct opened opened;
-        mpi_job_receive(rank, &opened, sizeof opened);
+        job_receive(rank, &opened, sizeof opened);
         if (opened.status == STATUS_OK || status != STATUS_OK) continue;
         status =
             error_set(error, (enum status)opened.status, "rank %u: %s", rank, opened.error.text);
@@ -211,7 +210,7 @@ static enum status open_group(const struct model_options *options, bool engine,
     struct rank_group *group = calloc(1, sizeof *group);
     if (!group) return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
     struct model_options own = *options;
-    group->count = own.rank_count = mpi_job_count();
+    group->count = own.rank_count = job_count();
     own.rank = 0;
     if (group->count > 1 && !own.threads) own.threads = cpus_each(group->count);
     enum status status = open_all(group, &own, engine, error);
@@ -310,20 +309,20 @@ static void send_step(struct rank_group *group, uint32_t rank, const struct rank
     group->message = grow(group->message, &group->message_bytes, bytes);
     memcpy(group->message, &order, sizeof order);
     memcpy(group->message + sizeof order, plan, plan->record.bytes);
-    mpi_job_send(rank, group->message, bytes);
+    job_send(rank, group->message, bytes);
 }
 
 static void take_answers(const struct rank_group *group, uint32_t rank,
                          const struct rank_step *step) {
     const struct step_plan *plan = plan_or_none(step);
     size_t logits = (size_t)count_logits(plan) * model_shape(group->own.model)->vocab;
-    if (logits) mpi_job_receive(rank, step->logits, logits * sizeof *step->logits);
+    if (logits) job_receive(rank, step->logits, logits * sizeof *step->logits);
     if (!step->probe) return;
     if (step->probe->routing)
-        mpi_job_receive(rank, step->probe->routing,
+        job_receive(rank, step->probe->routing,
                         routing_count(group->own.model) * sizeof(uint32_t));
     if (step->probe->mtp_argmax && step->probe->row != MODEL_NO_ROW)
-        mpi_job_receive(rank, step->probe->mtp_argmax,
+        job_receive(rank, step->probe->mtp_argmax,
                         step_plan_rows(plan)[step->probe->row].token_count * sizeof(uint32_t));
 }
 
@@ -383,8 +382,8 @@ void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32
     told[0] = moves_told(group->own.model);
     if (tokens) model_take_tokens(group->own.model, tokens);
     for (uint32_t rank = 1; rank < group->count; rank++) {
-        mpi_job_receive(rank, &told[rank], sizeof told[rank]);
-        if (tokens) mpi_job_receive(rank, tokens + (size_t)rank * slots, slots * sizeof *tokens);
+        job_receive(rank, &told[rank], sizeof told[rank]);
+        if (tokens) job_receive(rank, tokens + (size_t)rank * slots, slots * sizeof *tokens);
     }
 }
 
@@ -413,7 +412,7 @@ static void send_plan(struct rank_group *group, uint32_t rank, const struct step
     group->message = grow(group->message, &group->message_bytes, bytes);
     memcpy(group->message, &order, sizeof order);
     memcpy(group->message + sizeof order, plan, plan->record.bytes);
-    mpi_job_send(rank, group->message, bytes);
+    job_send(rank, group->message, bytes);
 }
 
 /* All ranks' step took as long as rank 0's, which goes through its layers in step with the others
@@ -453,7 +452,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
     if (fails) fail_plan(plans[0], results[0]);
     for (uint32_t rank = 1; rank < group->count; rank++) {
-        mpi_job_receive(rank, results[rank], group->own.result_bytes);
+        job_receive(rank, results[rank], group->own.result_bytes);
         if (results[rank]->row_count != plans[rank]->row_count)
             fail_plan(plans[rank], results[rank]);
     }
@@ -465,16 +464,16 @@ void rank_group_report(struct rank_group *group, struct rank_report *reports) {
     order_all(group, ORDER_REPORT, NULL, 0);
     reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->own.model)};
     for (uint32_t rank = 1; rank < group->count; rank++)
-        mpi_job_receive(rank, &reports[rank], sizeof reports[rank]);
+        job_receive(rank, &reports[rank], sizeof reports[rank]);
 }
 
 /* The events of another rank, for the caller to free; returns how many it lacks. */
 static size_t take_trace(uint32_t rank, struct trace_part *part_out) {
     size_t counts[2]; /* events, lost ones */
-    mpi_job_receive(rank, counts, sizeof counts);
+    job_receive(rank, counts, sizeof counts);
     struct trace_event *events = malloc(counts[0] * sizeof *events + 1);
     check(events); /* the rank waits for us to take them */
-    if (counts[0]) mpi_job_receive(rank, events, counts[0] * sizeof *events);
+    if (counts[0]) job_receive(rank, events, counts[0] * sizeof *events);
     *part_out = (struct trace_part){events, counts[0]};
     return counts[1];
 }
@@ -502,11 +501,11 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
 void rank_group_end(void) {
     static bool ended;
     struct group_order order = {.kind = ORDER_END};
-    if (ended || mpi_job_rank() != 0) return;
+    if (ended || job_rank() != 0) return;
     ended = true;
-    for (uint32_t rank = 1; rank < mpi_job_count(); rank++)
-        mpi_job_send(rank, &order, sizeof order);
-    mpi_job_end();
+    for (uint32_t rank = 1; rank < job_count(); rank++)
+        job_send(rank, &order, sizeof order);
+    job_end();
 }
 
 /* ---- the others ---- */
@@ -540,7 +539,7 @@ static void worker_open(struct group_worker *worker, struct setup *setup) {
     if (options->weights_directory) options->weights_directory = setup->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->progress = NULL;
-    options->rank = mpi_job_rank();
+    options->rank = job_rank();
     if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
     options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
     opened.status = (uint32_t)open_own(&worker->own, options, setup->engine, &opened.error);
@@ -554,7 +553,7 @@ static void worker_open(struct group_worker *worker, struct setup *setup) {
         worker->tokens = calloc(model_slot_count(worker->own.model) + 1, sizeof *worker->tokens);
         check(worker->routing && worker->argmax && worker->result && worker->tokens);
     }
-    mpi_job_send(0, &opened, sizeof opened);
+    job_send(0, &opened, sizeof opened);
     pulse_set(PULSE_WAITS);
 }
 
@@ -572,12 +571,12 @@ static void worker_step(struct group_worker *worker, const struct group_order *o
     enum status status = forward_run(worker->own.model, plan, worker->logits,
                                      order->has_probe ? &probe : NULL, &error);
     check(status == STATUS_OK); /* rank 0 has checked it */
-    if (logits) mpi_job_send(0, worker->logits, logits * sizeof *worker->logits);
+    if (logits) job_send(0, worker->logits, logits * sizeof *worker->logits);
     if (order->wants_routing)
-        mpi_job_send(0, worker->routing,
+        job_send(0, worker->routing,
                      routing_count(worker->own.model) * sizeof *worker->routing);
     if (order->wants_mtp && order->probe_row != MODEL_NO_ROW)
-        mpi_job_send(0, worker->argmax,
+        job_send(0, worker->argmax,
                      step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
 }
 
@@ -586,20 +585,20 @@ static void worker_run(struct group_worker *worker, const struct step_plan *plan
     check(worker->result);
     engine_run(worker->own.engine, plan, worker->result, &error);
     check(!worker->result->failed); /* rank 0 has checked the plan */
-    mpi_job_send(0, worker->result, worker->result->record.bytes);
+    job_send(0, worker->result, worker->result->record.bytes);
 }
 
 static void worker_send_trace(const struct group_worker *worker) {
     size_t counts[2] = {0, 0};
     const struct trace_event *events = NULL;
     if (worker->trace) events = trace_events(worker->trace, &counts[0], &counts[1]);
-    mpi_job_send(0, counts, sizeof counts);
-    if (counts[0]) mpi_job_send(0, events, counts[0] * sizeof *events);
+    job_send(0, counts, sizeof counts);
+    if (counts[0]) job_send(0, events, counts[0] * sizeof *events);
 }
 
 static void worker_report(const struct group_worker *worker) {
     struct rank_report report = {.pid = getpid(), .model = model_rank(worker->own.model)};
-    mpi_job_send(0, &report, sizeof report);
+    job_send(0, &report, sizeof report);
 }
 
 static void worker_move(const struct group_worker *worker, enum group_order_kind kind,
@@ -613,10 +612,10 @@ static void worker_move(const struct group_worker *worker, enum group_order_kind
     if (kind == ORDER_DAMAGE) moves_damage(model);
     if (kind != ORDER_TELL) return;
     struct model_moving told = moves_told(model);
-    mpi_job_send(0, &told, sizeof told);
+    job_send(0, &told, sizeof told);
     if (!*(const uint32_t *)(const void *)more) return;
     model_take_tokens(model, worker->tokens);
-    mpi_job_send(0, worker->tokens, model_slot_count(model) * sizeof *worker->tokens);
+    job_send(0, worker->tokens, model_slot_count(model) * sizeof *worker->tokens);
 }
 
 void rank_group_work(void) {
@@ -624,7 +623,7 @@ void rank_group_work(void) {
     for (;;) {
         size_t bytes = wait_for(0, worker.own.model);
         worker.message = grow(worker.message, &worker.message_bytes, bytes);
-        mpi_job_receive(0, worker.message, bytes);
+        job_receive(0, worker.message, bytes);
         const struct group_order *order = (const struct group_order *)(const void *)worker.message;
         char *more = worker.message + sizeof *order;
         check(bytes >= sizeof *order);
@@ -647,5 +646,5 @@ void rank_group_work(void) {
     }
     worker_close(&worker);
     free(worker.message);
-    mpi_job_end();
+    job_end();
 }

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
 #include "compute/weights/checkpoint.h"
 #include "contract/kv_block.h"
 #include "host/engine/lanes.h"
@@ -78,7 +78,7 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
     struct solo *solo = calloc(1, sizeof *solo);
     struct model_options model_options = options->model;
     if (!solo) return error_set(error, STATUS_NO_MEMORY, "no memory");
-    solo->ranks = mpi_job_count();
+    solo->ranks = job_count();
     solo_set_schedule(solo, options->schedule ? options->schedule : "sequential");
     solo->sequences = options->sequences;
     solo->sequences_each = (uint32_t)divide_up(options->sequences, solo->ranks);

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "compute/exchange/job_meeting.h"
 #include "host/process/log.h"
 #include "host/process/rank_board.h"
 #include "serving/policy/supervise.h"
@@ -96,7 +97,7 @@ static void read_host(char host[static 64]) {
 
 /* Of the job's ranks, those on this machine. */
 static uint32_t ranks_here(uint32_t rank_count) {
-    const char *text = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const char *text = getenv(JOB_MEETING_RANKS_HERE);
     uint64_t here = text ? strtoul(text, NULL, 10) : 0;
     return here && here < rank_count ? (uint32_t)here : rank_count;
 }

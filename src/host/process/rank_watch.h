@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Signs of life among the ranks of a unit: of one that no supervisor watches, since somebody's own
- * mpirun started it, on one host or on several; and of any while it starts, which a supervisor
+ * Signs of life among the ranks of a unit: of one that no supervisor watches, since somebody else
+ * started its ranks, on one host or on several; and of any while it starts, which a supervisor
  * leaves to itself. Every rank sends rank 0 a datagram a few times
  * a second, from a thread of its own: what its line on a board would say (host/rank_board.h). Rank
  * 0 judges them in a thread as a supervisor does (policy/supervise.h). When a rank is silent,
@@ -11,7 +11,7 @@
  * one, and where there is none, nobody starts the unit again.
  *
  * Datagrams, because one that is lost must not hold up the next. They bear a token that was told
- * over MPI; what does not bear it is nothing. Rank 0's addresses are all that its host has.
+ * over the job; what does not bear it is nothing. Rank 0's addresses are all that its host has.
  */
 #ifndef HOST_PROCESS_RANK_WATCH_H
 #define HOST_PROCESS_RANK_WATCH_H

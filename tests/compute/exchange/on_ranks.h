@@ -1,24 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0
- * main of a test that runs under mpirun, all ranks alike: rank 0 speaks for all. Include it behind
- * <cmocka.h>.
+ * main of a test that all ranks of a job run alike: `test_name RANKS` launches them, and rank 0
+ * speaks for all. A rank that fails ends the others. Include it behind <cmocka.h>.
  */
 #ifndef TESTS_EXCHANGE_ON_RANKS_H
 #define TESTS_EXCHANGE_ON_RANKS_H
 
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/check.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
+#include "host/process/rank_launch.h"
 
-static inline int on_ranks(const char *name, const struct CMUnitTest *tests, size_t count) {
+struct on_ranks {
+    struct rank_launch *launch;
+    int failed;
+};
+
+static inline void on_ranks_ended(void *context, uint32_t rank, int status) {
+    struct on_ranks *all = context;
+    if (status) fprintf(stderr, "rank %u ended with status %#x\n", rank, (unsigned)status);
+    if (status && !all->failed++) rank_launch_signal_all(all->launch, SIGKILL);
+}
+
+static inline int on_ranks_launch(char **argv) {
+    char self[RANK_LAUNCH_PATH_BYTES];
     struct error error;
-    if (mpi_job_begin(&error) != STATUS_OK) {
+    uint32_t count = (uint32_t)strtoul(argv[1], NULL, 10);
+    struct on_ranks all = {.failed = 0};
+    const char *const arguments[] = {self, argv[1], NULL};
+    const struct rank_launch_options options = {.arguments = arguments,
+                                                .count = count,
+                                                .total = count,
+                                                .speaks = true,
+                                                .context = &all,
+                                                .ended = on_ranks_ended};
+    if (!rank_launch_self(self) || rank_launch_open(&options, &all.launch, &error)) return 1;
+    struct pollfd file = {rank_launch_file(all.launch), POLLIN, 0};
+    while (rank_launch_left(all.launch)) {
+        poll(&file, 1, -1);
+        rank_launch_tend(all.launch);
+    }
+    rank_launch_close(all.launch);
+    return all.failed != 0;
+}
+
+static inline int on_ranks(char **argv, const char *name, const struct CMUnitTest *tests,
+                           size_t count) {
+    struct error error;
+    if (!job_exists()) return on_ranks_launch(argv);
+    if (job_begin(&error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
-    if (mpi_job_rank() && !freopen("/dev/null", "w", stdout)) return 1;
+    if (job_rank() && !freopen("/dev/null", "w", stdout)) return 1;
     int failed = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
-    mpi_job_end();
+    job_end();
     return failed;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the carrying of experts on a move, under mpirun: pieces of many sizes between all pairs
+ * Protects the carrying of experts on a move, on all ranks alike: pieces of many sizes between all pairs
  * of ranks in one order arrive as they were given, neither side ever waits in a call, a damaged one is noticed
  * and the next one is whole again, and the rate is kept.
  */
@@ -15,8 +15,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "compute/exchange/job.h"
 #include "compute/exchange/move_transport.h"
-#include "compute/exchange/mpi_job.h"
 #include "on_ranks.h"
 
 #define PIECES 60
@@ -43,9 +43,8 @@ static void open_pieces(void) {
     static const size_t sizes[] = {1, 31, MOVE_CHUNK_BYTES, MOVE_CHUNK_BYTES + 8};
     for (uint32_t i = 0; i < PIECES; i++) {
         struct piece *piece = &pieces[i];
-        piece->from = (uint32_t)(uniform(i, 0) * mpi_job_count());
-        piece->to =
-            (piece->from + 1 + (uint32_t)(uniform(i, 1) * (mpi_job_count() - 1))) % mpi_job_count();
+        piece->from = (uint32_t)(uniform(i, 0) * job_count());
+        piece->to = (piece->from + 1 + (uint32_t)(uniform(i, 1) * (job_count() - 1))) % job_count();
         piece->bytes = i < 4 ? sizes[i] : 1 + (size_t)(uniform(i, 2) * (BYTES_MAX - 1));
         given[i] = malloc(piece->bytes);
         taken[i] = calloc(1, piece->bytes);
@@ -55,7 +54,7 @@ static void open_pieces(void) {
 }
 
 static uint32_t next_piece(uint32_t at, bool mine_to_give) {
-    while (at < PIECES && (mine_to_give ? pieces[at].from : pieces[at].to) != mpi_job_rank())
+    while (at < PIECES && (mine_to_give ? pieces[at].from : pieces[at].to) != job_rank())
         at++;
     return at;
 }
@@ -91,8 +90,7 @@ static uint32_t carry(struct move_transport *transport) {
 static uint32_t count_wrong(void) {
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < PIECES; i++)
-        if (pieces[i].to == mpi_job_rank())
-            wrong += memcmp(taken[i], given[i], pieces[i].bytes) != 0;
+        if (pieces[i].to == job_rank()) wrong += memcmp(taken[i], given[i], pieces[i].bytes) != 0;
     return wrong;
 }
 
@@ -131,8 +129,8 @@ static void bytes_go_no_faster_than_the_limit(void **state) {
     move_transport_close(transport);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_arrive_whole_and_damage_is_noticed),
                                        cmocka_unit_test(bytes_go_no_faster_than_the_limit)};
-    return on_ranks("move_transport", tests, ARRAY_COUNT(tests));
+    return on_ranks(argv, "move_transport", tests, ARRAY_COUNT(tests));
 }

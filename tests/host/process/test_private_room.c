@@ -53,7 +53,7 @@ static void a_room_goes_with_its_owner(void **state) {
     private_room_close(&two); /* and again: nothing happens */
 }
 
-/* The owner has started a program, as it starts mpirun, and is killed; the program lives on. */
+/* The owner has started a program and is killed; the program lives on. */
 static void a_killed_owners_room_goes_with_the_next(void **state) {
     struct private_room found, next;
     int pipes[2], status;

@@ -1,63 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A build without MPI: one process is all there is, and nobody opens what goes among ranks.
+ * A build without UCX: one process is all there is, and nobody opens what goes among ranks.
  */
 #include "base/check.h"
 #include "compute/exchange/exchange.h"
+#include "compute/exchange/job.h"
 #include "compute/exchange/move_transport.h"
-#include "compute/exchange/mpi_job.h"
 
-bool mpi_job_built(void) {
+bool job_built(void) {
     return false;
 }
 
-bool mpi_job_exists(void) {
+bool job_exists(void) {
     return false;
 }
 
-uint32_t mpi_job_rank_ahead(void) {
+uint32_t job_rank_ahead(void) {
     return 0;
 }
 
-enum status mpi_job_begin(struct error *error) {
+enum status job_begin(struct error *error) {
     return error_set(error, STATUS_UNSUPPORTED,
-                     "this build has no ranks: build it where Open MPI is (libopenmpi-dev)");
+                     "this build has no ranks: build it where UCX is (libucx-dev)");
 }
 
-void mpi_job_end(void) {
+void job_end(void) {
 }
 
-uint32_t mpi_job_rank(void) {
+uint32_t job_rank(void) {
     return 0;
 }
-uint32_t mpi_job_count(void) {
+uint32_t job_count(void) {
     return 1;
 }
 
-void mpi_job_send(uint32_t to, const void *data, size_t bytes) {
+void job_send(uint32_t to, const void *data, size_t bytes) {
     check_failed("one process alone has nobody to send to", __FILE__, __LINE__);
 }
 
-bool mpi_job_ready(uint32_t from, size_t *bytes_out) {
+bool job_ready(uint32_t from, size_t *bytes_out) {
     return false;
 }
 
-size_t mpi_job_receive(uint32_t from, void *data, size_t bytes) {
+size_t job_receive(uint32_t from, void *data, size_t bytes) {
     check_failed("one process alone hears from nobody", __FILE__, __LINE__);
 }
 
-void mpi_job_barrier(void) {
+void job_barrier(void) {
 }
 
-void mpi_job_swap(const char *out, char *in, size_t bytes) {
+void job_swap(const char *out, char *in, size_t bytes) {
 }
 
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) {
-    return mpi_job_begin(error);
+    return job_begin(error);
 }
 
 enum status move_transport_open(struct move_transport **transport_out, struct error *error) {
-    return mpi_job_begin(error);
+    return job_begin(error);
 }
 
 void move_transport_close(struct move_transport *transport) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Run under mpirun, all ranks alike: random tokens and experts through the exchange, with random
+ * On all ranks alike: random tokens and experts through the exchange, with random
  * placements and replicas, against what every (token, expert) pair has to be. An "expert" here
  * writes who it is and what it got, so a row at the wrong place, or bytes of another token, show.
  * Also the steering messages. Rank 0 speaks for all.
@@ -16,7 +16,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "compute/exchange/exchange.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
 #include "on_ranks.h"
 
 #define TOKENS_MAX 40
@@ -45,7 +45,7 @@ static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b, uint32_t below) {
 }
 
 static void draw_round(struct round *round, uint32_t number, uint32_t experts, uint32_t per_token) {
-    uint32_t rank = mpi_job_rank(), at = 0;
+    uint32_t rank = job_rank(), at = 0;
     *round = (struct round){
         .number = number, .layer = number % LAYERS, .experts = experts, .per_token = per_token};
     round->tokens = number % 4 == 1 ? 0 : draw(number, rank, 0, TOKENS_MAX + 1);
@@ -64,7 +64,7 @@ static void draw_round(struct round *round, uint32_t number, uint32_t experts, u
 
 static void compute(struct exchange *exchange, const struct round *round,
                     const struct placement *placement, const struct exchange_received *received) {
-    const uint32_t *experts = placement_of_rank(placement, round->layer, mpi_job_rank());
+    const uint32_t *experts = placement_of_rank(placement, round->layer, job_rank());
     uint32_t rows = 0, previous = 0, half;
     for (uint32_t g = 0; g < received->group_count; g++) {
         const struct exchange_group *group = &received->groups[g];
@@ -94,7 +94,7 @@ static void check_returned(const struct round *round, const struct exchange_retu
         struct answer answer;
         memcpy(&answer, returned->results + (size_t)returned->token_rows[pair] * RESULT_BYTES,
                sizeof answer);
-        check(answer.rank == mpi_job_rank() && answer.round == round->number);
+        check(answer.rank == job_rank() && answer.round == round->number);
         check(answer.token == pair / round->per_token && answer.layer == round->layer);
         check(answer.expert == round->chosen[pair]);
     }
@@ -103,21 +103,21 @@ static void check_returned(const struct round *round, const struct exchange_retu
 /* Of all ranks' pairs: told by each to rank 0, and back. */
 static uint32_t most_pairs(uint32_t own) {
     uint32_t most = own, of;
-    for (uint32_t rank = 1; rank < mpi_job_count() && mpi_job_rank() == 0; rank++) {
-        mpi_job_receive(rank, &of, sizeof of);
+    for (uint32_t rank = 1; rank < job_count() && job_rank() == 0; rank++) {
+        job_receive(rank, &of, sizeof of);
         if (of > most) most = of;
     }
-    for (uint32_t rank = 1; rank < mpi_job_count() && mpi_job_rank() == 0; rank++)
-        mpi_job_send(rank, &most, sizeof most);
-    if (mpi_job_rank()) mpi_job_send(0, &own, sizeof own);
-    if (mpi_job_rank()) mpi_job_receive(0, &most, sizeof most);
+    for (uint32_t rank = 1; rank < job_count() && job_rank() == 0; rank++)
+        job_send(rank, &most, sizeof most);
+    if (job_rank()) job_send(0, &own, sizeof own);
+    if (job_rank()) job_receive(0, &most, sizeof most);
     return most;
 }
 
 static void open_placement(struct placement *placement, uint32_t experts, uint32_t redundant,
                            uint64_t seed) {
     struct error error;
-    uint32_t ranks = mpi_job_count();
+    uint32_t ranks = job_count();
     uint32_t slots = placement_slots_per_rank(experts, ranks, redundant);
     if (placement_open(placement, LAYERS, experts, ranks, slots, &error) != STATUS_OK)
         fail_msg("%s", error.text);
@@ -133,7 +133,7 @@ static struct exchange *open_exchange(const struct placement *placement, uint32_
                                        .experts = placement->experts,
                                        .experts_per_token = per_token,
                                        .placement = placement,
-                                       .rank = mpi_job_rank(),
+                                       .rank = job_rank(),
                                        .dispatch_bytes = ROW_BYTES,
                                        .combine_bytes = RESULT_BYTES,
                                        .channel = channel,
@@ -246,32 +246,32 @@ static void messages_between_ranks_come_whole(void **state) {
     char *bytes = malloc(LARGE);
     size_t size;
     check(bytes);
-    for (uint32_t rank = 1; rank < mpi_job_count() && mpi_job_rank() == 0; rank++) {
+    for (uint32_t rank = 1; rank < job_count() && job_rank() == 0; rank++) {
         memset(bytes, (int)rank, LARGE);
-        mpi_job_send(rank, bytes, LARGE - rank);
-        mpi_job_send(rank, bytes, 0);
+        job_send(rank, bytes, LARGE - rank);
+        job_send(rank, bytes, 0);
     }
-    if (mpi_job_rank()) {
-        assert_int_equal(mpi_job_receive(0, bytes, LARGE), LARGE - mpi_job_rank());
-        assert_int_equal(bytes[0], mpi_job_rank());
-        assert_int_equal(bytes[LARGE - mpi_job_rank() - 1], mpi_job_rank());
-        assert_int_equal(mpi_job_receive(0, bytes, LARGE), 0);
-        mpi_job_send(0, bytes, 3);
+    if (job_rank()) {
+        assert_int_equal(job_receive(0, bytes, LARGE), LARGE - job_rank());
+        assert_int_equal(bytes[0], job_rank());
+        assert_int_equal(bytes[LARGE - job_rank() - 1], job_rank());
+        assert_int_equal(job_receive(0, bytes, LARGE), 0);
+        job_send(0, bytes, 3);
     }
-    for (uint32_t rank = 1; rank < mpi_job_count() && mpi_job_rank() == 0; rank++) {
-        while (!mpi_job_ready(rank, &size))
+    for (uint32_t rank = 1; rank < job_count() && job_rank() == 0; rank++) {
+        while (!job_ready(rank, &size))
             ;
         assert_int_equal(size, 3);
-        assert_int_equal(mpi_job_receive(rank, bytes, LARGE), 3);
+        assert_int_equal(job_receive(rank, bytes, LARGE), 3);
         assert_int_equal(bytes[2], rank);
     }
     free(bytes);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_reaches_its_expert_and_comes_back),
         cmocka_unit_test(lanes_share_a_slow_link_in_their_order),
         cmocka_unit_test(messages_between_ranks_come_whole)};
-    return on_ranks("mpi", tests, ARRAY_COUNT(tests));
+    return on_ranks(argv, "ranks", tests, ARRAY_COUNT(tests));
 }

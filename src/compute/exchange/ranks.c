@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The exchange among ranks, over MPI point to point.
+ * The exchange among ranks, over the job's messages.
  *
  * A dispatch is one message from every rank to every other, tokens or none: the receiver knows whom
  * to wait for, so no counts go ahead. It says which tokens go to which of the receiver's slots and
@@ -8,27 +8,25 @@
  *   u32 tokens, pairs; u32 count[tokens]; u32 slot[pairs]; (to 64 bytes) row[tokens]
  *
  * A combine is a message back of the results in the order of those pairs, where there were any;
- * both sides know how long it is, and the receiver has told MPI where it goes before the first
+ * both sides know how long it is, and the receiver has said where it goes before the first
  * expert runs. A token's pairs are listed by ascending expert, and where each result will come to
  * lie is known at dispatch: nothing is sorted on the way back.
  *
- * What lies in this rank's own slots takes the same way without MPI, and its rows are not copied:
+ * What lies in this rank's own slots takes the same way without a message, and its rows are not copied:
  * they are read where the caller has them. Buffers are for the worst case, every token of every
  * rank here, in one mapping whose pages come when they are first needed.
  */
 #include "base/bytes.h"
 #include "base/check.h"
 #include "compute/exchange/carrier.h"
-#include "compute/exchange/mpi_job.h"
+#include "compute/exchange/job.h"
 #include "compute/exchange/replicas.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define MESSAGE_ALIGN 64
-#define TAGS_PER_CHANNEL 3
 
 struct message {
     uint32_t tokens, pairs;
@@ -49,14 +47,12 @@ struct rank_peer {
 
 struct ranks {
     struct exchange exchange; /* first: a struct exchange * points to both */
-    MPI_Comm comm;
-    MPI_Datatype result_type; /* combine_bytes of bytes */
     uint32_t rank, rank_count, slots_per_rank;
     uint32_t row_count, rows_returned, group_count;
-    bool dispatched; /* the transfer under way is a combine */
+    bool dispatched;                      /* the transfer under way is a combine */
+    struct job_batch in_batch, out_batch; /* of the transfers under way */
     struct replicas replicas;
     struct rank_peer *peers;         /* [ranks] */
-    MPI_Request *requests;           /* [REQUEST_ROWS][ranks]: see enum below */
     struct exchange_span *spans_in;  /* [ranks] */
     struct exchange_span *spans_out; /* [2][ranks] of the dispatch, then of the combine */
     struct exchange_group *groups;   /* [slots_per_rank] */
@@ -77,36 +73,30 @@ struct ranks {
     void *memory;
 };
 
-enum request_row {
-    DISPATCH_IN,
-    COMBINE_IN,
-    SPAN_IN, /* over slow links: when what comes has left */
-    IN_ROWS,
-    DISPATCH_OUT = IN_ROWS,
-    COMBINE_OUT,
-    DISPATCH_SPAN_OUT,
-    COMBINE_SPAN_OUT,
-    REQUEST_ROWS
-};
+enum exchange_tag { TAG_DISPATCH, TAG_COMBINE, TAG_SPAN, TAG_COUNTS, TAGS_PER_CHANNEL };
 
 static struct ranks *ranks_of(struct exchange *exchange) {
     return (struct ranks *)exchange;
 }
 
-static MPI_Request *requests_of(struct ranks *ranks, enum request_row row) {
-    return ranks->requests + (size_t)row * ranks->rank_count;
+static uint32_t tag_of(const struct ranks *ranks, enum exchange_tag tag) {
+    return ranks->exchange.options.channel * TAGS_PER_CHANNEL + (uint32_t)tag;
 }
 
-static int tag_of(const struct ranks *ranks, enum request_row row) {
-    int first = (int)ranks->exchange.options.channel * TAGS_PER_CHANNEL;
-    if (row == DISPATCH_IN || row == DISPATCH_OUT) return first;
-    return first + (row == COMBINE_IN || row == COMBINE_OUT ? 1 : 2);
+static void receive(struct ranks *ranks, enum exchange_tag tag, uint32_t from, void *data,
+                    size_t bytes) {
+    job_receive_begin(&ranks->in_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag), from, data,
+                      bytes);
+}
+
+static void send_to(struct ranks *ranks, enum exchange_tag tag, uint32_t to, const void *data,
+                    size_t bytes) {
+    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag), to, data, bytes);
 }
 
 static void await_span(struct ranks *ranks, uint32_t rank) {
     if (!exchange_is_slow(&ranks->exchange)) return;
-    MPI_Irecv(&ranks->spans_in[rank], sizeof *ranks->spans_in, MPI_BYTE, (int)rank,
-              tag_of(ranks, SPAN_IN), ranks->comm, &requests_of(ranks, SPAN_IN)[rank]);
+    receive(ranks, TAG_SPAN, rank, &ranks->spans_in[rank], sizeof *ranks->spans_in);
 }
 
 static size_t rows_at(uint32_t tokens, uint32_t pairs) {
@@ -135,10 +125,22 @@ static char *in_memory(const struct ranks *ranks, uint32_t rank) {
 static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
                            uint32_t pairs) {
     struct replicas *replicas = &ranks->replicas;
-    int count = (int)ranks->exchange.options.placement->experts;
+    size_t experts_all = ranks->exchange.options.placement->experts;
+    size_t bytes = experts_all * sizeof *replicas->own;
+    struct job_batch told = {0};
     if (!replicas_begin(replicas, layer, experts, pairs, ranks->exchange.splits_replicas)) return;
-    MPI_Allgather(replicas->own, count, MPI_UINT16_T, replicas->all, count, MPI_UINT16_T,
-                  ranks->comm);
+    for (uint32_t i = 1; i < ranks->rank_count; i++) {
+        uint32_t rank = (ranks->rank + i) % ranks->rank_count;
+        job_receive_begin(&told, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_COUNTS), rank,
+                          replicas->all + rank * experts_all, bytes);
+    }
+    for (uint32_t i = 1; i < ranks->rank_count; i++) {
+        uint32_t rank = (ranks->rank + i) % ranks->rank_count;
+        job_send_begin(&told, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_COUNTS), rank, replicas->own,
+                       bytes);
+    }
+    memcpy(replicas->all + ranks->rank * experts_all, replicas->own, bytes);
+    job_wait(&told);
     replicas_split(replicas, layer);
 }
 
@@ -203,16 +205,15 @@ static void fill_messages(struct ranks *ranks, uint32_t tokens) {
 }
 
 static void receive_message(struct ranks *ranks, uint32_t rank) {
-    MPI_Irecv(in_memory(ranks, rank), (int)ranks->in_bytes, MPI_BYTE, (int)rank,
-              tag_of(ranks, DISPATCH_IN), ranks->comm, &requests_of(ranks, DISPATCH_IN)[rank]);
+    receive(ranks, TAG_DISPATCH, rank, in_memory(ranks, rank), ranks->in_bytes);
     await_span(ranks, rank);
 }
 
 static void receive_results(struct ranks *ranks, uint32_t rank) {
     const struct rank_peer *peer = &ranks->peers[rank];
     size_t at = (size_t)peer->first_return * ranks->exchange.options.combine_bytes;
-    MPI_Irecv(ranks->results + at, (int)peer->pairs, ranks->result_type, (int)rank,
-              tag_of(ranks, COMBINE_IN), ranks->comm, &requests_of(ranks, COMBINE_IN)[rank]);
+    receive(ranks, TAG_COMBINE, rank, ranks->results + at,
+            (size_t)peer->pairs * ranks->exchange.options.combine_bytes);
     await_span(ranks, rank);
 }
 
@@ -230,8 +231,7 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
         uint32_t rank = (ranks->rank + i) % ranks->rank_count;
         const struct message *out = &ranks->peers[rank].out;
         const char *memory = (const char *)(out->count - 2);
-        MPI_Isend(memory, (int)out->bytes, MPI_BYTE, (int)rank, tag_of(ranks, DISPATCH_OUT),
-                  ranks->comm, &requests_of(ranks, DISPATCH_OUT)[rank]);
+        send_to(ranks, TAG_DISPATCH, rank, memory, out->bytes);
         exchange->counts.bytes_sent += out->bytes;
     }
 }
@@ -315,8 +315,7 @@ static void gather_spans(struct ranks *ranks) {
 
 static bool arrived(struct exchange *exchange) {
     struct ranks *ranks = ranks_of(exchange);
-    int done;
-    MPI_Testall((int)(IN_ROWS * ranks->rank_count), ranks->requests, &done, MPI_STATUSES_IGNORE);
+    bool done = job_done(&ranks->in_batch);
     if (done) gather_spans(ranks);
     return done;
 }
@@ -324,7 +323,6 @@ static bool arrived(struct exchange *exchange) {
 static void tell(struct exchange *exchange, struct exchange_span leaves) {
     struct ranks *ranks = ranks_of(exchange);
     bool results = ranks->dispatched;
-    enum request_row row = results ? COMBINE_SPAN_OUT : DISPATCH_SPAN_OUT;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         const struct rank_peer *peer = &ranks->peers[rank];
         if (rank == ranks->rank || (results && !peer->in.pairs)) continue;
@@ -332,14 +330,13 @@ static void tell(struct exchange *exchange, struct exchange_span leaves) {
         *span = leaves;
         span->bytes =
             results ? (uint64_t)peer->in.pairs * exchange->options.combine_bytes : peer->out.bytes;
-        MPI_Isend(span, sizeof *span, MPI_BYTE, (int)rank, tag_of(ranks, row), ranks->comm,
-                  &requests_of(ranks, row)[rank]);
+        send_to(ranks, TAG_SPAN, rank, span, sizeof *span);
     }
 }
 
 static void dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
     struct ranks *ranks = ranks_of(exchange);
-    MPI_Waitall((int)(IN_ROWS * ranks->rank_count), ranks->requests, MPI_STATUSES_IGNORE);
+    job_wait(&ranks->in_batch);
     gather_spans(ranks);
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         if (rank != ranks->rank && ranks->peers[rank].pairs) receive_results(ranks, rank);
@@ -372,17 +369,18 @@ static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         uint32_t pairs = ranks->peers[rank].in.pairs;
         if (rank == ranks->rank || !pairs) continue;
-        MPI_Isend(back, (int)pairs, ranks->result_type, (int)rank, tag_of(ranks, COMBINE_OUT),
-                  ranks->comm, &requests_of(ranks, COMBINE_OUT)[rank]);
-        back += (size_t)pairs * exchange->options.combine_bytes;
-        exchange->counts.bytes_sent += (uint64_t)pairs * exchange->options.combine_bytes;
+        size_t bytes = (size_t)pairs * exchange->options.combine_bytes;
+        send_to(ranks, TAG_COMBINE, rank, back, bytes);
+        back += bytes;
+        exchange->counts.bytes_sent += bytes;
     }
 }
 
 static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
     struct ranks *ranks = ranks_of(exchange);
     check(ranks->rows_returned == ranks->row_count);
-    MPI_Waitall((int)(REQUEST_ROWS * ranks->rank_count), ranks->requests, MPI_STATUSES_IGNORE);
+    job_wait(&ranks->in_batch);
+    job_wait(&ranks->out_batch);
     gather_spans(ranks);
     ranks->dispatched = false;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
@@ -394,19 +392,14 @@ static void combine_finish(struct exchange *exchange, struct exchange_returned *
 }
 
 static void progress(struct exchange *exchange) {
-    struct ranks *ranks = ranks_of(exchange);
-    int done;
-    MPI_Testall((int)(REQUEST_ROWS * ranks->rank_count), ranks->requests, &done,
-                MPI_STATUSES_IGNORE);
+    job_progress();
 }
 
 static void close_ranks(struct exchange *exchange) {
     struct ranks *ranks = ranks_of(exchange);
-    if (ranks->result_type != MPI_DATATYPE_NULL) MPI_Type_free(&ranks->result_type);
     if (ranks->memory) munmap(ranks->memory, ranks->mapped_bytes);
     replicas_close(&ranks->replicas);
     free(ranks->peers);
-    free(ranks->requests);
     free(ranks->spans_in);
     free(ranks->spans_out);
     free(ranks->groups);
@@ -460,11 +453,6 @@ static size_t cut_all(struct ranks *ranks) {
 
 static enum status map_buffers(struct ranks *ranks, struct error *error) {
     size_t bytes = cut_all(ranks);
-    if (ranks->in_bytes > INT_MAX)
-        return error_set(error, STATUS_TOO_LARGE,
-                         "a rank's message of %u tokens would have %zu bytes; lower the tokens per "
-                         "step",
-                         ranks->exchange.options.tokens_max, ranks->in_bytes);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -487,24 +475,19 @@ enum status exchange_open_ranks(const struct exchange_options *options,
     if (!ranks) return error_set(error, STATUS_NO_MEMORY, "no memory for the expert exchange");
     ranks->exchange.carrier = &ranks_carrier;
     ranks->exchange.options = *options;
-    ranks->comm = mpi_job_activations();
-    ranks->result_type = MPI_DATATYPE_NULL;
     ranks->rank = options->rank;
     ranks->rank_count = placement->ranks;
     ranks->slots_per_rank = placement->slots_per_rank;
     ranks->peers = calloc(ranks->rank_count, sizeof *ranks->peers);
-    ranks->requests = calloc(REQUEST_ROWS * (size_t)ranks->rank_count, sizeof *ranks->requests);
     ranks->spans_in = calloc(ranks->rank_count, sizeof *ranks->spans_in);
     ranks->spans_out = calloc(2 * (size_t)ranks->rank_count, sizeof *ranks->spans_out);
     ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
     ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);
     enum status status = STATUS_OK;
-    if (!ranks->peers || !ranks->requests || !ranks->spans_in || !ranks->spans_out ||
-        !ranks->groups || !ranks->next_row)
+    if (!ranks->peers || !ranks->spans_in || !ranks->spans_out || !ranks->groups ||
+        !ranks->next_row)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the exchange of %u ranks",
                            ranks->rank_count);
-    for (uint32_t i = 0; ranks->requests && i < REQUEST_ROWS * ranks->rank_count; i++)
-        ranks->requests[i] = MPI_REQUEST_NULL;
     if (status == STATUS_OK)
         status = replicas_open(&ranks->replicas, placement, options->rank, error);
     if (status == STATUS_OK) status = map_buffers(ranks, error);
@@ -512,8 +495,6 @@ enum status exchange_open_ranks(const struct exchange_options *options,
         close_ranks(&ranks->exchange);
         return status;
     }
-    MPI_Type_contiguous((int)options->combine_bytes, MPI_BYTE, &ranks->result_type);
-    MPI_Type_commit(&ranks->result_type);
     *exchange_out = &ranks->exchange;
     return STATUS_OK;
 }

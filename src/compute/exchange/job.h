@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * This process as one rank of a job: who am I, how many are we, and bytes from one rank to another.
+ * Steering (plans out, results back) has calls that wait; the exchange and the moves of experts
+ * begin what they send and receive, and look later whether it is done.
+ *
+ * A job is N copies of this program, started by a launcher (job_meeting.h), over UCX: shared memory
+ * among the ranks of a host, RDMA or TCP between hosts. In a build without UCX there are no jobs:
+ * job_built says so, and job_begin refuses. Calls come from one thread at a time.
+ */
+#ifndef COMPUTE_EXCHANGE_JOB_H
+#define COMPUTE_EXCHANGE_JOB_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+bool job_built(void);
+
+/* True if a launcher started this process as a rank. */
+bool job_exists(void);
+
+/* This process's rank in the job, before it joins; 0 outside of one. */
+uint32_t job_rank_ahead(void);
+
+/* Joins the job: all ranks call it, once, before anything else here. */
+enum status job_begin(struct error *error) MUST_USE;
+/* Leaves it; waits for the other ranks to do so too. Nothing if job_begin was never called. */
+void job_end(void);
+
+/* Outside a job: rank 0 of 1. */
+uint32_t job_rank(void);
+uint32_t job_count(void);
+
+/* ---- steering ---- */
+
+/* Sends bytes to a rank; returns when they may be overwritten. */
+void job_send(uint32_t to, const void *data, size_t bytes);
+
+/* True, with its size, if a message from `from` is there. */
+bool job_ready(uint32_t from, size_t *bytes_out);
+
+/* Takes the next message of `from`, which has at most `bytes`; returns its size. Busy while it
+ * waits. */
+size_t job_receive(uint32_t from, void *data, size_t bytes);
+
+/* Returns when all ranks have called it. */
+void job_barrier(void);
+
+/* ---- what is begun and waited for ---- */
+
+/* Messages of one lane, tag and sender come in the order in which they were sent. */
+enum job_lane { JOB_LANE_STEERING, JOB_LANE_BARRIER, JOB_LANE_ACTIVATIONS, JOB_LANE_MOVES };
+
+/* Sends and receives that are waited for together; zeros: none. */
+struct job_batch {
+    uint32_t open; /* begun and not done */
+};
+
+/* The memory stays as it is until the batch is done. */
+void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t to,
+                    const void *data, size_t bytes);
+/* The memory is the job's to write until the batch is done. What comes has at most `bytes`. */
+void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t from,
+                       void *data, size_t bytes);
+
+/* Moves on what is under way; true if anything happened. */
+bool job_progress(void);
+
+/* job_progress, and whether all of the batch is done. As job_wait, it lets others run. */
+bool job_done(const struct job_batch *batch);
+
+/* Returns when all of the batch is done. Where ranks outnumber CPUs, others run meanwhile. */
+void job_wait(const struct job_batch *batch);
+
+/* Sends `bytes` from every rank to every other, and nothing else: [ranks][bytes] of contiguous
+ * memory each. It is the floor below an exchange of as much. All ranks call it. */
+void job_swap(const char *out, char *in, size_t bytes);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How the ranks of a job find one another: what a rank and its launcher say over the stream socket
+ * between them, whose number the rank finds in its environment.
+ *
+ *   rank to launcher   HERE    its host and its UCX worker's address, once
+ *   launcher to rank   ROSTER  everyone's, once all have come
+ *                      GONE    that rank has ended
+ *
+ * The launcher that has all ranks of the job keeps a roster. One that has a part of them passes
+ * HERE to whoever keeps it, and ROSTER and GONE back, as they are. All hosts are of one kind, so
+ * numbers travel as they lie in memory; a frame's form is checked all the same. If the socket ends,
+ * the launcher is dead, and so is the rank.
+ */
+#ifndef COMPUTE_EXCHANGE_JOB_MEETING_H
+#define COMPUTE_EXCHANGE_JOB_MEETING_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+/* A rank's environment: its number, the ranks of the job, how many ranks share this host's CPUs, of
+ * all jobs, and the socket; where the job has several hosts, also what this one is called in it. */
+#define JOB_MEETING_RANK "FATHOM_RANK"
+#define JOB_MEETING_RANKS "FATHOM_RANKS"
+#define JOB_MEETING_RANKS_HERE "FATHOM_RANKS_HERE"
+#define JOB_MEETING_HOST "FATHOM_HOST"
+#define JOB_MEETING_FILE "FATHOM_MEETING"
+
+#define JOB_MEETING_MAGIC 0x4a4d4146u /* "FAMJ" */
+#define JOB_ADDRESS_BYTES_MAX ((size_t)8 << 10)
+#define JOB_HOST_BYTES 64
+
+enum job_frame_kind { JOB_FRAME_HERE = 1, JOB_FRAME_ROSTER, JOB_FRAME_GONE };
+
+struct job_frame {
+    uint32_t magic, kind;
+    uint32_t rank; /* HERE, GONE: which one; ROSTER: how many there are */
+    uint32_t
+        bytes; /* that follow: HERE: a place; ROSTER: all places, ranks ascending; GONE: none */
+};
+
+/* Where a rank is. Its address follows, and zeros up to a multiple of 8. */
+struct job_place {
+    char host[JOB_HOST_BYTES]; /* terminated; ranks of one host share memory; "": there is one */
+    uint32_t bytes;            /* of the address */
+    uint32_t reserved;         /* 0 */
+};
+
+#define JOB_PLACE_BYTES_MAX (sizeof(struct job_place) + JOB_ADDRESS_BYTES_MAX)
+#define JOB_HERE_BYTES_MAX (sizeof(struct job_frame) + JOB_PLACE_BYTES_MAX)
+
+/* The bytes of the frame that `got` begins with; 0: they are too few to tell. False: it is none, in
+ * a job of `ranks`. */
+bool job_frame_measure(struct bytes got, uint32_t ranks, size_t *bytes_out);
+
+struct job_frame job_frame_head(enum job_frame_kind kind, uint32_t rank, size_t bytes);
+
+/* A HERE, written to `frame`; returns its bytes. */
+size_t job_frame_here(char frame[static JOB_HERE_BYTES_MAX], uint32_t rank, const char *host,
+                      struct bytes address);
+
+/* Walks the places of a whole HERE or ROSTER; `at` is 0 at first. False: there is no more, or the
+ * form is wrong. */
+bool job_frame_place(struct bytes frame, size_t *at, const char **host_out,
+                     struct bytes *address_out);
+
+/* Who has come. */
+struct job_roster;
+
+enum status job_roster_open(uint32_t ranks, struct job_roster **roster_out,
+                            struct error *error) MUST_USE;
+void job_roster_close(struct job_roster *roster);
+/* Takes a whole HERE. False: its form is wrong, or that rank has come before; or there is no
+ * memory. */
+bool job_roster_add(struct job_roster *roster, struct bytes here);
+/* The ROSTER, once all have come; else nothing. It lives as long as the roster. */
+struct bytes job_roster_frame(struct job_roster *roster);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The launcher's side of a meeting (compute/exchange/job_meeting.h): a socket to each rank. What a
+ * rank says comes in pieces, and what is said to it may not fit its socket at once; neither holds
+ * up the others.
+ *
+ * A meeting of all ranks keeps the roster, gives it to everybody once all have come, and tells who
+ * is gone. A meeting of a part of them passes on what they say.
+ *
+ * It has no clock, thread or loop: its owner waits for one file and then calls rank_meeting_tend.
+ */
+#ifndef HOST_PROCESS_RANK_MEETING_H
+#define HOST_PROCESS_RANK_MEETING_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+struct rank_meeting;
+
+struct rank_meeting_options {
+    uint32_t ranks;  /* of the job */
+    uint32_t places; /* sockets at the same time */
+    void *context;
+    /* A rank's HERE; NULL: the meeting keeps the roster. */
+    void (*here)(void *context, struct bytes frame);
+};
+
+enum status rank_meeting_open(const struct rank_meeting_options *options,
+                              struct rank_meeting **meeting_out, struct error *error) MUST_USE;
+/* Closes all sockets. */
+void rank_meeting_close(struct rank_meeting *meeting);
+
+/* A socket to a rank; the meeting's own from now on. RANK_MEETING_ANYONE: the rank says which one
+ * it is. False: there is no place; the socket is closed. */
+#define RANK_MEETING_ANYONE UINT32_MAX
+bool rank_meeting_add(struct rank_meeting *meeting, int socket, uint32_t rank);
+
+/* Readable while rank_meeting_tend has something to do. */
+int rank_meeting_file(const struct rank_meeting *meeting);
+void rank_meeting_tend(struct rank_meeting *meeting);
+
+/* A whole frame for all ranks that are there. */
+void rank_meeting_tell(struct rank_meeting *meeting, struct bytes frame);
+
+/* That rank has ended. Nothing if its socket has told so before. */
+void rank_meeting_leave(struct rank_meeting *meeting, uint32_t rank);
+
+#endif

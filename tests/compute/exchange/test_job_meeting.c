@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects how ranks find one another: a roster of places comes out as it went in, and bytes of a
+ * wrong form, however cut, are refused without being read beyond their end.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "compute/exchange/job_meeting.h"
+
+#define RANKS 5
+
+static char addresses[RANKS][300];
+
+static struct bytes address_of(uint32_t rank) {
+    return (struct bytes){addresses[rank], 1 + 61 * rank};
+}
+
+/* Rank's HERE, in memory of exactly its size: a byte too far is one that a sanitizer sees. */
+static struct bytes here_of(uint32_t rank) {
+    static char frame[JOB_HERE_BYTES_MAX];
+    for (size_t i = 0; i < sizeof addresses[rank]; i++)
+        addresses[rank][i] = (char)(rank * 31 + i);
+    size_t bytes = job_frame_here(frame, rank, rank < 3 ? "north" : "south", address_of(rank));
+    char *exact = malloc(bytes);
+    check(exact);
+    memcpy(exact, frame, bytes);
+    return (struct bytes){exact, bytes};
+}
+
+static void let_go(struct bytes frame) {
+    free((void *)(uintptr_t)frame.data);
+}
+
+static struct job_roster *roster_of(uint32_t come) {
+    struct job_roster *roster;
+    struct error error;
+    assert_int_equal(job_roster_open(RANKS, &roster, &error), STATUS_OK);
+    for (uint32_t i = 0; i < come; i++) {
+        struct bytes here = here_of((i * 3 + 1) % RANKS); /* in some order */
+        assert_true(job_roster_add(roster, here));
+        let_go(here);
+    }
+    return roster;
+}
+
+static void a_roster_has_every_place_in_order(void **state) {
+    struct job_roster *roster = roster_of(RANKS);
+    struct bytes frame = job_roster_frame(roster), address;
+    const char *host;
+    size_t bytes, at = 0;
+    assert_true(job_frame_measure(frame, RANKS, &bytes));
+    assert_int_equal(bytes, frame.count);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_true(job_frame_place(frame, &at, &host, &address));
+        assert_string_equal(host, rank < 3 ? "north" : "south");
+        assert_true(bytes_equal(address, address_of(rank)));
+    }
+    assert_false(job_frame_place(frame, &at, &host, &address));
+    job_roster_close(roster);
+}
+
+static void there_is_no_roster_before_all_have_come(void **state) {
+    for (uint32_t come = 0; come < RANKS; come++) {
+        struct job_roster *roster = roster_of(come);
+        assert_int_equal(job_roster_frame(roster).count, 0);
+        job_roster_close(roster);
+    }
+}
+
+static void a_rank_comes_once_and_is_of_the_job(void **state) {
+    struct job_roster *roster = roster_of(RANKS - 1);
+    struct bytes again = here_of(1);
+    assert_false(job_roster_add(roster, again));
+    ((struct job_frame *)(void *)(uintptr_t)again.data)->rank = RANKS;
+    assert_false(job_roster_add(roster, again));
+    let_go(again);
+    assert_int_equal(job_roster_frame(roster).count, 0);
+    job_roster_close(roster);
+}
+
+static void a_cut_frame_is_measured_and_not_taken(void **state) {
+    struct bytes here = here_of(2);
+    for (size_t count = 0; count < here.count; count++) {
+        char *cut = malloc(count + 1); /* the last byte is not the frame's */
+        size_t bytes;
+        check(cut);
+        memcpy(cut, here.data, count);
+        struct job_roster *roster = roster_of(0);
+        assert_true(job_frame_measure((struct bytes){cut, count}, RANKS, &bytes));
+        assert_int_equal(bytes, count < sizeof(struct job_frame) ? 0 : here.count);
+        assert_false(job_roster_add(roster, (struct bytes){cut, count}));
+        job_roster_close(roster);
+        free(cut);
+    }
+    let_go(here);
+}
+
+/* Whatever is accepted can be walked, within its bytes. */
+static void damaged_frames_are_refused_or_harmless(void **state) {
+    uint32_t refused = 0;
+    for (uint32_t seed = 0; seed < 20000; seed++) {
+        struct bytes here = here_of(seed % RANKS);
+        struct job_roster *roster = roster_of(0);
+        char *data = (char *)(uintptr_t)here.data;
+        size_t head = sizeof(struct job_frame) + sizeof(struct job_place);
+        size_t at = (size_t)(random_uniform(7, seed, 0) * (double)head);
+        data[at] = (char)(random_uniform(7, seed, 1) * 256);
+        refused += !job_roster_add(roster, here);
+        job_roster_close(roster);
+        let_go(here);
+    }
+    assert_true(refused > 3000 && refused < 20000);
+}
+
+static void frames_tell_who_is_gone(void **state) {
+    const struct job_frame gone = job_frame_head(JOB_FRAME_GONE, 3, 0);
+    const struct bytes frame = {(const char *)&gone, sizeof gone};
+    size_t bytes;
+    assert_true(job_frame_measure(frame, RANKS, &bytes));
+    assert_int_equal(bytes, sizeof gone);
+    assert_false(job_frame_measure(frame, 3, &bytes));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_roster_has_every_place_in_order),
+        cmocka_unit_test(there_is_no_roster_before_all_have_come),
+        cmocka_unit_test(a_rank_comes_once_and_is_of_the_job),
+        cmocka_unit_test(a_cut_frame_is_measured_and_not_taken),
+        cmocka_unit_test(damaged_frames_are_refused_or_harmless),
+        cmocka_unit_test(frames_tell_who_is_gone),
+    };
+    return cmocka_run_group_tests_name("job_meeting", tests, NULL, NULL);
+}
