@@ -136,10 +136,12 @@ static enum status measure_flushes(struct ledger_bench *bench, struct ledger_rat
 
 /* ---- entries ---- */
 
-static struct token_price price_of(const void *context, int64_t unix_time) {
+static struct ledger_price price_of(const void *context, struct bytes model, int64_t unix_time) {
+    struct token_price price = {.hit = 14000, .miss = 140000, .output = 280000};
     (void)context;
+    (void)model;
     (void)unix_time;
-    return (struct token_price){.hit = 14000, .miss = 140000, .output = 280000};
+    return (struct ledger_price){price, price};
 }
 
 static enum status make_accounts(struct ledger_bench *bench, struct error *error) {
@@ -165,9 +167,7 @@ static enum status copy_accounts(struct ledger_bench *bench, struct error *error
 
 static enum status start(struct ledger_bench *bench, struct error *error) {
     struct ledger_options options = {
-        .path = bench->path,
-        .models = "m",
-        .prices = {.currency = "USD", .list = price_of(NULL, 0), .at = price_of}};
+        .path = bench->path, .models = "m", .prices = {.currency = "USD", .at = price_of}};
     struct record_entry fixed = {.model_bytes = 11, .end_bytes = 4, .name_bytes = 16};
     bench->given_s = calloc(TIMES_MAX, sizeof *bench->given_s);
     bench->took_s = calloc(TIMES_MAX, sizeof *bench->took_s);

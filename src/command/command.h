@@ -25,7 +25,7 @@ enum exit_code {
 };
 
 struct program {
-    const char *name, *summary;
+    const char *name, *summary; /* no summary: the list of commands leaves it out */
     int (*run)(int argc, char **argv);
     const struct option_table *options; /* [option_table_count], for `inspect options`; inspect.c
                                          * adds those of its subjects */

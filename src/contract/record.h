@@ -17,7 +17,7 @@
 
 #include "contract/ids.h"
 
-#define RECORD_VERSION 11
+#define RECORD_VERSION 12
 
 enum record_kind {
     RECORD_NONE,

@@ -14,6 +14,15 @@ int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
     return (int64_t)((picos + PICOS_PER_NANO / 2) / PICOS_PER_NANO);
 }
 
+const struct token_price *model_prices_find(const struct model_prices *prices, struct bytes model) {
+    for (uint32_t i = 0; i < prices->named_count; i++) {
+        const struct model_price *named = &prices->named[i];
+        if (bytes_equal((struct bytes){named->model, strlen(named->model)}, model))
+            return &named->price;
+    }
+    return &prices->others;
+}
+
 int64_t entry_ended(const struct record_entry *entry) {
     return entry->unix_time + entry->total_ns / NS_PER_S;
 }
@@ -46,6 +55,19 @@ static bool account_valid(const struct account *account) {
            account->is_operator <= 1 && account->is_prepaid <= 1;
 }
 
+static bool prices_valid(const struct model_prices *prices) {
+    if (prices->named_count > LEDGER_MODELS_MAX || prices->reserved) return false;
+    for (uint32_t i = 0; i < prices->named_count; i++) {
+        const char *model = prices->named[i].model;
+        size_t count = strnlen(model, LEDGER_MODEL_BYTES);
+        if (!count || count == LEDGER_MODEL_BYTES ||
+            !record_zeros(model + count, LEDGER_MODEL_BYTES - count))
+            return false;
+    }
+    return record_zeros(prices->named + prices->named_count,
+                        (LEDGER_MODELS_MAX - prices->named_count) * sizeof *prices->named);
+}
+
 bool accounts_valid(const void *record) {
     const struct record_accounts *all = record;
     if (all->account_count > LIMIT_ACCOUNTS || all->key_count > LIMIT_ACCOUNT_KEYS) return false;
@@ -54,7 +76,8 @@ bool accounts_valid(const void *record) {
     for (uint32_t i = 0; i < all->key_count; i++)
         if (accounts_keys(all)[i].account >= all->account_count || accounts_keys(all)[i].reserved)
             return false;
-    return strnlen(all->currency, sizeof all->currency) < sizeof all->currency;
+    return prices_valid(&all->prices) &&
+           strnlen(all->currency, sizeof all->currency) < sizeof all->currency;
 }
 
 bool entry_valid(const void *record) {

@@ -8,11 +8,14 @@
 #ifndef CONTRACT_RECORD_LEDGER_H
 #define CONTRACT_RECORD_LEDGER_H
 
+#include "base/bytes.h"
 #include "base/limits.h"
 #include "contract/record.h"
 #include "contract/unit_counters.h"
 
 #define LEDGER_CURRENCY_BYTES 8 /* "USD", zero-padded */
+#define LEDGER_MODELS_MAX 16    /* with prices of their own */
+#define LEDGER_MODEL_BYTES 64   /* of such a model's name, zero-padded */
 #define PICOS_PER_NANO 1000
 
 struct token_price { /* picos of the currency for one token */
@@ -22,6 +25,20 @@ struct token_price { /* picos of the currency for one token */
 /* Nanos for so many tokens, rounded half up. */
 int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
                            uint64_t miss_tokens, uint64_t output_tokens);
+
+struct model_price { /* of a model that is asked for by that name */
+    char model[LEDGER_MODEL_BYTES];
+    struct token_price price;
+};
+
+/* What tokens cost at a moment, by the name that a request asks for. */
+struct model_prices {
+    struct token_price others; /* of all that are not named */
+    uint32_t named_count, reserved;
+    struct model_price named[LEDGER_MODELS_MAX]; /* [named_count], zeros behind them */
+};
+
+const struct token_price *model_prices_find(const struct model_prices *prices, struct bytes model);
 
 /* Who is turned away first when first tokens come late (serving/policy). */
 enum account_priority { ACCOUNT_NORMAL, ACCOUNT_LOW, ACCOUNT_HIGH, ACCOUNT_PRIORITY_COUNT };
@@ -65,7 +82,7 @@ struct record_accounts {
     uint32_t account_count; /* <= LIMIT_ACCOUNTS; no two of one name */
     uint32_t key_count;     /* <= LIMIT_ACCOUNT_KEYS */
     uint64_t settled;       /* of this gateway's entries those up to this one are in balances */
-    struct token_price price;
+    struct model_prices prices;
     char currency[LEDGER_CURRENCY_BYTES]; /* empty: there are no prices, and no balances */
 };
 RECORD_TAIL(record_accounts, 0, struct account, accounts_named)    /* [account_count] */
@@ -128,7 +145,7 @@ int64_t entry_ended(const struct record_entry *entry);
 
 RECORD_TAIL(record_entry, 0, char, entry_path)  /* [path_bytes] the endpoint's */
 RECORD_TAIL(record_entry, 1, char, entry_name)  /* [name_bytes] the client's X-Request-Id */
-RECORD_TAIL(record_entry, 2, char, entry_model) /* [model_bytes] as served */
+RECORD_TAIL(record_entry, 2, char, entry_model) /* [model_bytes] the name that was asked for */
 RECORD_TAIL(record_entry, 3, char, entry_end) /* [end_bytes] "stop", "length", "client_gone", … */
 RECORD_TAIL(record_entry, 4, struct entry_stay, entry_stays) /* [stay_count] */
 

@@ -9,6 +9,7 @@
 #include "command/rank_job.h"
 #include "contract/record_unit.h"
 #include "host/loop.h"
+#include "programs/log_options.h"
 
 struct crew;
 
@@ -16,15 +17,41 @@ struct crew;
 
 struct crew_values {
     double rank_timeout;
+    const char *hosts, *hostfile, *remote_shell, *interface;
 };
 
-/* A row for an option table of `owner`, which has a struct crew_values `crew`. */
+/* Rows for an option table of `owner`, which has a struct crew_values `crew`. */
 #define CREW_OPTIONS(owner)                                                                        \
+    {.name = "hosts",                                                                              \
+     .type = OPTION_TEXT,                                                                          \
+     .help = "where ranks run, and how many on each host: a:8,b:8; units fill the hosts in this "  \
+             "order. In a Slurm allocation its nodes; else this machine (docs/cluster.md)",        \
+     .offset = offsetof(owner, crew.hosts),                                                        \
+     .group = OPTION_GROUP_RANKS},                                                                 \
+        {.name = "hostfile",                                                                       \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "the same from a file: a line for each host, 'a slots=8' or 'a:8'",               \
+         .offset = offsetof(owner, crew.hostfile),                                                 \
+         .group = OPTION_GROUP_RANKS},                                                             \
+        {.name = "remote-shell",                                                                   \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "how a program is started on a host: this command, the host's name, and the "     \
+                 "program with its arguments. If not given: ssh -o BatchMode=yes; in a Slurm "     \
+                 "allocation srun",                                                                \
+         .offset = offsetof(owner, crew.remote_shell),                                             \
+         .group = OPTION_GROUP_RANKS},                                                             \
+        {.name = "interface",                                                                      \
+         .type = OPTION_TEXT,                                                                      \
+         .help =                                                                                   \
+             "the network interface of each host that carries the ranks' exchange and KV blocks, " \
+             "such as eth1 or ib0; if not given: any for the exchange, the first for KV blocks",   \
+         .offset = offsetof(owner, crew.interface),                                                \
+         .group = OPTION_GROUP_RANKS},                                                             \
     {                                                                                              \
         .name = "rank-timeout", .type = OPTION_NUMBER, .fallback = "2",                            \
         .help = "seconds without a finished piece of work after which a rank counts as stuck and " \
-                "its unit starts again, times the ranks that share a CPU; where others "          \
-                "start the ranks five times as long, and then the unit ends; 0: never",                  \
+                "its unit starts again, times the ranks that share a CPU; where others "           \
+                "start the ranks five times as long, and then the unit ends; 0: never",            \
         .maximum = 1e6, .offset = offsetof(owner, crew.rank_timeout), .group = OPTION_GROUP_RANKS  \
     }
 
@@ -41,6 +68,9 @@ struct crew_options {
     const struct rank_job_values *job;
     const struct crew_unit *units; /* [unit_count] */
     uint32_t unit_count;
+    const struct log_values *log;
+    const char *model;   /* a directory; NULL: the one that comes with the program */
+    uint64_t kv_bytes;   /* of each unit's KV pages */
     uint64_t threads;    /* of each rank; 0: an even share of the CPUs */
     const char *address; /* NULL: `wire` in the crew's folder */
 };
@@ -48,8 +78,8 @@ struct crew_options {
 /* Whoever gave up ends the loop. */
 enum status crew_open(const struct crew_options *options, struct loop *loop, struct crew **crew_out,
                       struct error *error) MUST_USE;
-/* Where its units connect. */
-const char *crew_address(const struct crew *crew);
+/* Where its units connect, and with which keys; they live as long as the crew. */
+void crew_wire(const struct crew *crew, struct wire_options *wire);
 /* Which of its units runs that process, by the supervisor's number; 0: none. `context`: a crew. */
 uint32_t crew_job_of(void *context, int64_t pid);
 /* Starts the units; they are looked after as long as the loop runs. */

@@ -74,8 +74,9 @@ struct gateway_side_values {
          .offset = offsetof(owner, gateway.database)},                                             \
         {.name = "prices",                                                                         \
          .type = OPTION_TEXT,                                                                      \
-         .help = "with --database: what tokens cost by the hour: a YAML file, or the name of "     \
-                 "prices that are built in (`fathom sim --list`); nothing if not given",           \
+         .help = "with --database: what tokens cost by the hour and the model's name: a YAML "     \
+                 "file, or the name of prices that are built in (`fathom sim --list`); nothing "   \
+                 "if not given",                                                                   \
          .offset = offsetof(owner, gateway.prices)},                                               \
         {.name = "allow-host",                                                                     \
          .type = OPTION_TEXT,                                                                      \

@@ -171,6 +171,7 @@ static enum status read_files(struct planning *plan, struct error *error) {
         status = library.find(library.context, &plan->arena, "prices", bytes_of(values->prices),
                               &tree, error);
         if (!status) status = prices_read(&place, tree, &found->prices);
+        found->prices.calendar = *prices_of_model(&found->prices, bytes_of(plan->model.name));
         found->node_hour =
             plan->hardware.node_price > 0 ? plan->hardware.node_price : found->prices.node_hour;
     }

@@ -14,6 +14,9 @@
 #define NANOS 1e9
 #define PRICE_MAX 1e6 /* of a million tokens, and of a node's hour */
 
+_Static_assert(PRICES_MODELS_MAX <= LEDGER_MODELS_MAX && SCENARIO_TEXT_BYTES <= LEDGER_MODEL_BYTES,
+               "all models of a file can be told");
+
 struct priced_tokens {
     struct prices prices;
 };
@@ -24,21 +27,29 @@ static struct token_price in_picos(const struct token_prices *prices) {
                                 .output = (uint64_t)llround(prices->output * PICOS_OF_MILLION)};
 }
 
-static struct token_price price_at(const void *context, int64_t unix_time) {
+static struct ledger_price price_at(const void *context, struct bytes model, int64_t unix_time) {
     const struct priced_tokens *priced = context;
-    struct token_prices prices = prices_at(&priced->prices, (double)(unix_time % 86400) / 3600);
-    return in_picos(&prices);
+    const struct prices_calendar *calendar = prices_of_model(&priced->prices, model);
+    struct token_prices now = prices_at(calendar, (double)(unix_time % 86400) / 3600);
+    return (struct ledger_price){.now = in_picos(&now), .list = in_picos(&calendar->tokens)};
+}
+
+static bool calendar_fits(const struct prices_calendar *calendar) {
+    bool fits = true;
+    for (uint32_t i = 0; i <= calendar->period_count; i++) {
+        const struct token_prices *tokens =
+            i < calendar->period_count ? &calendar->periods[i].tokens : &calendar->tokens;
+        fits &= tokens->input_hit <= PRICE_MAX && tokens->input_miss <= PRICE_MAX &&
+                tokens->output <= PRICE_MAX;
+    }
+    return fits;
 }
 
 static enum status check_prices(const char *name, const struct prices *prices,
                                 struct error *error) {
-    bool fits = prices->node_hour <= PRICE_MAX;
-    for (uint32_t i = 0; i <= prices->period_count; i++) {
-        const struct token_prices *tokens =
-            i < prices->period_count ? &prices->periods[i].tokens : &prices->tokens;
-        fits &= tokens->input_hit <= PRICE_MAX && tokens->input_miss <= PRICE_MAX &&
-                tokens->output <= PRICE_MAX;
-    }
+    bool fits = prices->node_hour <= PRICE_MAX && calendar_fits(&prices->calendar);
+    for (uint32_t i = 0; i < prices->model_count; i++)
+        fits &= calendar_fits(&prices->models[i].calendar);
     if (!fits)
         return error_set(error, STATUS_INVALID, "%.200s: a price is above %.0f", name, PRICE_MAX);
     if (strlen(prices->currency) < LEDGER_CURRENCY_BYTES) return STATUS_OK;
@@ -72,10 +83,12 @@ enum status priced_tokens_read(const char *name, struct priced_tokens **priced_o
 }
 
 struct ledger_prices priced_tokens_told(const struct priced_tokens *priced) {
-    struct ledger_prices told = {.list = in_picos(&priced->prices.tokens),
-                                 .node_hour = llround(priced->prices.node_hour * NANOS),
+    struct ledger_prices told = {.node_hour = llround(priced->prices.node_hour * NANOS),
+                                 .model_count = priced->prices.model_count,
                                  .at = price_at,
                                  .context = priced};
+    for (uint32_t i = 0; i < told.model_count; i++)
+        told.models[i] = priced->prices.models[i].name;
     snprintf(told.currency, sizeof told.currency, "%.7s", priced->prices.currency);
     return told;
 }

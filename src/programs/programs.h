@@ -13,6 +13,7 @@ extern const struct program programs[];
 extern const size_t program_count;
 
 int program_account(int argc, char **argv);
+int program_agent(int argc, char **argv);
 int program_cache(int argc, char **argv);
 int program_detokenize(int argc, char **argv);
 int program_eplb(int argc, char **argv);
@@ -35,6 +36,7 @@ int program_unit(int argc, char **argv);
 int program_version(int argc, char **argv);
 
 extern const struct option_table account_options[1];
+extern const struct option_table agent_options[1];
 extern const struct option_table cache_options[1];
 extern const struct option_table detokenize_options[1];
 extern const struct option_table eplb_options[1];

@@ -137,6 +137,9 @@ static enum status open_with_crew(struct serve_server *server, struct error *err
                                          .values = values,
                                          .crew = &values->crew,
                                          .job = &values->job,
+                                         .log = &values->log,
+                                         .model = values->run.model,
+                                         .kv_bytes = values->unit.kv_memory,
                                          .units = units,
                                          .unit_count = unit_count,
                                          .threads = values->run.threads};
@@ -154,7 +157,8 @@ static enum status open_with_crew(struct serve_server *server, struct error *err
 }
 
 static bool has_crew(const struct serve_values *values) {
-    return values->job.ranks > 1 || values->units > 1 || is_apart(values);
+    return values->job.ranks > 1 || values->units > 1 || is_apart(values) || values->crew.hosts ||
+           values->crew.hostfile;
 }
 
 /* False: a step is still being computed, and everything must stay until the process ends. */
@@ -177,7 +181,7 @@ static enum status server_run(struct serve_server *server, struct error *error) 
     struct loop_parts parts = {.ready = say_ready, .ready_context = server};
     gateway_side_join(&server->gateway, &parts);
     if (server->crew) {
-        parts.wire.address = crew_address(server->crew);
+        crew_wire(server->crew, &parts.wire);
         parts.waits_for_unit = true;
         parts.job_of = crew_job_of;
         parts.job_context = server->crew;

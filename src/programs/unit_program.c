@@ -236,8 +236,8 @@ static enum status process_run(struct unit_process *process, struct error *error
     return loop_run(process->loop, &parts, error);
 }
 
-/* Several ranks, started by a person: they run as a job under a supervisor, which is this process.
- */
+/* Several ranks, or one elsewhere, started by a person: they run as a job under a supervisor, which
+ * is this process. */
 static enum status process_supervise(struct unit_process *process, struct error *error) {
     struct unit_values *values = &process->values;
     struct loop_parts parts = {.ready = NULL};
@@ -246,6 +246,9 @@ static enum status process_supervise(struct unit_process *process, struct error 
                                    .values = values,
                                    .crew = &values->crew,
                                    .job = &values->job,
+                                   .log = &values->log,
+                                   .model = values->run.model,
+                                   .kv_bytes = values->unit.kv_memory,
                                    .units = &unit,
                                    .unit_count = 1,
                                    .threads = values->run.threads,
@@ -260,7 +263,8 @@ static enum status process_supervise(struct unit_process *process, struct error 
 
 static enum status process_start(struct unit_process *process, struct error *error) {
     const struct unit_values *values = &process->values;
-    if (values->job.ranks > 1 && !rank_job_is_rank(&values->job))
+    bool spreads = values->job.ranks > 1 || values->crew.hosts || values->crew.hostfile;
+    if (spreads && !values->board && !rank_job_is_rank(&values->job))
         return process_supervise(process, error);
     return process_run(process, error);
 }

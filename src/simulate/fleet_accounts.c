@@ -116,7 +116,7 @@ const struct record_accounts *fleet_accounts_read(struct fleet_accounts *account
     }
     if (!ledger->kept) return record;
     memcpy(record->currency, "USD", 3);
-    record->price = fleet_ledger_price(ledger, fleet_ledger_unix_time(now_ns));
+    record->prices.others = fleet_ledger_price(ledger, fleet_ledger_unix_time(now_ns));
     record->settled = ledger->writers[gateway].written;
     for (uint32_t i = 0; i <= FLEET_TENANTS; i++)
         accounts_named(record)[i].balance = accounts->paid[i] - ledger->accounts[i].amount +
@@ -168,7 +168,7 @@ const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
                                  const struct fleet_ledger *ledger,
                                  const struct fleet_clients *clients, uint32_t index,
                                  const struct gateway *gateway) {
-    bool is_steady = accounts->gateway_count == 1 && !ledger->prices.period_count;
+    bool is_steady = accounts->gateway_count == 1 && !ledger->prices.calendar.period_count;
     if (!accounts->present || !ledger->kept) return NULL;
     for (uint32_t i = 0; i <= FLEET_TENANTS; i++) {
         int64_t known = known_balance(accounts, ledger, clients, index, i);

@@ -22,7 +22,7 @@ struct gateway;
 
 struct fleet_told {  /* a gateway */
     int64_t tell_ns; /* when it is told again; MACHINE_NEVER */
-    _Alignas(8) char memory[2048];
+    _Alignas(8) char memory[4096];
     struct record_accounts *record; /* in `memory`: as told last */
 };
 

@@ -73,8 +73,8 @@ static void tell_client(struct world *world, const struct record *record) {
 }
 
 static void take_entry(struct world *world, uint32_t index, const struct record_entry *entry) {
-    fleet_ledger_hear(&world->ledger, index, &world->accounts.told[index].record->price, entry,
-                      world->now_ns);
+    fleet_ledger_hear(&world->ledger, index, &world->accounts.told[index].record->prices.others,
+                      entry, world->now_ns);
 }
 
 /* Where units have roles some requests pass others. */

@@ -32,12 +32,12 @@ static const struct token_prices peak = {.input_hit = 0.0005, .input_miss = 0.01
 static void draw_prices(struct fleet_ledger *ledger, uint64_t seed) {
     struct fleet_dice dice = {.seed = seed, .stream = STREAM_HOURS};
     double hour = (double)(LIFE_BEGINS_S % 86400) / HOUR_S;
-    ledger->prices = (struct prices){.currency = "USD", .tokens = peak};
+    ledger->prices = (struct prices){.currency = "USD", .calendar = {.tokens = peak}};
     if (fleet_dice_below(&dice, 4) == 0) return;
-    ledger->prices.period_count = 2;
+    ledger->prices.calendar.period_count = 2;
     for (uint32_t i = 0; i < 2; i++) {
         double from_s = 11 * i + fleet_dice_below(&dice, 8);
-        ledger->prices.periods[i] = (struct prices_period){
+        ledger->prices.calendar.periods[i] = (struct prices_period){
             .from_hour = hour + from_s / HOUR_S,
             .to_hour = hour + (from_s + 1 + fleet_dice_below(&dice, 4)) / HOUR_S,
             .tokens = off_peak};
@@ -49,7 +49,8 @@ int64_t fleet_ledger_unix_time(int64_t now_ns) {
 }
 
 struct token_price fleet_ledger_price(const struct fleet_ledger *ledger, int64_t unix_time) {
-    struct token_prices prices = prices_at(&ledger->prices, (double)(unix_time % 86400) / HOUR_S);
+    struct token_prices prices =
+        prices_at(&ledger->prices.calendar, (double)(unix_time % 86400) / HOUR_S);
     return (struct token_price){.hit = (uint64_t)(prices.input_hit * PICOS_OF_MILLION + 0.5),
                                 .miss = (uint64_t)(prices.input_miss * PICOS_OF_MILLION + 0.5),
                                 .output = (uint64_t)(prices.output * PICOS_OF_MILLION + 0.5)};

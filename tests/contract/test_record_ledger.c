@@ -5,7 +5,7 @@
 
 static void accounts_are_whole(void **state) {
     (void)state;
-    for (uint32_t i = 0; i < 11; i++) {
+    for (uint32_t i = 0; i < 16; i++) {
         struct record_accounts *accounts = good_accounts();
         struct account *account = accounts_named(accounts);
         struct account_key *keys = accounts_keys(accounts);
@@ -20,6 +20,15 @@ static void accounts_are_whole(void **state) {
         if (i == 8) account->priority = ACCOUNT_PRIORITY_COUNT;
         if (i == 9) account->is_prepaid = 2;
         if (i == 10) memset(accounts->currency, 'x', sizeof accounts->currency);
+        struct model_prices *prices = &accounts->prices;
+        if (i == 11) prices->named_count = LEDGER_MODELS_MAX + 1;
+        if (i == 12) prices->named_count = 1;         /* of no name */
+        if (i == 13) prices->named[0].model[0] = 'x'; /* beyond its end */
+        if (i == 14) prices->reserved = 1;
+        if (i == 15) {
+            prices->named_count = 1;
+            memset(prices->named[0].model, 'x', LEDGER_MODEL_BYTES);
+        }
         assert_invalid(accounts);
     }
 }
@@ -65,12 +74,26 @@ static void amounts_are_exact(void **state) {
     assert_int_equal(token_price_amount(&price, 1, 0, 0), 1);
 }
 
+static void a_name_has_its_price(void **state) {
+    (void)state;
+    struct record_accounts *accounts = good_accounts();
+    struct model_prices *prices = &accounts->prices;
+    prices->others.output = 1;
+    prices->named_count = 2;
+    prices->named[0] = (struct model_price){.model = "chat", .price = {.output = 2}};
+    prices->named[1] = (struct model_price){.model = "chat-2", .price = {.output = 3}};
+    assert_true(record_valid(accounts, accounts->record.bytes));
+    static const char *const names[] = {"chat", "chat-2", "chat-", "cha", "", "other"};
+    static const uint64_t outputs[] = {2, 3, 1, 1, 1, 1};
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(model_prices_find(prices, bytes_of(names[i]))->output, outputs[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accounts_are_whole),
-        cmocka_unit_test(an_entry_ends_when_its_answer_did),
-        cmocka_unit_test(an_entry_is_whole),
-        cmocka_unit_test(amounts_are_exact),
+        cmocka_unit_test(accounts_are_whole),   cmocka_unit_test(an_entry_ends_when_its_answer_did),
+        cmocka_unit_test(an_entry_is_whole),    cmocka_unit_test(amounts_are_exact),
+        cmocka_unit_test(a_name_has_its_price),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

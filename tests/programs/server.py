@@ -22,7 +22,7 @@ class Process:
     """A fathom command whose stderr goes to a file."""
 
     def __init__(self, *arguments, wrap=(), more_environment=()):
-        self.errors = tempfile.TemporaryFile("w+")
+        self.errors = tempfile.TemporaryFile("a+")  # whoever reads it moves no writer
         self.process = subprocess.Popen(
             [*wrap, fathom, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors,
             text=True, env={**environment, **dict(more_environment)})

@@ -77,7 +77,7 @@ def rank_of(server_pid, rank):
             try:
                 with open(path + "/cmdline", "rb") as cmdline, open(path + "/environ", "rb") as environ:
                     words = cmdline.read().split(b"\0")
-                    if (any(re.match(rb"--board=.*/%d-" % server_pid, word) for word in words)
+                    if (any(re.match(rb"--weights-dir=.*/%d-" % server_pid, word) for word in words)
                             and b"FATHOM_RANK=%d" % rank in environ.read().split(b"\0")):
                         return int(path.split("/")[-1])
             except OSError:

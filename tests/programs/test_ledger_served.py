@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_ledger_served.py FATHOM: a server with a ledger: what answers' `usage` said is what the ledger has, at the price of
-the file; keys that are made, revoked and out of money hold within a second; and after kill -9 in mid-load no answer that a
+the name that was asked for; keys that are made, revoked and out of money hold within a second; and after kill -9 in mid-load no answer that a
 client saw whole is missing, none is there twice, and the proof finds no breach."""
 import http.client
 import json
@@ -17,7 +17,24 @@ import urllib.request
 from command import run
 from server import PATIENCE, Process
 
-PRICES = "currency: USD\nnode_hour: 16\ninput_hit: 0.5\ninput_miss: 2\noutput: 4\n"
+PRICES = """
+currency: USD
+node_hour: 16
+input_hit: 0.5
+input_miss: 2
+output: 4
+models:
+  - {name: large, input_hit: 1, input_miss: 8, output: 32}
+  - name: deepseek-reasoner
+    input_hit: 64
+    input_miss: 64
+    output: 64
+    periods: [{from_hour: 0, to_hour: 24, input_hit: 3, input_miss: 5, output: 7}]
+  - {name: unserved, input_hit: 99, input_miss: 99, output: 99}
+"""
+# What is asked for, and what a million of its hits, misses and output costs: now, and at list prices
+NAMES = {"tiny-r1": ((0.5, 2, 4), (0.5, 2, 4)), "large": ((1, 8, 32), (1, 8, 32)),
+         "default": ((0.5, 2, 4), (0.5, 2, 4)), "deepseek-reasoner": ((3, 5, 7), (64, 64, 64))}
 
 
 class LedgerServer(Process):
@@ -26,12 +43,13 @@ class LedgerServer(Process):
         prices = os.path.join(folder, "prices.yaml")
         with open(prices, "w", encoding="utf-8") as file:
             file.write(PRICES)
-        super().__init__("serve", "--port", "0", "--kv-memory", "16MiB", "--database", self.database, "--prices", prices)
+        super().__init__("serve", "--port", "0", "--kv-memory", "16MiB", "--database", self.database, "--prices", prices,
+                         "--served-name", "tiny-r1,large")
         self.wait_for_url()
 
-    def ask(self, key, number, stream=False):
+    def ask(self, key, number, stream=False, model="tiny-r1"):
         """The answer's usage."""
-        body = {"prompt": "Count: %d, " % number, "max_tokens": 1 + number % 5, "temperature": 0,
+        body = {"model": model, "prompt": "Count: %d, " % number, "max_tokens": 1 + number % 5, "temperature": 0,
                 "stream": bool(stream)}
         if stream:
             body["stream_options"] = {"include_usage": True}
@@ -75,17 +93,23 @@ def wait_for_status(server, key, wanted):
 
 
 def check_usage(server, key):
-    sums = [0, 0, 0, 0]
-    for number in range(12):
-        usage = server.ask(key, number % 7, stream=number % 2)
-        sums[0] += 1
-        sums[1] += usage["prompt_cache_hit_tokens"]
-        sums[2] += usage["prompt_cache_miss_tokens"]
-        sums[3] += usage["completion_tokens"]
+    sums, amount, list_amount = [0, 0, 0, 0], 0, 0
+    for number in range(16):
+        model = list(NAMES)[number // 2 % 4]
+        usage = server.ask(key, number % 7, number % 2, model)
+        used = [usage[name] for name in ("prompt_cache_hit_tokens", "prompt_cache_miss_tokens", "completion_tokens")]
+        sums = [a + b for a, b in zip(sums, [1, *used])]
+        amount += sum(a * b for a, b in zip(used, NAMES[model][0])) * 1e-6
+        list_amount += sum(a * b for a, b in zip(used, NAMES[model][1])) * 1e-6
     found = report(server)["accounts"]  # an answer that was seen is there
     assert len(found) == 1 and found[0]["account"] == "acme" and found[0]["currency"] == "USD", found
     assert [found[0][name] for name in ("requests", "hit_tokens", "miss_tokens", "output_tokens")] == sums, (found, sums)
-    assert abs(found[0]["amount"] - (sums[1] * 0.5 + sums[2] * 2 + sums[3] * 4) * 1e-6) < 1e-12, (found, sums)
+    assert abs(found[0]["amount"] - amount) < 1e-12, (found, amount)
+    assert abs(found[0]["list_amount"] - list_amount) < 1e-12 and list_amount > amount, (found, list_amount)
+    with sqlite3.connect(server.database) as database:
+        counts = dict(database.execute("SELECT model, count(*) FROM entries GROUP BY model").fetchall())
+    database.close()
+    assert counts == {"tiny-r1": 8, "large": 4, "deepseek-reasoner": 4}, counts
     verify(server)
 
 

@@ -37,6 +37,12 @@ def main():
         refuse_prices("expected a code as USD", "--database", database)
         write("currency: EUR\nnode_hour: 1\ninput_hit: 1\ninput_miss: 2\noutput: 1e7\n")
         refuse_prices("a price is above", "--database", database)
+        write("currency: EUR\nnode_hour: 1\ninput_hit: 1\ninput_miss: 2\noutput: 3\nmodels:\n"
+              "  - {name: m, input_hit: 1, input_miss: 2, output: 1e7}\n")
+        refuse_prices("a price is above", "--database", database)
+        write("currency: EUR\nnode_hour: 1\ninput_hit: 1\ninput_miss: 2\noutput: 3\nmodels:\n"
+              + 2 * "  - {name: m, input_hit: 1, input_miss: 2, output: 3}\n")
+        refuse_prices("'m' has prices already", "--database", database)
         refuse_prices("no prices is called 'cheap'", "--database", database, name="cheap")
 
 

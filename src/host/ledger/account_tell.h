@@ -23,7 +23,7 @@ struct account_own {
 void account_own_add(struct account_own *own, int64_t account, uint64_t requests, uint64_t tokens);
 
 /* `models`: the gateway's, with commas between, in its order. The record is the caller's (free);
- * price and settled are zero, the currency is the database's. */
+ * prices and settled are zero, the currency is the database's. */
 enum status account_tell_read(struct database *database, const struct account_own *own,
                               const char *models, struct record_accounts **record_out,
                               struct error *error) MUST_USE;

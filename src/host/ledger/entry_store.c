@@ -12,8 +12,22 @@
 #define HOUR_S 3600
 #define RANKS_OF_NODE 8
 
-struct token_price ledger_prices_at(const struct ledger_prices *prices, int64_t unix_time) {
-    return prices->at ? prices->at(prices->context, unix_time) : prices->list;
+struct ledger_price ledger_prices_at(const struct ledger_prices *prices, struct bytes model,
+                                     int64_t unix_time) {
+    return prices->at ? prices->at(prices->context, model, unix_time)
+                      : (struct ledger_price){.now = {0}};
+}
+
+struct model_prices ledger_prices_told(const struct ledger_prices *prices, int64_t unix_time) {
+    struct model_prices told = {.named_count = prices->model_count};
+    told.others = ledger_prices_at(prices, BYTES_LITERAL(""), unix_time).now;
+    for (uint32_t i = 0; i < prices->model_count; i++) {
+        struct bytes model = bytes_of(prices->models[i]);
+        check(model.count < LEDGER_MODEL_BYTES);
+        memcpy(told.named[i].model, model.data, model.count);
+        told.named[i].price = ledger_prices_at(prices, model, unix_time).now;
+    }
+    return told;
 }
 
 /* ---- a gateway's life ---- */
@@ -125,27 +139,33 @@ static void forget_sums(struct entry_store *store) {
 
 /* ---- entries ---- */
 
-static enum status find_price(struct entry_store *store, const struct token_price *price,
-                              struct error *error) {
-    const struct token_price *list = &store->prices->list;
+/* *id_out: the row of that price, made where there is none. */
+static enum status find_price(struct entry_store *store, const struct ledger_price *price,
+                              int64_t *id_out, struct error *error) {
+    const struct token_price *now = &price->now, *list = &price->list;
     enum status status = STATUS_OK;
-    if (store->price_row && !memcmp(&store->price, price, sizeof *price)) return STATUS_OK;
+    for (uint32_t i = 0; i < ARRAY_COUNT(store->prices_used); i++) {
+        const struct price_row *used = &store->prices_used[i];
+        *id_out = used->id;
+        if (used->id && !memcmp(&used->price, price, sizeof *price)) return STATUS_OK;
+    }
     status = database_run(
         store->database, error,
         "INSERT OR IGNORE INTO prices (hit, miss, output, list_hit, list_miss, list_output)"
         " VALUES (?, ?, ?, ?, ?, ?)",
-        "iiiiii", (int64_t)price->hit, (int64_t)price->miss, (int64_t)price->output,
-        (int64_t)list->hit, (int64_t)list->miss, (int64_t)list->output);
+        "iiiiii", (int64_t)now->hit, (int64_t)now->miss, (int64_t)now->output, (int64_t)list->hit,
+        (int64_t)list->miss, (int64_t)list->output);
     if (status) return status;
     struct sqlite3_stmt *row = database_query(
         store->database, error,
         "SELECT id FROM prices WHERE hit = ? AND miss = ? AND output = ? AND list_hit = ?"
         " AND list_miss = ? AND list_output = ?",
-        "iiiiii", (int64_t)price->hit, (int64_t)price->miss, (int64_t)price->output,
-        (int64_t)list->hit, (int64_t)list->miss, (int64_t)list->output);
+        "iiiiii", (int64_t)now->hit, (int64_t)now->miss, (int64_t)now->output, (int64_t)list->hit,
+        (int64_t)list->miss, (int64_t)list->output);
     if (!database_next(store->database, row, &status, error)) return status;
-    store->price = *price;
-    store->price_row = database_integer(row, 0);
+    *id_out = database_integer(row, 0);
+    store->prices_used[store->price_next++ % ARRAY_COUNT(store->prices_used)] =
+        (struct price_row){*price, *id_out};
     database_end(row);
     return STATUS_OK;
 }
@@ -176,7 +196,8 @@ static enum status find_payer(struct entry_store *store, const struct record_ent
 }
 
 static enum status insert(struct entry_store *store, const struct record_entry *entry,
-                          int64_t ended, const struct entry_sum *of, struct error *error) {
+                          int64_t ended, int64_t price_row, const struct entry_sum *of,
+                          struct error *error) {
     static const char sql[] =
         "INSERT OR IGNORE INTO entries (high, low, gateway, sequence, ended, account, key,"
         " is_charged, http_status, choices, hit, miss, output, device, host, disk, computed, made,"
@@ -189,7 +210,7 @@ static enum status insert(struct entry_store *store, const struct record_entry *
         of->key, (int64_t)entry->is_charged, (int64_t)entry->http_status, (int64_t)entry->choices,
         of->hit, of->miss, of->output, (int64_t)entry->device_tokens, (int64_t)entry->host_tokens,
         (int64_t)entry->disk_tokens, (int64_t)entry->computed_tokens, (int64_t)entry->made_tokens,
-        (int64_t)entry->recomputed_tokens, (int64_t)entry->stay_count, store->price_row, of->amount,
+        (int64_t)entry->recomputed_tokens, (int64_t)entry->stay_count, price_row, of->amount,
         of->list_amount, entry->ttft_ns, entry->total_ns, entry_model(entry),
         (size_t)entry->model_bytes, entry_name(entry), (size_t)entry->name_bytes, entry_end(entry),
         (size_t)entry->end_bytes);
@@ -212,21 +233,23 @@ static void add_to_sum(struct entry_store *store, const struct entry_sum *of) {
 static enum status write_entry(struct entry_store *store, const struct record_entry *entry,
                                struct error *error) {
     int64_t ended = entry_ended(entry);
-    struct token_price price = ledger_prices_at(store->prices, ended);
+    struct bytes model = {entry_model(entry), entry->model_bytes};
+    struct ledger_price price = ledger_prices_at(store->prices, model, ended);
+    int64_t price_row = 0;
     struct entry_sum of = {.hour = ended / HOUR_S,
                            .hit = entry->hit_tokens,
                            .miss = entry->miss_tokens,
                            .output = entry->output_tokens};
     if (!is_kept(entry)) return STATUS_OK;
-    enum status status = find_price(store, &price, error);
+    enum status status = find_price(store, &price, &price_row, error);
     if (!status) status = find_payer(store, entry, &of, error);
     if (entry->is_charged) {
-        of.amount =
-            token_price_amount(&price, (uint64_t)of.hit, (uint64_t)of.miss, (uint64_t)of.output);
-        of.list_amount = token_price_amount(&store->prices->list, (uint64_t)of.hit,
-                                            (uint64_t)of.miss, (uint64_t)of.output);
+        of.amount = token_price_amount(&price.now, (uint64_t)of.hit, (uint64_t)of.miss,
+                                       (uint64_t)of.output);
+        of.list_amount = token_price_amount(&price.list, (uint64_t)of.hit, (uint64_t)of.miss,
+                                            (uint64_t)of.output);
     }
-    if (!status) status = insert(store, entry, ended, &of, error);
+    if (!status) status = insert(store, entry, ended, price_row, &of, error);
     bool is_new = !status && database_changes(store->database) > 0;
     if (is_new && entry->is_charged) add_to_sum(store, &of);
     return status;
@@ -318,7 +341,7 @@ enum status entry_store_write(struct entry_store *store, struct record *const *r
     if (!status) status = database_commit(store->database, error);
     if (status) {
         database_roll_back(store->database);
-        store->price_row = 0; /* its row has gone as well, if it was new */
+        memset(store->prices_used, 0, sizeof store->prices_used); /* new rows have gone as well */
     } else {
         tell_own(store);
         *written_out = written;

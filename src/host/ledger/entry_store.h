@@ -15,16 +15,30 @@
 
 #define ENTRY_STORE_GAP_S 90 /* a unit that nobody has seen for longer was not there meanwhile */
 
+struct ledger_price {
+    struct token_price now, list; /* at a time; without discounts */
+};
+
 struct ledger_prices {
-    char currency[LEDGER_CURRENCY_BYTES]; /* "": there are none */
-    struct token_price list;              /* without discounts */
-    int64_t node_hour;                    /* nanos */
-    /* What a token costs at that time; NULL: `list`. */
-    struct token_price (*at)(const void *context, int64_t unix_time);
+    char currency[LEDGER_CURRENCY_BYTES];  /* "": there are none */
+    int64_t node_hour;                     /* nanos */
+    const char *models[LEDGER_MODELS_MAX]; /* [model_count] with prices of their own */
+    uint32_t model_count;
+    /* What a token costs at that time, of the model that is asked for by that name; NULL: nothing. */
+    struct ledger_price (*at)(const void *context, struct bytes model, int64_t unix_time);
     const void *context;
 };
 
-struct token_price ledger_prices_at(const struct ledger_prices *prices, int64_t unix_time);
+struct ledger_price ledger_prices_at(const struct ledger_prices *prices, struct bytes model,
+                                     int64_t unix_time);
+/* Of all models, as a gateway is told them. */
+struct model_prices ledger_prices_told(const struct ledger_prices *prices, int64_t unix_time);
+
+/* A row of the file's prices. */
+struct price_row {
+    struct ledger_price price;
+    int64_t id; /* 0: none */
+};
 
 /* What the entries of one transaction add to an account, in an hour, through a key. */
 struct entry_sum {
@@ -37,10 +51,10 @@ struct entry_sum {
 struct entry_store {
     struct database *database;
     const struct ledger_prices *prices;
-    struct account_own *own;  /* grows with each commit */
-    int64_t gateway;          /* of this one */
-    struct token_price price; /* used last; its row is `price_row`, 0: none was */
-    int64_t price_row;
+    struct account_own *own;                         /* grows with each commit */
+    int64_t gateway;                                 /* of this one */
+    struct price_row prices_used[LEDGER_MODELS_MAX]; /* a ring; the next one goes to price_next */
+    uint32_t price_next;
     uint32_t sum_count;
     uint32_t used[ENTRY_SUMS_MAX];             /* [sum_count] the places that are taken */
     struct entry_sum sums[2 * ENTRY_SUMS_MAX]; /* by hash; requests 0: free */

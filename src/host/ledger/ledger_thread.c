@@ -34,7 +34,12 @@ static int64_t unix_now(void) {
 
 /* ---- accounts ---- */
 
-/* As they are now, with the price of now. */
+static struct model_prices prices_now(const struct ledger *ledger) {
+    struct model_prices none = {.named_count = 0};
+    return ledger->prices.currency[0] ? ledger_prices_told(&ledger->prices, unix_now()) : none;
+}
+
+/* As they are now, with the prices of now. */
 static enum status read_accounts(struct ledger *ledger, struct record_accounts **accounts_out,
                                  struct error *error) {
     enum status status = database_version(ledger->database, &ledger->version, error);
@@ -43,25 +48,23 @@ static enum status read_accounts(struct ledger *ledger, struct record_accounts *
             account_tell_read(ledger->database, &ledger->own, ledger->models, accounts_out, error);
     if (status) return status;
     (*accounts_out)->settled = ledger->settled;
-    if (ledger->prices.currency[0])
-        (*accounts_out)->price = ledger_prices_at(&ledger->prices, unix_now());
+    (*accounts_out)->prices = prices_now(ledger);
     return STATUS_OK;
 }
 
 /* What is settled does not count as news: the gateway knows that by itself. */
 static bool says_the_same(const struct record_accounts *a, const struct record_accounts *b) {
-    size_t from = offsetof(struct record_accounts, price);
+    size_t from = offsetof(struct record_accounts, prices);
     return a->record.bytes == b->record.bytes && a->account_count == b->account_count &&
            a->key_count == b->key_count &&
            memcmp((const char *)a + from, (const char *)b + from, a->record.bytes - from) == 0;
 }
 
 static bool is_news(struct ledger *ledger) {
-    struct token_price price = {0};
+    struct model_prices prices = prices_now(ledger);
     int64_t version = ledger->version;
     struct error error;
-    if (ledger->prices.currency[0]) price = ledger_prices_at(&ledger->prices, unix_now());
-    if (memcmp(&price, &ledger->accounts->price, sizeof price) != 0) return true;
+    if (memcmp(&prices, &ledger->accounts->prices, sizeof prices) != 0) return true;
     return !database_version(ledger->database, &version, &error) && version != ledger->version;
 }
 

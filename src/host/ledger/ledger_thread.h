@@ -4,7 +4,7 @@
  * next one, so that a commit's time is shared by as many as come in it (group commit). When the
  * next one begins is chosen by serving/policy/group_commit.
  *
- * Every 200 ms it looks whether somebody else has changed the database, or the hour its price, and
+ * Every 200 ms it looks whether somebody else has changed the database, or the hour a price, and
  * then answers ACCOUNTS.
  *
  * What cannot be written (a full disk) is logged once, and tried again every second.

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A unit's ranks are a launch (host/process/rank_launch.h): a death is an event, not a question
- * asked now and then, and a signal can never hit a stranger.
- *
- * A job that fails is killed rather than asked. Before it is ready it gets a moment: rank 0 lets the
- * others go, and says why and with which status it ends.
+ * A job that fails is killed rather than asked. It gets a moment first: before it is ready, it says
+ * why and with which status it ends; later, ranks that end may have lost another one, which then is
+ * told of.
  */
 #include "host/process/supervisor.h"
 
@@ -12,10 +10,9 @@
 #include "host/process/log.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_board.h"
-#include "host/process/rank_launch.h"
+#include "serving/policy/place_ranks.h"
 #include "serving/policy/supervise.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -23,23 +20,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/random.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SUBJECT "supervisor"
 #define TICK_START_US 20000 /* while a unit starts */
 #define TICK_US 100000
 #define LOOKS_A_TIMEOUT 8
-#define LAST_WORDS_NS ((int64_t)50000000) /* of a job that failed, before it is killed */
-#define END_NS_MAX                                                                                 \
-    ((int64_t)5000000000) /* to be gone in; and to end by itself before it was ready */
+#define LAST_WORDS_NS ((int64_t)50000000)    /* of a job that fails before it is ready */
+#define END_NS_MAX ((int64_t)5000000000)     /* for killed ranks to be gone in */
 #define LOST_NS_MAX ((int64_t)2000000000)    /* until a unit says that it goes on without a rank */
 #define FINISH_NS_MAX ((int64_t)15000000000) /* when asked to */
 
 enum job_state {
+    JOB_CHECKS, /* its hosts are looked at */
     JOB_RUNS,
-    JOB_FAILS, /* before it was ready: it is given a moment */
+    JOB_FAILS, /* a rank ended by itself: the others are given a moment */
     JOB_ENDS,  /* it was killed */
     JOB_PAUSES,
     JOB_GIVEN_UP
@@ -49,24 +47,22 @@ struct supervisor_job {
     struct supervisor *supervisor;
     uint32_t number, starts;
     enum job_state state;
-    char folder[300], board_path[320];
-    struct rank_board board;
-    bool has_role; /* when it ran last: */
+    struct unit_hosts *hosts;
+    uint32_t host_count;
+    struct unit_host *parts; /* [host_count] */
+    bool has_role;           /* when it ran last: */
     enum unit_role role;
-    struct rank_launch *launch; /* NULL: nothing was started */
-    struct event *event;        /* of the launch */
-    bool ended;                 /* a rank has: the first, or the first that failed, and how: */
-    uint32_t ended_rank;
-    int status; /* as waitpid says */
-    bool *lost; /* [rank_count] ranks that have died while the unit was ready */
-    uint32_t lost_count;
+    bool has_status, is_refused;
+    uint32_t ended_rank; /* the first that ended, or the first that failed, and how: */
+    int status;          /* as waitpid says */
+    uint32_t lost_count; /* ranks that have died while the unit was ready */
     int64_t lost_ns; /* since when the unit has not said that it goes on without them; 0: it has */
     bool ready;
+    struct error why;           /* why it could not be started, if that is known */
     int64_t began_ns, state_ns; /* when this life, and this state, began */
     int64_t failed_ns;          /* when the last failure was seen; 0: it is over */
     int64_t wait_ns;            /* JOB_PAUSES */
     struct supervise_watch watch;
-    struct supervise_signs *signs; /* [rank_count] */
     struct supervise_history history;
 };
 
@@ -77,7 +73,6 @@ struct supervisor {
     struct supervisor_job *jobs; /* [unit_count] */
     struct supervise_timeout timeout;
     int64_t looked_ns;
-    uint32_t rank_count; /* of all units */
     char host[64];
 };
 
@@ -89,67 +84,14 @@ static void enter(struct supervisor_job *job, enum job_state state) {
 uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid) {
     for (uint32_t i = 0; pid > 0 && i < supervisor->options.unit_count; i++) {
         const struct supervisor_job *job = &supervisor->jobs[i];
-        for (uint32_t rank = 0; job->launch && rank < job->watch.rank_count; rank++)
-            if (rank_launch_pid(job->launch, rank) == pid) return job->number;
+        const struct rank_line *lines = unit_hosts_lines(job->hosts);
+        for (uint32_t rank = 0; rank < job->watch.rank_count; rank++)
+            if (atomic_load(&lines[rank].pid) == pid) return job->number;
     }
     return 0;
 }
 
-/* ---- starting ---- */
-
-static void on_launch(evutil_socket_t file, short what, void *context);
-static void on_rank(void *context, uint32_t rank, int status);
-
-static enum status start_ranks(struct supervisor_job *job, const char **arguments,
-                               struct error *error) {
-    struct supervisor *supervisor = job->supervisor;
-    const struct rank_launch_options options = {.arguments = arguments,
-                                                .count = job->watch.rank_count,
-                                                .total = job->watch.rank_count,
-                                                .sharing = supervisor->rank_count,
-                                                .context = job,
-                                                .ended = on_rank};
-    enum status status = rank_launch_open(&options, &job->launch, error);
-    if (status) return status;
-    job->event = event_new(supervisor->options.base, rank_launch_file(job->launch),
-                           EV_READ | EV_PERSIST, on_launch, job);
-    check(job->event);
-    event_add(job->event, NULL);
-    return STATUS_OK;
-}
-
-static enum status launch(struct supervisor_job *job, struct error *error) {
-    struct supervisor *supervisor = job->supervisor;
-    const struct supervisor_unit unit = {job->number, job->folder, job->board_path, job->has_role,
-                                         job->role};
-    snprintf(job->folder, sizeof job->folder, "%s/%u.%u", supervisor->room.path, job->number,
-             ++job->starts);
-    snprintf(job->board_path, sizeof job->board_path, "%s/board", job->folder);
-    if (mkdir(job->folder, 0700))
-        return error_set(error, STATUS_IO, "cannot make %s: %s", job->folder, strerror(errno));
-    enum status status =
-        rank_board_create(job->board_path, job->watch.rank_count, &job->board, error);
-    if (status) return status;
-    const char **arguments = supervisor->options.command(supervisor->options.context, &unit);
-    if (!arguments) return error_set(error, STATUS_NO_MEMORY, "no memory for a command line");
-    status = start_ranks(job, arguments, error);
-    free(arguments);
-    if (status) return status;
-    log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u", job->number,
-            (int)rank_launch_pid(job->launch, 0), job->watch.rank_count);
-    return STATUS_OK;
-}
-
-static void clean(struct supervisor_job *job) {
-    if (job->event) event_free(job->event);
-    job->event = NULL;
-    rank_launch_close(job->launch);
-    job->launch = NULL;
-    if (rank_board_read_role(&job->board, &job->role)) job->has_role = true;
-    rank_board_close(&job->board);
-    if (job->folder[0]) private_room_remove(job->folder);
-    job->folder[0] = 0;
-}
+/* ---- giving up, and ending ---- */
 
 static void give_up(struct supervisor_job *job, const struct error *error) {
     struct supervisor *supervisor = job->supervisor;
@@ -164,27 +106,8 @@ static void give_up(struct supervisor_job *job, const struct error *error) {
         supervisor->options.gave_up(supervisor->options.context, error);
 }
 
-static void start(struct supervisor_job *job) {
-    struct error error;
-    uint32_t count = job->watch.rank_count;
-    memset(job->watch.ranks, 0, count * sizeof *job->watch.ranks);
-    job->watch.looked_ns = 0;
-    job->ready = job->ended = false;
-    job->status = 0;
-    memset(job->lost, 0, count * sizeof *job->lost);
-    job->lost_count = 0;
-    job->lost_ns = 0;
-    enter(job, JOB_RUNS);
-    job->began_ns = job->state_ns;
-    if (!launch(job, &error)) return;
-    clean(job);
-    give_up(job, &error);
-}
-
-/* ---- ending ---- */
-
 static void kill_all(struct supervisor_job *job) {
-    if (job->launch) rank_launch_signal_all(job->launch, SIGKILL);
+    unit_hosts_signal(job->hosts, AGENT_ALL_RANKS, SIGKILL);
     enter(job, JOB_ENDS);
 }
 
@@ -194,23 +117,21 @@ static void fail(struct supervisor_job *job) {
     kill_all(job);
 }
 
-static bool all_gone(const struct supervisor_job *job) {
-    return rank_launch_left(job->launch) == 0;
-}
-
 /* "signal 9" */
-static const char *how_it_ended(const struct supervisor_job *job, char text[static 32]) {
-    bool exited = WIFEXITED(job->status);
+static const char *how_it_ended(int status, char text[static 32]) {
+    bool exited = WIFEXITED(status);
     snprintf(text, 32, "%s %d", exited ? "status" : "signal",
-             exited ? WEXITSTATUS(job->status) : WTERMSIG(job->status));
+             exited ? WEXITSTATUS(status) : WTERMSIG(status));
     return text;
 }
 
 static void say_end(const struct supervisor_job *job, const struct supervise_next *next,
                     struct error *error) {
-    char how[32];
-    how_it_ended(job, how);
-    if (next->gives_up)
+    char how[32] = "a lost host";
+    if (job->has_status) how_it_ended(job->status, how);
+    if (next->gives_up && job->why.text[0])
+        error_write(error, "unit %u could not be started: %.400s", job->number, job->why.text);
+    else if (next->gives_up)
         error_write(error, "unit %u could not be started: it ended with %s before it was ready",
                     job->number, how);
     else if (!job->ready)
@@ -222,15 +143,20 @@ static void say_end(const struct supervisor_job *job, const struct supervise_nex
                 job->number, (double)next->wait_ns * 1e-9);
 }
 
+static void start(struct supervisor_job *job);
+
 static void over(struct supervisor_job *job) {
     struct error error = {""};
-    bool by_itself = WIFEXITED(job->status) && WEXITSTATUS(job->status) <= 2;
-    struct supervise_end end = {
-        .was_ready = job->ready, .refused = by_itself, .lived_ns = clock_now_ns() - job->began_ns};
+    bool by_itself = job->has_status && WIFEXITED(job->status) && WEXITSTATUS(job->status) <= 2;
+    struct supervise_end end = {.was_ready = job->ready,
+                                .refused = by_itself || job->is_refused,
+                                .lived_ns = clock_now_ns() - job->began_ns};
+    struct rank_board board = {(struct rank_line *)(uintptr_t)unit_hosts_lines(job->hosts),
+                               job->watch.rank_count};
     if (!job->failed_ns) job->failed_ns = clock_now_ns();
+    if (rank_board_read_role(&board, &job->role)) job->has_role = true;
     struct supervise_next next = supervise_ended(&job->history, &end);
     say_end(job, &next, &error);
-    clean(job);
     if (next.gives_up) {
         give_up(job, &error);
     } else if (next.wait_ns) {
@@ -241,100 +167,136 @@ static void over(struct supervisor_job *job) {
     }
 }
 
-/* Whether ranks have ended. */
-static void look_at_end(struct supervisor_job *job) {
-    if (job->state == JOB_PAUSES || job->state == JOB_GIVEN_UP) return;
-    bool late = job->state == JOB_ENDS && clock_now_ns() - job->state_ns > END_NS_MAX;
-    if (late && !all_gone(job))
-        log_say(LOG_WARNING, SUBJECT,
-                "a killed rank does not go away, its unit starts without it job=%u", job->number);
-    if (late || all_gone(job)) over(job);
+/* ---- starting ---- */
+
+static void start(struct supervisor_job *job) {
+    memset(job->watch.ranks, 0, job->watch.rank_count * sizeof *job->watch.ranks);
+    job->watch.looked_ns = 0;
+    job->ready = job->has_status = job->is_refused = false;
+    job->lost_count = 0;
+    job->lost_ns = 0;
+    job->why.text[0] = 0;
+    enter(job, JOB_CHECKS);
+    job->began_ns = job->state_ns;
+    unit_hosts_check(job->hosts);
 }
 
-static void on_launch(evutil_socket_t file, short what, void *context) {
+static void on_checked(void *context, const struct error *lacks) {
     struct supervisor_job *job = context;
-    rank_launch_tend(job->launch);
-    look_at_end(job);
+    struct error error;
+    if (job->state != JOB_CHECKS) return;
+    if (!lacks) {
+        enter(job, JOB_RUNS);
+        if (unit_hosts_launch(job->hosts, ++job->starts, &error) == STATUS_OK) return;
+        lacks = &error;
+    }
+    job->why = *lacks;
+    job->is_refused = true;
+    kill_all(job); /* over at the next tick: this may have been called from start */
 }
 
-static void say_restart(const struct supervisor_job *job, uint32_t rank) {
-    char text[RANK_BOARD_TEXT];
-    rank_board_describe(&job->board.lines[rank], text);
-    log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
-            job->number, rank, text);
+static const char **on_words(void *context, const struct unit_host_start *start) {
+    const struct supervisor_job *job = context;
+    const struct supervisor *supervisor = job->supervisor;
+    const struct supervisor_unit unit = {.number = job->number,
+                                         .start = start,
+                                         .is_here = job->parts[start->host].is_here,
+                                         .is_spread = job->host_count > 1,
+                                         .has_role = job->has_role,
+                                         .role = job->role};
+    return supervisor->options.command(supervisor->options.context, &unit);
+}
+
+/* ---- what happens ---- */
+
+/* The end of a unit that was ready, by the rank that ended it. */
+static void say_loss(struct supervisor_job *job) {
+    char how[32], text[RANK_BOARD_TEXT];
+    rank_board_describe(&unit_hosts_lines(job->hosts)[job->ended_rank], text);
+    if (job->watch.rank_count == 1 || WIFEXITED(job->status))
+        log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
+                how_it_ended(job->status, how));
+    else
+        log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
+                job->number, job->ended_rank, text);
+    fail(job);
+}
+
+/* A rank that died says more than those that ended because they lost it, and may be told later. */
+static bool says_more(const struct supervisor_job *job, int status) {
+    if (!job->has_status) return true;
+    return job->status == 0 ? status != 0 : WIFEXITED(job->status) && WIFSIGNALED(status);
 }
 
 /* The others may go on without it: rank 0 says so, or ends. */
-static void lose(struct supervisor_job *job, uint32_t rank) {
-    job->lost[rank] = true;
+static void lose(struct supervisor_job *job) {
     job->lost_count++;
     if (!job->lost_ns) job->lost_ns = clock_now_ns();
 }
 
-static uint32_t first_lost(const struct supervisor_job *job) {
-    uint32_t rank = 0;
-    while (rank < job->watch.rank_count && !job->lost[rank])
-        rank++;
-    return rank;
+static void on_ended(void *context, uint32_t rank, int status) {
+    struct supervisor_job *job = context;
+    if (job->state != JOB_RUNS && job->state != JOB_FAILS) return; /* it was killed */
+    if (says_more(job, status)) {
+        job->status = status;
+        job->ended_rank = rank;
+    }
+    job->has_status = true;
+    if (job->state == JOB_RUNS && job->ready && rank != 0)
+        lose(job);
+    else if (job->ready && (WIFSIGNALED(status) || job->watch.rank_count == 1))
+        say_loss(job);
+    else if (job->state == JOB_RUNS)
+        enter(job, JOB_FAILS);
 }
 
-static void on_rank(void *context, uint32_t rank, int status) {
+static void on_lost(void *context, const char *host, const char *why) {
     struct supervisor_job *job = context;
-    char how[32];
-    if (!job->ended || (job->status == 0 && status != 0)) {
-        job->ended = true;
-        job->ended_rank = rank;
-        job->status = status;
-    }
-    if (job->state != JOB_RUNS) return;
-    if (job->ready && job->watch.rank_count == 1) {
-        log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
-                how_it_ended(job, how));
-        fail(job);
-    } else if (job->ready && rank != 0) {
-        lose(job, rank);
-    } else if (job->ready) {
-        say_restart(job, job->lost_ns ? first_lost(job) : rank);
-        fail(job);
-    } else {
-        enter(job, JOB_FAILS);
-    }
+    if (job->state == JOB_PAUSES || job->state == JOB_GIVEN_UP) return;
+    log_say(LOG_ERROR, SUBJECT, "a host is lost, its unit starts again job=%u host=%s why=%s",
+            job->number, host, why);
+    error_write(&job->why, "host %s: %s", host, why);
+    if (job->state != JOB_ENDS) fail(job);
 }
 
 /* ---- watching ---- */
 
+/* Agents tell at once which processes they launched. */
+static void on_launched(void *context) {
+    const struct supervisor_job *job = context;
+    int pid = (int)atomic_load(&unit_hosts_lines(job->hosts)[0].pid);
+    if (job->host_count == 1)
+        log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u", job->number, pid,
+                job->watch.rank_count);
+    else
+        log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u hosts=%u", job->number,
+                pid, job->watch.rank_count, job->host_count);
+}
+
 static void look_whether_ready(struct supervisor_job *job) {
-    if (job->ready || atomic_load(&job->board.lines[0].pulse.state) == PULSE_STARTS) return;
+    const struct rank_line *line = &unit_hosts_lines(job->hosts)[0];
+    if (job->ready || atomic_load(&line->pulse.state) == PULSE_STARTS) return;
+    int pid = (int)atomic_load(&line->pid);
     job->ready = true;
     if (job->failed_ns)
         log_say(LOG_INFO, SUBJECT, "a unit is there again job=%u pid=%d after_s=%.2f", job->number,
-                (int)rank_launch_pid(job->launch, 0),
-                (double)(clock_now_ns() - job->failed_ns) * 1e-9);
+                pid, (double)(clock_now_ns() - job->failed_ns) * 1e-9);
     else
-        log_say(LOG_INFO, SUBJECT, "a unit is ready job=%u pid=%d after_s=%.2f", job->number,
-                (int)rank_launch_pid(job->launch, 0),
+        log_say(LOG_INFO, SUBJECT, "a unit is ready job=%u pid=%d after_s=%.2f", job->number, pid,
                 (double)(clock_now_ns() - job->began_ns) * 1e-9);
     job->failed_ns = 0;
 }
 
+/* An agent that is not heard is told of before ranks whose signs it does not bring. */
 static void look_for_stuck(struct supervisor_job *job) {
     struct supervisor *supervisor = job->supervisor;
     char text[RANK_BOARD_TEXT];
-    for (uint32_t i = 0; i < job->watch.rank_count; i++) {
-        struct rank_line *line = &job->board.lines[i];
-        bool here = strcmp(line->host, supervisor->host) == 0;
-        job->signs[i] = (struct supervise_signs){
-            .state = (enum pulse_state)atomic_load(&line->pulse.state),
-            .tiles = atomic_load(&line->pulse.tiles),
-            .gone = job->lost[i],
-            .ran = here ? rank_board_run_ns(atomic_load(&line->pid)) : 0,
-            .cpu_ns = here ? rank_board_cpu_ns(atomic_load(&line->pid)) : 0};
-    }
-    struct supervise_finding finding =
-        supervise_look(&job->watch, job->signs, supervisor->timeout, clock_now_ns());
+    if (!unit_hosts_heard(job->hosts, supervisor->timeout.wall_ns / 2)) return;
+    struct supervise_finding finding = supervise_look(&job->watch, unit_hosts_signs(job->hosts),
+                                                      supervisor->timeout, clock_now_ns());
     double silent = (double)finding.silent_ns * 1e-9;
     if (finding.verdict == SUPERVISE_FINE) return;
-    rank_board_describe(&job->board.lines[finding.rank], text);
+    rank_board_describe(&unit_hosts_lines(job->hosts)[finding.rank], text);
     if (finding.verdict == SUPERVISE_DEADLOCK)
         log_say(LOG_ERROR, SUBJECT,
                 "all ranks wait for one another, the unit starts again job=%u silent_s=%.1f",
@@ -351,41 +313,54 @@ static void look_for_stuck(struct supervisor_job *job) {
     fail(job);
 }
 
+/* Rank 0 that fails lets the others go, which takes a while; another rank leaves them waiting. */
+static int64_t moment_ns(const struct supervisor_job *job) {
+    bool waits = !job->ready && (job->status == 0 || job->ended_rank == 0);
+    return waits ? END_NS_MAX : LAST_WORDS_NS;
+}
+
 static void look_for_lost(struct supervisor_job *job) {
-    uint32_t left = atomic_load(&job->board.lines[0].left);
+    uint32_t left = atomic_load(&unit_hosts_lines(job->hosts)[0].left);
     if (!job->lost_ns) return;
     if (left && left <= job->watch.rank_count - job->lost_count) {
         job->lost_ns = 0;
+        job->has_status = false; /* the next end has a cause of its own */
     } else if (clock_now_ns() - job->lost_ns > LOST_NS_MAX) {
-        say_restart(job, first_lost(job));
-        fail(job);
+        say_loss(job);
     }
-}
-
-/* A rank that died leaves the others waiting; they are not asked. */
-static int64_t last_words_ns(const struct supervisor_job *job) {
-    return job->status != 0 && job->ended_rank != 0 ? LAST_WORDS_NS : END_NS_MAX;
 }
 
 static void tick_job(struct supervisor_job *job, bool looks) {
     int64_t now_ns = clock_now_ns();
+    unit_hosts_tick(job->hosts, now_ns);
     switch (job->state) {
+    case JOB_CHECKS:
+    case JOB_GIVEN_UP:
+        break;
     case JOB_RUNS:
         look_whether_ready(job);
         look_for_lost(job);
-        if (job->state != JOB_RUNS) break;
-        if (looks && job->ready && job->supervisor->timeout.wall_ns) look_for_stuck(job);
+        if (job->state == JOB_RUNS && looks && job->ready && job->supervisor->timeout.wall_ns)
+            look_for_stuck(job);
         break;
     case JOB_FAILS:
-        if (now_ns - job->state_ns > last_words_ns(job)) kill_all(job);
+        if (unit_hosts_left(job->hosts) && now_ns - job->state_ns <= moment_ns(job)) break;
+        if (job->ready)
+            say_loss(job);
+        else
+            kill_all(job);
         break;
     case JOB_ENDS:
-        look_at_end(job);
+        if (unit_hosts_left(job->hosts) && now_ns - job->state_ns > END_NS_MAX) {
+            log_say(LOG_WARNING, SUBJECT,
+                    "a killed rank does not go away, its unit starts without it job=%u",
+                    job->number);
+            unit_hosts_lose_left(job->hosts);
+        }
+        if (!unit_hosts_left(job->hosts)) over(job);
         break;
     case JOB_PAUSES:
         if (now_ns - job->state_ns >= job->wait_ns) start(job);
-        break;
-    case JOB_GIVEN_UP:
         break;
     }
 }
@@ -411,21 +386,117 @@ static uint32_t cpus(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-static enum status open_jobs(struct supervisor *supervisor) {
+static bool is_here(const struct supervisor *supervisor, const char *name) {
+    size_t own = strcspn(supervisor->host, ".");
+    return strcmp(name, "localhost") == 0 || strcmp(name, supervisor->host) == 0 ||
+           (own && strlen(name) == own && strncmp(name, supervisor->host, own) == 0);
+}
+
+/* Hosts of all units: how many slots each has left. */
+struct slots {
+    uint32_t left[HOST_LIST_MAX], used[HOST_LIST_MAX];
+    uint32_t count;
+    struct place_part parts[HOST_LIST_MAX];
+};
+
+static enum status place_job(struct supervisor_job *job, struct slots *slots, struct error *error) {
+    const struct supervisor *supervisor = job->supervisor;
+    const struct host_list *list = supervisor->options.hosts;
+    job->host_count = place_ranks(slots->left, slots->count, job->watch.rank_count, slots->parts);
+    if (!job->host_count)
+        return error_set(error, STATUS_INVALID,
+                         "the hosts have too few slots for the %u ranks of unit %u",
+                         job->watch.rank_count, job->number);
+    job->parts = calloc(job->host_count, sizeof *job->parts);
+    if (!job->parts) return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
+    for (uint32_t i = 0; i < job->host_count; i++) {
+        const struct place_part *part = &slots->parts[i];
+        const char *name = list ? list->names[part->host] : supervisor->host;
+        job->parts[i] = (struct unit_host){.name = name,
+                                           .is_here = !list || is_here(supervisor, name),
+                                           .first = part->first,
+                                           .count = part->count};
+        slots->used[part->host] += part->count;
+    }
+    return STATUS_OK;
+}
+
+static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct error *error) {
+    const struct supervisor *supervisor = job->supervisor;
+    char name[sizeof supervisor->options.check.unit];
+    snprintf(name, sizeof name, "%016" PRIx64 "-%u", token, job->number);
+    struct unit_hosts_options options = {.base = supervisor->options.base,
+                                         .name = name,
+                                         .hosts = job->parts,
+                                         .host_count = job->host_count,
+                                         .rank_count = job->watch.rank_count,
+                                         .remote_shell = supervisor->options.remote_shell,
+                                         .agent_options = supervisor->options.agent_options,
+                                         .check = supervisor->options.check,
+                                         .timeout_ns = supervisor->timeout.wall_ns,
+                                         .context = job,
+                                         .checked = on_checked,
+                                         .words = on_words,
+                                         .launched = on_launched,
+                                         .ended = on_ended,
+                                         .lost = on_lost};
+    return unit_hosts_open(&options, &job->hosts, error);
+}
+
+/* Ranks of all units on a host make each other slower. */
+static uint32_t sharing(const struct supervisor *supervisor, const struct slots *slots,
+                        const char *host) {
+    const struct host_list *list = supervisor->options.hosts;
+    uint32_t at = 0;
+    while (list && strcmp(list->names[at], host) != 0)
+        at++;
+    return slots->used[at];
+}
+
+/* Hosts are taken to have as many CPUs as this one. */
+static struct supervise_timeout timeout(const struct supervisor *supervisor,
+                                        const struct slots *slots) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < slots->count; i++)
+        if (slots->used[i] > most) most = slots->used[i];
+    return supervise_timeout(supervisor->options.rank_timeout_ns, most, cpus());
+}
+
+static enum status open_jobs(struct supervisor *supervisor, struct error *error) {
     const struct supervisor_options *options = &supervisor->options;
+    struct slots *slots = calloc(1, sizeof *slots);
+    enum status status = STATUS_OK;
+    uint64_t token = 0;
     supervisor->jobs = calloc(options->unit_count, sizeof *supervisor->jobs);
-    for (uint32_t i = 0; supervisor->jobs && i < options->unit_count; i++) {
+    check(getrandom(&token, sizeof token, 0) == sizeof token);
+    if (!slots || !supervisor->jobs)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
+    if (!status) {
+        slots->count = options->hosts ? options->hosts->count : 1;
+        slots->left[0] = UINT32_MAX;
+        if (options->hosts)
+            memcpy(slots->left, options->hosts->slots, slots->count * sizeof *slots->left);
+    }
+    for (uint32_t i = 0; !status && i < options->unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
         job->supervisor = supervisor;
         job->number = i + 1;
-        job->state = JOB_GIVEN_UP;
         job->watch.rank_count = options->rank_counts[i];
-        job->signs = calloc(job->watch.rank_count, sizeof *job->signs);
+        job->state = JOB_GIVEN_UP;
         job->watch.ranks = calloc(job->watch.rank_count, sizeof *job->watch.ranks);
-        job->lost = calloc(job->watch.rank_count, sizeof *job->lost);
-        if (!job->signs || !job->watch.ranks || !job->lost) return STATUS_NO_MEMORY;
+        status = job->watch.ranks
+                     ? place_job(job, slots, error)
+                     : error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     }
-    return supervisor->jobs ? STATUS_OK : STATUS_NO_MEMORY;
+    if (!status) supervisor->timeout = timeout(supervisor, slots);
+    for (uint32_t i = 0; !status && i < options->unit_count; i++) {
+        struct supervisor_job *job = &supervisor->jobs[i];
+        for (uint32_t part = 0; part < job->host_count; part++)
+            job->parts[part].sharing = sharing(supervisor, slots, job->parts[part].name);
+        status = open_hosts(job, token, error);
+    }
+    free(slots);
+    return status;
 }
 
 enum status supervisor_open(const struct supervisor_options *options,
@@ -433,15 +504,12 @@ enum status supervisor_open(const struct supervisor_options *options,
     struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     if (!supervisor) return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     supervisor->options = *options;
-    for (uint32_t i = 0; i < options->unit_count; i++)
-        supervisor->rank_count += options->rank_counts[i];
-    supervisor->timeout =
-        supervise_timeout(options->rank_timeout_ns, supervisor->rank_count, cpus());
     if (gethostname(supervisor->host, sizeof supervisor->host - 1)) supervisor->host[0] = 0;
     enum status status = private_room_open(NULL, &supervisor->room, error);
     supervisor->tick = evtimer_new(options->base, on_tick, supervisor);
-    if (!status && (!supervisor->tick || open_jobs(supervisor)))
+    if (!status && !supervisor->tick)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
+    if (!status) status = open_jobs(supervisor, error);
     if (status)
         supervisor_close(supervisor);
     else
@@ -453,6 +521,18 @@ const char *supervisor_folder(const struct supervisor *supervisor) {
     return supervisor->room.path;
 }
 
+bool supervisor_leads_here(const struct supervisor *supervisor) {
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
+        if (!supervisor->jobs[i].parts[0].is_here) return false;
+    return true;
+}
+
+void supervisor_give_files(struct supervisor *supervisor, const struct unit_host_file *files,
+                           uint32_t count) {
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
+        unit_hosts_give_files(supervisor->jobs[i].hosts, files, count);
+}
+
 void supervisor_start(struct supervisor *supervisor) {
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
         start(&supervisor->jobs[i]);
@@ -462,44 +542,34 @@ void supervisor_start(struct supervisor *supervisor) {
 static bool one_runs(struct supervisor *supervisor) {
     bool runs = false;
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
-        struct supervisor_job *job = &supervisor->jobs[i];
-        if (!job->launch) continue;
-        rank_launch_tend(job->launch);
-        runs |= !all_gone(job);
+        unit_hosts_tick(supervisor->jobs[i].hosts, clock_now_ns());
+        unit_hosts_tend(supervisor->jobs[i].hosts);
+        runs |= unit_hosts_left(supervisor->jobs[i].hosts) != 0;
     }
     return runs;
 }
 
-static void wait_for_all(struct supervisor *supervisor, int64_t ns_max) {
-    int64_t until_ns = clock_now_ns() + ns_max;
-    while (one_runs(supervisor) && clock_now_ns() < until_ns)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-}
-
 void supervisor_stop(struct supervisor *supervisor) {
+    int64_t until_ns = clock_now_ns() + FINISH_NS_MAX;
     event_del(supervisor->tick);
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
-        if (!job->launch) continue;
-        if (job->state == JOB_RUNS && job->ready) /* rank 0 lets the others go */
-            rank_launch_signal(job->launch, 0, SIGTERM);
+        if (job->state == JOB_RUNS && job->ready) /* rank 0 says when it is over */
+            unit_hosts_signal(job->hosts, 0, SIGTERM);
         else
-            kill_all(job);
-        enter(job, JOB_ENDS); /* from now on a rank's end is no news */
+            unit_hosts_signal(job->hosts, AGENT_ALL_RANKS, SIGKILL);
+        job->state = JOB_GIVEN_UP; /* its end is no failure */
     }
-    wait_for_all(supervisor, FINISH_NS_MAX);
+    while (one_runs(supervisor) && clock_now_ns() < until_ns)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
 void supervisor_close(struct supervisor *supervisor) {
     if (!supervisor) return;
-    for (uint32_t i = 0; supervisor->jobs && i < supervisor->options.unit_count; i++)
-        if (supervisor->jobs[i].launch) kill_all(&supervisor->jobs[i]);
-    if (supervisor->jobs) wait_for_all(supervisor, END_NS_MAX);
     for (uint32_t i = 0; supervisor->jobs && i < supervisor->options.unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
-        clean(job);
-        free(job->signs);
-        free(job->lost);
+        unit_hosts_close(job->hosts);
+        free(job->parts);
         free(job->watch.ranks);
     }
     if (supervisor->tick) event_free(supervisor->tick);

@@ -232,6 +232,7 @@ static enum status open_wire(struct kv_ranks *ranks, struct event_base *base, st
     struct wire_options wire = {
         .address = ranks->options.control,
         .listens = true,
+        .plain_anywhere = true, /* on the private network that carries the KV blocks themselves */
         .kinds = record_kinds(WAY_RANK_TO_RANK_0) | kinds_of(&ranks->options, false),
         .context = ranks,
         .joined = on_joined,
@@ -376,6 +377,7 @@ enum status kv_agent_open(const struct kv_ranks_options *options, struct kv_agen
     if (!status) status = open_own(&agent->own, options, agent->base, agent, agent_say, error);
     struct wire_options wire = {
         .address = options->control,
+        .plain_anywhere = true,
         .kinds = kinds_of(options, true),
         .context = agent,
         .joined = agent_joined,

@@ -193,7 +193,7 @@ static void take_keys(struct accounts *accounts, const struct account_key *told,
 void accounts_take(struct accounts *accounts, const struct record_accounts *record) {
     take_named(accounts, accounts_named(record), record->account_count);
     take_keys(accounts, accounts_keys(record), record->key_count);
-    accounts->price = record->price;
+    accounts->prices = record->prices;
     memcpy(accounts->currency, record->currency, sizeof accounts->currency);
     settle_charges(accounts, record->settled);
     accounts->asked_for = true;
@@ -290,9 +290,9 @@ enum entry_limit accounts_lack(const struct accounts *accounts, uint32_t account
     return has_left ? ENTRY_LIMIT_NONE : ENTRY_LIMIT_BUDGET;
 }
 
-int64_t accounts_amount_most(const struct accounts *accounts, uint64_t prompt_tokens,
-                             uint64_t output_tokens) {
-    const struct token_price *price = &accounts->price;
+int64_t accounts_amount_most(const struct accounts *accounts, struct bytes model,
+                             uint64_t prompt_tokens, uint64_t output_tokens) {
+    const struct token_price *price = model_prices_find(&accounts->prices, model);
     bool hits_cost_more = price->hit > price->miss;
     return token_price_amount(price, hits_cost_more ? prompt_tokens : 0,
                               hits_cost_more ? 0 : prompt_tokens, output_tokens);
@@ -365,9 +365,10 @@ void accounts_count_refused(struct accounts *accounts, uint32_t account, enum en
     slot->unpaid += limit == ENTRY_LIMIT_BALANCE || limit == ENTRY_LIMIT_BUDGET;
 }
 
-void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key,
+void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key, struct bytes model,
                      const struct api_usage *usage, uint64_t sequence) {
     if (account == ACCOUNT_NONE) return;
+    const struct token_price *price = model_prices_find(&accounts->prices, model);
     struct account_state *slot = &accounts->slots[account];
     uint32_t hit = usage->prompt_hit_tokens, miss = usage->prompt_tokens - hit;
     uint64_t tokens = (uint64_t)usage->prompt_tokens + usage->completion_tokens;
@@ -376,7 +377,7 @@ void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key,
         .sequence = sequence,
         .account = account,
         .key = key,
-        .amount = token_price_amount(&accounts->price, hit, miss, usage->completion_tokens)};
+        .amount = token_price_amount(price, hit, miss, usage->completion_tokens)};
     slot->requests++;
     slot->prompt_hit_tokens += hit;
     slot->prompt_miss_tokens += miss;

@@ -57,7 +57,7 @@ struct account_charge { /* of an entry that may not be in the balances told */
 struct accounts {
     bool asked_for; /* a key is needed; false: none are looked at */
     int64_t now_ns; /* of the gateway's last event */
-    struct token_price price;
+    struct model_prices prices;
     char currency[LEDGER_CURRENCY_BYTES]; /* empty: there are no balances */
     struct account_state *slots;          /* [slot_count], of them [slots_used] ever used */
     uint32_t slot_count, slots_used;      /* at least one more than may be in use */
@@ -105,9 +105,9 @@ uint32_t accounts_most(const struct accounts *accounts, uint32_t account, uint32
  * ENTRY_LIMIT_BUDGET. NONE: there is money for what is to be paid for. */
 enum entry_limit accounts_lack(const struct accounts *accounts, uint32_t account, uint32_t key);
 
-/* Nanos that a request may come to at most, as prices are now. */
-int64_t accounts_amount_most(const struct accounts *accounts, uint64_t prompt_tokens,
-                             uint64_t output_tokens);
+/* Nanos that a request for that model may come to at most, as prices are now. */
+int64_t accounts_amount_most(const struct accounts *accounts, struct bytes model,
+                             uint64_t prompt_tokens, uint64_t output_tokens);
 
 /* Nanos of the currency, with all that was charged here. Below zero: owed. */
 int64_t accounts_balance(const struct accounts *accounts, uint32_t account);
@@ -132,8 +132,8 @@ void accounts_uncount(struct accounts *accounts, uint32_t account, uint32_t key)
 void accounts_release(struct accounts *accounts, uint32_t account, uint32_t key, uint32_t count,
                       uint64_t tokens, int64_t amount);
 
-/* A request has ended, was answered so, and its entry has that number. */
-void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key,
+/* A request for that model has ended, was answered so, and its entry has that number. */
+void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key, struct bytes model,
                      const struct api_usage *usage, uint64_t sequence);
 
 /* What answers' headers tell, of the account or of its key: where less is left. */

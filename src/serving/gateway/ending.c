@@ -342,7 +342,8 @@ static void charge(struct gateway *gateway, struct request *leader, const struct
                      asked->set_aside);
     asked->rate_tokens = 0;
     asked->set_aside = 0;
-    accounts_charge(&gateway->accounts, asked->account, asked->key, usage, gateway->entries.said);
+    accounts_charge(&gateway->accounts, asked->account, asked->key,
+                    gateway->models.names[asked->model].name, usage, gateway->entries.said);
 }
 
 /* All choices have ended, and nothing more is to be done for any. `usage`: as the entry says. */

@@ -165,7 +165,7 @@ enum status entry_put(struct gateway *gateway, const struct request *leader,
     };
     struct entry_texts texts = {endpoint->path,
                                 asked->name,
-                                asked->answer.model,
+                                gateway->models.names[asked->model].name,
                                 bytes_of(fate->end ? fate->end : NO_CODE),
                                 stays,
                                 0};

@@ -203,7 +203,8 @@ static enum status hold_tokens(struct gateway *gateway, struct request *leader,
         prompt_tokens += request_head(leader, i)->asked.prompt_tokens;
     for (uint32_t i = 0; i < leader->choice_count; i++)
         answer_tokens += leader->choices[i]->asked.new_tokens_max;
-    int64_t amount = accounts_amount_most(accounts, prompt_tokens, answer_tokens);
+    int64_t amount = accounts_amount_most(accounts, gateway->models.names[asked->model].name,
+                                          prompt_tokens, answer_tokens);
     enum account_verdict verdict = accounts_hold_tokens(
         accounts, asked->account, asked->key, prompt_tokens, amount, &retry_after_seconds);
     if (verdict == ACCOUNT_MAY) {
@@ -499,6 +500,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
     struct request_asked *asked = &request->asked;
     enum status status = fill_sampling(gateway, request, parsed, record, error);
     if (status) return status;
+    asked->model = parsed->model;
     asked->stream = parsed->stream;
     asked->wants_receipt = parsed->return_receipt || record->wants_receipt;
     if (asked->wants_receipt && !asked->stream && request->choice_count > LIMIT_CHOICES)

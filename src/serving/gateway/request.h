@@ -127,6 +127,7 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     bool has_bos;     /* bos goes in front of the tokens that the host will send */
     struct api_answer answer; /* what the answer says of itself; its id is the leader's */
     enum endpoint_number endpoint;
+    uint32_t model;       /* of the gateway's names: the one that was asked for */
     struct bytes name;    /* its client's for it, in the leader's arena; may be empty */
     struct bytes warning; /* for its client, one line, in the leader's arena; empty: none */
     enum token_stream_mode mode;

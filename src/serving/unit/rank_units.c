@@ -625,11 +625,6 @@ static void mask(struct rank_units *units, const struct record_drain *record) {
     put(units, &record->record);
 }
 
-/* One report is enough for the results of all ranks. */
-static bool is_within_step(const struct rank_units *units, const struct record *record) {
-    return record->kind == RECORD_STEP_DONE && units->missing > 0;
-}
-
 static enum status units_receive(void *self, const struct record *record, int64_t now_ns) {
     struct rank_units *units = self;
     uint32_t rank;
@@ -672,7 +667,8 @@ static enum status units_receive(void *self, const struct record *record, int64_
     default:
         check(!"a kind that units take");
     }
-    if (units->load_changed && !is_within_step(units, record)) put_load(units);
+    bool ends_step = record->kind == RECORD_STEP_DONE && units->missing == 0;
+    if (units->load_changed && ends_step) put_load(units);
     return STATUS_OK;
 }
 
@@ -768,7 +764,11 @@ static void plan_ranks(struct rank_units *units, int64_t now_ns) {
 
 static void units_step(void *self, int64_t now_ns) {
     struct rank_units *units = self;
-    if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
+    if (units->outbox.used) return; /* all plans of a step go out together */
+    if (units->missing) {
+        if (units->load_changed) put_load(units);
+        return;
+    }
     if (!units->hello_sent) say_hello(units);
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         relieve(units, rank, now_ns);
@@ -782,7 +782,7 @@ static void units_step(void *self, int64_t now_ns) {
 static int64_t units_next_wake_ns(const void *self) {
     const struct rank_units *units = self;
     int64_t earliest = units->missing ? MACHINE_NEVER : units->retry_ns;
-    if (!units->hello_sent) return 0;
+    if (!units->hello_sent || units->load_changed) return 0;
     if (units->line_wanted && !units->missing) return 0;
     for (uint32_t rank = 0; rank < units->rank_count && !units->missing; rank++) {
         const struct machine *machine = &units->ranks[rank].machine;

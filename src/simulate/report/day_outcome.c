@@ -91,9 +91,9 @@ static void order_windows(struct day_outcome *outcome) {
 void day_outcome_end(struct day_outcome *outcome) {
     order_windows(outcome);
     const struct prices *prices = &outcome->scenario->prices;
-    const struct day_prices of_day = {.hit = prices->tokens.input_hit,
-                                      .miss = prices->tokens.input_miss,
-                                      .output = prices->tokens.output,
+    const struct day_prices of_day = {.hit = prices->calendar.tokens.input_hit,
+                                      .miss = prices->calendar.tokens.input_miss,
+                                      .output = prices->calendar.tokens.output,
                                       .node_hour = prices->node_hour};
     outcome->figure_count = day_figures(&outcome->sums, &of_day, outcome->scenario->options.model,
                                         &outcome->profile, outcome->figures);

@@ -59,7 +59,7 @@ static void money_of(const struct day_outcome *outcome, const struct day_window_
     double nodes[2];
     nodes_of(outcome, window, nodes);
     values_out[0] = nodes[0] * prices->node_hour;
-    values_out[1] = prices_income(&prices->tokens, input * window->hit_share,
+    values_out[1] = prices_income(&prices->calendar.tokens, input * window->hit_share,
                                   input * (1 - window->hit_share), output);
 }
 

@@ -119,8 +119,8 @@ struct outcome_money outcome_money_of(const struct outcome *outcome) {
         hits += (double)(counts->device_hits + counts->host_hits + counts->disk_hits);
     }
     if (hours <= 0) return money;
-    struct token_prices now = prices_at(prices, outcome->scenario->start_hour);
-    money.income_list = prices_income(&prices->tokens, hits, computed, output) / hours;
+    struct token_prices now = prices_at(&prices->calendar, outcome->scenario->start_hour);
+    money.income_list = prices_income(&prices->calendar.tokens, hits, computed, output) / hours;
     money.income = prices_income(&now, hits, computed, output) / hours;
     return money;
 }

@@ -89,7 +89,7 @@ static double income_of(const struct plan_found *found, const struct size_fleet 
     const struct size_load *load = &found->options.load;
     double prompts = load->rate * load->prompt_mean * HOUR_S;
     double hits = prompts * fleet->trial.hit_share;
-    return prices_income(&found->prices.tokens, hits, prompts - hits,
+    return prices_income(&found->prices.calendar.tokens, hits, prompts - hits,
                          load->rate * load->answer_mean * HOUR_S);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Prices: what a node costs an hour, and what tokens bring in by the time of the day. A prices file
- * has a list price and may have periods in which another one holds (an off-peak discount).
+ * has a list price and may have periods in which another one holds (an off-peak discount). A model may
+ * have a calendar of its own, by the name it is asked for.
  */
 #ifndef SIMULATE_SCENARIO_PRICES_H
 #define SIMULATE_SCENARIO_PRICES_H
@@ -8,6 +9,7 @@
 #include "simulate/scenario/scenario_keys.h"
 
 #define PRICES_PERIODS_MAX 8
+#define PRICES_MODELS_MAX 16
 
 struct token_prices { /* of a million tokens */
     double input_hit, input_miss, output;
@@ -18,20 +20,34 @@ struct prices_period {
     struct token_prices tokens;
 };
 
+struct prices_calendar {
+    struct token_prices tokens; /* at list prices, and where no period is */
+    struct prices_period periods[PRICES_PERIODS_MAX];
+    uint32_t period_count;
+};
+
+struct prices_model {
+    char name[SCENARIO_TEXT_BYTES];
+    struct prices_calendar calendar;
+};
+
 struct prices {
     char name[SCENARIO_TEXT_BYTES];
     char currency[SCENARIO_TEXT_BYTES];
-    double node_hour; /* 0: there are no prices */
-    struct token_prices tokens;
-    struct prices_period periods[PRICES_PERIODS_MAX];
-    uint32_t period_count;
+    double node_hour;                              /* 0: there are no prices */
+    struct prices_calendar calendar;               /* of every model that is not among `models` */
+    struct prices_model models[PRICES_MODELS_MAX]; /* [model_count], no two of one name */
+    uint32_t model_count;
 };
 
 enum status prices_read(const struct scenario_place *place, const struct tree *tree,
                         struct prices *prices_out) MUST_USE;
 
+/* The one of the model that is asked for by that name. */
+const struct prices_calendar *prices_of_model(const struct prices *prices, struct bytes model);
+
 /* Those of an hour of the day (UTC, any real number; taken modulo 24). */
-struct token_prices prices_at(const struct prices *prices, double hour);
+struct token_prices prices_at(const struct prices_calendar *calendar, double hour);
 
 /* What so many tokens bring in. */
 double prices_income(const struct token_prices *prices, double hit_tokens, double miss_tokens,

@@ -472,7 +472,11 @@ static enum status read_parts(struct arena *arena, const struct scenario_place *
     scenario->options.model = &scenario->model;
     if (status || !prices) return status;
     place = scenario_keys_below(root, "prices");
-    return prices_read(&place, prices, &scenario->prices);
+    status = prices_read(&place, prices, &scenario->prices);
+    if (!status)
+        scenario->prices.calendar =
+            *prices_of_model(&scenario->prices, bytes_of(scenario->model.name));
+    return status;
 }
 
 enum status scenario_read(struct arena *arena, const struct tree *tree, const char *file,

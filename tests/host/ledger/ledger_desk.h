@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What tests of the ledger need alike: a file of their own, an account, entries and tallies with
- * chosen tokens, and prices that change at noon.
+ * chosen tokens, and prices that change at noon, other ones for the model "reasoner".
  */
 #ifndef TESTS_HOST_LEDGER_LEDGER_DESK_H
 #define TESTS_HOST_LEDGER_LEDGER_DESK_H
@@ -87,8 +87,9 @@ static inline void make_schema_1(const char *file) {
 }
 
 /* Ended a second after noon; the caller frees it. */
-static inline struct record_entry *make_entry(uint64_t sequence, const char *account, uint32_t hit,
-                                              uint32_t miss, uint32_t output) {
+static inline struct record_entry *make_entry_of(uint64_t sequence, const char *account,
+                                                 const char *model, uint32_t hit, uint32_t miss,
+                                                 uint32_t output) {
     struct record_entry fixed = {
         .request = {.high = sequence, .low = 7},
         .sequence = sequence,
@@ -103,6 +104,7 @@ static inline struct record_entry *make_entry(uint64_t sequence, const char *acc
         .computed_tokens = miss,
         .made_tokens = output,
         .total_ns = INT64_C(1000000000),
+        .model_bytes = (uint32_t)strlen(model),
         .end_bytes = 4,
     };
     memcpy(fixed.account, account, strlen(account));
@@ -110,9 +112,15 @@ static inline struct record_entry *make_entry(uint64_t sequence, const char *acc
     assert_non_null(entry);
     *entry = fixed;
     record_set_head(entry, RECORD_ENTRY);
+    memcpy(entry_model(entry), model, fixed.model_bytes);
     memcpy(entry_end(entry), "stop", 4);
     assert_true(record_valid(entry, entry->record.bytes));
     return entry;
+}
+
+static inline struct record_entry *make_entry(uint64_t sequence, const char *account, uint32_t hit,
+                                              uint32_t miss, uint32_t output) {
+    return make_entry_of(sequence, account, "", hit, miss, output);
 }
 
 static inline struct record_unit_tally make_tally(uint64_t instance, uint32_t ranks) {
@@ -123,17 +131,23 @@ static inline struct record_unit_tally make_tally(uint64_t instance, uint32_t ra
         .rank_count = ranks};
 }
 
-static inline struct token_price morning_and_afternoon(const void *context, int64_t unix_time) {
+static inline struct ledger_price morning_and_afternoon(const void *context, struct bytes model,
+                                                        int64_t unix_time) {
+    static const struct token_price cheap = {.hit = 10000, .miss = 100000, .output = 1000000},
+                                    full = {.hit = 20000, .miss = 200000, .output = 2000000},
+                                    thought = {.hit = 40000, .miss = 500000, .output = 7000000};
+    bool is_morning = unix_time % 86400 < 43200;
     (void)context;
-    return unix_time % 86400 < 43200
-               ? (struct token_price){.hit = 10000, .miss = 100000, .output = 1000000}
-               : (struct token_price){.hit = 20000, .miss = 200000, .output = 2000000};
+    return bytes_equal(model, BYTES_LITERAL("reasoner"))
+               ? (struct ledger_price){is_morning ? cheap : thought, thought}
+               : (struct ledger_price){is_morning ? cheap : full, full};
 }
 
 static const struct ledger_prices desk_prices = {
     .currency = "USD",
-    .list = {.hit = 20000, .miss = 200000, .output = 2000000},
     .node_hour = INT64_C(16000000000),
+    .models = {"reasoner"},
+    .model_count = 1,
     .at = morning_and_afternoon,
 };
 

@@ -71,6 +71,34 @@ static void the_price_is_that_of_the_hour_in_which_it_ended(void **state) {
     database_close(database);
 }
 
+static void the_price_is_that_of_the_name_that_was_asked_for(void **state) {
+    (void)state;
+    struct database *database = open_desk();
+    struct entry_store *store = begin_store(database);
+    make_account(database, "acme", NULL);
+    static const char *const names[] = {"reasoner", "reasoner", "chat", "reason", "reasoner"};
+    for (uint64_t i = 0; i < 5; i++) { /* the last in the morning, when all cost the same */
+        struct record_entry *entry = make_entry_of(i + 1, "acme", names[i], 100, 10, 1000);
+        if (i == 4) entry->unix_time = NOON - 7200;
+        write_one(store, entry, NOON);
+        free(entry);
+    }
+    assert_int_equal(number_of(database, "SELECT sum(amount) FROM entries"
+                                         " WHERE model = 'reasoner' AND high < 5"),
+                     2 * (4000 + 5000 + 7000000));
+    assert_int_equal(number_of(database, "SELECT sum(amount) FROM entries WHERE model = 'chat'"),
+                     2000 + 2000 + 2000000);
+    assert_int_equal(number_of(database, "SELECT amount FROM entries WHERE model = 'reason'"),
+                     2000 + 2000 + 2000000);
+    assert_int_equal(number_of(database, "SELECT amount FROM entries WHERE high = 5"),
+                     1000 + 1000 + 1000000);
+    assert_int_equal(number_of(database, "SELECT list_amount FROM entries WHERE high = 5"),
+                     4000 + 5000 + 7000000);
+    assert_int_equal(number_of(database, "SELECT count(*) FROM prices"), 3);
+    free(store);
+    database_close(database);
+}
+
 static void what_is_not_charged_costs_nothing(void **state) {
     (void)state;
     struct database *database = open_desk();
@@ -174,6 +202,7 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_own)
         CASE(an_entry_twice_counts_once),
         CASE(the_price_is_that_of_the_hour_in_which_it_ended),
+        CASE(the_price_is_that_of_the_name_that_was_asked_for),
         CASE(what_is_not_charged_costs_nothing),
         CASE(a_key_counts_what_it_has_spent),
         CASE(more_payers_than_fit_are_written_in_turn),

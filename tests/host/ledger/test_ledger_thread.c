@@ -23,12 +23,16 @@ static struct worker *worker;
 static uint64_t settled;
 static struct record_accounts *told;
 
-static void start(void) {
-    struct ledger_options options = {.path = path, .models = "m", .prices = desk_prices};
+static void start_with(const struct ledger_prices *prices) {
+    struct ledger_options options = {.path = path, .models = "m", .prices = *prices};
     settled = 0;
     fine(ledger_open(&options, &ledger, &error));
     fine(worker_open("ledger", ledger_work, ledger, &worker, &error));
     worker_call(worker);
+}
+
+static void start(void) {
+    start_with(&desk_prices);
 }
 
 static void stop(void) {
@@ -143,6 +147,38 @@ static void another_gateways_use_is_told(void **state) {
     database_close(database);
 }
 
+static atomic_ullong second_price; /* of the second model with prices of its own */
+
+static struct ledger_price changing(const void *context, struct bytes model, int64_t unix_time) {
+    struct token_price price = {.output = 1};
+    (void)context;
+    (void)unix_time;
+    if (bytes_equal(model, BYTES_LITERAL("first"))) price.output = 5;
+    if (bytes_equal(model, BYTES_LITERAL("second"))) price.output = atomic_load(&second_price);
+    return (struct ledger_price){price, price};
+}
+
+/* A gateway of several names sets aside by each one's price: any that changes is news. */
+static void a_models_price_that_changes_is_told(void **state) {
+    (void)state;
+    const struct ledger_prices prices = {
+        .currency = "USD", .models = {"first", "second"}, .model_count = 2, .at = changing};
+    atomic_store(&second_price, 7);
+    start_with(&prices);
+    const struct model_prices *known = &ledger_accounts(ledger)->prices;
+    assert_int_equal(known->others.output, 1);
+    assert_int_equal(model_prices_find(known, BYTES_LITERAL("first"))->output, 5);
+    assert_int_equal(model_prices_find(known, BYTES_LITERAL("second"))->output, 7);
+    atomic_store(&second_price, 8);
+    int64_t until = clock_now_ns() + PATIENCE_NS;
+    while (!told && clock_now_ns() < until)
+        await(100);
+    assert_non_null(told);
+    assert_int_equal(model_prices_find(&told->prices, BYTES_LITERAL("first"))->output, 5);
+    assert_int_equal(model_prices_find(&told->prices, BYTES_LITERAL("second"))->output, 8);
+    stop();
+}
+
 static void what_cannot_be_written_waits_for_room(void **state) {
     (void)state;
     struct rlimit before, small;
@@ -225,6 +261,7 @@ int main(void) {
         CASE(what_is_settled_is_written_down),
         CASE(what_others_change_is_told),
         CASE(another_gateways_use_is_told),
+        CASE(a_models_price_that_changes_is_told),
         CASE(what_cannot_be_written_waits_for_room),
         CASE(nothing_settled_is_lost_and_nothing_is_twice_after_kills),
     };

@@ -374,7 +374,7 @@ static void a_model_may_be_denied(void **state) {
 static struct record_accounts *priced(const struct asker *asker, uint64_t settled) {
     struct record_accounts *record = make_accounts(asker, 1);
     strcpy(record->currency, "USD");
-    record->price.output = (uint64_t)DOLLAR * PICOS_PER_NANO;
+    record->prices.others.output = (uint64_t)DOLLAR * PICOS_PER_NANO;
     record->settled = settled;
     return record;
 }
@@ -456,6 +456,38 @@ static void answers_under_way_are_paid_from_what_is_left(void **state) {
     close_empty(world);
 }
 
+/* A gateway of two names, the second of which costs three dollars a token. */
+static void what_is_set_aside_is_by_the_name_that_was_asked_for(void **state) {
+    (void)state;
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .is_prepaid = true, .balance = 30 * DOLLAR};
+    struct record_accounts *told = priced(&one, 0);
+    told->prices.named_count = 1;
+    strcpy(told->prices.named[0].model, "large");
+    told->prices.named[0].price.output = (uint64_t)3 * DOLLAR * PICOS_PER_NANO;
+    struct world *world =
+        open_with(1, (struct gateway_options){.accounts = told, .model_names = "small,large"});
+    world->authorization = "Bearer k";
+    uint32_t client = ask(world, ",\"model\":\"large\""); /* eighteen at most */
+    struct request_id large = world->last_submit->request;
+    ask(world, ",\"model\":\"default\"");
+    struct request_id first = world->last_submit->request;
+    ask(world, ",\"model\":\"small\""); /* six and six more: nothing is left */
+    struct request_id last = world->last_submit->request;
+    assert_refused(world, ask(world, ""), 402, "invalid_request_error");
+    tell_tokens(world, 1, large, 0, ids, 2);
+    tell_finished(world, 1, large, FINISH_STOP_TOKEN, 2);
+    assert_balance(world, "true", "24.00");
+    const struct record_entry *entry = world->clients[client].entry;
+    assert_int_equal(entry->model_bytes, strlen("large"));
+    assert_memory_equal(entry_model(entry), "large", entry->model_bytes);
+    tell_finished(world, 1, first, FINISH_STOP_TOKEN, 0);
+    tell_tokens(world, 1, last, 0, ids, 6);
+    tell_finished(world, 1, last, FINISH_LENGTH, 6);
+    assert_balance(world, "true", "18.00");
+    close_empty(world);
+}
+
 static void a_budget_is_set_aside_as_well(void **state) {
     (void)state;
     const struct asker one = {
@@ -524,6 +556,7 @@ int main(void) {
         cmocka_unit_test(a_model_may_be_denied),
         cmocka_unit_test(a_prepaid_balance_ends),
         cmocka_unit_test(answers_under_way_are_paid_from_what_is_left),
+        cmocka_unit_test(what_is_set_aside_is_by_the_name_that_was_asked_for),
         cmocka_unit_test(a_budget_is_set_aside_as_well),
         cmocka_unit_test(who_pays_later_is_never_turned_away),
         cmocka_unit_test(a_key_s_budget_ends),

@@ -364,7 +364,7 @@ static struct accounts open_accounts(void **memory_out) {
 static void tell_balance(struct accounts *accounts, int64_t balance, uint64_t settled) {
     struct asker one = {.name = "a", .key = "k", .is_prepaid = true, .balance = balance};
     struct record_accounts *record = make_accounts(&one, 1);
-    record->price.output = NANO_A_TOKEN;
+    record->prices.others.output = NANO_A_TOKEN;
     record->settled = settled;
     strcpy(record->currency, "USD");
     accounts_take(accounts, record);
@@ -372,8 +372,8 @@ static void tell_balance(struct accounts *accounts, int64_t balance, uint64_t se
 
 static void charge(struct accounts *accounts, uint32_t nanos, uint64_t sequence) {
     uint32_t key, account = accounts_find(accounts, BYTES_LITERAL("Bearer k"), &key);
-    accounts_charge(accounts, account, key, &(struct api_usage){.completion_tokens = nanos},
-                    sequence);
+    accounts_charge(accounts, account, key, BYTES_LITERAL("m"),
+                    &(struct api_usage){.completion_tokens = nanos}, sequence);
 }
 
 /* A charge is taken off once: by us until its entry is in the balance that is told, then there. */

@@ -107,7 +107,7 @@ static struct gateway_options gateway_defaults(const struct world *world,
                                                struct gateway_options options) {
     options.tokenizer = world->tokenizer;
     options.chat_template = world->tokenizer ? &world->chat_template : NULL;
-    options.model_names = "tiny-r1";
+    if (!options.model_names) options.model_names = "tiny-r1";
     options.model_created = 1700000000;
     options.version = "0.1.0";
     options.sampling = (struct sampling){.temperature = 0.6f, .top_p = 0.95f};

@@ -29,7 +29,7 @@ static void small_day_make(void) {
     strcpy(small_day_scenario.name, "a <day>");
     strcpy(small_day_scenario.prices.currency, "USD");
     small_day_scenario.prices.node_hour = 16;
-    small_day_scenario.prices.tokens = (struct token_prices){0.14, 0.55, 2.19};
+    small_day_scenario.prices.calendar.tokens = (struct token_prices){0.14, 0.55, 2.19};
     small_day_scenario.options = options;
     small_day.scenario = &small_day_scenario;
     small_day.profile = (struct day_profile){87.3, 2090};

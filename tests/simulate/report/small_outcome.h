@@ -18,7 +18,7 @@ __attribute__((unused)) static void small_outcome_make(void) {
     arena_over(&arena, small_memory, sizeof small_memory);
     small_scenario = (struct scenario){
         .name = "a <run>",
-        .prices = {.currency = "USD", .node_hour = 16, .tokens = {0.14, 0.55, 2.19}},
+        .prices = {.currency = "USD", .node_hour = 16, .calendar.tokens = {0.14, 0.55, 2.19}},
         .options = {.warm_ns = 1000000000, .measure_ns = 10000000000, .kind_count = 1, .seed = 5},
     };
     (void)!tree_parse(&arena, bytes_of(tree), "tree", &small_scenario.tree, NULL);

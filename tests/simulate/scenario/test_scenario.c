@@ -66,6 +66,16 @@ static void a_setting_reaches_the_hardware_alone(void **state) {
     assert_memory_equal(&scenario.load.mix, &before.load.mix, sizeof before.load.mix);
 }
 
+/* The one model of the twin is paid for as a request for its name would be. */
+static void the_models_name_has_its_prices(void **state) {
+    (void)state;
+    assert_int_equal(read_builtin("small", NULL), STATUS_OK);
+    assert_true(scenario.prices.calendar.tokens.output == 2.19);
+    assert_int_equal(read_builtin("small", "prices.models[0].name=tiny-r1"), STATUS_OK);
+    assert_true(scenario.prices.calendar.tokens.output == 1.10);
+    assert_true(prices_at(&scenario.prices.calendar, 20).input_miss == 0.135);
+}
+
 static void faults_are_read_in_their_order(void **state) {
     (void)state;
     assert_int_equal(read_builtin("small", "faults=[{\"kind\":\"unit-dies\",\"at_s\":2},"
@@ -101,6 +111,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_scenarios_of_the_binary_are_read),
         cmocka_unit_test(a_setting_reaches_the_hardware_alone),
+        cmocka_unit_test(the_models_name_has_its_prices),
         cmocka_unit_test(faults_are_read_in_their_order),
         cmocka_unit_test(what_is_wrong_names_the_key_and_the_cure),
     };

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Ranks that are bound to NUMA nodes are launched node by node: a launch's processes inherit the
+ * CPUs that the agent has while it starts them.
+ */
+#include "host/process/agent.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "host/process/agent_facts.h"
+#include "host/process/agent_lock.h"
+#include "host/process/agent_stream.h"
+#include "host/process/file_limit.h"
+#include "host/process/log.h"
+#include "host/process/numa_nodes.h"
+#include "host/process/private_room.h"
+#include "host/process/rank_board.h"
+#include "host/process/rank_launch.h"
+#include "serving/policy/place_ranks.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SUBJECT "agent"
+#define TICK_START_US 20000 /* while ranks start */
+#define TICK_US 100000
+#define SIGNS_A_TIMEOUT 8
+#define SIGNS_NS_MAX ((int64_t)1000000000)
+#define PATIENCE 2 /* times the timeout, for a supervisor that is not heard */
+#define FILES_EACH 4
+
+struct agent_part { /* a launch: all ranks here, or those of a node */
+    struct agent *agent;
+    struct rank_launch *launch;
+    struct event *event;
+    uint32_t first, count;
+};
+
+struct agent {
+    struct event_base *base;
+    struct event *tick;
+    struct agent_stream stream;
+    struct private_room room;
+    struct agent_lock lock;
+    int64_t timeout_ns; /* 0: none */
+    int64_t heard_ns, ticked_ns, signed_ns;
+    struct agent_part parts[NUMA_NODES_MAX];
+    uint32_t part_count;
+    uint32_t first, count, number; /* ranks of the last start */
+    struct rank_board board;
+    uint32_t news;            /* when signs were last sent */
+    struct agent_sign *signs; /* [count] */
+    cpu_set_t cpus;
+};
+
+static void send_frame(struct agent *agent, enum agent_kind kind, const void *body) {
+    agent_stream_send(&agent->stream, kind, body, (struct bytes){NULL, 0});
+}
+
+/* ---- ranks ---- */
+
+static void rank_here(void *context, struct bytes frame) {
+    struct agent_part *part = context;
+    agent_stream_send(&part->agent->stream, AGENT_HERE, NULL, frame);
+}
+
+static void rank_ended(void *context, uint32_t rank, int status) {
+    struct agent_part *part = context;
+    const struct agent_ended ended = {part->agent->number, rank, status, 0};
+    send_frame(part->agent, AGENT_ENDED, &ended);
+}
+
+static void on_launch(evutil_socket_t file, short what, void *context) {
+    struct agent_part *part = context;
+    rank_launch_tend(part->launch);
+}
+
+static void close_parts(struct agent *agent) {
+    for (uint32_t i = 0; i < agent->part_count; i++) {
+        struct agent_part *part = &agent->parts[i];
+        if (part->event) event_free(part->event);
+        rank_launch_close(part->launch);
+    }
+    agent->part_count = 0;
+    rank_board_close(&agent->board);
+    free(agent->signs);
+    agent->signs = NULL;
+    agent->count = 0;
+}
+
+static enum status open_part(struct agent *agent, const char *const *arguments,
+                             const struct agent_launch *launch, uint32_t from, uint32_t count,
+                             struct error *error) {
+    const uint32_t first = launch->first + from;
+    struct agent_part *part = &agent->parts[agent->part_count++];
+    *part = (struct agent_part){.agent = agent, .first = first, .count = count};
+    const struct rank_launch_options options = {
+        .arguments = arguments,
+        .first = first,
+        .count = count,
+        .total = launch->total,
+        .sharing = (uint32_t)divide_up((size_t)launch->sharing * count, launch->count),
+        .host = launch->host[0] ? launch->host : NULL,
+        .context = part,
+        .here = rank_here,
+        .ended = rank_ended};
+    enum status status = rank_launch_open(&options, &part->launch, error);
+    if (status) return status;
+    part->event = event_new(agent->base, rank_launch_file(part->launch), EV_READ | EV_PERSIST,
+                            on_launch, part);
+    check(part->event);
+    event_add(part->event, NULL);
+    return STATUS_OK;
+}
+
+/* Ranks that follow one another and belong to the same node are one part. */
+static enum status open_parts(struct agent *agent, const char *const *arguments,
+                              const struct agent_launch *launch, struct error *error) {
+    static cpu_set_t nodes[NUMA_NODES_MAX];
+    uint32_t node_count = numa_nodes_read("/sys", &agent->cpus, nodes);
+    enum status status = STATUS_OK;
+    for (uint32_t from = 0, to; !status && from < launch->count; from = to) {
+        uint32_t node = place_node(from, launch->count, node_count);
+        for (to = from + 1; to < launch->count; to++)
+            if (place_node(to, launch->count, node_count) != node) break;
+        if (node != PLACE_NO_NODE) sched_setaffinity(0, sizeof nodes[node], &nodes[node]);
+        status = open_part(agent, arguments, launch, from, to - from, error);
+    }
+    sched_setaffinity(0, sizeof agent->cpus, &agent->cpus);
+    return status;
+}
+
+static enum status make_board(struct agent *agent, const struct agent_launch *launch,
+                              struct error *error) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%u", agent->room.path, launch->number - 1);
+    private_room_remove(path); /* of the start before */
+    snprintf(path, sizeof path, "%s/%u", agent->room.path, launch->number);
+    private_room_remove(path);
+    if (mkdir(path, 0700))
+        return error_set(error, STATUS_IO, "cannot make %s: %s", path, strerror(errno));
+    snprintf(path, sizeof path, "%s/%u/board", agent->room.path, launch->number);
+    agent->signs = calloc(launch->count, sizeof *agent->signs);
+    if (!agent->signs) return error_set(error, STATUS_NO_MEMORY, "no memory for signs of life");
+    return rank_board_create(path, launch->total, &agent->board, error);
+}
+
+static int64_t pid_of(const struct agent *agent, uint32_t rank) {
+    for (uint32_t i = 0; i < agent->part_count; i++) {
+        const struct agent_part *part = &agent->parts[i];
+        if (rank >= part->first && rank - part->first < part->count)
+            return rank_launch_pid(part->launch, rank);
+    }
+    return 0;
+}
+
+static void send_signs(struct agent *agent) {
+    const struct agent_signs head = {agent->number, agent->count};
+    for (uint32_t i = 0; i < agent->count; i++) {
+        struct rank_line *line = &agent->board.lines[agent->first + i];
+        int64_t pid = pid_of(agent, agent->first + i);
+        agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->pulse.tiles),
+                                              .ran = pid ? rank_board_run_ns(pid) : 0,
+                                              .pid = pid,
+                                              .cpu_ns = pid ? rank_board_cpu_ns(pid) : 0,
+                                              .state = atomic_load(&line->pulse.state),
+                                              .place = atomic_load(&line->pulse.place),
+                                              .role = atomic_load(&line->role),
+                                              .left = atomic_load(&line->left)};
+    }
+    agent_stream_send(
+        &agent->stream, AGENT_SIGNS, &head,
+        (struct bytes){(const char *)agent->signs, agent->count * sizeof *agent->signs});
+}
+
+static void take_settings(struct bytes words) {
+    while (words.count) {
+        char setting[1024];
+        snprintf(setting, sizeof setting, "%s", agent_frame_next_word(&words));
+        char *equals = strchr(setting, '=');
+        if (!equals) continue;
+        *equals = 0;
+        setenv(setting, equals + 1, 1);
+    }
+}
+
+/* A start that fails is told as the end of all ranks, with the status of one that refuses. */
+static void tell_failure(struct agent *agent, const struct agent_launch *launch) {
+    for (uint32_t i = 0; i < launch->count; i++) {
+        const struct agent_ended ended = {launch->number, launch->first + i, 1 << 8, 0};
+        send_frame(agent, AGENT_ENDED, &ended);
+    }
+}
+
+static void launch(struct agent *agent, const struct agent_frame *frame) {
+    static const char *arguments[AGENT_WORDS_MAX + 2];
+    static char self[RANK_LAUNCH_PATH_BYTES];
+    struct agent_launch it;
+    struct bytes words = frame->tail;
+    struct error error;
+    memcpy(&it, frame->body, sizeof it);
+    close_parts(agent);
+    agent->number = it.number;
+    agent->first = it.first;
+    agent->news = 0;
+    agent->signed_ns = 0;
+    uint32_t count = 0;
+    arguments[count++] = self;
+    for (uint32_t i = 0; i < it.arguments; i++)
+        arguments[count++] = agent_frame_next_word(&words);
+    arguments[count] = NULL;
+    take_settings(words);
+    file_limit_raise(64 + FILES_EACH * (uint64_t)it.count);
+    enum status status = rank_launch_self(self)
+                             ? STATUS_OK
+                             : error_set(&error, STATUS_IO, "cannot find this program's file");
+    if (!status) status = make_board(agent, &it, &error);
+    if (!status) {
+        agent->count = it.count;
+        status = open_parts(agent, arguments, &it, &error);
+    }
+    if (!status) {
+        send_signs(agent); /* the supervisor knows their processes before they say anything */
+        return;
+    }
+    log_say(LOG_ERROR, SUBJECT, "ranks cannot be started why=%s", error.text);
+    close_parts(agent);
+    tell_failure(agent, &it);
+}
+
+/* ---- frames ---- */
+
+static void look_at_host(struct agent *agent, const struct agent_frame *frame) {
+    struct agent_check check;
+    struct agent_facts facts;
+    struct error error;
+    char directory[256], devices[256];
+    bool was_held = false;
+    memcpy(&check, frame->body, sizeof check);
+    agent->timeout_ns = check.timeout_ns;
+    if (chdir(check.folder)) /* relative paths then mean what they mean here */
+        log_say(LOG_DEBUG, SUBJECT, "its supervisor's folder is not here path=%s", check.folder);
+    if (check.interface[0]) {
+        agent_facts_name_devices("/sys", check.interface, devices);
+        setenv("UCX_NET_DEVICES", devices, 0);
+    }
+    enum status status =
+        agent->room.path[0] ? STATUS_OK : private_room_open(NULL, &agent->room, &error);
+    if (!status && agent->lock.file < 0) {
+        snprintf(directory, sizeof directory, "%s", agent->room.path);
+        *strrchr(directory, '/') = 0;
+        status = agent_lock_take(directory, check.unit, &agent->lock, &was_held, &error);
+    }
+    if (was_held) log_say(LOG_WARNING, SUBJECT, "ended the unit's last agent on this host");
+    agent_facts_take(&check, &facts);
+    if (status) snprintf(facts.lacks, sizeof facts.lacks, "%.400s", error.text);
+    snprintf(facts.room, sizeof facts.room, "%s", agent->room.path);
+    send_frame(agent, AGENT_FACTS, &facts);
+}
+
+static void keep_file(const struct agent *agent, const struct agent_frame *frame) {
+    struct agent_file it;
+    char path[512];
+    memcpy(&it, frame->body, sizeof it);
+    snprintf(path, sizeof path, "%s/%s", agent->room.path, it.name);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0 || write(file, frame->tail.data, frame->tail.count) != (ssize_t)frame->tail.count)
+        log_say(LOG_ERROR, SUBJECT, "cannot write a file path=%s why=%s", path, strerror(errno));
+    if (file >= 0) close(file);
+}
+
+static void signal_ranks(struct agent *agent, const struct agent_frame *frame) {
+    struct agent_signal it;
+    memcpy(&it, frame->body, sizeof it);
+    for (uint32_t i = 0; i < agent->part_count; i++) {
+        const struct agent_part *part = &agent->parts[i];
+        if (it.rank == AGENT_ALL_RANKS)
+            rank_launch_signal_all(part->launch, it.number);
+        else if (it.rank >= part->first && it.rank - part->first < part->count)
+            rank_launch_signal(part->launch, it.rank, it.number);
+    }
+}
+
+static void take(struct agent *agent, const struct agent_frame *frame) {
+    switch (frame->kind) {
+    case AGENT_CHECK:
+        look_at_host(agent, frame);
+        break;
+    case AGENT_LAUNCH:
+        if (agent->room.path[0]) launch(agent, frame);
+        break;
+    case AGENT_FILE:
+        if (agent->room.path[0]) keep_file(agent, frame);
+        break;
+    case AGENT_TELL:
+        for (uint32_t i = 0; i < agent->part_count; i++)
+            rank_launch_tell(agent->parts[i].launch, frame->tail);
+        break;
+    case AGENT_SIGNAL:
+        signal_ranks(agent, frame);
+        break;
+    case AGENT_PING:
+        send_frame(agent, AGENT_PONG, NULL);
+        break;
+    default:
+        check(false); /* agent_frame_read lets none through that an agent says */
+    }
+}
+
+static void on_readable(int file, short what, void *context) {
+    struct agent *agent = context;
+    struct agent_frame frame;
+    agent_stream_tend(&agent->stream);
+    while (agent_stream_next(&agent->stream, &frame))
+        take(agent, &frame);
+    agent->heard_ns = clock_now_ns();
+    if (agent->stream.is_over) event_base_loopbreak(agent->base);
+}
+
+/* ---- time ---- */
+
+/* Another number when the supervisor is to have signs at once: ranks that have come, those that are
+ * ready besides, and how many go on when some have died. */
+static uint32_t count_news(const struct agent *agent) {
+    uint32_t news = 0;
+    for (uint32_t i = 0; i < agent->count; i++) {
+        struct rank_line *line = &agent->board.lines[agent->first + i];
+        news += atomic_load(&line->pid) != 0;
+        news += atomic_load(&line->pulse.state) != PULSE_STARTS;
+        news += atomic_load(&line->left);
+    }
+    return news;
+}
+
+static int64_t signs_ns(const struct agent *agent) {
+    int64_t ns = agent->timeout_ns / SIGNS_A_TIMEOUT;
+    return !agent->timeout_ns || ns > SIGNS_NS_MAX ? SIGNS_NS_MAX : ns;
+}
+
+static void on_tick(evutil_socket_t file, short what, void *context) {
+    struct agent *agent = context;
+    int64_t now_ns = clock_now_ns(), patience_ns = PATIENCE * agent->timeout_ns;
+    uint32_t news = count_news(agent);
+    if (now_ns - agent->ticked_ns > patience_ns / 2) agent->heard_ns = now_ns; /* it was away */
+    agent->ticked_ns = now_ns;
+    if (agent->count && (news != agent->news || now_ns - agent->signed_ns >= signs_ns(agent))) {
+        agent->news = news;
+        agent->signed_ns = now_ns;
+        send_signs(agent);
+    }
+    if (patience_ns && now_ns - agent->heard_ns > patience_ns) {
+        log_say(LOG_ERROR, SUBJECT, "its supervisor is not heard, the ranks end silent_s=%.1f",
+                (double)(now_ns - agent->heard_ns) * 1e-9);
+        event_base_loopbreak(agent->base);
+        return;
+    }
+    bool starting = news < 2 * agent->count;
+    event_add(agent->tick, &(struct timeval){.tv_usec = starting ? TICK_START_US : TICK_US});
+}
+
+enum status agent_run(int in, int out, struct error *error) {
+    struct agent agent = {.lock = {.file = -1}, .base = event_base_new()};
+    if (!agent.base) return error_set(error, STATUS_NO_MEMORY, "no memory for an agent");
+    signal(SIGPIPE, SIG_IGN);
+    CPU_ZERO(&agent.cpus);
+    sched_getaffinity(0, sizeof agent.cpus, &agent.cpus);
+    agent.heard_ns = agent.ticked_ns = clock_now_ns();
+    enum status status =
+        agent_stream_open(&agent.stream, agent.base, in, out, false, on_readable, &agent, error);
+    if (!status) {
+        agent.tick = evtimer_new(agent.base, on_tick, &agent);
+        check(agent.tick);
+        event_add(agent.tick, &(struct timeval){.tv_usec = TICK_US});
+        event_base_dispatch(agent.base);
+        close_parts(&agent);
+        event_free(agent.tick);
+        agent_stream_close(&agent.stream);
+    }
+    private_room_close(&agent.room);
+    agent_lock_drop(&agent.lock);
+    event_base_free(agent.base);
+    return status;
+}

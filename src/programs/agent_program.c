@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom agent: a unit's hand on one host (host/process/agent.h). Whoever supervises units starts it
+ * there, over a remote shell; nobody types it.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "host/process/agent.h"
+#include "programs/log_options.h"
+#include "programs/programs.h"
+
+struct agent_values {
+    struct log_values log;
+};
+
+static const struct option agent_rows[] = {
+    LOG_OPTIONS(struct agent_values),
+};
+
+const struct option_table agent_options[1] = {
+    {.command = "agent",
+     .arguments = "",
+     .description =
+         "Launches a unit's ranks on this host. `fathom serve` and `fathom unit` start it "
+         "themselves, with --hosts over a remote shell, and speak with it over its "
+         "standard input and output.",
+     .options = agent_rows,
+     .option_count = ARRAY_COUNT(agent_rows)},
+};
+
+int program_agent(int argc, char **argv) {
+    struct agent_values values;
+    struct option_result result;
+    struct error error;
+    int exit_code;
+    if (!command_begin(agent_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    if (isatty(STDIN_FILENO))
+        return command_misused(agent_options,
+                               "it speaks with the supervisor of a unit, not with people");
+    log_start(values.log.format, values.log.level, true);
+    int in = dup(STDIN_FILENO), out = dup(STDOUT_FILENO);
+    check(in >= 0 && out >= 0);
+    bool kept = freopen("/dev/null", "r", stdin) && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
+    check(kept); /* nothing else of this process writes into the frames */
+    return agent_run(in, out, &error) ? command_failed(agent_options, STATUS_IO, &error)
+                                      : EXIT_CODE_OK;
+}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts for the tests: network namespaces on a switch of their own, each with an interface net0, and a stand-in for
+ssh that runs a program in one of them under the host's name; as with ssh, who kills it leaves the program alone. Without root, or where the kernel has none, hosts are
+names alone: their programs run here, and no cable can be pulled."""
+import atexit
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+SHELL = """#!/bin/sh
+host=$1
+shift
+if [ -e "%(folder)s/down-$host" ]; then exit 255; fi
+%(enter)s
+"""
+ENTER = """ip netns exec "%(prefix)s-$host" unshare -u setsid sh -c 'hostname "$0"; exec "$@"' "$host" "$@" """
+CLONE_NEWNET = 0x40000000
+STAY = 'setsid "$@"'
+
+
+def ip(*arguments, check=True):
+    return subprocess.run(["ip", *arguments], check=check, stderr=None if check else subprocess.DEVNULL).returncode == 0
+
+
+class Hosts:
+    def __init__(self, count):
+        self.names = ["h%d" % i for i in range(count)]
+        self.prefix = "fathom-%d" % os.getpid()
+        self.folder = tempfile.mkdtemp(prefix="fathom_hosts_")
+        atexit.register(self.remove)
+        self.are_apart = self.lay_cables()
+        self.shell = os.path.join(self.folder, "shell")
+        with open(self.shell, "w") as file:
+            file.write(SHELL % {"folder": self.folder, "enter": ENTER % {"prefix": self.prefix} if self.are_apart else STAY})
+        os.chmod(self.shell, 0o755)
+
+    def space(self, name):
+        return "%s-%s" % (self.prefix, name)
+
+    def lay_cables(self):
+        """False: it may not be done here."""
+        if os.geteuid() or not shutil.which("ip") or not shutil.which("unshare"):
+            return False
+        if not ip("netns", "add", self.space("switch"), check=False):
+            return False
+        if not ip("-n", self.space("switch"), "link", "add", "bridge", "type", "bridge", check=False):
+            return False
+        ip("-n", self.space("switch"), "link", "set", "bridge", "up")
+        for i, name in enumerate(self.names):
+            ip("netns", "add", self.space(name))
+            ip("-n", self.space(name), "link", "set", "lo", "up")
+            ip("link", "add", "net0", "netns", self.space(name), "type", "veth", "peer", "name", name, "netns",
+               self.space("switch"))
+            ip("-n", self.space("switch"), "link", "set", name, "master", "bridge", "up")
+            ip("-n", self.space(name), "address", "add", "10.89.0.%d/24" % (i + 1), "dev", "net0")
+            ip("-n", self.space(name), "link", "set", "net0", "up")
+        return True
+
+    def remove(self):
+        if self.are_apart:
+            for name in self.names:
+                self.kill_all(name)
+            for name in ["switch", *self.names]:
+                ip("netns", "delete", self.space(name), check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def options(self, slots):
+        """So many ranks on each host."""
+        return ["--hosts", ",".join("%s:%d" % (name, slots) for name in self.names), "--remote-shell", self.shell,
+                *(["--interface", "net0"] if self.are_apart else [])]
+
+    def on(self, name):
+        """What stands before a command that runs there."""
+        if not self.are_apart:
+            return []
+        return ["ip", "netns", "exec", self.space(name), "unshare", "-u", "sh", "-c", 'hostname "$0"; exec "$@"', name]
+
+    def enter(self, name):
+        """This process speaks from there from now on."""
+        if not self.are_apart:
+            return
+        with open("/run/netns/" + self.space(name)) as space:
+            assert ctypes.CDLL(None, use_errno=True).setns(space.fileno(), CLONE_NEWNET) == 0, ctypes.get_errno()
+
+    def pull(self, name):
+        ip("-n", self.space("switch"), "link", "set", name, "down")
+
+    def plug(self, name):
+        ip("-n", self.space("switch"), "link", "set", name, "up")
+
+    def pids(self, name):
+        found = subprocess.run(["ip", "netns", "pids", self.space(name)], check=False, capture_output=True, text=True)
+        return [int(pid) for pid in found.stdout.split() if int(pid) != os.getpid()]
+
+    def kill_all(self, name):
+        for pid in self.pids(name):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def take_down(self, name):
+        """Nothing runs there any more, and nobody comes in."""
+        with open(os.path.join(self.folder, "down-" + name), "w"):
+            pass
+        self.kill_all(name)
+
+    def bring_up(self, name):
+        os.unlink(os.path.join(self.folder, "down-" + name))
+
+
+def agent_of(rank_pid):
+    """The process that launched a rank."""
+    with open("/proc/%d/stat" % rank_pid, encoding="utf-8") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[1])

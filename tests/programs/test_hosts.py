@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_hosts.py FATHOM HOSTS SLOTS [all]: a unit whose ranks are on several hosts (network namespaces, hosts.py) answers as
+one process does. A rank is killed, an agent stopped and a cable pulled among answers, and with `all` an agent, rank 0
+and a host are killed: each is seen, named in one line, and the unit started again; every answer is the same to the last token. Hosts that lack
+something, or cannot be reached, are named before any rank is launched. Without root the hosts are names alone, and the
+cable is left out."""
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from hosts import Hosts, agent_of
+from server import Server, fathom, open_url
+
+PROMPTS = ["What is %d + %d?" % (17 * i, 29 * i + 5) for i in range(1, 5)]
+RANK_TIMEOUT = str(0.5 * int(sys.argv[2]))  # the hosts share one machine
+
+
+def ask(server, prompt):
+    body = {"messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": 30}
+    with open_url(server.url + "/v1/chat/completions", body) as answer:
+        choice = json.load(answer)["choices"][0]
+    return choice["message"].get("reasoning_content"), choice["message"]["content"], choice["finish_reason"]
+
+
+def ask_all(server):
+    with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+        return list(pool.map(lambda prompt: ask(server, prompt), PROMPTS))
+
+
+def disturb(server, wanted, harm, heal, line, name):
+    seen, back = (len(re.findall(pattern, server.said())) for pattern in (line, "is there again"))
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(ask_all, server)
+        time.sleep(0.1)
+        began = time.monotonic()
+        harm()
+        found = server.wait_for(line, seen + 1)
+        detected = time.monotonic()
+        heal()
+        healed = time.monotonic()
+        server.wait_for("is there again", back + 1)
+        there = time.monotonic()
+        assert answers.result() == wanted, name
+    print("%s: seen after %.2f s, there again %.2f s after it was healed (%s)" % (
+        name, detected - began, there - healed, found.group(0)), flush=True)
+    server.no_page_is_held()
+
+
+def nothing():
+    pass
+
+
+def lose_things(hosts, slots, wanted, whole):
+    ranks = len(hosts.names) * slots
+    began = time.monotonic()
+    server = Server("--ranks", str(ranks), "--rank-timeout", RANK_TIMEOUT, *hosts.options(slots), wrap=hosts.on("h0"))
+    print("%d hosts of %d ranks: ready after %.2f s" % (len(hosts.names), slots, time.monotonic() - began), flush=True)
+    assert ask_all(server) == wanted
+    last = hosts.names[-1]
+
+    def rank(at):
+        return server.units()[0][at]
+
+    lost = "a host is lost, its unit starts again job=1 host=%s why=" % last
+    disturb(server, wanted, lambda: os.kill(rank(-1), signal.SIGKILL), nothing,
+            "a rank died, its unit starts again job=1 rank=%d where=.%s" % (ranks - 1, last), "a rank of the last host killed")
+    disturb(server, wanted, lambda: os.kill(agent_of(rank(-1)), signal.SIGSTOP), nothing,
+            lost + ".nothing was heard.*", "the last host's agent stopped")
+    assert "ended the unit's last agent on this host" in server.said(), server.said()
+    if hosts.are_apart:
+        disturb(server, wanted, lambda: hosts.pull(last), lambda: hosts.plug(last), "starts again job=1.*",
+                "the last host's cable pulled")
+    if whole:
+        disturb(server, wanted, lambda: os.kill(agent_of(rank(-1)), signal.SIGKILL), nothing, lost + ".*",
+                "the last host's agent killed")
+        disturb(server, wanted, lambda: os.kill(rank(0), signal.SIGKILL), nothing,
+                "a rank died, its unit starts again job=1 rank=0 ", "rank 0 killed")
+    if whole and hosts.are_apart:
+        disturb(server, wanted, lambda: hosts.take_down(last), lambda: hosts.bring_up(last), lost + ".*",
+                "the last host down")
+    server.stop()
+
+
+def units_elsewhere(hosts, wanted):
+    """No unit is where the gateway is: they connect to its address, with keys that came through the remote shell."""
+    *_, last = hosts.names
+    server = Server("--hosts", "%s:1" % last, *hosts.options(1)[2:], wrap=hosts.on("h0"))  # one rank, not here
+    assert ask_all(server) == wanted
+    server.stop()
+    server = Server("--prefill-units", "1", "--prefill-ranks", "2", "--decode-units", "1", "--decode-ranks", "1",
+                    "--rank-timeout", RANK_TIMEOUT, *hosts.options(4)[2:], "--hosts", "%s:3" % last, wrap=hosts.on("h0"))
+    assert ask_all(server) == wanted
+    assert "is connected address=tcp://" in server.said(), server.said()
+    server.stop()
+
+
+def run_unit(*options):
+    """What a unit says that cannot be started."""
+    done = subprocess.run([fathom, "unit", "--connect", "ipc:///nowhere", *options], check=False, capture_output=True,
+                          text=True, timeout=300)
+    assert done.returncode in (1, 2), (done.returncode, done.stderr)
+    return done.stderr
+
+
+def what_is_lacking_is_named(hosts):
+    there = ["--hosts", "h0:1,h1:1", "--ranks", "2", "--remote-shell", hosts.shell]
+    said = run_unit(*there, "--interface", "none0")
+    assert len(re.findall("a host cannot run its ranks host=h[01] why=.interface none0 is not there", said)) == 2, said
+    assert "starts a unit" not in said and "host h0: interface none0 is not there" in said.splitlines()[-1], said
+    said = run_unit(*there, "--model", "/nowhere/m")
+    assert "host=h1 why=\"model /nowhere/m is not there; copy it, or name another with --model\"" in said, said
+    said = run_unit("--hosts", "h0:1,h1:1", "--ranks", "3", "--remote-shell", hosts.shell)
+    assert "the hosts have too few slots for the 3 ranks of unit 1" in said, said
+    said = run_unit("--hosts", "h0:1,h1;x:1", "--ranks", "2")
+    assert "is no host's name" in said, said
+    said = run_unit("--hosts", "h0:1,h1:1", "--ranks", "2", "--remote-shell", "echo Welcome to")
+    assert re.search(r"what comes from there is no agent's: .*Welcome to h[01]", said), said
+
+
+def main():
+    hosts = Hosts(int(sys.argv[2]))
+    if not hosts.are_apart:
+        print("no network namespaces can be made here (that needs root, ip and veth): cables are left out")
+    alone = Server()
+    wanted = ask_all(alone)
+    alone.stop()
+    what_is_lacking_is_named(hosts)
+    hosts.enter("h0")
+    units_elsewhere(hosts, wanted)
+    lose_things(hosts, int(sys.argv[3]), wanted, sys.argv[4:] == ["all"])
+
+
+if __name__ == "__main__":
+    main()
