@@ -97,10 +97,10 @@ static void go_on_without(struct step_thread *thread, struct worker *worker) {
         rank_group_regroup(thread->group);
         for (uint32_t rank = 0; rank < ranks; rank++)
             left += rank_group_lives(thread->group, rank);
-        rank_board_tell_left(left);
         enum status status = rebalancer_lose(thread->rebalancer, &read, &error);
         if (status == STATUS_GONE) continue;
         if (status) end_unit(&error);
+        rank_board_tell_left(left);
         for (uint32_t rank = 0; rank < ranks; rank++) {
             if (thread->dead[rank] || rank_group_lives(thread->group, rank)) continue;
             tell_dead(thread, worker, rank);

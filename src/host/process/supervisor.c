@@ -31,7 +31,7 @@
 #define LOOKS_A_TIMEOUT 8
 #define LAST_WORDS_NS ((int64_t)50000000)    /* of a job that fails before it is ready */
 #define END_NS_MAX ((int64_t)5000000000)     /* for killed ranks to be gone in */
-#define LOST_NS_MAX ((int64_t)2000000000)    /* until a unit says that it goes on without a rank */
+#define LOST_NS_MAX ((int64_t)10000000000)   /* until a unit goes on without a rank, or ends */
 #define FINISH_NS_MAX ((int64_t)15000000000) /* when asked to */
 
 enum job_state {
