@@ -42,7 +42,7 @@ struct event_base *loop_base(const struct loop *loop);
 
 struct loop_parts {
     struct machine gateway, unit; /* one without receive() is not here, but behind the wire */
-    worker_function *engine;      /* RUN_STEP -> STEP_DONE */
+    worker_function *engine;      /* RUN_STEP -> STEP_DONE; once, at first, without a record */
     void *engine_context;
     worker_function *tokenize; /* TOKENIZE -> TOKENIZED; NULL: never asked for */
     void *tokenize_context;

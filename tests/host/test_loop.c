@@ -116,6 +116,7 @@ static int64_t unit_wake(const void *self) {
 }
 
 static void engine(void *context, struct worker *worker, const struct record *record) {
+    if (!record) return; /* it is called once to look around */
     engine_began = true;
     while (engine_ends == ENGINE_NEVER_ENDS ||
            (engine_ends == ENGINE_ENDS_AFTER_DRAIN && drains < 1))

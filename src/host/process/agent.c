@@ -71,9 +71,39 @@ static void rank_here(void *context, struct bytes frame) {
     agent_stream_send(&part->agent->stream, AGENT_HERE, NULL, frame);
 }
 
+static int64_t pid_of(const struct agent *agent, uint32_t rank) {
+    for (uint32_t i = 0; i < agent->part_count; i++) {
+        const struct agent_part *part = &agent->parts[i];
+        if (rank >= part->first && rank - part->first < part->count)
+            return rank_launch_pid(part->launch, rank);
+    }
+    return 0;
+}
+
+static void send_signs(struct agent *agent) {
+    const struct agent_signs head = {agent->number, agent->count};
+    for (uint32_t i = 0; i < agent->count; i++) {
+        struct rank_line *line = &agent->board.lines[agent->first + i];
+        int64_t pid = pid_of(agent, agent->first + i);
+        agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->pulse.tiles),
+                                              .ran = pid ? rank_board_run_ns(pid) : 0,
+                                              .pid = pid ? pid : atomic_load(&line->pid),
+                                              .cpu_ns = pid ? rank_board_cpu_ns(pid) : 0,
+                                              .state = atomic_load(&line->pulse.state),
+                                              .place = atomic_load(&line->pulse.place),
+                                              .role = atomic_load(&line->role),
+                                              .left = atomic_load(&line->left)};
+    }
+    agent_stream_send(
+        &agent->stream, AGENT_SIGNS, &head,
+        (struct bytes){(const char *)agent->signs, agent->count * sizeof *agent->signs});
+}
+
+/* Its last signs go ahead: what it had said of itself, such as its role, is not lost with it. */
 static void rank_ended(void *context, uint32_t rank, int status) {
     struct agent_part *part = context;
     const struct agent_ended ended = {part->agent->number, rank, status, 0};
+    send_signs(part->agent);
     send_frame(part->agent, AGENT_ENDED, &ended);
 }
 
@@ -150,34 +180,6 @@ static enum status make_board(struct agent *agent, const struct agent_launch *la
     agent->signs = calloc(launch->count, sizeof *agent->signs);
     if (!agent->signs) return error_set(error, STATUS_NO_MEMORY, "no memory for signs of life");
     return rank_board_create(path, launch->total, &agent->board, error);
-}
-
-static int64_t pid_of(const struct agent *agent, uint32_t rank) {
-    for (uint32_t i = 0; i < agent->part_count; i++) {
-        const struct agent_part *part = &agent->parts[i];
-        if (rank >= part->first && rank - part->first < part->count)
-            return rank_launch_pid(part->launch, rank);
-    }
-    return 0;
-}
-
-static void send_signs(struct agent *agent) {
-    const struct agent_signs head = {agent->number, agent->count};
-    for (uint32_t i = 0; i < agent->count; i++) {
-        struct rank_line *line = &agent->board.lines[agent->first + i];
-        int64_t pid = pid_of(agent, agent->first + i);
-        agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->pulse.tiles),
-                                              .ran = pid ? rank_board_run_ns(pid) : 0,
-                                              .pid = pid,
-                                              .cpu_ns = pid ? rank_board_cpu_ns(pid) : 0,
-                                              .state = atomic_load(&line->pulse.state),
-                                              .place = atomic_load(&line->pulse.place),
-                                              .role = atomic_load(&line->role),
-                                              .left = atomic_load(&line->left)};
-    }
-    agent_stream_send(
-        &agent->stream, AGENT_SIGNS, &head,
-        (struct bytes){(const char *)agent->signs, agent->count * sizeof *agent->signs});
 }
 
 static void take_settings(struct bytes words) {
