@@ -23,6 +23,8 @@ def start(count, command):
     def environment(rank):
         return dict(os.environ, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE=str(count),
                     OMPI_COMM_WORLD_LOCAL_SIZE=str(count), UCX_TLS="tcp")
+    # However this process ends, they do, too.
+    command = ["setpriv", "--pdeathsig", "KILL", *command]
     ranks = [subprocess.Popen(command, env=environment(rank)) for rank in range(count)]
     signal.signal(signal.SIGTERM, lambda number, frame: [rank.terminate() for rank in ranks])
     ended, status = os.wait()
