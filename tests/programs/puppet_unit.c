@@ -196,6 +196,7 @@ static bool run_row(struct puppet *puppet, const struct step_plan *plan, const s
 }
 
 static void run_step(void *context, struct worker *worker, const struct record *record) {
+    if (!record) return; /* it is called once to look around */
     struct puppet *puppet = context;
     struct step_result *result = puppet->result;
     const struct step_plan *plan = puppet->whole;
