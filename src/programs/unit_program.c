@@ -17,9 +17,6 @@
 #include "programs/unit_side.h"
 #include "programs/wire_options.h"
 
-/* To a supervisor: not an error that would be the same the next time. */
-#define EXIT_STARTS_AGAIN 3
-
 struct unit_values {
     struct model_run_values run;
     struct rank_job_values job;
@@ -282,7 +279,8 @@ int program_unit(int argc, char **argv) {
     if (values->board && rank_board_join(values->board, job_rank_ahead(), &error))
         return command_failed(unit_options, STATUS_IO, &error);
     prepare_ranks(values);
-    rank_job_watch(values->crew.rank_timeout, values->board ? EXIT_STARTS_AGAIN : EXIT_CODE_FAILED);
+    rank_job_watch(values->crew.rank_timeout,
+                   values->board ? RANK_BOARD_STARTS_AGAIN : EXIT_CODE_FAILED);
     if (rank_job_join(unit_options, &values->job, &exit_code)) return exit_code;
     enum status status = process_start(&process, &error);
     exit_code = status ? command_failed(unit_options, status, &error) : command_end(unit_options);

@@ -13,7 +13,6 @@
 
 #define REBALANCE_IDLE_NS 1000000
 #define LOOK_NS 100000000 /* between two looks whether a rank has died, where no step comes */
-#define EXIT_STARTS_AGAIN 3
 
 /* Of its memory only what is written is there: the most that slots may need is much more. */
 static bool open_slots(struct step_thread *thread, const struct step_thread_limits *limits) {
@@ -77,7 +76,7 @@ static void rebalance(struct step_thread *thread, struct worker *worker) {
 static void end_unit(const struct error *error) {
     log_say(LOG_ERROR, "engine", "the unit cannot go on without a rank why=%s", error->text);
     log_finish();
-    _exit(EXIT_STARTS_AGAIN);
+    _exit(RANK_BOARD_STARTS_AGAIN);
 }
 
 static void tell_dead(struct step_thread *thread, struct worker *worker, uint32_t rank) {

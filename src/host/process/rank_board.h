@@ -43,6 +43,10 @@ void rank_board_tell_left(uint32_t ranks);
 
 #define RANK_BOARD_TEXT 160
 
+/* How a process of the unit exits for the supervisor to start the unit again: not for an error that
+ * would be the same the next time. */
+#define RANK_BOARD_STARTS_AGAIN 3
+
 /* Who and where a rank is, in the model too, for a line of the log. */
 void rank_board_describe(const struct rank_line *line, char text[static RANK_BOARD_TEXT]);
 
