@@ -174,7 +174,7 @@ const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
         int64_t known = known_balance(accounts, ledger, clients, index, i);
         if (known != accounts_balance(&gateway->accounts, gateway->accounts.named[i]))
             return "a gateway knows another balance than its entries say";
-        if (i == PREPAID && known <= -MOST && is_steady && !accounts->flooder)
+        if (i == PREPAID && known <= -MOST && is_steady)
             return "who pays in advance owes more than one request may come to";
     }
     return NULL;
