@@ -113,6 +113,8 @@ static enum status open_parts(struct model *model, const struct model_options *o
         status = checkpoint_open(options->directory, CHECKPOINT_WHOLE, &model->checkpoint, error);
     if (status != STATUS_OK) return status;
     model->shape = checkpoint_shape(model->checkpoint);
+    if (options->expert_sum == EXPERT_SUM_GROUPS)
+        model->group_experts = model->shape->experts / model->shape->groups;
     checkpoint_identity(model->checkpoint, model->identity);
     bool mtp = options->mtp && checkpoint_has_mtp(model->checkpoint);
     if (options->mtp_required && !mtp)
@@ -174,8 +176,9 @@ enum status model_open(const struct model_options *options, struct model **model
         model_close(model);
         return status;
     }
-    snprintf(model->numerics_id, sizeof model->numerics_id, "%s.%s.%s", model->kernels->numerics,
-             activations_name(model->activations), NUMERICS_VERSION);
+    snprintf(model->numerics_id, sizeof model->numerics_id, "%s.%s%s.%s", model->kernels->numerics,
+             activations_name(model->activations),
+             options->expert_sum == EXPERT_SUM_GROUPS ? ".groups" : "", NUMERICS_VERSION);
     *model_out = model;
     return STATUS_OK;
 }
