@@ -25,13 +25,6 @@ const char *expert_sum_name(enum expert_sum order) {
     return names[order];
 }
 
-uint32_t expert_sum_run(const uint32_t *experts, uint32_t count, uint32_t group_experts) {
-    uint32_t run = 0;
-    while (run < count && experts[run] / group_experts == experts[0] / group_experts)
-        run++;
-    return run;
-}
-
 void expert_sum_add(const struct kernels *kernels, enum row_form form, float *y,
                     const char *const *rows, const float *weights, uint32_t count, uint32_t n,
                     float *room) {

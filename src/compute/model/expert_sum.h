@@ -20,10 +20,6 @@ enum expert_sum { EXPERT_SUM_EXPERTS, EXPERT_SUM_GROUPS, EXPERT_SUM_COUNT };
 enum status expert_sum_named(const char *name, enum expert_sum *out, struct error *error) MUST_USE;
 const char *expert_sum_name(enum expert_sum order);
 
-/* How many of a token's experts [count], ascending, from the first on are of the first's group, if
- * each `group_experts` experts in a row are one. */
-uint32_t expert_sum_run(const uint32_t *experts, uint32_t count, uint32_t group_experts);
-
 /* y[n] = y + r(sum of a group's results): rows[count] of values as an exchange carries them, F32 or
  * BF16, with their weights. `room`: n floats to work in. */
 void expert_sum_add(const struct kernels *kernels, enum row_form form, float *y,

@@ -13,8 +13,8 @@
  * within a wave the team's loop runs over all experts' panels, so a few tokens still fill all
  * threads, while a long prompt needs no room for all its pairs at once.
  *
- * Among ranks, prepared inputs go out and rounded results come back as bytes (exchange_rows.h), and
- * a token's results are summed when all are there. Alone, nothing is copied, and they are summed
+ * Among ranks, prepared inputs go out and rounded results come back as bytes (exchange_rows.h), or
+ * sums of a group, and a token's results are summed when all are there. Alone, nothing is copied, and they are summed
  * wave by wave. What runs between the stages is the schedule's business (contract/overlap.h).
  */
 #include "compute/model/experts.h"
@@ -166,6 +166,26 @@ static void pack_results(void *context, uint32_t first, uint32_t count, uint32_t
                            exchange_result(wave->pass->exchange, wave->first_row + row));
 }
 
+/* Sums results of other ranks' tokens, of which all of a group are here. */
+static void sum_groups(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    uint32_t hidden = model->shape->hidden;
+    size_t row_bytes = exchange_rows_bytes(model->combine_form, hidden);
+    float *y = s->returning + (size_t)member * s->hidden_stride;
+    const char *rows[LIMIT_TOP_K_EXPERTS];
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct exchange_sum *sum = &wave->received->sums[i];
+        for (uint32_t k = 0; k < sum->count; k++)
+            rows[k] = sum->results + k * row_bytes;
+        memset(y, 0, hidden * sizeof *y);
+        expert_sum_add(model->kernels, model->combine_form, y, rows, sum->weights, sum->count,
+                       hidden, s->group_room + (size_t)member * s->hidden_stride);
+        exchange_rows_pack(model->kernels, model->combine_form, y, NULL, hidden, sum->sum);
+    }
+}
+
 struct returns {
     const struct pass *pass;
     const struct exchange_returned *returned;
@@ -179,16 +199,20 @@ static void combine_groups(void *context, uint32_t first, uint32_t count, uint32
     uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
     size_t row_bytes = exchange_rows_bytes(model->combine_form, hidden);
     const char *rows[LIMIT_TOP_K_EXPERTS];
+    static const float once = 1;
     for (uint32_t token = first; token < first + count; token++)
         for (uint32_t k = 0, run; k < per_token; k += run) {
             size_t pair = (size_t)token * per_token + k;
-            run = expert_sum_run(s->experts + pair, per_token - k, model->group_experts);
-            for (uint32_t i = 0; i < run; i++)
-                rows[i] = returns->returned->results +
-                          returns->returned->token_rows[pair + i] * row_bytes;
+            const uint32_t *from = returns->returned->token_rows + pair;
+            run = exchange_group_run(s->experts + pair, per_token - k, model->group_experts);
+            bool summed = run > 1 && from[1] == EXCHANGE_SUMMED; /* where it was computed */
+            uint32_t row_count = summed ? 1 : run;
+            for (uint32_t i = 0; i < row_count; i++)
+                rows[i] = returns->returned->results + from[i] * row_bytes;
             expert_sum_add(model->kernels, model->combine_form,
-                           s->y + (size_t)token * s->hidden_stride, rows, s->expert_weights + pair,
-                           run, hidden, s->group_room + (size_t)member * s->hidden_stride);
+                           s->y + (size_t)token * s->hidden_stride, rows,
+                           summed ? &once : s->expert_weights + pair, row_count, hidden,
+                           s->group_room + (size_t)member * s->hidden_stride);
         }
 }
 
@@ -239,7 +263,8 @@ static void combine(void *context, uint32_t first, uint32_t count, uint32_t memb
             model->kernels->add_scaled(sum, result,
                                        s->expert_weights[(size_t)token * per_token + next], hidden);
             next++;
-            if (group && (next == per_token || expert_sum_run(experts + next - 1, 2, group) == 1))
+            if (group &&
+                (next == per_token || exchange_group_run(experts + next - 1, 2, group) == 1))
                 close_group(wave->pass, token);
         }
         s->returned_count[token] = next;
@@ -304,6 +329,9 @@ static void compute_wave(struct wave *wave) {
         compute_tokens(model, pack_results, wave, wave->row_count);
     else if (model->rounds_bf16)
         compute_tokens(model, round_results, wave, wave->row_count);
+    bool last = wave->first_row + wave->row_count == wave->received->row_count;
+    if (last && wave->received->sum_count)
+        compute_tokens(model, sum_groups, wave, wave->received->sum_count);
     exchange_combine_begin(pass->exchange, wave->first_row, wave->row_count);
     pass_part(pass, PART_EXPERT_RESULT);
 }
@@ -335,7 +363,8 @@ void experts_dispatch(const struct pass *pass) {
     uint32_t tokens = pass->batch->token_count;
     if (exchange_carries(pass->exchange))
         compute_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
-    exchange_dispatch_begin(pass->exchange, pass->layer, s->experts, tokens, s->outgoing);
+    exchange_dispatch_begin(pass->exchange, pass->layer, s->experts, s->expert_weights, tokens,
+                            s->outgoing);
     pass_part(pass, PART_SEND);
 }
 

@@ -80,6 +80,7 @@ static enum status open_exchange(struct model *model, const struct model_options
     options.rank = model_options->rank;
     options.dispatch_bytes = (uint32_t)exchange_rows_bytes(model->dispatch_form, shape->hidden);
     options.combine_bytes = (uint32_t)exchange_rows_bytes(model->combine_form, shape->hidden);
+    options.group_experts = model->group_experts;
     options.link = &model->link;
     model_set_link(model, model_options->link_gbps, model_options->link_us);
     enum status status = STATUS_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the sums of expert results: the orders' names, where a group ends, and that a group's sum
+ * Protects the sums of expert results: the orders' names, and that a group's sum
  * has the same bits whether it is made of its results or came as a row, in F32 and BF16.
  */
 #include "compute/model/expert_sum.h"
@@ -25,16 +25,6 @@ static void each_order_is_found_by_its_name_and_no_other(void **state) {
     }
     assert_int_equal(expert_sum_named("nodes", &found, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "'nodes': expected experts or groups"));
-}
-
-static void a_group_ends_where_the_next_expert_is_of_another(void **state) {
-    static const uint32_t experts[] = {0, 3, 4, 11, 12, 13, 15};
-    assert_int_equal(expert_sum_run(experts, 7, 4), 2);
-    assert_int_equal(expert_sum_run(experts + 2, 5, 4), 1);
-    assert_int_equal(expert_sum_run(experts + 3, 4, 4), 1);
-    assert_int_equal(expert_sum_run(experts + 4, 3, 4), 3);
-    assert_int_equal(expert_sum_run(experts + 4, 2, 4), 2); /* a token's last experts */
-    assert_int_equal(expert_sum_run(experts, 7, 16), 7);    /* a model without groups has one */
 }
 
 static float draw(uint32_t row, uint32_t i) {
@@ -82,7 +72,6 @@ static void a_sum_that_travelled_has_the_bits_of_one_made_at_home(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_order_is_found_by_its_name_and_no_other),
-        cmocka_unit_test(a_group_ends_where_the_next_expert_is_of_another),
         cmocka_unit_test(a_sum_that_travelled_has_the_bits_of_one_made_at_home),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
