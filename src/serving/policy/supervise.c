@@ -77,7 +77,7 @@ struct supervise_next supervise_ended(struct supervise_history *history,
     history->was_ever_ready |= end->was_ready;
     if (end->was_ready && end->lived_ns >= LONG_LIFE_NS) history->quick_ends = 0;
     history->quick_ends++;
-    if (!end->was_ready)
+    if (!end->was_ready && !(end->host_lost && history->was_ever_ready))
         next.gives_up =
             history->quick_ends >= STARTS_MAX || (end->refused && !history->was_ever_ready);
     if (history->quick_ends > 1) {

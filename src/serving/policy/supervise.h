@@ -79,6 +79,7 @@ struct supervise_history {
 struct supervise_end {
     bool was_ready; /* in this life */
     bool refused;   /* it ended by itself, and said why: a wrong option, a damaged checkpoint */
+    bool host_lost; /* a host of it did not answer, which says nothing of the unit */
     int64_t lived_ns;
 };
 
@@ -88,7 +89,8 @@ struct supervise_next {
 };
 
 /* Start again at once, then after ever longer waits while it ends soon. Give up when it refuses
- * before it was ever ready, or does not get ready five times in a row. */
+ * before it was ever ready, or does not get ready five times in a row; one that has served waits
+ * for a host that is away as long as it takes. */
 struct supervise_next supervise_ended(struct supervise_history *history,
                                       const struct supervise_end *end);
 

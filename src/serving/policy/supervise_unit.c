@@ -58,6 +58,7 @@ static void over(struct supervise_unit *unit, int64_t now_ns) {
     bool by_itself = unit->has_ended && !unit->how.by_signal && unit->how.number <= REFUSAL_MAX;
     struct supervise_end end = {.was_ready = unit->ready,
                                 .refused = by_itself || unit->is_refused,
+                                .host_lost = unit->host_lost,
                                 .lived_ns = now_ns - unit->began_ns};
     if (!unit->failed_ns) unit->failed_ns = now_ns;
     struct supervise_next next = supervise_ended(&unit->history, &end);
@@ -87,7 +88,7 @@ bool supervise_unit_stop(struct supervise_unit *unit) {
 void supervise_unit_start(struct supervise_unit *unit, int64_t now_ns) {
     memset(unit->watch.ranks, 0, unit->watch.rank_count * sizeof *unit->watch.ranks);
     unit->watch.looked_ns = 0;
-    unit->ready = unit->has_ended = unit->is_refused = false;
+    unit->ready = unit->has_ended = unit->is_refused = unit->host_lost = false;
     unit->lost_count = 0;
     unit->lost_ns = 0;
     enter(unit, SUPERVISE_CHECKS, now_ns);
@@ -178,6 +179,7 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
 bool supervise_unit_lose_host(struct supervise_unit *unit, uint32_t host, int64_t now_ns) {
     unit->hosts[host].left = 0;
     if (unit->state == SUPERVISE_PAUSES || unit->state == SUPERVISE_GIVEN_UP) return false;
+    unit->host_lost = true;
     if (unit->state != SUPERVISE_ENDS) fail(unit, now_ns);
     return true;
 }

@@ -75,7 +75,7 @@ struct supervise_unit {
     struct supervise_timeout timeout; /* wall_ns 0: nobody is ever stuck */
     enum supervise_state state;
     uint32_t number; /* of the start */
-    bool ready, has_ended, is_refused;
+    bool ready, has_ended, is_refused, host_lost;
     uint32_t ended_rank;      /* the first that ended, or the first that failed, and how: */
     struct supervise_how how; /* if has_ended */
     uint32_t lost_count;      /* ranks that have died while the unit was ready */

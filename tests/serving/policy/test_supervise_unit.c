@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what a supervisor does with a unit: a death, a lost host and a rank that stands still end in
  * a kill and a new start; a dead rank is told of, and waited for until rank 0 goes on without it or does
- * not; ranks go with their host; what comes of another start is nothing; who refuses is given up.
+ * not; ranks go with their host; what comes of another start is nothing; who refuses is given up,
+ * and who waits for a host is not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -213,6 +214,22 @@ static void hosts_that_lack_something_launch_nothing(void **state) {
     assert_false(supervise_unit_lose_host(&unit, 0, now));
 }
 
+/* A host that is away when the unit starts again is asked for ever more seldom, and for ever. */
+static void a_unit_that_served_waits_for_its_hosts(void **state) {
+    (void)state;
+    start();
+    supervise_unit_lose_host(&unit, 0, now);
+    end_all();
+    uint32_t checks = 0;
+    for (int i = 0; i < 3000; i++) {
+        tick(100 * MS, 0);
+        assert_int_equal(counts[SUPERVISE_GIVE_UP], 0);
+        checks += counts[SUPERVISE_CHECK];
+        if (counts[SUPERVISE_CHECK]) supervise_unit_lose_host(&unit, 0, now);
+    }
+    assert_true(checks > 5 && checks < 30);
+}
+
 static void who_is_asked_to_stop_does_not_start_again(void **state) {
     (void)state;
     start();
@@ -234,6 +251,7 @@ int main(void) {
         cmocka_unit_test_setup(a_killed_rank_that_does_not_go_away_is_left_behind, begin),
         cmocka_unit_test_setup(who_refuses_before_it_was_ever_ready_is_given_up, begin),
         cmocka_unit_test_setup(hosts_that_lack_something_launch_nothing, begin),
+        cmocka_unit_test_setup(a_unit_that_served_waits_for_its_hosts, begin),
         cmocka_unit_test_setup(who_is_asked_to_stop_does_not_start_again, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
