@@ -9,6 +9,7 @@
 #include "compute/exchange/job.h"
 #include "compute/exchange/job_tree.h"
 #include "host/process/file_limit.h"
+#include "host/process/log.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_by_hand.h"
 #include "host/process/rank_launch.h"
@@ -215,7 +216,13 @@ void rank_job_watch(double seconds, int exit_code) {
     watch_exit_code = exit_code;
 }
 
+static void say_end(uint32_t rank, const char *what, const char *why) {
+    log_say(LOG_ERROR, "rank", "ends, %s rank=%u why=%s", what, rank, why);
+    log_finish();
+}
+
 static enum status begin_counted(const struct rank_job_values *values, struct error *error) {
+    job_says_end(say_end);
     enum status status = job_begin(error);
     if (status || job_count() == values->ranks) return status;
     return error_set(error, STATUS_INVALID, "--ranks is %u, and its launcher started %u",
@@ -261,6 +268,12 @@ bool rank_job_is_rank(const struct rank_job_values *values) {
     return values->ranks > 1 && (values->meeting || job_exists());
 }
 
+/* On this rank's host: others may have their own. */
+static const char *weights_directory(const struct rank_job_values *values) {
+    bool in_files = values->weights_dir && strcmp(values->weights_dir, WEIGHTS_PRIVATE) != 0;
+    return in_files ? values->weights_dir : NULL;
+}
+
 enum job_kind { JOB_DRIVEN, JOB_JOINED, JOB_ALIKE };
 
 static bool begin(const struct option_table *table, const struct rank_job_values *values,
@@ -296,7 +309,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         return false;
     }
     signal(SIGUSR2, SIG_IGN); /* rank 0 says when it is over */
-    rank_group_work();
+    rank_group_work(weights_directory(values));
     *exit_code_out = EXIT_CODE_OK;
     return true;
 }
@@ -359,8 +372,7 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
     options->link_us = values->link_us;
     options->weights_verify = values->weights_verify;
     options->weights_unit = (uint32_t)values->weights_unit;
-    if (values->weights_dir && strcmp(values->weights_dir, WEIGHTS_PRIVATE) != 0)
-        options->weights_directory = values->weights_dir;
+    options->weights_directory = weights_directory(values);
     if (values->trace) {
         trace = trace_open();
         if (!trace) return error_set(error, STATUS_NO_MEMORY, "no memory for the trace");

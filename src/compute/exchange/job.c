@@ -24,7 +24,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
@@ -305,9 +304,15 @@ static ucp_tag_t tag_of(enum job_lane lane, uint32_t tag, uint32_t from) {
     return (head << TAG_BITS | tag) << RANK_BITS | from;
 }
 
+static void (*says_end)(uint32_t rank, const char *what, const char *why);
+
+void job_says_end(void (*says)(uint32_t rank, const char *what, const char *why)) {
+    says_end = says;
+}
+
 /* Nothing can go on without that rank. */
 static void end_broken(const char *what, ucs_status_t status) {
-    fprintf(stderr, "fathom: rank %u ends, %s: %s\n", job.rank, what, ucs_status_string(status));
+    if (says_end) says_end(job.rank, what, ucs_status_string(status));
     _exit(1);
 }
 

@@ -32,6 +32,10 @@ enum status job_begin(struct error *error) MUST_USE;
 /* Leaves it; waits for the other ranks to do so too. Nothing if job_begin was never called. */
 void job_end(void);
 
+/* Where nothing can go on this process ends, with code 1; before, it says so with this. Nothing is
+ * said without. */
+void job_says_end(void (*says)(uint32_t rank, const char *what, const char *why));
+
 /* Outside a job: rank 0 of 1. */
 uint32_t job_rank(void);
 uint32_t job_count(void);

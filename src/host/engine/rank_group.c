@@ -21,6 +21,7 @@
 #include "compute/model/plan_check.h"
 #include "host/process/log.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ struct group_order {
 struct setup {
     struct model_options options; /* its pointers mean nothing here */
     bool engine;
-    char directory[PATH_MAX], weights_directory[PATH_MAX];
+    char directory[PATH_MAX];
 };
 
 struct link_speed {
@@ -101,6 +102,7 @@ struct rank_group {
 
 struct group_worker {
     struct rank_model own;
+    const char *weights_directory; /* or NULL */
     uint64_t adoptions;
     struct step_result *result;
     struct trace *trace; /* or NULL */
@@ -162,6 +164,11 @@ static enum status open_own(struct rank_model *rank_model, const struct model_op
     rank_model->result_bytes =
         step_result_bytes_max(options->step_rows_max, options->step_tokens_max);
     if (engine) rank_model->model = engine_model(rank_model->engine);
+    struct model_rank told = model_rank(rank_model->model);
+    log_say(LOG_DEBUG, "model",
+            "a rank has its weights rank=%u read_bytes=%" PRIu64 " weight_bytes=%" PRIu64
+            " mapped_bytes=%" PRIu64,
+            options->rank, told.read_bytes, told.weight_bytes, told.mapped_bytes);
     const char *notice = model_weights_notice(rank_model->model);
     if (notice[0] && options->rank == 0) /* for all */
         log_say(LOG_WARNING, "model", "weights are in no file why=%s", notice);
@@ -231,16 +238,13 @@ static size_t placement_bytes(const struct model_options *options) {
 static enum status open_all(struct rank_group *group, const struct model_options *options,
                             bool engine, struct error *error) {
     struct setup *setup = calloc(1, sizeof *setup + placement_bytes(options));
-    const char *weights = options->weights_directory ? options->weights_directory : "";
-    if (!setup || strlen(options->directory) >= sizeof setup->directory ||
-        strlen(weights) >= sizeof setup->weights_directory) {
+    if (!setup || strlen(options->directory) >= sizeof setup->directory) {
         free(setup);
         return error_set(error, STATUS_TOO_LARGE, "the model's path is too long");
     }
     setup->options = *options;
     setup->engine = engine;
     memcpy(setup->directory, options->directory, strlen(options->directory) + 1);
-    memcpy(setup->weights_directory, weights, strlen(weights) + 1);
     if (options->placement) memcpy(setup + 1, options->placement, placement_bytes(options));
     order_all(group, ORDER_OPEN, setup, sizeof *setup + placement_bytes(options));
     free(setup);
@@ -660,7 +664,7 @@ static void worker_open(struct group_worker *worker, const struct setup *setup) 
     worker->adoptions = 0;
     struct model_options own = setup->options, *options = &own;
     options->directory = setup->directory;
-    if (options->weights_directory) options->weights_directory = setup->weights_directory;
+    if (options->weights_directory) options->weights_directory = worker->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->progress = NULL;
     options->rank = job_rank();
@@ -751,8 +755,8 @@ static void worker_move(struct group_worker *worker, enum group_order_kind kind,
     report(worker, &told, sizeof told, worker->tokens, bytes);
 }
 
-void rank_group_work(void) {
-    struct group_worker worker = {.result = NULL};
+void rank_group_work(const char *weights_directory) {
+    struct group_worker worker = {.weights_directory = weights_directory};
     for (;;) {
         struct bytes part;
         size_t bytes = wait_for_order(worker.own.model);

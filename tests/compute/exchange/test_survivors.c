@@ -190,8 +190,13 @@ static int drive(void) {
     return 0;
 }
 
+static void say_end(uint32_t rank, const char *what, const char *why) {
+    fprintf(stderr, "rank %u ends, %s: %s\n", rank, what, why);
+}
+
 static int be_rank(char **argv) {
     struct error error;
+    job_says_end(say_end);
     seed = (uint32_t)strtoul(argv[1], NULL, 10);
     stops = seed % 3 == 2;
     check(!job_begin(&error));
