@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/pulse.h"
 #include "compute/exchange/job_meeting.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ struct job_request {
     struct job_batch *batch; /* NULL: nobody waits for it any more */
     void *request;           /* UCX's; NULL: not known yet */
     uint32_t peer;
+    enum job_lane lane;
     bool receives;
     struct job_request *before, *behind; /* among those that are open, or free */
 };
@@ -62,6 +64,7 @@ static struct {
     bool deaf;   /* the launcher has gone, or makes no sense */
     uint32_t epoch;
     uint32_t looks;    /* since the launcher was heard, as LOOKS_MOVED counts */
+    uint32_t asked;    /* a rank whose steering is waited for, and 1; 0: none */
     int64_t failed_ns; /* when something failed that nobody has explained; 0: nothing */
     ucs_status_t failure;
     int64_t regroup_by_ns;  /* 0: no regroup is under way */
@@ -336,7 +339,8 @@ static ucp_ep_h endpoint_to(uint32_t rank) {
     return job.endpoints[rank];
 }
 
-static struct job_request *begin(struct job_batch *batch, uint32_t peer, bool receives) {
+static struct job_request *begin(struct job_batch *batch, enum job_lane lane, uint32_t peer,
+                                 bool receives) {
     struct job_request *it = job.spare;
     if (it)
         job.spare = it->behind;
@@ -344,7 +348,7 @@ static struct job_request *begin(struct job_batch *batch, uint32_t peer, bool re
         it = malloc(sizeof *it);
     check(it); /* some dozens of bytes: without them, nothing goes on */
     *it = (struct job_request){
-        .batch = batch, .peer = peer, .receives = receives, .behind = job.open};
+        .batch = batch, .peer = peer, .lane = lane, .receives = receives, .behind = job.open};
     if (job.open) job.open->before = it;
     job.open = it;
     batch->open++;
@@ -401,7 +405,7 @@ void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, u
                     const void *data, size_t bytes) {
     check(job.begun && to < job.count && to != job.rank);
     if (job.broken || job.gone[to]) return;
-    struct job_request *it = begin(batch, to, false);
+    struct job_request *it = begin(batch, lane, to, false);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.send = note_sent,
@@ -414,7 +418,7 @@ void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag
                        void *data, size_t bytes) {
     check(job.begun && from < job.count && from != job.rank);
     if (job.broken || job.gone[from]) return;
-    struct job_request *it = begin(batch, from, true);
+    struct job_request *it = begin(batch, lane, from, true);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.recv = note_received,
@@ -446,6 +450,15 @@ static void note_gone(uint32_t rank) {
     if (rank == 0 && !job.ending) _exit(1); /* who launched it tells */
     job.gone[rank] = job.broken = job.leaves = true;
     job.failed_ns = 0;
+}
+
+/* Whoever watches is told for whom this rank waits: that of the oldest message, but for experts that
+ * move, which nobody waits for. */
+static void tell_awaited(void) {
+    uint32_t peer = job.asked;
+    for (const struct job_request *it = job.open; it; it = it->behind)
+        if (it->batch && it->lane != JOB_LANE_MOVES) peer = it->peer + 1;
+    pulse_await(peer);
 }
 
 /* Who is gone, if the launcher says so. */
@@ -499,7 +512,11 @@ static void break_off(void) {
 bool job_progress(void) {
     bool moved = ucp_worker_progress(job.worker) > 0;
     job.looks += moved ? 1 : LOOKS_MOVED; /* something may move for ever, too */
-    if (job.looks >= LOOKS_A_HEAR * LOOKS_MOVED) hear_launcher();
+    if (moved) pulse_moved();
+    if (job.looks >= LOOKS_A_HEAR * LOOKS_MOVED) {
+        tell_awaited();
+        hear_launcher();
+    }
     if (job.leaves) break_off();
     return moved;
 }
@@ -615,10 +632,13 @@ size_t job_receive(uint32_t from, void *data, size_t bytes) {
     struct job_batch batch = {0};
     size_t length;
     uint32_t looks = 0;
+    job.asked = from + 1;
     while (!job_ready(from, &length)) {
-        if (job.broken || job.gone[from]) return 0;
+        if (job.broken || job.gone[from]) break;
         rest(&looks);
     }
+    job.asked = 0;
+    if (job.broken || job.gone[from]) return 0;
     check(length <= bytes);
     job_receive_begin(&batch, JOB_LANE_STEERING, 0, from, data, length);
     job_wait(&batch);

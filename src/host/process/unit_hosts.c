@@ -121,6 +121,8 @@ static void take_signs(struct host *host, const struct agent_frame *frame) {
         memcpy(&sign, frame->tail.data + i * sizeof sign, sizeof sign);
         hosts->signs[rank] = (struct supervise_signs){.state = (enum pulse_state)sign.state,
                                                       .tiles = sign.tiles,
+                                                      .moved = sign.moved,
+                                                      .peer = sign.peer,
                                                       .ran = sign.ran,
                                                       .cpu_ns = sign.cpu_ns,
                                                       .gone = hosts->signs[rank].gone};

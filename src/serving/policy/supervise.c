@@ -5,7 +5,6 @@
 #define LONG_LIFE_NS ((int64_t)30000000000)
 #define WAIT_NS_FIRST ((int64_t)500000000)
 #define WAIT_NS_MAX ((int64_t)30000000000)
-#define DEADLOCK_TIMEOUTS 5 /* transfers between ranks may take long where the link is slow */
 
 struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus) {
     uint32_t shares = cpus && ranks > cpus ? (ranks + cpus - 1) / cpus : 1;
@@ -20,6 +19,7 @@ static void remember(struct supervise_rank *rank, const struct supervise_signs *
     }
     if (!rank->seen || signs->ran != rank->ran || !signs->ran) rank->ran_ns = now_ns;
     rank->tiles = signs->tiles;
+    rank->moved = signs->moved;
     rank->ran = signs->ran;
     rank->seen = true;
 }
@@ -31,11 +31,12 @@ static void forgive(struct supervise_watch *watch, int64_t now_ns) {
     watch->moved_ns = now_ns;
 }
 
-/* False: all wait, and rank 0 only does so while a step is under way. */
+/* False: all wait and nothing moves between them; rank 0 only waits while a step is under way. */
 static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
     for (uint32_t i = 0; i < watch->rank_count; i++)
         if (!signs[i].gone &&
-            (signs[i].tiles != watch->ranks[i].tiles || signs[i].state != PULSE_WAITS))
+            (signs[i].tiles != watch->ranks[i].tiles || signs[i].moved != watch->ranks[i].moved ||
+             signs[i].state != PULSE_WAITS))
             return true;
     return false;
 }
@@ -64,9 +65,30 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
     if (frozen.verdict) return frozen;
     if (stuck.verdict) return stuck;
     int64_t still_ns = now_ns - watch->moved_ns;
-    if (still_ns >= DEADLOCK_TIMEOUTS * timeout.wall_ns)
+    if (still_ns >= timeout.wall_ns)
         return (struct supervise_finding){SUPERVISE_DEADLOCK, 0, still_ns};
     return frozen;
+}
+
+static uint32_t awaited_host(const struct supervise_signs *signs, const uint32_t *hosts,
+                             uint32_t count, uint32_t rank) {
+    uint32_t peer = signs[rank].gone ? 0 : signs[rank].peer;
+    return peer && peer <= count ? hosts[peer - 1] : hosts[rank];
+}
+
+bool supervise_find_cut(const struct supervise_signs *signs, const uint32_t *hosts, uint32_t count,
+                        uint32_t cut_out[2]) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t here = hosts[i], there = awaited_host(signs, hosts, count, i);
+        if (here == there) continue;
+        for (uint32_t j = i + 1; j < count; j++) {
+            if (hosts[j] != there || awaited_host(signs, hosts, count, j) != here) continue;
+            cut_out[0] = here;
+            cut_out[1] = there;
+            return true;
+        }
+    }
+    return false;
 }
 
 struct supervise_next supervise_ended(struct supervise_history *history,
