@@ -146,12 +146,15 @@ static enum status read_environment(struct error *error) {
                      ") is not as a launcher makes it");
 }
 
-/* A person's UCX_TLS is left alone; UCX complains of settings of transports that it does not use. */
+/* A person's UCX_TLS is left alone; UCX complains of settings of transports that it does not use. A
+ * rank that stood still within a connect, to a host that does not answer, would look like one that
+ * was stopped. */
 static ucs_status_t choose_transports(ucp_config_t *config) {
     if (getenv("UCX_TLS")) return UCS_OK;
     ucs_status_t status = ucp_config_modify(config, "MM_FIFO_SIZE", INBOX_MESSAGES);
     if (status == UCS_OK) status = ucp_config_modify(config, "MM_RX_BUFS_GROW", INBOX_MESSAGES);
-    if (status != UCS_OK || job.host[0]) return status;
+    if (status != UCS_OK) return status;
+    if (job.host[0]) return ucp_config_modify(config, "TCP_CONN_NB", "y");
     return ucp_config_modify(config, "TLS", "posix,cma,self");
 }
 

@@ -288,12 +288,17 @@ static void look_whether_ready(struct supervisor_job *job) {
     job->failed_ns = 0;
 }
 
-static bool find_cut(const struct supervisor_job *job, uint32_t cut_out[2]) {
+static bool name_cut(const struct supervisor_job *job, char text[static RANK_BOARD_TEXT]) {
     static uint32_t hosts[LIMIT_RANKS];
+    uint32_t cut[2];
     for (uint32_t i = 0; i < job->host_count; i++)
         for (uint32_t k = 0; k < job->parts[i].count; k++)
             hosts[job->parts[i].first + k] = i;
-    return supervise_find_cut(unit_hosts_signs(job->hosts), hosts, job->watch.rank_count, cut_out);
+    if (!supervise_find_cut(unit_hosts_signs(job->hosts), hosts, job->watch.rank_count, cut))
+        return false;
+    snprintf(text, RANK_BOARD_TEXT, "%.70s,%.70s", job->parts[cut[0]].name,
+             job->parts[cut[1]].name);
+    return true;
 }
 
 /* An agent that is not heard is told of before ranks whose signs it does not bring. */
@@ -304,14 +309,13 @@ static void look_for_stuck(struct supervisor_job *job) {
     struct supervise_finding finding = supervise_look(&job->watch, unit_hosts_signs(job->hosts),
                                                       supervisor->timeout, clock_now_ns());
     double silent = (double)finding.silent_ns * 1e-9;
-    uint32_t cut[2];
     if (finding.verdict == SUPERVISE_FINE) return;
     rank_board_describe(&unit_hosts_lines(job->hosts)[finding.rank], text);
-    if (finding.verdict == SUPERVISE_DEADLOCK && find_cut(job, cut))
+    if (finding.verdict == SUPERVISE_DEADLOCK && name_cut(job, text))
         log_say(LOG_ERROR, SUBJECT,
-                "two hosts do not hear each other, their unit starts again job=%u hosts=%s,%s "
+                "two hosts do not hear each other, their unit starts again job=%u hosts=%s "
                 "silent_s=%.1f",
-                job->number, job->parts[cut[0]].name, job->parts[cut[1]].name, silent);
+                job->number, text, silent);
     else if (finding.verdict == SUPERVISE_DEADLOCK)
         log_say(LOG_ERROR, SUBJECT,
                 "all ranks wait for one another, the unit starts again job=%u silent_s=%.1f",
