@@ -23,7 +23,8 @@ struct pulse {
     _Atomic uint32_t state; /* enum pulse_state */
     _Atomic uint32_t place; /* layer << 8 | enum stage */
     _Atomic uint64_t moved; /* times that anything went to other ranks or came from them */
-    _Atomic uint32_t peer;  /* the rank that it has waited for the longest, and 1; 0: none */
+    _Atomic uint32_t peer;  /* the rank that it has waited for the longest, and 1; 0: none, or rank
+                             * 0's next order */
 };
 
 /* Where the signs go; memory of this process's own at first. */

@@ -154,7 +154,7 @@ static ucs_status_t choose_transports(ucp_config_t *config) {
     ucs_status_t status = ucp_config_modify(config, "MM_FIFO_SIZE", INBOX_MESSAGES);
     if (status == UCS_OK) status = ucp_config_modify(config, "MM_RX_BUFS_GROW", INBOX_MESSAGES);
     if (status != UCS_OK) return status;
-    if (job.host[0]) return ucp_config_modify(config, "TCP_CONN_NB", "y");
+    if (job.host[0]) return ucp_config_modify(config, "CONN_NB", "y");
     return ucp_config_modify(config, "TLS", "posix,cma,self");
 }
 
@@ -635,7 +635,7 @@ size_t job_receive(uint32_t from, void *data, size_t bytes) {
     struct job_batch batch = {0};
     size_t length;
     uint32_t looks = 0;
-    job.asked = from + 1;
+    if (job.rank == 0) job.asked = from + 1; /* the others always wait for its orders */
     while (!job_ready(from, &length)) {
         if (job.broken || job.gone[from]) break;
         rest(&looks);

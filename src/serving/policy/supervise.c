@@ -70,25 +70,30 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
     return frozen;
 }
 
-static uint32_t awaited_host(const struct supervise_signs *signs, const uint32_t *hosts,
-                             uint32_t count, uint32_t rank) {
-    uint32_t peer = signs[rank].gone ? 0 : signs[rank].peer;
-    return peer && peer <= count ? hosts[peer - 1] : hosts[rank];
+/* False: it waits for none, or for one of its own host. */
+static bool waits_elsewhere(const struct supervise_signs *signs, const uint32_t *hosts,
+                            uint32_t count, uint32_t rank, uint32_t *peer_out) {
+    *peer_out = signs[rank].peer - 1;
+    return !signs[rank].gone && *peer_out < count && hosts[*peer_out] != hosts[rank];
 }
 
 bool supervise_find_cut(const struct supervise_signs *signs, const uint32_t *hosts, uint32_t count,
                         uint32_t cut_out[2]) {
+    bool found = false;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t here = hosts[i], there = awaited_host(signs, hosts, count, i);
-        if (here == there) continue;
-        for (uint32_t j = i + 1; j < count; j++) {
-            if (hosts[j] != there || awaited_host(signs, hosts, count, j) != here) continue;
-            cut_out[0] = here;
-            cut_out[1] = there;
-            return true;
-        }
+        uint32_t peer, back;
+        if (!waits_elsewhere(signs, hosts, count, i, &peer)) continue;
+        bool is_mutual = false, has_sent = signs[peer].peer == 0;
+        for (uint32_t j = 0; j < count && !is_mutual; j++)
+            is_mutual = hosts[j] == hosts[peer] && waits_elsewhere(signs, hosts, count, j, &back) &&
+                        hosts[back] == hosts[i];
+        if (!is_mutual && (found || !has_sent)) continue;
+        cut_out[0] = hosts[i];
+        cut_out[1] = hosts[peer];
+        found = true;
+        if (is_mutual) break;
     }
-    return false;
+    return found;
 }
 
 struct supervise_next supervise_ended(struct supervise_history *history,
@@ -97,9 +102,8 @@ struct supervise_next supervise_ended(struct supervise_history *history,
     history->was_ever_ready |= end->was_ready;
     if (end->was_ready && end->lived_ns >= LONG_LIFE_NS) history->quick_ends = 0;
     history->quick_ends++;
-    if (!end->was_ready)
-        next.gives_up =
-            history->quick_ends >= STARTS_MAX || (end->refused && !history->was_ever_ready);
+    if (!history->was_ever_ready)
+        next.gives_up = history->quick_ends >= STARTS_MAX || end->refused;
     if (history->quick_ends > 1) {
         uint32_t doublings = history->quick_ends - 2;
         next.wait_ns = doublings < 6 ? WAIT_NS_FIRST << doublings : WAIT_NS_MAX;

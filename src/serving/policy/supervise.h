@@ -22,7 +22,7 @@ struct supervise_signs {
     enum pulse_state state;
     uint64_t tiles;
     uint64_t moved; /* grows while anything goes between it and other ranks */
-    uint32_t peer;  /* the rank that it waits for, and 1; 0: not known */
+    uint32_t peer;  /* the rank that it waits for, and 1; 0: none, but maybe an order */
     uint64_t ran;   /* grows while the scheduler runs it; 0: not known, it is not judged by that */
     int64_t cpu_ns; /* time that it got so far; 0: not known, as much as passes */
     bool gone;      /* it has died, and the others go on: nothing is expected */
@@ -73,8 +73,9 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
                                         const struct supervise_signs *signs,
                                         struct supervise_timeout timeout, int64_t now_ns);
 
-/* Of a deadlock: two hosts that have ranks waiting for each other's, as where the network between them
- * is cut; hosts[count] has each rank's. False: there are none. */
+/* Of a deadlock: two hosts between which the network is cut, as they have ranks waiting for each
+ * other's, or one waits for a rank that has nothing more to send; hosts[count] has each rank's. False:
+ * there are none. */
 bool supervise_find_cut(const struct supervise_signs *signs, const uint32_t *hosts, uint32_t count,
                         uint32_t cut_out[2]);
 
@@ -95,8 +96,9 @@ struct supervise_next {
     int64_t wait_ns; /* before the next start */
 };
 
-/* Start again at once, then after ever longer waits while it ends soon. Give up when it refuses
- * before it was ever ready, or does not get ready five times in a row. */
+/* Start again at once, then after ever longer waits while it ends soon. Give up only a unit that was
+ * never ready: when it refuses, or ends five times. What one that has served lacks now, such as a
+ * host or a network, may come back. */
 struct supervise_next supervise_ended(struct supervise_history *history,
                                       const struct supervise_end *end);
 

@@ -139,26 +139,41 @@ static void ranks_between_which_anything_moves_are_no_deadlock(void **state) {
     assert_int_equal(watch_for(2 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_DEADLOCK);
 }
 
+static bool find_cut(uint32_t cut_out[2]) {
+    static const uint32_t hosts[RANKS] = {0, 1, 2, 2};
+    return supervise_find_cut(signs, hosts, RANKS, cut_out);
+}
+
 /* Ranks of a third host wait for either, and nobody there for them. */
 static void two_hosts_that_do_not_hear_each_other_are_named(void **state) {
-    const uint32_t hosts[RANKS] = {0, 1, 2, 2};
     uint32_t cut[2] = {9, 9};
     begin(PULSE_WAITS);
-    assert_false(supervise_find_cut(signs, hosts, RANKS, cut)); /* nobody says for whom it waits */
+    assert_false(find_cut(cut)); /* nobody says for whom it waits */
     signs[0].peer = 1 + 1;
     signs[1].peer = 3 + 1;
-    assert_false(supervise_find_cut(signs, hosts, RANKS, cut));
+    signs[3].peer = 2 + 1;
     signs[2].peer = 3 + 1; /* on its own host */
-    assert_false(supervise_find_cut(signs, hosts, RANKS, cut));
+    assert_false(find_cut(cut));
     signs[2].peer = 1 + 1;
-    assert_true(supervise_find_cut(signs, hosts, RANKS, cut));
+    assert_true(find_cut(cut));
     assert_int_equal(cut[0], 1);
     assert_int_equal(cut[1], 2);
     signs[1].gone = true;
-    assert_false(supervise_find_cut(signs, hosts, RANKS, cut));
+    assert_false(find_cut(cut));
     signs[1].gone = false;
     signs[1].peer = RANKS + 1; /* it came from outside */
-    assert_false(supervise_find_cut(signs, hosts, RANKS, cut));
+    assert_false(find_cut(cut));
+}
+
+/* The last message of a step went into the cut: who sent it waits for an order. */
+static void a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it(void **state) {
+    uint32_t cut[2] = {9, 9};
+    begin(PULSE_WAITS);
+    signs[0].peer = 2 + 1;
+    signs[2].peer = 1 + 1;
+    assert_true(find_cut(cut));
+    assert_int_equal(cut[0], 2);
+    assert_int_equal(cut[1], 1);
 }
 
 static void the_supervisors_own_absence_is_forgiven(void **state) {
@@ -209,6 +224,8 @@ static void a_unit_that_never_serves_is_given_up(void **state) {
     assert_true(end_once(&history, false, false, MS).gives_up);
     history = (struct supervise_history){.was_ever_ready = true};
     assert_false(end_once(&history, false, true, MS).gives_up); /* the disk may come back */
+    for (int i = 0; i < 100; i++) /* and a host, or the network between two */
+        assert_false(end_once(&history, false, false, MS).gives_up);
 }
 
 int main(void) {
@@ -223,6 +240,7 @@ int main(void) {
         cmocka_unit_test(all_waiting_for_one_another_is_a_deadlock),
         cmocka_unit_test(ranks_between_which_anything_moves_are_no_deadlock),
         cmocka_unit_test(two_hosts_that_do_not_hear_each_other_are_named),
+        cmocka_unit_test(a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it),
         cmocka_unit_test(the_supervisors_own_absence_is_forgiven),
         cmocka_unit_test(ranks_that_share_a_cpu_get_more_time),
         cmocka_unit_test(a_unit_that_served_is_started_at_once_then_later),
