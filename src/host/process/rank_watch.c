@@ -54,8 +54,7 @@ bool rank_sign_valid(const void *bytes, size_t count, const uint8_t token[RANK_W
     struct rank_sign sign;
     if (count != sizeof sign) return false;
     memcpy(&sign, bytes, sizeof sign);
-    if (memcmp(sign.token, token, sizeof sign.token) != 0 || sign.number == 0)
-        return false;
+    if (memcmp(sign.token, token, sizeof sign.token) != 0 || sign.number == 0) return false;
     if (sign.rank == 0 || sign.rank >= rank_count || sign.state >= PULSE_STATE_COUNT) return false;
     for (size_t i = 0; i < sizeof sign.host; i++) {
         if (sign.host[i] == 0) return sign.pid > 0 && sign.cpu_ns >= 0;

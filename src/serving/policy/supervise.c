@@ -102,8 +102,7 @@ struct supervise_next supervise_ended(struct supervise_history *history,
     history->was_ever_ready |= end->was_ready;
     if (end->was_ready && end->lived_ns >= LONG_LIFE_NS) history->quick_ends = 0;
     history->quick_ends++;
-    if (!history->was_ever_ready)
-        next.gives_up = history->quick_ends >= STARTS_MAX || end->refused;
+    if (!history->was_ever_ready) next.gives_up = history->quick_ends >= STARTS_MAX || end->refused;
     if (history->quick_ends > 1) {
         uint32_t doublings = history->quick_ends - 2;
         next.wait_ns = doublings < 6 ? WAIT_NS_FIRST << doublings : WAIT_NS_MAX;
