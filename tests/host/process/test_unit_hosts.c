@@ -160,6 +160,7 @@ int main(int argc, char **argv) {
         for (;;)
             pause();
     if (argc > 2) return 40 + atoi(getenv("FATHOM_RANK"));
-    signal(SIGPIPE, SIG_IGN); /* as a supervisor's loop does: a shell that has ended takes no frame */
+    signal(SIGPIPE,
+           SIG_IGN); /* as a supervisor's loop does: a shell that has ended takes no frame */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
