@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/pulse.h"
 #include "compute/exchange/job_meeting.h"
 
 #include <errno.h>
@@ -50,6 +51,7 @@ struct job_request {
     struct job_batch *batch; /* NULL: nobody waits for it any more */
     void *request;           /* UCX's; NULL: not known yet */
     uint32_t peer;
+    enum job_lane lane;
     bool receives;
     struct job_request *before, *behind; /* among those that are open, or free */
 };
@@ -61,6 +63,7 @@ static struct {
     bool deaf;   /* the launcher has gone, or makes no sense */
     uint32_t epoch;
     uint32_t looks;    /* since the launcher was heard, as LOOKS_MOVED counts */
+    uint32_t asked;    /* a rank whose steering is waited for, and 1; 0: none */
     int64_t failed_ns; /* when something failed that nobody has explained; 0: nothing */
     ucs_status_t failure;
     int64_t regroup_by_ns;  /* 0: no regroup is under way */
@@ -143,12 +146,15 @@ static enum status read_environment(struct error *error) {
                      ") is not as a launcher makes it");
 }
 
-/* A person's UCX_TLS is left alone; UCX complains of settings of transports that it does not use. */
+/* A person's UCX_TLS is left alone; UCX complains of settings of transports that it does not use. A
+ * rank that stood still within a connect, to a host that does not answer, would look like one that
+ * was stopped. */
 static ucs_status_t choose_transports(ucp_config_t *config) {
     if (getenv("UCX_TLS")) return UCS_OK;
     ucs_status_t status = ucp_config_modify(config, "MM_FIFO_SIZE", INBOX_MESSAGES);
     if (status == UCS_OK) status = ucp_config_modify(config, "MM_RX_BUFS_GROW", INBOX_MESSAGES);
-    if (status != UCS_OK || job.host[0]) return status;
+    if (status != UCS_OK) return status;
+    if (job.host[0]) return ucp_config_modify(config, "CONN_NB", "y");
     return ucp_config_modify(config, "TLS", "posix,cma,self");
 }
 
@@ -341,7 +347,8 @@ static ucs_status_t make_endpoint(uint32_t rank) {
     return status;
 }
 
-static struct job_request *begin(struct job_batch *batch, uint32_t peer, bool receives) {
+static struct job_request *begin(struct job_batch *batch, enum job_lane lane, uint32_t peer,
+                                 bool receives) {
     struct job_request *it = job.spare;
     if (it)
         job.spare = it->behind;
@@ -349,7 +356,7 @@ static struct job_request *begin(struct job_batch *batch, uint32_t peer, bool re
         it = malloc(sizeof *it);
     check(it); /* some dozens of bytes: without them, nothing goes on */
     *it = (struct job_request){
-        .batch = batch, .peer = peer, .receives = receives, .behind = job.open};
+        .batch = batch, .peer = peer, .lane = lane, .receives = receives, .behind = job.open};
     if (job.open) job.open->before = it;
     job.open = it;
     batch->open++;
@@ -406,7 +413,7 @@ void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, u
                     const void *data, size_t bytes) {
     check(job.begun && to < job.count && to != job.rank);
     if (job.broken || job.gone[to]) return;
-    struct job_request *it = begin(batch, to, false);
+    struct job_request *it = begin(batch, lane, to, false);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.send = note_sent,
@@ -423,7 +430,7 @@ void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag
                        void *data, size_t bytes) {
     check(job.begun && from < job.count && from != job.rank);
     if (job.broken || job.gone[from]) return;
-    struct job_request *it = begin(batch, from, true);
+    struct job_request *it = begin(batch, lane, from, true);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.recv = note_received,
@@ -455,6 +462,15 @@ static void note_gone(uint32_t rank) {
     if (rank == 0 && !job.ending) _exit(1); /* who launched it tells */
     job.gone[rank] = job.broken = job.leaves = true;
     job.failed_ns = 0;
+}
+
+/* Whoever watches is told for whom this rank waits: that of the oldest message, but for experts that
+ * move, which nobody waits for. */
+static void tell_awaited(void) {
+    uint32_t peer = job.asked;
+    for (const struct job_request *it = job.open; it; it = it->behind)
+        if (it->batch && it->lane != JOB_LANE_MOVES) peer = it->peer + 1;
+    pulse_await(peer);
 }
 
 /* Who is gone, if the launcher says so. */
@@ -508,7 +524,11 @@ static void break_off(void) {
 bool job_progress(void) {
     bool moved = ucp_worker_progress(job.worker) > 0;
     job.looks += moved ? 1 : LOOKS_MOVED; /* something may move for ever, too */
-    if (job.looks >= LOOKS_A_HEAR * LOOKS_MOVED) hear_launcher();
+    if (moved) pulse_moved();
+    if (job.looks >= LOOKS_A_HEAR * LOOKS_MOVED) {
+        tell_awaited();
+        hear_launcher();
+    }
     if (job.leaves) break_off();
     return moved;
 }
@@ -633,11 +653,12 @@ bool job_ready(uint32_t from, size_t *bytes_out) {
 
 bool job_await(uint32_t from, size_t *bytes_out) {
     uint32_t looks = 0;
-    while (!job_ready(from, bytes_out)) {
-        if (job.broken || job.gone[from]) return false;
+    bool is_ready;
+    if (job.rank == 0) job.asked = from + 1; /* the others always wait for orders */
+    while (!(is_ready = job_ready(from, bytes_out)) && !job.broken && !job.gone[from])
         rest(&looks);
-    }
-    return true;
+    job.asked = 0;
+    return is_ready;
 }
 
 size_t job_receive(uint32_t from, void *data, size_t bytes) {

@@ -85,6 +85,8 @@ static void send_signs(struct agent *agent) {
         struct rank_line *line = &agent->board.lines[agent->first + i];
         int64_t pid = pid_of(agent, agent->first + i);
         agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->pulse.tiles),
+                                              .moved = atomic_load(&line->pulse.moved),
+                                              .peer = atomic_load(&line->pulse.peer),
                                               .ran = pid ? rank_board_run_ns(pid) : 0,
                                               .pid = pid ? pid : atomic_load(&line->pid),
                                               .cpu_ns = pid ? rank_board_cpu_ns(pid) : 0,

@@ -97,9 +97,11 @@ struct agent_signal {
 };
 
 struct agent_sign {
-    uint64_t tiles, ran;
+    uint64_t tiles, moved, ran;
     int64_t pid, cpu_ns;
     uint32_t state, place;
+    uint32_t peer; /* as in struct pulse */
+    uint32_t reserved;
     uint32_t role; /* enum unit_role and 1; 0: never told */
     uint32_t left; /* rank 0's: ranks that it goes on with; 0: all */
 };

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "host/process/log.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_board.h"
@@ -106,11 +107,29 @@ static void say_ready(const struct supervisor_job *job, const struct supervise_o
                 after);
 }
 
+static bool name_cut(const struct supervisor_job *job, char text[static RANK_BOARD_TEXT]) {
+    static uint32_t hosts[LIMIT_RANKS];
+    const struct supervise_unit *unit = &job->unit;
+    uint32_t cut[2];
+    for (uint32_t i = 0; i < job->host_count; i++)
+        for (uint32_t k = 0; k < job->parts[i].count; k++)
+            hosts[job->parts[i].first + k] = i;
+    if (!supervise_find_cut(unit->signs, hosts, unit->watch.rank_count, cut)) return false;
+    snprintf(text, RANK_BOARD_TEXT, "%.70s,%.70s", job->parts[cut[0]].name,
+             job->parts[cut[1]].name);
+    return true;
+}
+
 static void say_stuck(const struct supervisor_job *job, struct supervise_finding finding) {
     char text[RANK_BOARD_TEXT];
     double silent = (double)finding.silent_ns * 1e-9;
     rank_board_describe(&unit_hosts_lines(job->hosts)[finding.rank], text);
-    if (finding.verdict == SUPERVISE_DEADLOCK)
+    if (finding.verdict == SUPERVISE_DEADLOCK && name_cut(job, text))
+        log_say(LOG_ERROR, SUBJECT,
+                "two hosts do not hear each other, their unit starts again job=%u hosts=%s "
+                "silent_s=%.1f",
+                job->number, text, silent);
+    else if (finding.verdict == SUPERVISE_DEADLOCK)
         log_say(LOG_ERROR, SUBJECT,
                 "all ranks wait for one another, the unit starts again job=%u silent_s=%.1f",
                 job->number, silent);

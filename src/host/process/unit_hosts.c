@@ -118,6 +118,8 @@ static void take_signs(struct host *host, const struct agent_frame *frame) {
         memcpy(&sign, frame->tail.data + i * sizeof sign, sizeof sign);
         const struct supervise_signs signs = {.state = (enum pulse_state)sign.state,
                                               .tiles = sign.tiles,
+                                              .moved = sign.moved,
+                                              .peer = sign.peer,
                                               .ran = sign.ran,
                                               .cpu_ns = sign.cpu_ns};
         if (!hosts->options.sign(hosts->options.context, head.number, rank, &signs)) return;

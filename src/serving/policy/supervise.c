@@ -7,7 +7,6 @@
 #define WAIT_NS_MAX ((int64_t)30000000000)
 #define SIGNS_A_TIMEOUT 8
 #define SIGNS_NS_MAX ((int64_t)1000000000)
-#define DEADLOCK_TIMEOUTS 5 /* transfers between ranks may take long where the link is slow */
 
 struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus) {
     uint32_t shares = cpus && ranks > cpus ? (ranks + cpus - 1) / cpus : 1;
@@ -22,6 +21,7 @@ static void remember(struct supervise_rank *rank, const struct supervise_signs *
     }
     if (!rank->seen || signs->ran != rank->ran || !signs->ran) rank->ran_ns = now_ns;
     rank->tiles = signs->tiles;
+    rank->moved = signs->moved;
     rank->ran = signs->ran;
     rank->seen = true;
 }
@@ -33,11 +33,12 @@ static void forgive(struct supervise_watch *watch, int64_t now_ns) {
     watch->moved_ns = now_ns;
 }
 
-/* False: all wait, and rank 0 only does so while a step is under way. */
+/* False: all wait and nothing moves between them; rank 0 only waits while a step is under way. */
 static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
     for (uint32_t i = 0; i < watch->rank_count; i++)
         if (!signs[i].gone &&
-            (signs[i].tiles != watch->ranks[i].tiles || signs[i].state != PULSE_WAITS))
+            (signs[i].tiles != watch->ranks[i].tiles || signs[i].moved != watch->ranks[i].moved ||
+             signs[i].state != PULSE_WAITS))
             return true;
     return false;
 }
@@ -66,9 +67,35 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
     if (frozen.verdict) return frozen;
     if (stuck.verdict) return stuck;
     int64_t still_ns = now_ns - watch->moved_ns;
-    if (still_ns >= DEADLOCK_TIMEOUTS * timeout.wall_ns)
+    if (still_ns >= timeout.wall_ns)
         return (struct supervise_finding){SUPERVISE_DEADLOCK, 0, still_ns};
     return frozen;
+}
+
+/* False: it waits for none, or for one of its own host. */
+static bool waits_elsewhere(const struct supervise_signs *signs, const uint32_t *hosts,
+                            uint32_t count, uint32_t rank, uint32_t *peer_out) {
+    *peer_out = signs[rank].peer - 1;
+    return !signs[rank].gone && *peer_out < count && hosts[*peer_out] != hosts[rank];
+}
+
+bool supervise_find_cut(const struct supervise_signs *signs, const uint32_t *hosts, uint32_t count,
+                        uint32_t cut_out[2]) {
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t peer, back;
+        if (!waits_elsewhere(signs, hosts, count, i, &peer)) continue;
+        bool is_mutual = false, has_sent = signs[peer].peer == 0;
+        for (uint32_t j = 0; j < count && !is_mutual; j++)
+            is_mutual = hosts[j] == hosts[peer] && waits_elsewhere(signs, hosts, count, j, &back) &&
+                        hosts[back] == hosts[i];
+        if (!is_mutual && (found || !has_sent)) continue;
+        cut_out[0] = hosts[i];
+        cut_out[1] = hosts[peer];
+        found = true;
+        if (is_mutual) break;
+    }
+    return found;
 }
 
 struct supervise_next supervise_ended(struct supervise_history *history,

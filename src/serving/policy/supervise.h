@@ -7,7 +7,8 @@
  * of work, if it gets the time for it: on a machine that is busy with others nobody is blamed. One
  * that waits for others, or for something to do, gives signs by being run by the scheduler at all,
  * since it looks again and again. A rank that waits is therefore never blamed for one that
- * computes nothing; where all wait for one another, nobody is, and the unit is stuck as a whole.
+ * computes nothing; where all wait for one another and nothing moves between any two, not a part of
+ * a message, nobody is, and the unit is stuck as a whole. A slow link moves something all the time.
  */
 #ifndef SERVING_POLICY_SUPERVISE_H
 #define SERVING_POLICY_SUPERVISE_H
@@ -21,6 +22,8 @@
 struct supervise_signs {
     enum pulse_state state;
     uint64_t tiles;
+    uint64_t moved; /* grows while anything goes between it and other ranks */
+    uint32_t peer;  /* the rank that it waits for, and 1; 0: none, but maybe an order */
     uint64_t ran;   /* grows while the scheduler runs it; 0: not known, it is not judged by that */
     int64_t cpu_ns; /* time that it got so far; 0: not known, as much as passes */
     bool gone;      /* it has died, and the others go on: nothing is expected */
@@ -28,7 +31,7 @@ struct supervise_signs {
 
 /* What is remembered of it; zeros at first. */
 struct supervise_rank {
-    uint64_t tiles, ran;
+    uint64_t tiles, moved, ran;
     int64_t tiles_ns, ran_ns; /* when they last changed */
     int64_t tiles_cpu_ns;     /* time that it had got then */
     bool seen;
@@ -39,7 +42,8 @@ struct supervise_watch {
     uint32_t rank_count;
     bool from_start;   /* `ran` does not stand still while a rank starts: it is judged by that */
     int64_t looked_ns; /* 0: never */
-    int64_t moved_ns;  /* when any rank last finished a tile, or nothing was asked of them */
+    int64_t moved_ns;  /* when any rank last finished a tile or moved anything, or nothing was
+                        * asked of them */
 };
 
 enum supervise_verdict {
@@ -69,6 +73,12 @@ struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, u
 struct supervise_finding supervise_look(struct supervise_watch *watch,
                                         const struct supervise_signs *signs,
                                         struct supervise_timeout timeout, int64_t now_ns);
+
+/* Of a deadlock: two hosts between which the network is cut, as they have ranks waiting for each
+ * other's, or one waits for a rank that has nothing more to send; hosts[count] has each rank's. False:
+ * there are none. */
+bool supervise_find_cut(const struct supervise_signs *signs, const uint32_t *hosts, uint32_t count,
+                        uint32_t cut_out[2]);
 
 /* Of one unit; zeros at first. */
 struct supervise_history {
