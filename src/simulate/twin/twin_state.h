@@ -110,7 +110,7 @@ struct twin_world {
     uint64_t asked;           /* requests so far, standing ones included */
     struct twin_request next; /* that reaches a gateway at its event */
     bool has_next;
-    uint32_t standing_waits;
+    uint32_t standing_waits, standing_max; /* that have no token yet; at once */
     char *envelope; /* scratch: a request or a prompt's tokens, on their way */
     char *scratch;  /* for what does not leave a function */
     size_t scratch_bytes;
