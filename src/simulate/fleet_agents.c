@@ -43,6 +43,7 @@ static void tell(struct world *world, struct fleet_agent *agent, uint32_t unit, 
 
 static enum pulse_state state_of(const struct world *world, uint32_t unit) {
     if (!world->hosts.crews[unit].serves) return PULSE_STARTS;
+    if (world->hosts.crews[unit].regroup_ns != MACHINE_NEVER) return PULSE_COMPUTES;
     if (!world->units[unit].up || !world->units[unit].open_count) return PULSE_IDLE;
     return fleet_hosts_holds(world, unit) ? PULSE_WAITS : PULSE_COMPUTES;
 }
@@ -276,13 +277,19 @@ static void begin_serving(struct world *world, uint32_t unit) {
     world->units[unit].up_ns = world->now_ns;
 }
 
+/* Of experts that no living rank has; now and then from a drive that hangs. */
+static int64_t reading_ns(struct world *world) {
+    struct fleet_dice *dice = &world->hosts.dice;
+    return fleet_dice_below(dice, 8) ? fleet_dice_time(dice, 10 * FLEET_MS, 200 * FLEET_MS)
+                                     : fleet_dice_time(dice, FLEET_SECOND, 60 * FLEET_SECOND);
+}
+
 /* Those that live have all heard who is gone, and hear one another; then it takes a moment. */
 static void regroup(struct world *world, uint32_t unit, struct fleet_process *first) {
     struct fleet_crew *crew = &world->hosts.crews[unit];
     uint32_t gone = first->gone | crew->without, living = 0;
     if (gone == crew->without || first->stopped_ns > world->now_ns) return;
     if (!crew->regroup_by_ns) crew->regroup_by_ns = world->now_ns + REGROUP_NS_MAX;
-    if (crew->regroup_by_ns <= world->now_ns) leave(world, first, STARTS_AGAIN);
     bool all = is_whole(world, unit, gone);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         const struct fleet_process *process = fleet_agents_process(&world->hosts, unit, rank);
@@ -292,9 +299,9 @@ static void regroup(struct world *world, uint32_t unit, struct fleet_process *fi
     }
     if (!all) {
         crew->regroup_ns = MACHINE_NEVER;
+        if (crew->regroup_by_ns <= world->now_ns) leave(world, first, STARTS_AGAIN);
     } else if (crew->regroup_ns == MACHINE_NEVER) {
-        crew->regroup_ns =
-            world->now_ns + fleet_dice_time(&world->hosts.dice, 10 * FLEET_MS, 200 * FLEET_MS);
+        crew->regroup_ns = world->now_ns + reading_ns(world);
     } else if (crew->regroup_ns <= world->now_ns) {
         crew->regroup_ns = MACHINE_NEVER;
         crew->regroup_by_ns = 0;

@@ -236,7 +236,7 @@ static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
     int64_t up_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 3 * FLEET_SECOND);
     if (!supervisor->alive || supervisor->place == FLEET_HOME) return;
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++) {
-        const struct fleet_link *link = &supervisor->links[part];
+        const struct fleet_agent_link *link = &supervisor->links[part];
         struct fleet_frame end = {.kind = FRAME_END, .unit = unit, .part = part, .link = link->id};
         struct fleet_agent *agent = agent_of(&world->hosts, &end);
         if (!agent) continue;
@@ -341,7 +341,7 @@ static void audit_lives(struct world *world, uint32_t unit) {
 static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
                          struct fleet_agent *agent) {
     const struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
-    const struct fleet_link *link = &supervisor->links[part];
+    const struct fleet_agent_link *link = &supervisor->links[part];
     bool wanted = supervisor->alive && link->id == agent->link && !link->is_lost;
     if (wanted || agent->stopped_ns > world->now_ns || supervisor->stopped_ns > world->now_ns)
         agent->orphan_ns = 0;
@@ -442,7 +442,7 @@ void fleet_hosts_open(struct world *world) {
     struct fleet_hosts *hosts = &world->hosts;
     hosts->present = true;
     hosts->dice = (struct fleet_dice){.seed = world->options.seed, .stream = STREAM};
-    hosts->timeout_ns = fleet_dice_time(&hosts->dice, FLEET_SECOND / 2, 2 * FLEET_SECOND);
+    hosts->timeout_ns = fleet_dice_time(&hosts->dice, 3 * FLEET_SECOND / 10, 2 * FLEET_SECOND);
     hosts->slots_needed = 1 + fleet_dice_below(&hosts->dice, world->ranks);
     for (uint32_t i = 0; i <= FLEET_HOSTS_MAX; i++)
         hosts->machines[i].up = true;

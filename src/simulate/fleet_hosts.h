@@ -78,7 +78,7 @@ struct fleet_agent {
     struct fleet_process processes[FLEET_RANKS_MAX];
 };
 
-struct fleet_link {
+struct fleet_agent_link {
     uint32_t id; /* 0: none */
     bool has_spoken, is_lost, has_answered;
     struct supervise_hearing hearing;
@@ -93,7 +93,7 @@ struct fleet_supervisor {
     uint32_t goes_on;                   /* as rank 0 said last */
     int64_t up_ns, tick_ns, stopped_ns; /* up_ns: when it begins; MACHINE_NEVER */
     int64_t trouble_ns;                 /* since when its unit has needed it; 0: it does not */
-    struct fleet_link links[FLEET_HOSTS_MAX];
+    struct fleet_agent_link links[FLEET_HOSTS_MAX];
     struct supervise_unit unit;
     struct supervise_host hosts[FLEET_HOSTS_MAX];
     struct supervise_rank ranks[FLEET_RANKS_MAX];

@@ -14,7 +14,7 @@
 static void obey(struct world *world, uint32_t unit);
 
 static void send(struct world *world, uint32_t unit, uint32_t part, struct fleet_frame frame) {
-    struct fleet_link *link = &world->hosts.supervisors[unit].links[part];
+    struct fleet_agent_link *link = &world->hosts.supervisors[unit].links[part];
     if (!link->id || (link->is_lost && frame.kind != FRAME_END)) return;
     frame.unit = unit;
     frame.part = part;
@@ -29,7 +29,7 @@ static void send_all(struct world *world, uint32_t unit, struct fleet_frame fram
 
 static void close_link(struct world *world, uint32_t unit, uint32_t part) {
     send(world, unit, part, (struct fleet_frame){.kind = FRAME_END});
-    world->hosts.supervisors[unit].links[part] = (struct fleet_link){.id = 0};
+    world->hosts.supervisors[unit].links[part] = (struct fleet_agent_link){.id = 0};
 }
 
 /* ---- lives ---- */
@@ -79,11 +79,11 @@ static void check_hosts(struct world *world, uint32_t unit) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     it->is_checking = true;
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++) {
-        struct fleet_link *link = &it->links[part];
+        struct fleet_agent_link *link = &it->links[part];
         if (link->is_lost) close_link(world, unit, part);
         if (!link->id) {
-            *link = (struct fleet_link){.id = ++world->hosts.links,
-                                        .hearing = {world->now_ns, world->now_ns}};
+            *link = (struct fleet_agent_link){.id = ++world->hosts.links,
+                                              .hearing = {world->now_ns, world->now_ns}};
             send(world, unit, part,
                  (struct fleet_frame){.kind = FRAME_CONNECT, .number = it->life});
         }
@@ -189,7 +189,7 @@ static void take_here(struct world *world, const struct fleet_frame *frame) {
 
 void fleet_supervisors_take(struct world *world, const struct fleet_frame *frame) {
     struct fleet_supervisor *it = &world->hosts.supervisors[frame->unit];
-    struct fleet_link *link = &it->links[frame->part];
+    struct fleet_agent_link *link = &it->links[frame->part];
     if (!it->alive || link->id != frame->link || link->is_lost) return;
     if (frame->kind == FRAME_LOST) {
         lose(world, frame->unit, frame->part);
@@ -221,7 +221,7 @@ void fleet_supervisors_take(struct world *world, const struct fleet_frame *frame
 /* ---- time ---- */
 
 static void tick_link(struct world *world, uint32_t unit, uint32_t part) {
-    struct fleet_link *link = &world->hosts.supervisors[unit].links[part];
+    struct fleet_agent_link *link = &world->hosts.supervisors[unit].links[part];
     int64_t timeout_ns = link->has_spoken ? world->hosts.timeout_ns : CONNECT_NS_MAX;
     if (!link->id || link->is_lost) return;
     int64_t silent_ns = supervise_silence(&link->hearing, timeout_ns, world->now_ns);

@@ -6,72 +6,27 @@
  *
  * Bugs planted by hand lie in tests/simulate/mutations/hosts (./dev mutants).
  */
-#include "simulate/fleet_constraints.h"
-#include "simulate/fleet_world.h"
-
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include <stdint.h>
 
 #include <cmocka.h>
 
+#include "lives.h"
+
 #include "../slow.h"
 
-static struct arena arena;
-static void *memory, *constraints_memory;
-static struct fleet_constraints *constraints; /* of all lives */
-static struct fleet_log events;
-static unsigned long long seed_now;
-static uint32_t events_shown = 60;
-
-/* How to see it again, and what happened before. */
-static void tell_how(void) {
-    char line[FLEET_LOG_LINE_BYTES];
-    for (uint32_t back = events_shown; back-- > 0;)
-        if (fleet_log_line(&events, back, line, sizeof line)) fprintf(stderr, "# %s\n", line);
-    fprintf(
-        stderr,
-        "# seed %llu; again: FATHOM_SEEDS=\"%llu 1 4000\" build/tests/simulate/test_fleet_hosts\n",
-        seed_now, seed_now);
-}
-
-/* A check() within the machines. */
-static void on_abort(int signal_number) {
-    (void)signal_number;
-    tell_how();
-    _exit(1);
-}
-
 static struct fleet_world_report live(uint64_t seed) {
-    struct fleet_world_options options = {.seed = seed,
-                                          .faults = true,
-                                          .gateway_dies = true,
-                                          .hosts = true,
-                                          .log = &events,
-                                          .constraints = constraints};
-    struct fleet_world_report report;
-    seed_now = seed;
-    fleet_world_run(&options, &arena, &report);
-    if (report.breach[0]) tell_how();
-    if (report.breach[0]) fail_msg("seed %llu: %s", (unsigned long long)seed, report.breach);
-    return report;
+    return lives_live((struct fleet_world_options){
+        .seed = seed, .faults = true, .gateway_dies = true, .hosts = true});
 }
 
 static void units_come_back_whatever_happens_to_their_hosts(void **state) {
     (void)state;
     unsigned long first = 0, count = test_times(100, 10); /* one thread: TSan has little to see */
     struct fleet_world_report sum = {0};
-    const char *asked_for = getenv("FATHOM_SEEDS");
-    if (asked_for) {
-        char *rest;
-        first = strtoul(asked_for, &rest, 10);
-        count = strtoul(rest, &rest, 10);
-        if (*rest) events_shown = (uint32_t)strtoul(rest, NULL, 10);
-    }
+    bool asked_for = lives_take_seeds(&first, &count);
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct fleet_world_report report = live(seed);
         sum.asked += report.asked;
@@ -96,8 +51,10 @@ static void units_come_back_whatever_happens_to_their_hosts(void **state) {
                   sum.stuck[SUPERVISE_DEADLOCK]);
     if (asked_for || count < 100) return; /* fewer may not meet each fault */
     assert_true(sum.host_faults > 1000 && sum.hosts_lost > 300 && sum.launches > 500);
-    assert_true(sum.survived > 50 && sum.resumed > 500);
-    assert_true(sum.stuck[SUPERVISE_FROZEN] > 20 && sum.stuck[SUPERVISE_DEADLOCK] > 5);
+    assert_true(sum.survived > 40 && sum.resumed > 500);
+    assert_true(sum.stuck[SUPERVISE_FROZEN] > 20 && sum.stuck[SUPERVISE_STUCK] > 10);
+    assert_true(sum.stuck[SUPERVISE_DEADLOCK] > 0);
+    assert_true(sum.answered > sum.asked / 4); /* units are gone for long, and hardly rest */
 }
 
 static void a_seed_gives_the_same_life_again(void **state) {
@@ -107,23 +64,9 @@ static void a_seed_gives_the_same_life_again(void **state) {
     assert_true(first.digest == second.digest && first.rest_ns == second.rest_ns);
 }
 
-static int open_memory(void **state) {
+static int open_lives(void **state) {
     (void)state;
-    memory = malloc(fleet_world_bytes());
-    constraints_memory = malloc(fleet_constraints_bytes());
-    if (!memory || !constraints_memory) return 1;
-    arena_over(&arena, constraints_memory, fleet_constraints_bytes());
-    constraints = fleet_constraints_open(&arena);
-    arena_over(&arena, memory, fleet_world_bytes());
-    signal(SIGABRT, on_abort);
-    return constraints == NULL;
-}
-
-static int close_memory(void **state) {
-    (void)state;
-    free(constraints_memory);
-    free(memory);
-    return 0;
+    return lives_open("test_fleet_hosts");
 }
 
 int main(void) {
@@ -131,5 +74,5 @@ int main(void) {
         cmocka_unit_test(units_come_back_whatever_happens_to_their_hosts),
         cmocka_unit_test(a_seed_gives_the_same_life_again),
     };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return cmocka_run_group_tests(tests, open_lives, lives_close);
 }
