@@ -206,6 +206,9 @@ enum finish_reason {
     FINISH_REASON_COUNT
 };
 
+/* As metrics and logs have it. */
+const char *finish_reason_name(enum finish_reason reason);
+
 /* The last word on a request; its pages are free or cached. */
 struct record_finished {
     struct record record;

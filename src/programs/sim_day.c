@@ -81,9 +81,9 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
     enum status status = twin_run(&scenario->options, &arena, &job->window->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
     const struct twin_report *report = &job->window->report;
-    if (!status && report->breach[0])
-        status = error_set(error, STATUS_CORRUPT, "the window at hour %.2f: %.200s", segment->hour,
-                           report->breach);
+    char name[40];
+    snprintf(name, sizeof name, "the window at hour %.2f", segment->hour);
+    if (!status) status = twin_judge(report, name, error);
     if (!status && job->verbose)
         fprintf(stderr,
                 "fathom sim: hour %5.2f: %.2f s; %.3g M records (%.3g M/s); %zu MiB reserved; "

@@ -117,10 +117,8 @@ const char *fleet_shares_give(struct fleet_shares *shares, const struct record_s
         if (ahead > most || -ahead > most)
             wrong = "an account gets more of the units than its share";
     }
-    bool may_pass = waiting->asks_prompt_only;
+    shares->left_out[account] |= waiting->asks_prompt_only;
     take_out(shares, waiting);
-    for (uint32_t i = 1; may_pass && i <= FLEET_TENANTS; i++)
-        shares->left_out[i] = true;
     compare(shares);
     return wrong;
 }

@@ -8,11 +8,10 @@
  * the other, so divided. So nobody waits for ever while another account is served. Work is what the
  * gateway predicts of a request; it counts when a unit gets the request for the first time.
  *
- * Two things are left out. Who takes back a request that waits keeps the turns of those behind it:
- * from then on its account is not compared until nothing of it waits, also nothing that comes back
- * from a unit. And where units have roles, a request that only asks about a prompt may pass others
- * while no unit can make answers, and virtual time goes with it: nobody who waits then is compared
- * until nothing of his waits.
+ * Two things are left out. Who takes back a request that waits keeps the turns of those behind it.
+ * And where units have roles, a request that only asks about a prompt may pass others while no unit
+ * can make answers. From then on its account is not compared until nothing of it waits, also nothing
+ * that comes back from a unit.
  */
 #ifndef SIMULATE_FLEET_SHARES_H
 #define SIMULATE_FLEET_SHARES_H

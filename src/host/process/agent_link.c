@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "host/process/agent_stream.h"
+#include "host/process/child_start.h"
 #include "host/process/log.h"
 #include "serving/policy/supervise.h"
 
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -34,13 +34,7 @@ struct agent_link {
 
 /* In the child: never returns. */
 static void become(const char *const *command, int file, pid_t parent) {
-    sigset_t none;
-    setpgid(0, 0); /* a terminal's Ctrl-C comes to the supervisor alone */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(126);
-    signal(SIGPIPE, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    child_start_settle(parent);
     if (dup2(file, STDIN_FILENO) < 0 || dup2(file, STDOUT_FILENO) < 0) _exit(126);
     close_range(STDERR_FILENO + 1, ~0U, 0);
     execvp(command[0], (char *const *)(uintptr_t)command);

@@ -132,18 +132,14 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     return status ? status : request_open_all(gateway, arena);
 }
 
-static enum chat_thought thought_of(const struct gateway_options *options) {
-    const struct chat_template *chat_template = options->chat_template;
-    return chat_template && chat_template->present ? chat_template->thought : CHAT_THOUGHT_NEVER;
-}
-
 enum status gateway_create(struct arena *arena, const struct gateway_options *options,
                            struct gateway **gateway_out, struct error *error) {
     struct gateway_options full = with_defaults(options);
     struct models models;
     enum status status = options_check(&full, error);
     if (!status)
-        status = models_open(&models, bytes_of(full.model_names), thought_of(&full), error);
+        status = models_open(&models, bytes_of(full.model_names),
+                             models_thought(full.chat_template), error);
     if (status) return status;
     struct gateway *gateway = arena_take_zeroed(arena, sizeof *gateway);
     if (gateway) gateway->options = full;

@@ -45,8 +45,10 @@ void pages_share(struct unit *unit, struct unit_request *request);
 /* Gives all pages back; whole blocks stay cached. */
 void pages_release(struct unit *unit, struct unit_request *request);
 
-/* For unit_audit: a request's pages are what it takes them for; the tree and the page table agree. */
-void pages_audit_request(const struct unit *unit, const struct unit_request *request);
+/* For unit_audit: a request's pages are what it takes them for (`sent`: that are leased for sending,
+ * too); the tree and the page table agree. */
+void pages_audit_request(const struct unit *unit, const struct unit_request *request,
+                         uint32_t sent);
 void pages_audit(const struct unit *unit);
 
 #endif
