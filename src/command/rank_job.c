@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "compute/exchange/job.h"
+#include "compute/exchange/job_tree.h"
 #include "host/process/file_limit.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_by_hand.h"
@@ -221,6 +222,23 @@ static enum status begin_counted(const struct rank_job_values *values, struct er
                      (uint32_t)values->ranks, job_count());
 }
 
+/* Rank 0's place comes to all; false: a rank has died. */
+static bool share_place(struct rank_watch_place *place) {
+    struct job_tree_parts parts = {.data = NULL};
+    struct bytes part;
+    size_t bytes;
+    bool whole = true;
+    if (job_rank() == 0) {
+        memcpy(job_tree_add(&parts, JOB_TREE_ALL, sizeof *place), place, sizeof *place);
+        job_tree_send(&parts);
+    } else {
+        whole = job_await(job_tree_parent(), &bytes) && job_tree_take(&parts, bytes, &part);
+        if (whole) memcpy(place, part.data, sizeof *place);
+    }
+    job_tree_free(&parts);
+    return whole;
+}
+
 static enum status begin_watched(const struct rank_job_values *values, struct error *error) {
     struct rank_watch_place place;
     enum status status = STATUS_OK;
@@ -231,12 +249,11 @@ static enum status begin_watched(const struct rank_job_values *values, struct er
     if (!status) status = begin_counted(values, error);
     if (status) return status;
     if (job_rank() != 0) {
-        job_receive(0, &place, sizeof place);
+        if (!share_place(&place)) return error_set(error, STATUS_GONE, "a rank has died");
         return rank_watch_follow(&place, job_rank(), error);
     }
     status = rank_watch_begin(job_count(), &place, error);
-    for (uint32_t rank = 1; !status && rank < job_count(); rank++)
-        job_send(rank, &place, sizeof place);
+    if (!status) share_place(&place);
     return status;
 }
 

@@ -122,7 +122,7 @@ struct record_unit_hello {
     uint32_t role;        /* enum unit_role */
     uint32_t rank_count;  /* 1..LIMIT_RANKS */
     uint32_t reserved;    /* zero */
-    uint64_t instance;    /* random bits of the unit's start: all gateways know it by them */
+    uint64_t instance;    /* random bits of the unit's start: all gateways know it by them; 0: none */
     char model_id[32];    /* SHA-256 over the checkpoint's identity */
     char numerics_id[32]; /* short text, zero-padded */
 };

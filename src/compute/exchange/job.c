@@ -66,6 +66,7 @@ static struct {
     ucs_status_t failure;
     int64_t regroup_by_ns;  /* 0: no regroup is under way */
     bool *gone;             /* [count] */
+    uint32_t row[LIMIT_RANKS]; /* those that live, when it was last asked for */
     struct job_frame heard; /* a part of it has come: */
     size_t heard_bytes;
     struct job_request *open, *spare;
@@ -320,9 +321,8 @@ static void note_broken(void *argument, ucp_ep_h endpoint, ucs_status_t status) 
     note_failure(status);
 }
 
-static ucp_ep_h endpoint_to(uint32_t rank) {
-    check(job.begun && rank < job.count && rank != job.rank);
-    if (job.endpoints[rank]) return job.endpoints[rank];
+static ucs_status_t make_endpoint(uint32_t rank) {
+    if (job.endpoints[rank]) return UCS_OK;
     bool near = strcmp(job.hosts[rank], job.host) == 0;
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -332,8 +332,8 @@ static ucp_ep_h endpoint_to(uint32_t rank) {
         .err_handler = {.cb = note_broken},
     };
     ucs_status_t status = ucp_ep_create(job.worker, &params, &job.endpoints[rank]);
-    if (status != UCS_OK) end_broken("another rank cannot be reached", status);
-    return job.endpoints[rank];
+    if (status != UCS_OK) job.endpoints[rank] = NULL;
+    return status;
 }
 
 static struct job_request *begin(struct job_batch *batch, uint32_t peer, bool receives) {
@@ -406,8 +406,12 @@ void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, u
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.send = note_sent,
                                        .user_data = it};
-    note_begun(it,
-               ucp_tag_send_nbx(endpoint_to(to), data, bytes, tag_of(lane, tag, job.rank), &param));
+    ucs_status_t status = make_endpoint(to);
+    if (status != UCS_OK)
+        end_or_wait(it, status); /* a dead rank's memory cannot be mapped any more */
+    else
+        note_begun(it, ucp_tag_send_nbx(job.endpoints[to], data, bytes, tag_of(lane, tag, job.rank),
+                                        &param));
 }
 
 void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t from,
@@ -519,6 +523,17 @@ bool job_lives(uint32_t rank) {
     return !job.begun || !job.gone[rank];
 }
 
+uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < job.count && job.begun; rank++) {
+        if (rank == job.rank) *own_out = count;
+        if (!job.gone[rank]) job.row[count++] = rank;
+    }
+    if (!job.begun) *own_out = 0;
+    *ranks_out = job.row;
+    return job.begun ? count : 1;
+}
+
 /* Messages of another epoch, which nobody will ask for. */
 static void throw_away(void) {
     const ucp_tag_t mask = (((ucp_tag_t)1 << EPOCH_BITS) - 1) << (TAG_BITS + RANK_BITS);
@@ -611,28 +626,34 @@ bool job_ready(uint32_t from, size_t *bytes_out) {
     return true;
 }
 
+bool job_await(uint32_t from, size_t *bytes_out) {
+    uint32_t looks = 0;
+    while (!job_ready(from, bytes_out)) {
+        if (job.broken || job.gone[from]) return false;
+        rest(&looks);
+    }
+    return true;
+}
+
 size_t job_receive(uint32_t from, void *data, size_t bytes) {
     struct job_batch batch = {0};
     size_t length;
-    uint32_t looks = 0;
-    while (!job_ready(from, &length)) {
-        if (job.broken || job.gone[from]) return 0;
-        rest(&looks);
-    }
+    if (!job_await(from, &length)) return 0;
     check(length <= bytes);
     job_receive_begin(&batch, JOB_LANE_STEERING, 0, from, data, length);
     job_wait(&batch);
     return job.broken ? 0 : length;
 }
 
-/* In rounds: after the k-th, each rank knows that 2^k ranks before it have come. */
+/* In rounds: after the k-th, each rank knows that 2^k ranks before it in the row have come. */
 void job_barrier(void) {
-    uint32_t round = 0;
-    for (uint32_t step = 1; step < job.count; step *= 2, round++) {
+    const uint32_t *row;
+    uint32_t round = 0, own, count = job_row(&row, &own);
+    for (uint32_t step = 1; step < count; step *= 2, round++) {
         struct job_batch batch = {0};
-        uint32_t from = (job.rank + job.count - step) % job.count;
-        job_receive_begin(&batch, JOB_LANE_BARRIER, round, from, NULL, 0);
-        job_send_begin(&batch, JOB_LANE_BARRIER, round, (job.rank + step) % job.count, NULL, 0);
+        job_receive_begin(&batch, JOB_LANE_BARRIER, round, row[(own + count - step) % count], NULL,
+                          0);
+        job_send_begin(&batch, JOB_LANE_BARRIER, round, row[(own + step) % count], NULL, 0);
         job_wait(&batch);
     }
 }

@@ -44,14 +44,17 @@ void job_send(uint32_t to, const void *data, size_t bytes);
 /* True, with its size, if a message from `from` is there. */
 bool job_ready(uint32_t from, size_t *bytes_out);
 
+/* Waits, busy, until one is there; false: a rank has died. */
+bool job_await(uint32_t from, size_t *bytes_out);
+
 /* Takes the next message of `from`, which has at most `bytes`; returns its size. Busy while it
  * waits. */
 size_t job_receive(uint32_t from, void *data, size_t bytes);
 
-/* A broken job: job_ready finds nothing, and job_receive returns 0. So it does for a rank that is
- * gone. */
+/* A broken job: job_ready finds nothing, job_await says so, and job_receive returns 0. So they do for
+ * a rank that is gone. */
 
-/* Returns when all ranks have called it; none may be gone. */
+/* Returns when all ranks that live have called it. */
 void job_barrier(void);
 
 /* ---- what is begun and waited for ---- */
@@ -88,6 +91,9 @@ bool job_look(void);
 
 /* False: the rank is gone. What is begun with it is done at once. */
 bool job_lives(uint32_t rank);
+
+/* Those that live, ascending, and where this one stands among them; returns how many. */
+uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out);
 
 /* Each living rank calls it when it has found the job broken and has left all that it did with the
  * others. Afterwards what was sent before comes to nobody. It returns when all have called it;

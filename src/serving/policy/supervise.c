@@ -5,6 +5,8 @@
 #define LONG_LIFE_NS ((int64_t)30000000000)
 #define WAIT_NS_FIRST ((int64_t)500000000)
 #define WAIT_NS_MAX ((int64_t)30000000000)
+#define SIGNS_A_TIMEOUT 8
+#define SIGNS_NS_MAX ((int64_t)1000000000)
 #define DEADLOCK_TIMEOUTS 5 /* transfers between ranks may take long where the link is slow */
 
 struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus) {
@@ -75,7 +77,7 @@ struct supervise_next supervise_ended(struct supervise_history *history,
     history->was_ever_ready |= end->was_ready;
     if (end->was_ready && end->lived_ns >= LONG_LIFE_NS) history->quick_ends = 0;
     history->quick_ends++;
-    if (!end->was_ready)
+    if (!end->was_ready && !(end->host_lost && history->was_ever_ready))
         next.gives_up =
             history->quick_ends >= STARTS_MAX || (end->refused && !history->was_ever_ready);
     if (history->quick_ends > 1) {
@@ -83,4 +85,16 @@ struct supervise_next supervise_ended(struct supervise_history *history,
         next.wait_ns = doublings < 6 ? WAIT_NS_FIRST << doublings : WAIT_NS_MAX;
     }
     return next;
+}
+
+int64_t supervise_silence(struct supervise_hearing *hearing, int64_t timeout_ns, int64_t now_ns) {
+    if (timeout_ns && now_ns - hearing->looked_ns > timeout_ns / 2) hearing->heard_ns = now_ns;
+    hearing->looked_ns = now_ns;
+    int64_t silent_ns = now_ns - hearing->heard_ns;
+    return timeout_ns && silent_ns > timeout_ns ? silent_ns : 0;
+}
+
+int64_t supervise_interval_ns(int64_t timeout_ns) {
+    int64_t ns = timeout_ns / SIGNS_A_TIMEOUT;
+    return !timeout_ns || ns > SIGNS_NS_MAX ? SIGNS_NS_MAX : ns;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a supervisor of units decides: which rank is stuck, and when a unit that ended is started
- * again. Time comes as an argument.
+ * again; and, of a supervisor and its agents, whether the other one is silent. Time comes as an
+ * argument. A unit's whole life is serving/policy/supervise_unit.h.
  *
  * Stuck means: no sign of life for the timeout. A rank that computes gives signs by finishing tiles
  * of work, if it gets the time for it: on a machine that is busy with others nobody is blamed. One
@@ -78,6 +79,7 @@ struct supervise_history {
 struct supervise_end {
     bool was_ready; /* in this life */
     bool refused;   /* it ended by itself, and said why: a wrong option, a damaged checkpoint */
+    bool host_lost; /* a host of it did not answer, which says nothing of the unit */
     int64_t lived_ns;
 };
 
@@ -87,8 +89,25 @@ struct supervise_next {
 };
 
 /* Start again at once, then after ever longer waits while it ends soon. Give up when it refuses
- * before it was ever ready, or does not get ready five times in a row. */
+ * before it was ever ready, or does not get ready five times in a row; one that has served waits
+ * for a host that is away as long as it takes. */
 struct supervise_next supervise_ended(struct supervise_history *history,
                                       const struct supervise_end *end);
+
+/* An agent waits longer for its supervisor than that for the agent: so many times the timeout. */
+#define SUPERVISE_PATIENCE 2
+
+/* What one end of a connection remembers of the other. */
+struct supervise_hearing {
+    int64_t heard_ns;
+    int64_t looked_ns; /* when supervise_silence was last called */
+};
+
+/* Called a few times within the timeout, 0 being none: how long nothing was heard, if that is longer;
+ * else 0. Whoever was itself away for half of it blames nobody for that time. */
+int64_t supervise_silence(struct supervise_hearing *hearing, int64_t timeout_ns, int64_t now_ns);
+
+/* Between two signs of life, so that several come within the timeout; 0: there is none. */
+int64_t supervise_interval_ns(int64_t timeout_ns);
 
 #endif

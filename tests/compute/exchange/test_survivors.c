@@ -116,7 +116,7 @@ static void run_step(uint32_t step) {
     struct exchange_returned returned;
     uint32_t tokens = draw_rows(step);
     exchange_split_replicas(carrier, step % 3 == 0);
-    exchange_dispatch_begin(carrier, 0, experts, tokens, (const char *)rows);
+    exchange_dispatch_begin(carrier, 0, experts, NULL, tokens, (const char *)rows);
     exchange_dispatch_finish(carrier, &received);
     compute(&received);
     exchange_combine_finish(carrier, &returned);

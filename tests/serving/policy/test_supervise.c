@@ -178,6 +178,20 @@ static void a_unit_that_never_serves_is_given_up(void **state) {
     assert_false(end_once(&history, false, true, MS).gives_up); /* the disk may come back */
 }
 
+/* Of the other end of a connection. */
+static void silence_is_told_unless_the_listener_was_away(void **state) {
+    struct supervise_hearing hearing = {.heard_ns = TIMEOUT, .looked_ns = TIMEOUT};
+    int64_t at = TIMEOUT;
+    for (; at < 2 * TIMEOUT; at += 200 * MS)
+        assert_int_equal(supervise_silence(&hearing, TIMEOUT, at), 0);
+    assert_true(supervise_silence(&hearing, TIMEOUT, 2 * TIMEOUT + 1) == TIMEOUT + 1);
+    assert_int_equal(supervise_silence(&hearing, TIMEOUT, 10 * TIMEOUT), 0);
+    assert_int_equal(supervise_silence(&hearing, 0, 20 * TIMEOUT), 0);
+    assert_true(supervise_interval_ns(TIMEOUT) == TIMEOUT / 8);
+    assert_true(supervise_interval_ns(0) == 1000 * MS);
+    assert_true(supervise_interval_ns(100 * TIMEOUT) == 1000 * MS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_computes_nothing_is_stuck),
@@ -192,6 +206,7 @@ int main(void) {
         cmocka_unit_test(ranks_that_share_a_cpu_get_more_time),
         cmocka_unit_test(a_unit_that_served_is_started_at_once_then_later),
         cmocka_unit_test(a_unit_that_never_serves_is_given_up),
+        cmocka_unit_test(silence_is_told_unless_the_listener_was_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
