@@ -90,9 +90,9 @@ void request_lines_take_out(struct request_lines *lines, struct request *request
     if (!line->list.first) line->last_turn = 0; /* who waits no more has nothing to make up for */
 }
 
-void request_lines_serve(struct request_lines *lines, struct request *request) {
+uint64_t request_lines_serve(struct request_lines *lines, const struct request *request) {
     lines->now = max_u64(lines->now, min_u64(lines->passed, request->life.turn));
-    request->life.turn = min_u64(request->life.turn, lines->now);
+    return min_u64(request->life.turn, lines->now);
 }
 
 void request_lines_begin(struct request_lines *lines) {
