@@ -12,6 +12,8 @@
 #include "base/check.h"
 #include "contract/record_unit.h"
 
+#include "../keep.h"
+
 static struct machine machine;
 static struct stub_shared *shared;
 
@@ -53,8 +55,7 @@ static void open_stub(double tokens_each) {
     assert_non_null(shared);
     atomic_store(&shared->tokens_each, tokens_each);
     struct stub *stub =
-        stub_unit_open(&(struct stub_options){.vocab = 9, .token = 4, .shared = shared});
-    assert_non_null(stub);
+        test_keep(stub_unit_open(&(struct stub_options){.vocab = 9, .token = 4, .shared = shared}));
     machine = stub_unit_machine(stub);
 }
 

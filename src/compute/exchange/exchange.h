@@ -68,7 +68,7 @@ struct exchange_options {
                                              * multiples of EXCHANGE_ALIGN */
     uint32_t group_experts; /* so many experts in a row are a group of the sum; 0: each result comes
                              * back by itself */
-    uint32_t channel;           /* tells exchanges apart that are open at the same time */
+    uint32_t channel;       /* tells exchanges apart that are open at the same time */
     struct exchange_link *link; /* NULL, or zeros: as fast as it goes */
 };
 

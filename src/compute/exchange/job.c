@@ -33,8 +33,8 @@
 #define RANK_BITS 16
 #define TAG_BITS 28
 #define EPOCH_BITS 16
-_Static_assert(LIMIT_RANKS < 1 << RANK_BITS && LIMIT_RANKS < 1 << EPOCH_BITS,
-               "a tag has room for every rank and every epoch");
+_Static_assert(LIMIT_RANKS < 1 << RANK_BITS, "a tag has room for every rank");
+_Static_assert(LIMIT_RANKS < 1 << EPOCH_BITS, "a tag has room for every epoch");
 #define LOOKS_A_HEAR 16 /* looks that found nothing, between two questions who is gone */
 #define LOOKS_MOVED 64  /* that found something count as one that found nothing */
 #define REGROUP_NS_MAX ((int64_t)5000000000)
@@ -66,10 +66,10 @@ static struct {
     uint32_t asked;    /* a rank whose steering is waited for, and 1; 0: none */
     int64_t failed_ns; /* when something failed that nobody has explained; 0: nothing */
     ucs_status_t failure;
-    int64_t regroup_by_ns;  /* 0: no regroup is under way */
-    bool *gone;             /* [count] */
+    int64_t regroup_by_ns;     /* 0: no regroup is under way */
+    bool *gone;                /* [count] */
     uint32_t row[LIMIT_RANKS]; /* those that live, when it was last asked for */
-    struct job_frame heard; /* a part of it has come: */
+    struct job_frame heard;    /* a part of it has come: */
     size_t heard_bytes;
     struct job_request *open, *spare;
     uint32_t rank, count;

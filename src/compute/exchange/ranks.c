@@ -71,18 +71,18 @@ struct ranks {
     const char *activations;         /* the caller's */
     uint32_t sum_count;
     /* The arrays below lie in the mapping. */
-    uint32_t *own_token;     /* [tokens_max] those that this rank itself computes, ascending */
-    uint32_t *pair_slot;     /* [tokens_max][experts_per_token] the slot chosen, among all ranks',
+    uint32_t *own_token;       /* [tokens_max] those that this rank itself computes, ascending */
+    uint32_t *pair_slot;       /* [tokens_max][experts_per_token] the slot chosen, among all ranks',
                               * perhaps with SLOT_JOINS */
-    uint32_t *token_rows;    /* [tokens_max][experts_per_token] row of `results` */
-    char *out;               /* messages to the ranks, behind each other */
-    char *in;                /* [ranks][in_bytes] */
-    const char **token_data; /* [ranks * tokens_max] */
-    uint32_t *row_token;     /* [rows_max] */
-    char **row_result;       /* [rows_max] */
-    char *results;           /* [tokens_max * experts_per_token][combine_bytes] come back to us */
-    char *back;              /* [rows_max][combine_bytes] on their way back to others */
-    char *held;              /* [rows_max][combine_bytes] by groups: results to be summed here */
+    uint32_t *token_rows;      /* [tokens_max][experts_per_token] row of `results` */
+    char *out;                 /* messages to the ranks, behind each other */
+    char *in;                  /* [ranks][in_bytes] */
+    const char **token_data;   /* [ranks * tokens_max] */
+    uint32_t *row_token;       /* [rows_max] */
+    char **row_result;         /* [rows_max] */
+    char *results;             /* [tokens_max * experts_per_token][combine_bytes] come back to us */
+    char *back;                /* [rows_max][combine_bytes] on their way back to others */
+    char *held;                /* [rows_max][combine_bytes] by groups: results to be summed here */
     struct exchange_sum *sums; /* [rows_max] by groups */
     size_t in_bytes, out_bytes, mapped_bytes;
     void *memory;
