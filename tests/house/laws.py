@@ -192,9 +192,10 @@ def law_purity(root, libm, *pairs):
 
 # --- choices ----------------------------------------------------------------------------------------
 
-# What the engine's side of the product asks of serving/policy, too (host/engine/rebalancer, lanes), and
-# texts.
-NO_SCHEDULER = re.compile(r"(balance_experts|rebalance|move_experts|expert_load|choose_overlap)\w*|\w+_name")
+# What the hosts' side of the product asks of serving/policy, too (host/engine/rebalancer, lanes;
+# host/process/supervisor, agent), and texts.
+NO_SCHEDULER = re.compile(r"(balance_experts|rebalance|move_experts|expert_load|choose_overlap|place_ranks"
+                          r"|supervise)\w*|\w+_name")
 
 
 def law_choices(root, *pairs):
@@ -212,7 +213,7 @@ def law_choices(root, *pairs):
                 breach("src/" + room, "chooses with %s(), which only machines may" % symbol)
         for symbol in sorted(symbols(libraries[room], "--defined-only", "-g") & set(product)):
             breach("src/" + room, "has a %s() of its own beside that of src/%s" % (symbol, product[symbol]))
-    for machine in ("gateway_create", "rank_units_create"):
+    for machine in ("gateway_create", "rank_units_create", "supervise_unit_start"):
         if machine not in called:
             breach("src/simulate", "does not run the product's machines: nobody calls %s()" % machine)
 
