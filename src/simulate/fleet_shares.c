@@ -56,7 +56,6 @@ static void add(struct fleet_shares *shares, const struct gateway *gateway,
         (struct fleet_waiting){.id = request->id,
                                .account = account,
                                .work = (double)request->life.work_tokens / share,
-                               .asks_prompt_only = request->asked.prompt_only,
                                .waits = true};
     shares->waits[account]++;
     if (whole > shares->largest[account]) shares->largest[account] = whole;
@@ -102,7 +101,14 @@ void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gatewa
 
 /* ---- what units get ---- */
 
-const char *fleet_shares_give(struct fleet_shares *shares, const struct record_submit *submit) {
+static bool has_roles(const struct fleet *fleet) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (fleet_is_member(fleet, i) && fleet->units[i].hello.role != UNIT_BOTH) return true;
+    return false;
+}
+
+const char *fleet_shares_give(struct fleet_shares *shares, const struct gateway *gateway,
+                              const struct record_submit *submit) {
     struct fleet_waiting *waiting = find(shares, submit->request);
     const char *wrong = NULL;
     if (!waiting || submit->task == SUBMIT_PREFILL) return NULL;
@@ -117,7 +123,7 @@ const char *fleet_shares_give(struct fleet_shares *shares, const struct record_s
         if (ahead > most || -ahead > most)
             wrong = "an account gets more of the units than its share";
     }
-    shares->left_out[account] |= waiting->asks_prompt_only;
+    shares->left_out[account] |= has_roles(&gateway->fleet);
     take_out(shares, waiting);
     compare(shares);
     return wrong;

@@ -9,9 +9,9 @@
  * gateway predicts of a request; it counts when a unit gets the request for the first time.
  *
  * Two things are left out. Who takes back a request that waits keeps the turns of those behind it.
- * And where units have roles, a request that only asks about a prompt may pass others while no unit
- * can make answers. From then on its account is not compared until nothing of it waits, also nothing
- * that comes back from a unit.
+ * And where units have roles, a request may pass others that want other units: one that only asks
+ * about a prompt, or one that is too large for two. From then on its account is not compared until
+ * nothing of it waits, also nothing that comes back from a unit.
  */
 #ifndef SIMULATE_FLEET_SHARES_H
 #define SIMULATE_FLEET_SHARES_H
@@ -27,8 +27,7 @@ struct fleet_waiting {
     struct request_id id;
     uint32_t account;
     double work; /* by its account's share */
-    bool asks_prompt_only;
-    bool waits; /* seen by the look that is under way */
+    bool waits;  /* seen by the look that is under way */
 };
 
 struct fleet_shares { /* of one life of a gateway */
@@ -47,6 +46,7 @@ struct fleet_shares { /* of one life of a gateway */
 void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gateway);
 
 /* It is on its way to a unit. NULL, or what is wrong. */
-const char *fleet_shares_give(struct fleet_shares *shares, const struct record_submit *submit);
+const char *fleet_shares_give(struct fleet_shares *shares, const struct gateway *gateway,
+                              const struct record_submit *submit);
 
 #endif

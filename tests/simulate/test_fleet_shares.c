@@ -26,6 +26,7 @@ static int open_gateway(void **state) {
     gateway->accounts.named = calloc(1 + FLEET_TENANTS, sizeof *gateway->accounts.named);
     gateway->requests.slots = calloc(2 * EACH, sizeof *gateway->requests.slots);
     gateway->requests.slots_used = 2 * EACH;
+    gateway->fleet.units = calloc(LIMIT_FLEET_UNITS, sizeof *gateway->fleet.units);
     for (uint32_t i = 0; i <= FLEET_TENANTS; i++) {
         gateway->accounts.named[i] = i;
         gateway->accounts.slots[i].is.weight = i == 2 ? 300 : 100;
@@ -51,6 +52,7 @@ static int close_gateway(void **state) {
         free(gateway->requests.slots[i].choices);
     free(gateway->requests.slots);
     free(gateway->accounts.slots);
+    free(gateway->fleet.units);
     free(gateway->accounts.named);
     free(gateway);
     return 0;
@@ -64,7 +66,7 @@ static const char *give(uint32_t account) {
     while (slots[i].life.state != REQUEST_WAITING)
         i++;
     struct record_submit submit = {.request = slots[i].id, .task = SUBMIT_ANSWER};
-    const char *wrong = fleet_shares_give(&shares, &submit);
+    const char *wrong = fleet_shares_give(&shares, gateway, &submit);
     slots[i].life.state = REQUEST_ANSWERING;
     fleet_shares_look(&shares, gateway);
     return wrong;
@@ -99,6 +101,18 @@ static void nobody_is_compared_who_took_something_back(void **state) {
     assert_int_equal(shares.compared, 0);
 }
 
+/* It may want what another one's do not. */
+static void nobody_is_compared_who_may_pass_others(void **state) {
+    (void)state;
+    gateway->fleet.units[0].state = FLEET_SERVING;
+    gateway->fleet.units[0].hello.role = UNIT_PREFILL;
+    for (uint32_t i = 0; i < 10; i++)
+        assert_null(give(1));
+    gateway->fleet.units[0].hello.role = UNIT_BOTH;
+    assert_null(give(1)); /* not until nothing of it waits */
+    assert_int_equal(shares.compared, 1);
+}
+
 /* A second turn at a unit is no more work. */
 static void only_the_first_unit_counts(void **state) {
     (void)state;
@@ -114,6 +128,7 @@ int main(void) {
         CASE(three_for_one_is_the_share),
         CASE(one_for_one_is_not),
         CASE(nobody_is_compared_who_took_something_back),
+        CASE(nobody_is_compared_who_may_pass_others),
         CASE(only_the_first_unit_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
