@@ -81,9 +81,8 @@ static void judge_share(struct world *world, struct fleet_gateway_host *host,
                         const struct record *record) {
     const struct record *inner = carried_inner((const struct record_carried *)record);
     if (inner->kind != RECORD_SUBMIT) return;
-    const char *wrong =
-        fleet_shares_give(&host->shares, host->gateway,
-                          (const struct record_submit *)(const void *)inner);
+    const char *wrong = fleet_shares_give(&host->shares, host->gateway,
+                                          (const struct record_submit *)(const void *)inner);
     if (wrong) world_breach(world, wrong);
 }
 
