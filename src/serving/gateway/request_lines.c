@@ -117,7 +117,7 @@ struct request *request_lines_next(struct request_lines *lines) {
 }
 
 void request_lines_pass(struct request_lines *lines, const struct request *request) {
-    bool has_had_its_turn = request->life.turn < lines->now; /* it comes back */
+    bool has_had_its_turn = request->id.attempt; /* it may wait for any unit but the last */
     if (!has_had_its_turn) lines->passed = min_u64(lines->passed, request->life.turn);
 }
 
