@@ -29,9 +29,10 @@
 #define TICK_START_US 20000 /* while a unit starts */
 #define TICK_US 100000
 #define LOOKS_A_TIMEOUT 8
-#define LAST_WORDS_NS ((int64_t)50000000)    /* of a job that fails before it is ready */
-#define END_NS_MAX ((int64_t)5000000000)     /* for killed ranks to be gone in */
-#define LOST_NS_MAX ((int64_t)10000000000)   /* until a unit goes on without a rank, or ends */
+#define LAST_WORDS_NS ((int64_t)50000000) /* of a job that fails before it is ready */
+#define END_NS_MAX ((int64_t)5000000000)  /* for killed ranks to be gone in */
+#define CHANGE_NS_MAX                                                                              \
+    ((int64_t)10000000000) /* until a unit goes on when a rank died or came back */
 #define FINISH_NS_MAX ((int64_t)15000000000) /* when asked to */
 
 enum job_state {
@@ -41,6 +42,17 @@ enum job_state {
     JOB_ENDS,  /* it was killed */
     JOB_PAUSES,
     JOB_GIVEN_UP
+};
+
+enum rank_state { RANK_LIVES, RANK_PAUSES, RANK_RETURNS, RANK_GIVEN_UP };
+
+/* A rank, after its unit was ready. */
+struct supervisor_rank {
+    enum rank_state state;
+    int64_t began_ns, state_ns; /* when this life, and this state, began */
+    int64_t died_ns;            /* for the first time since it last lived */
+    int64_t wait_ns;            /* RANK_PAUSES */
+    struct supervise_history history;
 };
 
 struct supervisor_job {
@@ -53,10 +65,11 @@ struct supervisor_job {
     bool has_role;           /* when it ran last: */
     enum unit_role role;
     bool has_status, is_refused;
-    uint32_t ended_rank; /* the first that ended, or the first that failed, and how: */
-    int status;          /* as waitpid says */
-    uint32_t lost_count; /* ranks that have died while the unit was ready */
-    int64_t lost_ns; /* since when the unit has not said that it goes on without them; 0: it has */
+    uint32_t ended_rank;           /* the first that ended, or the first that failed, and how: */
+    int status;                    /* as waitpid says */
+    struct supervisor_rank *ranks; /* [watch.rank_count] */
+    int64_t change_ns; /* since when the unit has not said that it goes on with the ranks that live
+                        * by now; 0: it has */
     bool ready;
     struct error why;           /* why it could not be started, if that is known */
     int64_t began_ns, state_ns; /* when this life, and this state, began */
@@ -173,8 +186,8 @@ static void start(struct supervisor_job *job) {
     memset(job->watch.ranks, 0, job->watch.rank_count * sizeof *job->watch.ranks);
     job->watch.looked_ns = 0;
     job->ready = job->has_status = job->is_refused = false;
-    job->lost_count = 0;
-    job->lost_ns = 0;
+    memset(job->ranks, 0, job->watch.rank_count * sizeof *job->ranks);
+    job->change_ns = 0;
     job->why.text[0] = 0;
     enter(job, JOB_CHECKS);
     job->began_ns = job->state_ns;
@@ -228,10 +241,34 @@ static bool says_more(const struct supervisor_job *job, int status) {
     return job->status == 0 ? status != 0 : WIFEXITED(job->status) && WIFSIGNALED(status);
 }
 
-/* The others may go on without it: rank 0 says so, or ends. */
-static void lose(struct supervisor_job *job) {
-    job->lost_count++;
-    if (!job->lost_ns) job->lost_ns = clock_now_ns();
+/* The others may go on without it: rank 0 says so, or ends. When it has, the rank comes back: at
+ * once, or after ever longer pauses where it ends soon. */
+static void lose(struct supervisor_job *job, uint32_t number, int status) {
+    struct supervisor_rank *rank = &job->ranks[number];
+    const int64_t now_ns = clock_now_ns();
+    bool by_itself = WIFEXITED(status) && WEXITSTATUS(status) <= 2,
+         lived = rank->state == RANK_LIVES;
+    struct supervise_end end = {.was_ready = lived,
+                                .refused = by_itself,
+                                .lived_ns =
+                                    now_ns - (rank->began_ns ? rank->began_ns : job->began_ns)};
+    struct supervise_next next = supervise_ended(&rank->history, &end);
+    char how[32];
+    if (lived) rank->died_ns = now_ns;
+    if (!job->change_ns) job->change_ns = now_ns;
+    rank->state = next.gives_up ? RANK_GIVEN_UP : RANK_PAUSES;
+    rank->state_ns = now_ns;
+    rank->wait_ns = next.wait_ns;
+    how_it_ended(status, how);
+    if (next.gives_up)
+        log_say(LOG_ERROR, SUBJECT,
+                "a rank is given up, its unit goes on without it job=%u rank=%u how=%s",
+                job->number, number, how);
+    else if (!lived)
+        log_say(
+            LOG_WARNING, SUBJECT,
+            "a rank ended before it was back, it starts again job=%u rank=%u how=%s wait_s=%.1f",
+            job->number, number, how, (double)next.wait_ns * 1e-9);
 }
 
 static void on_ended(void *context, uint32_t rank, int status) {
@@ -243,7 +280,7 @@ static void on_ended(void *context, uint32_t rank, int status) {
     }
     job->has_status = true;
     if (job->state == JOB_RUNS && job->ready && rank != 0)
-        lose(job);
+        lose(job, rank, status);
     else if (job->ready && (WIFSIGNALED(status) || job->watch.rank_count == 1))
         say_loss(job);
     else if (job->state == JOB_RUNS)
@@ -287,30 +324,47 @@ static void look_whether_ready(struct supervisor_job *job) {
     job->failed_ns = 0;
 }
 
-/* An agent that is not heard is told of before ranks whose signs it does not bring. */
-static void look_for_stuck(struct supervisor_job *job) {
-    struct supervisor *supervisor = job->supervisor;
+/* A rank that stands still dies, upon which the others go on. Rank 0's end is that of the unit, and
+ * so is a wait of all for one another. */
+static void end_stuck(struct supervisor_job *job, const struct supervise_finding *finding) {
     char text[RANK_BOARD_TEXT];
-    if (!unit_hosts_heard(job->hosts, supervisor->timeout.wall_ns / 2)) return;
-    struct supervise_finding finding = supervise_look(&job->watch, unit_hosts_signs(job->hosts),
-                                                      supervisor->timeout, clock_now_ns());
-    double silent = (double)finding.silent_ns * 1e-9;
-    if (finding.verdict == SUPERVISE_FINE) return;
-    rank_board_describe(&unit_hosts_lines(job->hosts)[finding.rank], text);
-    if (finding.verdict == SUPERVISE_DEADLOCK)
+    double silent = (double)finding->silent_ns * 1e-9;
+    uint32_t rank = finding->rank;
+    bool is_all = finding->verdict == SUPERVISE_DEADLOCK || rank == 0;
+    rank_board_describe(&unit_hosts_lines(job->hosts)[rank], text);
+    if (finding->verdict == SUPERVISE_DEADLOCK)
         log_say(LOG_ERROR, SUBJECT,
                 "all ranks wait for one another, the unit starts again job=%u silent_s=%.1f",
                 job->number, silent);
-    else if (finding.verdict == SUPERVISE_FROZEN)
+    else if (is_all)
         log_say(LOG_ERROR, SUBJECT,
-                "a rank was not run, its unit starts again job=%u rank=%u silent_s=%.1f where=%s",
-                job->number, finding.rank, silent, text);
+                finding->verdict == SUPERVISE_FROZEN
+                    ? "a rank was not run, its unit starts again job=%u rank=%u silent_s=%.1f "
+                      "where=%s"
+                    : "a rank computed nothing, its unit starts again job=%u rank=%u "
+                      "silent_s=%.1f where=%s",
+                job->number, rank, silent, text);
     else
-        log_say(
-            LOG_ERROR, SUBJECT,
-            "a rank computed nothing, its unit starts again job=%u rank=%u silent_s=%.1f where=%s",
-            job->number, finding.rank, silent, text);
-    fail(job);
+        log_say(LOG_ERROR, SUBJECT,
+                finding->verdict == SUPERVISE_FROZEN
+                    ? "a rank was not run, it is killed job=%u rank=%u silent_s=%.1f where=%s"
+                    : "a rank computed nothing, it is killed job=%u rank=%u silent_s=%.1f where=%s",
+                job->number, rank, silent, text);
+    if (is_all) {
+        fail(job);
+        return;
+    }
+    job->watch.ranks[rank] = (struct supervise_rank){.seen = false};
+    unit_hosts_signal(job->hosts, rank, SIGKILL);
+}
+
+/* An agent that is not heard is told of before ranks whose signs it does not bring. */
+static void look_for_stuck(struct supervisor_job *job) {
+    struct supervisor *supervisor = job->supervisor;
+    if (!unit_hosts_heard(job->hosts, supervisor->timeout.wall_ns / 2)) return;
+    struct supervise_finding finding = supervise_look(&job->watch, unit_hosts_signs(job->hosts),
+                                                      supervisor->timeout, clock_now_ns());
+    if (finding.verdict != SUPERVISE_FINE) end_stuck(job, &finding);
 }
 
 /* Rank 0 that fails lets the others go, which takes a while; another rank leaves them waiting. */
@@ -319,15 +373,42 @@ static int64_t moment_ns(const struct supervisor_job *job) {
     return waits ? END_NS_MAX : LAST_WORDS_NS;
 }
 
-static void look_for_lost(struct supervisor_job *job) {
-    uint32_t left = atomic_load(&unit_hosts_lines(job->hosts)[0].left);
-    if (!job->lost_ns) return;
-    if (left && left <= job->watch.rank_count - job->lost_count) {
-        job->lost_ns = 0;
-        job->has_status = false; /* the next end has a cause of its own */
-    } else if (clock_now_ns() - job->lost_ns > LOST_NS_MAX) {
-        say_loss(job);
+/* ---- ranks that come back ---- */
+
+/* All go on together. */
+static void count_in(struct supervisor_job *job, uint32_t number, int64_t now_ns) {
+    struct supervisor_rank *rank = &job->ranks[number];
+    rank->state = RANK_LIVES;
+    job->watch.ranks[number] = (struct supervise_rank){.seen = false};
+    unit_hosts_count_in(job->hosts, number);
+    log_say(LOG_INFO, SUBJECT, "a rank is there again job=%u rank=%u pid=%" PRId64 " after_s=%.2f",
+            job->number, number, (int64_t)atomic_load(&unit_hosts_lines(job->hosts)[number].pid),
+            (double)(now_ns - rank->died_ns) * 1e-9);
+}
+
+static void look_after_rank(struct supervisor_job *job, uint32_t number, int64_t now_ns) {
+    struct supervisor_rank *rank = &job->ranks[number];
+    if (rank->state == RANK_RETURNS && unit_hosts_has(job->hosts, number)) {
+        count_in(job, number, now_ns);
+    } else if (rank->state == RANK_PAUSES && now_ns - rank->state_ns >= rank->wait_ns) {
+        rank->state = RANK_RETURNS;
+        rank->began_ns = rank->state_ns = now_ns;
+        unit_hosts_again(job->hosts, number);
     }
+}
+
+/* While the unit has not said that it goes on with those who live, nobody is sent after them. */
+static void look_after_ranks(struct supervisor_job *job, int64_t now_ns) {
+    uint32_t epoch = atomic_load(&unit_hosts_lines(job->hosts)[0].epoch);
+    if (epoch != unit_hosts_epoch(job->hosts)) {
+        if (!job->change_ns) job->change_ns = now_ns;
+        if (now_ns - job->change_ns > CHANGE_NS_MAX) say_loss(job);
+        return;
+    }
+    if (job->change_ns) job->has_status = false; /* the next end has a cause of its own */
+    job->change_ns = 0;
+    for (uint32_t rank = 1; rank < job->watch.rank_count; rank++)
+        look_after_rank(job, rank, now_ns);
 }
 
 static void tick_job(struct supervisor_job *job, bool looks) {
@@ -339,7 +420,7 @@ static void tick_job(struct supervisor_job *job, bool looks) {
         break;
     case JOB_RUNS:
         look_whether_ready(job);
-        look_for_lost(job);
+        if (job->ready) look_after_ranks(job, now_ns);
         if (job->state == JOB_RUNS && looks && job->ready && job->supervisor->timeout.wall_ns)
             look_for_stuck(job);
         break;
@@ -484,7 +565,8 @@ static enum status open_jobs(struct supervisor *supervisor, struct error *error)
         job->watch.rank_count = options->rank_counts[i];
         job->state = JOB_GIVEN_UP;
         job->watch.ranks = calloc(job->watch.rank_count, sizeof *job->watch.ranks);
-        status = job->watch.ranks
+        job->ranks = calloc(job->watch.rank_count, sizeof *job->ranks);
+        status = job->watch.ranks && job->ranks
                      ? place_job(job, slots, error)
                      : error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     }
@@ -571,6 +653,7 @@ void supervisor_close(struct supervisor *supervisor) {
         unit_hosts_close(job->hosts);
         free(job->parts);
         free(job->watch.ranks);
+        free(job->ranks);
     }
     if (supervisor->tick) event_free(supervisor->tick);
     private_room_close(&supervisor->room);

@@ -79,6 +79,16 @@ void unit_hosts_check(struct unit_hosts *hosts);
 enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number,
                               struct error *error) MUST_USE;
 
+/* Starts a rank again that has ended, to come back to the job. It is `gone` in the signs until it is
+ * counted in. */
+void unit_hosts_again(struct unit_hosts *hosts, uint32_t rank);
+void unit_hosts_count_in(struct unit_hosts *hosts, uint32_t rank);
+
+/* Of the ranks' job: how often one has ended or come back (compute/exchange/job_meeting.h), and who
+ * lives by now. */
+uint32_t unit_hosts_epoch(const struct unit_hosts *hosts);
+bool unit_hosts_has(const struct unit_hosts *hosts, uint32_t rank);
+
 /* To a rank, or to AGENT_ALL_RANKS. */
 void unit_hosts_signal(struct unit_hosts *hosts, uint32_t rank, int number);
 

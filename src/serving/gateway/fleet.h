@@ -75,7 +75,8 @@ void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns);
 /* FLEET_NONE if it is not there. */
 uint32_t fleet_find(const struct fleet *fleet, struct unit_id id);
 
-/* True if it serves from now on. `idle`: the gateway holds no request. */
+/* True if it serves from now on; one that has served tells its ranks' processes and addresses again.
+ * `idle`: the gateway holds no request. */
 bool fleet_hello(struct fleet *fleet, uint32_t unit, const struct record_unit_hello *hello,
                  bool idle);
 
