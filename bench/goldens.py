@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """goldens.py [--activations MODE] FATHOM [options of logits and generate]: how far an engine is from the goldens
 (tests/golden/README.md), by what its commands print: so that it asks any device, and needs no test program.
+goldens.py --expert-sums FATHOM [options]: both orders of summing experts beside each other, in f32, bf16 and fp8.
 
 Logits and logsumexp of each prompt's last positions, routing, MTP predictions, greedy tokens. In f32 they must
 keep to the goldens' tolerances; for the other modes the deviations are printed, to compare devices.
@@ -10,6 +11,7 @@ import argparse
 import glob
 import json
 import os
+import statistics
 import subprocess
 import sys
 
@@ -86,11 +88,26 @@ def measure(fathom, folder, options):
     return case
 
 
+def compare_sums(fathom, options):
+    """Deviations of the logits, median, mean and largest, and greedy tokens that are not the golden's."""
+    for folder in case_folders():
+        for activations in "f32", "bf16", "fp8":
+            found = []
+            for order in "experts", "groups":
+                case = measure(fathom, folder, [*options, "--activations", activations, "--expert-sum", order])
+                found.append("%s %.1e %.1e %.1e, greedy %d" % (order, statistics.median(case.logits),
+                             sum(case.logits) / len(case.logits), max(case.logits), case.greedy))
+            print("%-28s %-4s | %s" % (os.path.basename(folder), activations, " | ".join(found)), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--activations", default="f32")
+    parser.add_argument("--expert-sums", action="store_true")
     parser.add_argument("fathom")
     values, options = parser.parse_known_args()
+    if values.expert_sums:
+        return compare_sums(values.fathom, options)
     options += ["--activations", values.activations]
     kept, folders = 0, case_folders()
     for folder in folders:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * This process's signs of life, for whoever watches it: what it does, where in the model it is, and
- * a count of finished tiles of work. They are written into plain memory, of which a supervisor may
+ * This process's signs of life, for whoever watches it: what it does, where in the model it is, how
+ * many tiles of work it has finished, and what comes and goes between it and others. They are written into plain memory, of which a supervisor may
  * have a mapping (host/process/rank_board.h), without locks and at no cost that could be measured.
  * Nothing in this process may depend on them.
  */
@@ -22,6 +22,9 @@ struct pulse {
     _Atomic uint64_t tiles;
     _Atomic uint32_t state; /* enum pulse_state */
     _Atomic uint32_t place; /* layer << 8 | enum stage */
+    _Atomic uint64_t moved; /* times that anything went to other ranks or came from them */
+    _Atomic uint32_t peer;  /* the rank that it has waited for the longest, and 1; 0: none, or rank
+                             * 0's next order */
 };
 
 /* Where the signs go; memory of this process's own at first. */
@@ -38,6 +41,15 @@ static inline void pulse_set(enum pulse_state state) {
 
 static inline void pulse_place(uint32_t layer, uint32_t stage) {
     atomic_store_explicit(&pulse_memory->place, layer << 8 | stage, memory_order_relaxed);
+}
+
+static inline void pulse_moved(void) {
+    uint64_t moved = atomic_load_explicit(&pulse_memory->moved, memory_order_relaxed);
+    atomic_store_explicit(&pulse_memory->moved, moved + 1, memory_order_relaxed);
+}
+
+static inline void pulse_await(uint32_t peer) {
+    atomic_store_explicit(&pulse_memory->peer, peer, memory_order_relaxed);
 }
 
 #endif

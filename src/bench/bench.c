@@ -29,6 +29,8 @@ const struct command_subject bench_subjects[] = {
     {"layer", "one layer at real size, part by part, beside published times", bench_layer,
      &bench_layer_options},
     {"model", "prefill and decode of a whole model", bench_model, &bench_model_options},
+    {"orders", "orders to all ranks and their reports, down a tree and one by one", bench_orders,
+     &bench_orders_options},
     {"overlap", "what schedules hide of the ranks' communication", bench_overlap,
      &bench_overlap_options},
     {"rebalance", "steps while experts move between ranks; replicas by turns and by flow",

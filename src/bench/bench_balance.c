@@ -380,9 +380,8 @@ static enum status run(struct balance_bench *bench, const struct balance_way *wa
     bench->ended_count = 0;
     status = twin_run(&options, &arena, report_out, error);
     free(memory);
+    if (!status) status = twin_judge(report_out, "the run", error);
     if (status) return status;
-    if (report_out->breach[0])
-        return error_set(error, STATUS_CORRUPT, "the twin: %.300s", report_out->breach);
     uint64_t lost = report_out->refused + report_out->failed;
     return lost ? error_set(error, STATUS_INVALID,
                             "%llu requests were not answered: give ranks more --rank-tokens",

@@ -504,6 +504,7 @@ static void add_number(struct command_words *words, const char *name, uint64_t v
 static void add_engine(struct command_words *words, const struct calibrate_values *values) {
     add_option(words, "--model", values->run.model);
     add_option(words, "--activations", values->run.activations);
+    add_option(words, "--expert-sum", values->run.expert_sum);
     add_option(words, "--cpu-mask", values->run.cpu_mask);
     add_option(words, "--schedule", values->run.schedule);
     add_number(words, "--threads", values->run.threads);

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/json_writer.h"
 #include "bench/bench.h"
+#include "bench/stub_unit.h"
 #include "command/model_run.h"
 #include "contract/record_client.h"
 #include "contract/record_unit.h"
@@ -175,43 +176,30 @@ static void step(struct gateway_bench *bench) {
     drain(bench);
 }
 
+static struct stub_shape shape_of(const struct gateway_bench *bench) {
+    return (struct stub_shape){.vocab = bench->vocab,
+                               .ranks = (uint32_t)bench->values->ranks,
+                               .pages_each = PAGE_COUNT,
+                               .requests_each = LIMIT_UNIT_REQUESTS,
+                               .step_ns = STEP_NS,
+                               .numerics = "bench.v1"};
+}
+
 static void say_hello(struct gateway_bench *bench, uint32_t unit) {
-    uint32_t ranks = (uint32_t)bench->values->ranks;
     struct record_unit_link joined = {.record = record_head(RECORD_UNIT_JOINED, sizeof joined),
                                       .unit = {unit}};
     give(bench, &joined.record);
     outbox_clear(&bench->said);
-    struct record_unit_hello fixed = {.vocab_count = bench->vocab,
-                                      .context_tokens_max = LIMIT_CONTEXT,
-                                      .page_count = ranks * PAGE_COUNT,
-                                      .page_tokens = KV_BLOCK_TOKENS,
-                                      .requests_max = ranks * LIMIT_UNIT_REQUESTS,
-                                      .rank_count = ranks,
-                                      .numerics_id = "bench.v1"};
-    struct record_unit_hello *hello =
-        outbox_put_carried(&bench->said, RECORD_FROM_UNIT, joined.unit, RECORD_UNIT_HELLO, &fixed);
-    check(hello);
-    for (uint32_t i = 0; i < ranks; i++)
-        hello_ranks(hello)[i] =
-            (struct unit_rank){.page_count = PAGE_COUNT, .requests_max = LIMIT_UNIT_REQUESTS};
+    const struct stub_shape shape = shape_of(bench);
+    stub_unit_say_hello(&bench->said, &shape, &joined.unit);
     give(bench, outbox_next(&bench->said, NULL));
 }
 
 /* All that it has runs. */
 static void say_load(struct gateway_bench *bench, uint32_t unit) {
-    uint32_t ranks = (uint32_t)bench->values->ranks, each = bench->bound[unit] / ranks;
+    const struct stub_shape shape = shape_of(bench);
     outbox_clear(&bench->said);
-    struct record_unit_load fixed = {.rank_count = ranks,
-                                     .requests_running = bench->bound[unit],
-                                     .pages_free = ranks * PAGE_COUNT,
-                                     .last_step_ns = STEP_NS};
-    struct record_unit_load *load = outbox_put_carried(
-        &bench->said, RECORD_FROM_UNIT, (struct unit_id){unit}, RECORD_UNIT_LOAD, &fixed);
-    check(load);
-    for (uint32_t i = 0; i < ranks; i++)
-        load_ranks(load)[i] = (struct unit_rank_load){
-            .requests_running = i ? each : bench->bound[unit] - each * (ranks - 1),
-            .pages_free = PAGE_COUNT};
+    stub_unit_say_load(&bench->said, &shape, bench->bound[unit], &(struct unit_id){unit});
     give(bench, outbox_next(&bench->said, NULL));
 }
 

@@ -203,6 +203,7 @@ enum small_kernel {
     ROUND,
     QUANTIZE,
     ADD_SCALED,
+    ADD_SUM,
     TRANSPOSE
 };
 
@@ -221,6 +222,7 @@ static const struct small {
     {"round_bf16", ROUND, 1, 1024, 1},
     {"quantize_e4m3", QUANTIZE, 1, 1024, 1},
     {"add_scaled", ADD_SCALED, 1, 1024, 1},
+    {"add_sum_bf16", ADD_SUM, 2, 1024, 1},
     {"transpose", TRANSPOSE, 64, 192, 1},
 };
 
@@ -256,6 +258,11 @@ static void call_small(const struct kernels_bench *bench, const struct small *sm
         break;
     case ADD_SCALED:
         kernels->add_scaled(y, x, 1e-9f, n);
+        break;
+    case ADD_SUM: /* two rows, the experts that a token has in a group */
+        kernels->add_sum_bf16(
+            y, (const uint16_t *const[]){(const uint16_t *)x, (const uint16_t *)x + n},
+            (const float[]){1e-9f, 1e-9f}, 2, n);
         break;
     case TRANSPOSE:
         kernels->transpose(y, small->outputs, x, n, small->outputs, n);

@@ -195,8 +195,8 @@ static void add(struct peers_command *command, const char *first, ...) {
 
 static void add_own_model(struct peers_command *command, const struct peers_bench *bench) {
     const struct model_run_values *run = &bench->values.run;
-    add(command, "--device", run->device, "--activations", run->activations, "--cpu-mask",
-        run->cpu_mask, "--threads", bench->threads, NULL);
+    add(command, "--device", run->device, "--activations", run->activations, "--expert-sum",
+        run->expert_sum, "--cpu-mask", run->cpu_mask, "--threads", bench->threads, NULL);
     if (run->model) add(command, "--model", run->model, NULL);
 }
 

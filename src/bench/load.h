@@ -18,7 +18,7 @@
 struct load_request {
     double arrival; /* open load only */
     uint32_t prompt_tokens, output_tokens;
-    const uint64_t *blocks;             /* ids of its shared blocks (simulate/load/load_trace.h); NULL: none */
+    const uint64_t *blocks; /* ids of its shared blocks (simulate/load/load_trace.h); NULL: none */
     uint32_t block_count, block_tokens; /* of each; the last one may be cut short */
 };
 

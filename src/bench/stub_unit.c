@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "base/map.h"
 #include "contract/machine.h"
 #include "contract/record_unit.h"
@@ -41,6 +42,47 @@ struct stub {
     bool greeted, changed; /* what a load report tells */
     int64_t wake_ns, load_ns;
 };
+
+/* ---- what a stand-in says of itself ---- */
+
+static void *put(struct outbox *outbox, const struct unit_id *from, enum record_kind kind,
+                 const void *fixed) {
+    void *record = from ? outbox_put_carried(outbox, RECORD_FROM_UNIT, *from, kind, fixed)
+                        : outbox_put(outbox, kind, fixed);
+    check(record);
+    return record;
+}
+
+void stub_unit_say_hello(struct outbox *outbox, const struct stub_shape *shape,
+                         const struct unit_id *from) {
+    struct record_unit_hello fixed = {.vocab_count = shape->vocab,
+                                      .context_tokens_max = LIMIT_CONTEXT,
+                                      .page_count = shape->ranks * shape->pages_each,
+                                      .page_tokens = KV_BLOCK_TOKENS,
+                                      .requests_max = shape->ranks * shape->requests_each,
+                                      .rank_count = shape->ranks};
+    format_text(fixed.numerics_id, sizeof fixed.numerics_id, "%s", shape->numerics);
+    struct record_unit_hello *hello = put(outbox, from, RECORD_UNIT_HELLO, &fixed);
+    for (uint32_t i = 0; i < shape->ranks; i++)
+        hello_ranks(hello)[i] = (struct unit_rank){.page_count = shape->pages_each,
+                                                   .requests_max = shape->requests_each};
+}
+
+void stub_unit_say_load(struct outbox *outbox, const struct stub_shape *shape, uint32_t requests,
+                        const struct unit_id *from) {
+    uint32_t each = requests / shape->ranks;
+    struct record_unit_load fixed = {.rank_count = shape->ranks,
+                                     .requests_running = requests,
+                                     .pages_free = shape->ranks * shape->pages_each,
+                                     .last_step_ns = shape->step_ns};
+    struct record_unit_load *load = put(outbox, from, RECORD_UNIT_LOAD, &fixed);
+    for (uint32_t i = 0; i < shape->ranks; i++)
+        load_ranks(load)[i] = (struct unit_rank_load){
+            .requests_running = i ? each : requests - each * (shape->ranks - 1),
+            .pages_free = shape->pages_each};
+}
+
+/* ---- its streams ---- */
 
 static struct map_key key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
@@ -90,28 +132,13 @@ static enum status stub_receive(void *self, const struct record *record, int64_t
     return STATUS_OK;
 }
 
-static void say_hello(struct stub *stub) {
-    struct record_unit_hello fixed = {.vocab_count = stub->options.vocab,
-                                      .context_tokens_max = LIMIT_CONTEXT,
-                                      .page_count = PAGES,
-                                      .page_tokens = KV_BLOCK_TOKENS,
-                                      .requests_max = STUB_STREAMS_MAX,
-                                      .rank_count = 1,
-                                      .numerics_id = "stub.v1"};
-    struct record_unit_hello *hello = outbox_put(&stub->outbox, RECORD_UNIT_HELLO, &fixed);
-    check(hello);
-    *hello_ranks(hello) = (struct unit_rank){.page_count = PAGES, .requests_max = STUB_STREAMS_MAX};
-}
-
-static void say_load(struct stub *stub) {
-    struct record_unit_load fixed = {.rank_count = 1,
-                                     .requests_running = stub->count,
-                                     .pages_free = PAGES,
-                                     .last_step_ns = TICK_NS};
-    struct record_unit_load *load = outbox_put(&stub->outbox, RECORD_UNIT_LOAD, &fixed);
-    check(load);
-    *load_ranks(load) =
-        (struct unit_rank_load){.requests_running = stub->count, .pages_free = PAGES};
+static struct stub_shape shape_of(const struct stub *stub) {
+    return (struct stub_shape){.vocab = stub->options.vocab,
+                               .ranks = 1,
+                               .pages_each = PAGES,
+                               .requests_each = STUB_STREAMS_MAX,
+                               .step_ns = TICK_NS,
+                               .numerics = "stub.v1"};
 }
 
 static void say_token(struct stub *stub, uint32_t place, int64_t now_ns) {
@@ -142,7 +169,8 @@ static bool may_say(const struct stub *stub) {
 
 static void stub_step(void *self, int64_t now_ns) {
     struct stub *stub = self;
-    if (!stub->greeted) say_hello(stub);
+    const struct stub_shape shape = shape_of(stub);
+    if (!stub->greeted) stub_unit_say_hello(&stub->outbox, &shape, NULL);
     stub->greeted = true;
     if (now_ns < stub->wake_ns) return;
     stub->wake_ns = now_ns + TICK_NS;
@@ -150,7 +178,7 @@ static void stub_step(void *self, int64_t now_ns) {
         if (stub->streams[stub->living[i]].due_ns <= now_ns)
             say_token(stub, stub->living[i], now_ns);
     if (!stub->changed && now_ns < stub->load_ns) return;
-    say_load(stub);
+    stub_unit_say_load(&stub->outbox, &shape, stub->count, NULL);
     stub->changed = false;
     stub->load_ns = now_ns + LOAD_NS;
 }

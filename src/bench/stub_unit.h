@@ -32,6 +32,20 @@ struct stub_options {
     struct stub_shared *shared;
 };
 
+/* What a unit without an engine is: so many ranks, all alike. */
+struct stub_shape {
+    uint32_t vocab, ranks, pages_each, requests_each;
+    int64_t step_ns; /* of which its load reports tell */
+    const char *numerics;
+};
+
+/* Its records: UNIT_HELLO and UNIT_LOAD, the latter of so many requests, spread over its ranks.
+ * `from`: they are as a gateway gets them, carried (FROM_UNIT); NULL: as a unit says them. */
+void stub_unit_say_hello(struct outbox *outbox, const struct stub_shape *shape,
+                         const struct unit_id *from);
+void stub_unit_say_load(struct outbox *outbox, const struct stub_shape *shape, uint32_t requests,
+                        const struct unit_id *from);
+
 struct stub;
 
 /* The unit's machine alone; never given back. NULL: no memory. */

@@ -49,6 +49,8 @@ enum status model_run_options(const struct model_run_values *values, struct mode
     if (status == STATUS_OK) status = model_run_directory(values->model, &options.directory, error);
     if (status == STATUS_OK)
         status = activations_named(values->activations, &options.activations, error);
+    if (status == STATUS_OK)
+        status = expert_sum_named(values->expert_sum, &options.expert_sum, error);
     if (status == STATUS_OK) status = choose_level(values->cpu_mask, &options.level, error);
     if (status == STATUS_OK) *out = options;
     return status;

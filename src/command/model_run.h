@@ -13,6 +13,7 @@ struct model_run_values {
     const char *model;
     const char *device;
     const char *activations;
+    const char *expert_sum;
     const char *cpu_mask;
     const char *schedule;
     uint64_t threads;
@@ -46,6 +47,15 @@ struct model_run_values {
                  "of FP8, or to groups of FP8 with all else in F32",                               \
          .offset = offsetof(struct model_run_values, activations),                                 \
          .group = OPTION_GROUP_TUNING},                                                            \
+        {.name = "expert-sum",                                                                     \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "experts",                                                                    \
+         .choices = "experts|groups",                                                              \
+         .help = "order in which a token's expert results are summed: expert after expert, or "    \
+                 "each group's first, so that ranks send one row for a group that they hold; the " \
+                 "two round differently",                                                          \
+         .offset = offsetof(struct model_run_values, expert_sum),                                  \
+         .group = OPTION_GROUP_TUNING},                                                            \
         {.name = "cpu-mask",                                                                       \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
@@ -72,7 +82,7 @@ enum status model_run_directory(const char *given, const char **directory_out,
  */
 void model_run_name(const char *directory, const char *given, char name_out[static 256]);
 
-/* Fills directory, activations, level and threads. The directory's text lives as long as the
+/* Fills directory, activations, expert_sum, level and threads. The directory's text lives as long as the
  * process. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;

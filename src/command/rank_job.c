@@ -7,7 +7,9 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "compute/exchange/job.h"
+#include "compute/exchange/job_tree.h"
 #include "host/process/file_limit.h"
+#include "host/process/log.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_by_hand.h"
 #include "host/process/rank_launch.h"
@@ -216,11 +218,34 @@ void rank_job_watch(double seconds, int exit_code, bool only_start) {
     watches_start = only_start;
 }
 
+static void say_end(uint32_t rank, const char *what, const char *why) {
+    log_say(LOG_ERROR, "rank", "ends, %s rank=%u why=%s", what, rank, why);
+    log_finish();
+}
+
 static enum status begin_counted(const struct rank_job_values *values, struct error *error) {
+    job_says_end(say_end);
     enum status status = job_begin(error);
     if (status || job_count() == values->ranks) return status;
     return error_set(error, STATUS_INVALID, "--ranks is %u, and its launcher started %u",
                      (uint32_t)values->ranks, job_count());
+}
+
+/* Rank 0's place comes to all; false: a rank has died. */
+static bool share_place(struct rank_watch_place *place) {
+    struct job_tree_parts parts = {.data = NULL};
+    struct bytes part;
+    size_t bytes;
+    bool whole = true;
+    if (job_rank() == 0) {
+        memcpy(job_tree_add(&parts, JOB_TREE_ALL, sizeof *place), place, sizeof *place);
+        job_tree_send(&parts);
+    } else {
+        whole = job_await(job_tree_parent(), &bytes) && job_tree_take(&parts, bytes, &part);
+        if (whole) memcpy(place, part.data, sizeof *place);
+    }
+    job_tree_free(&parts);
+    return whole;
 }
 
 static enum status begin_watched(const struct rank_job_values *values, struct error *error) {
@@ -235,17 +260,22 @@ static enum status begin_watched(const struct rank_job_values *values, struct er
     if (!status) status = begin_counted(values, error);
     if (status) return status;
     if (job_rank() != 0) {
-        job_receive(0, &place, sizeof place);
+        if (!share_place(&place)) return error_set(error, STATUS_GONE, "a rank has died");
         return rank_watch_follow(&place, job_rank(), error);
     }
     status = rank_watch_begin(job_count(), &place, error);
-    for (uint32_t rank = 1; !status && rank < job_count(); rank++)
-        job_send(rank, &place, sizeof place);
+    if (!status) share_place(&place);
     return status;
 }
 
 bool rank_job_is_rank(const struct rank_job_values *values) {
     return values->ranks > 1 && (values->meeting || job_exists());
+}
+
+/* On this rank's host: others may have their own. */
+static const char *weights_directory(const struct rank_job_values *values) {
+    bool in_files = values->weights_dir && strcmp(values->weights_dir, WEIGHTS_PRIVATE) != 0;
+    return in_files ? values->weights_dir : NULL;
 }
 
 enum job_kind { JOB_DRIVEN, JOB_JOINED, JOB_ALIKE };
@@ -283,7 +313,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         return false;
     }
     signal(SIGUSR2, SIG_IGN); /* rank 0 says when it is over */
-    rank_group_work();
+    rank_group_work(weights_directory(values));
     *exit_code_out = EXIT_CODE_OK;
     return true;
 }
@@ -346,8 +376,7 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
     options->link_us = values->link_us;
     options->weights_verify = values->weights_verify;
     options->weights_unit = (uint32_t)values->weights_unit;
-    if (values->weights_dir && strcmp(values->weights_dir, WEIGHTS_PRIVATE) != 0)
-        options->weights_directory = values->weights_dir;
+    options->weights_directory = weights_directory(values);
     if (values->trace) {
         trace = trace_open();
         if (!trace) return error_set(error, STATUS_NO_MEMORY, "no memory for the trace");

@@ -7,6 +7,20 @@
 
 #define BALANCE_MAX 1000000 /* all ranks are equally loaded */
 
+const char *finish_reason_name(enum finish_reason reason) {
+    static const char *const names[FINISH_REASON_COUNT] = {
+        [FINISH_STOP_TOKEN] = "stop_token",
+        [FINISH_LENGTH] = "length",
+        [FINISH_CANCELLED] = "cancelled",
+        [FINISH_REFUSED_QUEUE] = "refused_queue",
+        [FINISH_REFUSED_TOO_LARGE] = "refused_too_large",
+        [FINISH_REFUSED_DRAINING] = "refused_draining",
+        [FINISH_FAILED] = "failed",
+        [FINISH_HANDED_OVER] = "handed_over",
+    };
+    return names[reason];
+}
+
 bool unit_link_valid(const void *record) {
     return ((const struct record_unit_link *)record)->reserved == 0;
 }

@@ -121,11 +121,11 @@ struct record_unit_hello {
     uint32_t page_count;
     uint32_t page_tokens; /* KV_BLOCK_TOKENS */
     uint32_t requests_max;
-    uint32_t role;        /* enum unit_role */
-    uint32_t rank_count;  /* 1..LIMIT_RANKS */
-    uint32_t reserved;    /* zero */
-    uint64_t instance;    /* random bits of the unit's start: all gateways know it by them */
-    char model_id[32];    /* SHA-256 over the checkpoint's identity */
+    uint32_t role;       /* enum unit_role */
+    uint32_t rank_count; /* 1..LIMIT_RANKS */
+    uint32_t reserved;   /* zero */
+    uint64_t instance; /* random bits of the unit's start: all gateways know it by them; 0: none */
+    char model_id[32]; /* SHA-256 over the checkpoint's identity */
     char numerics_id[32]; /* short text, zero-padded */
 };
 RECORD_TAIL(record_unit_hello, 0, struct unit_rank, hello_ranks) /* [rank_count] */
@@ -207,6 +207,9 @@ enum finish_reason {
                          * to (the other unit knows) */
     FINISH_REASON_COUNT
 };
+
+/* As metrics and logs have it. */
+const char *finish_reason_name(enum finish_reason reason);
 
 /* The last word on a request; its pages are free or cached. */
 struct record_finished {

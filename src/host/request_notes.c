@@ -63,20 +63,6 @@ void request_notes_come(struct request_notes *notes, const struct record_submit 
             submit->prompt_count, submit->resumed_count);
 }
 
-static const char *reason_name(uint32_t reason) {
-    static const char *const names[FINISH_REASON_COUNT] = {
-        [FINISH_STOP_TOKEN] = "stop",
-        [FINISH_LENGTH] = "length",
-        [FINISH_CANCELLED] = "cancelled",
-        [FINISH_REFUSED_QUEUE] = "refused_queue",
-        [FINISH_REFUSED_TOO_LARGE] = "refused_too_large",
-        [FINISH_REFUSED_DRAINING] = "refused_draining",
-        [FINISH_FAILED] = "failed",
-        [FINISH_HANDED_OVER] = "handed_over",
-    };
-    return names[reason];
-}
-
 void request_notes_end(struct request_notes *notes, const struct record_finished *finished) {
     char text[LOG_REQUEST_BYTES];
     char *name = take_name(notes, finished->request);
@@ -88,6 +74,6 @@ void request_notes_end(struct request_notes *notes, const struct record_finished
     else
         log_say(LOG_DEBUG, SUBJECT,
                 "has ended here request=%s x_request_id=%s end=%s output=%u rank=%u", text, name,
-                reason_name(finished->reason), finished->output_tokens, finished->work.rank);
+                finish_reason_name(finished->reason), finished->output_tokens, finished->work.rank);
     free(name);
 }

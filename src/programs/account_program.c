@@ -46,7 +46,7 @@ static const struct option account_rows[] = {
      AT(tokens_per_minute)},
     {.name = "models",
      .type = OPTION_TEXT,
-     .help = "names of the models that may be asked, with commas between, or any",
+     .help = "names that may be asked for, DeepSeek's two included, with commas between, or any",
      AT(models)},
     {.name = "budget",
      .type = OPTION_TEXT,

@@ -175,6 +175,10 @@ static enum status create(struct gateway_side *side, struct gateway_options *opt
     return status;
 }
 
+static const char *model_names(const struct gateway_side *side) {
+    return side->values->served_name ? side->values->served_name : side->name;
+}
+
 static enum status open_machine(struct gateway_side *side, const char *directory, uint64_t requests,
                                 int64_t silence_ns, struct error *error) {
     const struct model_text *text = &side->text;
@@ -182,7 +186,7 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         .tokenizer = text->tokenizer,
         .chat_template = text->chat_template.present ? &text->chat_template : NULL,
         .content_specials = strcmp(side->values->content_specials, "on") == 0,
-        .model_names = side->values->served_name ? side->values->served_name : side->name,
+        .model_names = model_names(side),
         .model_created = (int64_t)time(NULL),
         .version = FATHOM_VERSION,
         .sampling = text->sampling,
@@ -211,9 +215,12 @@ static enum status open_machine(struct gateway_side *side, const char *directory
 
 static enum status open_ledger(struct gateway_side *side, struct error *error) {
     const struct gateway_side_values *values = side->values;
-    struct ledger_options options = {
-        .path = values->database, .models = values->served_name ? values->served_name : side->name};
-    enum status status = STATUS_OK;
+    struct ledger_options options = {.path = values->database, .models = side->names};
+    struct models models;
+    enum status status = models_open(&models, bytes_of(model_names(side)),
+                                     models_thought(&side->text.chat_template), error);
+    if (status) return status;
+    models_list(&models, side->names);
     if (values->accounts)
         return error_set(error, STATUS_INVALID,
                          "--accounts and --database exclude each other; `fathom account import "
@@ -231,15 +238,14 @@ static enum status open_side(struct gateway_side *side, const struct gateway_sid
                              const struct shape *shape, uint64_t requests, int64_t silence_ns,
                              struct error *error) {
     *side = (struct gateway_side){.values = values, .record = record};
-    enum status status = STATUS_OK;
     model_run_name(directory, values->served_name, side->name);
     if (values->prices && !values->database)
         return error_set(error, STATUS_INVALID, "--prices wants --database, where the ledger lies");
-    if (values->database)
+    enum status status = open_text(side, directory, shape, error);
+    if (!status && values->database)
         status = open_ledger(side, error);
-    else if (values->accounts)
+    else if (!status && values->accounts)
         status = accounts_file_read(values->accounts, &side->accounts, error);
-    if (!status) status = open_text(side, directory, shape, error);
     if (status) return status;
     return open_machine(side, directory, requests, silence_ns, error);
 }

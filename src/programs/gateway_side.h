@@ -14,6 +14,7 @@
 #include "programs/priced_tokens.h"
 #include "programs/recorded_machine.h"
 #include "serving/gateway/gateway.h"
+#include "serving/gateway/models.h"
 
 struct gateway_side_values {
     uint64_t port, connections_per_address;
@@ -159,6 +160,8 @@ struct gateway_side {
     struct error accounts_fault;        /* of the file, when it was read last; empty: none */
     struct lazy_memory text_memory, memory;
     char name[256]; /* of the model, as served */
+    char names
+        [MODELS_LIST_BYTES]; /* all that may be asked for, as the ledger's accounts name them */
 };
 
 /* Opens the loop, and binds the addresses of clients and of the operator: first of all, since the

@@ -401,9 +401,7 @@ static enum status run_fleet(struct planning *plan, const struct size_run *run,
     arena_over(&arena, world.start, world.bytes);
     status = twin_run(&options, &arena, &report, error);
     lazy_memory_free(&world);
-    if (!status && report.breach[0])
-        status =
-            error_set(error, STATUS_CORRUPT, "a run breaks what must hold: %.200s", report.breach);
+    if (!status) status = twin_judge(&report, "a run", error);
     if (status) return status;
     *trial_out = judge(plan, fleet, &report);
     plan->found.runs++;

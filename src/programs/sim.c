@@ -266,9 +266,7 @@ int program_sim(int argc, char **argv) {
     if (!status && values.against) status = sim_against_open(values.against, &job.against, &error);
     if (!status) status = day ? run_day(&job, &error) : run(&job, &error);
     if (!status) status = show(&job, &error);
-    if (!status && !day && job.outcome->report.breach[0])
-        status = error_set(&error, STATUS_CORRUPT, "the run breaks what must hold: %.200s",
-                           job.outcome->report.breach);
+    if (!status && !day) status = twin_judge(&job.outcome->report, "the run", &error);
     free(job.outcome);
     free(job.day);
     free(job.trace_memory);

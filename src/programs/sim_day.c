@@ -46,10 +46,10 @@ static enum overlap_kind decode_overlap(const struct scenario *scenario) {
     return overlap < 0 ? OVERLAP_DECODE_FIVE_STAGE : (enum overlap_kind)overlap;
 }
 
-/* Memory that was touched before costs no page faults; but of windows with other units, which lie
- * elsewhere in it, it would come to hold the pages of both. */
+/* Memory that was touched before costs no page faults. Windows differ in how many prefill units they
+ * have, and these lie behind all else. */
 static bool take_memory(struct day_job *job, size_t bytes) {
-    if (job->memory.start && job->memory.bytes == bytes) return true;
+    if (job->memory.start && job->memory.bytes >= bytes) return true;
     lazy_memory_free(&job->memory);
     job->memory = lazy_memory_take(bytes);
     lazy_memory_widen(&job->memory);
@@ -81,9 +81,9 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
     enum status status = twin_run(&scenario->options, &arena, &job->window->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
     const struct twin_report *report = &job->window->report;
-    if (!status && report->breach[0])
-        status = error_set(error, STATUS_CORRUPT, "the window at hour %.2f: %.200s", segment->hour,
-                           report->breach);
+    char name[40];
+    snprintf(name, sizeof name, "the window at hour %.2f", segment->hour);
+    if (!status) status = twin_judge(report, name, error);
     if (!status && job->verbose)
         fprintf(stderr,
                 "fathom sim: hour %5.2f: %.2f s; %.3g M records (%.3g M/s); %zu MiB reserved; "

@@ -41,10 +41,7 @@ static enum status run_calm(const struct scenario *calm, struct error *error) {
         return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet without faults");
     arena_over(&arena, world.start, world.bytes);
     enum status status = twin_run(&calm->options, &arena, &report, error);
-    if (!status && report.breach[0])
-        status =
-            error_set(error, STATUS_CORRUPT,
-                      "without its faults, the run breaks what must hold: %.200s", report.breach);
+    if (!status) status = twin_judge(&report, "without its faults, the run", error);
     lazy_memory_free(&world);
     return status;
 }

@@ -28,7 +28,10 @@ static void kill_gateway(struct world *world, struct fleet_dice *dice) {
 
 static void kill_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
-    if (unit->up) fleet_units_kill(world, index_of(world, unit));
+    if (unit->up && world->hosts.present)
+        fleet_hosts_kill_rank(world, index_of(world, unit), 0);
+    else if (unit->up)
+        fleet_units_kill(world, index_of(world, unit));
 }
 
 static void freeze_unit(struct world *world, struct fleet_dice *dice) {
@@ -55,7 +58,11 @@ static void doom_rank(struct world *world, struct fleet_dice *dice) {
     uint32_t rank = fleet_dice_below(dice, world->ranks), left = 0;
     for (uint32_t i = 0; i < world->ranks; i++)
         left += !unit->dead[i];
-    if (unit->up && left > 1 && !unit->dead[rank]) unit->dies = 1 + rank;
+    if (!unit->up || left < 2 || unit->dead[rank]) return;
+    if (world->hosts.present)
+        fleet_hosts_kill_rank(world, index_of(world, unit), rank);
+    else
+        unit->dies = 1 + rank;
 }
 
 static void drain_unit(struct world *world, struct fleet_dice *dice) {
@@ -186,7 +193,9 @@ void fleet_faults_heal(struct world *world) {
         world->carriers.frozen_ns[i] = world->storage.frozen_ns[i] = unit->frozen_ns;
         for (uint32_t k = 0; k < world->unit_count; k++)
             world->carriers.cut_ns[i][k] = min_i64(world->carriers.cut_ns[i][k], world->now_ns);
-        if (!unit->up) unit->up_ns = min_i64(unit->up_ns, world->now_ns + FLEET_SECOND);
+        if (!unit->up && !world->hosts.present)
+            unit->up_ns = min_i64(unit->up_ns, world->now_ns + FLEET_SECOND);
     }
+    if (world->hosts.present) fleet_hosts_heal(world);
     fleet_log_add(world->log, world->now_ns, "healed", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, 0, 0);
 }

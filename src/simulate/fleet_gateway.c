@@ -77,14 +77,13 @@ static void take_entry(struct world *world, uint32_t index, const struct record_
                       entry, world->now_ns);
 }
 
-/* Where units have roles some requests pass others. */
 static void judge_share(struct world *world, struct fleet_gateway_host *host,
                         const struct record *record) {
     const struct record *inner = carried_inner((const struct record_carried *)record);
     if (inner->kind != RECORD_SUBMIT) return;
     const char *wrong =
         fleet_shares_give(&host->shares, (const struct record_submit *)(const void *)inner);
-    if (wrong && !world->report->apart) world_breach(world, wrong);
+    if (wrong) world_breach(world, wrong);
 }
 
 static void drain(struct world *world, uint32_t index) {

@@ -9,7 +9,7 @@
 /* ---- whom to compare ---- */
 
 static bool is_compared(const struct fleet_shares *shares, uint32_t account) {
-    return shares->waits[account] && !shares->took_back[account];
+    return shares->waits[account] && !shares->left_out[account];
 }
 
 static void compare(struct fleet_shares *shares) {
@@ -56,6 +56,7 @@ static void add(struct fleet_shares *shares, const struct gateway *gateway,
         (struct fleet_waiting){.id = request->id,
                                .account = account,
                                .work = (double)request->life.work_tokens / share,
+                               .asks_prompt_only = request->asked.prompt_only,
                                .waits = true};
     shares->waits[account]++;
     if (whole > shares->largest[account]) shares->largest[account] = whole;
@@ -64,7 +65,7 @@ static void add(struct fleet_shares *shares, const struct gateway *gateway,
 static void take_out(struct fleet_shares *shares, struct fleet_waiting *waiting) {
     uint32_t account = waiting->account;
     *waiting = shares->waiting[--shares->waiting_count];
-    if (--shares->waits[account] == 0) shares->took_back[account] = false;
+    shares->waits[account]--;
 }
 
 /* Nobody took it, and it waits no more. */
@@ -72,19 +73,21 @@ static void drop_gone(struct fleet_shares *shares) {
     for (uint32_t i = shares->waiting_count; i-- > 0;) {
         struct fleet_waiting *waiting = &shares->waiting[i];
         if (waiting->waits) continue;
-        shares->took_back[waiting->account] = true;
+        shares->left_out[waiting->account] = true;
         take_out(shares, waiting);
     }
 }
 
 void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gateway) {
+    bool in_line[1 + FLEET_TENANTS] = {false};
     for (uint32_t i = 0; i < shares->waiting_count; i++)
         shares->waiting[i].waits = false;
     for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
         const struct request *request = &gateway->requests.slots[slot];
-        if (request->life.state != REQUEST_WAITING || request->id.attempt ||
-            request->asked.account == ACCOUNT_NONE)
+        if (request->life.state != REQUEST_WAITING || request->asked.account == ACCOUNT_NONE)
             continue;
+        in_line[number_of(gateway, request->asked.account)] = true;
+        if (request->id.attempt) continue;
         struct fleet_waiting *known = find(shares, request->id);
         if (known)
             known->waits = true;
@@ -92,6 +95,8 @@ void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gatewa
             add(shares, gateway, request);
     }
     drop_gone(shares);
+    for (uint32_t i = 1; i <= FLEET_TENANTS; i++)
+        shares->left_out[i] &= in_line[i];
     compare(shares);
 }
 
@@ -112,6 +117,7 @@ const char *fleet_shares_give(struct fleet_shares *shares, const struct record_s
         if (ahead > most || -ahead > most)
             wrong = "an account gets more of the units than its share";
     }
+    shares->left_out[account] |= waiting->asks_prompt_only;
     take_out(shares, waiting);
     compare(shares);
     return wrong;

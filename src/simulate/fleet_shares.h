@@ -8,10 +8,10 @@
  * the other, so divided. So nobody waits for ever while another account is served. Work is what the
  * gateway predicts of a request; it counts when a unit gets the request for the first time.
  *
- * One thing is left out. Who takes back a request that waits keeps the turns of those behind it: from
- * then on its account is not compared until nothing of it waits. Where units have roles nobody is
- * compared: a request that only asks about a prompt may pass others while no unit can make answers,
- * and virtual time goes with it.
+ * Two things are left out. Who takes back a request that waits keeps the turns of those behind it.
+ * And where units have roles, a request that only asks about a prompt may pass others while no unit
+ * can make answers. From then on its account is not compared until nothing of it waits, also nothing
+ * that comes back from a unit.
  */
 #ifndef SIMULATE_FLEET_SHARES_H
 #define SIMULATE_FLEET_SHARES_H
@@ -27,14 +27,15 @@ struct fleet_waiting {
     struct request_id id;
     uint32_t account;
     double work; /* by its account's share */
-    bool waits;  /* seen by the look that is under way */
+    bool asks_prompt_only;
+    bool waits; /* seen by the look that is under way */
 };
 
 struct fleet_shares { /* of one life of a gateway */
     struct fleet_waiting waiting[FLEET_WAITING_MAX];
     uint32_t waiting_count;
     uint32_t waits[1 + FLEET_TENANTS];                  /* so many of each account's */
-    bool took_back[1 + FLEET_TENANTS];                  /* since something of it waits */
+    bool left_out[1 + FLEET_TENANTS];                   /* while something of it is in line */
     double given[1 + FLEET_TENANTS];                    /* work, by its share */
     double largest[1 + FLEET_TENANTS];                  /* request, by its share */
     bool both[1 + FLEET_TENANTS][1 + FLEET_TENANTS];    /* wait, and are compared */

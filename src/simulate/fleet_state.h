@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The inside of a simulated fleet: its units, its gateway, and what passes between them. The files
  * around it: fleet_world (a life, and what must hold at its end), fleet_units (the units' host),
- * fleet_gateway (the gateway's), fleet_ledger, fleet_faults, fleet_inside (what can be seen only within a unit).
+ * fleet_gateway (the gateway's), fleet_ledger, fleet_faults, fleet_hosts (in some lives: what units stand
+ * on), fleet_inside (what can be seen only within a unit).
  */
 #ifndef SIMULATE_FLEET_STATE_H
 #define SIMULATE_FLEET_STATE_H
@@ -11,6 +12,7 @@
 #include "simulate/fleet_accounts.h"
 #include "simulate/fleet_carriers.h"
 #include "simulate/fleet_clients.h"
+#include "simulate/fleet_hosts.h"
 #include "simulate/fleet_ledger.h"
 #include "simulate/fleet_post.h"
 #include "simulate/fleet_shares.h"
@@ -119,6 +121,7 @@ struct world {
     struct fleet_clients clients;
     struct fleet_accounts accounts;
     struct fleet_fault faults[FLEET_FAULTS];
+    struct fleet_hosts hosts;
     int64_t ask_ns, leave_ns;     /* the next ones */
     struct fleet_client *stalled; /* does not read, and is given up at stall_ns */
     int64_t stall_ns;

@@ -390,6 +390,7 @@ static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
 static bool is_held(const struct world *world, const struct fleet_unit_host *unit,
                     const struct fleet_message *message) {
     if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
+    if (fleet_hosts_holds(world, index_of(world, unit))) return true;
     if (message->connection >= OF_SLICE) {
         uint32_t rank = ((const struct step_plan *)(const void *)&message->record)->rank;
         return waits(world, unit, rank) &&
@@ -566,6 +567,7 @@ void fleet_units_kill(struct world *world, uint32_t index) {
     unit->frozen_ns = 0;
     unit->up_ns =
         world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 8 * FLEET_SECOND);
+    if (world->hosts.present) unit->up_ns = MACHINE_NEVER; /* its supervisor starts it again */
     world->report->deaths++;
     fleet_log_add(world->log, world->now_ns, "unit dies", index, FLEET_LOG_NOWHERE, 0, 0);
 }
@@ -643,7 +645,10 @@ void fleet_units_run(struct world *world, uint32_t index) {
         const struct record *load = (const struct record *)(void *)unit->load;
         if (load->bytes) tell_all(world, unit, load);
     }
-    if (unit->goes && unit->open_count == 0) /* it may go */
+    if (!unit->goes || unit->open_count) return;
+    if (world->hosts.present) /* it may go */
+        fleet_hosts_finish(world, index);
+    else
         fleet_units_kill(world, index);
 }
 

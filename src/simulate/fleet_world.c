@@ -17,6 +17,7 @@
 
 static void pass_time(struct world *world) {
     int64_t next_ns = min_i64(fleet_gateway_wake_ns(world), fleet_faults_wake_ns(world));
+    next_ns = min_i64(next_ns, fleet_hosts_wake_ns(world));
     next_ns = min_i64(next_ns, fleet_carriers_next_ns(&world->carriers));
     next_ns = min_i64(next_ns, fleet_storage_next_ns(&world->storage));
     for (uint32_t i = 0; i < world->unit_count; i++)
@@ -79,6 +80,7 @@ static void choose_unit_options(struct world *world) {
     struct fleet_dice *dice = &world->dice;
     world->ranks = 1 + fleet_dice_below(dice, FLEET_RANKS_MAX);
     world->unit_count = 1 + fleet_dice_below(dice, FLEET_UNITS_MAX);
+    if (world->options.hosts && world->ranks == 1) world->ranks = FLEET_RANKS_MAX;
     uint32_t rows = 2 + fleet_dice_below(dice, 5);
     world->report->stores = fleet_dice_below(dice, 3) > 0;
     world->unit_options = (struct unit_options){
@@ -275,6 +277,7 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     choose_hosts(world);
     open_gateways(world, arena);
     open_units(world, arena);
+    if (options->hosts) fleet_hosts_open(world);
     world->stall_ns = world->rest_ns = MACHINE_NEVER;
     fleet_faults_open(world);
     world->leave_ns = options->faults ? FLEET_SECOND : MACHINE_NEVER;
@@ -371,6 +374,7 @@ static void live(struct world *world) {
         if (!healed && world->now_ns >= HEALED_NS) fleet_faults_heal(world);
         healed = world->now_ns >= HEALED_NS;
         fleet_faults_strike(world);
+        fleet_hosts_run(world);
         fleet_carriers_run(&world->carriers, world->now_ns);
         fleet_storage_run(&world->storage, world->now_ns);
         for (uint32_t i = 0; i < world->unit_count; i++)

@@ -3,7 +3,8 @@
  * numbers (simulate/fleet_engine), which obeys constraints (fleet_constraints), the ways of KV blocks
  * between ranks (fleet_carriers), a KV storage that all share (fleet_storage), clients who know what
  * they must be told (fleet_clients), a ledger that in some lives gateways wait for (fleet_ledger), and
- * a network that delays, cuts and loses. Units are combined, or of prefill and of decode.
+ * a network that delays, cuts and loses. Units are combined, or of prefill and of decode. In some lives
+ * their ranks stand on hosts, which fail as well, and supervisors start them again (simulate/fleet_hosts).
  *
  * Until the healing, units die at any moment and come back as others, freeze, lose their connection
  * without dying, fail steps and are drained; a rank of a unit dies in the middle of a step, and the
@@ -27,6 +28,7 @@
 #define SIMULATE_FLEET_WORLD_H
 
 #include "base/arena.h"
+#include "serving/policy/supervise.h"
 #include "simulate/fleet_log.h"
 
 struct fleet_constraints; /* simulate/fleet_constraints.h */
@@ -35,6 +37,7 @@ struct fleet_world_options {
     uint64_t seed;
     bool faults;
     bool gateway_dies;
+    bool hosts;                            /* units stand on hosts, and these fail, too */
     struct fleet_log *log;                 /* of the last things that happened */
     struct fleet_constraints *constraints; /* that clients ask for; NULL: none */
 };
@@ -72,9 +75,12 @@ struct fleet_world_report {
     uint64_t preempted, recomputed;  /* tokens; by the units' that were there at the end */
     uint64_t entries, written_again; /* by the ledger's account */
     uint64_t compared;               /* shares of two accounts that wait */
-    uint32_t gateways, tallied;      /* tallied: units whose gateways' tallies came to its counts */
-    uint64_t digest;                 /* of all that the gateway said */
-    int64_t rest_ns;                 /* when nothing was left to do */
+    uint32_t host_faults, launches, survived, hosts_lost, given_up, abandons; /* where hosts are */
+    uint32_t again, ranks_given_up;
+    uint32_t stuck[SUPERVISE_VERDICT_COUNT]; /* seen as such */
+    uint32_t gateways, tallied; /* tallied: units whose gateways' tallies came to its counts */
+    uint64_t digest;            /* of all that the gateway said */
+    int64_t rest_ns;            /* when nothing was left to do */
 };
 
 /* Arena bytes that suffice for fleet_world_run. */

@@ -12,6 +12,8 @@
 #include "base/check.h"
 #include "contract/record_unit.h"
 
+#include "../keep.h"
+
 static struct machine machine;
 static struct stub_shared *shared;
 
@@ -53,8 +55,7 @@ static void open_stub(double tokens_each) {
     assert_non_null(shared);
     atomic_store(&shared->tokens_each, tokens_each);
     struct stub *stub =
-        stub_unit_open(&(struct stub_options){.vocab = 9, .token = 4, .shared = shared});
-    assert_non_null(stub);
+        test_keep(stub_unit_open(&(struct stub_options){.vocab = 9, .token = 4, .shared = shared}));
     machine = stub_unit_machine(stub);
 }
 
@@ -96,11 +97,33 @@ static void it_waits_for_a_client_that_is_behind(void **state) {
     assert_int_equal(hear(3, 100000000, 1000000000, &end), 10);
 }
 
+/* Carried or not, it is valid, and its ranks' parts add up. */
+static void what_it_says_of_itself_holds_for_all_its_ranks(void **state) {
+    (void)state;
+    static _Alignas(8) char memory[4096];
+    const struct stub_shape shape = {9, 3, 100, 10, 2000000, "n1"};
+    struct unit_id from = {4};
+    for (int carried = 0; carried < 2; carried++) {
+        struct outbox box = {.memory = memory, .capacity = sizeof memory};
+        stub_unit_say_hello(&box, &shape, carried ? &from : NULL);
+        stub_unit_say_load(&box, &shape, 11, carried ? &from : NULL);
+        const struct record *hello = outbox_next(&box, NULL), *load = outbox_next(&box, hello);
+        assert_true(record_valid(hello, hello->bytes) && record_valid(load, load->bytes));
+        if (carried) load = carried_inner((const struct record_carried *)load);
+        struct record_unit_load *told = (struct record_unit_load *)(uintptr_t)load;
+        assert_int_equal(load->kind, RECORD_UNIT_LOAD);
+        assert_int_equal(told->pages_free, 300);
+        assert_int_equal(load_ranks(told)[0].requests_running, 5);
+        assert_int_equal(load_ranks(told)[2].requests_running, 3);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_speaks_at_the_speed_that_it_is_told),
         cmocka_unit_test(an_answer_ends_at_its_length_or_when_it_is_cancelled),
         cmocka_unit_test(it_waits_for_a_client_that_is_behind),
+        cmocka_unit_test(what_it_says_of_itself_holds_for_all_its_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

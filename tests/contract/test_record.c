@@ -2,6 +2,9 @@
  * record_valid stands between bytes from outside and code that trusts them. For each kind: a good
  * one is accepted; every cut, every longer or shorter claim is refused. The table says of each kind
  * how it is laid out and who says it to whom.
+ *
+ * test_record DIRECTORY writes the good ones that a wire carries as seeds of fuzz_record.c:
+ * tests/fuzz/seeds/record, after a record's layout has changed.
  */
 #include "records.h"
 
@@ -107,7 +110,62 @@ static void random_bytes_do_no_harm(void **state) {
     assert_true(accepted > 0 && accepted < 20000);
 }
 
-int main(void) {
+/* ---- seeds ---- */
+
+static void write_seed(const char *directory, const char *name, size_t count,
+                       void *(*const makers[])(void)) {
+    char path[256];
+    snprintf(path, sizeof path, "%.200s/%.40s", directory, name);
+    FILE *file = fopen(path, "wb");
+    check(file);
+    for (size_t i = 0; i < count; i++) {
+        struct record *record = makers[i]();
+        check(fwrite(record, 1, record->bytes, file) == record->bytes);
+    }
+    check(fclose(file) == 0);
+}
+
+/* About the request that the fuzzer's gateway has. */
+static void *asked(void *record) {
+    ((struct record_about *)record)->request = (struct request_id){.high = 1, .low = 2};
+    return record;
+}
+
+static void *asked_submit(void) {
+    return asked(good_submit());
+}
+
+static void *asked_cancel(void) {
+    return asked(good_cancel());
+}
+
+static void *asked_tokens(void) {
+    return asked(good_tokens());
+}
+
+static void *asked_finished(void) {
+    struct record_finished *finished = asked(good_finished());
+    finished->output_tokens = 2;
+    return finished;
+}
+
+static void write_seeds(const char *directory) {
+    const uint32_t ways = WAY_UNIT_TO_GATEWAY | WAY_GATEWAY_TO_UNIT;
+    for (size_t i = 0; i < good_records_count; i++) {
+        const struct record *record = good_records[i]();
+        if (!record_goes(record->kind, ways)) continue;
+        write_seed(directory, record_name(record->kind), 1, &good_records[i]);
+    }
+    write_seed(directory, "answer", 2, (void *(*const[])(void)){asked_tokens, asked_finished});
+    write_seed(directory, "left", 3,
+               (void *(*const[])(void)){asked_submit, asked_cancel, good_drain});
+}
+
+int main(int count, char **arguments) {
+    if (count == 2) {
+        write_seeds(arguments[1]);
+        return 0;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),

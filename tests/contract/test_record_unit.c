@@ -222,6 +222,14 @@ static void what_may_not_be_carried_is_refused(void **state) {
     assert_invalid(carried);
 }
 
+static void each_end_has_a_name_of_its_own(void **state) {
+    (void)state;
+    assert_string_equal(finish_reason_name(FINISH_STOP_TOKEN), "stop_token");
+    for (uint32_t i = 0; i < FINISH_REASON_COUNT; i++)
+        for (uint32_t j = 0; j < i; j++)
+            assert_string_not_equal(finish_reason_name(i), finish_reason_name(j));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(submits_out_of_range_are_refused),
@@ -234,6 +242,7 @@ int main(void) {
         cmocka_unit_test(reports_of_storage_are_in_range),
         cmocka_unit_test(what_units_cannot_mean_is_refused),
         cmocka_unit_test(what_may_not_be_carried_is_refused),
+        cmocka_unit_test(each_end_has_a_name_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A recording from elsewhere: whatever its bytes say, none is read outside of them, and each record
- * that is told of is valid. Chunks whose checksums are wrong are read once more with right ones, so
- * that what stands behind them is tried, too.
+ * that is told of is valid. Chunks whose checksums are wrong are read once more with right ones, and
+ * with records of today's version, so that what stands behind them is tried, too.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,6 +26,23 @@ static void read_on(const char *memory, size_t size) {
     }
 }
 
+/* The records of whole entries are of today's version, so that a seed is worth as much tomorrow. */
+static void renew_records(char *memory, size_t size) {
+    for (size_t at = 0; size - at >= sizeof(struct recording_entry);) {
+        struct recording_entry *entry = (struct recording_entry *)(void *)(memory + at);
+        size_t end = at + entry->bytes;
+        if (entry->bytes < sizeof *entry || entry->bytes % 8 || entry->bytes > size - at) return;
+        for (at += sizeof *entry; end - at >= sizeof(struct record);) {
+            struct record *record = (struct record *)(void *)(memory + at);
+            record->version = RECORD_VERSION;
+            if (record->bytes < sizeof *record || record->bytes % 8 || record->bytes > end - at)
+                return;
+            at += record->bytes;
+        }
+        at = end;
+    }
+}
+
 static void sum_again(char *memory, size_t size) {
     struct recording_start *start = (struct recording_start *)(void *)memory;
     size_t at = sizeof *start;
@@ -37,6 +54,7 @@ static void sum_again(char *memory, size_t size) {
         struct recording_chunk *chunk = (struct recording_chunk *)(void *)(memory + at);
         size_t most = (size - at - sizeof *chunk) / 8 * 8, bytes = chunk->bytes / 8 * 8;
         if (bytes > most) bytes = most;
+        if (chunk->kind == RECORDING_ENTRIES) renew_records((char *)(chunk + 1), bytes);
         *chunk = recording_chunk_of(chunk->kind % RECORDING_KIND_COUNT, sequence, chunk + 1, bytes);
         at += sizeof *chunk + bytes;
     }

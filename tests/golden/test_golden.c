@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the numbers: what the engine computes from a checkpoint is what DeepSeek's own code
- * computes. F32 within the goldens' tolerances, greedy tokens, routing and MTP predictions
- * identical; fp8-f32 by the pass rule for quantized activations; bf16 and fp8, which round more
- * than the goldens do, within twice what was measured at each place (deviations.json).
+ * computes, in either order of summing experts. F32 within the goldens' tolerances, greedy tokens,
+ * routing and MTP predictions identical; fp8-f32 by the pass rule for quantized activations; bf16
+ * and fp8, which round more than the goldens do, within twice what was measured at each place
+ * (deviations.json).
  *
  *   test_golden measure     measures that anew, and prints it
  */
@@ -36,6 +37,12 @@
 #define FACTOR 2.0
 #define FLOOR 0.025
 
+/* What decides a number besides the kernels. */
+struct way {
+    enum activations activations;
+    enum expert_sum sum;
+};
+
 struct bench {
     struct solo *solo;
     const struct shape *shape;
@@ -63,12 +70,13 @@ struct outcome {
     uint32_t place_count;
 };
 
-static void bench_open(struct bench *bench, const char *directory, enum activations activations,
+static void bench_open(struct bench *bench, const char *directory, struct way way,
                        enum kernel_level level) {
     struct error error = {.text = ""};
     struct solo_options options = {
         .model = {.directory = directory,
-                  .activations = activations,
+                  .activations = way.activations,
+                  .expert_sum = way.sum,
                   .level = level,
                   .threads = 2,
                   .step_tokens_max = CONTEXT_MAX,
@@ -259,13 +267,13 @@ static void compare_drafts(struct bench *bench, const struct tree *prompt,
                 drafts + count - 1, outcome);
 }
 
-static struct outcome run_file(const char *directory, const char *file,
-                               enum activations activations, enum kernel_level level) {
+static struct outcome run_file(const char *directory, const char *file, struct way way,
+                               enum kernel_level level) {
     struct outcome outcome = {0};
     struct bench bench;
     const struct tree *prompts = tree_member(golden_read(directory, file), "prompts");
     assert_true(tree_count(prompts) > 0);
-    bench_open(&bench, directory, activations, level);
+    bench_open(&bench, directory, way, level);
     for (size_t i = 0; i < tree_count(prompts); i++) {
         const struct tree *prompt = tree_at(prompts, i);
         compare_prompt(&bench, prompt, NULL, &outcome);
@@ -276,24 +284,34 @@ static struct outcome run_file(const char *directory, const char *file,
     return outcome;
 }
 
-static void print_outcome(const char *directory, enum activations activations,
-                          const struct outcome *outcome) {
-    print_message("# %-32s %-7s |dlogit| max %.2e mean %.2e, lse %.2e, greedy %u/%u, routing wrong "
-                  "%u, MTP wrong %u/%u\n",
-                  strrchr(directory, '/') + 1, activations_name(activations), outcome->logit_max,
-                  outcome->logit_sum / outcome->logit_count, outcome->lse_max,
-                  outcome->greedy_equal, outcome->greedy_count, outcome->routing_wrong,
-                  outcome->mtp_wrong, outcome->mtp_compared);
+/* A way's name, also in deviations.json: "bf16", or "bf16 by groups". Until the next call. */
+static const char *way_name(struct way way) {
+    static char name[32];
+    snprintf(name, sizeof name, "%s%s", activations_name(way.activations),
+             way.sum == EXPERT_SUM_GROUPS ? " by groups" : "");
+    return name;
+}
+
+static void print_outcome(const char *directory, struct way way, const struct outcome *outcome) {
+    print_message(
+        "# %-32s %-14s |dlogit| max %.2e mean %.2e, lse %.2e, greedy %u/%u, routing wrong "
+        "%u, MTP wrong %u/%u\n",
+        strrchr(directory, '/') + 1, way_name(way), outcome->logit_max,
+        outcome->logit_sum / outcome->logit_count, outcome->lse_max, outcome->greedy_equal,
+        outcome->greedy_count, outcome->routing_wrong, outcome->mtp_wrong, outcome->mtp_compared);
 }
 
 static void expect_exact(const char *directory, enum kernel_level level) {
-    struct outcome outcome = run_file(directory, "golden.json", ACTIVATIONS_F32, level);
-    print_outcome(directory, ACTIVATIONS_F32, &outcome);
-    assert_true(outcome.logit_max <= 2e-3);
-    assert_true(outcome.lse_max <= 1e-3);
-    assert_int_equal(outcome.greedy_equal, outcome.greedy_count);
-    assert_int_equal(outcome.routing_wrong, 0);
-    assert_int_equal(outcome.mtp_wrong, 0);
+    for (int sum = 0; sum < EXPERT_SUM_COUNT; sum++) {
+        struct way way = {ACTIVATIONS_F32, (enum expert_sum)sum};
+        struct outcome outcome = run_file(directory, "golden.json", way, level);
+        print_outcome(directory, way, &outcome);
+        assert_true(outcome.logit_max <= 2e-3);
+        assert_true(outcome.lse_max <= 1e-3);
+        assert_int_equal(outcome.greedy_equal, outcome.greedy_count);
+        assert_int_equal(outcome.routing_wrong, 0);
+        assert_int_equal(outcome.mtp_wrong, 0);
+    }
 }
 
 static char cases[GOLDEN_CASES_MAX][512];
@@ -315,13 +333,15 @@ static void f32_meets_a_golden_at_every_level(void **state) {
 /* Compare only quiet positions of short prompts; 80 % of them within 1e-3. */
 static void quantized_activations_meet_the_pass_rule(void **state) {
     uint32_t count = golden_cases(cases), files = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct tree *root = golden_read(cases[i], "golden_actq_absorb.json");
+    for (uint32_t i = 0; i < count * EXPERT_SUM_COUNT; i++) {
+        const char *directory = cases[i % count];
+        struct way way = {ACTIVATIONS_FP8_F32, (enum expert_sum)(i / count)};
+        const struct tree *root = golden_read(directory, "golden_actq_absorb.json");
         if (!root) continue;
         struct outcome outcome = {0};
         struct bench bench;
         const struct tree *prompts = tree_member(root, "prompts");
-        bench_open(&bench, cases[i], ACTIVATIONS_FP8_F32, kernels_detect());
+        bench_open(&bench, directory, way, kernels_detect());
         for (size_t k = 0; k < tree_count(prompts); k++) {
             struct golden_list noise;
             const struct tree *prompt = tree_at(prompts, k);
@@ -330,8 +350,9 @@ static void quantized_activations_meet_the_pass_rule(void **state) {
             compare_prompt(&bench, prompt, &noise, &outcome);
         }
         bench_close(&bench);
-        print_message("# %-32s fp8-f32 quiet positions within 1e-3: %u/%u\n",
-                      strrchr(cases[i], '/') + 1, outcome.positions_right, outcome.positions);
+        print_message("# %-32s %s quiet positions within 1e-3: %u/%u\n",
+                      strrchr(directory, '/') + 1, way_name(way), outcome.positions_right,
+                      outcome.positions);
         assert_true(outcome.positions >= 10);
         assert_true(outcome.positions_right * 10 >= outcome.positions * 8);
         files++;
@@ -342,12 +363,15 @@ static void quantized_activations_meet_the_pass_rule(void **state) {
 /* Modes that round more than the goldens, and the file that says what comes nearest: DeepSeek's
  * prefill quantizes activations, kv_b's input included ("naive"), and so does our fp8 mode. */
 static const struct rounded {
-    enum activations activations;
+    struct way way;
     const char *file;
 } rounded[] = {
-    {ACTIVATIONS_BF16, "golden.json"},
-    {ACTIVATIONS_FP8, "golden.json"},
-    {ACTIVATIONS_FP8, "golden_actq_naive.json"},
+    {{ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS}, "golden.json"},
+    {{ACTIVATIONS_FP8, EXPERT_SUM_EXPERTS}, "golden.json"},
+    {{ACTIVATIONS_FP8, EXPERT_SUM_EXPERTS}, "golden_actq_naive.json"},
+    {{ACTIVATIONS_BF16, EXPERT_SUM_GROUPS}, "golden.json"},
+    {{ACTIVATIONS_FP8, EXPERT_SUM_GROUPS}, "golden.json"},
+    {{ACTIVATIONS_FP8, EXPERT_SUM_GROUPS}, "golden_actq_naive.json"},
 };
 
 static bool has_file(const char *directory, const char *file) {
@@ -357,7 +381,7 @@ static bool has_file(const char *directory, const char *file) {
 static const struct tree *measured_places(const struct tree *measured, const char *directory,
                                           const struct rounded *mode) {
     const struct tree *of_case = tree_member(measured, strrchr(directory, '/') + 1);
-    return tree_member(tree_member(of_case, activations_name(mode->activations)), mode->file);
+    return tree_member(tree_member(of_case, way_name(mode->way)), mode->file);
 }
 
 /* Returns at how many places the golden's first token had to be first here. */
@@ -370,7 +394,7 @@ static uint32_t expect_near(const char *directory, const struct rounded *mode,
         double bound = FACTOR * number_at(measured, i) + FLOOR;
         if (!(place->deviation <= bound))
             fail_msg("%s, %s, %s: place %u deviates by %.3f, bound %.3f", directory,
-                     activations_name(mode->activations), mode->file, i, place->deviation, bound);
+                     way_name(mode->way), mode->file, i, place->deviation, bound);
         if (place->margin <= bound) continue;
         assert_true(place->agrees);
         certain++;
@@ -392,9 +416,8 @@ static void rounded_modes_stay_near(void **state) {
         const struct rounded *mode = &rounded[i / count];
         const char *directory = cases[i % count];
         if (!has_file(directory, mode->file)) continue;
-        struct outcome outcome =
-            run_file(directory, mode->file, mode->activations, kernels_detect());
-        print_outcome(directory, mode->activations, &outcome);
+        struct outcome outcome = run_file(directory, mode->file, mode->way, kernels_detect());
+        print_outcome(directory, mode->way, &outcome);
         const struct tree *places = measured_places(measured, directory, mode);
         if (!strncmp(directory, golden_home(), strlen(golden_home()))) assert_non_null(places);
         expect_not_absurd(&outcome);
@@ -411,7 +434,7 @@ static void measure_places(const char *directory, const struct rounded *mode) {
     uint32_t count = 0;
     for (int level = 0; level <= (int)kernels_detect(); level++) {
         struct outcome outcome =
-            run_file(directory, mode->file, mode->activations, (enum kernel_level)level);
+            run_file(directory, mode->file, mode->way, (enum kernel_level)level);
         count = outcome.place_count;
         for (uint32_t i = 0; i < count; i++)
             largest[i] = fmax(largest[i], outcome.places[i].deviation);
@@ -425,16 +448,17 @@ static int measure(void) {
     uint32_t count = golden_cases(cases);
     printf("{");
     for (uint32_t i = 0; i < count; i++) {
-        enum activations before = ACTIVATIONS_F32;
+        char before[32] = "";
         printf("%s\"%s\":{", i ? ",\n" : "", strrchr(cases[i], '/') + 1);
         for (size_t k = 0; k < ARRAY_COUNT(rounded); k++) {
-            enum activations now = rounded[k].activations;
+            const char *now = way_name(rounded[k].way);
             if (!has_file(cases[i], rounded[k].file)) continue;
-            if (now != before) printf("%s\n\"%s\":{", k ? "}," : "", activations_name(now));
-            printf("%s\n\"%s\":[", now == before ? "," : "", rounded[k].file);
+            bool same = strcmp(now, before) == 0;
+            if (!same) printf("%s\n\"%s\":{", k ? "}," : "", now);
+            printf("%s\n\"%s\":[", same ? "," : "", rounded[k].file);
+            snprintf(before, sizeof before, "%s", now);
             measure_places(cases[i], &rounded[k]);
             printf("]");
-            before = now;
         }
         printf("}}");
     }

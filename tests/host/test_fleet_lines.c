@@ -9,44 +9,28 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/check.h"
 #include "contract/machine.h"
-#include "host/process/log.h"
 
-static FILE *file;
-static char text[1 << 16];
-static off_t from; /* what was not asked for yet */
+#include "heard.h"
+
 static struct fleet_lines lines;
 
 static int begin(void **state) {
-    file = tmpfile();
-    check(file);
+    (void)state;
     lines = (struct fleet_lines){0};
-    from = 0;
-    log_start("text", "debug", false);
-    log_write_to(fileno(file));
+    heard_begin("debug");
     return 0;
 }
 
 static int end(void **state) {
+    (void)state;
     fleet_lines_close(&lines);
-    log_finish();
-    log_write_to(STDERR_FILENO);
-    fclose(file);
+    heard_end();
     return 0;
-}
-
-/* What was said since it was asked last; one line at most. */
-static const char *said(void) {
-    ssize_t count = pread(fileno(file), text, sizeof text - 1, from);
-    check(count >= 0);
-    text[count] = 0;
-    from += count;
-    return text[0] ? text + sizeof "2026-11-23T12:00:00.123Z" : text;
 }
 
 static void hello(uint32_t number, enum unit_role role, int64_t pid) {
@@ -62,21 +46,23 @@ static void hello(uint32_t number, enum unit_role role, int64_t pid) {
 
 static void a_unit_comes_changes_and_goes(void **state) {
     hello(3, UNIT_PREFILL, 77);
-    assert_string_equal(said(), "info unit  serves unit=3 role=prefill ranks=1 pid=77 pages=16 "
-                                "requests_max=4 numerics=n1\n");
+    assert_string_equal(heard_news(),
+                        "info unit  serves unit=3 role=prefill ranks=1 pid=77 pages=16 "
+                        "requests_max=4 numerics=n1\n");
     hello(3, UNIT_PREFILL, 77);
-    assert_string_equal(said(), "");
+    assert_string_equal(heard_news(), "");
     hello(3, UNIT_DECODE, 77);
-    assert_string_equal(said(),
+    assert_string_equal(heard_news(),
                         "info unit  has changed its role unit=3 role=decode before=prefill\n");
     fleet_lines_lost(&lines, 3, false);
-    assert_string_equal(said(), "warning unit  is gone unit=3 role=decode pid=77 requests=0\n");
+    assert_string_equal(heard_news(),
+                        "warning unit  is gone unit=3 role=decode pid=77 requests=0\n");
     fleet_lines_lost(&lines, 3, false);
-    assert_string_equal(said(), "");
+    assert_string_equal(heard_news(), "");
     hello(4, UNIT_BOTH, 78);
-    said();
+    heard_news();
     fleet_lines_lost(&lines, 4, true);
-    assert_string_equal(said(), "info unit  is gone unit=4 role=both pid=78 requests=0\n");
+    assert_string_equal(heard_news(), "info unit  is gone unit=4 role=both pid=78 requests=0\n");
 }
 
 static void tell_drain(uint32_t number, bool one_rank, bool back) {
@@ -89,25 +75,25 @@ static void tell_drain(uint32_t number, bool one_rank, bool back) {
 
 static void orders_are_told_on_both_sides(void **state) {
     tell_drain(3, false, false);
-    assert_string_equal(said(), "info unit  is told to drain unit=3\n");
+    assert_string_equal(heard_news(), "info unit  is told to drain unit=3\n");
     tell_drain(0, true, false);
-    assert_string_equal(said(), "info unit  is told to drain rank=2\n");
+    assert_string_equal(heard_news(), "info unit  is told to drain rank=2\n");
     tell_drain(3, true, true);
-    assert_string_equal(said(), "info unit  is told to take requests again unit=3 rank=2\n");
+    assert_string_equal(heard_news(), "info unit  is told to take requests again unit=3 rank=2\n");
     const struct record_role role = {.record = record_head(RECORD_ROLE, sizeof role),
                                      .role = UNIT_DECODE};
     fleet_lines_told(&lines, 3, &role.record);
-    assert_string_equal(said(), "info unit  is told its role unit=3 role=decode\n");
+    assert_string_equal(heard_news(), "info unit  is told its role unit=3 role=decode\n");
 }
 
 static void more_units_than_are_remembered_are_told_of_too(void **state) {
     for (uint32_t i = 1; i <= LIMIT_FLEET_UNITS; i++)
         hello(i, UNIT_BOTH, i);
-    said();
+    heard_news();
     hello(1000, UNIT_BOTH, 5);
-    assert_non_null(strstr(said(), "serves unit=1000 "));
+    assert_non_null(strstr(heard_news(), "serves unit=1000 "));
     fleet_lines_lost(&lines, 1000, false);
-    assert_string_equal(said(), "");
+    assert_string_equal(heard_news(), "");
 }
 
 static uint32_t job_of(void *context, int64_t pid) {
@@ -117,14 +103,16 @@ static uint32_t job_of(void *context, int64_t pid) {
 static void a_unit_is_named_by_its_supervisor_as_well(void **state) {
     lines.job_of = job_of;
     hello(3, UNIT_BOTH, 77);
-    assert_string_equal(said(), "info unit  serves unit=3 job=2 role=both ranks=1 pid=77 pages=16 "
-                                "requests_max=4 numerics=n1\n");
+    assert_string_equal(heard_news(),
+                        "info unit  serves unit=3 job=2 role=both ranks=1 pid=77 pages=16 "
+                        "requests_max=4 numerics=n1\n");
     hello(4, UNIT_BOTH, 78); /* somebody else started it */
-    assert_null(strstr(said(), "job="));
+    assert_null(strstr(heard_news(), "job="));
     tell_drain(3, false, false);
-    assert_string_equal(said(), "info unit  is told to drain unit=3 job=2\n");
+    assert_string_equal(heard_news(), "info unit  is told to drain unit=3 job=2\n");
     fleet_lines_lost(&lines, 3, false);
-    assert_string_equal(said(), "warning unit  is gone unit=3 job=2 role=both pid=77 requests=0\n");
+    assert_string_equal(heard_news(),
+                        "warning unit  is gone unit=3 job=2 role=both pid=77 requests=0\n");
 }
 
 /* ---- requests ---- */
@@ -150,7 +138,7 @@ static void finish(uint32_t number, uint64_t low, uint32_t attempt, enum finish_
 
 /* A line without the time that it tells at its end. */
 static void assert_said(const char *expected) {
-    char *line = (char *)(uintptr_t)said(), *after = strstr(line, " after_s=");
+    char *line = (char *)(uintptr_t)heard_news(), *after = strstr(line, " after_s=");
     if (after) strcpy(after, "\n");
     assert_string_equal(line, expected);
 }
@@ -161,16 +149,16 @@ static void requests_of_a_lost_unit_are_followed_to_where_they_go(void **state) 
     for (uint64_t i = 1; i <= 5; i++)
         submit(1, i, 0, SUBMIT_ANSWER);
     finish(1, 5, 0, FINISH_LENGTH);
-    said();
+    heard_news();
     fleet_lines_lost(&lines, 1, false);
     assert_said("warning unit  is gone unit=1 role=both pid=1 requests=4\n");
     submit(2, 1, 1, SUBMIT_ANSWER);
     assert_said("debug unit  gets what another had unit=2 "
                 "request=00000000000000000000000000000001 x_request_id=abc before=1 output=0\n");
     submit(3, 2, 1, SUBMIT_RESERVE);
-    said();
+    heard_news();
     submit(2, 3, 1, SUBMIT_ANSWER);
-    said();
+    heard_news();
     finish(2, 4, 1, FINISH_CANCELLED); /* by nobody's wish but the gateway's: it goes on */
     assert_said("");
     fleet_lines_ended(&lines, (struct request_id){.low = 4}); /* its client has left */
@@ -184,7 +172,7 @@ static void what_a_silent_unit_had_is_followed_too(void **state) {
     hello(1, UNIT_BOTH, 1);
     hello(2, UNIT_BOTH, 2);
     submit(1, 7, 0, SUBMIT_ANSWER);
-    said();
+    heard_news();
     submit(2, 7, 1, SUBMIT_ANSWER);
     assert_said("debug unit  gets what another had unit=2 "
                 "request=00000000000000000000000000000007 x_request_id=abc before=1 output=0\n");
@@ -197,13 +185,14 @@ static void losses_beyond_those_that_are_followed_are_told_as_they_stand(void **
         hello(i, UNIT_BOTH, i);
         submit(i, i, 0, SUBMIT_ANSWER);
     }
-    said();
+    heard_news();
     for (uint32_t i = 1; i <= FLEET_LINES_LOSSES; i++) {
         fleet_lines_lost(&lines, i, false);
-        said();
+        heard_news();
     }
     fleet_lines_lost(&lines, FLEET_LINES_LOSSES + 1, false);
-    assert_non_null(strstr(said(), "its requests are elsewhere unit=1 requests=1 moved=0 ended=1"));
+    assert_non_null(
+        strstr(heard_news(), "its requests are elsewhere unit=1 requests=1 moved=0 ended=1"));
 }
 
 int main(void) {

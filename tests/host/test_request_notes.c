@@ -9,44 +9,28 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/check.h"
 #include "contract/machine.h"
-#include "host/process/log.h"
 
-static FILE *file;
-static char text[1 << 16];
-static off_t from; /* what was not asked for yet */
+#include "heard.h"
+
 static struct request_notes notes;
 
 static int begin(void **state) {
-    file = tmpfile();
-    check(file);
+    (void)state;
     notes = (struct request_notes){0};
-    from = 0;
-    log_start("text", "debug", false);
-    log_write_to(fileno(file));
+    heard_begin("debug");
     return 0;
 }
 
 static int end(void **state) {
+    (void)state;
     request_notes_close(&notes);
-    log_finish();
-    log_write_to(STDERR_FILENO);
-    fclose(file);
+    heard_end();
     return 0;
-}
-
-/* What was said since it was asked last, without its first time. */
-static const char *said(void) {
-    ssize_t count = pread(fileno(file), text, sizeof text - 1, from);
-    check(count >= 0);
-    text[count] = 0;
-    from += count;
-    return text[0] ? text + sizeof "2026-11-23T12:00:00.123Z" : text;
 }
 
 static void come(uint64_t low, const char *name) {
@@ -73,25 +57,25 @@ static void go(uint64_t low, enum finish_reason reason) {
 
 static void a_request_has_its_clients_name_from_its_coming_to_its_end(void **state) {
     come(1, "order-17");
-    assert_string_equal(said(), "debug request  has come " ONE
-                                " x_request_id=order-17 task=answer prompt=2 resumed=0\n");
+    assert_string_equal(heard_news(), "debug request  has come " ONE
+                                      " x_request_id=order-17 task=answer prompt=2 resumed=0\n");
     come(2, "order-18");
-    said();
+    heard_news();
     go(1, FINISH_STOP_TOKEN);
-    assert_string_equal(said(), "debug request  has ended here " ONE
-                                " x_request_id=order-17 end=stop output=9 rank=0\n");
+    assert_string_equal(heard_news(), "debug request  has ended here " ONE
+                                      " x_request_id=order-17 end=stop_token output=9 rank=0\n");
     go(2, FINISH_FAILED);
-    assert_string_equal(said(), "warning request  has failed here " TWO
-                                " x_request_id=order-18 output=9 rank=0\n");
+    assert_string_equal(heard_news(), "warning request  has failed here " TWO
+                                      " x_request_id=order-18 output=9 rank=0\n");
 }
 
 static void a_request_that_its_client_did_not_name_has_one_name(void **state) {
     come(1, "00000000000000000000000000000001");
-    assert_null(strstr(said(), "x_request_id"));
+    assert_null(strstr(heard_news(), "x_request_id"));
     go(1, FINISH_LENGTH);
-    assert_null(strstr(said(), "x_request_id"));
+    assert_null(strstr(heard_news(), "x_request_id"));
     come(1, "");
-    assert_null(strstr(said(), "x_request_id"));
+    assert_null(strstr(heard_news(), "x_request_id"));
 }
 
 static void names_of_requests_that_have_ended_are_not_kept(void **state) {

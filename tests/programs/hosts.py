@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts for the tests: network namespaces on a switch of their own, each with an interface net0, and a stand-in for
-ssh that runs a program in one of them under the host's name; as with ssh, who kills it leaves the program alone. Without root, or where the kernel has none, hosts are
-names alone: their programs run here, and no cable can be pulled."""
+ssh that runs a program in one of them under the host's name; as with ssh, who kills it leaves the program alone. Cables
+can be pulled, made slow, and made bad by a relay. Without root, or where the kernel has none, hosts are
+names alone: their programs run here, and no cable can be touched."""
 import atexit
 import ctypes
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 
 SHELL = """#!/bin/sh
@@ -30,6 +32,7 @@ class Hosts:
         self.names = ["h%d" % i for i in range(count)]
         self.prefix = "fathom-%d" % os.getpid()
         self.folder = tempfile.mkdtemp(prefix="fathom_hosts_")
+        self.relays = {}
         atexit.register(self.remove)
         self.are_apart = self.lay_cables()
         self.shell = os.path.join(self.folder, "shell")
@@ -60,6 +63,9 @@ class Hosts:
         return True
 
     def remove(self):
+        for relay in self.relays.values():
+            relay.kill()
+            relay.wait()
         if self.are_apart:
             for name in self.names:
                 self.kill_all(name)
@@ -90,6 +96,40 @@ class Hosts:
 
     def plug(self, name):
         ip("-n", self.space("switch"), "link", "set", name, "up")
+
+    def address(self, name):
+        return "10.89.0.%d" % (self.names.index(name) + 1)
+
+    def lay_relay(self, name):
+        """Between a host's cable and the switch: a relay of which `spoil` asks."""
+        near, far, switch = name, "r-" + name, self.space("switch")
+        ip("-n", switch, "link", "set", near, "nomaster")
+        ip("-n", switch, "link", "add", far, "type", "veth", "peer", "name", "s-" + name)
+        ip("-n", switch, "link", "set", "s-" + name, "master", "bridge", "up")
+        ip("-n", switch, "link", "set", far, "up")
+        # frames as they are on a cable, so that it is they that are lost
+        ip("-n", self.space(name), "link", "set", "net0", "gso_max_segs", "1")
+        ip("-n", switch, "link", "set", "s-" + name, "gso_max_segs", "1")
+        self.relays[name] = subprocess.Popen(
+            ["ip", "netns", "exec", switch, sys.executable, os.path.join(os.path.dirname(__file__), "relay.py"), near, far],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.relays[name].stdout.readline() == "ok\n"
+
+    def spoil(self, name, what, value):
+        """As relay.py says."""
+        relay = self.relays[name]
+        relay.stdin.write("%s %s\n" % (what, value))
+        relay.stdin.flush()
+        assert relay.stdout.readline() == "ok\n", (name, what)
+
+    def slow(self, name, rate):
+        """Bytes go to the host, and from it, at that rate, such as 10mbit; None: as fast as they can."""
+        for space, device in ((self.space("switch"), name), (self.space(name), "net0")):
+            if rate:
+                subprocess.run(["tc", "-n", space, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate,
+                                "burst", "64k", "latency", "200ms"], check=True)
+            else:
+                subprocess.run(["tc", "-n", space, "qdisc", "delete", "dev", device, "root"], check=True)
 
     def pids(self, name):
         found = subprocess.run(["ip", "netns", "pids", self.space(name)], check=False, capture_output=True, text=True)

@@ -43,7 +43,7 @@ class Tokens:
 def ask(server, request, tokens):
     body = {"messages": [{"role": "user", "content": request["question"]}], "max_tokens": 100,
             "stream": request["stream"], "temperature": request.get("temperature", 0)}
-    for name in ("seed", "ignore_eos"):
+    for name in ("seed", "ignore_eos", "max_tokens"):
         if name in request:
             body[name] = request[name]
     with server.open("/v1/chat/completions", body) as response:

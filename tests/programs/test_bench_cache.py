@@ -4,24 +4,14 @@
 behind."""
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
-fathom = sys.argv[1]
-failures = []
+from command import attempt, expect, finish
 
 
-def run(*arguments, path=None):
-    environment = dict(os.environ, PATH=path) if path else None
-    done = subprocess.run([fathom, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=600, env=environment, check=False)
+def run(*arguments, **more):
+    done = attempt(*arguments, **more)
     return done.returncode, done.stdout, done.stderr
-
-
-def expect(what, condition, *found):
-    if not condition:
-        failures.append("%s: found %r" % (what, found))
 
 
 def check_bench(directory, io):
@@ -29,11 +19,11 @@ def check_bench(directory, io):
                          "--rounds", "1", "--io", io, "--index-blocks", "70000", "--json")
     if code == 1 and "no io_uring" in err:
         return
-    expect("bench cache %s" % io, code == 0 and not err, code, out, err)
+    expect(code == 0 and not err, "bench cache %s" % io, code, out, err)
     report = json.loads(out)
-    expect("its rates", report["write_mb_s"] > 0 and report["read_mb_s"] > 0 and report["io"] == io, report)
-    expect("its index", report["index_blocks"] == 70000 and report["index_s_per_million"] > 0, report)
-    expect("what it leaves", os.listdir(directory) == [], os.listdir(directory))
+    expect(report["write_mb_s"] > 0 and report["read_mb_s"] > 0 and report["io"] == io, "its rates", report)
+    expect(report["index_blocks"] == 70000 and report["index_s_per_million"] > 0, "its index", report)
+    expect(os.listdir(directory) == [], "what it leaves", os.listdir(directory))
 
 
 FIO = """#!/bin/sh
@@ -52,34 +42,33 @@ def bench_beside(fio, directory, *options):
                 file.write(FIO % fio)
             os.chmod(path, 0o755)
         return run("bench", "cache", "--dir", directory, "--size", "2MiB", "--width", "64", "--layers", "3", "--rounds",
-                   "1", "--index-blocks", "0", *options, path=programs)
+                   "1", "--index-blocks", "0", *options, env=dict(os.environ, PATH=programs))
 
 
 def check_fio(directory):
     """What was not measured is no number."""
     code, out, err = bench_beside(None, directory)
-    expect("bench cache without fio", code == 0 and "fio is not installed" in out and "fio MB/s" not in out and
-           "of fio" not in out, code, out, err)
+    expect(code == 0 and "fio is not installed" in out and "fio MB/s" not in out and
+           "of fio" not in out, "bench cache without fio", code, out, err)
     code, out, err = bench_beside(None, directory, "--json")
     report = json.loads(out) if code == 0 else {}
-    expect("its JSON", report and report["fio_write_mb_s"] is None and report["fio_read_mb_s"] is None and
-           report["index_s_per_million"] is None and report["write_mb_s"] > 0, code, out, err)
+    expect(report and report["fio_write_mb_s"] is None and report["fio_read_mb_s"] is None and
+           report["index_s_per_million"] is None and report["write_mb_s"] > 0, "its JSON", code, out, err)
     fields = ["0"] * 60  # KiB/s: 2,000 read, 1,000 written
     fields[6], fields[47] = "2000", "1000"
     code, out, err = bench_beside("echo '%s'" % ";".join(fields), directory, "--json")
     report = json.loads(out) if code == 0 else {}
-    expect("bench cache beside fio", report and report["fio_write_mb_s"] == 1.0 and report["fio_read_mb_s"] == 2.0,
+    expect(report and report["fio_write_mb_s"] == 1.0 and report["fio_read_mb_s"] == 2.0, "bench cache beside fio",
            code, out, err)
     code, out, err = bench_beside("echo '%s'" % ";".join(fields), directory)
-    expect("its table", code == 0 and "fio MB/s" in out and out.count("%") == 2, code, out, err)
+    expect(code == 0 and "fio MB/s" in out and out.count("%") == 2, "its table", code, out, err)
     code, out, err = bench_beside("echo nothing", directory)
-    expect("fio that names no rate", code == 1 and "fio names no rate" in err and not out, code, out, err)
-    expect("what they leave", os.listdir(directory) == [], os.listdir(directory))
+    expect(code == 1 and "fio names no rate" in err and not out, "fio that names no rate", code, out, err)
+    expect(os.listdir(directory) == [], "what they leave", os.listdir(directory))
 
 
 with tempfile.TemporaryDirectory() as place:
     check_bench(place, "threads")
     check_bench(place, "io_uring")
     check_fio(place)
-print("\n".join(failures))
-sys.exit(1 if failures else 0)
+finish()

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import tempfile
 
-fathom, script = sys.argv[1:]
+from command import expect, fathom, finish
+
+script = sys.argv[2]
 folder = tempfile.TemporaryDirectory()
-failures = []
 
 DAY = """
 hardware: h800
@@ -62,11 +63,6 @@ def run(program, *more):
     return done.stdout
 
 
-def expect(condition, text):
-    if not condition:
-        failures.append(text)
-
-
 found = json.loads(run(fathom, "--json", "--live"))
 built, changed = found["rows"]
 expect([row["change"] for row in found["rows"]] == ["as built", "MTP always"], "rows: %s" % found["rows"])
@@ -95,5 +91,4 @@ expect(abs(lived["figures"]["cost_usd_per_day"] - ways[lived["way"]]["cost"]) < 
 
 text = run("/bin/false")
 expect("MTP always" in text and "the scenario's curve" in text, "told again: %s" % text)
-print("\n".join(failures))
-sys.exit(1 if failures else 0)
+finish()

@@ -5,12 +5,10 @@ nodes, and wrong input ends with a line that says what is wrong."""
 import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 
-fathom = sys.argv[1]
-failures = []
+from command import attempt, expect, failures, finish
+
 folder = tempfile.TemporaryDirectory()
 
 
@@ -18,13 +16,7 @@ def run(load, *arguments):
     path = os.path.join(folder.name, "load.json")
     with open(path, "w", encoding="utf-8") as file:
         file.write(load if isinstance(load, str) else json.dumps(load))
-    return subprocess.run([fathom, "eplb", "--load", path, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=600)
-
-
-def expect(condition, text):
-    if not condition:
-        failures.append(text)
+    return attempt("eplb", "--load", path, *arguments)
 
 
 def balance_of(load, slots, ranks):
@@ -104,12 +96,10 @@ def main():
         done = run(text, *arguments)
         expect(done.returncode == code and why in done.stderr and not done.stdout,
                "%s %s: %r" % (text, arguments, done))
-    missing = subprocess.run([fathom, "eplb", "--load", os.path.join(folder.name, "none")], capture_output=True, text=True)
+    missing = attempt("eplb", "--load", os.path.join(folder.name, "none"))
     expect(missing.returncode == 1 and "none" in missing.stderr, "a missing file is named")
-    expect(subprocess.run([fathom, "eplb"], capture_output=True).returncode == 2, "--load is needed")
+    expect(attempt("eplb").returncode == 2, "--load is needed")
 
 
 main()
-for failure in failures:
-    print(failure)
-sys.exit(1 if failures else 0)
+finish()

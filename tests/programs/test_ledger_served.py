@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_ledger_served.py FATHOM: a server with a ledger: what answers' `usage` said is what the ledger has, at the price of
-the name that was asked for; keys that are made, revoked and out of money hold within a second; and after kill -9 in mid-load no answer that a
-client saw whole is missing, none is there twice, and the proof finds no breach."""
+"""test_ledger_served.py FATHOM: a server with a ledger: what answers' `usage` said is what the ledger has, at the price
+of the name that was asked for; names that an account may not ask for are none, DeepSeek's two included; keys that
+are made, revoked and out of money hold within a second; and after kill -9 in mid-load no answer that a client saw
+whole is missing, none is there twice, and the proof finds no breach."""
 import http.client
 import json
 import os
@@ -126,6 +127,25 @@ def check_changes(server, key):
     wait_for_status(server, lab, 401)
 
 
+def check_models(server):
+    """DeepSeek's two names are names like others: who may ask for some names has them if they are among those."""
+    other = account(server, "create", "other", "--models", "large")
+    wait_for_status(server, other, 200)
+    names = ("large", "tiny-r1", "default", "deepseek-reasoner")
+    assert [server.status(other, "/v1/models/" + name) for name in names] == [200, 404, 404, 404]
+    for name in ("default", "deepseek-reasoner"):
+        try:
+            raise AssertionError(server.ask(other, 1, model=name))
+        except urllib.error.HTTPError as error:
+            assert error.code == 404, error
+    account(server, "limit", "other", "--models", "deepseek-reasoner")
+    begun = time.monotonic()
+    while [server.status(other, "/v1/models/" + name) for name in names] != [404, 404, 404, 200]:
+        assert time.monotonic() - begun < PATIENCE, server.said()
+        time.sleep(0.05)
+    assert server.ask(other, 1, model="deepseek-reasoner")["completion_tokens"]
+
+
 def load(server, key, seen, number):
     """Asks until the server is gone; notes what came whole."""
     while True:
@@ -167,6 +187,7 @@ def main():
         wait_for_status(server, key, 200)
         check_usage(server, key)
         check_changes(server, key)
+        check_models(server)
         until = time.monotonic() + PATIENCE
         while not (found := verify(server))["units_judged"]:  # told every two seconds
             assert time.monotonic() < until, found

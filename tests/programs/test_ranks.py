@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_ranks.py FATHOM GOLDENS MODEL SERVING: models over several processes. Whatever the number of
 ranks, the replicas, the placement and the schedule: the same logits to the last digit, the same routing, drafts and
-tokens as one process, in every activation mode; the ranks are really there and share the work; and what
+tokens as one process, in every activation mode and either order of summing experts; the ranks are really there and share the work; and what
 goes wrong is told once, with the right exit code."""
 import glob
 import json
@@ -79,11 +79,11 @@ def check_several(folder, activations):
         assert found == {"prompts": seen}, (folder, count)
 
 
-def check_moves(folder, activations, counts):
+def check_moves(folder, activations, counts, *more):
     """Experts change slots again and again between the steps of a run: nothing changes but where they lie."""
     prompts = prompts_of(folder)[:3]
     answer = ["generate", "--model", folder, "--activations", activations, "--json", "--max-new", 10, "--greedy",
-              "--ignore-eos", "--tokens", ";".join(map(ids, prompts))]
+              "--ignore-eos", "--tokens", ";".join(map(ids, prompts)), *more]
     alone = run(*answer)
     for count, *options in counts:
         found = run(*answer, "--ranks", count, "--experiment", "reshuffle-steps=2", *options)
@@ -179,6 +179,28 @@ def check_placement(folder):
         assert "nothing.json" in run(*answer, "--ranks", 2, "--placement", room + "/nothing.json", code=1)
 
 
+def check_groups():
+    """Where a rank has all that a token needs of a group, one row comes back, whatever the mode and the schedule."""
+    study = ["logits", "--model", tiny, "--tokens", ids(range(20, 180)), "--top", 1000, "--json"]
+    with tempfile.TemporaryDirectory() as room:
+        load, place = room + "/load.json", room + "/placement.json"
+        with open(load, "w", encoding="utf-8") as file:
+            json.dump([[1] * 64] * 3, file)
+        with open(place, "w", encoding="utf-8") as file:
+            json.dump(run("eplb", "--load", load, "--slots", 64, "--groups", 8, "--nodes", 8, "--ranks", 8, "--locality",
+                          "strict", "--json"), file)
+        for activations, schedule in ("f32", "sequential"), ("bf16", "prefill-dual-batch"), ("fp8", "octo-batch"):
+            results, sent = {}, {}
+            for order in "experts", "groups":
+                options = [*study, "--activations", activations, "--expert-sum", order]
+                found = run(*options, "--ranks", 8, "--placement", place, "--schedule", schedule)
+                sent[order] = sum(rank["bytes_sent"] for rank in take_ranks(found, 8))
+                results[order] = run(*options)
+                assert found == results[order], (activations, order)
+            assert results["experts"] != results["groups"], activations
+            assert sent["groups"] < 0.75 * sent["experts"], (activations, sent)
+
+
 def check_failures(folder):
     assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
     assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
@@ -215,8 +237,17 @@ def main():
                  "--chunk", 64)
     check_moves(folders[2], "fp8", [[4, "--rebalance-mbps", 0, "--replica-choice", "flow"],
                                      [8, "--schedule", "decode-five-stage", "--rebalance-from", "checkpoint"]])
+    by_groups = ["--expert-sum", "groups"]
+    check_logits(folders[0], "bf16", prompts_of(folders[0])[1], [[2], [8, "--redundant-experts", 3]], *by_groups)
+    check_logits(folders[3], "fp8", prompts_of(folders[3])[3], [[2], [8, "--redundant-experts", 16]], "--mtp", *by_groups)
+    check_logits(tiny, "f32", list(range(20, 340)),
+                 [[2, "--schedule", "decode-five-stage"],
+                  [8, "--replica-choice", "flow", "--experiment", "reshuffle-steps=1", "--redundant-experts", 24]],
+                 "--chunk", 64, "--mtp", *by_groups)
+    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7], [4, "--schedule", "decode-five-stage"]], *by_groups)
     if serving:
         check_placement(mtp)
+        check_groups()
     check_weights(mtp)
     check_weights_files(folders[2])
     check_link(folders[2])

@@ -54,21 +54,21 @@ def run_ranks(*arguments):
     return found, take_ranks(found, COUNT), largest
 
 
-def check_logits(model, activations, prompts):
+def check_logits(model, activations, prompts, *more):
     study = ["logits", "--model", model, "--activations", activations, "--tokens", ";".join(map(ids, prompts)), "--last",
-             max(map(len, prompts)), "--top", VOCAB, "--json"]
+             max(map(len, prompts)), "--top", VOCAB, "--json", *more]
     alone = run(*study)
     began = time.monotonic()
     found, ranks, largest = run_ranks(*study)
     assert [len(prompt["positions"]) for prompt in found["prompts"]] == list(map(len, prompts))
     assert all(len(place["top"]) == VOCAB for prompt in found["prompts"] for place in prompt["positions"])
-    assert found == alone, (COUNT, activations)
+    assert found == alone, (COUNT, activations, more)
     assert [rank["tokens"] for rank in ranks] == list(map(len, prompts)), ranks
     slots = (EXPERTS + REDUNDANT) // COUNT
     idle = [(rank["rank"], rank["slots_used"]) for rank in ranks if rank["slots_used"] < slots * MOE_LAYERS]
     assert not idle, "ranks, and how many of their %d slots had tokens: %s" % (slots * MOE_LAYERS, idle)
     assert all(rank["slots"] == slots and rank["pairs"] > 0 for rank in ranks), ranks
-    report("logits in %s" % activations, ranks, largest, time.monotonic() - began)
+    report(" ".join(("logits in", activations, *more)), ranks, largest, time.monotonic() - began)
 
 
 def check_tokens(model, prompts, *more):
@@ -96,6 +96,7 @@ def main():
         prompts = draw_prompts(16)
         for activations in ("f32", "bf16"):
             check_logits(model, activations, prompts)
+        check_logits(model, "bf16", prompts, "--expert-sum", "groups")
         check_tokens(model, prompts, "--experiment", "reshuffle-steps=1", "--rebalance-mbps", 0)
         check_tokens(model, prompts, "--weights-dir", "private")
 

@@ -5,23 +5,15 @@ the page is whole, a trace is played, and wrong input ends with a line that name
 import gzip
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
-fathom = sys.argv[1]
-failures = []
+from command import attempt, expect, failures, finish
+
 folder = tempfile.TemporaryDirectory()
 
 
 def run(*arguments):
-    return subprocess.run([fathom, "sim", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=600)
-
-
-def expect(condition, text):
-    if not condition:
-        failures.append(text)
+    return attempt("sim", *arguments)
 
 
 def figures(done):
@@ -72,6 +64,4 @@ for arguments, says in (
            "%s: exit %d, %s" % (arguments, done.returncode, done.stderr))
 
 expect("ep144" in run("--list").stdout, "--list")
-for failure in failures:
-    print(failure)
-sys.exit(1 if failures else 0)
+finish()

@@ -5,12 +5,10 @@ JSON, a window makes the tokens that are asked of it, the step clock's profile s
 whole beside its sample, and wrong days end with a line that names the key."""
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
-fathom = sys.argv[1]
-failures = []
+from command import attempt, expect, failures, finish
+
 folder = tempfile.TemporaryDirectory()
 
 DAY = """
@@ -42,13 +40,7 @@ load:
 
 
 def run(*arguments):
-    return subprocess.run([fathom, "sim", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=600)
-
-
-def expect(condition, text):
-    if not condition:
-        failures.append(text)
+    return attempt("sim", *arguments)
 
 
 def write(name, text):
@@ -92,5 +84,4 @@ for setting, says in (("load.day.hours=[1]", "load.day.hours: expected a list of
     done = run(day, "--set", setting)
     expect(done.returncode and says in done.stderr, "%s: %s" % (setting, done.stderr))
 
-print("\n".join(failures))
-sys.exit(1 if failures else 0)
+finish()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Are bugs found by the seeds? Plants each of tests/simulate/mutations/*.patch, alone, in a copy of the
-sources, and lives one seed after another until one breaks; those of mutations/twin are for the twin's
-seeds. A patch that does not apply any more, or that no seed finds, fails.
+sources, and lives one seed after another until one breaks; those of mutations/hosts are for the seeds
+of fleets on hosts, and those of mutations/twin for the twin's. A patch that does not apply any more, or that no seed finds, fails.
 
     mutants.py ROOT DIRECTORY [SEEDS [NAME...]]
 """
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 TEST = "tests/simulate/test_fleet_world"
-TWIN_TEST = "tests/simulate/twin/test_twin_seeds"
+TESTS = {"hosts": "tests/simulate/test_fleet_hosts", "twin": "tests/simulate/twin/test_twin_seeds"}
 TIME_MAX = 900  # seconds; seeds take a tenth of one
 
 
@@ -43,7 +43,7 @@ def prepare(root, work):
 
 
 def test_of(patch):
-    return TWIN_TEST if patch.parent.name == "twin" else TEST
+    return TESTS.get(patch.parent.name, TEST)
 
 
 def compile_test(build, test):

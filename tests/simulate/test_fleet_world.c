@@ -6,59 +6,20 @@
  * Bugs planted by hand lie in tests/simulate/mutations; mutants.py plants them one after another
  * (./dev mutants), and prints which of the first hundred seeds finds it.
  */
-#include "simulate/fleet_constraints.h"
-#include "simulate/fleet_world.h"
-
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include <stdint.h>
 
 #include <cmocka.h>
 
+#include "lives.h"
+
 #include "../slow.h"
 
-static struct arena arena;
-static void *memory, *constraints_memory;
-static struct fleet_constraints *constraints; /* of all lives */
-
-static struct fleet_log events;
-static unsigned long long seed_now;
-static uint32_t events_shown = 60;
-
-/* How to see it again, and what happened before. */
-static void tell_how(void) {
-    char line[FLEET_LOG_LINE_BYTES];
-    for (uint32_t back = events_shown; back-- > 0;)
-        if (fleet_log_line(&events, back, line, sizeof line)) fprintf(stderr, "# %s\n", line);
-    fprintf(
-        stderr,
-        "# seed %llu; again: FATHOM_SEEDS=\"%llu 1 4000\" build/tests/simulate/test_fleet_world\n",
-        seed_now, seed_now);
-}
-
-/* A check() within the machines. */
-static void on_abort(int signal_number) {
-    (void)signal_number;
-    tell_how();
-    _exit(1);
-}
-
 static struct fleet_world_report live(uint64_t seed, bool faults) {
-    struct fleet_world_options options = {.seed = seed,
-                                          .faults = faults,
-                                          .gateway_dies = true,
-                                          .log = &events,
-                                          .constraints = constraints};
-    struct fleet_world_report report;
-    seed_now = seed;
-    fleet_world_run(&options, &arena, &report);
-    if (report.breach[0]) tell_how();
-    if (report.breach[0]) fail_msg("seed %llu: %s", (unsigned long long)seed, report.breach);
-    return report;
+    return lives_live(
+        (struct fleet_world_options){.seed = seed, .faults = faults, .gateway_dies = true});
 }
 
 static void tell_sum(const struct fleet_world_report *sum) {
@@ -98,22 +59,11 @@ static void tell_sum(const struct fleet_world_report *sum) {
         sum->gateways, sum->parted, sum->backs, (unsigned)sum->compared);
 }
 
-/* False: nobody asks for other seeds than the usual. */
-static bool take_seeds(unsigned long *first_out, unsigned long *count_out) {
-    const char *asked_for = getenv("FATHOM_SEEDS");
-    if (!asked_for) return false;
-    char *rest;
-    *first_out = strtoul(asked_for, &rest, 10);
-    *count_out = strtoul(rest, &rest, 10);
-    if (*rest) events_shown = (uint32_t)strtoul(rest, NULL, 10);
-    return true;
-}
-
 static void every_answer_survives(void **state) {
     (void)state;
     unsigned long first = 0, count = test_times(100, 10); /* one thread: TSan has little to see */
     struct fleet_world_report sum = {0};
-    bool asked_for = take_seeds(&first, &count);
+    bool asked_for = lives_take_seeds(&first, &count);
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct fleet_world_report report = live(seed, true);
         sum.asked += report.asked;
@@ -183,7 +133,7 @@ static void every_answer_survives(void **state) {
 static void without_faults_nothing_is_lost(void **state) {
     (void)state;
     unsigned long first = 0, count = 20;
-    unsigned long each = take_seeds(&first, &count) ? 8 : 1;
+    unsigned long each = lives_take_seeds(&first, &count) ? 8 : 1;
     for (uint64_t seed = first; seed < first + count; seed += each) {
         struct fleet_world_report report = live(seed, false);
         assert_true(report.left == 0 && (report.cut == 0 || report.scarce));
@@ -202,23 +152,9 @@ static void a_seed_gives_the_same_life_again(void **state) {
     }
 }
 
-static int open_memory(void **state) {
+static int open_lives(void **state) {
     (void)state;
-    memory = malloc(fleet_world_bytes());
-    constraints_memory = malloc(fleet_constraints_bytes());
-    if (!memory || !constraints_memory) return 1;
-    arena_over(&arena, constraints_memory, fleet_constraints_bytes());
-    constraints = fleet_constraints_open(&arena);
-    arena_over(&arena, memory, fleet_world_bytes());
-    signal(SIGABRT, on_abort);
-    return constraints == NULL;
-}
-
-static int close_memory(void **state) {
-    (void)state;
-    free(constraints_memory);
-    free(memory);
-    return 0;
+    return lives_open("test_fleet_world");
 }
 
 int main(void) {
@@ -227,5 +163,5 @@ int main(void) {
         cmocka_unit_test(without_faults_nothing_is_lost),
         cmocka_unit_test(a_seed_gives_the_same_life_again),
     };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return cmocka_run_group_tests(tests, open_lives, lives_close);
 }

@@ -18,7 +18,7 @@ struct carrier {
     bool carries; /* tokens leave this rank: transfers take time, and are timed */
     void (*close)(struct exchange *exchange);
     void (*dispatch_begin)(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
-                           uint32_t tokens, const char *activations);
+                           const float *weights, uint32_t tokens, const char *activations);
     void (*dispatch_finish)(struct exchange *exchange, struct exchange_received *received_out);
     char *(*result)(struct exchange *exchange, uint32_t row);
     void (*combine_begin)(struct exchange *exchange, uint32_t first_row, uint32_t row_count);

@@ -41,7 +41,7 @@ static uint32_t rows_of(const struct echo *echo, uint32_t slot, uint32_t pairs) 
 }
 
 static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
-                           uint32_t tokens, const char *activations) {
+                           const float *weights, uint32_t tokens, const char *activations) {
     struct echo *echo = echo_of(exchange);
     uint32_t pairs = tokens * exchange->options.experts_per_token;
     check(tokens <= exchange->options.tokens_max);

@@ -96,11 +96,18 @@ static int64_t wait_began_ns(const struct exchange *exchange) {
     return exchange->idle_ns ? exchange->idle_ns : clock_now_ns();
 }
 
+uint32_t exchange_group_run(const uint32_t *experts, uint32_t count, uint32_t group_experts) {
+    uint32_t run = 0;
+    while (run < count && experts[run] / group_experts == experts[0] / group_experts)
+        run++;
+    return run;
+}
+
 void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
-                             uint32_t tokens, const char *activations) {
+                             const float *weights, uint32_t tokens, const char *activations) {
     uint64_t bytes_sent = exchange->counts.bytes_sent;
     begin_transfer(exchange, &exchange->dispatch);
-    exchange->carrier->dispatch_begin(exchange, layer, experts, tokens, activations);
+    exchange->carrier->dispatch_begin(exchange, layer, experts, weights, tokens, activations);
     take_link(exchange, bytes_sent);
 }
 

@@ -7,7 +7,8 @@
  * come back per token in ascending logical expert id, the same at one rank as at many, whatever the
  * placement. It never does arithmetic on activations: rows of bytes go out and come back, and the
  * model rounds to the exchange type before it hands them over, also at one rank, where nothing is
- * copied (self.c).
+ * copied (self.c). Where the order of summation goes by groups of experts, it finds the groups of
+ * which a rank has all that a token needs; the model sums them there, and one row comes back.
  *
  * Among ranks (ranks.c), every rank takes part in every dispatch and combine, in the same order,
  * also with no tokens. A token goes once to each rank that holds any of its experts.
@@ -28,6 +29,14 @@ struct exchange_group {
     uint32_t row_count;
 };
 
+/* Results of a token that are summed here: all that it has of a group. */
+struct exchange_sum {
+    uint32_t count;
+    const float *weights; /* [count] */
+    const char *results;  /* [count] rows of combine_bytes, those of exchange_result, in order */
+    char *sum;            /* where their sum goes, combine_bytes */
+};
+
 /* What this rank has to compute, slots ascending, tokens in a fixed order within a slot. */
 struct exchange_received {
     uint32_t group_count;
@@ -36,11 +45,16 @@ struct exchange_received {
     const uint32_t *row_token; /* [row_count] index of the token whose activations the row takes */
     const char *const *token_data; /* each token's row of activations as it was sent; NULL: they
                                     * are the caller's own tokens */
+    uint32_t sum_count;
+    const struct exchange_sum *sums; /* to be written before the last rows are handed over */
 };
+
+#define EXCHANGE_SUMMED UINT32_MAX /* a result is in the same row as the one before it */
 
 /* Where a token's results are, in the order of summation. */
 struct exchange_returned {
-    const uint32_t *token_rows; /* [tokens][experts_per_token] row, ascending expert id */
+    const uint32_t *token_rows; /* [tokens][experts_per_token] row, ascending expert id, or
+                                 * EXCHANGE_SUMMED */
     const char *results;        /* rows of combine_bytes; NULL: the rows are the caller's own, those
                                  * of struct exchange_received */
 };
@@ -52,7 +66,9 @@ struct exchange_options {
     uint32_t rank;
     uint32_t dispatch_bytes, combine_bytes; /* of a token's row out, and of a result's row back;
                                              * multiples of EXCHANGE_ALIGN */
-    uint32_t channel;           /* tells exchanges apart that are open at the same time */
+    uint32_t group_experts; /* so many experts in a row are a group of the sum; 0: each result comes
+                             * back by itself */
+    uint32_t channel;       /* tells exchanges apart that are open at the same time */
     struct exchange_link *link; /* NULL, or zeros: as fast as it goes */
 };
 
@@ -117,11 +133,15 @@ void exchange_split_replicas(struct exchange *exchange, bool splits);
 /* True: rows are carried as bytes; false: they stay where they are. */
 bool exchange_carries(const struct exchange *exchange);
 
-/* `experts`: [tokens][experts_per_token] logical ids, ascending per token. `activations`:
- * [tokens][dispatch_bytes] where rows are carried, else NULL; those for this rank's own experts are
- * read where they are, so they stay until all received rows are computed. */
+/* How many of a token's experts [count], ascending, from the first on are of the first's group. */
+uint32_t exchange_group_run(const uint32_t *experts, uint32_t count, uint32_t group_experts);
+
+/* `experts`: [tokens][experts_per_token] logical ids, ascending per token, and `weights` theirs,
+ * which only sums by groups need. `activations`: [tokens][dispatch_bytes] where rows are carried,
+ * else NULL; those for this rank's own experts are read where they are, so they stay until all
+ * received rows are computed. */
 void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
-                             uint32_t tokens, const char *activations);
+                             const float *weights, uint32_t tokens, const char *activations);
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out);
 
 /* Where a received row's result goes, combine_bytes of it; only where rows are carried. */

@@ -20,13 +20,13 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/pulse.h"
 #include "compute/exchange/job_meeting.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
@@ -53,6 +53,7 @@ struct job_request {
     struct job_batch *batch; /* NULL: nobody waits for it any more */
     void *request;           /* UCX's; NULL: not known yet */
     uint32_t peer;
+    enum job_lane lane;
     bool receives;
     bool is_over;                        /* of a worker that is about to be closed */
     struct job_request *before, *behind; /* among those that are open, or free */
@@ -66,9 +67,11 @@ static struct {
     bool deaf;   /* the launcher has gone, or makes no sense */
     uint32_t epoch;
     uint32_t looks;    /* since the launcher was heard, as LOOKS_MOVED counts */
+    uint32_t asked;    /* a rank whose steering is waited for, and 1; 0: none */
     int64_t failed_ns; /* when something failed that nobody has explained; 0: nothing */
     ucs_status_t failure;
-    bool *gone;  /* [count] */
+    bool *gone;                /* [count] */
+    uint32_t row[LIMIT_RANKS]; /* those that live, when it was last asked for */
     char *heard; /* [heard_room] a frame, of which heard_bytes have come */
     size_t heard_bytes, heard_room;
     struct job_request *open, *spare;
@@ -152,12 +155,15 @@ static enum status read_environment(struct error *error) {
                      ") is not as a launcher makes it");
 }
 
-/* A person's UCX_TLS is left alone; UCX complains of settings of transports that it does not use. */
+/* A person's UCX_TLS is left alone; UCX complains of settings of transports that it does not use. A
+ * rank that stood still within a connect, to a host that does not answer, would look like one that
+ * was stopped. */
 static ucs_status_t choose_transports(ucp_config_t *config) {
     if (getenv("UCX_TLS")) return UCS_OK;
     ucs_status_t status = ucp_config_modify(config, "MM_FIFO_SIZE", INBOX_MESSAGES);
     if (status == UCS_OK) status = ucp_config_modify(config, "MM_RX_BUFS_GROW", INBOX_MESSAGES);
-    if (status != UCS_OK || job.host[0]) return status;
+    if (status != UCS_OK) return status;
+    if (job.host[0]) return ucp_config_modify(config, "CONN_NB", "y");
     return ucp_config_modify(config, "TLS", "posix,cma,self");
 }
 
@@ -224,9 +230,15 @@ static ucp_tag_t tag_of(enum job_lane lane, uint32_t tag, uint32_t from) {
     return ((ucp_tag_t)lane << TAG_BITS | tag) << RANK_BITS | from;
 }
 
+static void (*says_end)(uint32_t rank, const char *what, const char *why);
+
+void job_says_end(void (*says)(uint32_t rank, const char *what, const char *why)) {
+    says_end = says;
+}
+
 /* Nothing can go on without that rank. */
 static void end_broken(const char *what, ucs_status_t status) {
-    fprintf(stderr, "fathom: rank %u ends, %s: %s\n", job.rank, what, ucs_status_string(status));
+    if (says_end) says_end(job.rank, what, ucs_status_string(status));
     _exit(1);
 }
 
@@ -258,7 +270,8 @@ static ucp_ep_h endpoint_to(uint32_t rank) {
     return job.endpoints[rank] = NULL;
 }
 
-static struct job_request *begin(struct job_batch *batch, uint32_t peer, bool receives) {
+static struct job_request *begin(struct job_batch *batch, enum job_lane lane, uint32_t peer,
+                                 bool receives) {
     struct job_request *it = job.spare;
     if (it)
         job.spare = it->behind;
@@ -266,7 +279,7 @@ static struct job_request *begin(struct job_batch *batch, uint32_t peer, bool re
         it = malloc(sizeof *it);
     check(it); /* some dozens of bytes: without them, nothing goes on */
     *it = (struct job_request){
-        .batch = batch, .peer = peer, .receives = receives, .behind = job.open};
+        .batch = batch, .peer = peer, .lane = lane, .receives = receives, .behind = job.open};
     if (job.open) job.open->before = it;
     job.open = it;
     batch->open++;
@@ -324,7 +337,7 @@ void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, u
                     const void *data, size_t bytes) {
     check(job.begun && to < job.count && to != job.rank);
     if (job.broken || job.gone[to]) return;
-    struct job_request *it = begin(batch, to, false);
+    struct job_request *it = begin(batch, lane, to, false);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.send = note_sent,
@@ -339,7 +352,7 @@ void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag
                        void *data, size_t bytes) {
     check(job.begun && from < job.count && from != job.rank);
     if (job.broken || job.gone[from]) return;
-    struct job_request *it = begin(batch, from, true);
+    struct job_request *it = begin(batch, lane, from, true);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.recv = note_received,
@@ -444,6 +457,15 @@ static bool hear_frame(size_t *bytes_out) {
     return false;
 }
 
+/* Whoever watches is told for whom this rank waits: that of the oldest message, but for experts that
+ * move, which nobody waits for. */
+static void tell_awaited(void) {
+    uint32_t peer = job.asked;
+    for (const struct job_request *it = job.open; it; it = it->behind)
+        if (it->batch && it->lane != JOB_LANE_MOVES) peer = it->peer + 1;
+    pulse_await(peer);
+}
+
 /* All that the launcher has said. */
 static void hear_launcher(void) {
     struct job_frame head;
@@ -507,7 +529,11 @@ static enum status meet(struct error *error) {
 bool job_progress(void) {
     bool moved = ucp_worker_progress(job.worker) > 0;
     job.looks += moved ? 1 : LOOKS_MOVED; /* something may move for ever, too */
-    if (job.looks >= LOOKS_A_HEAR * LOOKS_MOVED) hear_launcher();
+    if (moved) pulse_moved();
+    if (job.looks >= LOOKS_A_HEAR * LOOKS_MOVED) {
+        tell_awaited();
+        hear_launcher();
+    }
     if (job.leaves) break_off();
     return moved;
 }
@@ -531,6 +557,17 @@ uint32_t job_epoch(void) {
     return job.epoch;
 }
 
+uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < job.count && job.begun; rank++) {
+        if (rank == job.rank) *own_out = count;
+        if (!job.gone[rank]) job.row[count++] = rank;
+    }
+    if (!job.begun) *own_out = 0;
+    *ranks_out = job.row;
+    return job.begun ? count : 1;
+}
+
 void job_regroup(void) {
     struct error error;
     if (!job.broken) return;
@@ -545,7 +582,7 @@ void job_regroup(void) {
     enum status status = open_worker(&error);
     if (!status) status = meet(&error);
     if (status) {
-        fprintf(stderr, "fathom: %s\n", error.text);
+        if (says_end) says_end(job.rank, "it does not come together with the others", error.text);
         _exit(1);
     }
     close_last_worker();
@@ -643,28 +680,35 @@ bool job_ready(uint32_t from, size_t *bytes_out) {
     return true;
 }
 
+bool job_await(uint32_t from, size_t *bytes_out) {
+    uint32_t looks = 0;
+    bool is_ready;
+    if (job.rank == 0) job.asked = from + 1; /* the others always wait for orders */
+    while (!(is_ready = job_ready(from, bytes_out)) && !job.broken && !job.gone[from])
+        rest(&looks);
+    job.asked = 0;
+    return is_ready;
+}
+
 size_t job_receive(uint32_t from, void *data, size_t bytes) {
     struct job_batch batch = {0};
     size_t length;
-    uint32_t looks = 0;
-    while (!job_ready(from, &length)) {
-        if (job.broken || job.gone[from]) return 0;
-        rest(&looks);
-    }
+    if (!job_await(from, &length)) return 0;
     check(length <= bytes);
     job_receive_begin(&batch, JOB_LANE_STEERING, 0, from, data, length);
     job_wait(&batch);
     return job.broken ? 0 : length;
 }
 
-/* In rounds: after the k-th, each rank knows that 2^k ranks before it have come. */
+/* In rounds: after the k-th, each rank knows that 2^k ranks before it in the row have come. */
 void job_barrier(void) {
-    uint32_t round = 0;
-    for (uint32_t step = 1; step < job.count; step *= 2, round++) {
+    const uint32_t *row;
+    uint32_t round = 0, own, count = job_row(&row, &own);
+    for (uint32_t step = 1; step < count; step *= 2, round++) {
         struct job_batch batch = {0};
-        uint32_t from = (job.rank + job.count - step) % job.count;
-        job_receive_begin(&batch, JOB_LANE_BARRIER, round, from, NULL, 0);
-        job_send_begin(&batch, JOB_LANE_BARRIER, round, (job.rank + step) % job.count, NULL, 0);
+        job_receive_begin(&batch, JOB_LANE_BARRIER, round, row[(own + count - step) % count], NULL,
+                          0);
+        job_send_begin(&batch, JOB_LANE_BARRIER, round, row[(own + step) % count], NULL, 0);
         job_wait(&batch);
     }
 }

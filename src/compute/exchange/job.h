@@ -35,6 +35,10 @@ enum status job_begin(struct error *error) MUST_USE;
 /* Leaves it; waits for the other ranks to do so too. Nothing if job_begin was never called. */
 void job_end(void);
 
+/* Where nothing can go on this process ends, with code 1; before, it says so with this. Nothing is
+ * said without. */
+void job_says_end(void (*says)(uint32_t rank, const char *what, const char *why));
+
 /* Outside a job: rank 0 of 1. */
 uint32_t job_rank(void);
 uint32_t job_count(void);
@@ -47,14 +51,17 @@ void job_send(uint32_t to, const void *data, size_t bytes);
 /* True, with its size, if a message from `from` is there. */
 bool job_ready(uint32_t from, size_t *bytes_out);
 
+/* Waits, busy, until one is there; false: a rank has died. */
+bool job_await(uint32_t from, size_t *bytes_out);
+
 /* Takes the next message of `from`, which has at most `bytes`; returns its size. Busy while it
  * waits. */
 size_t job_receive(uint32_t from, void *data, size_t bytes);
 
-/* A broken job: job_ready finds nothing, and job_receive returns 0. So it does for a rank that is
- * gone. */
+/* A broken job: job_ready finds nothing, job_await says so, and job_receive returns 0. So they do for
+ * a rank that is gone. */
 
-/* Returns when all ranks have called it; none may be gone. */
+/* Returns when all ranks that live have called it. */
 void job_barrier(void);
 
 /* ---- what is begun and waited for ---- */
@@ -95,6 +102,9 @@ bool job_lives(uint32_t rank);
 
 /* How often a rank has died or come back: of the last that this rank has heard of. */
 uint32_t job_epoch(void);
+
+/* Those that live, ascending, and where this one stands among them; returns how many. */
+uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out);
 
 /* Each living rank calls it when it has found the job broken and has left all that it did with the
  * others. Afterwards what was sent before comes to nobody. It returns when all have called it; ranks

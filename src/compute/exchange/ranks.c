@@ -5,10 +5,14 @@
  * to wait for, so no counts go ahead. It says which tokens go to which of the receiver's slots and
  * brings each token's activations once:
  *
- *   u32 tokens, pairs; u32 count[tokens]; u32 slot[pairs]; (to 64 bytes) row[tokens]
+ *   u32 tokens, pairs; u32 count[tokens]; u32 slot[pairs]; f32 weight[pairs]; (to 64 bytes)
+ *   row[tokens]
  *
- * A combine is a message back of the results in the order of those pairs, where there were any;
- * both sides know how long it is, and the receiver has said where it goes before the first
+ * Weights go along where the sum is by groups. There, a token's pairs of a group that all go to one
+ * other rank are summed by it: a slot with SLOT_JOINS is of the same sum as the pair before it.
+ *
+ * A combine is a message back of the results in the order of those pairs, where there were any,
+ * one for the pairs of a sum; both sides know how long it is, and the receiver has said where it goes before the first
  * expert runs. A token's pairs are listed by ascending expert, and where each result will come to
  * lie is known at dispatch: nothing is sorted on the way back.
  *
@@ -30,11 +34,13 @@
 #include <sys/mman.h>
 
 #define MESSAGE_ALIGN 64
+#define SLOT_JOINS 0x80000000u
 
 struct message {
     uint32_t tokens, pairs;
     uint32_t *count; /* [tokens] slots of the token */
-    uint32_t *slot;  /* [pairs] of the receiver's in the layer */
+    uint32_t *slot;  /* [pairs] of the receiver's in the layer, perhaps with SLOT_JOINS */
+    float *weight;   /* [pairs] by groups */
     char *rows;      /* [tokens][dispatch_bytes] activations */
     size_t bytes;
 };
@@ -43,6 +49,8 @@ struct message {
 struct rank_peer {
     uint32_t tokens, pairs;             /* of ours that go there */
     uint32_t tokens_placed, pairs_laid; /* of ours, in the message so far */
+    uint32_t returns, returns_laid;     /* rows that come back for them */
+    uint32_t returning;                 /* rows that go back there */
     uint32_t first_return;              /* row of `results` where its results begin */
     uint32_t last_token;                /* the last of ours that goes there, plus one */
     struct message out, in;
@@ -61,17 +69,21 @@ struct ranks {
     struct exchange_group *groups;   /* [slots_per_rank] */
     uint32_t *next_row;              /* [slots_per_rank] */
     const char *activations;         /* the caller's */
+    uint32_t sum_count;
     /* The arrays below lie in the mapping. */
-    uint32_t *own_token;     /* [tokens_max] those that this rank itself computes, ascending */
-    uint32_t *pair_slot;     /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
-    uint32_t *token_rows;    /* [tokens_max][experts_per_token] row of `results` */
-    char *out;               /* messages to the ranks, behind each other */
-    char *in;                /* [ranks][in_bytes] */
-    const char **token_data; /* [ranks * tokens_max] */
-    uint32_t *row_token;     /* [rows_max] */
-    char **row_result;       /* [rows_max] */
-    char *results;           /* [tokens_max * experts_per_token][combine_bytes] come back to us */
-    char *back;              /* [rows_max][combine_bytes] on their way back to others */
+    uint32_t *own_token;       /* [tokens_max] those that this rank itself computes, ascending */
+    uint32_t *pair_slot;       /* [tokens_max][experts_per_token] the slot chosen, among all ranks',
+                              * perhaps with SLOT_JOINS */
+    uint32_t *token_rows;      /* [tokens_max][experts_per_token] row of `results` */
+    char *out;                 /* messages to the ranks, behind each other */
+    char *in;                  /* [ranks][in_bytes] */
+    const char **token_data;   /* [ranks * tokens_max] */
+    uint32_t *row_token;       /* [rows_max] */
+    char **row_result;         /* [rows_max] */
+    char *results;             /* [tokens_max * experts_per_token][combine_bytes] come back to us */
+    char *back;                /* [rows_max][combine_bytes] on their way back to others */
+    char *held;                /* [rows_max][combine_bytes] by groups: results to be summed here */
+    struct exchange_sum *sums; /* [rows_max] by groups */
     size_t in_bytes, out_bytes, mapped_bytes;
     void *memory;
 };
@@ -102,21 +114,29 @@ static void await_span(struct ranks *ranks, uint32_t rank) {
     receive(ranks, TAG_SPAN, rank, &ranks->spans_in[rank], sizeof *ranks->spans_in);
 }
 
-static size_t rows_at(uint32_t tokens, uint32_t pairs) {
-    return round_up(2 * sizeof(uint32_t) + ((size_t)tokens + pairs) * sizeof(uint32_t),
-                    MESSAGE_ALIGN);
+static bool sums_groups(const struct ranks *ranks) {
+    return ranks->exchange.options.group_experts != 0;
+}
+
+static size_t rows_at(const struct ranks *ranks, uint32_t tokens, uint32_t pairs) {
+    size_t words = 2 + (size_t)tokens + (size_t)pairs * (sums_groups(ranks) ? 2 : 1);
+    return round_up(words * sizeof(uint32_t), MESSAGE_ALIGN);
 }
 
 /* The parts of a message that lies, or will lie, in memory. */
-static struct message message_at(char *memory, uint32_t tokens, uint32_t pairs, size_t row_bytes) {
+static struct message message_at(const struct ranks *ranks, char *memory, uint32_t tokens,
+                                 uint32_t pairs) {
     uint32_t *words = (uint32_t *)(void *)memory;
+    size_t at = rows_at(ranks, tokens, pairs);
+    size_t row_bytes = ranks->exchange.options.dispatch_bytes;
     return (struct message){
         .tokens = tokens,
         .pairs = pairs,
         .count = words + 2,
         .slot = words + 2 + tokens,
-        .rows = memory + rows_at(tokens, pairs),
-        .bytes = tokens ? rows_at(tokens, pairs) + tokens * row_bytes : 2 * sizeof *words,
+        .weight = (float *)(words + 2 + tokens + pairs),
+        .rows = memory + at,
+        .bytes = tokens ? at + tokens * row_bytes : 2 * sizeof *words,
     };
 }
 
@@ -155,6 +175,22 @@ static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *
     replicas_split(replicas, layer);
 }
 
+/* Joins the token's pairs of each group that go to one rank, and not to this. */
+static void join_groups(struct ranks *ranks, const uint32_t *experts, uint32_t *slots) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    for (uint32_t k = 0, run; k < options->experts_per_token; k += run) {
+        uint32_t rank = slots[k] / ranks->slots_per_rank, same = 1;
+        run =
+            exchange_group_run(experts + k, options->experts_per_token - k, options->group_experts);
+        while (same < run && slots[k + same] / ranks->slots_per_rank == rank)
+            same++;
+        if (same < run || rank == ranks->rank) continue;
+        for (uint32_t i = k + 1; i < k + run; i++)
+            slots[i] |= SLOT_JOINS;
+        ranks->peers[rank].returns -= run - 1;
+    }
+}
+
 /* Which replica computes which pair, and how much goes to each rank. */
 static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
                          uint32_t tokens) {
@@ -162,16 +198,20 @@ static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *ex
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         ranks->peers[rank] = (struct rank_peer){0};
     split_replicas(ranks, layer, experts, tokens * options->experts_per_token);
-    for (uint32_t token = 0; token < tokens; token++)
+    for (uint32_t token = 0; token < tokens; token++) {
+        size_t first = (size_t)token * options->experts_per_token;
         for (uint32_t k = 0; k < options->experts_per_token; k++) {
-            size_t pair = (size_t)token * options->experts_per_token + k;
+            size_t pair = first + k;
             uint32_t slot = replicas_next(&ranks->replicas, layer, experts[pair], token);
             struct rank_peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
             ranks->pair_slot[pair] = slot;
             peer->pairs++;
+            peer->returns++;
             if (peer->last_token != token + 1) peer->tokens++;
             peer->last_token = token + 1;
         }
+        if (sums_groups(ranks)) join_groups(ranks, experts + first, ranks->pair_slot + first);
+    }
 }
 
 static void lay_out_messages(struct ranks *ranks) {
@@ -180,25 +220,25 @@ static void lay_out_messages(struct ranks *ranks) {
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         struct rank_peer *peer = &ranks->peers[rank];
         char *memory = rank == ranks->rank ? in_memory(ranks, rank) : ranks->out + at;
-        peer->out =
-            message_at(memory, peer->tokens, peer->pairs, ranks->exchange.options.dispatch_bytes);
+        peer->out = message_at(ranks, memory, peer->tokens, peer->pairs);
         memcpy(memory, &(uint32_t[2]){peer->tokens, peer->pairs}, 2 * sizeof(uint32_t));
         peer->first_return = returned;
         peer->last_token = 0;
-        returned += peer->pairs;
+        returned += peer->returns;
         if (rank != ranks->rank) at += round_up(peer->out.bytes, MESSAGE_ALIGN);
     }
     check(at <= ranks->out_bytes);
 }
 
-static void fill_messages(struct ranks *ranks, uint32_t tokens) {
+static void fill_messages(struct ranks *ranks, const float *weights, uint32_t tokens) {
     const struct rank_peer *own = &ranks->peers[ranks->rank];
     uint32_t per_token = ranks->exchange.options.experts_per_token;
     size_t row_bytes = ranks->exchange.options.dispatch_bytes;
     for (uint32_t token = 0; token < tokens; token++)
         for (uint32_t k = 0; k < per_token; k++) {
             size_t pair = (size_t)token * per_token + k;
-            uint32_t slot = ranks->pair_slot[pair];
+            uint32_t joins = ranks->pair_slot[pair] & SLOT_JOINS;
+            uint32_t slot = ranks->pair_slot[pair] & ~SLOT_JOINS;
             struct rank_peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
             if (peer->last_token != token + 1) {
                 if (peer == own)
@@ -210,8 +250,10 @@ static void fill_messages(struct ranks *ranks, uint32_t tokens) {
                 peer->last_token = token + 1;
             }
             peer->out.count[peer->tokens_placed - 1]++;
-            ranks->token_rows[pair] = peer->first_return + peer->pairs_laid;
-            peer->out.slot[peer->pairs_laid++] = slot % ranks->slots_per_rank;
+            ranks->token_rows[pair] =
+                joins ? EXCHANGE_SUMMED : peer->first_return + peer->returns_laid++;
+            if (sums_groups(ranks)) peer->out.weight[peer->pairs_laid] = weights[pair];
+            peer->out.slot[peer->pairs_laid++] = slot % ranks->slots_per_rank | joins;
         }
 }
 
@@ -226,12 +268,12 @@ static void receive_results(struct ranks *ranks, uint32_t rank) {
     const struct rank_peer *peer = &ranks->peers[rank];
     size_t at = (size_t)peer->first_return * ranks->exchange.options.combine_bytes;
     receive(ranks, TAG_COMBINE, rank, ranks->results + at,
-            (size_t)peer->pairs * ranks->exchange.options.combine_bytes);
+            (size_t)peer->returns * ranks->exchange.options.combine_bytes);
     await_span(ranks, rank);
 }
 
 static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
-                           uint32_t tokens, const char *activations) {
+                           const float *weights, uint32_t tokens, const char *activations) {
     struct ranks *ranks = ranks_of(exchange);
     check(tokens <= exchange->options.tokens_max && layer < exchange->options.placement->layers);
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
@@ -239,7 +281,7 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
     choose_slots(ranks, layer, experts, tokens);
     lay_out_messages(ranks);
     ranks->activations = activations;
-    fill_messages(ranks, tokens);
+    fill_messages(ranks, weights, tokens);
     for (uint32_t i = 1; i < ranks->rank_count; i++) { /* not all to rank 0 at once */
         uint32_t rank = (ranks->rank + i) % ranks->rank_count;
         const struct message *out = &ranks->peers[rank].out;
@@ -250,7 +292,6 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
 }
 
 static void read_messages(struct ranks *ranks) {
-    size_t row_bytes = ranks->exchange.options.dispatch_bytes;
     for (uint32_t rank = 0; rank < ranks->rank_count && job_broken(); rank++)
         memset(in_memory(ranks, rank), 0, 2 * sizeof(uint32_t));
     memset(ranks->next_row, 0, ranks->slots_per_rank * sizeof *ranks->next_row);
@@ -260,10 +301,11 @@ static void read_messages(struct ranks *ranks) {
         const uint32_t *words = (const uint32_t *)(const void *)in_memory(ranks, rank);
         check(words[0] <= ranks->exchange.options.tokens_max &&
               words[1] <= words[0] * ranks->exchange.options.experts_per_token);
-        *in = message_at(in_memory(ranks, rank), words[0], words[1], row_bytes);
+        *in = message_at(ranks, in_memory(ranks, rank), words[0], words[1]);
         for (uint32_t pair = 0; pair < in->pairs; pair++) {
-            check(in->slot[pair] < ranks->slots_per_rank);
-            ranks->next_row[in->slot[pair]]++;
+            uint32_t slot = in->slot[pair] & ~SLOT_JOINS;
+            check(slot < ranks->slots_per_rank);
+            ranks->next_row[slot]++;
         }
         if (rank != ranks->rank) ranks->exchange.counts.bytes_received += in->bytes;
         ranks->row_count += in->pairs;
@@ -286,13 +328,43 @@ static void form_groups(struct ranks *ranks) {
     }
 }
 
+/* Where the results of a message's rows go: `pairs` of a token's from pair `first` on, which
+ * become one sum if they are several. */
+static void place_pairs(struct ranks *ranks, const struct message *in, uint32_t first,
+                        uint32_t pairs, uint32_t token_index, char *result, char **held) {
+    size_t bytes = ranks->exchange.options.combine_bytes;
+    if (pairs > 1) {
+        ranks->sums[ranks->sum_count++] = (struct exchange_sum){
+            .count = pairs, .weights = in->weight + first, .results = *held, .sum = result};
+        result = *held;
+        *held += pairs * bytes;
+    }
+    for (uint32_t i = 0; i < pairs; i++) {
+        uint32_t row = ranks->next_row[in->slot[first + i] & ~SLOT_JOINS]++;
+        ranks->row_token[row] = token_index;
+        ranks->row_result[row] = result + i * bytes;
+    }
+}
+
+/* How many pairs from `first` on, which is not joined to one before it, are of one sum. */
+static uint32_t count_joined(const struct ranks *ranks, const struct message *in, uint32_t first,
+                             uint32_t end) {
+    uint32_t pair = first + 1;
+    check(!(in->slot[first] & SLOT_JOINS));
+    while (pair < end && in->slot[pair] & SLOT_JOINS)
+        pair++;
+    check(pair == first + 1 || sums_groups(ranks));
+    return pair - first;
+}
+
 static void place_rows(struct ranks *ranks) {
     const struct exchange_options *options = &ranks->exchange.options;
     uint32_t token_index = 0;
-    char *back = ranks->back;
+    char *back = ranks->back, *held = ranks->held;
+    ranks->sum_count = 0;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         const struct message *in = &ranks->peers[rank].in;
-        const uint32_t *slot = in->slot;
+        uint32_t pair = 0;
         char *result = back;
         bool own = rank == ranks->rank;
         if (own)
@@ -302,14 +374,16 @@ static void place_rows(struct ranks *ranks) {
             const char *rows = own ? ranks->activations : in->rows;
             size_t at = own ? ranks->own_token[token] : token;
             ranks->token_data[token_index] = rows + at * options->dispatch_bytes;
-            for (uint32_t i = 0; i < in->count[token]; i++) {
-                uint32_t row = ranks->next_row[*slot++]++;
-                ranks->row_token[row] = token_index;
-                ranks->row_result[row] = result;
+            uint32_t end = pair + in->count[token];
+            check(end <= in->pairs);
+            for (uint32_t joined; pair < end; pair += joined) {
+                joined = count_joined(ranks, in, pair, end);
+                place_pairs(ranks, in, pair, joined, token_index, result, &held);
                 result += options->combine_bytes;
+                ranks->peers[rank].returning++;
             }
         }
-        check(slot == in->slot + in->pairs);
+        check(pair == in->pairs);
         if (rank != ranks->rank) back = result;
     }
 }
@@ -340,11 +414,11 @@ static void tell(struct exchange *exchange, struct exchange_span leaves) {
     bool results = ranks->dispatched;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         const struct rank_peer *peer = &ranks->peers[rank];
-        if (rank == ranks->rank || (results && !peer->in.pairs)) continue;
+        if (rank == ranks->rank || (results && !peer->returning)) continue;
         struct exchange_span *span = &ranks->spans_out[results * ranks->rank_count + rank];
         *span = leaves;
         span->bytes =
-            results ? (uint64_t)peer->in.pairs * exchange->options.combine_bytes : peer->out.bytes;
+            results ? (uint64_t)peer->returning * exchange->options.combine_bytes : peer->out.bytes;
         send_to(ranks, TAG_SPAN, rank, span, sizeof *span);
     }
 }
@@ -366,6 +440,8 @@ static void dispatch_finish(struct exchange *exchange, struct exchange_received 
         .row_count = ranks->row_count,
         .row_token = ranks->row_token,
         .token_data = ranks->token_data,
+        .sum_count = ranks->sum_count,
+        .sums = ranks->sums,
     };
 }
 
@@ -382,9 +458,9 @@ static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_
     if (ranks->rows_returned < ranks->row_count) return;
     const char *back = ranks->back;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        uint32_t pairs = ranks->peers[rank].in.pairs;
-        if (rank == ranks->rank || !pairs) continue;
-        size_t bytes = (size_t)pairs * exchange->options.combine_bytes;
+        uint32_t rows = ranks->peers[rank].returning;
+        if (rank == ranks->rank || !rows) continue;
+        size_t bytes = (size_t)rows * exchange->options.combine_bytes;
         send_to(ranks, TAG_COMBINE, rank, back, bytes);
         back += bytes;
         exchange->counts.bytes_sent += bytes;
@@ -393,10 +469,10 @@ static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_
 
 /* What came of them may be anything; the model goes on with numbers. */
 static void forget_results(struct ranks *ranks) {
-    size_t pairs = 0;
+    size_t rows = 0;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        pairs += ranks->peers[rank].pairs;
-    memset(ranks->results, 0, pairs * ranks->exchange.options.combine_bytes);
+        rows += ranks->peers[rank].returns;
+    memset(ranks->results, 0, rows * ranks->exchange.options.combine_bytes);
 }
 
 static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
@@ -410,7 +486,7 @@ static void combine_finish(struct exchange *exchange, struct exchange_returned *
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         if (rank != ranks->rank)
             exchange->counts.bytes_received +=
-                (uint64_t)ranks->peers[rank].pairs * exchange->options.combine_bytes;
+                (uint64_t)ranks->peers[rank].returns * exchange->options.combine_bytes;
     *returned_out =
         (struct exchange_returned){.token_rows = ranks->token_rows, .results = ranks->results};
 }
@@ -457,10 +533,10 @@ static size_t cut_all(struct ranks *ranks) {
     size_t all_tokens = tokens * ranks->rank_count, reach = options->experts_per_token;
     if (reach > ranks->slots_per_rank) reach = ranks->slots_per_rank;
     size_t rows_max = all_tokens * reach;
-    ranks->in_bytes = round_up(rows_at((uint32_t)tokens, (uint32_t)(tokens * reach)) +
+    ranks->in_bytes = round_up(rows_at(ranks, (uint32_t)tokens, (uint32_t)(tokens * reach)) +
                                    tokens * options->dispatch_bytes,
                                MESSAGE_ALIGN);
-    ranks->out_bytes = pairs * (options->dispatch_bytes + 2 * sizeof(uint32_t)) +
+    ranks->out_bytes = pairs * (options->dispatch_bytes + 3 * sizeof(uint32_t)) +
                        (size_t)ranks->rank_count * 3 * MESSAGE_ALIGN;
     ranks->pair_slot = cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
     ranks->own_token = cut(ranks, &used, tokens * sizeof *ranks->own_token);
@@ -472,6 +548,8 @@ static size_t cut_all(struct ranks *ranks) {
     ranks->row_result = cut(ranks, &used, rows_max * sizeof *ranks->row_result);
     ranks->results = cut(ranks, &used, pairs * options->combine_bytes);
     ranks->back = cut(ranks, &used, rows_max * options->combine_bytes);
+    ranks->held = cut(ranks, &used, sums_groups(ranks) ? rows_max * options->combine_bytes : 0);
+    ranks->sums = cut(ranks, &used, sums_groups(ranks) ? rows_max * sizeof *ranks->sums : 0);
     return used;
 }
 

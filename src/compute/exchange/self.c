@@ -33,7 +33,7 @@ static void close_self(struct exchange *exchange) {
 }
 
 static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
-                           uint32_t tokens, const char *activations) {
+                           const float *weights, uint32_t tokens, const char *activations) {
     struct self *self = self_of(exchange);
     uint32_t per_token = exchange->options.experts_per_token;
     check(tokens <= exchange->options.tokens_max);

@@ -45,6 +45,10 @@ struct kernels {
     void (*round_bf16)(float *y, const float *x, uint32_t n);
     void (*bf16_from_float)(uint16_t *y, const float *x, uint32_t n);
     void (*float_from_bf16)(float *y, const uint16_t *x, uint32_t n);
+    /* y[i] = y[i] + s rounded to BF16, where s is the sum of a[k] * x[k][i] over k < count,
+     * ascending, by fma from 0. */
+    void (*add_sum_bf16)(float *y, const uint16_t *const *x, const float *a, uint32_t count,
+                         uint32_t n);
     /* 1x128 groups (the last may be short): s = max(|x|max, 1e-4) / 448, codes[i] = value of
      * e4m3(x[i] / s) as a float; scales[ceil(n / 128)]. scale_power_of_two: s = 2^ceil(log2(s)),
      * the "ue8m0" format. codes may be x. DeepSeek-V3 inference/kernel.py act_quant. */

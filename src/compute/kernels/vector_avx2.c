@@ -188,6 +188,26 @@ static void from_bf16(float *y, const uint16_t *x, uint32_t n) {
         _mm256_maskstore_ps(y + i, mask_from(i, n), load_bf16(x + i, n - i));
 }
 
+/* Eight of add_sum_bf16's sums from x[k] + i on, or as many as are left. */
+ALWAYS_INLINE __m256 sum_rows(const uint16_t *const *x, const float *a, uint32_t count, uint32_t i,
+                              uint32_t left) {
+    __m256 sum = _mm256_setzero_ps();
+    for (uint32_t k = 0; k < count; k++)
+        sum = _mm256_fmadd_ps(_mm256_set1_ps(a[k]), load_bf16(x[k] + i, left), sum);
+    return _mm256_castsi256_ps(bf16_value_bits(sum));
+}
+
+static void add_sum_bf16(float *y, const uint16_t *const *x, const float *a, uint32_t count,
+                         uint32_t n) {
+    uint32_t i = 0;
+    for (; n - i >= 8; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_add_ps(_mm256_loadu_ps(y + i), sum_rows(x, a, count, i, 8)));
+    if (i == n) return;
+    __m256i mask = mask_from(i, n);
+    __m256 sum = sum_rows(x, a, count, i, n - i);
+    _mm256_maskstore_ps(y + i, mask, _mm256_add_ps(_mm256_maskload_ps(y + i, mask), sum));
+}
+
 /* The nearest E4M3 value, ties to even, beyond 448 saturated: base/number.h. */
 ALWAYS_INLINE __m256 round_e4m3(__m256 v) {
     __m256 sign = _mm256_and_ps(v, _mm256_set1_ps(-0.0f));
@@ -288,6 +308,7 @@ const struct kernels kernels_table_avx2 = {
     .round_bf16 = round_bf16,
     .bf16_from_float = to_bf16,
     .float_from_bf16 = from_bf16,
+    .add_sum_bf16 = add_sum_bf16,
     .quantize_e4m3 = quantize_e4m3,
     .transpose = transpose,
 };

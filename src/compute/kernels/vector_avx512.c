@@ -157,6 +157,18 @@ static void from_bf16(float *y, const uint16_t *x, uint32_t n) {
     }
 }
 
+static void add_sum_bf16(float *y, const uint16_t *const *x, const float *a, uint32_t count,
+                         uint32_t n) {
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        __m512 sum = _mm512_setzero_ps();
+        for (uint32_t k = 0; k < count; k++)
+            sum = _mm512_fmadd_ps(_mm512_set1_ps(a[k]), load_bf16(mask, x[k] + i), sum);
+        sum = _mm512_castsi512_ps(_mm512_slli_epi32(bf16_bits(sum), 16));
+        _mm512_mask_storeu_ps(y + i, mask, _mm512_add_ps(_mm512_maskz_loadu_ps(mask, y + i), sum));
+    }
+}
+
 /* The nearest E4M3 value, ties to even, beyond 448 saturated: base/number.h. */
 ALWAYS_INLINE __m512 round_e4m3(__m512 v) {
     __m512i sign = _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(INT32_MIN));
@@ -254,7 +266,7 @@ static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride
     .gemm = gemm_avx512_run, .rmsnorm = rmsnorm, .silu_multiply = silu_multiply,                   \
     .add_scaled = add_scaled, .scale = scale, .maximum = maximum, .exp_sum = exp_sum,              \
     .round_bf16 = round_bf16, .bf16_from_float = to_bf16, .float_from_bf16 = from_bf16,            \
-    .quantize_e4m3 = quantize_e4m3, .transpose = transpose
+    .add_sum_bf16 = add_sum_bf16, .quantize_e4m3 = quantize_e4m3, .transpose = transpose
 
 const struct kernels kernels_table_avx512 = {
     .level = KERNEL_LEVEL_AVX512,

@@ -101,6 +101,16 @@ static void from_bf16(float *y, const uint16_t *x, uint32_t n) {
         y[i] = float_from_bf16(x[i]);
 }
 
+static void add_sum_bf16(float *y, const uint16_t *const *x, const float *a, uint32_t count,
+                         uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (uint32_t k = 0; k < count; k++)
+            sum = fmaf(a[k], float_from_bf16(x[k][i]), sum);
+        y[i] = y[i] + bf16_rounded(sum);
+    }
+}
+
 static float group_scale(const float *x, uint32_t n, bool power_of_two) {
     float largest = QUANT_FLOOR;
     for (uint32_t i = 0; i < n; i++)
@@ -144,6 +154,7 @@ const struct kernels kernels_table_c = {
     .round_bf16 = round_bf16,
     .bf16_from_float = to_bf16,
     .float_from_bf16 = from_bf16,
+    .add_sum_bf16 = add_sum_bf16,
     .quantize_e4m3 = quantize_e4m3,
     .transpose = transpose,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A MoE layer on the CPU: router, dispatch, shared expert, routed experts, combine.
  *
- *   y = sum over the chosen experts e, ascending, of w_e * round(expert_e(x)), F32, by fma from 0
+ *   y = sum over the chosen experts e, ascending, of w_e * round(expert_e(x)), F32, by fma from 0,
+ *       or first by groups (expert_sum.h)
  *   y = y + shared(x), where the shape has shared experts
  *
  * Each routed result is rounded to the exchange type (BF16; F32 in the f32 modes) before it is
@@ -12,13 +13,14 @@
  * within a wave the team's loop runs over all experts' panels, so a few tokens still fill all
  * threads, while a long prompt needs no room for all its pairs at once.
  *
- * Among ranks, prepared inputs go out and rounded results come back as bytes (exchange_rows.h), and
- * a token's results are summed when all are there. Alone, nothing is copied, and they are summed
+ * Among ranks, prepared inputs go out and rounded results come back as bytes (exchange_rows.h), or
+ * sums of a group, and a token's results are summed when all are there. Alone, nothing is copied, and they are summed
  * wave by wave. What runs between the stages is the schedule's business (contract/overlap.h).
  */
 #include "compute/model/experts.h"
 
 #include "compute/model/compute_cpu.h"
+#include "compute/model/expert_sum.h"
 #include "compute/model/router.h"
 
 #include <string.h>
@@ -164,10 +166,55 @@ static void pack_results(void *context, uint32_t first, uint32_t count, uint32_t
                            exchange_result(wave->pass->exchange, wave->first_row + row));
 }
 
+/* Sums results of other ranks' tokens, of which all of a group are here. */
+static void sum_groups(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    uint32_t hidden = model->shape->hidden;
+    size_t row_bytes = exchange_rows_bytes(model->combine_form, hidden);
+    float *y = s->returning + (size_t)member * s->hidden_stride;
+    const char *rows[LIMIT_TOP_K_EXPERTS];
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct exchange_sum *sum = &wave->received->sums[i];
+        for (uint32_t k = 0; k < sum->count; k++)
+            rows[k] = sum->results + k * row_bytes;
+        memset(y, 0, hidden * sizeof *y);
+        expert_sum_add(model->kernels, model->combine_form, y, rows, sum->weights, sum->count,
+                       hidden, s->group_room + (size_t)member * s->hidden_stride);
+        exchange_rows_pack(model->kernels, model->combine_form, y, NULL, hidden, sum->sum);
+    }
+}
+
 struct returns {
     const struct pass *pass;
     const struct exchange_returned *returned;
 };
+
+/* Sums, per token, the results that came back, group after group. */
+static void combine_groups(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct returns *returns = context;
+    const struct model *model = returns->pass->model;
+    const struct scratch *s = returns->pass->scratch;
+    uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
+    size_t row_bytes = exchange_rows_bytes(model->combine_form, hidden);
+    const char *rows[LIMIT_TOP_K_EXPERTS];
+    static const float once = 1;
+    for (uint32_t token = first; token < first + count; token++)
+        for (uint32_t k = 0, run; k < per_token; k += run) {
+            size_t pair = (size_t)token * per_token + k;
+            const uint32_t *from = returns->returned->token_rows + pair;
+            run = exchange_group_run(s->experts + pair, per_token - k, model->group_experts);
+            bool summed = run > 1 && from[1] == EXCHANGE_SUMMED; /* where it was computed */
+            uint32_t row_count = summed ? 1 : run;
+            for (uint32_t i = 0; i < row_count; i++)
+                rows[i] = returns->returned->results + from[i] * row_bytes;
+            expert_sum_add(model->kernels, model->combine_form,
+                           s->y + (size_t)token * s->hidden_stride, rows,
+                           summed ? &once : s->expert_weights + pair, row_count, hidden,
+                           s->group_room + (size_t)member * s->hidden_stride);
+        }
+}
 
 /* Sums, per token, the results that came back. */
 static void combine_returned(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -188,6 +235,17 @@ static void combine_returned(void *context, uint32_t first, uint32_t count, uint
     }
 }
 
+/* A token's group is summed up, in group_y: rounds the sum and adds it to y. */
+static void close_group(const struct pass *pass, uint32_t token) {
+    const struct model *model = pass->model;
+    const struct scratch *s = pass->scratch;
+    uint32_t hidden = model->shape->hidden;
+    float *sum = s->group_y + (size_t)token * s->hidden_stride;
+    if (model->rounds_bf16) model->kernels->round_bf16(sum, sum, hidden);
+    model->kernels->add_scaled(s->y + (size_t)token * s->hidden_stride, sum, 1, hidden);
+    memset(sum, 0, hidden * sizeof *sum);
+}
+
 /* Sums, per token, the results that this wave brought. */
 static void combine(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct wave *wave = context;
@@ -196,13 +254,18 @@ static void combine(void *context, uint32_t first, uint32_t count, uint32_t memb
     uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++) {
         const uint32_t *rows = wave->returned->token_rows + (size_t)token * per_token;
-        uint32_t next = s->returned_count[token];
+        const uint32_t *experts = s->experts + (size_t)token * per_token;
+        uint32_t next = s->returned_count[token], group = model->group_experts;
+        float *sum = (group ? s->group_y : s->y) + (size_t)token * s->hidden_stride;
         while (next < per_token && rows[next] < wave->first_row + wave->row_count) {
             const float *result =
                 s->expert_y + (size_t)(rows[next] - wave->first_row) * s->hidden_stride;
-            model->kernels->add_scaled(s->y + (size_t)token * s->hidden_stride, result,
+            model->kernels->add_scaled(sum, result,
                                        s->expert_weights[(size_t)token * per_token + next], hidden);
             next++;
+            if (group &&
+                (next == per_token || exchange_group_run(experts + next - 1, 2, group) == 1))
+                close_group(wave->pass, token);
         }
         s->returned_count[token] = next;
     }
@@ -266,6 +329,9 @@ static void compute_wave(struct wave *wave) {
         compute_tokens(model, pack_results, wave, wave->row_count);
     else if (model->rounds_bf16)
         compute_tokens(model, round_results, wave, wave->row_count);
+    bool last = wave->first_row + wave->row_count == wave->received->row_count;
+    if (last && wave->received->sum_count)
+        compute_tokens(model, sum_groups, wave, wave->received->sum_count);
     exchange_combine_begin(pass->exchange, wave->first_row, wave->row_count);
     pass_part(pass, PART_EXPERT_RESULT);
 }
@@ -297,7 +363,8 @@ void experts_dispatch(const struct pass *pass) {
     uint32_t tokens = pass->batch->token_count;
     if (exchange_carries(pass->exchange))
         compute_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
-    exchange_dispatch_begin(pass->exchange, pass->layer, s->experts, tokens, s->outgoing);
+    exchange_dispatch_begin(pass->exchange, pass->layer, s->experts, s->expert_weights, tokens,
+                            s->outgoing);
     pass_part(pass, PART_SEND);
 }
 
@@ -314,6 +381,7 @@ void experts_run_routed(const struct pass *pass) {
             received.groups[i].row_count;
     memset(s->y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->y);
     memset(s->returned_count, 0, tokens * sizeof *s->returned_count);
+    if (s->group_y) memset(s->group_y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->group_y);
     while (next_wave(&wave, &group, s->wave_rows)) {
         compute_wave(&wave);
         if (carries) continue;
@@ -380,7 +448,8 @@ void experts_finish(const struct pass *pass) {
         struct exchange_returned returned;
         exchange_combine_finish(pass->exchange, &returned);
         struct returns returns = {.pass = pass, .returned = &returned};
-        compute_tokens(pass->model, combine_returned, &returns, tokens);
+        compute_tokens(pass->model, pass->model->group_experts ? combine_groups : combine_returned,
+                       &returns, tokens);
         pass_part(pass, PART_COMBINE);
     }
     if (!has_shared(pass)) return;

@@ -80,6 +80,7 @@ static enum status open_exchange(struct model *model, const struct model_options
     options.rank = model_options->rank;
     options.dispatch_bytes = (uint32_t)exchange_rows_bytes(model->dispatch_form, shape->hidden);
     options.combine_bytes = (uint32_t)exchange_rows_bytes(model->combine_form, shape->hidden);
+    options.group_experts = model->group_experts;
     options.link = &model->link;
     model_set_link(model, model_options->link_gbps, model_options->link_us);
     enum status status = STATUS_OK;
@@ -113,6 +114,8 @@ static enum status open_parts(struct model *model, const struct model_options *o
         status = checkpoint_open(options->directory, CHECKPOINT_WHOLE, &model->checkpoint, error);
     if (status != STATUS_OK) return status;
     model->shape = checkpoint_shape(model->checkpoint);
+    if (options->expert_sum == EXPERT_SUM_GROUPS)
+        model->group_experts = model->shape->experts / model->shape->groups;
     checkpoint_identity(model->checkpoint, model->identity);
     bool mtp = options->mtp && checkpoint_has_mtp(model->checkpoint);
     if (options->mtp_required && !mtp)
@@ -174,8 +177,9 @@ enum status model_open(const struct model_options *options, struct model **model
         model_close(model);
         return status;
     }
-    snprintf(model->numerics_id, sizeof model->numerics_id, "%s.%s.%s", model->kernels->numerics,
-             activations_name(model->activations), NUMERICS_VERSION);
+    snprintf(model->numerics_id, sizeof model->numerics_id, "%s.%s%s.%s", model->kernels->numerics,
+             activations_name(model->activations),
+             options->expert_sum == EXPERT_SUM_GROUPS ? ".groups" : "", NUMERICS_VERSION);
     *model_out = model;
     return STATUS_OK;
 }

@@ -9,6 +9,7 @@
 #include "compute/exchange/placement.h"
 #include "compute/kernels/kernels.h"
 #include "compute/model/activations.h"
+#include "compute/model/expert_sum.h"
 #include "compute/model/listeners.h"
 #include "compute/weights/shape.h"
 
@@ -19,6 +20,7 @@ struct model_options {
     struct checkpoint *checkpoint; /* instead of what lies in `directory`; taken over, also when
                                     * opening fails. NULL: none */
     enum activations activations;
+    enum expert_sum expert_sum;
     enum kernel_level level;
     uint32_t threads;         /* 0: one per CPU */
     uint64_t kv_bytes;        /* memory for KV pages; rounded down to whole pages */
@@ -91,7 +93,8 @@ double model_step_bytes(const struct model *model, uint32_t tokens);
 /* Bytes that drafting behind `tokens` tokens reads beside those of the step: of the MTP layer, and
  * of the head. */
 double model_draft_bytes(const struct model *model, uint32_t tokens);
-/* The kernels' numerics, activations and version, e.g. "fma1.bf16.v1". Enters block keys. */
+/* The kernels' numerics, activations, sum of experts and version: "fma1.bf16.v1", or, with a sum by
+ * groups, "fma1.bf16.groups.v1". Enters block keys. */
 const char *model_numerics_id(const struct model *model);
 /* 32 bytes that identify the checkpoint. */
 const uint8_t *model_identity(const struct model *model);

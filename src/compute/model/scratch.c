@@ -109,7 +109,11 @@ static void cut_experts(struct cutter *cutter, struct scratch *s, const struct m
     s->expert_gate = cut_floats(cutter, s->wave_rows, s->expert_stride);
     s->expert_up = cut_floats(cutter, s->wave_rows, s->expert_stride);
     s->expert_y = cut_floats(cutter, s->wave_rows, s->hidden_stride);
+    if (model->group_experts && !model->placement.ranks)
+        s->group_y = cut_floats(cutter, tokens, s->hidden_stride);
     if (!model->placement.ranks) return;
+    if (model->group_experts)
+        s->group_room = cut_floats(cutter, team_threads(model->team), s->hidden_stride);
     s->outgoing = cut(cutter, tokens * exchange_rows_bytes(model->dispatch_form, shape->hidden));
     s->returning = cut_floats(cutter, team_threads(model->team), s->hidden_stride);
 }
@@ -165,6 +169,7 @@ struct scratch scratch_from(const struct scratch *scratch, const struct model *m
     advance(&s.expert_weights, token, shape->experts_per_token);
     s.experts += (size_t)token * shape->experts_per_token;
     s.returned_count += token;
+    advance(&s.group_y, token, s.hidden_stride);
     if (s.outgoing) s.outgoing += token * exchange_rows_bytes(model->dispatch_form, shape->hidden);
     return s;
 }

@@ -47,6 +47,7 @@ struct scratch {
     float *router_logits;     /* [tokens][experts_stride] */
     uint32_t *experts;        /* [tokens][experts_per_token] chosen, ascending */
     float *expert_weights;    /* [tokens][experts_per_token] */
+    float *group_y;           /* [tokens][hidden_stride] alone, by groups: a group's sum so far */
     uint32_t *returned_count; /* [tokens] how many of the token's results are summed */
     uint32_t wave_rows;       /* (token, expert) pairs computed at a time */
     struct input_buffer expert_input, expert_middle; /* [wave_rows] */
@@ -54,6 +55,7 @@ struct scratch {
     float *expert_y;                                 /* [wave_rows][hidden_stride] */
     char *outgoing;      /* [tokens][exchange_rows_bytes] activations to be carried */
     float *returning;    /* [threads][hidden_stride] a result that came back */
+    float *group_room;   /* [threads][hidden_stride] by groups: expert_sum_add's */
     float *logits;       /* [LOGITS_TILE][vocab_stride] */
     struct matmul *jobs; /* [LINEAR_JOBS_MAX] */
     struct attention_scratch *attention; /* [threads] */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An order is one message from rank 0, an answer one or more back. Rank 0 checks every plan before
- * it sends any: all ranks' limits are the same, so none will refuse and leave the others waiting in
- * an exchange.
+ * Orders go down and reports come back along the tree of the ranks (compute/exchange/job_tree.h).
+ * What is large and asked for by tools alone, logits and traces, goes to rank 0 by itself. Rank 0
+ * checks every plan before it sends any: all ranks' limits are the same, so none will refuse and
+ * leave the others waiting in an exchange.
  *
  * Waiting for an order may take long (a person thinks): a rank looks for a short while and then
  * sleeps between looks. Within a step, waiting is the job's (compute/exchange/job.h).
@@ -17,9 +18,11 @@
 #include "base/clock.h"
 #include "base/pulse.h"
 #include "compute/exchange/job.h"
+#include "compute/exchange/job_tree.h"
 #include "compute/model/plan_check.h"
 #include "host/process/log.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -62,7 +65,7 @@ struct group_order {
 struct setup {
     struct model_options options; /* its pointers mean nothing here */
     bool engine;
-    char directory[PATH_MAX], weights_directory[PATH_MAX];
+    char directory[PATH_MAX];
 };
 
 struct link_speed {
@@ -101,17 +104,16 @@ struct rank_group {
     struct adoption adoption; /* the last */
     uint32_t *first_map;      /* [layers][slots of all ranks] as at the start */
     bool *lived;              /* [count] at the last regroup */
-    char *message;            /* [message_bytes] */
-    size_t message_bytes;
+    struct job_tree_parts orders, reports;
 };
 
 struct group_worker {
     struct rank_model own;
+    const char *weights_directory; /* or NULL */
     uint64_t adoptions;
     struct step_result *result;
     struct trace *trace; /* or NULL */
-    char *message;
-    size_t message_bytes;
+    struct job_tree_parts orders, reports;
     float *logits;
     size_t logits_floats;
     uint32_t *routing; /* [layers][experts_per_token] */
@@ -127,9 +129,11 @@ static void *grow(void *memory, size_t *bytes, size_t wanted) {
     return memory;
 }
 
-/* Meanwhile the model's experts, if there is one, may be on their way. 0: a rank has died. */
-static size_t wait_for(uint32_t rank, struct model *model) {
+/* For an order. Meanwhile the model's experts, if there is one, may be on their way. 0: a rank has
+ * died. */
+static size_t wait_for_order(struct model *model) {
     size_t bytes;
+    uint32_t rank = job_tree_parent();
     int64_t began_ns = clock_now_ns();
     long sleep_ns = 50000;
     while (!job_ready(rank, &bytes)) {
@@ -167,6 +171,11 @@ static enum status open_own(struct rank_model *rank_model, const struct model_op
     rank_model->result_bytes =
         step_result_bytes_max(options->step_rows_max, options->step_tokens_max);
     if (engine) rank_model->model = engine_model(rank_model->engine);
+    struct model_rank told = model_rank(rank_model->model);
+    log_say(LOG_DEBUG, "model",
+            "a rank has its weights rank=%u read_bytes=%" PRIu64 " weight_bytes=%" PRIu64
+            " mapped_bytes=%" PRIu64,
+            options->rank, told.read_bytes, told.weight_bytes, told.mapped_bytes);
     const char *notice = model_weights_notice(rank_model->model);
     if (notice[0] && options->rank == 0) /* for all */
         log_say(LOG_WARNING, "model", "weights are in no file why=%s", notice);
@@ -183,14 +192,49 @@ static void close_own(struct rank_model *rank_model) {
 
 /* ---- rank 0 ---- */
 
+static void add_order(struct job_tree_parts *orders, uint32_t rank, const struct group_order *order,
+                      const void *more, size_t more_bytes) {
+    char *at = job_tree_add(orders, rank, sizeof *order + more_bytes);
+    memcpy(at, order, sizeof *order);
+    if (more_bytes) memcpy(at + sizeof *order, more, more_bytes);
+}
+
 static void order_all(struct rank_group *group, enum group_order_kind kind, const void *more,
                       size_t more_bytes) {
-    struct group_order order = {.kind = (uint32_t)kind};
-    group->message = grow(group->message, &group->message_bytes, sizeof order + more_bytes);
-    memcpy(group->message, &order, sizeof order);
-    if (more_bytes) memcpy(group->message + sizeof order, more, more_bytes);
-    for (uint32_t rank = 1; rank < group->count; rank++)
-        job_send(rank, group->message, sizeof order + more_bytes);
+    const struct group_order order = {.kind = (uint32_t)kind};
+    job_tree_clear(&group->orders);
+    add_order(&group->orders, JOB_TREE_ALL, &order, more, more_bytes);
+    job_tree_send(&group->orders);
+}
+
+/* A walk over the other ranks' reports. */
+struct reports {
+    size_t at;
+    uint32_t rank; /* whose the next one is; 0: there is none */
+    struct bytes next;
+};
+
+static void next_report(const struct rank_group *group, struct reports *reports) {
+    if (!job_tree_next(&group->reports, &reports->at, &reports->rank, &reports->next))
+        reports->rank = 0;
+}
+
+/* False: a rank has died, and reports may be missing. */
+static bool gather_reports(struct rank_group *group, struct reports *reports_out) {
+    job_tree_clear(&group->reports);
+    bool whole = job_tree_gather(&group->reports);
+    *reports_out = (struct reports){.at = 0};
+    next_report(group, reports_out);
+    return whole;
+}
+
+/* That of a rank, asked for by ascending rank; nothing: there is none. */
+static struct bytes take_report(const struct rank_group *group, struct reports *reports,
+                                uint32_t rank) {
+    struct bytes report = reports->next;
+    if (reports->rank != rank) return (struct bytes){.count = 0};
+    next_report(group, reports);
+    return report;
 }
 
 static size_t placement_bytes(const struct model_options *options) {
@@ -201,24 +245,24 @@ static size_t placement_bytes(const struct model_options *options) {
 static enum status open_all(struct rank_group *group, const struct model_options *options,
                             bool engine, struct error *error) {
     struct setup *setup = calloc(1, sizeof *setup + placement_bytes(options));
-    const char *weights = options->weights_directory ? options->weights_directory : "";
-    if (!setup || strlen(options->directory) >= sizeof setup->directory ||
-        strlen(weights) >= sizeof setup->weights_directory) {
+    if (!setup || strlen(options->directory) >= sizeof setup->directory) {
         free(setup);
         return error_set(error, STATUS_TOO_LARGE, "the model's path is too long");
     }
     setup->options = *options;
     setup->engine = engine;
     memcpy(setup->directory, options->directory, strlen(options->directory) + 1);
-    memcpy(setup->weights_directory, weights, strlen(weights) + 1);
     if (options->placement) memcpy(setup + 1, options->placement, placement_bytes(options));
     order_all(group, ORDER_OPEN, setup, sizeof *setup + placement_bytes(options));
     free(setup);
     enum status status = open_own(&group->own, options, engine, error);
+    struct reports reports;
+    if (!gather_reports(group, &reports)) return error_set(error, STATUS_GONE, "a rank has died");
     for (uint32_t rank = 1; rank < group->count; rank++) {
         struct opened opened;
-        if (!job_receive(rank, &opened, sizeof opened))
-            return error_set(error, STATUS_GONE, "a rank has died");
+        struct bytes report = take_report(group, &reports, rank);
+        check(report.count == sizeof opened);
+        memcpy(&opened, report.data, sizeof opened);
         if (opened.status == STATUS_OK || status != STATUS_OK) continue;
         status =
             error_set(error, (enum status)opened.status, "rank %u: %s", rank, opened.error.text);
@@ -282,7 +326,8 @@ void rank_group_close(struct rank_group *group) {
     close_own(&group->own);
     free(group->first_map);
     free(group->lived);
-    free(group->message);
+    job_tree_free(&group->orders);
+    job_tree_free(&group->reports);
     free(group);
 }
 
@@ -337,8 +382,8 @@ static void see_plan(struct choose_replicas_step *step, const struct step_plan *
     step->urgent |= overlap_of((enum overlap_kind)plan->overlap)->urgency != NULL;
 }
 
-static void send_step(struct rank_group *group, uint32_t rank, const struct rank_step *step,
-                      bool mtp) {
+static void add_step(struct rank_group *group, uint32_t rank, const struct rank_step *step,
+                     bool mtp) {
     const struct step_plan *plan = plan_or_none(step);
     struct group_order order = {.kind = ORDER_STEP,
                                 .splits_replicas = group->splits_replicas,
@@ -351,11 +396,7 @@ static void send_step(struct rank_group *group, uint32_t rank, const struct rank
         order.probe_row = step->probe->row;
         order.mtp_next_token = step->probe->mtp_next_token;
     }
-    size_t bytes = sizeof order + plan->record.bytes;
-    group->message = grow(group->message, &group->message_bytes, bytes);
-    memcpy(group->message, &order, sizeof order);
-    memcpy(group->message + sizeof order, plan, plan->record.bytes);
-    job_send(rank, group->message, bytes);
+    add_order(&group->orders, rank, &order, plan, plan->record.bytes);
 }
 
 static void take_answers(const struct rank_group *group, uint32_t rank,
@@ -386,8 +427,10 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     if (mtp && !model_has_mtp(group->own.model))
         return error_set(error, STATUS_INVALID,
                          "the model has no MTP layer, or was opened without it");
+    job_tree_clear(&group->orders);
     for (uint32_t rank = 1; rank < group->count; rank++)
-        send_step(group, rank, &steps[rank], mtp);
+        add_step(group, rank, &steps[rank], mtp);
+    job_tree_send(&group->orders);
     struct model_probe follow = {.row = MODEL_NO_ROW, .mtp_argmax = mtp ? &nothing : NULL};
     enum status status = forward_run(group->own.model, plan_or_none(&steps[0]), steps[0].logits,
                                      steps[0].probe ? steps[0].probe : &follow, error);
@@ -427,14 +470,19 @@ bool rank_group_tell(struct rank_group *group, struct model_moving *told, uint32
     moves_progress(group->own.model);
     told[0] = moves_told(group->own.model);
     if (tokens) model_take_tokens(group->own.model, tokens);
+    struct reports reports;
+    bool whole = gather_reports(group, &reports);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         uint32_t *of = tokens ? tokens + (size_t)rank * slots : NULL;
+        struct bytes report = take_report(group, &reports, rank);
         told[rank] = (struct model_moving){.pending = 0};
         if (of) memset(of, 0, slots * sizeof *of);
-        job_receive(rank, &told[rank], sizeof told[rank]);
-        if (of) job_receive(rank, of, slots * sizeof *of);
+        if (!report.count) continue;
+        check(report.count == sizeof told[rank] + (of ? slots * sizeof *of : 0));
+        memcpy(&told[rank], report.data, sizeof told[rank]);
+        if (of) memcpy(of, report.data + sizeof told[rank], slots * sizeof *of);
     }
-    return !job_broken();
+    return whole;
 }
 
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped) {
@@ -513,13 +561,9 @@ static void break_step(const struct rank_group *group, const struct step_plan *c
     }
 }
 
-static void send_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
+static void add_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
     struct group_order order = {.kind = ORDER_RUN, .splits_replicas = group->splits_replicas};
-    size_t bytes = sizeof order + plan->record.bytes;
-    group->message = grow(group->message, &group->message_bytes, bytes);
-    memcpy(group->message, &order, sizeof order);
-    memcpy(group->message + sizeof order, plan, plan->record.bytes);
-    job_send(rank, group->message, bytes);
+    add_order(&group->orders, rank, &order, plan, plan->record.bytes);
 }
 
 /* All ranks' step took as long as rank 0's, which goes through its layers in step with the others
@@ -538,6 +582,21 @@ static void set_times(const struct rank_group *group, struct step_result *const 
         results[rank]->compute_ns = compute_ns;
 }
 
+/* False: a rank has died. */
+static bool take_results(struct rank_group *group, const struct step_plan *const *plans,
+                         struct step_result *const *results) {
+    struct reports reports;
+    bool whole = gather_reports(group, &reports);
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        struct bytes report = take_report(group, &reports, rank);
+        check(report.count <= group->own.result_bytes);
+        if (report.count) memcpy(results[rank], report.data, report.count);
+        if (!report.count || results[rank]->row_count != plans[rank]->row_count)
+            fail_plan(plans[rank], results[rank]);
+    }
+    return whole;
+}
+
 void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
                     struct step_result *const *results, struct error *error) {
     struct error unused;
@@ -550,19 +609,17 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
         see_plan(&step, plans[rank]);
     }
     choose_replicas_way(group, &step);
+    job_tree_clear(&group->orders);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         bool fails = engine_check(group->own.engine, plans[rank], error) != STATUS_OK;
-        send_plan(group, rank, fails ? &none : plans[rank]);
+        if (job_lives(rank)) add_plan(group, rank, fails ? &none : plans[rank]);
     }
+    job_tree_send(&group->orders);
     bool fails = engine_check(group->own.engine, plans[0], error) != STATUS_OK;
     engine_run(group->own.engine, fails ? &none : plans[0], results[0], &unused);
     int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
     if (fails) fail_plan(plans[0], results[0]);
-    for (uint32_t rank = 1; rank < group->count; rank++)
-        if (!job_receive(rank, results[rank], group->own.result_bytes) ||
-            results[rank]->row_count != plans[rank]->row_count)
-            fail_plan(plans[rank], results[rank]);
-    if (job_broken()) break_step(group, plans, results);
+    if (!take_results(group, plans, results)) break_step(group, plans, results);
     set_times(group, results, rank_0_ns);
     pulse_set(PULSE_IDLE);
 }
@@ -571,8 +628,13 @@ void rank_group_report(struct rank_group *group, struct rank_report *reports) {
     order_all(group, ORDER_REPORT, NULL, 0);
     memset(reports, 0, group->count * sizeof *reports);
     reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->own.model)};
-    for (uint32_t rank = 1; rank < group->count; rank++)
-        job_receive(rank, &reports[rank], sizeof reports[rank]);
+    struct reports told;
+    gather_reports(group, &told);
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        struct bytes report = take_report(group, &told, rank);
+        check(report.count <= sizeof reports[rank]);
+        if (report.count) memcpy(&reports[rank], report.data, report.count);
+    }
 }
 
 /* The events of another rank, for the caller to free; returns how many it lacks. */
@@ -608,12 +670,14 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
 
 void rank_group_end(void) {
     static bool ended;
-    struct group_order order = {.kind = ORDER_END};
+    const struct group_order order = {.kind = ORDER_END};
+    struct job_tree_parts orders = {.data = NULL};
     if (ended || job_rank() != 0) return;
     ended = true;
-    for (uint32_t rank = 1; rank < job_count(); rank++)
-        job_send(rank, &order, sizeof order);
+    add_order(&orders, JOB_TREE_ALL, &order, NULL, 0);
+    job_tree_send(&orders);
     job_end();
+    job_tree_free(&orders);
 }
 
 /* ---- the others ---- */
@@ -640,6 +704,16 @@ static void worker_close(struct group_worker *worker) {
     worker->routing = worker->argmax = worker->tokens = NULL;
 }
 
+/* Two parts of memory behind each other. */
+static void report(struct group_worker *worker, const void *first, size_t first_bytes,
+                   const void *second, size_t second_bytes) {
+    job_tree_clear(&worker->reports);
+    char *at = job_tree_add(&worker->reports, job_rank(), first_bytes + second_bytes);
+    memcpy(at, first, first_bytes);
+    if (second_bytes) memcpy(at + first_bytes, second, second_bytes);
+    job_tree_gather(&worker->reports);
+}
+
 /* Everything but what rank 0 is told. */
 static enum status open_worker(struct group_worker *worker, struct model_options *options,
                                bool engine, struct error *error) {
@@ -658,16 +732,16 @@ static enum status open_worker(struct group_worker *worker, struct model_options
     return STATUS_OK;
 }
 
-static void worker_open(struct group_worker *worker, struct setup *setup) {
+static void worker_open(struct group_worker *worker, const struct setup *setup) {
     struct opened opened = {.status = STATUS_OK};
     worker->adoptions = 0;
-    struct model_options *options = &setup->options;
+    struct model_options own = setup->options, *options = &own;
     options->directory = setup->directory;
-    if (options->weights_directory) options->weights_directory = setup->weights_directory;
+    if (options->weights_directory) options->weights_directory = worker->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->rank = job_rank();
     opened.status = (uint32_t)open_worker(worker, options, setup->engine, &opened.error);
-    job_send(0, &opened, sizeof opened);
+    report(worker, &opened, sizeof opened, NULL, 0);
     pulse_set(PULSE_WAITS);
 }
 
@@ -698,7 +772,7 @@ static void worker_run(struct group_worker *worker, const struct step_plan *plan
     check(worker->result);
     engine_run(worker->own.engine, plan, worker->result, &error);
     check(!worker->result->failed || job_broken()); /* rank 0 has checked the plan */
-    job_send(0, worker->result, worker->result->record.bytes);
+    report(worker, worker->result, worker->result->record.bytes, NULL, 0);
 }
 
 static void worker_send_trace(const struct group_worker *worker) {
@@ -709,9 +783,9 @@ static void worker_send_trace(const struct group_worker *worker) {
     if (counts[0]) job_send(0, events, counts[0] * sizeof *events);
 }
 
-static void worker_report(const struct group_worker *worker) {
-    struct rank_report report = {.pid = getpid(), .model = model_rank(worker->own.model)};
-    job_send(0, &report, sizeof report);
+static void worker_report(struct group_worker *worker) {
+    struct rank_report told = {.pid = getpid(), .model = model_rank(worker->own.model)};
+    report(worker, &told, sizeof told, NULL, 0);
 }
 
 /* Twice: once. */
@@ -736,10 +810,12 @@ static void worker_move(struct group_worker *worker, enum group_order_kind kind,
         moves_set_map(model, (const uint32_t *)(const void *)more);
     if (kind != ORDER_TELL) return;
     struct model_moving told = moves_told(model);
-    job_send(0, &told, sizeof told);
-    if (!*(const uint32_t *)(const void *)more) return;
-    model_take_tokens(model, worker->tokens);
-    job_send(0, worker->tokens, model_slot_count(model) * sizeof *worker->tokens);
+    size_t bytes = 0;
+    if (*(const uint32_t *)(const void *)more) {
+        model_take_tokens(model, worker->tokens);
+        bytes = model_slot_count(model) * sizeof *worker->tokens;
+    }
+    report(worker, &told, sizeof told, worker->tokens, bytes);
 }
 
 static struct group_worker own_worker; /* of this process, for its life */
@@ -757,31 +833,32 @@ enum status rank_group_prepare(uint32_t ranks, struct error *error) {
     return status;
 }
 
-void rank_group_work(void) {
+void rank_group_work(const char *weights_directory) {
+    own_worker.weights_directory = weights_directory;
     for (;;) {
-        size_t bytes = wait_for(0, own_worker.own.model);
-        own_worker.message = grow(own_worker.message, &own_worker.message_bytes, bytes);
-        if (!bytes || !job_receive(0, own_worker.message, bytes)) {
+        struct bytes part;
+        size_t bytes = wait_for_order(own_worker.own.model);
+        if (!bytes || !job_tree_take(&own_worker.orders, bytes, &part)) {
             if (own_worker.own.model) moves_halt(own_worker.own.model);
             job_regroup();
             continue;
         }
-        const struct group_order *order =
-            (const struct group_order *)(const void *)own_worker.message;
-        char *more = own_worker.message + sizeof *order;
-        check(bytes >= sizeof *order);
+        const struct group_order *order = (const struct group_order *)(const void *)part.data;
+        const char *more = part.data + sizeof *order;
+        check(part.count >= sizeof *order);
         if (order->kind == ORDER_END) break;
         if (order->kind == ORDER_STEP || order->kind == ORDER_RUN)
             model_split_replicas(own_worker.own.model, order->splits_replicas);
-        if (order->kind == ORDER_OPEN) worker_open(&own_worker, (struct setup *)(void *)more);
+        if (order->kind == ORDER_OPEN)
+            worker_open(&own_worker, (const struct setup *)(const void *)more);
         if (order->kind == ORDER_STEP)
-            worker_step(&own_worker, order, (const struct step_plan *)(void *)more);
+            worker_step(&own_worker, order, (const struct step_plan *)(const void *)more);
         if (order->kind == ORDER_LINK) {
             const struct link_speed *link = (const struct link_speed *)(const void *)more;
             model_set_link(own_worker.own.model, link->gbps, link->us);
         }
         if (order->kind == ORDER_RUN)
-            worker_run(&own_worker, (const struct step_plan *)(void *)more);
+            worker_run(&own_worker, (const struct step_plan *)(const void *)more);
         if (order->kind == ORDER_REPORT) worker_report(&own_worker);
         if (order->kind == ORDER_TRACE) worker_send_trace(&own_worker);
         if (order->kind >= ORDER_MOVE && order->kind <= ORDER_MAP)
@@ -789,6 +866,7 @@ void rank_group_work(void) {
         if (order->kind == ORDER_CLOSE) worker_close(&own_worker);
     }
     worker_close(&own_worker);
-    free(own_worker.message);
+    job_tree_free(&own_worker.orders);
+    job_tree_free(&own_worker.reports);
     job_end();
 }

@@ -113,8 +113,9 @@ void rank_group_beside(const struct rank_group_side *side);
 /* A rank that comes back (job_returns), before job_begin: opens engine and model. */
 enum status rank_group_prepare(uint32_t ranks, struct error *error) MUST_USE;
 
-/* What a rank other than 0 does. */
-void rank_group_work(void);
+/* What a rank other than 0 does. Its packed weights lie in that directory of its own host, if rank 0's
+ * lie in one; NULL: in none. */
+void rank_group_work(const char *weights_directory);
 
 /* Rank 0: lets the other ranks go and leaves the job; nothing outside a job, or the second time. */
 void rank_group_end(void);

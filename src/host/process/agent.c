@@ -17,6 +17,7 @@
 #include "host/process/rank_board.h"
 #include "host/process/rank_launch.h"
 #include "serving/policy/place_ranks.h"
+#include "serving/policy/supervise.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -31,9 +32,6 @@
 #define SUBJECT "agent"
 #define TICK_START_US 20000 /* while ranks start */
 #define TICK_US 100000
-#define SIGNS_A_TIMEOUT 8
-#define SIGNS_NS_MAX ((int64_t)1000000000)
-#define PATIENCE 2 /* times the timeout, for a supervisor that is not heard */
 #define FILES_EACH 4
 
 struct agent_part { /* a launch: all ranks here, or those of a node */
@@ -50,7 +48,8 @@ struct agent {
     struct private_room room;
     struct agent_lock lock;
     int64_t timeout_ns; /* 0: none */
-    int64_t heard_ns, ticked_ns, signed_ns;
+    struct supervise_hearing hearing;
+    int64_t signed_ns;
     struct agent_part parts[NUMA_NODES_MAX];
     uint32_t part_count;
     uint32_t first, count, number; /* ranks of the last start */
@@ -88,6 +87,8 @@ static void send_signs(struct agent *agent) {
         struct rank_line *line = &agent->board.lines[agent->first + i];
         int64_t pid = pid_of(agent, agent->first + i);
         agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->pulse.tiles),
+                                              .moved = atomic_load(&line->pulse.moved),
+                                              .peer = atomic_load(&line->pulse.peer),
                                               .ran = pid ? rank_board_run_ns(pid) : 0,
                                               .pid = pid ? pid : atomic_load(&line->pid),
                                               .cpu_ns = pid ? rank_board_cpu_ns(pid) : 0,
@@ -366,7 +367,7 @@ static void on_readable(int file, short what, void *context) {
     agent_stream_tend(&agent->stream);
     while (agent_stream_next(&agent->stream, &frame))
         take(agent, &frame);
-    agent->heard_ns = clock_now_ns();
+    agent->hearing.heard_ns = clock_now_ns();
     if (agent->stream.is_over) event_base_loopbreak(agent->base);
 }
 
@@ -385,25 +386,21 @@ static uint32_t count_news(const struct agent *agent) {
     return news;
 }
 
-static int64_t signs_ns(const struct agent *agent) {
-    int64_t ns = agent->timeout_ns / SIGNS_A_TIMEOUT;
-    return !agent->timeout_ns || ns > SIGNS_NS_MAX ? SIGNS_NS_MAX : ns;
-}
-
 static void on_tick(evutil_socket_t file, short what, void *context) {
     struct agent *agent = context;
-    int64_t now_ns = clock_now_ns(), patience_ns = PATIENCE * agent->timeout_ns;
+    int64_t now_ns = clock_now_ns();
+    int64_t interval_ns = supervise_interval_ns(agent->timeout_ns);
+    int64_t silent_ns =
+        supervise_silence(&agent->hearing, SUPERVISE_PATIENCE * agent->timeout_ns, now_ns);
     uint32_t news = count_news(agent);
-    if (now_ns - agent->ticked_ns > patience_ns / 2) agent->heard_ns = now_ns; /* it was away */
-    agent->ticked_ns = now_ns;
-    if (agent->count && (news != agent->news || now_ns - agent->signed_ns >= signs_ns(agent))) {
+    if (agent->count && (news != agent->news || now_ns - agent->signed_ns >= interval_ns)) {
         agent->news = news;
         agent->signed_ns = now_ns;
         send_signs(agent);
     }
-    if (patience_ns && now_ns - agent->heard_ns > patience_ns) {
+    if (silent_ns) {
         log_say(LOG_ERROR, SUBJECT, "its supervisor is not heard, the ranks end silent_s=%.1f",
-                (double)(now_ns - agent->heard_ns) * 1e-9);
+                (double)silent_ns * 1e-9);
         event_base_loopbreak(agent->base);
         return;
     }
@@ -417,7 +414,7 @@ enum status agent_run(int in, int out, struct error *error) {
     signal(SIGPIPE, SIG_IGN);
     CPU_ZERO(&agent.cpus);
     sched_getaffinity(0, sizeof agent.cpus, &agent.cpus);
-    agent.heard_ns = agent.ticked_ns = clock_now_ns();
+    agent.hearing.heard_ns = agent.hearing.looked_ns = clock_now_ns();
     enum status status =
         agent_stream_open(&agent.stream, agent.base, in, out, false, on_readable, &agent, error);
     if (!status) {

@@ -103,9 +103,11 @@ struct agent_signal {
 };
 
 struct agent_sign {
-    uint64_t tiles, ran;
+    uint64_t tiles, moved, ran;
     int64_t pid, cpu_ns;
     uint32_t state, place;
+    uint32_t peer; /* as in struct pulse */
+    uint32_t reserved;
     uint32_t role; /* enum unit_role and 1; 0: never told */
     uint32_t epoch; /* rank 0's: of the job, with whose ranks it goes on */
 };

@@ -4,7 +4,9 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "host/process/agent_stream.h"
+#include "host/process/child_start.h"
 #include "host/process/log.h"
+#include "serving/policy/supervise.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -13,14 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define PINGS_A_TIMEOUT 8
-#define PING_NS_MAX ((int64_t)1000000000)
 #define WORDS_NS ((int64_t)200000000) /* for a process to end whose output has */
 
 struct agent_link {
@@ -28,19 +27,14 @@ struct agent_link {
     struct agent_stream stream;
     pid_t pid; /* 0: it was waited for */
     int status;
-    int64_t began_ns, heard_ns, pinged_ns, ticked_ns;
+    struct supervise_hearing hearing;
+    int64_t pinged_ns;
     bool has_spoken, is_lost;
 };
 
 /* In the child: never returns. */
 static void become(const char *const *command, int file, pid_t parent) {
-    sigset_t none;
-    setpgid(0, 0); /* a terminal's Ctrl-C comes to the supervisor alone */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(126);
-    signal(SIGPIPE, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    child_start_settle(parent);
     if (dup2(file, STDIN_FILENO) < 0 || dup2(file, STDOUT_FILENO) < 0) _exit(126);
     close_range(STDERR_FILENO + 1, ~0U, 0);
     execvp(command[0], (char *const *)(uintptr_t)command);
@@ -75,7 +69,7 @@ enum status agent_link_open(const struct agent_link_options *options, struct age
     }
     status = agent_stream_open(&link->stream, options->base, files[0], files[0], true, on_readable,
                                link, error);
-    link->began_ns = link->heard_ns = link->ticked_ns = clock_now_ns();
+    link->hearing.heard_ns = link->hearing.looked_ns = clock_now_ns();
     if (status)
         agent_link_close(link, 0);
     else
@@ -128,7 +122,7 @@ void agent_link_tend(struct agent_link *link) {
     if (link->is_lost) return;
     agent_stream_tend(&link->stream);
     while (!link->is_lost && agent_stream_next(&link->stream, &frame)) {
-        link->heard_ns = clock_now_ns();
+        link->hearing.heard_ns = clock_now_ns();
         link->has_spoken = true;
         if (frame.kind != AGENT_PONG) link->options.take(link->options.context, &frame);
     }
@@ -149,24 +143,20 @@ static void on_readable(int file, short what, void *context) {
 /* ---- time ---- */
 
 int64_t agent_link_silent_ns(const struct agent_link *link, int64_t now_ns) {
-    return now_ns - link->heard_ns;
+    return now_ns - link->hearing.heard_ns;
 }
 
 void agent_link_tick(struct agent_link *link, int64_t now_ns) {
     char why[AGENT_LINK_WHY];
     int64_t timeout_ns = link->has_spoken ? link->options.timeout_ns : link->options.first_ns;
-    int64_t ping_ns = timeout_ns / PINGS_A_TIMEOUT;
     if (link->is_lost) return;
-    if (timeout_ns && now_ns - link->ticked_ns > timeout_ns / 2) link->heard_ns = now_ns;
-    link->ticked_ns = now_ns;
-    if (!timeout_ns || ping_ns > PING_NS_MAX) ping_ns = PING_NS_MAX;
-    if (link->has_spoken && now_ns - link->pinged_ns >= ping_ns) {
+    int64_t silent_ns = supervise_silence(&link->hearing, timeout_ns, now_ns);
+    if (link->has_spoken && now_ns - link->pinged_ns >= supervise_interval_ns(timeout_ns)) {
         link->pinged_ns = now_ns;
         agent_link_send(link, AGENT_PING, NULL, (struct bytes){NULL, 0});
     }
-    if (!timeout_ns || now_ns - link->heard_ns <= timeout_ns) return;
-    snprintf(why, sizeof why, "nothing was heard from it for %.1f s",
-             (double)(now_ns - link->heard_ns) * 1e-9);
+    if (!silent_ns) return;
+    snprintf(why, sizeof why, "nothing was heard from it for %.1f s", (double)silent_ns * 1e-9);
     lose(link, why);
 }
 

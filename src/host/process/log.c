@@ -258,8 +258,7 @@ int64_t log_next_ns(void) {
     int64_t next_ns = limit_lines_next_ns(&own.limits);
     bool waits = own.kept_count > 0; /* the reader was slow */
     pthread_mutex_unlock(&own.lock);
-    int64_t soon_ns =
-        waits ? clock_now_ns() + 10000000 : INT64_MAX;
+    int64_t soon_ns = waits ? clock_now_ns() + 10000000 : INT64_MAX;
     return soon_ns < next_ns ? soon_ns : next_ns;
 }
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "compute/exchange/job_meeting.h"
+#include "host/process/child_start.h"
 #include "host/process/log.h"
 #include "host/process/rank_meeting.h"
 
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,13 +110,7 @@ static bool set_streams(bool speaks, bool reads) {
 /* In the child: never returns. */
 static void become(const struct rank_launch_options *options, char *const *environment,
                    pid_t parent, int meeting, bool reads) {
-    sigset_t none;
-    setpgid(0, 0); /* a terminal's Ctrl-C comes to who launches alone */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(126);
-    signal(SIGPIPE, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    child_start_settle(parent);
     if (!set_streams(options->speaks, reads)) _exit(126);
     if (meeting == MEETING_FILE)
         fcntl(meeting, F_SETFD, 0);

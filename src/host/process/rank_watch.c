@@ -55,8 +55,7 @@ bool rank_sign_valid(const void *bytes, size_t count, const uint8_t token[RANK_W
     struct rank_sign sign;
     if (count != sizeof sign) return false;
     memcpy(&sign, bytes, sizeof sign);
-    if (memcmp(sign.token, token, sizeof sign.token) != 0 || sign.number == 0 || sign.reserved)
-        return false;
+    if (memcmp(sign.token, token, sizeof sign.token) != 0 || sign.number == 0) return false;
     if (sign.rank == 0 || sign.rank >= rank_count || sign.state >= PULSE_STATE_COUNT) return false;
     for (size_t i = 0; i < sizeof sign.host; i++) {
         if (sign.host[i] == 0) return sign.pid > 0 && sign.cpu_ns >= 0;
@@ -124,6 +123,8 @@ static void take_sign(const struct rank_sign *sign) {
     signs->ran = sign->number + 1;
     signs->state = (enum pulse_state)sign->state;
     signs->tiles = sign->tiles;
+    signs->moved = sign->moved;
+    signs->peer = sign->peer;
     signs->cpu_ns = sign->cpu_ns;
     atomic_store(&line->pid, sign->pid);
     atomic_store(&line->pulse.place, sign->place);
@@ -155,6 +156,8 @@ static void sign_own(void) {
     signs->ran++;
     signs->state = (enum pulse_state)atomic_load(&pulse_memory->state);
     signs->tiles = atomic_load(&pulse_memory->tiles);
+    signs->moved = atomic_load(&pulse_memory->moved);
+    signs->peer = atomic_load(&pulse_memory->peer);
     signs->cpu_ns = rank_board_cpu_ns(getpid());
     atomic_store(&own.lines[0].pulse.place, atomic_load(&pulse_memory->place));
 }
@@ -358,6 +361,8 @@ static void *follow(void *unused) {
     do { /* the first step comes when the unit is ready */
         sign.number++;
         sign.tiles = atomic_load(&pulse_memory->tiles);
+        sign.moved = atomic_load(&pulse_memory->moved);
+        sign.peer = atomic_load(&pulse_memory->peer);
         sign.state = atomic_load(&pulse_memory->state);
         sign.place = atomic_load(&pulse_memory->place);
         sign.cpu_ns = rank_board_cpu_ns(sign.pid);

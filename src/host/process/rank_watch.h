@@ -41,10 +41,10 @@ struct rank_watch_place {
 struct rank_sign {
     uint8_t token[RANK_WATCH_TOKEN_BYTES];
     uint64_t number; /* counts up from 1 */
-    uint64_t tiles;
+    uint64_t tiles, moved;
     int64_t cpu_ns, pid;
     uint32_t rank, state, place; /* as in struct pulse */
-    uint32_t reserved;           /* 0 */
+    uint32_t peer;               /* as there */
     char host[64];               /* terminated */
 };
 

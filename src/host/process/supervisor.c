@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A job that fails is killed rather than asked. It gets a moment first: before it is ready, it says
- * why and with which status it ends; later, ranks that end may have lost another one, which then is
- * told of.
+ * What becomes of a job is decided in serving/policy/supervise_unit.h. Here it is told what happens
+ * and what time it is, and its orders are carried out: to hosts, and as lines of the log.
  */
 #include "host/process/supervisor.h"
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "host/process/log.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_board.h"
 #include "serving/policy/place_ranks.h"
-#include "serving/policy/supervise.h"
+#include "serving/policy/supervise_unit.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
@@ -28,55 +28,18 @@
 #define SUBJECT "supervisor"
 #define TICK_START_US 20000 /* while a unit starts */
 #define TICK_US 100000
-#define LOOKS_A_TIMEOUT 8
-#define LAST_WORDS_NS ((int64_t)50000000) /* of a job that fails before it is ready */
-#define END_NS_MAX ((int64_t)5000000000)  /* for killed ranks to be gone in */
-#define CHANGE_NS_MAX                                                                              \
-    ((int64_t)10000000000) /* until a unit goes on when a rank died or came back */
 #define FINISH_NS_MAX ((int64_t)15000000000) /* when asked to */
-
-enum job_state {
-    JOB_CHECKS, /* its hosts are looked at */
-    JOB_RUNS,
-    JOB_FAILS, /* a rank ended by itself: the others are given a moment */
-    JOB_ENDS,  /* it was killed */
-    JOB_PAUSES,
-    JOB_GIVEN_UP
-};
-
-enum rank_state { RANK_LIVES, RANK_PAUSES, RANK_RETURNS, RANK_GIVEN_UP };
-
-/* A rank, after its unit was ready. */
-struct supervisor_rank {
-    enum rank_state state;
-    int64_t began_ns, state_ns; /* when this life, and this state, began */
-    int64_t died_ns;            /* for the first time since it last lived */
-    int64_t wait_ns;            /* RANK_PAUSES */
-    struct supervise_history history;
-};
 
 struct supervisor_job {
     struct supervisor *supervisor;
-    uint32_t number, starts;
-    enum job_state state;
+    uint32_t number;
     struct unit_hosts *hosts;
     uint32_t host_count;
     struct unit_host *parts; /* [host_count] */
     bool has_role;           /* when it ran last: */
     enum unit_role role;
-    bool has_status, is_refused;
-    uint32_t ended_rank;           /* the first that ended, or the first that failed, and how: */
-    int status;                    /* as waitpid says */
-    struct supervisor_rank *ranks; /* [watch.rank_count] */
-    int64_t change_ns; /* since when the unit has not said that it goes on with the ranks that live
-                        * by now; 0: it has */
-    bool ready;
-    struct error why;           /* why it could not be started, if that is known */
-    int64_t began_ns, state_ns; /* when this life, and this state, began */
-    int64_t failed_ns;          /* when the last failure was seen; 0: it is over */
-    int64_t wait_ns;            /* JOB_PAUSES */
-    struct supervise_watch watch;
-    struct supervise_history history;
+    struct error why; /* why it could not be started, if that is known */
+    struct supervise_unit unit;
 };
 
 struct supervisor {
@@ -85,20 +48,14 @@ struct supervisor {
     struct event *tick;
     struct supervisor_job *jobs; /* [unit_count] */
     struct supervise_timeout timeout;
-    int64_t looked_ns;
     char host[64];
 };
-
-static void enter(struct supervisor_job *job, enum job_state state) {
-    job->state = state;
-    job->state_ns = clock_now_ns();
-}
 
 uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid) {
     for (uint32_t i = 0; pid > 0 && i < supervisor->options.unit_count; i++) {
         const struct supervisor_job *job = &supervisor->jobs[i];
         const struct rank_line *lines = unit_hosts_lines(job->hosts);
-        for (uint32_t rank = 0; rank < job->watch.rank_count; rank++)
+        for (uint32_t rank = 0; rank < job->unit.watch.rank_count; rank++)
             if (atomic_load(&lines[rank].pid) == pid) return job->number;
     }
     return 0;
@@ -106,106 +63,219 @@ uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid) {
 
 /* ---- giving up, and ending ---- */
 
-static void give_up(struct supervisor_job *job, const struct error *error) {
-    struct supervisor *supervisor = job->supervisor;
-    enter(job, JOB_GIVEN_UP);
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
-        left += supervisor->jobs[i].state != JOB_GIVEN_UP;
-    if (left)
-        log_say(LOG_ERROR, SUBJECT, "a unit is given up, others are left job=%u left=%u why=%s",
-                job->number, left, error->text);
-    else
-        supervisor->options.gave_up(supervisor->options.context, error);
-}
-
-static void kill_all(struct supervisor_job *job) {
-    unit_hosts_signal(job->hosts, AGENT_ALL_RANKS, SIGKILL);
-    enter(job, JOB_ENDS);
-}
-
-/* One line has told what is wrong. */
-static void fail(struct supervisor_job *job) {
-    if (!job->failed_ns) job->failed_ns = clock_now_ns();
-    kill_all(job);
-}
-
 /* "signal 9" */
-static const char *how_it_ended(int status, char text[static 32]) {
-    bool exited = WIFEXITED(status);
-    snprintf(text, 32, "%s %d", exited ? "status" : "signal",
-             exited ? WEXITSTATUS(status) : WTERMSIG(status));
+static const char *how_it_ended(struct supervise_how how, char text[static 32]) {
+    snprintf(text, 32, "%s %d", how.by_signal ? "signal" : "status", how.number);
     return text;
 }
 
-static void say_end(const struct supervisor_job *job, const struct supervise_next *next,
-                    struct error *error) {
+static void give_up(struct supervisor_job *job) {
+    struct supervisor *supervisor = job->supervisor;
+    struct error error;
     char how[32] = "a lost host";
-    if (job->has_status) how_it_ended(job->status, how);
-    if (next->gives_up && job->why.text[0])
-        error_write(error, "unit %u could not be started: %.400s", job->number, job->why.text);
-    else if (next->gives_up)
-        error_write(error, "unit %u could not be started: it ended with %s before it was ready",
+    uint32_t left = 0;
+    if (job->unit.has_ended) how_it_ended(job->unit.how, how);
+    if (job->why.text[0])
+        error_write(&error, "unit %u could not be started: %.400s", job->number, job->why.text);
+    else
+        error_write(&error, "unit %u could not be started: it ended with %s before it was ready",
                     job->number, how);
-    else if (!job->ready)
-        log_say(LOG_WARNING, SUBJECT,
-                "a unit ended before it was ready, it starts again job=%u how=%s", job->number,
-                how);
-    if (!next->gives_up && next->wait_ns)
-        log_say(LOG_INFO, SUBJECT, "a unit waits before it starts again job=%u wait_s=%.1f",
-                job->number, (double)next->wait_ns * 1e-9);
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
+        left += supervisor->jobs[i].unit.state != SUPERVISE_GIVEN_UP;
+    if (left)
+        log_say(LOG_ERROR, SUBJECT, "a unit is given up, others are left job=%u left=%u why=%s",
+                job->number, left, error.text);
+    else
+        supervisor->options.gave_up(supervisor->options.context, &error);
 }
 
-static void start(struct supervisor_job *job);
+static void say_unready(const struct supervisor_job *job) {
+    char how[32] = "a lost host";
+    if (job->unit.has_ended) how_it_ended(job->unit.how, how);
+    log_say(LOG_WARNING, SUBJECT, "a unit ended before it was ready, it starts again job=%u how=%s",
+            job->number, how);
+}
 
-static void over(struct supervisor_job *job) {
-    struct error error = {""};
-    bool by_itself = job->has_status && WIFEXITED(job->status) && WEXITSTATUS(job->status) <= 2;
-    struct supervise_end end = {.was_ready = job->ready,
-                                .refused = by_itself || job->is_refused,
-                                .lived_ns = clock_now_ns() - job->began_ns};
+static void say_ready(const struct supervisor_job *job, const struct supervise_order *order) {
+    int pid = (int)atomic_load(&unit_hosts_lines(job->hosts)[0].pid);
+    double after = (double)order->ns * 1e-9;
+    if (order->again)
+        log_say(LOG_INFO, SUBJECT, "a unit is there again job=%u pid=%d after_s=%.2f", job->number,
+                pid, after);
+    else
+        log_say(LOG_INFO, SUBJECT, "a unit is ready job=%u pid=%d after_s=%.2f", job->number, pid,
+                after);
+}
+
+static bool name_cut(const struct supervisor_job *job, char text[static RANK_BOARD_TEXT]) {
+    static uint32_t hosts[LIMIT_RANKS];
+    const struct supervise_unit *unit = &job->unit;
+    uint32_t cut[2];
+    for (uint32_t i = 0; i < job->host_count; i++)
+        for (uint32_t k = 0; k < job->parts[i].count; k++)
+            hosts[job->parts[i].first + k] = i;
+    if (!supervise_find_cut(unit->signs, hosts, unit->watch.rank_count, cut)) return false;
+    snprintf(text, RANK_BOARD_TEXT, "%.70s,%.70s", job->parts[cut[0]].name,
+             job->parts[cut[1]].name);
+    return true;
+}
+
+static void say_stuck(const struct supervisor_job *job, struct supervise_finding finding) {
+    char text[RANK_BOARD_TEXT];
+    double silent = (double)finding.silent_ns * 1e-9;
+    bool frozen = finding.verdict == SUPERVISE_FROZEN;
+    rank_board_describe(&unit_hosts_lines(job->hosts)[finding.rank], text);
+    if (finding.verdict == SUPERVISE_DEADLOCK && name_cut(job, text))
+        log_say(LOG_ERROR, SUBJECT,
+                "two hosts do not hear each other, their unit starts again job=%u hosts=%s "
+                "silent_s=%.1f",
+                job->number, text, silent);
+    else if (finding.verdict == SUPERVISE_DEADLOCK)
+        log_say(LOG_ERROR, SUBJECT,
+                "all ranks wait for one another, the unit starts again job=%u silent_s=%.1f",
+                job->number, silent);
+    else if (finding.rank == 0)
+        log_say(LOG_ERROR, SUBJECT,
+                frozen ? "a rank was not run, its unit starts again job=%u rank=%u silent_s=%.1f "
+                         "where=%s"
+                       : "a rank computed nothing, its unit starts again job=%u rank=%u "
+                         "silent_s=%.1f where=%s",
+                job->number, finding.rank, silent, text);
+    else
+        log_say(LOG_ERROR, SUBJECT,
+                frozen
+                    ? "a rank was not run, it is killed job=%u rank=%u silent_s=%.1f where=%s"
+                    : "a rank computed nothing, it is killed job=%u rank=%u silent_s=%.1f where=%s",
+                job->number, finding.rank, silent, text);
+}
+
+static void say_died(const struct supervisor_job *job) {
+    char text[RANK_BOARD_TEXT];
+    rank_board_describe(&unit_hosts_lines(job->hosts)[job->unit.ended_rank], text);
+    log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
+            job->number, job->unit.ended_rank, text);
+}
+
+/* Of a rank that comes back while the others serve. */
+static void say_rank(const struct supervisor_job *job, const struct supervise_order *order) {
+    char how[32];
+    double s = (double)order->ns * 1e-9;
+    how_it_ended(order->how, how);
+    if (order->kind == SUPERVISE_SAY_RANK_BACK)
+        log_say(LOG_INFO, SUBJECT,
+                "a rank is there again job=%u rank=%u pid=%" PRId64 " after_s=%.2f", job->number,
+                order->rank, (int64_t)atomic_load(&unit_hosts_lines(job->hosts)[order->rank].pid),
+                s);
+    else if (order->kind == SUPERVISE_SAY_RANK_ENDED)
+        log_say(
+            LOG_WARNING, SUBJECT,
+            "a rank ended before it was back, it starts again job=%u rank=%u how=%s wait_s=%.1f",
+            job->number, order->rank, how, s);
+    else
+        log_say(LOG_ERROR, SUBJECT,
+                "a rank is given up, its unit goes on without it job=%u rank=%u how=%s",
+                job->number, order->rank, how);
+}
+
+static void say_waits(const struct supervisor_job *job, int64_t wait_ns) {
+    log_say(LOG_INFO, SUBJECT, "a unit waits before it starts again job=%u wait_s=%.1f",
+            job->number, (double)wait_ns * 1e-9);
+}
+
+/* ---- orders ---- */
+
+/* The role is that of the life before, if there was one. */
+static void check_hosts(struct supervisor_job *job) {
     struct rank_board board = {(struct rank_line *)(uintptr_t)unit_hosts_lines(job->hosts),
-                               job->watch.rank_count};
-    if (!job->failed_ns) job->failed_ns = clock_now_ns();
+                               job->unit.watch.rank_count};
     if (rank_board_read_role(&board, &job->role)) job->has_role = true;
-    struct supervise_next next = supervise_ended(&job->history, &end);
-    say_end(job, &next, &error);
-    if (next.gives_up) {
-        give_up(job, &error);
-    } else if (next.wait_ns) {
-        job->wait_ns = next.wait_ns;
-        enter(job, JOB_PAUSES);
-    } else {
-        start(job);
-    }
-}
-
-/* ---- starting ---- */
-
-static void start(struct supervisor_job *job) {
-    memset(job->watch.ranks, 0, job->watch.rank_count * sizeof *job->watch.ranks);
-    job->watch.looked_ns = 0;
-    job->ready = job->has_status = job->is_refused = false;
-    memset(job->ranks, 0, job->watch.rank_count * sizeof *job->ranks);
-    job->change_ns = 0;
     job->why.text[0] = 0;
-    enter(job, JOB_CHECKS);
-    job->began_ns = job->state_ns;
     unit_hosts_check(job->hosts);
 }
 
+static void on_checked(void *context, const struct error *lacks);
+
+static void launch(struct supervisor_job *job, uint32_t number) {
+    struct error error;
+    if (unit_hosts_launch(job->hosts, number, &error)) on_checked(job, &error);
+}
+
+static void abandon(struct supervisor_job *job) {
+    log_say(LOG_WARNING, SUBJECT,
+            "a killed rank does not go away, its unit starts without it job=%u", job->number);
+    for (uint32_t i = 0; i < job->host_count; i++)
+        if (job->unit.hosts[i].is_abandoned) unit_hosts_abandon(job->hosts, i);
+}
+
+static void carry_out(struct supervisor_job *job, const struct supervise_order *order) {
+    char how[32];
+    switch (order->kind) {
+    case SUPERVISE_CHECK:
+        check_hosts(job);
+        break;
+    case SUPERVISE_LAUNCH:
+        launch(job, order->number);
+        break;
+    case SUPERVISE_TELL_GONE:
+        unit_hosts_tell_gone(job->hosts, order->rank);
+        break;
+    case SUPERVISE_KILL:
+        unit_hosts_signal(job->hosts, AGENT_ALL_RANKS, SIGKILL);
+        break;
+    case SUPERVISE_KILL_RANK:
+        unit_hosts_signal(job->hosts, order->rank, SIGKILL);
+        break;
+    case SUPERVISE_AGAIN:
+        unit_hosts_again(job->hosts, order->number, order->rank);
+        break;
+    case SUPERVISE_ABANDON:
+        abandon(job);
+        break;
+    case SUPERVISE_GIVE_UP:
+        give_up(job);
+        break;
+    case SUPERVISE_SAY_READY:
+        say_ready(job, order);
+        break;
+    case SUPERVISE_SAY_STUCK:
+        say_stuck(job, order->finding);
+        break;
+    case SUPERVISE_SAY_ENDED:
+        log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
+                how_it_ended(job->unit.how, how));
+        break;
+    case SUPERVISE_SAY_DIED:
+        say_died(job);
+        break;
+    case SUPERVISE_SAY_UNREADY:
+        say_unready(job);
+        break;
+    case SUPERVISE_SAY_WAITS:
+        say_waits(job, order->ns);
+        break;
+    case SUPERVISE_SAY_RANK_BACK:
+    case SUPERVISE_SAY_RANK_ENDED:
+    case SUPERVISE_SAY_RANK_GIVEN_UP:
+        say_rank(job, order);
+        break;
+    default:
+        check(false);
+    }
+}
+
+static void obey(struct supervisor_job *job) {
+    struct supervise_order order;
+    while (supervise_unit_next(&job->unit, &order))
+        carry_out(job, &order);
+}
+
+/* ---- what happens ---- */
+
 static void on_checked(void *context, const struct error *lacks) {
     struct supervisor_job *job = context;
-    struct error error;
-    if (job->state != JOB_CHECKS) return;
-    if (!lacks) {
-        enter(job, JOB_RUNS);
-        if (unit_hosts_launch(job->hosts, ++job->starts, &error) == STATUS_OK) return;
-        lacks = &error;
-    }
-    job->why = *lacks;
-    job->is_refused = true;
-    kill_all(job); /* over at the next tick: this may have been called from start */
+    if (lacks) job->why = *lacks;
+    supervise_unit_checked(&job->unit, !lacks, clock_now_ns());
+    obey(job);
 }
 
 static const char **on_words(void *context, const struct unit_host_start *start) {
@@ -220,80 +290,29 @@ static const char **on_words(void *context, const struct unit_host_start *start)
     return supervisor->options.command(supervisor->options.context, &unit);
 }
 
-/* ---- what happens ---- */
-
-/* The end of a unit that was ready, by the rank that ended it. */
-static void say_loss(struct supervisor_job *job) {
-    char how[32], text[RANK_BOARD_TEXT];
-    rank_board_describe(&unit_hosts_lines(job->hosts)[job->ended_rank], text);
-    if (job->watch.rank_count == 1 || WIFEXITED(job->status))
-        log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
-                how_it_ended(job->status, how));
-    else
-        log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
-                job->number, job->ended_rank, text);
-    fail(job);
-}
-
-/* A rank that died says more than those that ended because they lost it, and may be told later. */
-static bool says_more(const struct supervisor_job *job, int status) {
-    if (!job->has_status) return true;
-    return job->status == 0 ? status != 0 : WIFEXITED(job->status) && WIFSIGNALED(status);
-}
-
-/* The others may go on without it: rank 0 says so, or ends. When it has, the rank comes back: at
- * once, or after ever longer pauses where it ends soon. */
-static void lose(struct supervisor_job *job, uint32_t number, int status) {
-    struct supervisor_rank *rank = &job->ranks[number];
-    const int64_t now_ns = clock_now_ns();
-    bool by_itself = WIFEXITED(status) && WEXITSTATUS(status) <= 2,
-         lived = rank->state == RANK_LIVES;
-    struct supervise_end end = {.was_ready = lived,
-                                .refused = by_itself,
-                                .lived_ns =
-                                    now_ns - (rank->began_ns ? rank->began_ns : job->began_ns)};
-    struct supervise_next next = supervise_ended(&rank->history, &end);
-    char how[32];
-    if (lived) rank->died_ns = now_ns;
-    if (!job->change_ns) job->change_ns = now_ns;
-    rank->state = next.gives_up ? RANK_GIVEN_UP : RANK_PAUSES;
-    rank->state_ns = now_ns;
-    rank->wait_ns = next.wait_ns;
-    how_it_ended(status, how);
-    if (next.gives_up)
-        log_say(LOG_ERROR, SUBJECT,
-                "a rank is given up, its unit goes on without it job=%u rank=%u how=%s",
-                job->number, number, how);
-    else if (!lived)
-        log_say(
-            LOG_WARNING, SUBJECT,
-            "a rank ended before it was back, it starts again job=%u rank=%u how=%s wait_s=%.1f",
-            job->number, number, how, (double)next.wait_ns * 1e-9);
-}
-
-static void on_ended(void *context, uint32_t rank, int status) {
+static bool on_sign(void *context, uint32_t number, uint32_t rank,
+                    const struct supervise_signs *signs) {
     struct supervisor_job *job = context;
-    if (job->state != JOB_RUNS && job->state != JOB_FAILS) return; /* it was killed */
-    if (says_more(job, status)) {
-        job->status = status;
-        job->ended_rank = rank;
-    }
-    job->has_status = true;
-    if (job->state == JOB_RUNS && job->ready && rank != 0)
-        lose(job, rank, status);
-    else if (job->ready && (WIFSIGNALED(status) || job->watch.rank_count == 1))
-        say_loss(job);
-    else if (job->state == JOB_RUNS)
-        enter(job, JOB_FAILS);
+    return supervise_unit_sign(&job->unit, number, rank, signs);
 }
 
-static void on_lost(void *context, const char *host, const char *why) {
+static void on_ended(void *context, uint32_t number, uint32_t rank, int status) {
     struct supervisor_job *job = context;
-    if (job->state == JOB_PAUSES || job->state == JOB_GIVEN_UP) return;
+    const struct supervise_how how = {.by_signal = WIFSIGNALED(status),
+                                      .number = WIFSIGNALED(status) ? WTERMSIG(status)
+                                                                    : WEXITSTATUS(status)};
+    supervise_unit_ended(&job->unit, number, rank, how, clock_now_ns());
+    obey(job);
+}
+
+static void on_lost(void *context, uint32_t host, const char *why) {
+    struct supervisor_job *job = context;
+    const char *name = job->parts[host].name;
+    if (!supervise_unit_lose_host(&job->unit, host, clock_now_ns())) return;
     log_say(LOG_ERROR, SUBJECT, "a host is lost, its unit starts again job=%u host=%s why=%s",
-            job->number, host, why);
-    error_write(&job->why, "host %s: %s", host, why);
-    if (job->state != JOB_ENDS) fail(job);
+            job->number, name, why);
+    error_write(&job->why, "host %s: %s", name, why);
+    obey(job);
 }
 
 /* ---- watching ---- */
@@ -304,157 +323,32 @@ static void on_launched(void *context) {
     int pid = (int)atomic_load(&unit_hosts_lines(job->hosts)[0].pid);
     if (job->host_count == 1)
         log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u", job->number, pid,
-                job->watch.rank_count);
+                job->unit.watch.rank_count);
     else
         log_say(LOG_INFO, SUBJECT, "starts a unit job=%u pid=%d ranks=%u hosts=%u", job->number,
-                pid, job->watch.rank_count, job->host_count);
+                pid, job->unit.watch.rank_count, job->host_count);
 }
 
-static void look_whether_ready(struct supervisor_job *job) {
-    const struct rank_line *line = &unit_hosts_lines(job->hosts)[0];
-    if (job->ready || atomic_load(&line->pulse.state) == PULSE_STARTS) return;
-    int pid = (int)atomic_load(&line->pid);
-    job->ready = true;
-    if (job->failed_ns)
-        log_say(LOG_INFO, SUBJECT, "a unit is there again job=%u pid=%d after_s=%.2f", job->number,
-                pid, (double)(clock_now_ns() - job->failed_ns) * 1e-9);
-    else
-        log_say(LOG_INFO, SUBJECT, "a unit is ready job=%u pid=%d after_s=%.2f", job->number, pid,
-                (double)(clock_now_ns() - job->began_ns) * 1e-9);
-    job->failed_ns = 0;
-}
-
-/* A rank that stands still dies, upon which the others go on. Rank 0's end is that of the unit, and
- * so is a wait of all for one another. */
-static void end_stuck(struct supervisor_job *job, const struct supervise_finding *finding) {
-    char text[RANK_BOARD_TEXT];
-    double silent = (double)finding->silent_ns * 1e-9;
-    uint32_t rank = finding->rank;
-    bool is_all = finding->verdict == SUPERVISE_DEADLOCK || rank == 0;
-    rank_board_describe(&unit_hosts_lines(job->hosts)[rank], text);
-    if (finding->verdict == SUPERVISE_DEADLOCK)
-        log_say(LOG_ERROR, SUBJECT,
-                "all ranks wait for one another, the unit starts again job=%u silent_s=%.1f",
-                job->number, silent);
-    else if (is_all)
-        log_say(LOG_ERROR, SUBJECT,
-                finding->verdict == SUPERVISE_FROZEN
-                    ? "a rank was not run, its unit starts again job=%u rank=%u silent_s=%.1f "
-                      "where=%s"
-                    : "a rank computed nothing, its unit starts again job=%u rank=%u "
-                      "silent_s=%.1f where=%s",
-                job->number, rank, silent, text);
-    else
-        log_say(LOG_ERROR, SUBJECT,
-                finding->verdict == SUPERVISE_FROZEN
-                    ? "a rank was not run, it is killed job=%u rank=%u silent_s=%.1f where=%s"
-                    : "a rank computed nothing, it is killed job=%u rank=%u silent_s=%.1f where=%s",
-                job->number, rank, silent, text);
-    if (is_all) {
-        fail(job);
-        return;
-    }
-    job->watch.ranks[rank] = (struct supervise_rank){.seen = false};
-    unit_hosts_signal(job->hosts, rank, SIGKILL);
-}
-
-/* An agent that is not heard is told of before ranks whose signs it does not bring. */
-static void look_for_stuck(struct supervisor_job *job) {
-    struct supervisor *supervisor = job->supervisor;
-    if (!unit_hosts_heard(job->hosts, supervisor->timeout.wall_ns / 2)) return;
-    struct supervise_finding finding = supervise_look(&job->watch, unit_hosts_signs(job->hosts),
-                                                      supervisor->timeout, clock_now_ns());
-    if (finding.verdict != SUPERVISE_FINE) end_stuck(job, &finding);
-}
-
-/* Rank 0 that fails lets the others go, which takes a while; another rank leaves them waiting. */
-static int64_t moment_ns(const struct supervisor_job *job) {
-    bool waits = !job->ready && (job->status == 0 || job->ended_rank == 0);
-    return waits ? END_NS_MAX : LAST_WORDS_NS;
-}
-
-/* ---- ranks that come back ---- */
-
-/* All go on together. */
-static void count_in(struct supervisor_job *job, uint32_t number, int64_t now_ns) {
-    struct supervisor_rank *rank = &job->ranks[number];
-    rank->state = RANK_LIVES;
-    job->watch.ranks[number] = (struct supervise_rank){.seen = false};
-    unit_hosts_count_in(job->hosts, number);
-    log_say(LOG_INFO, SUBJECT, "a rank is there again job=%u rank=%u pid=%" PRId64 " after_s=%.2f",
-            job->number, number, (int64_t)atomic_load(&unit_hosts_lines(job->hosts)[number].pid),
-            (double)(now_ns - rank->died_ns) * 1e-9);
-}
-
-static void look_after_rank(struct supervisor_job *job, uint32_t number, int64_t now_ns) {
-    struct supervisor_rank *rank = &job->ranks[number];
-    if (rank->state == RANK_RETURNS && unit_hosts_has(job->hosts, number)) {
-        count_in(job, number, now_ns);
-    } else if (rank->state == RANK_PAUSES && now_ns - rank->state_ns >= rank->wait_ns) {
-        rank->state = RANK_RETURNS;
-        rank->began_ns = rank->state_ns = now_ns;
-        unit_hosts_again(job->hosts, number);
-    }
-}
-
-/* While the unit has not said that it goes on with those who live, nobody is sent after them. */
-static void look_after_ranks(struct supervisor_job *job, int64_t now_ns) {
-    uint32_t epoch = atomic_load(&unit_hosts_lines(job->hosts)[0].epoch);
-    if (epoch != unit_hosts_epoch(job->hosts)) {
-        if (!job->change_ns) job->change_ns = now_ns;
-        if (now_ns - job->change_ns > CHANGE_NS_MAX) say_loss(job);
-        return;
-    }
-    if (job->change_ns) job->has_status = false; /* the next end has a cause of its own */
-    job->change_ns = 0;
-    for (uint32_t rank = 1; rank < job->watch.rank_count; rank++)
-        look_after_rank(job, rank, now_ns);
-}
-
-static void tick_job(struct supervisor_job *job, bool looks) {
+static void tick_job(struct supervisor_job *job) {
     int64_t now_ns = clock_now_ns();
     unit_hosts_tick(job->hosts, now_ns);
-    switch (job->state) {
-    case JOB_CHECKS:
-    case JOB_GIVEN_UP:
-        break;
-    case JOB_RUNS:
-        look_whether_ready(job);
-        if (job->ready) look_after_ranks(job, now_ns);
-        if (job->state == JOB_RUNS && looks && job->ready && job->supervisor->timeout.wall_ns)
-            look_for_stuck(job);
-        break;
-    case JOB_FAILS:
-        if (unit_hosts_left(job->hosts) && now_ns - job->state_ns <= moment_ns(job)) break;
-        if (job->ready)
-            say_loss(job);
-        else
-            kill_all(job);
-        break;
-    case JOB_ENDS:
-        if (unit_hosts_left(job->hosts) && now_ns - job->state_ns > END_NS_MAX) {
-            log_say(LOG_WARNING, SUBJECT,
-                    "a killed rank does not go away, its unit starts without it job=%u",
-                    job->number);
-            unit_hosts_lose_left(job->hosts);
-        }
-        if (!unit_hosts_left(job->hosts)) over(job);
-        break;
-    case JOB_PAUSES:
-        if (now_ns - job->state_ns >= job->wait_ns) start(job);
-        break;
-    }
+    for (uint32_t rank = 1; rank < job->unit.watch.rank_count; rank++)
+        if (unit_hosts_has(job->hosts, rank)) supervise_unit_came(&job->unit, rank);
+    const struct supervise_epochs epochs = {
+        .told = unit_hosts_epoch(job->hosts),
+        .said = atomic_load(&unit_hosts_lines(job->hosts)[0].epoch)};
+    supervise_unit_tick(&job->unit, epochs,
+                        unit_hosts_heard(job->hosts, job->unit.timeout.wall_ns / 2), now_ns);
+    obey(job);
 }
 
 static void on_tick(evutil_socket_t file, short what, void *context) {
     struct supervisor *supervisor = context;
-    int64_t now_ns = clock_now_ns();
-    bool looks = now_ns - supervisor->looked_ns >= supervisor->timeout.wall_ns / LOOKS_A_TIMEOUT;
     bool starting = false;
-    if (looks) supervisor->looked_ns = now_ns;
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
-        tick_job(&supervisor->jobs[i], looks);
-        starting |= !supervisor->jobs[i].ready || supervisor->jobs[i].state != JOB_RUNS;
+        const struct supervise_unit *unit = &supervisor->jobs[i].unit;
+        tick_job(&supervisor->jobs[i]);
+        starting |= !unit->ready || unit->state != SUPERVISE_RUNS;
     }
     event_add(supervisor->tick, &(struct timeval){.tv_usec = starting ? TICK_START_US : TICK_US});
 }
@@ -483,13 +377,17 @@ struct slots {
 static enum status place_job(struct supervisor_job *job, struct slots *slots, struct error *error) {
     const struct supervisor *supervisor = job->supervisor;
     const struct host_list *list = supervisor->options.hosts;
-    job->host_count = place_ranks(slots->left, slots->count, job->watch.rank_count, slots->parts);
+    job->host_count =
+        place_ranks(slots->left, slots->count, job->unit.watch.rank_count, slots->parts);
     if (!job->host_count)
         return error_set(error, STATUS_INVALID,
                          "the hosts have too few slots for the %u ranks of unit %u",
-                         job->watch.rank_count, job->number);
+                         job->unit.watch.rank_count, job->number);
     job->parts = calloc(job->host_count, sizeof *job->parts);
-    if (!job->parts) return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
+    job->unit.hosts = calloc(job->host_count, sizeof *job->unit.hosts);
+    job->unit.host_count = job->host_count;
+    if (!job->parts || !job->unit.hosts)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     for (uint32_t i = 0; i < job->host_count; i++) {
         const struct place_part *part = &slots->parts[i];
         const char *name = list ? list->names[part->host] : supervisor->host;
@@ -497,6 +395,7 @@ static enum status place_job(struct supervisor_job *job, struct slots *slots, st
                                            .is_here = !list || is_here(supervisor, name),
                                            .first = part->first,
                                            .count = part->count};
+        job->unit.hosts[i] = (struct supervise_host){.first = part->first, .count = part->count};
         slots->used[part->host] += part->count;
     }
     return STATUS_OK;
@@ -510,7 +409,7 @@ static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct
                                          .name = name,
                                          .hosts = job->parts,
                                          .host_count = job->host_count,
-                                         .rank_count = job->watch.rank_count,
+                                         .rank_count = job->unit.watch.rank_count,
                                          .remote_shell = supervisor->options.remote_shell,
                                          .agent_options = supervisor->options.agent_options,
                                          .check = supervisor->options.check,
@@ -519,6 +418,7 @@ static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct
                                          .checked = on_checked,
                                          .words = on_words,
                                          .launched = on_launched,
+                                         .sign = on_sign,
                                          .ended = on_ended,
                                          .lost = on_lost};
     return unit_hosts_open(&options, &job->hosts, error);
@@ -543,6 +443,16 @@ static struct supervise_timeout timeout(const struct supervisor *supervisor,
     return supervise_timeout(supervisor->options.rank_timeout_ns, most, cpus());
 }
 
+static enum status open_unit(struct supervise_unit *unit, uint32_t ranks, struct error *error) {
+    unit->watch.rank_count = ranks;
+    unit->watch.ranks = calloc(ranks, sizeof *unit->watch.ranks);
+    unit->signs = calloc(ranks, sizeof *unit->signs);
+    unit->members = calloc(ranks, sizeof *unit->members);
+    return unit->watch.ranks && unit->signs && unit->members
+               ? STATUS_OK
+               : error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
+}
+
 static enum status open_jobs(struct supervisor *supervisor, struct error *error) {
     const struct supervisor_options *options = &supervisor->options;
     struct slots *slots = calloc(1, sizeof *slots);
@@ -562,17 +472,13 @@ static enum status open_jobs(struct supervisor *supervisor, struct error *error)
         struct supervisor_job *job = &supervisor->jobs[i];
         job->supervisor = supervisor;
         job->number = i + 1;
-        job->watch.rank_count = options->rank_counts[i];
-        job->state = JOB_GIVEN_UP;
-        job->watch.ranks = calloc(job->watch.rank_count, sizeof *job->watch.ranks);
-        job->ranks = calloc(job->watch.rank_count, sizeof *job->ranks);
-        status = job->watch.ranks && job->ranks
-                     ? place_job(job, slots, error)
-                     : error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
+        status = open_unit(&job->unit, options->rank_counts[i], error);
+        if (!status) status = place_job(job, slots, error);
     }
     if (!status) supervisor->timeout = timeout(supervisor, slots);
     for (uint32_t i = 0; !status && i < options->unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
+        job->unit.timeout = supervisor->timeout;
         for (uint32_t part = 0; part < job->host_count; part++)
             job->parts[part].sharing = sharing(supervisor, slots, job->parts[part].name);
         status = open_hosts(job, token, error);
@@ -616,8 +522,10 @@ void supervisor_give_files(struct supervisor *supervisor, const struct unit_host
 }
 
 void supervisor_start(struct supervisor *supervisor) {
-    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
-        start(&supervisor->jobs[i]);
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
+        supervise_unit_start(&supervisor->jobs[i].unit, clock_now_ns());
+        obey(&supervisor->jobs[i]);
+    }
     event_add(supervisor->tick, &(struct timeval){.tv_usec = TICK_START_US});
 }
 
@@ -626,7 +534,7 @@ static bool one_runs(struct supervisor *supervisor) {
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
         unit_hosts_tick(supervisor->jobs[i].hosts, clock_now_ns());
         unit_hosts_tend(supervisor->jobs[i].hosts);
-        runs |= unit_hosts_left(supervisor->jobs[i].hosts) != 0;
+        runs |= supervise_unit_left(&supervisor->jobs[i].unit) != 0;
     }
     return runs;
 }
@@ -636,11 +544,10 @@ void supervisor_stop(struct supervisor *supervisor) {
     event_del(supervisor->tick);
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];
-        if (job->state == JOB_RUNS && job->ready) /* rank 0 says when it is over */
+        if (supervise_unit_stop(&job->unit)) /* rank 0 says when it is over */
             unit_hosts_signal(job->hosts, 0, SIGTERM);
         else
             unit_hosts_signal(job->hosts, AGENT_ALL_RANKS, SIGKILL);
-        job->state = JOB_GIVEN_UP; /* its end is no failure */
     }
     while (one_runs(supervisor) && clock_now_ns() < until_ns)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
@@ -652,8 +559,10 @@ void supervisor_close(struct supervisor *supervisor) {
         struct supervisor_job *job = &supervisor->jobs[i];
         unit_hosts_close(job->hosts);
         free(job->parts);
-        free(job->watch.ranks);
-        free(job->ranks);
+        free(job->unit.hosts);
+        free(job->unit.watch.ranks);
+        free(job->unit.signs);
+        free(job->unit.members);
     }
     if (supervisor->tick) event_free(supervisor->tick);
     private_room_close(&supervisor->room);

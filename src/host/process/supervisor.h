@@ -5,9 +5,9 @@
  * back to them. Else, and when a host is lost, the job ends and starts as a whole.
  *
  * A death is seen at once by the agent whose child the rank is; a rank that stands still, through
- * its signs of life (serving/policy/supervise.h); an agent or a host, by its silence. A unit that
- * starts again has the role that it had. In any case one line names unit, rank, host, pid and where
- * in the model it was; what is left of the job is killed, and it starts anew.
+ * its signs of life (serving/policy/supervise.h); an agent or a host, by its silence. What follows is
+ * decided in serving/policy/supervise_unit.h. A unit that starts again has the role that it had. In any
+ * case one line names unit, rank, host, pid and where in the model it was.
  *
  * Packed weights and whatever units of this machine share lie in a private folder: it goes with the
  * supervisor, and what a killed one left behind goes with the next one's start. Units die with their

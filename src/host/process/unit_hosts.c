@@ -29,7 +29,6 @@ struct host {
     struct agent_link *link; /* NULL: there is none */
     bool has_answered;
     struct agent_facts facts;
-    uint32_t left; /* ranks that run */
 };
 
 struct unit_hosts {
@@ -41,10 +40,8 @@ struct unit_hosts {
     const struct unit_host_file *files; /* [file_count] */
     uint32_t file_count;
     bool is_checking;
-    uint32_t number; /* of the start */
     struct job_roster *roster;
-    struct rank_line *lines;       /* [rank_count] */
-    struct supervise_signs *signs; /* [rank_count] */
+    struct rank_line *lines; /* [rank_count] */
 };
 
 static struct bytes nothing(void) {
@@ -116,18 +113,20 @@ static void take_signs(struct host *host, const struct agent_frame *frame) {
     struct unit_hosts *hosts = host->hosts;
     struct agent_signs head;
     memcpy(&head, frame->body, sizeof head);
-    if (head.number != hosts->number || head.count != host->is.count) return;
+    if (head.count != host->is.count) return;
     bool is_first = host->is.first == 0 && atomic_load(&hosts->lines[0].pid) == 0;
     for (uint32_t i = 0; i < head.count; i++) {
         struct agent_sign sign;
         uint32_t rank = host->is.first + i;
         struct rank_line *line = &hosts->lines[rank];
         memcpy(&sign, frame->tail.data + i * sizeof sign, sizeof sign);
-        hosts->signs[rank] = (struct supervise_signs){.state = (enum pulse_state)sign.state,
-                                                      .tiles = sign.tiles,
-                                                      .ran = sign.ran,
-                                                      .cpu_ns = sign.cpu_ns,
-                                                      .gone = hosts->signs[rank].gone};
+        const struct supervise_signs signs = {.state = (enum pulse_state)sign.state,
+                                              .tiles = sign.tiles,
+                                              .moved = sign.moved,
+                                              .peer = sign.peer,
+                                              .ran = sign.ran,
+                                              .cpu_ns = sign.cpu_ns};
+        if (!hosts->options.sign(hosts->options.context, head.number, rank, &signs)) return;
         atomic_store(&line->pulse.state, sign.state);
         atomic_store(&line->pulse.tiles, sign.tiles);
         atomic_store(&line->pulse.place, sign.place);
@@ -143,12 +142,8 @@ static void take_end(struct host *host, const struct agent_frame *frame) {
     struct agent_ended ended;
     memcpy(&ended, frame->body, sizeof ended);
     bool is_its = ended.rank >= host->is.first && ended.rank - host->is.first < host->is.count;
-    if (ended.number != hosts->number || !is_its || !host->left) return;
-    host->left--;
-    hosts->signs[ended.rank].gone = true;
-    if (hosts->roster) job_roster_leave(hosts->roster, ended.rank);
-    tell_roster(hosts);
-    hosts->options.ended(hosts->options.context, ended.rank, ended.status);
+    if (is_its)
+        hosts->options.ended(hosts->options.context, ended.number, ended.rank, ended.status);
 }
 
 static void on_frame(void *context, const struct agent_frame *frame) {
@@ -174,9 +169,8 @@ static void on_frame(void *context, const struct agent_frame *frame) {
 static void on_lost(void *context, const char *why) {
     struct host *host = context;
     struct unit_hosts *hosts = host->hosts;
-    host->left = 0;
     host->has_answered = false;
-    hosts->options.lost(hosts->options.context, host->is.name, why);
+    hosts->options.lost(hosts->options.context, (uint32_t)(host - hosts->list), why);
 }
 
 /* ---- starting ---- */
@@ -259,12 +253,13 @@ static uint32_t add_settings(struct tail *tail) {
     return tail->words - before;
 }
 
-static enum status launch_host(struct unit_hosts *hosts, uint32_t index, struct error *error) {
+static enum status launch_host(struct unit_hosts *hosts, uint32_t index, uint32_t number,
+                               struct error *error) {
     struct host *host = &hosts->list[index];
     const struct agent_facts *first = &hosts->list[0].facts;
     char folder[300];
     struct tail tail = {NULL, 0, 0};
-    snprintf(folder, sizeof folder, "%s/%u", host->facts.room, hosts->number);
+    snprintf(folder, sizeof folder, "%s/%u", host->facts.room, number);
     const struct unit_host_start start = {.host = index,
                                           .ranks = host->is.count,
                                           .cpus = host->facts.cpus,
@@ -283,7 +278,7 @@ static enum status launch_host(struct unit_hosts *hosts, uint32_t index, struct 
                                   .total = hosts->options.rank_count,
                                   .sharing = host->is.sharing,
                                   .arguments = tail.words,
-                                  .number = hosts->number};
+                                  .number = number};
     launch.settings = add_settings(&tail);
     if (hosts->options.host_count > 1)
         snprintf(launch.host, sizeof launch.host, "%s", host->is.name);
@@ -294,7 +289,6 @@ static enum status launch_host(struct unit_hosts *hosts, uint32_t index, struct 
     }
     agent_link_send(host->link, AGENT_LAUNCH, &launch, (struct bytes){tail.text, tail.bytes});
     free(tail.text);
-    host->left = host->is.count;
     for (uint32_t i = 0; i < host->is.count; i++)
         snprintf(hosts->lines[host->is.first + i].host, sizeof hosts->lines->host, "%s",
                  host->is.name);
@@ -310,32 +304,25 @@ void unit_hosts_give_files(struct unit_hosts *hosts, const struct unit_host_file
 enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number, struct error *error) {
     const uint32_t ranks = hosts->options.rank_count;
     enum status status = STATUS_OK;
-    hosts->number = number;
     memset(hosts->lines, 0, ranks * sizeof *hosts->lines);
-    memset(hosts->signs, 0, ranks * sizeof *hosts->signs);
     job_roster_close(hosts->roster);
     hosts->roster = NULL;
     if (ranks > 1) status = job_roster_open(ranks, &hosts->roster, error);
     for (uint32_t i = 0; !status && i < hosts->options.host_count; i++)
-        status = launch_host(hosts, i, error);
+        status = launch_host(hosts, i, number, error);
     return status;
 }
 
 /* ---- while they run ---- */
 
-void unit_hosts_again(struct unit_hosts *hosts, uint32_t rank) {
-    const struct agent_again again = {hosts->number, rank};
+void unit_hosts_again(struct unit_hosts *hosts, uint32_t number, uint32_t rank) {
+    const struct agent_again again = {number, rank};
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct host *host = &hosts->list[i];
         if (!host->link || rank < host->is.first || rank - host->is.first >= host->is.count)
             continue;
-        host->left++;
         agent_link_send(host->link, AGENT_AGAIN, &again, nothing());
     }
-}
-
-void unit_hosts_count_in(struct unit_hosts *hosts, uint32_t rank) {
-    hosts->signs[rank].gone = false;
 }
 
 uint32_t unit_hosts_epoch(const struct unit_hosts *hosts) {
@@ -351,30 +338,19 @@ void unit_hosts_signal(struct unit_hosts *hosts, uint32_t rank, int number) {
     send_all(hosts, AGENT_SIGNAL, &signal, nothing());
 }
 
-uint32_t unit_hosts_left(const struct unit_hosts *hosts) {
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < hosts->options.host_count; i++)
-        left += hosts->list[i].left;
-    return left;
+void unit_hosts_tell_gone(struct unit_hosts *hosts, uint32_t rank) {
+    if (hosts->roster) job_roster_leave(hosts->roster, rank);
+    tell_roster(hosts);
 }
 
-void unit_hosts_lose_left(struct unit_hosts *hosts) {
-    for (uint32_t i = 0; i < hosts->options.host_count; i++) {
-        struct host *host = &hosts->list[i];
-        if (!host->left) continue;
-        agent_link_close(host->link, 0);
-        host->link = NULL;
-        host->left = 0;
-        host->has_answered = false;
-    }
+void unit_hosts_abandon(struct unit_hosts *hosts, uint32_t host) {
+    agent_link_close(hosts->list[host].link, 0);
+    hosts->list[host].link = NULL;
+    hosts->list[host].has_answered = false;
 }
 
 const struct rank_line *unit_hosts_lines(const struct unit_hosts *hosts) {
     return hosts->lines;
-}
-
-const struct supervise_signs *unit_hosts_signs(const struct unit_hosts *hosts) {
-    return hosts->signs;
 }
 
 bool unit_hosts_heard(const struct unit_hosts *hosts, int64_t ns) {
@@ -406,9 +382,8 @@ enum status unit_hosts_open(const struct unit_hosts_options *options, struct uni
         hosts->options = *options;
         hosts->list = calloc(options->host_count, sizeof *hosts->list);
         hosts->lines = aligned_alloc(_Alignof(struct rank_line), ranks * sizeof *hosts->lines);
-        hosts->signs = calloc(ranks, sizeof *hosts->signs);
     }
-    if (!hosts || !hosts->list || !hosts->lines || !hosts->signs) {
+    if (!hosts || !hosts->list || !hosts->lines) {
         if (hosts) hosts->options.host_count = 0;
         unit_hosts_close(hosts);
         return error_set(error, STATUS_NO_MEMORY, "no memory for a unit's hosts");
@@ -435,6 +410,5 @@ void unit_hosts_close(struct unit_hosts *hosts) {
     job_roster_close(hosts->roster);
     free(hosts->list);
     free(hosts->lines);
-    free(hosts->signs);
     free(hosts);
 }

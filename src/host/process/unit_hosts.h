@@ -59,9 +59,12 @@ struct unit_hosts_options {
     const char **(*words)(void *context, const struct unit_host_start *start);
     /* The process of rank 0 is known; may be NULL. */
     void (*launched)(void *context);
-    void (*ended)(void *context, uint32_t rank, int status);
+    /* Of a rank in the start of that number. False: nobody wants to know of that start. */
+    bool (*sign)(void *context, uint32_t number, uint32_t rank,
+                 const struct supervise_signs *signs);
+    void (*ended)(void *context, uint32_t number, uint32_t rank, int status);
     /* An agent is lost, and with it what ran there. */
-    void (*lost)(void *context, const char *host, const char *why);
+    void (*lost)(void *context, uint32_t host, const char *why);
 };
 
 enum status unit_hosts_open(const struct unit_hosts_options *options, struct unit_hosts **hosts_out,
@@ -79,10 +82,8 @@ void unit_hosts_check(struct unit_hosts *hosts);
 enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number,
                               struct error *error) MUST_USE;
 
-/* Starts a rank again that has ended, to come back to the job. It is `gone` in the signs until it is
- * counted in. */
-void unit_hosts_again(struct unit_hosts *hosts, uint32_t rank);
-void unit_hosts_count_in(struct unit_hosts *hosts, uint32_t rank);
+/* Starts a rank of that start again, which has ended, to come back to the job. */
+void unit_hosts_again(struct unit_hosts *hosts, uint32_t number, uint32_t rank);
 
 /* Of the ranks' job: how often one has ended or come back (compute/exchange/job_meeting.h), and who
  * lives by now. */
@@ -92,15 +93,14 @@ bool unit_hosts_has(const struct unit_hosts *hosts, uint32_t rank);
 /* To a rank, or to AGENT_ALL_RANKS. */
 void unit_hosts_signal(struct unit_hosts *hosts, uint32_t rank, int number);
 
-/* Ranks that were launched and have not ended, as far as is known. */
-uint32_t unit_hosts_left(const struct unit_hosts *hosts);
+/* Tells all ranks that one is gone, if it was there. */
+void unit_hosts_tell_gone(struct unit_hosts *hosts, uint32_t rank);
 
-/* Gives up the agents of ranks that are left. */
-void unit_hosts_lose_left(struct unit_hosts *hosts);
+/* Gives up a host's agent. */
+void unit_hosts_abandon(struct unit_hosts *hosts, uint32_t host);
 
 /* [rank_count], of this start; a pid of 0: not there yet. */
 const struct rank_line *unit_hosts_lines(const struct unit_hosts *hosts);
-const struct supervise_signs *unit_hosts_signs(const struct unit_hosts *hosts);
 
 /* True: every agent was heard within the time. */
 bool unit_hosts_heard(const struct unit_hosts *hosts, int64_t ns);

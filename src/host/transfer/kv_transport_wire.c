@@ -104,10 +104,11 @@ enum status kv_transport_wire_agree(const struct kv_wire_hello *ours,
                          theirs->model_id[0], theirs->model_id[1], theirs->model_id[2],
                          theirs->model_id[3]);
     if (strncmp(ours->numerics_id, theirs->numerics_id, sizeof ours->numerics_id) != 0)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "KV peers must calculate alike, but the receiver's numerics are %.31s and "
-                         "the sender's %.31s; give both the same --activations and --cpu-mask",
-                         ours->numerics_id, theirs->numerics_id);
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "KV peers must calculate alike, but the receiver's numerics are %.31s and "
+            "the sender's %.31s; give both the same --activations, --expert-sum and --cpu-mask",
+            ours->numerics_id, theirs->numerics_id);
     if (ours->element != theirs->element)
         return differs(error, "KV element type", ours->element, theirs->element);
     if (ours->width != theirs->width)

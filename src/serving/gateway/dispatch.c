@@ -300,6 +300,7 @@ static bool place_all(struct gateway *gateway, int64_t now_ns) {
         enum outcome outcome = place(gateway, request, units, now_ns);
         if (outcome == OUTCOME_NO_ROOM) return false;
         if (outcome == OUTCOME_BOUND) view_again(gateway, request, units);
+        if (outcome == OUTCOME_ALL_FULL) request_lines_pass(lines, request);
         if (outcome != OUTCOME_BOUND && ++looks == LOOKS_MAX) return true;
         if (outcome == OUTCOME_ALL_FULL && !has_room(units)) return true;
     }

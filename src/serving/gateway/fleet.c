@@ -31,6 +31,12 @@ uint32_t fleet_find(const struct fleet *fleet, struct unit_id id) {
     return unit == MAP_NONE ? FLEET_NONE : unit;
 }
 
+uint32_t fleet_find_instance(const struct fleet *fleet, uint64_t instance) {
+    for (uint32_t i = 0; instance && i < LIMIT_FLEET_UNITS; i++)
+        if (fleet_is_member(fleet, i) && fleet->units[i].hello.instance == instance) return i;
+    return FLEET_NONE;
+}
+
 void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns) {
     if (fleet_find(fleet, id) != FLEET_NONE) return;
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {

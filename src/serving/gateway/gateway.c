@@ -132,18 +132,14 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     return status ? status : request_open_all(gateway, arena);
 }
 
-static enum chat_thought thought_of(const struct gateway_options *options) {
-    const struct chat_template *chat_template = options->chat_template;
-    return chat_template && chat_template->present ? chat_template->thought : CHAT_THOUGHT_NEVER;
-}
-
 enum status gateway_create(struct arena *arena, const struct gateway_options *options,
                            struct gateway **gateway_out, struct error *error) {
     struct gateway_options full = with_defaults(options);
     struct models models;
     enum status status = options_check(&full, error);
     if (!status)
-        status = models_open(&models, bytes_of(full.model_names), thought_of(&full), error);
+        status = models_open(&models, bytes_of(full.model_names),
+                             models_thought(full.chat_template), error);
     if (status) return status;
     struct gateway *gateway = arena_take_zeroed(arena, sizeof *gateway);
     if (gateway) gateway->options = full;
@@ -260,14 +256,39 @@ static enum status receive_client_request(struct gateway *gateway,
 
 /* ---- the machine ---- */
 
-static void receive_hello(struct gateway *gateway, uint32_t unit,
-                          const struct record_unit_hello *hello) {
-    if (!fleet_hello(&gateway->fleet, unit, hello, gateway_held_count(gateway) == 0)) return;
+/* What it has goes elsewhere, and what it had done is told. STATUS_FULL: not done. */
+static enum status lose_unit(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
+    uint32_t mark = gateway->outbox.used;
+    enum status status = tally_lost(gateway, unit);
+    if (!status) status = resume_lost(gateway, unit, now_ns);
+    if (status) gateway->outbox.used = mark;
+    return status;
+}
+
+/* A unit that connects again may be here before its old connection is known to be lost. It has
+ * cancelled what that brought, and its books must not stand twice. */
+static enum status lose_former(struct gateway *gateway, uint32_t unit,
+                               const struct record_unit_hello *hello, int64_t now_ns) {
+    uint32_t former = fleet_find_instance(&gateway->fleet, hello->instance);
+    if (former == FLEET_NONE || former == unit) return STATUS_OK;
+    enum status status = lose_unit(gateway, former, now_ns);
+    if (!status) fleet_leave(&gateway->fleet, former, true);
+    return status;
+}
+
+static enum status receive_hello(struct gateway *gateway, uint32_t unit,
+                                 const struct record_unit_hello *hello, int64_t now_ns) {
+    enum status status = lose_former(gateway, unit, hello, now_ns);
+    if (status) return status;
+    if (!fleet_hello(&gateway->fleet, unit, hello, gateway_held_count(gateway) == 0))
+        return STATUS_OK;
     prefix_affinity_welcome(&gateway->affinity, unit, hello->page_count);
     gateway->changed = true;
-    if (gateway->fingerprint[0] && gateway_held_count(gateway)) return; /* answers point to it */
+    if (gateway->fingerprint[0] && gateway_held_count(gateway))
+        return STATUS_OK; /* answers point to it */
     format_text(gateway->fingerprint, sizeof gateway->fingerprint, "fathom-%s-%s",
                 gateway->options.version, gateway->fleet.model.numerics_id);
+    return STATUS_OK;
 }
 
 static void receive_load(struct gateway *gateway, uint32_t unit,
@@ -278,15 +299,6 @@ static void receive_load(struct gateway *gateway, uint32_t unit,
     metrics_count_step(&gateway->metrics, before, load);
     fleet_load(&gateway->fleet, unit, load);
     gateway->changed = true;
-}
-
-/* What it has goes elsewhere, and what it had done is told. STATUS_FULL: not done. */
-static enum status lose_unit(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
-    uint32_t mark = gateway->outbox.used;
-    enum status status = tally_lost(gateway, unit);
-    if (!status) status = resume_lost(gateway, unit, now_ns);
-    if (status) gateway->outbox.used = mark;
-    return status;
 }
 
 static enum status receive_from_unit(struct gateway *gateway, const struct record_carried *carried,
@@ -300,7 +312,7 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     if (speaker->state == FLEET_SILENT) speaker->state = FLEET_SERVING;
     speaker->last_seen_ns = now_ns;
     if (record->kind == RECORD_UNIT_HELLO)
-        receive_hello(gateway, unit, (const struct record_unit_hello *)record);
+        status = receive_hello(gateway, unit, (const struct record_unit_hello *)record, now_ns);
     else if (record->kind == RECORD_UNIT_LOAD)
         receive_load(gateway, unit, (const struct record_unit_load *)record);
     else if (record->kind == RECORD_EXPERTS)

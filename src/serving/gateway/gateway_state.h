@@ -60,7 +60,7 @@ struct gateway {
     int64_t started_ns; /* first event; MACHINE_NEVER before */
     int64_t tallied_ns; /* units, the last time; at first that */
     bool draining;
-    bool tallied_end; /* while draining, when nothing was held any more */
+    bool tallied_end;      /* while draining, when nothing was held any more */
     int64_t drain_ends_ns; /* what is left then is ended; MACHINE_NEVER */
 };
 

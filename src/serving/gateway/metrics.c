@@ -155,21 +155,12 @@ static void write_answers(struct json_writer *writer, const struct metrics *metr
 }
 
 static void write_ended(struct json_writer *writer, const struct metrics *metrics) {
-    static const char *const reasons[FINISH_REASON_COUNT] = {
-        [FINISH_STOP_TOKEN] = "stop_token",
-        [FINISH_LENGTH] = "length",
-        [FINISH_CANCELLED] = "cancelled",
-        [FINISH_REFUSED_QUEUE] = "refused_queue",
-        [FINISH_REFUSED_TOO_LARGE] = "refused_too_large",
-        [FINISH_REFUSED_DRAINING] = "refused_draining",
-        [FINISH_FAILED] = "failed",
-        [FINISH_HANDED_OVER] = "handed_over",
-    };
     write_family(writer, "fathom_requests_ended_total", "counter",
                  "Requests that left the unit, by reason.");
     for (uint32_t i = 0; i < FINISH_REASON_COUNT; i++) {
         char name[96];
-        format_text(name, sizeof name, "fathom_requests_ended_total{reason=\"%s\"}", reasons[i]);
+        format_text(name, sizeof name, "fathom_requests_ended_total{reason=\"%s\"}",
+                    finish_reason_name((enum finish_reason)i));
         write_sample(writer, name, metrics->ended[i]);
     }
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/models.h"
 
+#include <string.h>
+
 #include "base/check.h"
 #include "serving/text/utf8.h"
 
@@ -32,6 +34,10 @@ static void add_alias(struct models *models, const char *name, enum chat_thinkin
     models->names[models->count++] = (struct api_model){bytes_of(name), thinking};
 }
 
+enum chat_thought models_thought(const struct chat_template *chat_template) {
+    return chat_template && chat_template->present ? chat_template->thought : CHAT_THOUGHT_NEVER;
+}
+
 enum status models_open(struct models *models, struct bytes names, enum chat_thought thought,
                         struct error *error) {
     *models = (struct models){0};
@@ -48,6 +54,17 @@ enum status models_open(struct models *models, struct bytes names, enum chat_tho
     if (thought != CHAT_THOUGHT_NEVER)
         add_alias(models, "deepseek-reasoner", switched ? CHAT_THINKING_ON : CHAT_THINKING_DEFAULT);
     return STATUS_OK;
+}
+
+void models_list(const struct models *models, char out[static MODELS_LIST_BYTES]) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < models->count; i++) {
+        struct bytes name = models->names[i].name;
+        if (i) out[count++] = ',';
+        memcpy(out + count, name.data, name.count);
+        count += name.count;
+    }
+    out[count] = 0;
 }
 
 const struct api_model *models_find(const struct models *models, struct bytes name) {

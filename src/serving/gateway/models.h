@@ -16,9 +16,18 @@ struct models {
     uint32_t count;
 };
 
+/* What models_list writes at most, with its terminator. */
+#define MODELS_LIST_BYTES ((MODELS_SERVED_MAX + 2) * (MODELS_NAME_BYTES_MAX + 1))
+
+/* What the template (NULL: there is none) lets a model think. */
+enum chat_thought models_thought(const struct chat_template *chat_template);
+
 /* `names`: one, or several split by commas; kept. STATUS_INVALID names the one that will not do. */
 enum status models_open(struct models *models, struct bytes names, enum chat_thought thought,
                         struct error *error) MUST_USE;
+
+/* All names in their order, with commas between. */
+void models_list(const struct models *models, char out[static MODELS_LIST_BYTES]);
 
 /* NULL: there is none of this name; "default" is the first one. */
 const struct api_model *models_find(const struct models *models, struct bytes name);

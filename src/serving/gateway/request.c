@@ -364,7 +364,7 @@ void request_bind(struct gateway *gateway, struct request *request, uint32_t uni
                                       .promised_pages = pages};
     bind_part(gateway, request, PART_ANSWER, binding);
     count_attempt(gateway, request);
-    request_lines_serve(&gateway->requests.waiting, request);
+    request->life.turn = request_lines_serve(&gateway->requests.waiting, request);
     begin_work(gateway, request);
     set_state(gateway, request, REQUEST_ANSWERING);
 }
@@ -379,7 +379,7 @@ void request_reserve(struct gateway *gateway, struct request *request, uint32_t 
     bind_part(gateway, request, PART_ANSWER, answers);
     bind_part(gateway, request, PART_PROMPT, computes);
     count_attempt(gateway, request);
-    request_lines_serve(&gateway->requests.waiting, request);
+    request->life.turn = request_lines_serve(&gateway->requests.waiting, request);
     begin_work(gateway, request);
     set_state(gateway, request, REQUEST_RESERVING);
 }

@@ -228,6 +228,7 @@ struct request_lines {          /* those that wait for a unit */
     struct due_heap turns;                /* of lines, at their next ones' turns */
     struct request_line *seen, *unsorted; /* the first of those that are */
     uint64_t now;                         /* virtual time */
+    uint64_t passed; /* from a begin to an end: the smallest turn of those that wait on */
 };
 
 struct request_table {                    /* changed by serving/gateway/request.c alone */

@@ -6,6 +6,8 @@
 #include "serving/gateway/request_list.h"
 #include "serving/policy/share_turns.h"
 
+#define NOBODY UINT64_MAX /* has been passed */
+
 static uint32_t number_of(uint32_t account) {
     return account == ACCOUNT_NONE ? 0 : 1 + account;
 }
@@ -22,6 +24,7 @@ size_t request_lines_bytes(uint32_t account_count) {
 enum status request_lines_open(struct request_lines *lines, struct arena *arena,
                                uint32_t account_count) {
     lines->line_count = 1 + account_count;
+    lines->passed = NOBODY;
     lines->lines = arena_take_zeroed(arena, lines->line_count * sizeof *lines->lines);
     if (!lines->lines) return STATUS_NO_MEMORY;
     return due_heap_open(&lines->turns, arena, lines->line_count);
@@ -87,8 +90,9 @@ void request_lines_take_out(struct request_lines *lines, struct request *request
     if (!line->list.first) line->last_turn = 0; /* who waits no more has nothing to make up for */
 }
 
-void request_lines_serve(struct request_lines *lines, const struct request *request) {
-    lines->now = max_u64(lines->now, request->life.turn);
+uint64_t request_lines_serve(struct request_lines *lines, const struct request *request) {
+    lines->now = max_u64(lines->now, min_u64(lines->passed, request->life.turn));
+    return min_u64(request->life.turn, lines->now);
 }
 
 void request_lines_begin(struct request_lines *lines) {
@@ -112,7 +116,13 @@ struct request *request_lines_next(struct request_lines *lines) {
     return request;
 }
 
+void request_lines_pass(struct request_lines *lines, const struct request *request) {
+    bool has_had_its_turn = request->life.turn < lines->now; /* it comes back */
+    if (!has_had_its_turn) lines->passed = min_u64(lines->passed, request->life.turn);
+}
+
 void request_lines_end(struct request_lines *lines) {
+    lines->passed = NOBODY;
     while (lines->seen) {
         struct request_line *line = lines->seen;
         lines->seen = line->behind_seen;
@@ -121,7 +131,8 @@ void request_lines_end(struct request_lines *lines) {
     }
 }
 
-/* Those that have waited before may stand behind others until the next begin. */
+/* Those that have waited before may stand behind others until the next begin, and their turns may be
+ * smaller than those of others before them, whom they have passed. */
 static void audit_line(const struct request_lines *lines, const struct request_line *line) {
     const struct request *before = NULL;
     uint64_t tokens = 0;
@@ -131,7 +142,8 @@ static void audit_line(const struct request_lines *lines, const struct request_l
         tokens += r->life.work_tokens;
         check(&lines->lines[number_of(r->asked.account)] == line);
         check(line->list.unsorted || !before ||
-              (before->life.arrival <= r->life.arrival && before->life.turn <= r->life.turn));
+              (before->life.arrival <= r->life.arrival &&
+               (before->life.turn <= r->life.turn || r->id.attempt)));
     }
     check(line->list.last == before && line->list.count == count);
     check(line->next == line->list.first && !line->is_seen && line->tokens == tokens);

@@ -33,13 +33,17 @@ struct request_ahead request_lines_ahead(const struct request_lines *lines, uint
 void request_lines_add(struct request_lines *lines, struct request *request);
 void request_lines_take_out(struct request_lines *lines, struct request *request);
 
-/* One that waited has got a unit: virtual time is its turn. */
-void request_lines_serve(struct request_lines *lines, const struct request *request);
+/* One that waited has got a unit: virtual time is its turn, but no more than that of one whom it
+ * passed. So who has a request that passes all of his others takes nothing of anybody's share by it.
+ * The turn that it has from now on. */
+uint64_t request_lines_serve(struct request_lines *lines, const struct request *request);
 
 /* From a begin to an end, each one that waits once, in the order of turns; NULL behind the last.
  * Meanwhile none may come; those that have been named may leave. */
 void request_lines_begin(struct request_lines *lines);
 struct request *request_lines_next(struct request_lines *lines);
+/* No unit has room for the one just named, and there may be room for others. */
+void request_lines_pass(struct request_lines *lines, const struct request *request);
 void request_lines_end(struct request_lines *lines);
 
 /* check()s that lines, turns and counts agree. Slow. */

@@ -5,7 +5,8 @@
 #define LONG_LIFE_NS ((int64_t)30000000000)
 #define WAIT_NS_FIRST ((int64_t)500000000)
 #define WAIT_NS_MAX ((int64_t)30000000000)
-#define DEADLOCK_TIMEOUTS 5 /* transfers between ranks may take long where the link is slow */
+#define SIGNS_A_TIMEOUT 8
+#define SIGNS_NS_MAX ((int64_t)1000000000)
 
 struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus) {
     uint32_t shares = cpus && ranks > cpus ? (ranks + cpus - 1) / cpus : 1;
@@ -20,6 +21,7 @@ static void remember(struct supervise_rank *rank, const struct supervise_signs *
     }
     if (!rank->seen || signs->ran != rank->ran || !signs->ran) rank->ran_ns = now_ns;
     rank->tiles = signs->tiles;
+    rank->moved = signs->moved;
     rank->ran = signs->ran;
     rank->seen = true;
 }
@@ -31,11 +33,12 @@ static void forgive(struct supervise_watch *watch, int64_t now_ns) {
     watch->moved_ns = now_ns;
 }
 
-/* False: all wait, and rank 0 only does so while a step is under way. */
+/* False: all wait and nothing moves between them; rank 0 only waits while a step is under way. */
 static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
     for (uint32_t i = 0; i < watch->rank_count; i++)
         if (!signs[i].gone &&
-            (signs[i].tiles != watch->ranks[i].tiles || signs[i].state != PULSE_WAITS))
+            (signs[i].tiles != watch->ranks[i].tiles || signs[i].moved != watch->ranks[i].moved ||
+             signs[i].state != PULSE_WAITS))
             return true;
     return false;
 }
@@ -64,9 +67,35 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
     if (frozen.verdict) return frozen;
     if (stuck.verdict) return stuck;
     int64_t still_ns = now_ns - watch->moved_ns;
-    if (still_ns >= DEADLOCK_TIMEOUTS * timeout.wall_ns)
+    if (still_ns >= timeout.wall_ns)
         return (struct supervise_finding){SUPERVISE_DEADLOCK, 0, still_ns};
     return frozen;
+}
+
+/* False: it waits for none, or for one of its own host. */
+static bool waits_elsewhere(const struct supervise_signs *signs, const uint32_t *hosts,
+                            uint32_t count, uint32_t rank, uint32_t *peer_out) {
+    *peer_out = signs[rank].peer - 1;
+    return !signs[rank].gone && *peer_out < count && hosts[*peer_out] != hosts[rank];
+}
+
+bool supervise_find_cut(const struct supervise_signs *signs, const uint32_t *hosts, uint32_t count,
+                        uint32_t cut_out[2]) {
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t peer, back;
+        if (!waits_elsewhere(signs, hosts, count, i, &peer)) continue;
+        bool is_mutual = false, has_sent = signs[peer].peer == 0;
+        for (uint32_t j = 0; j < count && !is_mutual; j++)
+            is_mutual = hosts[j] == hosts[peer] && waits_elsewhere(signs, hosts, count, j, &back) &&
+                        hosts[back] == hosts[i];
+        if (!is_mutual && (found || !has_sent)) continue;
+        cut_out[0] = hosts[i];
+        cut_out[1] = hosts[peer];
+        found = true;
+        if (is_mutual) break;
+    }
+    return found;
 }
 
 struct supervise_next supervise_ended(struct supervise_history *history,
@@ -75,7 +104,7 @@ struct supervise_next supervise_ended(struct supervise_history *history,
     history->was_ever_ready |= end->was_ready;
     if (end->was_ready && end->lived_ns >= LONG_LIFE_NS) history->quick_ends = 0;
     history->quick_ends++;
-    if (!end->was_ready)
+    if (!end->was_ready && !(end->host_lost && history->was_ever_ready))
         next.gives_up =
             history->quick_ends >= STARTS_MAX || (end->refused && !history->was_ever_ready);
     if (history->quick_ends > 1) {
@@ -83,4 +112,16 @@ struct supervise_next supervise_ended(struct supervise_history *history,
         next.wait_ns = doublings < 6 ? WAIT_NS_FIRST << doublings : WAIT_NS_MAX;
     }
     return next;
+}
+
+int64_t supervise_silence(struct supervise_hearing *hearing, int64_t timeout_ns, int64_t now_ns) {
+    if (timeout_ns && now_ns - hearing->looked_ns > timeout_ns / 2) hearing->heard_ns = now_ns;
+    hearing->looked_ns = now_ns;
+    int64_t silent_ns = now_ns - hearing->heard_ns;
+    return timeout_ns && silent_ns > timeout_ns ? silent_ns : 0;
+}
+
+int64_t supervise_interval_ns(int64_t timeout_ns) {
+    int64_t ns = timeout_ns / SIGNS_A_TIMEOUT;
+    return !timeout_ns || ns > SIGNS_NS_MAX ? SIGNS_NS_MAX : ns;
 }

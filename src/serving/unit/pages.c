@@ -5,7 +5,6 @@
 #include "base/number.h"
 #include "contract/kv_block.h"
 #include "serving/unit/account.h"
-#include "serving/unit/handoff.h"
 
 #define NAMES_AHEAD 4 /* blocks that are on their way to the cache while one is shared */
 
@@ -184,7 +183,8 @@ void pages_forget(struct unit *unit) {
     check(made);
 }
 
-void pages_audit_request(const struct unit *unit, const struct unit_request *request) {
+void pages_audit_request(const struct unit *unit, const struct unit_request *request,
+                         uint32_t sent) {
     uint32_t node = request->node;
     for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
         check(node == request->pages[i].index && prefix_tree_has(&unit->tree, node));
@@ -192,7 +192,7 @@ void pages_audit_request(const struct unit *unit, const struct unit_request *req
     for (uint32_t i = request->shared_count; i < request->page_count; i++) {
         const struct page *page = &unit->pages.pages[request->pages[i].index];
         check(!page->kept && page->leases >= 1);
-        check(page->leases == 1 || (page->leases == 2 && handoff_sent_count(request) > 0));
+        check(page->leases == 1 || (page->leases == 2 && sent > 0));
     }
 }
 

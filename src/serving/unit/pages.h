@@ -48,8 +48,10 @@ void pages_release(struct unit *unit, struct unit_request *request);
 /* No page is held, and what stood in them is gone: none is cached any more. */
 void pages_forget(struct unit *unit);
 
-/* For unit_audit: a request's pages are what it takes them for; the tree and the page table agree. */
-void pages_audit_request(const struct unit *unit, const struct unit_request *request);
+/* For unit_audit: a request's pages are what it takes them for (`sent`: that are leased for sending,
+ * too); the tree and the page table agree. */
+void pages_audit_request(const struct unit *unit, const struct unit_request *request,
+                         uint32_t sent);
 void pages_audit(const struct unit *unit);
 
 #endif

@@ -975,7 +975,7 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     /* the prompt's blocks are here, not yet the answer */
     uint32_t here = !request_runs(request) && request->state != UNIT_REQUEST_WAITING;
     check(request->computed_count < request_known(request) + here);
-    pages_audit_request(unit, request);
+    pages_audit_request(unit, request, handoff_sent_count(request));
 }
 
 void unit_audit(const struct unit *unit) {

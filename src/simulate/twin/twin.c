@@ -205,3 +205,9 @@ enum status twin_run(const struct twin_options *options, struct arena *arena,
     if (world->tokenizer) twin_words_close(world->tokenizer);
     return status;
 }
+
+enum status twin_judge(const struct twin_report *report, const char *what, struct error *error) {
+    if (!report->breach[0]) return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT, "%s breaks what must hold: %.200s", what,
+                     report->breach);
+}

@@ -151,4 +151,8 @@ size_t twin_bytes(const struct twin_options *options);
 enum status twin_run(const struct twin_options *options, struct arena *arena,
                      struct twin_report *report_out, struct error *error) MUST_USE;
 
+/* STATUS_CORRUPT: `what` ("the run") breaks what must hold, and the error says how. */
+enum status twin_judge(const struct twin_report *report, const char *what,
+                       struct error *error) MUST_USE;
+
 #endif

@@ -15,12 +15,21 @@
 #include <string.h>
 
 #define PLACE_BITS 24 /* of a connection's name */
-#define STANDING_AT_ONCE 256
+#define STANDING_AT_ONCE 256 /* for each unit that makes answers */
 #define BODY_BYTES_MAX 256 /* without a prompt of token ids */
 #define TOKEN_TEXT 7       /* an id and its comma */
 #define PARSE_BYTES ((size_t)1 << 20)
 
 /* ---- memory ---- */
+
+/* Units learn what their steps cost while the fleet settles. So a whole fleet's have steps like those
+ * of a sample of it: as many standing requests come at once for each unit. */
+static uint32_t standing_max(const struct twin_options *options) {
+    uint32_t units = 0;
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        if (options->kinds[i].role != UNIT_PREFILL) units += options->kinds[i].count;
+    return STANDING_AT_ONCE * max_u32(1, units);
+}
 
 static uint32_t clients_max(const struct twin_options *options) {
     return options->gateways * options->gateway_requests_max + 16;
@@ -47,6 +56,7 @@ size_t twin_clients_bytes(const struct twin_options *options) {
 }
 
 bool twin_clients_open(struct twin_world *world, struct arena *arena) {
+    world->standing_max = standing_max(world->options);
     world->client_max = world->free_count = clients_max(world->options);
     world->scratch_bytes = scratch_bytes(world->options);
     world->scratch = arena_take(arena, world->scratch_bytes);
@@ -69,7 +79,7 @@ static struct twin_gateway *gateway_of(struct twin_world *world, uint64_t number
 static void expect_next(struct twin_world *world) {
     struct twin_gateway *gateway = gateway_of(world, world->asked + 1);
     bool standing = world->next.standing != 0;
-    if (!world->has_next || (standing && world->standing_waits >= STANDING_AT_ONCE)) return;
+    if (!world->has_next || (standing && world->standing_waits >= world->standing_max)) return;
     int64_t begin_ns = world->next.arrival_ns;
     if (gateway->busy_ns > begin_ns) begin_ns = gateway->busy_ns;
     if (!standing) gateway->busy_ns = begin_ns += world->request_ns;
@@ -185,7 +195,7 @@ static void note_first(struct twin_world *world, struct twin_client *client) {
     if (!client->waits) return;
     client->waits = false;
     /* The next one is expected already unless it waited for this. */
-    bool held_back = world->standing_waits-- == STANDING_AT_ONCE;
+    bool held_back = world->standing_waits-- == world->standing_max;
     if (held_back && world->has_next && world->next.standing) expect_next(world);
 }
 

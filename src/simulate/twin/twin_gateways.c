@@ -11,7 +11,7 @@
 
 #define POST_BYTES ((size_t)256 << 20) /* from units; little of it is touched */
 #define BODY_BYTES_LEAST ((size_t)64 << 10)
-#define TOKEN_TEXT 8 /* bytes of a token id in a body */
+#define TOKEN_TEXT 8     /* bytes of a token id in a body */
 #define EXPECTED_LEAST 8 /* messages that a gateway expects while it takes one */
 
 static uint32_t context_max(const struct twin_options *options) {

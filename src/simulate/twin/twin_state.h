@@ -110,7 +110,7 @@ struct twin_world {
     uint64_t asked;           /* requests so far, standing ones included */
     struct twin_request next; /* that reaches a gateway at its event */
     bool has_next;
-    uint32_t standing_waits;
+    uint32_t standing_waits, standing_max; /* that have no token yet; at once */
     char *envelope; /* scratch: a request or a prompt's tokens, on their way */
     char *scratch;  /* for what does not leave a function */
     size_t scratch_bytes;
@@ -175,12 +175,12 @@ enum status twin_gateways_open(struct twin_world *world, struct arena *arena,
 void twin_gateways_run(struct twin_world *world, struct twin_gateway *gateway);
 void twin_gateways_wake(struct twin_world *world, struct twin_gateway *gateway, int64_t due_ns);
 
-/* A unit's record leaves for the gateway. */
-void twin_gateways_send(struct twin_world *world, uint32_t gateway, uint32_t connection,
+/* A unit's record leaves for the gateway of this index. */
+void twin_gateways_send(struct twin_world *world, uint32_t index, uint32_t connection,
                         const struct record *record);
 
 /* UNIT_JOINED or UNIT_LOST. */
-void twin_gateways_tell(struct twin_world *world, uint32_t gateway, enum record_kind kind,
+void twin_gateways_tell(struct twin_world *world, uint32_t index, enum record_kind kind,
                         uint32_t connection);
 
 /* The request reaches a gateway now. */

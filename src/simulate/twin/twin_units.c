@@ -381,7 +381,7 @@ static enum status open_unit(struct twin_world *world, struct twin_unit *unit, s
     if (!unit->connections || !open_requests(unit, arena))
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
     unit->alarm = event_alarm_of(TWIN_EVENT_UNIT, unit->index);
-    return start(world, unit, error);
+    return STATUS_OK;
 }
 
 static void transfer_due(void *context, uint32_t transfer, enum twin_side side, int64_t due_ns,
@@ -435,6 +435,8 @@ static enum status open_storage(struct twin_world *world, struct arena *arena,
     return STATUS_OK;
 }
 
+/* From the last one to the first: a fleet with fewer of the first kind lies alike in memory that a
+ * larger one has had. */
 enum status twin_units_open(struct twin_world *world, struct arena *arena, struct error *error) {
     const struct twin_options *options = world->options;
     world->unit_count = unit_count(options);
@@ -445,14 +447,16 @@ enum status twin_units_open(struct twin_world *world, struct arena *arena, struc
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
     enum status status = open_transfers(world, arena, error);
     if (!status) status = open_storage(world, arena, error);
-    uint32_t index = 0;
-    for (uint32_t kind = 0; kind < options->kind_count; kind++)
-        for (uint32_t i = 0; i < options->kinds[kind].count && !status; i++, index++) {
-            struct twin_unit *unit = &world->units[index];
+    uint32_t index = world->unit_count;
+    for (uint32_t kind = options->kind_count; kind-- > 0;)
+        for (uint32_t i = 0; i < options->kinds[kind].count && !status; i++) {
+            struct twin_unit *unit = &world->units[--index];
             unit->kind = &options->kinds[kind];
             unit->index = index;
             status = open_unit(world, unit, arena, error);
         }
+    for (index = 0; index < world->unit_count && !status; index++)
+        status = start(world, &world->units[index], error);
     return status;
 }
 

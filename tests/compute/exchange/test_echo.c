@@ -44,7 +44,7 @@ static void pass(struct exchange *exchange, const uint32_t wanted[SLOTS]) {
     uint32_t row = 0;
     for (int i = 0; i < TOKENS * BYTES; i++)
         activations[i] = (char)(i / BYTES);
-    exchange_dispatch_begin(exchange, 0, experts, TOKENS, activations);
+    exchange_dispatch_begin(exchange, 0, experts, NULL, TOKENS, activations);
     exchange_dispatch_finish(exchange, &received);
     assert_int_equal(received.group_count, SLOTS);
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
@@ -85,7 +85,7 @@ static void without_tokens_nothing_comes(void **state) {
     struct exchange *exchange = opened(0);
     struct exchange_received received;
     struct exchange_returned returned;
-    exchange_dispatch_begin(exchange, 0, experts, 0, NULL);
+    exchange_dispatch_begin(exchange, 0, experts, NULL, 0, NULL);
     exchange_dispatch_finish(exchange, &received);
     assert_int_equal(received.row_count, 0);
     assert_int_equal(received.group_count, 0);

@@ -2,6 +2,7 @@
  * On all ranks alike: random tokens and experts through the exchange, with random
  * placements and replicas, against what every (token, expert) pair has to be. An "expert" here
  * writes who it is and what it got, so a row at the wrong place, or bytes of another token, show.
+ * With a sum by groups, a "sum" writes whose results it has, and their weights have to be the pairs'.
  * Also the steering messages. Rank 0 speaks for all.
  */
 #include <setjmp.h>
@@ -29,7 +30,9 @@ struct activation {
     uint32_t rank, round, token, filler[9];
 };
 struct answer {
-    uint32_t rank, round, token, expert, layer, filler[3];
+    uint32_t rank, round, token, expert, layer;
+    uint32_t summed, mask; /* a sum's results, and which of the group they are of */
+    uint32_t filler;
 };
 _Static_assert(sizeof(struct activation) == ROW_BYTES && sizeof(struct answer) == RESULT_BYTES,
                "rows are whole");
@@ -37,8 +40,16 @@ _Static_assert(sizeof(struct activation) == ROW_BYTES && sizeof(struct answer) =
 struct round {
     uint32_t number, layer, tokens, experts, per_token;
     uint32_t chosen[TOKENS_MAX * 8];
+    float weights[TOKENS_MAX * 8];
     struct activation rows[TOKENS_MAX];
 };
+
+static uint32_t group_experts; /* of the exchange at hand; 0: no sums */
+static uint32_t sums_made;
+
+static float weight_of(uint32_t rank, uint32_t round, uint32_t token, uint32_t expert) {
+    return (float)(((rank * 64 + round) * 64 + token) * 64 + expert);
+}
 
 static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b, uint32_t below) {
     return (uint32_t)(random_uniform(seed, a, b) * below);
@@ -55,11 +66,30 @@ static void draw_round(struct round *round, uint32_t number, uint32_t experts, u
         uint32_t wanted = per_token;
         for (uint32_t expert = 0; expert < experts; expert++) /* ascending, each set as likely */
             if (draw(number + 1000, rank * TOKENS_MAX + token, expert, experts - expert) < wanted) {
+                round->weights[at] = weight_of(rank, number, token, expert);
                 round->chosen[at++] = expert;
                 wanted--;
             }
     }
     check(at == round->tokens * per_token);
+}
+
+/* Results of one token and one group, ascending; their weights are those of the pairs. */
+static void sum_up(const struct exchange_sum *sum) {
+    struct answer of, last = {0}, all;
+    memcpy(&all, sum->results, sizeof all);
+    check(sum->count > 1 && group_experts);
+    for (uint32_t i = 0; i < sum->count; i++, last = of) {
+        memcpy(&of, sum->results + i * RESULT_BYTES, sizeof of);
+        check(of.rank == all.rank && of.token == all.token && of.rank != job_rank());
+        check(of.expert / group_experts == all.expert / group_experts);
+        check(i == 0 || of.expert > last.expert);
+        check(sum->weights[i] == weight_of(of.rank, of.round, of.token, of.expert));
+        all.mask |= 1u << of.expert % group_experts;
+    }
+    all.summed = sum->count;
+    memcpy(sum->sum, &all, sizeof all);
+    sums_made++;
 }
 
 static void compute(struct exchange *exchange, const struct round *round,
@@ -86,17 +116,34 @@ static void compute(struct exchange *exchange, const struct round *round,
     check(rows == received->row_count);
     half = rows / 2; /* in two shares, as waves do */
     if (half) exchange_combine_begin(exchange, 0, half);
+    for (uint32_t i = 0; i < received->sum_count; i++)
+        sum_up(&received->sums[i]);
     if (rows - half) exchange_combine_begin(exchange, half, rows - half);
 }
 
+/* The group's pairs from this one on, as a sum has them. */
+static void check_sum(const struct round *round, uint32_t pair, const struct answer *answer) {
+    uint32_t run = exchange_group_run(round->chosen + pair,
+                                      round->per_token - pair % round->per_token, group_experts);
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < run; i++)
+        mask |= 1u << round->chosen[pair + i] % group_experts;
+    check(answer->summed == run && answer->mask == mask);
+}
+
 static void check_returned(const struct round *round, const struct exchange_returned *returned) {
+    struct answer answer = {0};
     for (uint32_t pair = 0; pair < round->tokens * round->per_token; pair++) {
-        struct answer answer;
+        if (returned->token_rows[pair] == EXCHANGE_SUMMED) {
+            check(pair % round->per_token && answer.summed);
+            continue;
+        }
         memcpy(&answer, returned->results + (size_t)returned->token_rows[pair] * RESULT_BYTES,
                sizeof answer);
         check(answer.rank == job_rank() && answer.round == round->number);
         check(answer.token == pair / round->per_token && answer.layer == round->layer);
         check(answer.expert == round->chosen[pair]);
+        if (answer.summed) check_sum(round, pair, &answer);
     }
 }
 
@@ -136,6 +183,7 @@ static struct exchange *open_exchange(const struct placement *placement, uint32_
                                        .rank = job_rank(),
                                        .dispatch_bytes = ROW_BYTES,
                                        .combine_bytes = RESULT_BYTES,
+                                       .group_experts = group_experts,
                                        .channel = channel,
                                        .link = link};
     if (exchange_open_ranks(&options, &exchange, &error) != STATUS_OK) fail_msg("%s", error.text);
@@ -146,7 +194,7 @@ static struct exchange *open_exchange(const struct placement *placement, uint32_
 static void begin_round(struct exchange *exchange, struct round *round, uint32_t number,
                         uint32_t experts, uint32_t per_token) {
     draw_round(round, number, experts, per_token);
-    exchange_dispatch_begin(exchange, round->layer, round->chosen, round->tokens,
+    exchange_dispatch_begin(exchange, round->layer, round->chosen, round->weights, round->tokens,
                             (const char *)round->rows);
 }
 
@@ -185,6 +233,21 @@ static void every_row_reaches_its_expert_and_comes_back(void **state) {
     run_case(7, 7, 20, 1);
     run_case(64, 8, 1, 2);
     run_case(1, 1, 0, 0);
+}
+
+static void a_group_that_lies_on_one_rank_comes_back_as_one_row(void **state) {
+    sums_made = 0;
+    group_experts = 4;
+    run_case(12, 3, 0, 0);
+    run_case(12, 3, 5, 3);
+    group_experts = 8;
+    run_case(64, 8, 1, 2);
+    group_experts = 2; /* most groups that a token needs lie on one rank */
+    run_case(8, 8, 24, 5);
+    assert_true(sums_made > 0);
+    group_experts = 7; /* a model without groups: all experts are one */
+    run_case(7, 7, 20, 1);
+    group_experts = 0;
 }
 
 #define LANES 3
@@ -271,6 +334,7 @@ static void messages_between_ranks_come_whole(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_reaches_its_expert_and_comes_back),
+        cmocka_unit_test(a_group_that_lies_on_one_rank_comes_back_as_one_row),
         cmocka_unit_test(lanes_share_a_slow_link_in_their_order),
         cmocka_unit_test(messages_between_ranks_come_whole)};
     return on_ranks(argv, "ranks", tests, ARRAY_COUNT(tests));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the exchange's order: groups by ascending expert, tokens ascending within, and each
- * token's rows in ascending expert id, which is the order of summation at any number of ranks.
+ * token's rows in ascending expert id, which is the order of summation at any number of ranks; and
+ * where a group of that order ends.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@ static void rows_stand_by_expert_and_find_their_way_back(void **state) {
     struct error error;
     assert_int_equal(exchange_open_self(&options, &exchange, &error), STATUS_OK);
     for (int again = 0; again < 2; again++) {
-        exchange_dispatch_begin(exchange, 0, experts[0], 4, NULL);
+        exchange_dispatch_begin(exchange, 0, experts[0], NULL, 4, NULL);
         exchange_dispatch_finish(exchange, &received);
         assert_int_equal(received.row_count, 8);
         assert_int_equal(received.group_count, 4);
@@ -48,8 +49,19 @@ static void rows_stand_by_expert_and_find_their_way_back(void **state) {
     exchange_close(exchange);
 }
 
+static void a_group_ends_where_the_next_expert_is_of_another(void **state) {
+    static const uint32_t experts[] = {0, 3, 4, 11, 12, 13, 15};
+    assert_int_equal(exchange_group_run(experts, 7, 4), 2);
+    assert_int_equal(exchange_group_run(experts + 2, 5, 4), 1);
+    assert_int_equal(exchange_group_run(experts + 3, 4, 4), 1);
+    assert_int_equal(exchange_group_run(experts + 4, 3, 4), 3);
+    assert_int_equal(exchange_group_run(experts + 4, 2, 4), 2); /* a token's last experts */
+    assert_int_equal(exchange_group_run(experts, 7, 16), 7);    /* a model without groups has one */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_stand_by_expert_and_find_their_way_back)};
+        cmocka_unit_test(rows_stand_by_expert_and_find_their_way_back),
+        cmocka_unit_test(a_group_ends_where_the_next_expert_is_of_another)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

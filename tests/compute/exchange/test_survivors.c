@@ -114,7 +114,7 @@ static void run_step(uint32_t step) {
     struct exchange_returned returned;
     uint32_t tokens = draw_rows(step);
     exchange_split_replicas(carrier, step % 3 == 0);
-    exchange_dispatch_begin(carrier, 0, experts, tokens, (const char *)rows);
+    exchange_dispatch_begin(carrier, 0, experts, NULL, tokens, (const char *)rows);
     exchange_dispatch_finish(carrier, &received);
     compute(&received);
     exchange_combine_finish(carrier, &returned);
@@ -188,8 +188,13 @@ static int drive(void) {
     return 0;
 }
 
+static void say_end(uint32_t rank, const char *what, const char *why) {
+    fprintf(stderr, "rank %u ends, %s: %s\n", rank, what, why);
+}
+
 static int be_rank(char **argv) {
     struct error error;
+    job_says_end(say_end);
     seed = (uint32_t)strtoul(argv[1], NULL, 10);
     stops = seed % 3 == 2;
     check(!job_begin(&error));

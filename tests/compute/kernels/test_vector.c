@@ -14,6 +14,7 @@
 #include "compute/kernels/tables.h"
 
 #define LENGTH_MAX 700
+#define ROWS_MAX 8
 
 static const uint32_t long_lengths[] = {64,  127, 128, 129, 255,       256,
                                         257, 384, 500, 576, LENGTH_MAX};
@@ -39,18 +40,27 @@ enum kernel {
     EXP_SUM,
     ROUND_BF16,
     BF16_BOTH_WAYS,
+    ADD_SUM,
     QUANTIZE,
     QUANTIZE_POWER,
     KERNEL_COUNT
 };
-static const char *const kernel_names[] = {
-    "rmsnorm", "silu",       "add_scaled",     "scale",    "maximum",
-    "exp_sum", "round_bf16", "bf16 both ways", "quantize", "quantize by powers of two"};
+static const char *const kernel_names[] = {"rmsnorm",
+                                           "silu",
+                                           "add_scaled",
+                                           "scale",
+                                           "maximum",
+                                           "exp_sum",
+                                           "round_bf16",
+                                           "bf16 both ways",
+                                           "add_sum_bf16",
+                                           "quantize",
+                                           "quantize by powers of two"};
 
 static void run_kernel(const struct kernels *level, enum kernel kernel, const float *x,
                        const float *w, uint32_t n, bool in_place, struct outcome *out) {
     const float *from = x;
-    if (in_place || kernel == ADD_SCALED || kernel == SCALE) {
+    if (in_place || kernel == ADD_SCALED || kernel == SCALE || kernel == ADD_SUM) {
         memcpy(out->y, x, n * sizeof(float));
         from = in_place ? out->y : x;
     }
@@ -80,6 +90,11 @@ static void run_kernel(const struct kernels *level, enum kernel kernel, const fl
     case BF16_BOTH_WAYS:
         level->bf16_from_float(bits, x, n);
         level->float_from_bf16(out->y, bits, n);
+        break;
+    case ADD_SUM:
+        level->bf16_from_float(bits, w, n);
+        level->add_sum_bf16(out->y, (const uint16_t *const[]){bits, bits, bits},
+                            (const float[]){0.37f, -1.3f, 0.011f}, 1 + n % 3, n);
         break;
     default:
         level->quantize_e4m3(out->y, out->z, from, n, kernel == QUANTIZE_POWER);
@@ -209,6 +224,36 @@ static void the_plain_twin_is_right(void **unused) {
     }
 }
 
+/* Rows summed in doubles, rounded once, lie within a step of the kernel's; a step is a BF16's. */
+static void a_sum_of_rows_is_rounded_once_and_added(void **unused) {
+    uint64_t state = 25;
+    for (uint32_t count = 1; count <= ROWS_MAX; count++) {
+        uint16_t rows[ROWS_MAX][300];
+        const uint16_t *x[ROWS_MAX];
+        float a[ROWS_MAX], y[300], before[300], one[300];
+        levels_fill(&state, NUMBERS_NORMAL, before, 300);
+        levels_fill(&state, NUMBERS_NORMAL, a, count);
+        for (uint32_t k = 0; k < count; k++) {
+            levels_fill(&state, NUMBERS_NORMAL, one, 300);
+            kernels_table_c.bf16_from_float(rows[k], one, 300);
+            x[k] = rows[k];
+        }
+        memcpy(y, before, sizeof y);
+        kernels_table_c.add_sum_bf16(y, x, a, count, 300);
+        for (uint32_t i = 0; i < 300; i++) {
+            double sum = 0, size = 0;
+            for (uint32_t k = 0; k < count; k++) {
+                double part = (double)a[k] * (double)float_from_bf16(rows[k][i]);
+                sum += part;
+                size += fabs(part);
+            }
+            double added = (double)y[i] - (double)before[i];
+            double slack = 1e-6 * (size + fabs((double)before[i]));
+            assert_true(fabs(added - sum) <= fabs(sum) * 0x1p-8 + slack);
+        }
+    }
+}
+
 /* Codes are what e4m3(x / s) says, with s by its formula; s as a power of two is the next one up.
  */
 static void quantized_codes_and_scales_are_right(void **unused) {
@@ -268,6 +313,7 @@ int main(void) {
         cmocka_unit_test(levels_agree_on_infinities_and_nans),
         cmocka_unit_test(exp_is_right_to_an_ulp_and_a_half),
         cmocka_unit_test(the_plain_twin_is_right),
+        cmocka_unit_test(a_sum_of_rows_is_rounded_once_and_added),
         cmocka_unit_test(quantized_codes_and_scales_are_right),
         cmocka_unit_test(a_transposed_tile_is_the_tile),
     };

@@ -3,7 +3,7 @@
  * the same alone or in any batch, with any thread count, however its prompt is cut (chunks end on
  * block boundaries or at the prompt's end), whatever lay in the KV pages before, by whatever
  * schedule and wherever a step is cut into micro-batches; and at all CPU levels that share a
- * numerics text. Tokens, chunks and weights are drawn from one seed; FATHOM_SEEDS="first count"
+ * numerics text; in either order of summing experts. Tokens, chunks and weights are drawn from one seed; FATHOM_SEEDS="first count"
  * asks for others (`./dev ranks`), which leave out the plain C kernels: those are slow.
  */
 #include <setjmp.h>
@@ -47,12 +47,13 @@ static uint32_t draw(uint32_t below) {
 }
 
 static struct solo *open_solo(const char *directory, enum activations activations,
-                              enum kernel_level level, uint32_t threads) {
+                              enum expert_sum sum, enum kernel_level level, uint32_t threads) {
     struct error error = {.text = ""};
     struct solo *solo;
     struct solo_options options = {
         .model = {.directory = directory,
                   .activations = activations,
+                  .expert_sum = sum,
                   .level = level,
                   .threads = threads,
                   .step_tokens_max = STEP_TOKENS},
@@ -194,9 +195,9 @@ static void expect_same(uint32_t vocab, const char *what) {
 }
 
 static void expect_invariance(const char *directory, enum activations activations,
-                              enum kernel_level level) {
+                              enum expert_sum sum, enum kernel_level level) {
     static const uint32_t thread_counts[TRIALS] = {1, 2, 5};
-    struct solo *alone = open_solo(directory, activations, level, 1);
+    struct solo *alone = open_solo(directory, activations, sum, level, 1);
     uint32_t vocab = model_shape(solo_model(alone))->vocab;
     float *logits = malloc((size_t)STEP_TOKENS * vocab * sizeof(float));
     char what[256];
@@ -208,9 +209,10 @@ static void expect_invariance(const char *directory, enum activations activation
             assert_true(sequences[i].expected[k] == sequences[i].expected[k]); /* no NaN */
     uint32_t trials = level == KERNEL_LEVEL_C ? 1 : TRIALS;                    /* plain C is slow */
     for (uint32_t trial = TRIALS - trials; trial < TRIALS; trial++) {
-        struct solo *solo = open_solo(directory, activations, level, thread_counts[trial]);
-        snprintf(what, sizeof what, "%s, %s, level %d, %u threads", directory,
-                 activations_name(activations), (int)level, thread_counts[trial]);
+        struct solo *solo = open_solo(directory, activations, sum, level, thread_counts[trial]);
+        snprintf(what, sizeof what, "%s, %s, sum of %s, level %d, %u threads", directory,
+                 activations_name(activations), expert_sum_name(sum), (int)level,
+                 thread_counts[trial]);
         poison_pages(solo);
         for (uint32_t i = 0; i < SEQUENCES; i++)
             sequences[i].done = 0;
@@ -227,22 +229,25 @@ static void expect_invariance(const char *directory, enum activations activation
 static char odd[1024], made[1024];
 
 static void any_batch_chunks_and_threads_give_the_same_bits(void **state) {
-    const char *directories[] = {odd, made};
-    for (size_t i = 0; i < ARRAY_COUNT(directories); i++)
+    const char *directories[] = {odd, made, made};
+    for (int i = 0; i < 3; i++)
         for (int level = lowest; level <= (int)kernels_detect(); level++)
             for (int mode = 0; mode < ACTIVATIONS_COUNT; mode++)
-                expect_invariance(directories[i], (enum activations)mode, (enum kernel_level)level);
+                expect_invariance(directories[i], (enum activations)mode,
+                                  i == 2 ? EXPERT_SUM_GROUPS : EXPERT_SUM_EXPERTS,
+                                  (enum kernel_level)level);
 }
 
 static void levels_of_one_numerics_agree(void **state) {
-    for (int mode = 0; mode < ACTIVATIONS_COUNT; mode++) {
-        struct solo *plain = open_solo(made, (enum activations)mode, lowest, 2);
+    for (int turn = 0; turn < ACTIVATIONS_COUNT * EXPERT_SUM_COUNT; turn++) {
+        enum activations mode = (enum activations)(turn % ACTIVATIONS_COUNT);
+        enum expert_sum sum = (enum expert_sum)(turn / ACTIVATIONS_COUNT);
+        struct solo *plain = open_solo(made, mode, sum, lowest, 2);
         uint32_t vocab = model_shape(solo_model(plain))->vocab;
         draw_sequences(vocab, 70);
         run_alone(plain, vocab);
         for (int level = lowest + 1; level <= (int)kernels_detect(); level++) {
-            struct solo *solo =
-                open_solo(made, (enum activations)mode, (enum kernel_level)level, 2);
+            struct solo *solo = open_solo(made, mode, sum, (enum kernel_level)level, 2);
             bool same_numerics =
                 !strcmp(model_numerics_id(solo_model(solo)), model_numerics_id(solo_model(plain)));
             for (uint32_t i = 0; i < SEQUENCES; i++) { /* found = the plain level's */

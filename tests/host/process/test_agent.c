@@ -64,8 +64,9 @@ static int start_agent(void **state) {
     close(files[1]);
     supervisor = files[0];
     struct agent_check check = {
-        .timeout_ns = TIMEOUT_NS, .count = 2, .total = 4, .unit = "test", .interface = "lo"};
+        .timeout_ns = TIMEOUT_NS, .count = 2, .total = 4, .interface = "lo"};
     struct agent_facts facts;
+    snprintf(check.unit, sizeof check.unit, "test-%d", (int)getpid()); /* no other's */
     snprintf(check.model, sizeof check.model, "%s/models/tiny-r1", getenv("FATHOM_SOURCE"));
     say(AGENT_CHECK, &check, NULL, 0);
     hear(AGENT_FACTS, &facts);

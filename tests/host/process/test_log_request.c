@@ -9,42 +9,25 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/check.h"
 #include "contract/machine.h"
 #include "contract/record_unit.h"
-#include "host/process/log.h"
 
-static FILE *file;
-static char text[1 << 20];
+#include "../heard.h"
 
 static int begin(void **state) {
-    file = tmpfile();
-    check(file);
-    log_start("text", "info", false);
-    log_write_to(fileno(file));
+    (void)state;
+    heard_begin("info");
     return 0;
 }
 
 static int end(void **state) {
-    log_finish();
-    log_write_to(STDERR_FILENO);
-    fclose(file);
+    (void)state;
+    heard_end();
     return 0;
-}
-
-static const char *said(void) {
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = 0;
-    fseek(file, 0, SEEK_END);
-    return text;
-}
-
-static const char *behind_time(void) {
-    return said() + sizeof "2026-11-23T12:00:00.123Z" - 1;
 }
 
 /* Of one record in memory that the next call uses again. */
@@ -82,8 +65,8 @@ static void an_answer_is_told_with_all_that_it_came_to(void **state) {
                                  .stay_count = 2};
     log_request_ended(make(fixed, "mine-1", "stop", stays));
     assert_string_equal(
-        behind_time(),
-        " info access  ended request=0123456789abcdef000000000000005a x_request_id=mine-1 "
+        heard_news(),
+        "info access  ended request=0123456789abcdef000000000000005a x_request_id=mine-1 "
         "account=acme model=tiny path=/v1/chat/completions status=200 end=stop hit=64 miss=12 "
         "output=30 queue_ms=1.5 ttft_ms=25.0 tpot_ms=4.32 total_ms=160.0 unit=5 rank=3 "
         "stays=2:0,5:3\n");
@@ -94,8 +77,8 @@ static void what_was_not_there_is_left_out(void **state) {
         .http_status = 499, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 2000000};
     memset(fixed.account, 0, sizeof fixed.account);
     log_request_ended(make(fixed, "", "client_gone", NULL));
-    assert_string_equal(behind_time(),
-                        " info access  ended request=0123456789abcdef000000000000005a account=acme "
+    assert_string_equal(heard_news(),
+                        "info access  ended request=0123456789abcdef000000000000005a account=acme "
                         "model=tiny path=/v1/chat/completions status=499 end=client_gone hit=0 "
                         "miss=0 output=0 total_ms=2.0\n");
 }
@@ -103,14 +86,14 @@ static void what_was_not_there_is_left_out(void **state) {
 static void a_request_without_a_name_of_its_clients_has_one_name(void **state) {
     struct record_entry fixed = {.http_status = 200};
     log_request_ended(make(fixed, "0123456789abcdef000000000000005a", "stop", NULL));
-    assert_non_null(strstr(said(), "request=0123456789abcdef000000000000005a account="));
+    assert_non_null(strstr(heard_news(), "request=0123456789abcdef000000000000005a account="));
 }
 
 static void failures_of_the_service_are_warnings(void **state) {
     struct record_entry fixed = {
         .http_status = 503, .queue_ns = -1, .ttft_ns = -1, .tpot_ns = -1, .total_ns = 0};
     log_request_ended(make(fixed, "a", "no_unit", NULL));
-    assert_non_null(strstr(said(), " warning access  refused request="));
+    assert_non_null(strstr(heard_news(), "warning access  refused request="));
 }
 
 static void a_refusal_says_beyond_which_limit_it_was(void **state) {
@@ -118,23 +101,24 @@ static void a_refusal_says_beyond_which_limit_it_was(void **state) {
                                  .limit = ENTRY_LIMIT_TOKENS_PER_MINUTE,
                                  .peer = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
     log_request_ended(make(fixed, "a", "rate_limit_exceeded", NULL));
-    assert_non_null(strstr(said(), " status=429 end=rate_limit_exceeded limit=tokens_per_minute "
-                                   "total_ms=0.0\n")); /* its account is known */
+    assert_non_null(strstr(heard_news(),
+                           " status=429 end=rate_limit_exceeded limit=tokens_per_minute "
+                           "total_ms=0.0\n")); /* its account is known */
 }
 
 static void who_has_no_key_is_known_by_his_address(void **state) {
     struct record_entry fixed = {.http_status = 401,
                                  .peer = {[10] = 0xff, [11] = 0xff, 203, 0, 113, 9}};
     log_request_ended(make(fixed, "a", "invalid_api_key", NULL));
-    assert_non_null(strstr(said(), " end=invalid_api_key peer=203.0.113.9 total_ms="));
+    assert_non_null(strstr(heard_news(), " end=invalid_api_key peer=203.0.113.9 total_ms="));
     memset(fixed.peer, 0, sizeof fixed.peer);
     memcpy(fixed.peer, (uint8_t[]){0x20, 0x01, 0x0d, 0xb8}, 4);
     fixed.peer[15] = 7;
     log_request_ended(make(fixed, "a", "invalid_api_key", NULL));
-    assert_non_null(strstr(said(), " peer=2001:db8::7 "));
+    assert_non_null(strstr(heard_news(), " peer=2001:db8::7 "));
     memset(fixed.peer, 0, sizeof fixed.peer);
     log_request_ended(make(fixed, "b", "invalid_api_key", NULL));
-    assert_null(strstr(strstr(said(), "x_request_id=b"), "peer="));
+    assert_null(strstr(strstr(heard_news(), "x_request_id=b"), "peer="));
 }
 
 static void refusals_in_floods_are_counted_and_answers_never(void **state) {
@@ -147,7 +131,7 @@ static void refusals_in_floods_are_counted_and_answers_never(void **state) {
         log_request_ended(make(refused, "a", "rate_limit", NULL));
         log_request_ended(make(answered, "a", "stop", NULL));
     }
-    for (const char *at = said(); (at = strstr(at, "access  ")); at++)
+    for (const char *at = heard_news(); (at = strstr(at, "access  ")); at++)
         lines[strncmp(at, "access  ended", 13) == 0]++;
     assert_true(lines[0] >= 10 && lines[0] < 100);
     assert_int_equal(lines[1], 1000);
@@ -155,7 +139,7 @@ static void refusals_in_floods_are_counted_and_answers_never(void **state) {
     char expected[100];
     snprintf(expected, sizeof expected, "access  refused account=acme status=429 more=%u\n",
              1000 - lines[0]);
-    assert_non_null(strstr(said(), expected));
+    assert_non_null(strstr(heard_news(), expected));
 }
 
 int main(void) {

@@ -26,7 +26,8 @@ static struct event_base *base;
 static struct unit_hosts *hosts;
 static uint32_t checks, ends, losses, starts_on[2];
 static int statuses[3];
-static char lacks[512], lost_host[64];
+static uint32_t lost_host;
+static char lacks[512];
 static const char *task;
 
 static void on_checked(void *context, const struct error *error) {
@@ -42,14 +43,19 @@ static const char **on_words(void *context, const struct unit_host_start *start)
     return all;
 }
 
-static void on_ended(void *context, uint32_t rank, int status) {
+static bool on_sign(void *context, uint32_t number, uint32_t rank,
+                    const struct supervise_signs *signs) {
+    return true;
+}
+
+static void on_ended(void *context, uint32_t number, uint32_t rank, int status) {
     ends++;
     statuses[rank] = status;
 }
 
-static void on_lost(void *context, const char *host, const char *why) {
+static void on_lost(void *context, uint32_t host, const char *why) {
     losses++;
-    snprintf(lost_host, sizeof lost_host, "%s", host);
+    lost_host = host;
 }
 
 static void wait_until(const uint32_t *count, uint32_t wanted) {
@@ -65,8 +71,10 @@ static void open_hosts(const char *model, const char *const *shell) {
     const struct unit_host list[] = {
         {.name = "a", .is_here = true, .first = 0, .count = 2, .sharing = 2},
         {.name = "b", .first = 2, .count = 1, .sharing = 1}};
+    char name[24]; /* no other's, or the agents of two would end each other */
+    snprintf(name, sizeof name, "test-%d", (int)getpid());
     struct unit_hosts_options options = {.base = base,
-                                         .name = "test-hosts",
+                                         .name = name,
                                          .hosts = list,
                                          .host_count = 2,
                                          .rank_count = 3,
@@ -74,6 +82,7 @@ static void open_hosts(const char *model, const char *const *shell) {
                                          .check = {.interface = "lo"},
                                          .checked = on_checked,
                                          .words = on_words,
+                                         .sign = on_sign,
                                          .ended = on_ended,
                                          .lost = on_lost};
     snprintf(options.check.model, sizeof options.check.model, "%s/%s", getenv("FATHOM_SOURCE"),
@@ -103,9 +112,7 @@ static void all_ranks_are_launched_and_their_ends_told(void **state) {
         wait_until(&checks, start);
         assert_string_equal(lacks, "");
         assert_int_equal(unit_hosts_launch(hosts, start, NULL), STATUS_OK);
-        assert_int_equal(unit_hosts_left(hosts), 3);
         wait_until(&ends, 3 * start);
-        assert_int_equal(unit_hosts_left(hosts), 0);
         for (int rank = 0; rank < 3; rank++)
             assert_true(WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 40 + rank);
     }
@@ -132,7 +139,7 @@ static void a_host_that_is_lost_comes_back(void **state) {
     open_hosts("models/tiny-r1", cut);
     unit_hosts_check(hosts);
     wait_until(&losses, 1);
-    assert_string_equal(lost_host, "b");
+    assert_int_equal(lost_host, 1);
     task = "waits";
     unit_hosts_check(hosts);
     wait_until(&checks, 1);
@@ -158,5 +165,7 @@ int main(int argc, char **argv) {
         for (;;)
             pause();
     if (argc > 2) return 40 + atoi(getenv("FATHOM_RANK"));
+    signal(SIGPIPE,
+           SIG_IGN); /* as a supervisor's loop does: a shell that has ended takes no frame */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ static struct record_unit_hello *make_hello(uint32_t unit, const char *numerics)
     hello->page_count = 100;
     hello->page_tokens = KV_BLOCK_TOKENS;
     hello->requests_max = 40;
+    hello->instance = unit;
     hello->rank_count = 1;
     *hello_ranks(hello) = (struct unit_rank){.pid = 100 + unit, .page_count = 100, 40};
     strcpy(hello->numerics_id, numerics);
@@ -51,6 +52,13 @@ void say_hello(struct world *world, uint32_t unit, const char *numerics) {
 void join(struct world *world, uint32_t unit) {
     world_join(world, unit);
     say_hello(world, unit, "test.v1");
+}
+
+void join_again(struct world *world, uint32_t unit, uint32_t former) {
+    struct record_unit_hello *hello = make_hello(unit, "test.v1");
+    hello->instance = former;
+    world_join(world, unit);
+    tell(world, unit, hello);
 }
 
 void join_as(struct world *world, uint32_t unit, enum unit_role role) {

@@ -27,6 +27,8 @@ void close_empty(struct world *world);
 void tell(struct world *world, uint32_t unit, const void *record);
 void say_hello(struct world *world, uint32_t unit, const char *numerics);
 void join(struct world *world, uint32_t unit);
+/* The unit that joined as `former` connects once more, under a new number. */
+void join_again(struct world *world, uint32_t unit, uint32_t former);
 /* Joins as a unit for one task, which takes KV blocks at "unit:<number>". */
 void join_as(struct world *world, uint32_t unit, enum unit_role role);
 void lose(struct world *world, uint32_t unit);

@@ -51,6 +51,17 @@ static void deepseek_s_names_say_whether_to_think(void **state) {
     assert_int_equal(models.names[1].thinking, CHAT_THINKING_DEFAULT);
 }
 
+static void all_names_stand_in_one_list_in_their_order(void **state) {
+    (void)state;
+    static char list[MODELS_LIST_BYTES];
+    open_names("a,org/b", CHAT_THOUGHT_SWITCHED);
+    models_list(&models, list);
+    assert_string_equal(list, "a,org/b,deepseek-chat,deepseek-reasoner");
+    open_names("a", models_thought(NULL));
+    models_list(&models, list);
+    assert_string_equal(list, "a,deepseek-chat");
+}
+
 static void a_served_name_is_no_alias(void **state) {
     (void)state;
     static const char *const expected[] = {"deepseek-reasoner", "deepseek-chat"};
@@ -77,6 +88,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_split_by_commas),
         cmocka_unit_test(deepseek_s_names_say_whether_to_think),
+        cmocka_unit_test(all_names_stand_in_one_list_in_their_order),
         cmocka_unit_test(a_served_name_is_no_alias),
         cmocka_unit_test(names_that_will_not_do_are_refused),
     };

@@ -85,6 +85,25 @@ static void accounts_take_turns_by_their_work(void **state) {
     close_lines(test);
 }
 
+/* There is room for the last request alone, of one who has many: what it asks for is rare. */
+static void who_passes_others_takes_no_time_along(void **state) {
+    (void)state;
+    struct lines_test *test = open_lines();
+    struct request *request, *last = NULL;
+    for (uint32_t i = 0; i < 100; i++)
+        last = come(test, 0, 10);
+    request_lines_begin(&test->lines);
+    while ((request = request_lines_next(&test->lines)) != last)
+        request_lines_pass(&test->lines, request);
+    request_lines_serve(&test->lines, last);
+    request_lines_take_out(&test->lines, last);
+    request_lines_end(&test->lines);
+    come(test, 1, 10);
+    assert_int_equal(serve(test), 0);
+    assert_int_equal(serve(test) + serve(test), 1); /* of the next two one is the other's */
+    close_lines(test);
+}
+
 static void who_has_waited_in_vain_makes_up_for_nothing(void **state) {
     (void)state;
     struct lines_test *test = open_lines();
@@ -169,13 +188,17 @@ static struct record_accounts *make_accounts(void) {
     return record;
 }
 
-static uint32_t ask_as(struct world *world, uint32_t sender) {
+static uint32_t ask_more_as(struct world *world, uint32_t sender, const char *more) {
     char authorization[] = "Bearer k0";
     authorization[8] = (char)('0' + sender);
     world->authorization = authorization;
-    uint32_t client = ask(world, ",\"stream\":true");
+    uint32_t client = ask(world, more);
     world->authorization = NULL;
     return client;
+}
+
+static uint32_t ask_as(struct world *world, uint32_t sender) {
+    return ask_more_as(world, sender, ",\"stream\":true");
 }
 
 struct served {
@@ -244,13 +267,38 @@ static void who_floods_makes_nobody_else_wait(void **state) {
     assert_true(flooded < 40 * SERVE_MS * (int64_t)1000000); /* units' own queues, and a turn */
 }
 
+/* Units that compute prompts have room, and none that makes answers. */
+static void who_asks_about_a_prompt_makes_nobody_else_wait(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){.accounts = make_accounts()});
+    join_as(world, 1, UNIT_PREFILL);
+    join_as(world, 2, UNIT_DECODE);
+    tell_load(world, 1, 0, 0);
+    tell_load(world, 2, 100, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        ask_as(world, 0);
+    assert_int_equal(world->submits, 0);
+    ask_more_as(world, 0, ",\"max_completion_tokens\":0,\"echo\":true,\"logprobs\":1");
+    assert_int_equal(world->submits, 1); /* it passes the others */
+    uint32_t other = ask_as(world, 1);
+    assert_int_equal(world->submits, 1);
+    tell_load(world, 2, 0, 0);
+    assert_int_equal(world->submits, 5);
+    assert_int_not_equal(world->last_submit->request.high, 0x1000 + other); /* it is not the last */
+    lose(world, 1);
+    lose(world, 2);
+    world_close(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accounts_take_turns_by_their_work),
+        cmocka_unit_test(who_passes_others_takes_no_time_along),
         cmocka_unit_test(who_has_waited_in_vain_makes_up_for_nothing),
         cmocka_unit_test(without_accounts_the_first_to_come_is_the_first),
         cmocka_unit_test(each_that_waits_is_seen_once_in_the_order_of_turns),
         cmocka_unit_test(who_floods_makes_nobody_else_wait),
+        cmocka_unit_test(who_asks_about_a_prompt_makes_nobody_else_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,28 @@ static void each_unit_has_its_part_of_an_answer_that_moved(void **state) {
     close_empty(world);
 }
 
+/* Its new connection may be here before the end of the old one is. What it did for the old one's
+ * requests is in its books once, and nobody takes the new one's books for all of them. */
+static void a_unit_that_connects_again_stands_in_no_books_twice(void **state) {
+    (void)state;
+    struct world *world = open_tallied(1);
+    ask(world, "");
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
+    join_again(world, 2, 1);
+    assert_int_equal(world->last_tally.unit, 1);
+    assert_int_equal(world->last_tally.is_lost, 1);
+    struct request_id id = world->last_submit->request;
+    assert_int_equal(id.attempt, 1);
+    tell_tokens(world, 2, id, 2, ids + 2, 4);
+    assert_books(world, 0, 0, 4, 0);
+    lose(world, 1); /* no news */
+    tell_finished(world, 2, id, FINISH_LENGTH, 6);
+    assert_books(world, 4, 0, 0, 0);
+    assert_int_equal(world->last_tally.unit, 2);
+    assert_int_equal(world->clients[0].entry->made_tokens, 6);
+    close_empty(world);
+}
+
 /* Of what it did while it was not heard, for a request that goes on elsewhere, nobody knows. */
 static void a_unit_that_was_given_up_says_so_for_good(void **state) {
     (void)state;
@@ -194,6 +216,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(books_are_open_until_the_unit_has_ended_it),
         cmocka_unit_test(each_unit_has_its_part_of_an_answer_that_moved),
+        cmocka_unit_test(a_unit_that_connects_again_stands_in_no_books_twice),
         cmocka_unit_test(a_unit_that_was_given_up_says_so_for_good),
         cmocka_unit_test(two_units_share_no_token),
         cmocka_unit_test(a_prompt_that_is_cancelled_late_is_known_to_be_missing),

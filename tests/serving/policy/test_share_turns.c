@@ -38,8 +38,7 @@ static uint32_t come(uint32_t client, size_t bytes) {
         if (!texts[i].done && texts[i].client == client && texts[i].turn > before)
             before = texts[i].turn;
     check(text_count < TEXTS_MAX);
-    texts[text_count] =
-        (struct text){client, bytes, share_turns_turn(now, before, bytes), false};
+    texts[text_count] = (struct text){client, bytes, share_turns_turn(now, before, bytes), false};
     return text_count++;
 }
 
@@ -109,8 +108,7 @@ static void clients_have_equal_parts(void **state) {
 
 static void long_texts_leave_room(void **state) {
     size_t room = (size_t)32 << 20, text = (size_t)8 << 20;
-    assert_true(
-        share_turns_admits(text, 0, room)); /* the longest there is, into an empty one */
+    assert_true(share_turns_admits(text, 0, room)); /* the longest there is, into an empty one */
     size_t left = room;
     while (share_turns_admits(text, 0, left))
         left -= text;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the supervisor's judgement: who computes nothing is stuck and who waits for him is not;
- * who is not run at all is found whatever it did; nobody is blamed for the supervisor's own
+ * who is not run at all is found whatever it did; all who wait while nothing moves are a deadlock, and
+ * hosts between which the network is cut are named; nobody is blamed for the supervisor's own
  * absence; a unit that ends is started again at once, then ever later, and given up only before it
  * ever served.
  */
@@ -125,7 +126,54 @@ static void all_waiting_for_one_another_is_a_deadlock(void **state) {
     begin(PULSE_WAITS);
     struct supervise_finding found = watch_for(20 * TIMEOUT, 0, 0xF);
     assert_int_equal(found.verdict, SUPERVISE_DEADLOCK);
-    assert_true(found.silent_ns >= 4 * TIMEOUT);
+    assert_true(found.silent_ns >= TIMEOUT && found.silent_ns < TIMEOUT + 400 * MS);
+}
+
+/* A slow link, a lossy one and a long one bring something now and then. */
+static void ranks_between_which_anything_moves_are_no_deadlock(void **state) {
+    begin(PULSE_WAITS);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(watch_for(TIMEOUT - 400 * MS, 0, 0xF).verdict, SUPERVISE_FINE);
+        signs[2].moved++;
+    }
+    assert_int_equal(watch_for(2 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_DEADLOCK);
+}
+
+static bool find_cut(uint32_t cut_out[2]) {
+    static const uint32_t hosts[RANKS] = {0, 1, 2, 2};
+    return supervise_find_cut(signs, hosts, RANKS, cut_out);
+}
+
+/* Ranks of a third host wait for either, and nobody there for them. */
+static void two_hosts_that_do_not_hear_each_other_are_named(void **state) {
+    uint32_t cut[2] = {9, 9};
+    begin(PULSE_WAITS);
+    assert_false(find_cut(cut)); /* nobody says for whom it waits */
+    signs[0].peer = 1 + 1;
+    signs[1].peer = 3 + 1;
+    signs[3].peer = 2 + 1;
+    signs[2].peer = 3 + 1; /* on its own host */
+    assert_false(find_cut(cut));
+    signs[2].peer = 1 + 1;
+    assert_true(find_cut(cut));
+    assert_int_equal(cut[0], 1);
+    assert_int_equal(cut[1], 2);
+    signs[1].gone = true;
+    assert_false(find_cut(cut));
+    signs[1].gone = false;
+    signs[1].peer = RANKS + 1; /* it came from outside */
+    assert_false(find_cut(cut));
+}
+
+/* The last message of a step went into the cut: who sent it waits for an order. */
+static void a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it(void **state) {
+    uint32_t cut[2] = {9, 9};
+    begin(PULSE_WAITS);
+    signs[0].peer = 2 + 1;
+    signs[2].peer = 1 + 1;
+    assert_true(find_cut(cut));
+    assert_int_equal(cut[0], 2);
+    assert_int_equal(cut[1], 1);
 }
 
 static void the_supervisors_own_absence_is_forgiven(void **state) {
@@ -178,6 +226,20 @@ static void a_unit_that_never_serves_is_given_up(void **state) {
     assert_false(end_once(&history, false, true, MS).gives_up); /* the disk may come back */
 }
 
+/* Of the other end of a connection. */
+static void silence_is_told_unless_the_listener_was_away(void **state) {
+    struct supervise_hearing hearing = {.heard_ns = TIMEOUT, .looked_ns = TIMEOUT};
+    int64_t at = TIMEOUT;
+    for (; at < 2 * TIMEOUT; at += 200 * MS)
+        assert_int_equal(supervise_silence(&hearing, TIMEOUT, at), 0);
+    assert_true(supervise_silence(&hearing, TIMEOUT, 2 * TIMEOUT + 1) == TIMEOUT + 1);
+    assert_int_equal(supervise_silence(&hearing, TIMEOUT, 10 * TIMEOUT), 0);
+    assert_int_equal(supervise_silence(&hearing, 0, 20 * TIMEOUT), 0);
+    assert_true(supervise_interval_ns(TIMEOUT) == TIMEOUT / 8);
+    assert_true(supervise_interval_ns(0) == 1000 * MS);
+    assert_true(supervise_interval_ns(100 * TIMEOUT) == 1000 * MS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_computes_nothing_is_stuck),
@@ -188,10 +250,14 @@ int main(void) {
         cmocka_unit_test(a_stopped_rank_is_found_in_any_state),
         cmocka_unit_test(a_rank_of_which_nothing_is_known_is_not_blamed),
         cmocka_unit_test(all_waiting_for_one_another_is_a_deadlock),
+        cmocka_unit_test(ranks_between_which_anything_moves_are_no_deadlock),
+        cmocka_unit_test(two_hosts_that_do_not_hear_each_other_are_named),
+        cmocka_unit_test(a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it),
         cmocka_unit_test(the_supervisors_own_absence_is_forgiven),
         cmocka_unit_test(ranks_that_share_a_cpu_get_more_time),
         cmocka_unit_test(a_unit_that_served_is_started_at_once_then_later),
         cmocka_unit_test(a_unit_that_never_serves_is_given_up),
+        cmocka_unit_test(silence_is_told_unless_the_listener_was_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

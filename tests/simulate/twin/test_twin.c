@@ -75,12 +75,24 @@ static void a_beginning_is_reused_as_far_as_it_goes(void **state) {
     assert_int_equal(report.hit_tokens, hits);
 }
 
+static void a_run_that_breaks_what_must_hold_is_an_error_with_its_name(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct twin_report report = {.breach = ""};
+    assert_int_equal(twin_judge(&report, "the run", &error), STATUS_OK);
+    strcpy(report.breach, "a token is missing in an answer");
+    assert_int_equal(twin_judge(&report, "the run", &error), STATUS_CORRUPT);
+    assert_string_equal(error.text,
+                        "the run breaks what must hold: a token is missing in an answer");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_is_answered),
         cmocka_unit_test(equal_runs_are_equal_in_every_record),
         cmocka_unit_test(tokens_are_neither_lost_nor_made),
         cmocka_unit_test(a_beginning_is_reused_as_far_as_it_goes),
+        cmocka_unit_test(a_run_that_breaks_what_must_hold_is_an_error_with_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

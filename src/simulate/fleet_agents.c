@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Agents and the processes of ranks in virtual time, as host/process/agent.h and compute/exchange/job.h
+ * have them: processes come, meet, read what they need and serve; who hears that another one is gone
+ * leaves, and those that live come together again, or their rank 0 ends.
+ */
+#include "base/check.h"
+#include "base/number.h"
+#include "simulate/fleet_state.h"
+
+#define TICK_NS (100 * FLEET_MS)
+#define TICK_START_NS (20 * FLEET_MS)
+#define REGROUP_NS_MAX (5 * FLEET_SECOND)
+#define MEETING_TIMEOUTS 60 /* for all ranks to be there, as host/process/rank_watch.c has it */
+#define STARTS_AGAIN 3      /* the status of a unit that cannot go on */
+
+static const struct supervise_how killed = {.by_signal = true, .number = 9};
+
+static bool is_crew(const struct fleet_crew *crew, const struct fleet_agent *agent) {
+    return agent->alive && agent->life == crew->life && agent->number == crew->number;
+}
+
+struct fleet_process *fleet_agents_process(struct fleet_hosts *hosts, uint32_t unit,
+                                           uint32_t rank) {
+    for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
+        for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+            struct fleet_agent *agent = &hosts->agents[unit][part][i];
+            if (is_crew(&hosts->crews[unit], agent) && agent->processes[rank].alive &&
+                !agent->processes[rank].returns)
+                return &agent->processes[rank];
+        }
+    return NULL;
+}
+
+static void tell(struct world *world, struct fleet_agent *agent, uint32_t unit, uint32_t part,
+                 struct fleet_frame frame) {
+    frame.unit = unit;
+    frame.part = part;
+    frame.link = agent->link;
+    if (agent->out_ns < agent->stopped_ns) agent->out_ns = agent->stopped_ns; /* it says it then */
+    fleet_hosts_send(world, frame, &agent->out_ns);
+}
+
+/* ---- processes ---- */
+
+static enum pulse_state state_of(const struct world *world, uint32_t unit) {
+    if (!world->hosts.crews[unit].serves) return PULSE_STARTS;
+    if (world->hosts.crews[unit].regroup_ns != MACHINE_NEVER) return PULSE_COMPUTES;
+    if (!world->units[unit].up || !world->units[unit].open_count) return PULSE_IDLE;
+    return fleet_hosts_holds(world, unit) ? PULSE_WAITS : PULSE_COMPUTES;
+}
+
+/* A rank that does not stand still is run, and computes where it can. */
+static struct supervise_signs sign(const struct world *world, uint32_t unit, uint32_t rank,
+                                   struct fleet_process *process) {
+    bool still = process->stopped_ns > world->now_ns;
+    bool runs = process->alive && (!still || process->spins) &&
+                (rank || world->units[unit].frozen_ns <= world->now_ns);
+    bool spins = still && process->spins && world->hosts.crews[unit].serves;
+    enum pulse_state state = spins ? PULSE_COMPUTES : state_of(world, unit);
+    process->ran += runs;
+    process->tiles += runs && !still && state == PULSE_COMPUTES;
+    return (struct supervise_signs){
+        .state = state, .tiles = process->tiles, .ran = process->ran + 1};
+}
+
+static void send_signs(struct world *world, struct fleet_agent *agent, uint32_t unit,
+                       uint32_t part) {
+    struct fleet_frame frame = {.kind = FRAME_SIGNS, .number = agent->number};
+    const struct fleet_crew *crew = &world->hosts.crews[unit];
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        frame.signs[rank] = sign(world, unit, rank, &agent->processes[rank]);
+    if (is_crew(crew, agent)) frame.epoch = (uint32_t)__builtin_popcount(crew->without);
+    agent->signed_ns = world->now_ns;
+    tell(world, agent, unit, part, frame);
+}
+
+static void end_process(struct world *world, uint32_t unit, uint32_t part,
+                        struct fleet_agent *agent, uint32_t rank, struct supervise_how how,
+                        bool quietly) {
+    struct fleet_process *process = &agent->processes[rank];
+    if (!process->alive) return;
+    fleet_log_add(world->log, world->now_ns, "process ends", unit, rank, agent->number,
+                  (uint64_t)how.number);
+    if (!quietly) send_signs(world, agent, unit, part); /* the last ones go ahead */
+    process->alive = false;
+    if (rank == 0 && world->units[unit].up) fleet_units_kill(world, unit);
+    if (rank == 0) world->units[unit].up_ns = MACHINE_NEVER;
+    if (quietly) return;
+    tell(world, agent, unit, part,
+         (struct fleet_frame){
+             .kind = FRAME_ENDED, .number = agent->number, .rank = rank, .how = how});
+}
+
+static void kill_all(struct world *world, uint32_t unit, uint32_t part, struct fleet_agent *agent,
+                     bool quietly) {
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        end_process(world, unit, part, agent, rank, killed, quietly);
+}
+
+void fleet_agents_end(struct world *world, uint32_t unit, uint32_t part, struct fleet_agent *agent,
+                      bool quietly) {
+    if (!agent->alive) return;
+    kill_all(world, unit, part, agent, true);
+    agent->alive = false;
+    fleet_log_add(world->log, world->now_ns, "agent ends", unit, FLEET_LOG_NOWHERE, part,
+                  agent->link);
+    if (!quietly) tell(world, agent, unit, part, (struct fleet_frame){.kind = FRAME_LOST});
+}
+
+static void leave(struct world *world, struct fleet_process *process, int number) {
+    int64_t end_ns = world->now_ns + fleet_dice_time(&world->hosts.dice, FLEET_MS, 50 * FLEET_MS);
+    if (process->end_ns <= end_ns) return;
+    process->end_ns = end_ns;
+    process->how = (struct supervise_how){.number = number};
+}
+
+void fleet_hosts_finish(struct world *world, uint32_t unit) {
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        struct fleet_process *process = fleet_agents_process(&world->hosts, unit, rank);
+        if (process) leave(world, process, 0);
+    }
+}
+
+void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank) {
+    struct fleet_process *process = fleet_agents_process(&world->hosts, unit, rank);
+    if (!process) return;
+    process->end_ns = world->now_ns;
+    process->how = killed;
+}
+
+/* ---- what agents are told ---- */
+
+static void connect(struct world *world, const struct fleet_frame *frame) {
+    struct fleet_agent *agents = world->hosts.agents[frame->unit][frame->part];
+    uint32_t free = 0;
+    while (free < FLEET_AGENTS_EACH && agents[free].alive)
+        free++;
+    if (free == FLEET_AGENTS_EACH) {
+        world_breach(world, "agents of a unit gather on a host");
+        return;
+    }
+    agents[free] = (struct fleet_agent){.alive = true,
+                                        .link = frame->link,
+                                        .life = frame->number,
+                                        .hearing = {world->now_ns, world->now_ns}};
+}
+
+/* The unit's last agent here ends before this one says what it finds (host/process/agent_lock.h). */
+static void look_at_host(struct world *world, const struct fleet_frame *frame,
+                         struct fleet_agent *agent) {
+    struct fleet_agent *agents = world->hosts.agents[frame->unit][frame->part];
+    for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
+        if (&agents[i] != agent && agents[i].life == agent->life)
+            fleet_agents_end(world, frame->unit, frame->part, &agents[i], false);
+    tell(world, agent, frame->unit, frame->part, (struct fleet_frame){.kind = FRAME_FACTS});
+}
+
+static void launch(struct world *world, const struct fleet_frame *frame,
+                   struct fleet_agent *agent) {
+    uint32_t first = 0;
+    for (uint32_t part = 0; part < frame->part; part++)
+        first += world->hosts.ranks_of[frame->unit][part];
+    kill_all(world, frame->unit, frame->part, agent, true);
+    memset(agent->processes, 0, sizeof agent->processes);
+    agent->number = frame->number;
+    agent->tick_ns = world->now_ns;
+    for (uint32_t i = 0; i < world->hosts.ranks_of[frame->unit][frame->part]; i++)
+        agent->processes[first + i] = (struct fleet_process){
+            .alive = true,
+            .here_ns =
+                world->now_ns + fleet_dice_time(&world->hosts.dice, 10 * FLEET_MS, 300 * FLEET_MS),
+            .end_ns = MACHINE_NEVER};
+}
+
+/* It ends before it is there. */
+static void start_again(struct world *world, const struct fleet_frame *frame,
+                        struct fleet_agent *agent) {
+    struct fleet_process *process = &agent->processes[frame->rank];
+    if (frame->number != agent->number) return;
+    if (process->alive) world_breach(world, "a rank that lives is started again");
+    *process = (struct fleet_process){
+        .alive = true,
+        .is_here = true,
+        .returns = true,
+        .end_ns = world->now_ns + fleet_dice_time(&world->hosts.dice, FLEET_MS, 2 * FLEET_SECOND),
+        .how = killed};
+}
+
+static void take_kill(struct world *world, const struct fleet_frame *frame,
+                      struct fleet_agent *agent) {
+    if (frame->rank == FLEET_ALL_RANKS)
+        kill_all(world, frame->unit, frame->part, agent, false);
+    else
+        end_process(world, frame->unit, frame->part, agent, frame->rank, killed, false);
+}
+
+static void take_roster(struct world *world, struct fleet_agent *agent) {
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        struct fleet_process *process = &agent->processes[rank];
+        process->has_met = true;
+        process->ready_ns =
+            world->now_ns + fleet_dice_time(&world->hosts.dice, 50 * FLEET_MS, 400 * FLEET_MS);
+    }
+}
+
+/* Whoever has not begun to serve cannot go on, nor does anybody without rank 0. */
+static void take_gone(struct world *world, const struct fleet_frame *frame,
+                      struct fleet_agent *agent) {
+    const struct fleet_crew *crew = &world->hosts.crews[frame->unit];
+    bool serves = crew->serves && is_crew(crew, agent);
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        struct fleet_process *process = &agent->processes[rank];
+        if (!process->alive || process->returns) continue;
+        process->gone |= 1u << frame->rank;
+        if (frame->rank == 0)
+            leave(world, process, 1);
+        else if (!serves)
+            leave(world, process, rank ? 1 : STARTS_AGAIN);
+    }
+}
+
+static struct fleet_agent *agent_of(struct fleet_hosts *hosts, const struct fleet_frame *frame) {
+    for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+        struct fleet_agent *agent = &hosts->agents[frame->unit][frame->part][i];
+        if (agent->alive && agent->link == frame->link) return agent;
+    }
+    return NULL;
+}
+
+void fleet_agents_take(struct world *world, const struct fleet_frame *frame) {
+    struct fleet_agent *agent = agent_of(&world->hosts, frame);
+    if (frame->kind == FRAME_CONNECT) connect(world, frame);
+    if (!agent) return;
+    agent->hearing.heard_ns = world->now_ns;
+    switch (frame->kind) {
+    case FRAME_CHECK:
+        look_at_host(world, frame, agent);
+        break;
+    case FRAME_LAUNCH:
+        launch(world, frame, agent);
+        break;
+    case FRAME_ROSTER:
+        if (frame->number == agent->number) take_roster(world, agent);
+        break;
+    case FRAME_GONE:
+        take_gone(world, frame, agent);
+        break;
+    case FRAME_KILL:
+        take_kill(world, frame, agent);
+        break;
+    case FRAME_AGAIN:
+        start_again(world, frame, agent);
+        break;
+    case FRAME_PING:
+        tell(world, agent, frame->unit, frame->part, (struct fleet_frame){.kind = FRAME_PONG});
+        break;
+    default:
+        check(frame->kind == FRAME_END);
+        fleet_agents_end(world, frame->unit, frame->part, agent, false);
+    }
+}
+
+/* ---- ranks among one another ---- */
+
+/* Nobody else stands between those that live: they run, and hear one another. */
+static bool is_whole(const struct world *world, uint32_t unit, uint32_t without) {
+    struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
+    uint32_t rank = 0;
+    for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
+        uint32_t living = 0;
+        for (uint32_t i = 0; i < hosts->ranks_of[unit][part]; i++, rank++) {
+            const struct fleet_process *process = fleet_agents_process(hosts, unit, rank);
+            if (without >> rank & 1) continue;
+            if (!process || process->stopped_ns > world->now_ns) return false;
+            living++;
+        }
+        for (uint32_t other = 0; living && other < part; other++)
+            if (fleet_hosts_cut_ns(world, hosts->machine_of[unit][part],
+                                   hosts->machine_of[unit][other]))
+                return false;
+    }
+    return true;
+}
+
+bool fleet_hosts_holds(const struct world *world, uint32_t unit) {
+    const struct fleet_crew *crew = &world->hosts.crews[unit];
+    if (!world->hosts.present || !crew->serves) return false;
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        if (crew->without >> rank & 1 && !world->units[unit].dead[rank]) return true;
+    return !is_whole(world, unit, crew->without);
+}
+
+static void begin_serving(struct world *world, uint32_t unit) {
+    struct fleet_crew *crew = &world->hosts.crews[unit];
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        const struct fleet_process *process = fleet_agents_process(&world->hosts, unit, rank);
+        if (!process || !process->has_met || process->ready_ns > world->now_ns) return;
+    }
+    if (!is_whole(world, unit, 0)) return;
+    if (world->units[unit].up) world_breach(world, "a unit begins beside itself");
+    crew->serves = true;
+    world->units[unit].up_ns = world->now_ns;
+}
+
+/* Of experts that no living rank has; now and then from a drive that hangs. */
+static int64_t reading_ns(struct world *world) {
+    struct fleet_dice *dice = &world->hosts.dice;
+    return fleet_dice_below(dice, 8) ? fleet_dice_time(dice, 10 * FLEET_MS, 200 * FLEET_MS)
+                                     : fleet_dice_time(dice, FLEET_SECOND, 60 * FLEET_SECOND);
+}
+
+/* Those that live have all heard who is gone, and hear one another; then it takes a moment. */
+static void regroup(struct world *world, uint32_t unit, struct fleet_process *first) {
+    struct fleet_crew *crew = &world->hosts.crews[unit];
+    uint32_t gone = first->gone | crew->without, living = 0;
+    if (gone == crew->without || first->stopped_ns > world->now_ns) return;
+    if (!crew->regroup_by_ns) crew->regroup_by_ns = world->now_ns + REGROUP_NS_MAX;
+    bool all = is_whole(world, unit, gone);
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        const struct fleet_process *process = fleet_agents_process(&world->hosts, unit, rank);
+        if (gone >> rank & 1 || !process) continue;
+        living++;
+        all &= process->gone == first->gone;
+    }
+    if (!all) {
+        crew->regroup_ns = MACHINE_NEVER;
+        if (crew->regroup_by_ns <= world->now_ns) leave(world, first, STARTS_AGAIN);
+    } else if (crew->regroup_ns == MACHINE_NEVER) {
+        crew->regroup_ns = world->now_ns + reading_ns(world);
+    } else if (crew->regroup_ns <= world->now_ns) {
+        crew->regroup_ns = MACHINE_NEVER;
+        crew->regroup_by_ns = 0;
+        if (living < world->hosts.slots_needed) {
+            leave(world, first, STARTS_AGAIN);
+            return;
+        }
+        crew->without = gone;
+        world->report->survived++;
+        fleet_log_add(world->log, world->now_ns, "unit goes on", unit, FLEET_LOG_NOWHERE, gone,
+                      living);
+    }
+}
+
+/* The unit is told of ranks that it goes on without, one after another. */
+static void bury(struct world *world, uint32_t unit) {
+    struct fleet_unit_host *host = &world->units[unit];
+    uint32_t without = world->hosts.crews[unit].without;
+    for (uint32_t rank = 0; host->up && !host->dies && rank < world->ranks; rank++)
+        if (without >> rank & 1 && !host->dead[rank]) host->dies = 1 + rank;
+}
+
+static void run_crew(struct world *world, uint32_t unit) {
+    struct fleet_crew *crew = &world->hosts.crews[unit];
+    struct fleet_process *first = fleet_agents_process(&world->hosts, unit, 0);
+    if (!first) return;
+    if (!crew->serves) {
+        begin_serving(world, unit);
+    } else {
+        regroup(world, unit, first);
+        bury(world, unit);
+    }
+}
+
+/* ---- time ---- */
+
+static bool has_news(const struct fleet_agent *agent, const struct world *world) {
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        const struct fleet_process *process = &agent->processes[rank];
+        if (process->alive && (!process->is_here || process->ready_ns + TICK_NS > world->now_ns))
+            return true;
+    }
+    return false;
+}
+
+static void run_processes(struct world *world, uint32_t unit, uint32_t part,
+                          struct fleet_agent *agent) {
+    int64_t meeting_ns = MEETING_TIMEOUTS * world->hosts.timeout_ns;
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        struct fleet_process *process = &agent->processes[rank];
+        if (!process->alive) continue;
+        bool by_itself = process->how.by_signal || process->stopped_ns <= world->now_ns;
+        if (process->end_ns <= world->now_ns && by_itself) {
+            end_process(world, unit, part, agent, rank, process->how, false);
+        } else if (!process->is_here && process->here_ns <= world->now_ns) {
+            process->is_here = true;
+            tell(world, agent, unit, part,
+                 (struct fleet_frame){.kind = FRAME_HERE, .number = agent->number, .rank = rank});
+        } else if (rank == 0 && !process->has_met &&
+                   world->now_ns - process->here_ns > meeting_ns) {
+            leave(world, process, STARTS_AGAIN);
+        }
+    }
+}
+
+static void run_agent(struct world *world, uint32_t unit, uint32_t part,
+                      struct fleet_agent *agent) {
+    run_processes(world, unit, part, agent);
+    if (agent->tick_ns > world->now_ns || agent->stopped_ns > world->now_ns) return;
+    bool news = has_news(agent, world);
+    int64_t silent_ns = supervise_silence(
+        &agent->hearing, SUPERVISE_PATIENCE * world->hosts.timeout_ns, world->now_ns);
+    agent->tick_ns = world->now_ns + (news ? TICK_START_NS : TICK_NS);
+    if (agent->number && (news || world->now_ns - agent->signed_ns >=
+                                      supervise_interval_ns(world->hosts.timeout_ns)))
+        send_signs(world, agent, unit, part);
+    if (silent_ns) fleet_agents_end(world, unit, part, agent, false);
+}
+
+void fleet_agents_run(struct world *world, uint32_t unit) {
+    for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
+        for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
+            if (world->hosts.agents[unit][part][i].alive)
+                run_agent(world, unit, part, &world->hosts.agents[unit][part][i]);
+    run_crew(world, unit);
+}
+
+static int64_t agent_wake_ns(const struct world *world, const struct fleet_agent *agent) {
+    int64_t wake_ns = agent->tick_ns > agent->stopped_ns ? agent->tick_ns : agent->stopped_ns;
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        const struct fleet_process *process = &agent->processes[rank];
+        if (!process->alive) continue;
+        bool by_itself = process->how.by_signal || process->stopped_ns <= world->now_ns;
+        wake_ns = min_i64(wake_ns, by_itself ? process->end_ns : process->stopped_ns);
+    }
+    return wake_ns;
+}
+
+int64_t fleet_agents_wake_ns(const struct world *world, uint32_t unit) {
+    int64_t regroup_ns = world->hosts.crews[unit].regroup_ns;
+    int64_t wake_ns = regroup_ns > world->now_ns ? regroup_ns : MACHINE_NEVER;
+    for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
+        for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+            const struct fleet_agent *agent = &world->hosts.agents[unit][part][i];
+            if (agent->alive) wake_ns = min_i64(wake_ns, agent_wake_ns(world, agent));
+        }
+    return wake_ns;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the way of orders and reports: in a tree of any size each rank stands once, near the top;
+ * what is for all comes to all, what is for one to that one; reports come in the order of ranks; and
+ * when a rank dies that should have passed something on, nobody below it or above it waits for ever.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/random.h"
+#include "compute/exchange/job_tree.h"
+#include "on_ranks.h"
+
+#define ROUNDS 20u
+#define LARGE 20000u
+#define DIES_BEFORE_TAKING 3u /* both have others below them, among twenty */
+#define DIES_BEFORE_REPORTING 10u
+#define LAST UINT32_MAX
+
+static struct job_tree_parts orders, reports;
+
+static uint32_t depth_of(uint32_t position, uint32_t count) {
+    uint32_t depth = 0;
+    for (; position; depth++) {
+        struct job_tree_place own = job_tree_place(position, count);
+        struct job_tree_place above = job_tree_place(own.parent, count);
+        uint32_t child = 0;
+        while (child < above.child_count && above.first[child] != position)
+            child++;
+        assert_true(child < above.child_count);
+        if (own.child_count) {
+            assert_int_equal(own.first[0], position + 1);
+            assert_int_equal(own.first[own.child_count], above.first[child + 1]);
+        } else {
+            assert_int_equal(above.first[child + 1], position + 1);
+        }
+        assert_true(own.parent < position);
+        position = own.parent;
+    }
+    return depth;
+}
+
+static void each_rank_stands_once_in_a_tree_of_any_size(void **state) {
+    for (uint32_t count = 1; count <= LIMIT_RANKS; count += 1 + count / 40) {
+        uint32_t children = 0, deepest = 0, room = 1, reached = 1;
+        for (uint32_t position = 0; position < count; position++) {
+            struct job_tree_place place = job_tree_place(position, count);
+            uint32_t depth = depth_of(position, count);
+            assert_true(place.child_count <= JOB_TREE_FAN);
+            children += place.child_count;
+            if (depth > deepest) deepest = depth;
+        }
+        assert_int_equal(children, count - 1);
+        for (uint32_t depth = 0; depth < deepest; depth++) {
+            assert_true(reached < count); /* a tree of less depth would not hold all */
+            room *= JOB_TREE_FAN;
+            reached += room;
+        }
+    }
+    assert_int_equal(depth_of(143, 144), 3);
+}
+
+static void take(struct bytes *part_out) {
+    size_t bytes;
+    assert_true(job_await(job_tree_parent(), &bytes));
+    assert_true(job_tree_take(&orders, bytes, part_out));
+}
+
+static void what_is_for_all_comes_to_all(void **state) {
+    struct bytes part;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        size_t bytes = 4 + round * round * 97;
+        if (job_rank() == 0) {
+            job_tree_clear(&orders);
+            memset(job_tree_add(&orders, JOB_TREE_ALL, bytes), (int)round, bytes);
+            job_tree_send(&orders);
+            continue;
+        }
+        take(&part);
+        assert_int_equal(part.count, bytes);
+        assert_int_equal(part.data[0], round);
+        assert_int_equal(part.data[bytes - 1], round);
+    }
+}
+
+static uint32_t bytes_of_part(uint32_t round, uint32_t rank, uint32_t way) {
+    return (uint32_t)(random_uniform(way, round, rank) * LARGE);
+}
+
+static void fill(uint32_t rank, uint32_t bytes, uint32_t mark) {
+    struct job_tree_parts *parts = job_rank() ? &reports : &orders;
+    memset(job_tree_add(parts, rank, bytes), (int)(mark % 127), bytes);
+}
+
+static void assert_filled(struct bytes part, uint32_t bytes, uint32_t mark) {
+    assert_int_equal(part.count, bytes);
+    for (uint32_t i = 0; i < bytes; i++)
+        assert_int_equal(part.data[i], mark % 127);
+}
+
+static void each_gets_its_own_and_reports_come_in_order(void **state) {
+    struct bytes part;
+    uint32_t rank, expected = 1;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        job_tree_clear(&orders);
+        job_tree_clear(&reports);
+        for (rank = 1; rank < job_count() && job_rank() == 0; rank++)
+            fill(rank, bytes_of_part(round, rank, 1), round + rank);
+        if (job_rank()) {
+            take(&part);
+            assert_filled(part, bytes_of_part(round, job_rank(), 1), round + job_rank());
+            fill(job_rank(), bytes_of_part(round, job_rank(), 2), round + 2 * job_rank());
+        } else {
+            job_tree_send(&orders);
+        }
+        assert_true(job_tree_gather(&reports));
+        if (job_rank()) continue;
+        size_t at = 0;
+        for (expected = 1; job_tree_next(&reports, &at, &rank, &part); expected++) {
+            assert_int_equal(rank, expected);
+            assert_filled(part, bytes_of_part(round, rank, 2), round + 2 * rank);
+        }
+        assert_int_equal(expected, job_count());
+    }
+}
+
+/* Once, of the living, in order; false: a rank has died, and nothing is known. */
+static bool order_and_hear(uint32_t round) {
+    struct bytes part;
+    uint32_t rank, told, expected = 0;
+    size_t at = 0;
+    job_tree_clear(&orders);
+    job_tree_clear(&reports);
+    memcpy(job_tree_add(&orders, JOB_TREE_ALL, sizeof round), &round, sizeof round);
+    job_tree_send(&orders);
+    if (round == LAST || !job_tree_gather(&reports)) return round == LAST;
+    while (job_tree_next(&reports, &at, &rank, &part)) {
+        do
+            expected++;
+        while (!job_lives(expected));
+        memcpy(&told, part.data, sizeof told);
+        check(rank == expected && told == round);
+    }
+    return true;
+}
+
+static void work_until_the_last(void) {
+    struct bytes part;
+    size_t bytes;
+    uint32_t round, taken = 0;
+    for (;;) {
+        bool there = job_await(job_tree_parent(), &bytes);
+        if (taken == 5 && job_rank() == DIES_BEFORE_TAKING) raise(SIGKILL);
+        if (!there || !job_tree_take(&orders, bytes, &part)) {
+            job_regroup();
+            continue;
+        }
+        taken++;
+        memcpy(&round, part.data, sizeof round);
+        if (round == LAST) return;
+        if (round == 12 && job_rank() == DIES_BEFORE_REPORTING) raise(SIGKILL);
+        job_tree_clear(&reports);
+        memcpy(job_tree_add(&reports, job_rank(), sizeof round), &round, sizeof round);
+        job_tree_gather(&reports);
+    }
+}
+
+static void one_that_dies_on_the_way_leaves_nobody_waiting(void **state) {
+    uint32_t again = 0;
+    if (job_count() <= DIES_BEFORE_REPORTING) return;
+    if (job_rank()) {
+        work_until_the_last();
+        return;
+    }
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        while (!order_and_hear(round)) {
+            job_regroup();
+            again++;
+        }
+    order_and_hear(LAST);
+    assert_true(again >= 1);
+    assert_false(job_lives(DIES_BEFORE_TAKING));
+    assert_false(job_lives(DIES_BEFORE_REPORTING));
+}
+
+static int end(void **state) {
+    job_tree_free(&orders);
+    job_tree_free(&reports);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_rank_stands_once_in_a_tree_of_any_size),
+        cmocka_unit_test(what_is_for_all_comes_to_all),
+        cmocka_unit_test(each_gets_its_own_and_reports_come_in_order),
+        cmocka_unit_test_teardown(one_that_dies_on_the_way_leaves_nobody_waiting, end),
+    };
+    on_ranks_deaths = 2;
+    return on_ranks(argv, "job_tree", tests, ARRAY_COUNT(tests));
+}

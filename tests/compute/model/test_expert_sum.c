@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the sums of expert results: the orders' names, and that a group's sum
+ * has the same bits whether it is made of its results or came as a row, in F32 and BF16.
+ */
+#include "compute/model/expert_sum.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+
+#define N 200
+
+static void each_order_is_found_by_its_name_and_no_other(void **state) {
+    struct error error;
+    enum expert_sum found = EXPERT_SUM_COUNT;
+    for (int order = 0; order < EXPERT_SUM_COUNT; order++) {
+        const char *name = expert_sum_name((enum expert_sum)order);
+        assert_int_equal(expert_sum_named(name, &found, &error), STATUS_OK);
+        assert_int_equal(found, order);
+    }
+    assert_int_equal(expert_sum_named("nodes", &found, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "'nodes': expected experts or groups"));
+}
+
+static float draw(uint32_t row, uint32_t i) {
+    return (float)random_uniform(7, row, i) * 2 - 1;
+}
+
+/* Of three results: summed at home after another group's, or summed elsewhere and added as a row. */
+static void check_form(const struct kernels *kernels, enum row_form form) {
+    static float values[N], home[N], away[N], sum[N], room[N];
+    static float memory[4][N];
+    static const float weights[] = {0.41f, -0.07f, 1.3f};
+    const char *rows[] = {(char *)memory[0], (char *)memory[1], (char *)memory[2]};
+    const char *travelled = (char *)memory[3];
+    for (uint32_t row = 0; row < 3; row++) {
+        for (uint32_t i = 0; i < N; i++)
+            values[i] = draw(row, i);
+        exchange_rows_pack(kernels, form, values, NULL, N, (char *)memory[row]);
+    }
+    for (uint32_t i = 0; i < N; i++)
+        home[i] = away[i] = i % 7 ? draw(9, i) : 0;
+    expert_sum_add(kernels, form, home, rows, weights, 3, N, room);
+    memset(sum, 0, sizeof sum);
+    expert_sum_add(kernels, form, sum, rows, weights, 3, N, room);
+    exchange_rows_pack(kernels, form, sum, NULL, N, (char *)memory[3]);
+    expert_sum_add(kernels, form, away, &travelled, (const float[]){1}, 1, N, room);
+    assert_memory_equal(home, away, sizeof home);
+    memset(home, 0, sizeof home); /* one result of a group, multiplied here or there */
+    memset(away, 0, sizeof away);
+    expert_sum_add(kernels, form, home, rows, weights, 1, N, room);
+    exchange_rows_pack(kernels, form, home, NULL, N, (char *)memory[3]);
+    expert_sum_add(kernels, form, away, &travelled, (const float[]){1}, 1, N, room);
+    assert_memory_equal(home, away, sizeof home);
+}
+
+static void a_sum_that_travelled_has_the_bits_of_one_made_at_home(void **state) {
+    struct error error;
+    for (int level = 0; level <= (int)kernels_detect(); level++) {
+        const struct kernels *kernels;
+        assert_int_equal(kernels_select((enum kernel_level)level, &kernels, &error), STATUS_OK);
+        check_form(kernels, ROW_F32);
+        check_form(kernels, ROW_BF16);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_order_is_found_by_its_name_and_no_other),
+        cmocka_unit_test(a_sum_that_travelled_has_the_bits_of_one_made_at_home),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Whole fleets whose units stand on hosts, seed by seed (simulate/fleet_hosts.h says what must hold
+ * besides what always must): 100 lives under faults of ranks, agents, hosts, supervisors and the network
+ * between them. FATHOM_SEEDS="first count" asks for others, and with a third number for so many of the
+ * last events where one breaks.
+ *
+ * Bugs planted by hand lie in tests/simulate/mutations/hosts (./dev mutants).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lives.h"
+
+#include "../slow.h"
+
+static struct fleet_world_report live(uint64_t seed) {
+    return lives_live((struct fleet_world_options){
+        .seed = seed, .faults = true, .gateway_dies = true, .hosts = true});
+}
+
+static void units_come_back_whatever_happens_to_their_hosts(void **state) {
+    (void)state;
+    unsigned long first = 0, count = test_times(100, 10); /* one thread: TSan has little to see */
+    struct fleet_world_report sum = {0};
+    bool asked_for = lives_take_seeds(&first, &count);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct fleet_world_report report = live(seed);
+        sum.asked += report.asked;
+        sum.answered += report.answered;
+        sum.resumed += report.resumed;
+        sum.losses += report.losses;
+        sum.host_faults += report.host_faults;
+        sum.launches += report.launches;
+        sum.survived += report.survived;
+        sum.again += report.again;
+        sum.ranks_given_up += report.ranks_given_up;
+        sum.hosts_lost += report.hosts_lost;
+        sum.given_up += report.given_up;
+        sum.abandons += report.abandons;
+        for (uint32_t i = 0; i < SUPERVISE_VERDICT_COUNT; i++)
+            sum.stuck[i] += report.stuck[i];
+    }
+    print_message("# %u asked: %u answered; %u losses, %u resumed\n", sum.asked, sum.answered,
+                  (unsigned)sum.losses, (unsigned)sum.resumed);
+    print_message("# %u faults of hosts, %u agents lost, %u launches, %u given up; %u times the "
+                  "others went on, %u ranks were started again, %u given up; stuck: %u ranks not "
+                  "run, %u computed nothing, %u deadlocks\n",
+                  sum.host_faults, sum.hosts_lost, sum.launches, sum.given_up, sum.survived,
+                  sum.again, sum.ranks_given_up, sum.stuck[SUPERVISE_FROZEN],
+                  sum.stuck[SUPERVISE_STUCK], sum.stuck[SUPERVISE_DEADLOCK]);
+    if (asked_for || count < 100) return; /* fewer may not meet each fault */
+    assert_true(sum.host_faults > 1000 && sum.hosts_lost > 300 && sum.launches > 500);
+    assert_true(sum.survived > 40 && sum.resumed > 500);
+    assert_true(sum.again > 40 && sum.ranks_given_up > 0);
+    assert_true(sum.stuck[SUPERVISE_FROZEN] > 20 && sum.stuck[SUPERVISE_STUCK] > 10);
+    assert_true(sum.stuck[SUPERVISE_DEADLOCK] > 0);
+    assert_true(sum.answered > sum.asked / 4); /* units are gone for long, and hardly rest */
+}
+
+static void a_seed_gives_the_same_life_again(void **state) {
+    (void)state;
+    if (getenv("FATHOM_SEEDS")) return;
+    struct fleet_world_report first = live(1), second = live(1);
+    assert_true(first.digest == second.digest && first.rest_ns == second.rest_ns);
+}
+
+static int open_lives(void **state) {
+    (void)state;
+    return lives_open("test_fleet_hosts");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(units_come_back_whatever_happens_to_their_hosts),
+        cmocka_unit_test(a_seed_gives_the_same_life_again),
+    };
+    return cmocka_run_group_tests(tests, open_lives, lives_close);
+}
