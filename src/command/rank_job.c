@@ -210,10 +210,12 @@ bool rank_job_misused(const struct option_table *table, const struct rank_job_va
 
 static int64_t watch_ns; /* the timeout; 0: nobody is watched */
 static int watch_exit_code;
+static bool watches_start; /* and no more */
 
-void rank_job_watch(double seconds, int exit_code) {
+void rank_job_watch(double seconds, int exit_code, bool only_start) {
     watch_ns = (int64_t)(seconds * 1e9);
     watch_exit_code = exit_code;
+    watches_start = only_start;
 }
 
 static void say_end(uint32_t rank, const char *what, const char *why) {
@@ -250,9 +252,11 @@ static enum status begin_watched(const struct rank_job_values *values, struct er
     struct rank_watch_place place;
     enum status status = STATUS_OK;
     if (!job_exists()) status = rank_by_hand_join(values->meeting, (uint32_t)values->ranks, error);
+    if (!status && job_returns()) status = rank_group_prepare((uint32_t)values->ranks, error);
     if (status) return status;
-    if (!watch_ns) return begin_counted(values, error);
-    if (job_rank_ahead() == 0) status = rank_watch_await(watch_ns, watch_exit_code, error);
+    if (!watch_ns || job_returns()) return begin_counted(values, error);
+    if (job_rank_ahead() == 0)
+        status = rank_watch_await(watch_ns, watch_exit_code, watches_start, error);
     if (!status) status = begin_counted(values, error);
     if (status) return status;
     if (job_rank() != 0) {

@@ -17,7 +17,7 @@
 
 #include "contract/ids.h"
 
-#define RECORD_VERSION 12
+#define RECORD_VERSION 13
 
 enum record_kind {
     RECORD_NONE,

@@ -36,11 +36,12 @@ bool carried_valid(const void *record) {
            record_valid(inner, carried->inner_bytes);
 }
 
-/* `dead` is said of one rank only, and never together with `back`. */
+/* `dead` is said of one rank only. */
 bool drain_valid(const void *record) {
     const struct record_drain *drain = record;
+    bool is_new = drain->back && drain->dead;
     return drain->one_rank <= 1 && drain->back <= 1 && drain->dead <= drain->one_rank &&
-           drain->dead + drain->back <= 1 &&
+           (is_new ? drain->pid > 0 : drain->pid == 0) &&
            (drain->one_rank ? drain->rank < LIMIT_RANKS : drain->rank == 0);
 }
 

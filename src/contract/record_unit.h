@@ -35,7 +35,9 @@ struct record_drain {
     uint32_t one_rank; /* 1: only `rank` drains: others take its requests and its experts */
     uint32_t rank;     /* 0 without one_rank */
     uint32_t back;     /* 1: the opposite: unit or rank takes requests (and experts) again */
-    uint32_t dead;     /* 1: the rank's process and pages are gone: its requests fail */
+    uint32_t dead;     /* 1: the rank's process and pages are gone: its requests fail; with `back`:
+                        * it has another process, and empty pages */
+    int64_t pid;       /* with `back` and `dead`: the process; else 0 */
 };
 
 /* What a unit is asked to do for a request. Where prefill and decode are apart, the gateway asks

@@ -182,7 +182,10 @@ void fleet_lines_heard(struct fleet_lines *lines, uint32_t number, const struct 
 
 static void tell_drain(double unit, double job, const struct record_drain *drain) {
     double rank = number_or_none(drain->one_rank, drain->rank);
-    if (drain->dead)
+    if (drain->dead && drain->back)
+        log_say(LOG_INFO, SUBJECT, "has a rank again unit=%.0f job=%.0f rank=%.0f", unit, job,
+                rank);
+    else if (drain->dead)
         log_say(LOG_ERROR, SUBJECT, "has lost a rank unit=%.0f job=%.0f rank=%.0f", unit, job,
                 rank);
     else if (drain->back)

@@ -50,7 +50,7 @@ struct crew_values {
     {                                                                                              \
         .name = "rank-timeout", .type = OPTION_NUMBER, .fallback = "2",                            \
         .help = "seconds without a finished piece of work after which a rank counts as stuck and " \
-                "its unit starts again, times the ranks that share a CPU; where others "           \
+                "is killed, times the ranks that share a CPU; where others "                       \
                 "start the ranks five times as long, and then the unit ends; 0: never",            \
         .maximum = 1e6, .offset = offsetof(owner, crew.rank_timeout), .group = OPTION_GROUP_RANKS  \
     }

@@ -142,8 +142,8 @@ static struct kv_ranks_options kv_options(const struct unit_values *values) {
 /* A rank other than 0: what its pages and its masks need beside the work for rank 0. */
 struct beside {
     struct model_run_values run;
+    struct rank_job_values job;
     struct unit_side_values unit;
-    uint64_t ranks;
     struct kv_ranks_options kv;
     struct kv_agent *agent;
     struct masker *masker;
@@ -161,11 +161,17 @@ static enum status open_agent(struct beside *beside, struct engine *engine, uint
     return STATUS_OK;
 }
 
+static enum status beside_options(void *context, struct model_options *options_out,
+                                  struct error *error) {
+    const struct beside *beside = context;
+    return unit_side_options(&beside->run, &beside->job, &beside->unit, options_out, error);
+}
+
 static enum status beside_opened(void *context, struct engine *engine, uint32_t rank,
                                  struct error *error) {
     struct beside *beside = context;
-    enum status status = unit_side_open_masker(&beside->run, &beside->unit, beside->ranks, engine,
-                                               &beside->masker, error);
+    enum status status = unit_side_open_masker(&beside->run, &beside->unit, beside->job.ranks,
+                                               engine, &beside->masker, error);
     if (status) return status;
     const struct engine_masks masks = masker_masks(beside->masker);
     engine_set_masks(engine, &masks);
@@ -191,9 +197,9 @@ static void prepare_ranks(const struct unit_values *values) {
     static struct beside beside;
     beside.run = values->run;
     beside.unit = values->unit;
-    beside.ranks = values->job.ranks;
+    beside.job = values->job;
     beside.kv = kv_options(values);
-    const struct rank_group_side side = {&beside, beside_opened, beside_closing};
+    const struct rank_group_side side = {&beside, beside_options, beside_opened, beside_closing};
     if (values->job.ranks > 1) rank_group_beside(&side);
 }
 
@@ -280,7 +286,7 @@ int program_unit(int argc, char **argv) {
         return command_failed(unit_options, STATUS_IO, &error);
     prepare_ranks(values);
     rank_job_watch(values->crew.rank_timeout,
-                   values->board ? RANK_BOARD_STARTS_AGAIN : EXIT_CODE_FAILED);
+                   values->board ? RANK_BOARD_STARTS_AGAIN : EXIT_CODE_FAILED, values->board);
     if (rank_job_join(unit_options, &values->job, &exit_code)) return exit_code;
     enum status status = process_start(&process, &error);
     exit_code = status ? command_failed(unit_options, status, &error) : command_end(unit_options);

@@ -58,18 +58,25 @@ static uint32_t context_tokens(const struct unit_side *side) {
     return wanted < LIMIT_CONTEXT ? (uint32_t)wanted : LIMIT_CONTEXT;
 }
 
+enum status unit_side_options(const struct model_run_values *run, const struct rank_job_values *job,
+                              const struct unit_side_values *values,
+                              struct model_options *options_out, struct error *error) {
+    enum status status = model_run_options(run, options_out, error);
+    if (!status) status = rank_job_options(job, options_out, error);
+    options_out->kv_bytes = values->kv_memory / job->ranks;
+    options_out->step_tokens_max = (uint32_t)values->max_batch_tokens;
+    options_out->step_rows_max = (uint32_t)values->max_batch_rows;
+    options_out->mtp = strcmp(values->mtp, "off") != 0;
+    options_out->mtp_required = strcmp(values->mtp, "on") == 0;
+    options_out->slots_max = unit_side_requests(values, job->ranks);
+    return status;
+}
+
 static enum status open_engine(struct unit_side *side, struct error *error) {
     struct model_options options = {0};
     struct model_run_progress progress;
-    enum status status = model_run_options(side->run, &options, error);
-    if (!status) status = rank_job_options(side->job, &options, error);
+    enum status status = unit_side_options(side->run, side->job, side->values, &options, error);
     if (status) return status;
-    options.kv_bytes = side->values->kv_memory / side->job->ranks;
-    options.step_tokens_max = (uint32_t)side->values->max_batch_tokens;
-    options.step_rows_max = (uint32_t)side->values->max_batch_rows;
-    options.mtp = strcmp(side->values->mtp, "off") != 0;
-    options.mtp_required = strcmp(side->values->mtp, "on") == 0;
-    options.slots_max = unit_side_requests(side->values, side->job->ranks);
     model_run_progress_begin_logged(&progress, &options);
     status = rank_group_open_engines(&options, &side->group, error);
     if (!status) model_run_progress_end(&progress);

@@ -245,6 +245,11 @@ struct kv_store_options unit_side_storage(const struct unit_side_values *values,
 /* Of a rank's model, which outlives them. */
 void unit_side_name_pages(struct kv_ranks_options *kv, const struct engine *engine);
 
+/* For the model on each rank. */
+enum status unit_side_options(const struct model_run_values *run, const struct rank_job_values *job,
+                              const struct unit_side_values *values,
+                              struct model_options *options_out, struct error *error) MUST_USE;
+
 /* Who makes the masks of a rank's constrained answers, of `ranks` ranks. */
 enum status unit_side_open_masker(const struct model_run_values *run,
                                   const struct unit_side_values *values, uint64_t ranks,

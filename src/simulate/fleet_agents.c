@@ -24,7 +24,8 @@ struct fleet_process *fleet_agents_process(struct fleet_hosts *hosts, uint32_t u
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
         for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
             struct fleet_agent *agent = &hosts->agents[unit][part][i];
-            if (is_crew(&hosts->crews[unit], agent) && agent->processes[rank].alive)
+            if (is_crew(&hosts->crews[unit], agent) && agent->processes[rank].alive &&
+                !agent->processes[rank].returns)
                 return &agent->processes[rank];
         }
     return NULL;
@@ -68,8 +69,7 @@ static void send_signs(struct world *world, struct fleet_agent *agent, uint32_t 
     const struct fleet_crew *crew = &world->hosts.crews[unit];
     for (uint32_t rank = 0; rank < world->ranks; rank++)
         frame.signs[rank] = sign(world, unit, rank, &agent->processes[rank]);
-    if (is_crew(crew, agent) && crew->without)
-        frame.goes_on = world->ranks - (uint32_t)__builtin_popcount(crew->without);
+    if (is_crew(crew, agent)) frame.epoch = (uint32_t)__builtin_popcount(crew->without);
     agent->signed_ns = world->now_ns;
     tell(world, agent, unit, part, frame);
 }
@@ -172,6 +172,28 @@ static void launch(struct world *world, const struct fleet_frame *frame,
             .end_ns = MACHINE_NEVER};
 }
 
+/* It ends before it is there. */
+static void start_again(struct world *world, const struct fleet_frame *frame,
+                        struct fleet_agent *agent) {
+    struct fleet_process *process = &agent->processes[frame->rank];
+    if (frame->number != agent->number) return;
+    if (process->alive) world_breach(world, "a rank that lives is started again");
+    *process = (struct fleet_process){
+        .alive = true,
+        .is_here = true,
+        .returns = true,
+        .end_ns = world->now_ns + fleet_dice_time(&world->hosts.dice, FLEET_MS, 2 * FLEET_SECOND),
+        .how = killed};
+}
+
+static void take_kill(struct world *world, const struct fleet_frame *frame,
+                      struct fleet_agent *agent) {
+    if (frame->rank == FLEET_ALL_RANKS)
+        kill_all(world, frame->unit, frame->part, agent, false);
+    else
+        end_process(world, frame->unit, frame->part, agent, frame->rank, killed, false);
+}
+
 static void take_roster(struct world *world, struct fleet_agent *agent) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_process *process = &agent->processes[rank];
@@ -188,7 +210,7 @@ static void take_gone(struct world *world, const struct fleet_frame *frame,
     bool serves = crew->serves && is_crew(crew, agent);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_process *process = &agent->processes[rank];
-        if (!process->alive) continue;
+        if (!process->alive || process->returns) continue;
         process->gone |= 1u << frame->rank;
         if (frame->rank == 0)
             leave(world, process, 1);
@@ -224,7 +246,10 @@ void fleet_agents_take(struct world *world, const struct fleet_frame *frame) {
         take_gone(world, frame, agent);
         break;
     case FRAME_KILL:
-        kill_all(world, frame->unit, frame->part, agent, false);
+        take_kill(world, frame, agent);
+        break;
+    case FRAME_AGAIN:
+        start_again(world, frame, agent);
         break;
     case FRAME_PING:
         tell(world, agent, frame->unit, frame->part, (struct fleet_frame){.kind = FRAME_PONG});

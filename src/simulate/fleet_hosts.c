@@ -400,7 +400,7 @@ static void audit_trouble(struct world *world, uint32_t unit) {
 static void audit_word(struct world *world, uint32_t unit) {
     const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     bool goes_on = it->alive && it->unit.state == SUPERVISE_RUNS && it->unit.ready;
-    for (uint32_t rank = 0; goes_on && !it->unit.lost_ns && rank < world->ranks; rank++)
+    for (uint32_t rank = 0; goes_on && !it->unit.change_ns && rank < world->ranks; rank++)
         if (it->signs[rank].gone && !(world->hosts.crews[unit].without >> rank & 1))
             world_breach(world, "a unit is said to go on without a rank, and does not");
     for (uint32_t part = 0; it->alive && part < world->hosts.part_count[unit]; part++)

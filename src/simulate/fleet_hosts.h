@@ -6,6 +6,10 @@
  * compute/exchange/job.h. A supervisor stands on a machine that never fails, or on its unit's first
  * host. What a rank does when it lives is the unit's business (fleet_units).
  *
+ * A rank that is started again while the others serve does not get as far as to come back to them: its
+ * process lives for a while and ends, until the supervisor gives it up. Units here have no way to take a
+ * rank back (the product's is watched by tests/programs/test_survivors.py).
+ *
  * The network keeps the order of a connection's frames, delays them, and holds them while it is cut.
  *
  * What must hold: a unit that cannot go on is seen and started again in time; no rank has two lives in
@@ -27,7 +31,8 @@ enum {
     FLEET_HOME = FLEET_HOSTS_MAX, /* the machine that never fails */
     FLEET_AGENTS_EACH = 4, /* of a unit on a host: those that are left of earlier links, too */
     FLEET_FRAMES_MAX = 4096,
-    FLEET_HOST_FAULTS = 12
+    FLEET_HOST_FAULTS = 12,
+    FLEET_ALL_RANKS = FLEET_RANKS_MAX
 };
 
 enum fleet_frame_kind {
@@ -36,7 +41,8 @@ enum fleet_frame_kind {
     FRAME_LAUNCH,
     FRAME_ROSTER, /* all ranks of the start are there */
     FRAME_GONE,
-    FRAME_KILL,
+    FRAME_KILL,  /* the rank, or FLEET_ALL_RANKS */
+    FRAME_AGAIN, /* that rank */
     FRAME_PING,
     FRAME_END,   /* the supervisor's end of the link is closed */
     FRAME_FACTS, /* from here on: to the supervisor */
@@ -51,8 +57,8 @@ struct fleet_frame {
     enum fleet_frame_kind kind;
     uint32_t unit, part; /* the unit's host */
     uint32_t link;
-    uint32_t number, rank; /* of a start; HERE, GONE, ENDED; CONNECT: the supervisor's life */
-    uint32_t goes_on;      /* SIGNS */
+    uint32_t number, rank; /* of a start; HERE, GONE, KILL, ENDED; CONNECT: the supervisor's life */
+    uint32_t epoch;        /* SIGNS */
     struct supervise_how how;
     struct supervise_signs signs[FLEET_RANKS_MAX]; /* SIGNS */
     int64_t due_ns;
@@ -61,6 +67,7 @@ struct fleet_frame {
 
 struct fleet_process {                     /* a rank in one start */
     bool alive, is_here, has_met, spins;   /* spins: it is run while it stands still */
+    bool returns;                          /* it is none of those that serve */
     uint32_t gone;                         /* ranks, as bits, that it was told are */
     int64_t here_ns, ready_ns, stopped_ns; /* when it comes, is ready, and goes on */
     int64_t end_ns;                        /* when it ends by itself; MACHINE_NEVER */
@@ -88,9 +95,9 @@ struct fleet_agent_link {
 struct fleet_supervisor {
     bool alive, is_checking;
     uint32_t life;
-    uint32_t place;                     /* its host */
-    uint32_t here;                      /* ranks, as bits, that have come to the meeting */
-    uint32_t goes_on;                   /* as rank 0 said last */
+    uint32_t place;      /* its host */
+    uint32_t here, gone; /* ranks, as bits, that have come to the meeting, and left */
+    uint32_t epoch;      /* as rank 0 said last */
     int64_t up_ns, tick_ns, stopped_ns; /* up_ns: when it begins; MACHINE_NEVER */
     int64_t trouble_ns;                 /* since when its unit has needed it; 0: it does not */
     struct fleet_agent_link links[FLEET_HOSTS_MAX];
@@ -98,6 +105,7 @@ struct fleet_supervisor {
     struct supervise_host hosts[FLEET_HOSTS_MAX];
     struct supervise_rank ranks[FLEET_RANKS_MAX];
     struct supervise_signs signs[FLEET_RANKS_MAX];
+    struct supervise_member members[FLEET_RANKS_MAX];
 };
 
 /* The ranks of a unit's last start, as they are with one another. */
@@ -172,7 +180,7 @@ void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *ou
 
 /* ---- fleet_agents.c ---- */
 
-/* The living process of the unit's present start; NULL. */
+/* The living process of the unit's present start, but for one that returns; NULL. */
 struct fleet_process *fleet_agents_process(struct fleet_hosts *hosts, uint32_t unit, uint32_t rank);
 
 void fleet_agents_take(struct world *world, const struct fleet_frame *frame);

@@ -44,6 +44,7 @@ void fleet_supervisors_begin(struct world *world, uint32_t unit) {
         .hosts = it->hosts,
         .host_count = hosts->part_count[unit],
         .signs = it->signs,
+        .members = it->members,
         .watch = {.ranks = it->ranks, .rank_count = world->ranks},
         .timeout = supervise_timeout(hosts->timeout_ns, 1, 1),
     };
@@ -94,7 +95,7 @@ static void check_hosts(struct world *world, uint32_t unit) {
 
 static void launch(struct world *world, uint32_t unit, uint32_t number) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    it->here = it->goes_on = 0;
+    it->here = it->gone = it->epoch = 0;
     world->hosts.crews[unit] =
         (struct fleet_crew){.life = it->life, .number = number, .regroup_ns = MACHINE_NEVER};
     world->report->launches++;
@@ -104,6 +105,9 @@ static void launch(struct world *world, uint32_t unit, uint32_t number) {
 }
 
 static void tell_gone(struct world *world, uint32_t unit, uint32_t rank) {
+    struct fleet_supervisor *it = &world->hosts.supervisors[unit];
+    if (it->gone >> rank & 1) return; /* it never came back */
+    it->gone |= 1u << rank;
     if (fleet_agents_process(&world->hosts, unit, rank))
         world_breach(world, "a rank that lives is said to be gone");
     send_all(world, unit, (struct fleet_frame){.kind = FRAME_GONE, .rank = rank});
@@ -123,6 +127,18 @@ static void give_up(struct world *world, uint32_t unit) {
     fleet_supervisors_end(world, unit, world->now_ns + GIVEN_UP_NS);
 }
 
+static void start_again(struct world *world, uint32_t unit, const struct supervise_order *order) {
+    const struct supervise_host *hosts = world->hosts.supervisors[unit].hosts;
+    world->report->again++;
+    fleet_log_add(world->log, world->now_ns, "rank is started again", unit, order->rank,
+                  order->number, 0);
+    for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
+        if (order->rank - hosts[part].first < hosts[part].count)
+            send(world, unit, part,
+                 (struct fleet_frame){
+                     .kind = FRAME_AGAIN, .number = order->number, .rank = order->rank});
+}
+
 static void carry_out(struct world *world, uint32_t unit, const struct supervise_order *order) {
     switch (order->kind) {
     case SUPERVISE_CHECK:
@@ -135,13 +151,22 @@ static void carry_out(struct world *world, uint32_t unit, const struct supervise
         tell_gone(world, unit, order->rank);
         break;
     case SUPERVISE_KILL:
-        send_all(world, unit, (struct fleet_frame){.kind = FRAME_KILL});
+        send_all(world, unit, (struct fleet_frame){.kind = FRAME_KILL, .rank = FLEET_ALL_RANKS});
+        break;
+    case SUPERVISE_KILL_RANK:
+        send_all(world, unit, (struct fleet_frame){.kind = FRAME_KILL, .rank = order->rank});
+        break;
+    case SUPERVISE_AGAIN:
+        start_again(world, unit, order);
         break;
     case SUPERVISE_ABANDON:
         abandon(world, unit);
         break;
     case SUPERVISE_GIVE_UP:
         give_up(world, unit);
+        break;
+    case SUPERVISE_SAY_RANK_GIVEN_UP:
+        world->report->ranks_given_up++;
         break;
     case SUPERVISE_SAY_STUCK:
         world->report->stuck[order->finding.verdict]++;
@@ -175,7 +200,7 @@ static void take_signs(struct fleet_supervisor *it, const struct fleet_frame *fr
     const struct supervise_host *host = &it->hosts[frame->part];
     for (uint32_t rank = host->first; rank < host->first + host->count; rank++)
         if (!supervise_unit_sign(&it->unit, frame->number, rank, &frame->signs[rank])) return;
-    if (frame->part == 0) it->goes_on = frame->goes_on;
+    if (frame->part == 0) it->epoch = frame->epoch;
 }
 
 static void take_here(struct world *world, const struct fleet_frame *frame) {
@@ -248,7 +273,9 @@ void fleet_supervisors_run(struct world *world, uint32_t unit) {
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
         tick_link(world, unit, part);
     obey(world, unit);
-    supervise_unit_tick(&it->unit, it->goes_on, has_heard_all(world, unit), world->now_ns);
+    const struct supervise_epochs epochs = {.told = (uint32_t)__builtin_popcount(it->gone),
+                                            .said = it->epoch};
+    supervise_unit_tick(&it->unit, epochs, has_heard_all(world, unit), world->now_ns);
     obey(world, unit);
     bool starting = !it->unit.ready || it->unit.state != SUPERVISE_RUNS;
     it->tick_ns = world->now_ns + (starting ? TICK_START_NS : TICK_NS);

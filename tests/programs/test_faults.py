@@ -58,7 +58,7 @@ def lose_ranks():
         disturb(server, wanted, lambda: os.kill(server.units()[0][rank], signal.SIGKILL),
                 r"a rank died, its unit starts again job=1 rank=%d where=.*pid \d+, layer \d+ \S+\"" % rank, "rank %d of %d killed" % (rank, ranks))
     disturb(server, wanted, lambda: os.kill(server.units()[0][1], signal.SIGSTOP),
-            "a rank was not run, its unit starts again job=1 rank=1 ", "rank 1 of %d stopped" % ranks)
+            "a rank was not run, it is killed job=1 rank=1 ", "rank 1 of %d stopped" % ranks)
     server.stop()
     several = Server("--units", "2")
 

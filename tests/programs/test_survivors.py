@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_survivors.py FATHOM: ranks of a unit are killed while it streams, and the others go on without a restart:
 the process of rank 0 stays the same, every answer is the very one that an undisturbed server gives, no request is
-lost, and pages are all back. With replicas of all experts nothing is read; with fewer, what has none is read from the
-checkpoint; with too few, the unit starts again and says what it would take. Prints how long streams stood still."""
+lost, and pages are all back. The dead rank comes back as another process, again and again, also when it dies on its
+way, and the answers stay the same. With replicas of all experts nothing is read by those who live; with fewer, what
+has none is read from the checkpoint; with too few, the unit starts again and says what it would take. Prints how long
+streams stood still, and when the rank was back."""
 import concurrent.futures
+import glob
 import os
 import re
 import signal
 import time
 
-from server import Server
+from server import PATIENCE, Server
 from streams import ALL, Tokens, ask_all
 
+BACK = r"a rank is there again job=1 rank=%d pid=(\d+) after_s=(\S+)"
 GOES_ON = r"a rank died, the others go on without it rank=%d left=%d experts_read=(\d+) after_ms=(\d+)"
 
 
@@ -21,40 +25,93 @@ def wait_for_tokens(tokens, count, answers):
         time.sleep(0.001)
 
 
-def lose(server, wanted, rank, left, name, stops=False):
-    """Kills the rank among the answers; returns how many experts were read."""
+def lose(server, wanted, rank, name, count=1, harm=lambda pid: os.kill(pid, signal.SIGKILL)):
+    """Harms the rank among the answers, for the count-th time; returns how many experts were read."""
     tokens = Tokens()
     pids = server.units()[0]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answers = pool.submit(ask_all, server, tokens)
         wait_for_tokens(tokens, 60 + 40 * rank, answers)
         began = time.monotonic()
-        if stops:
-            os.kill(pids[rank], signal.SIGSTOP)
-            time.sleep(0.05)
-        os.kill(pids[rank], signal.SIGKILL)
-        line = server.wait_for(GOES_ON % (rank, left))
+        harm(pids[rank])
+        line = server.wait_for(GOES_ON % (rank, len(pids) - 1), count)
+        back = server.wait_for(BACK % rank, count)
         found = answers.result()
-    print("%s: rank %d killed, %s experts read in %s ms, all streams together stood still for %.3f s at most" % (
-        name, rank, line.group(1), line.group(2), tokens.longest_pause(began)), flush=True)
+    print("%s: rank %d, %s experts read in %s ms, all streams together stood still for %.3f s at most, back after %s s" % (
+        name, rank, line.group(1), line.group(2), tokens.longest_pause(began), back.group(2)), flush=True)
     assert found == wanted, [(a, b) for a, b in zip(found, wanted) if a != b][:1]
-    assert server.units()[0][0] == pids[0]
-    assert "starts again" not in server.said(), server.said()
+    pids[rank] = int(back.group(1))
+    wait_for_ranks(server, pids)
+    assert "starts again job=1 how" not in server.said() and "its unit starts" not in server.said(), server.said()
     server.no_page_is_held()
     return int(line.group(1))
 
 
+def wait_for_ranks(server, pids):
+    """The gateway knows these processes, and no other."""
+    until = time.monotonic() + PATIENCE
+    while server.units() != [pids]:
+        assert time.monotonic() < until, (server.units(), pids, server.said())
+        time.sleep(0.01)
+
+
+def returning(server, rank):
+    """The process, once it is there, of a rank on its way back."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        for path in glob.glob("/proc/[0-9]*"):
+            try:
+                with open(path + "/cmdline", "rb") as cmdline, open(path + "/environ", "rb") as environ:
+                    words = environ.read().split(b"\0")
+                    if (b"/%d-" % server.process.pid in cmdline.read() and b"FATHOM_RETURNS=1" in words
+                            and b"FATHOM_RANK=%d" % rank in words):
+                        return int(path.split("/")[-1])
+            except OSError:
+                pass
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
 def all_have_replicas(wanted):
     server = Server("--ranks", "4", "--redundant-experts", "64", "--rebalance", "off")
-    assert lose(server, wanted, 2, 3, "replicas of all") == 0
-    lose(server, wanted, 1, 2, "then another", stops=True)
-    assert ask_all(server, Tokens(), ALL[:4]) == wanted[:4]
+
+    def stand_still(pid):
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.05)
+        os.kill(pid, signal.SIGKILL)
+
+    assert lose(server, wanted, 2, "replicas of all") == 0
+    assert lose(server, wanted, 1, "then another", harm=stand_still) == 0
+    assert lose(server, wanted, 2, "the first once more", 2) == 0
+    two_at_once(server, wanted)
     server.stop()
+
+
+def two_at_once(server, wanted):
+    """Two ranks die together, and one of them again on its way back, which is told."""
+    pids = server.units()[0]
+    for rank in (1, 3):
+        os.kill(pids[rank], signal.SIGKILL)
+    again = returning(server, 3)
+    os.kill(again, signal.SIGKILL)
+    assert ask_all(server, Tokens(), ALL[:4]) == wanted[:4]
+    server.wait_for(BACK % 1, 2)
+    pid = int(server.wait_for(BACK % 3).group(1))
+    assert pid != again and pids[0] == server.units()[0][0]
+    assert ask_all(server, Tokens(), ALL[:4]) == wanted[:4]
+    server.no_page_is_held()
 
 
 def some_are_read(wanted):
     server = Server("--ranks", "4", "--redundant-experts", "24")
-    assert lose(server, wanted, 3, 3, "few replicas") > 0
+    assert lose(server, wanted, 3, "few replicas") > 0
+    server.stop()
+
+
+def one_that_stands_still_is_killed(wanted):
+    server = Server("--ranks", "4", "--redundant-experts", "64", "--rank-timeout", "0.5")
+    lose(server, wanted, 2, "stands still", harm=lambda pid: os.kill(pid, signal.SIGSTOP))
+    server.wait_for("a rank was not run, it is killed job=1 rank=2")
     server.stop()
 
 
@@ -64,6 +121,7 @@ def idle_ones_notice(wanted):
     server.wait_for("a unit is ready")
     os.kill(pids[2], signal.SIGKILL)
     server.wait_for(GOES_ON % (2, 2))
+    server.wait_for(BACK % 2)
     assert ask_all(server, Tokens(), ALL[:4]) == wanted[:4]
     assert server.units()[0][0] == pids[0]
     server.stop()
@@ -91,6 +149,7 @@ def main():
     alone.stop()
     all_have_replicas(wanted)
     some_are_read(wanted)
+    one_that_stands_still_is_killed(wanted)
     idle_ones_notice(wanted)
     too_few_start_again(wanted)
 

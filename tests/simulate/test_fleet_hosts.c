@@ -36,6 +36,8 @@ static void units_come_back_whatever_happens_to_their_hosts(void **state) {
         sum.host_faults += report.host_faults;
         sum.launches += report.launches;
         sum.survived += report.survived;
+        sum.again += report.again;
+        sum.ranks_given_up += report.ranks_given_up;
         sum.hosts_lost += report.hosts_lost;
         sum.given_up += report.given_up;
         sum.abandons += report.abandons;
@@ -45,13 +47,15 @@ static void units_come_back_whatever_happens_to_their_hosts(void **state) {
     print_message("# %u asked: %u answered; %u losses, %u resumed\n", sum.asked, sum.answered,
                   (unsigned)sum.losses, (unsigned)sum.resumed);
     print_message("# %u faults of hosts, %u agents lost, %u launches, %u given up; %u times the "
-                  "others went on; stuck: %u ranks not run, %u computed nothing, %u deadlocks\n",
+                  "others went on, %u ranks were started again, %u given up; stuck: %u ranks not "
+                  "run, %u computed nothing, %u deadlocks\n",
                   sum.host_faults, sum.hosts_lost, sum.launches, sum.given_up, sum.survived,
-                  sum.stuck[SUPERVISE_FROZEN], sum.stuck[SUPERVISE_STUCK],
-                  sum.stuck[SUPERVISE_DEADLOCK]);
+                  sum.again, sum.ranks_given_up, sum.stuck[SUPERVISE_FROZEN],
+                  sum.stuck[SUPERVISE_STUCK], sum.stuck[SUPERVISE_DEADLOCK]);
     if (asked_for || count < 100) return; /* fewer may not meet each fault */
     assert_true(sum.host_faults > 1000 && sum.hosts_lost > 300 && sum.launches > 500);
     assert_true(sum.survived > 40 && sum.resumed > 500);
+    assert_true(sum.again > 40 && sum.ranks_given_up > 0);
     assert_true(sum.stuck[SUPERVISE_FROZEN] > 20 && sum.stuck[SUPERVISE_STUCK] > 10);
     assert_true(sum.stuck[SUPERVISE_DEADLOCK] > 0);
     assert_true(sum.answered > sum.asked / 4); /* units are gone for long, and hardly rest */

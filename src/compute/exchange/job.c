@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A job over UCX: one worker, tagged messages. The 64 bits of a tag are lane, epoch, tag and sender:
+ * A job over UCX: one worker, tagged messages. The 64 bits of a tag are lane, tag and sender:
  *
- *   4 bits lane | 16 bits epoch | 28 bits tag | 16 bits rank that sends
+ *   20 bits lane | 28 bits tag | 16 bits rank that sends
  *
- * The epoch is how many ranks are gone: all living ranks count alike, since the launcher tells all
- * of them. A message of another epoch matches no receive; it is taken and thrown away when the next
- * epoch begins.
+ * Each epoch (job_meeting.h) has a worker of its own. So what was sent in the last one, by the living
+ * and by the dead, comes to nobody, and an inbox in shared memory that a rank left blocked, since it
+ * was killed while it wrote into it, is looked at no more. The old worker is closed when the new
+ * epoch's roster is there: then nobody is left who writes to it.
  *
  * An endpoint is made when the first message goes to a rank. UCX 1.13 cannot tell in each case that
  * a peer over shared memory has died, so endpoints within a host ask for no such word, and a death is
@@ -24,23 +25,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
+#include <ucs/debug/log_def.h>
 #include <unistd.h>
 
 #define RANK_BITS 16
 #define TAG_BITS 28
-#define EPOCH_BITS 16
 _Static_assert(LIMIT_RANKS < 1 << RANK_BITS, "a tag has room for every rank");
-_Static_assert(LIMIT_RANKS < 1 << EPOCH_BITS, "a tag has room for every epoch");
 #define LOOKS_A_HEAR 16 /* looks that found nothing, between two questions who is gone */
 #define LOOKS_MOVED 64  /* that found something count as one that found nothing */
-#define REGROUP_NS_MAX ((int64_t)5000000000)
+#define REGROUP_NS_MAX ((int64_t)30000000000)
+#define LISTEN_MS 50                           /* to the launcher, between two looks at the clock */
 #define EXPLAINED_NS_MAX ((int64_t)5000000000) /* from a failure to the launcher's word */
-#define LOOKS_FORSAKEN                                                                             \
-    10000 /* until what a gone rank had begun to send has come as far as it will */
+#define FORSAKEN_NS                                                                                \
+    5000000 /* without a move, until what was begun to come has come as far as it will */
 #define INBOX_MESSAGES                                                                             \
     "64" /* small ones, of 8 KiB each in shared memory; UCX's own 512 are 4 MiB */
 #define LOOKS_ALONE                                                                                \
@@ -53,6 +55,7 @@ struct job_request {
     uint32_t peer;
     enum job_lane lane;
     bool receives;
+    bool is_over;                        /* of a worker that is about to be closed */
     struct job_request *before, *behind; /* among those that are open, or free */
 };
 
@@ -60,17 +63,17 @@ static struct {
     bool begun, ending;
     bool broken;
     bool leaves; /* broken, and what was begun is not broken off yet */
+    bool meets;  /* HERE was said, and the roster has not come */
     bool deaf;   /* the launcher has gone, or makes no sense */
     uint32_t epoch;
     uint32_t looks;    /* since the launcher was heard, as LOOKS_MOVED counts */
     uint32_t asked;    /* a rank whose steering is waited for, and 1; 0: none */
     int64_t failed_ns; /* when something failed that nobody has explained; 0: nothing */
     ucs_status_t failure;
-    int64_t regroup_by_ns;     /* 0: no regroup is under way */
     bool *gone;                /* [count] */
     uint32_t row[LIMIT_RANKS]; /* those that live, when it was last asked for */
-    struct job_frame heard;    /* a part of it has come: */
-    size_t heard_bytes;
+    char *heard; /* [heard_room] a frame, of which heard_bytes have come */
+    size_t heard_bytes, heard_room;
     struct job_request *open, *spare;
     uint32_t rank, count;
     bool crowded; /* ranks outnumber the CPUs that they share */
@@ -78,6 +81,8 @@ static struct {
     const char *host; /* this rank's */
     ucp_context_h context;
     ucp_worker_h worker;
+    ucp_worker_h last_worker;    /* the last epoch's, until the roster comes; NULL: there is none */
+    struct job_request *of_last; /* what it had begun */
     ucp_ep_h *endpoints;     /* [count] NULL: none yet */
     char *roster;            /* a frame */
     struct bytes *addresses; /* [count] in it */
@@ -103,6 +108,10 @@ bool job_exists(void) {
 uint32_t job_rank_ahead(void) {
     uint32_t rank = told(JOB_MEETING_RANK, 0, LIMIT_RANKS - 1);
     return rank == UINT32_MAX ? 0 : rank;
+}
+
+bool job_returns(void) {
+    return told(JOB_MEETING_RETURNS, 1, 1) == 1;
 }
 
 uint32_t job_rank(void) {
@@ -159,30 +168,40 @@ static ucs_status_t choose_transports(ucp_config_t *config) {
 }
 
 static enum status open_worker(struct error *error) {
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                  .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    ucs_status_t status = ucp_worker_create(job.context, &params, &job.worker);
+    if (status != UCS_OK) job.worker = NULL;
+    return status == UCS_OK ? STATUS_OK : failed(error, "open a UCX worker", status);
+}
+
+static enum status open_context(struct error *error) {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
                            .features = UCP_FEATURE_TAG,
                            .estimated_num_eps = job.count,
                            .estimated_num_ppn = job.count};
-    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                  .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK) return failed(error, "read UCX's configuration", status);
     status = choose_transports(config);
     if (status == UCS_OK) status = ucp_init(&params, config, &job.context);
     ucp_config_release(config);
-    if (status != UCS_OK) return failed(error, "start UCX", status);
-    status = ucp_worker_create(job.context, &worker, &job.worker);
-    return status == UCS_OK ? STATUS_OK : failed(error, "open a UCX worker", status);
+    return status == UCS_OK ? STATUS_OK : failed(error, "start UCX", status);
+}
+
+static void listen_to_launcher(short events) {
+    struct pollfd file = {job.meeting, events, 0};
+    poll(&file, 1, LISTEN_MS);
 }
 
 /* All of it, or nothing: false if the launcher is gone. */
 static bool say(const void *data, size_t bytes) {
     for (const char *at = data; bytes > 0;) {
         ssize_t sent = write(job.meeting, at, bytes);
-        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && errno == EAGAIN) listen_to_launcher(POLLOUT);
+        if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (sent <= 0) return false;
         at += sent;
         bytes -= (size_t)sent;
@@ -190,124 +209,25 @@ static bool say(const void *data, size_t bytes) {
     return true;
 }
 
-static bool hear(void *data, size_t bytes) {
-    for (char *at = data; bytes > 0;) {
-        ssize_t got = read(job.meeting, at, bytes);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        at += got;
-        bytes -= (size_t)got;
-    }
-    return true;
-}
-
-static enum status say_address(struct error *error) {
+static enum status say_here(struct error *error) {
     ucp_address_t *address;
     size_t bytes;
     ucs_status_t found = ucp_worker_get_address(job.worker, &address, &bytes);
     if (found != UCS_OK) return failed(error, "tell its address", found);
     static char frame[JOB_HERE_BYTES_MAX];
     check(bytes <= JOB_ADDRESS_BYTES_MAX);
-    size_t whole =
-        job_frame_here(frame, job.rank, job.host, (struct bytes){(const char *)address, bytes});
+    size_t whole = job_frame_here(frame, job.rank, job.epoch, job.host,
+                                  (struct bytes){(const char *)address, bytes});
     ucp_worker_release_address(job.worker, address);
-    bool said = say(frame, whole);
-    if (said) return STATUS_OK;
+    if (say(frame, whole)) return STATUS_OK;
     return error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
-}
-
-/* Frames before the roster tell of ranks that ended at the start: then no roster comes, and who
- * launched them ends the others. */
-static enum status hear_roster(struct error *error) {
-    struct job_frame head;
-    size_t bytes, at = 0;
-    do {
-        if (!hear(&head, sizeof head))
-            return error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
-        if (!job_frame_measure((struct bytes){(const char *)&head, sizeof head}, job.count, &bytes))
-            return error_set(error, STATUS_INVALID, "rank %u: its launcher makes no sense",
-                             job.rank);
-    } while (head.kind != JOB_FRAME_ROSTER);
-    job.roster = malloc(bytes);
-    if (!job.roster) return error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' roster");
-    memcpy(job.roster, &head, sizeof head);
-    if (!hear(job.roster + sizeof head, bytes - sizeof head))
-        return error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
-    for (uint32_t rank = 0; rank < job.count; rank++)
-        if (!job_frame_place((struct bytes){job.roster, bytes}, &at, &job.hosts[rank],
-                             &job.addresses[rank]))
-            return error_set(error, STATUS_INVALID, "rank %u: the ranks' roster makes no sense",
-                             job.rank);
-    check(fcntl(job.meeting, F_SETFL, O_NONBLOCK) == 0); /* what comes later comes unasked */
-    return STATUS_OK;
-}
-
-/* Where ranks are gone, UCX holds what never went to them: the end of the process frees it. */
-static void leave(void) {
-    bool whole = job.epoch == 0 && !job.broken;
-    if (job.worker && whole) ucp_worker_destroy(job.worker);
-    if (job.context && whole) ucp_cleanup(job.context);
-    if (job.meeting >= 0) close(job.meeting);
-    for (struct job_request *list = job.spare; list;) {
-        struct job_request *behind = list->behind;
-        free(list);
-        list = behind;
-    }
-    for (struct job_request *list = job.open; list;) {
-        struct job_request *behind = list->behind;
-        free(list);
-        list = behind;
-    }
-    free(job.gone);
-    free(job.endpoints);
-    free(job.addresses);
-    free(job.hosts);
-    free(job.roster);
-    memset(&job, 0, sizeof job);
-    job.count = 1;
-    job.meeting = -1;
-}
-
-enum status job_begin(struct error *error) {
-    check(!job.begun);
-    enum status status = read_environment(error);
-    if (status) return status;
-    job.gone = calloc(job.count, sizeof *job.gone);
-    job.endpoints = calloc(job.count, sizeof(ucp_ep_h));
-    job.addresses = calloc(job.count, sizeof *job.addresses);
-    job.hosts = calloc(job.count, sizeof *job.hosts);
-    if (!job.gone || !job.endpoints || !job.addresses || !job.hosts)
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for a job of %u ranks", job.count);
-    if (!status) status = open_worker(error);
-    if (!status) status = say_address(error);
-    if (!status) status = hear_roster(error);
-    if (status)
-        leave();
-    else
-        job.begun = true;
-    return status;
-}
-
-void job_end(void) {
-    if (!job.begun) return;
-    ucp_request_param_t none = {0};
-    job.ending = true;
-    job_barrier();
-    ucs_status_ptr_t flush =
-        job.epoch || job.broken ? NULL : ucp_worker_flush_nbx(job.worker, &none);
-    while (UCS_PTR_IS_PTR(flush) && !job.broken &&
-           ucp_request_check_status(flush) == UCS_INPROGRESS)
-        job_progress();
-    if (UCS_PTR_IS_PTR(flush)) ucp_request_free(flush);
-    leave();
 }
 
 /* ---- messages ---- */
 
 static ucp_tag_t tag_of(enum job_lane lane, uint32_t tag, uint32_t from) {
     check(tag < 1u << TAG_BITS);
-    ucp_tag_t head = (ucp_tag_t)lane << EPOCH_BITS | job.epoch;
-    return (head << TAG_BITS | tag) << RANK_BITS | from;
+    return ((ucp_tag_t)lane << TAG_BITS | tag) << RANK_BITS | from;
 }
 
 static void (*says_end)(uint32_t rank, const char *what, const char *why);
@@ -332,8 +252,10 @@ static void note_broken(void *argument, ucp_ep_h endpoint, ucs_status_t status) 
     note_failure(status);
 }
 
-static ucs_status_t make_endpoint(uint32_t rank) {
-    if (job.endpoints[rank]) return UCS_OK;
+/* NULL: it cannot be reached, which was noted. */
+static ucp_ep_h endpoint_to(uint32_t rank) {
+    check(job.begun && rank < job.count && rank != job.rank);
+    if (job.endpoints[rank]) return job.endpoints[rank];
     bool near = strcmp(job.hosts[rank], job.host) == 0;
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -343,8 +265,9 @@ static ucs_status_t make_endpoint(uint32_t rank) {
         .err_handler = {.cb = note_broken},
     };
     ucs_status_t status = ucp_ep_create(job.worker, &params, &job.endpoints[rank]);
-    if (status != UCS_OK) job.endpoints[rank] = NULL;
-    return status;
+    if (status == UCS_OK) return job.endpoints[rank];
+    note_failure(status);
+    return job.endpoints[rank] = NULL;
 }
 
 static struct job_request *begin(struct job_batch *batch, enum job_lane lane, uint32_t peer,
@@ -370,6 +293,7 @@ static void forget(struct job_request *it) {
 
 static void end(struct job_request *it) {
     forget(it);
+    if (it->is_over) return; /* its worker is being closed, and it with all the others */
     if (it->before) it->before->behind = it->behind;
     if (it->behind) it->behind->before = it->before;
     if (job.open == it) job.open = it->behind;
@@ -418,12 +342,10 @@ void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, u
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.send = note_sent,
                                        .user_data = it};
-    ucs_status_t status = make_endpoint(to);
-    if (status != UCS_OK)
-        end_or_wait(it, status); /* a dead rank's memory cannot be mapped any more */
-    else
-        note_begun(it, ucp_tag_send_nbx(job.endpoints[to], data, bytes, tag_of(lane, tag, job.rank),
-                                        &param));
+    ucp_ep_h endpoint = endpoint_to(to);
+    if (endpoint)
+        note_begun(it,
+                   ucp_tag_send_nbx(endpoint, data, bytes, tag_of(lane, tag, job.rank), &param));
 }
 
 void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t from,
@@ -439,12 +361,37 @@ void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag
         it, ucp_tag_recv_nbx(job.worker, data, bytes, tag_of(lane, tag, from), UINT64_MAX, &param));
 }
 
-/* ---- ranks that die ---- */
+/* ---- ranks that die, and come back ---- */
+
+static void free_requests(struct job_request *list) {
+    while (list) {
+        struct job_request *behind = list->behind;
+        free(list);
+        list = behind;
+    }
+}
+
+static ucs_log_func_rc_t say_nothing(const char *file, unsigned line, const char *function,
+                                     ucs_log_level_t level,
+                                     const ucs_log_component_config_t *component,
+                                     const char *message, va_list arguments) {
+    return UCS_LOG_FUNC_RC_STOP;
+}
+
+/* Whatever it had begun ends with it. UCX would warn of each message that never left. */
+static void close_last_worker(void) {
+    ucs_log_push_handler(say_nothing);
+    if (job.last_worker) ucp_worker_destroy(job.last_worker);
+    ucs_log_pop_handler();
+    free_requests(job.of_last);
+    job.last_worker = NULL;
+    job.of_last = NULL;
+}
 
 /* Whether a receive is left whose memory UCX may still write to. */
-static bool any_receives(bool from_living) {
+static bool any_receives(void) {
     for (const struct job_request *it = job.open; it; it = it->behind)
-        if (it->receives && it->request && (!from_living || !job.gone[it->peer])) return true;
+        if (it->receives && it->request) return true;
     return false;
 }
 
@@ -457,11 +404,57 @@ static void end_those_without_request(void) {
     }
 }
 
-static void note_gone(uint32_t rank) {
-    if (job.gone[rank] || rank == job.rank) return;
-    if (rank == 0 && !job.ending) _exit(1); /* who launched it tells */
-    job.gone[rank] = job.broken = job.leaves = true;
+/* Other ranks live than this one knew. While it meets the others, it says so for the new epoch: its
+ * worker has spoken to nobody. */
+static void note_change(const struct job_frame *head) {
+    struct error error;
+    if (head->rank == 0 && head->rank != job.rank && job.begun && !job.ending)
+        _exit(1); /* who launched it tells */
+    if (head->kind == JOB_FRAME_GONE) job.gone[head->rank] = true;
+    job.epoch = head->epoch;
     job.failed_ns = 0;
+    if (!job.meets)
+        job.broken = job.leaves = true;
+    else if (say_here(&error))
+        job.deaf = true;
+}
+
+/* Its bytes are kept: the ranks' places lie in them. */
+static void take_roster(struct bytes frame) {
+    const char *host;
+    size_t at = 0;
+    for (uint32_t rank = 0; rank < job.count; rank++) {
+        if (!job_frame_place(frame, &at, &host, &job.addresses[rank])) {
+            job.deaf = true;
+            return;
+        }
+        job.hosts[rank] = host;
+        job.gone[rank] = job.addresses[rank].count == 0;
+    }
+    free(job.roster);
+    job.roster = job.heard;
+    job.heard = NULL;
+    job.heard_room = 0;
+    job.meets = job.broken = false;
+}
+
+/* True: a whole frame is there. */
+static bool hear_frame(size_t *bytes_out) {
+    while (!job.deaf) {
+        const struct bytes heard = {job.heard, job.heard_bytes};
+        if (!job_frame_measure(heard, job.count, bytes_out)) break;
+        size_t wanted = *bytes_out ? *bytes_out : sizeof(struct job_frame);
+        if (*bytes_out && job.heard_bytes == wanted) return true;
+        if (job.heard_room < wanted) job.heard = realloc(job.heard, job.heard_room = wanted);
+        check(job.heard); /* a roster, at most */
+        ssize_t got = read(job.meeting, job.heard + job.heard_bytes, wanted - job.heard_bytes);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+        if (got <= 0) break;
+        job.heard_bytes += (size_t)got;
+    }
+    job.deaf = true;
+    return false;
 }
 
 /* Whoever watches is told for whom this rank waits: that of the oldest message, but for experts that
@@ -473,36 +466,28 @@ static void tell_awaited(void) {
     pulse_await(peer);
 }
 
-/* Who is gone, if the launcher says so. */
+/* All that the launcher has said. */
 static void hear_launcher(void) {
-    char *into = (char *)&job.heard;
+    struct job_frame head;
     size_t bytes;
     job.looks = 0;
     if (job.failed_ns && clock_now_ns() - job.failed_ns > EXPLAINED_NS_MAX)
         end_broken("the connection to another rank broke", job.failure);
-    if (job.rank == 0 && job.regroup_by_ns && clock_now_ns() > job.regroup_by_ns)
-        end_broken("the ranks that live do not come together again", UCS_ERR_TIMED_OUT);
-    while (!job.deaf) {
-        ssize_t got = read(job.meeting, into + job.heard_bytes, sizeof job.heard - job.heard_bytes);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-        job.deaf = got <= 0;
-        if (got > 0) job.heard_bytes += (size_t)got;
-        if (job.heard_bytes < sizeof job.heard) continue;
+    while (hear_frame(&bytes)) {
+        memcpy(&head, job.heard, sizeof head);
         job.heard_bytes = 0;
-        const struct bytes frame = {into, sizeof job.heard};
-        if (!job_frame_measure(frame, job.count, &bytes) || job.heard.kind != JOB_FRAME_GONE)
-            job.deaf = true;
-        else
-            note_gone(job.heard.rank);
+        if (head.kind != JOB_FRAME_ROSTER)
+            note_change(&head);
+        else if (job.meets && head.epoch == job.epoch)
+            take_roster((struct bytes){job.heard, bytes});
     }
 }
 
 /* Nobody waits any more. A receive that no message has matched ends at once. One that is matched is
- * seen to its end: what a living rank sends does come, and of a dead one's, what has come so far. Its
- * memory is left alone afterwards. What is being sent stays begun, and is sent if it can be. */
+ * seen to its end, or as far as it comes. Its memory is left alone afterwards, since its worker is
+ * never looked at again. */
 static void break_off(void) {
-    uint32_t looks = 0;
+    int64_t moved_ns = clock_now_ns();
     for (struct job_request *it = job.open; it;) {
         struct job_request *behind = it->behind; /* cancelling ends no other */
         if (it->receives && it->request) {
@@ -512,13 +497,33 @@ static void break_off(void) {
         it = behind;
     }
     end_those_without_request();
-    while (any_receives(true) || (any_receives(false) && looks < LOOKS_FORSAKEN)) {
-        ucp_worker_progress(job.worker);
-        if (++looks % LOOKS_A_HEAR == 0) hear_launcher(); /* a living one may die now */
-        if (job.crowded) sched_yield();
-    }
+    while (any_receives() && clock_now_ns() - moved_ns < FORSAKEN_NS)
+        if (ucp_worker_progress(job.worker))
+            moved_ns = clock_now_ns();
+        else
+            sched_yield();
     end_those_without_request();
     job.leaves = false;
+}
+
+/* Until all who live are there, each with a worker that nobody has spoken to. */
+static enum status meet(struct error *error) {
+    const int64_t began_ns = clock_now_ns();
+    check(fcntl(job.meeting, F_SETFL, O_NONBLOCK) == 0);
+    job.meets = true;
+    enum status status = say_here(error);
+    while (!status && job.meets) {
+        listen_to_launcher(POLLIN);
+        hear_launcher();
+        if (job.meets && job.deaf)
+            status = error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
+        else if (job.meets && job.begun && clock_now_ns() - began_ns > REGROUP_NS_MAX)
+            status = error_set(error, STATUS_GONE,
+                               "rank %u: the ranks that live do not come "
+                               "together again",
+                               job.rank);
+    }
+    return status;
 }
 
 bool job_progress(void) {
@@ -548,6 +553,10 @@ bool job_lives(uint32_t rank) {
     return !job.begun || !job.gone[rank];
 }
 
+uint32_t job_epoch(void) {
+    return job.epoch;
+}
+
 uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < job.count && job.begun; rank++) {
@@ -559,62 +568,82 @@ uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {
     return job.begun ? count : 1;
 }
 
-/* Messages of another epoch, which nobody will ask for. */
-static void throw_away(void) {
-    const ucp_tag_t mask = (((ucp_tag_t)1 << EPOCH_BITS) - 1) << (TAG_BITS + RANK_BITS);
-    const ucp_request_param_t param = {0};
-    ucp_tag_recv_info_t info;
-    for (uint32_t looks = 0; looks < LOOKS_FORSAKEN && ucp_worker_progress(job.worker);)
-        looks++;
-    for (uint32_t epoch = 0; epoch < job.epoch; epoch++)
-        for (;;) {
-            ucp_tag_t tag = (ucp_tag_t)epoch << (TAG_BITS + RANK_BITS);
-            ucp_tag_message_h message = ucp_tag_probe_nb(job.worker, tag, mask, 1, &info);
-            if (!message) break;
-            uint32_t from = info.sender_tag & ((1u << RANK_BITS) - 1);
-            void *waste = malloc(info.length + 1);
-            check(waste);
-            ucs_status_ptr_t request =
-                ucp_tag_msg_recv_nbx(job.worker, waste, info.length, message, &param);
-            uint32_t looks = 0;
-            while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS &&
-                   (!job.gone[from] || ++looks < LOOKS_FORSAKEN))
-                ucp_worker_progress(job.worker);
-            bool done =
-                !UCS_PTR_IS_PTR(request) || ucp_request_check_status(request) != UCS_INPROGRESS;
-            if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
-            if (done) free(waste); /* else UCX keeps it: a rank's death leaves a message at most */
-        }
-}
-
-/* All have left; then all have heard of it, and said so: a rank that was killed as it put a message
- * into another's inbox in shared memory may have blocked that inbox for good. False: somebody died. */
-static bool meet_again(void) {
-    for (uint32_t round = 0; round < 2; round++) {
-        if (job.rank) job_send(0, NULL, 0);
-        for (uint32_t rank = 1; rank < job.count && job.rank == 0; rank++)
-            job_receive(rank, NULL, 0);
-        if (round) break;
-        for (uint32_t rank = 1; rank < job.count && job.rank == 0; rank++)
-            job_send(rank, NULL, 0);
-        if (job.rank) job_receive(0, NULL, 0);
-    }
-    return !job.broken;
-}
-
 void job_regroup(void) {
+    struct error error;
     if (!job.broken) return;
-    int64_t began_ns = clock_now_ns();
-    job.regroup_by_ns = began_ns + REGROUP_NS_MAX;
-    do {
-        job.broken = false;
-        job.epoch = 0;
-        for (uint32_t rank = 0; rank < job.count; rank++)
-            job.epoch += job.gone[rank];
-        throw_away();
-    } while (!meet_again());
-    job.regroup_by_ns = 0;
+    if (job.leaves) break_off();
+    close_last_worker();
+    for (struct job_request *it = job.open; it; it = it->behind)
+        it->is_over = true;
+    job.of_last = job.open;
+    job.open = NULL;
+    job.last_worker = job.worker;
+    memset(job.endpoints, 0, job.count * sizeof(ucp_ep_h));
+    enum status status = open_worker(&error);
+    if (!status) status = meet(&error);
+    if (status) {
+        if (says_end) says_end(job.rank, "it does not come together with the others", error.text);
+        _exit(1);
+    }
+    close_last_worker();
 }
+
+/* ---- beginning and ending ---- */
+
+/* Where a rank has died just now, UCX holds what never went to it: the end of the process frees it. */
+static void leave(void) {
+    bool whole = !job.broken && !job.last_worker;
+    if (job.worker && whole) ucp_worker_destroy(job.worker);
+    if (job.context && whole) ucp_cleanup(job.context);
+    if (job.meeting >= 0) close(job.meeting);
+    free_requests(job.spare);
+    free_requests(job.open);
+    free_requests(job.of_last);
+    free(job.gone);
+    free(job.endpoints);
+    free(job.addresses);
+    free(job.hosts);
+    free(job.roster);
+    free(job.heard);
+    memset(&job, 0, sizeof job);
+    job.count = 1;
+    job.meeting = -1;
+}
+
+enum status job_begin(struct error *error) {
+    check(!job.begun);
+    enum status status = read_environment(error);
+    if (status) return status;
+    job.gone = calloc(job.count, sizeof *job.gone);
+    job.endpoints = calloc(job.count, sizeof(ucp_ep_h));
+    job.addresses = calloc(job.count, sizeof *job.addresses);
+    job.hosts = calloc(job.count, sizeof *job.hosts);
+    if (!job.gone || !job.endpoints || !job.addresses || !job.hosts)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a job of %u ranks", job.count);
+    if (!status) status = open_context(error);
+    if (!status) status = open_worker(error);
+    if (!status) status = meet(error);
+    if (status)
+        leave();
+    else
+        job.begun = true;
+    return status;
+}
+
+void job_end(void) {
+    if (!job.begun) return;
+    ucp_request_param_t none = {0};
+    job.ending = true;
+    job_barrier();
+    ucs_status_ptr_t flush = job.broken ? NULL : ucp_worker_flush_nbx(job.worker, &none);
+    while (UCS_PTR_IS_PTR(flush) && !job.broken &&
+           ucp_request_check_status(flush) == UCS_INPROGRESS)
+        job_progress();
+    if (UCS_PTR_IS_PTR(flush)) ucp_request_free(flush);
+    leave();
+}
+
+/* ---- waiting ---- */
 
 /* Called at each look that found nothing. */
 static void rest(uint32_t *looks) {

@@ -7,9 +7,9 @@
  * among the ranks of a host, RDMA or TCP between hosts. In a build without UCX there are no jobs:
  * job_built says so, and job_begin refuses. Calls come from one thread at a time.
  *
- * Ranks may die. From when this rank hears of a death the job is broken: nobody is waited for any
- * more, nothing is sent and nothing comes, until job_regroup. What was begun counts as done and its
- * memory, which holds anything, is the caller's again. Without rank 0 no rank goes on.
+ * Ranks may die, and come back. From when this rank hears of either the job is broken: nobody is
+ * waited for any more, nothing is sent and nothing comes, until job_regroup. What was begun counts as
+ * done and its memory, which holds anything, is the caller's again. Without rank 0 no rank goes on.
  */
 #ifndef COMPUTE_EXCHANGE_JOB_H
 #define COMPUTE_EXCHANGE_JOB_H
@@ -26,8 +26,11 @@ bool job_exists(void);
 
 /* This process's rank in the job, before it joins; 0 outside of one. */
 uint32_t job_rank_ahead(void);
+/* The job runs, and this process is to come back to it as a rank that had died. */
+bool job_returns(void);
 
-/* Joins the job: all ranks call it, once, before anything else here. */
+/* Joins the job: all ranks call it, once, before anything else here. One that comes back calls it
+ * when it is ready to take part: the others wait until it is there. */
 enum status job_begin(struct error *error) MUST_USE;
 /* Leaves it; waits for the other ranks to do so too. Nothing if job_begin was never called. */
 void job_end(void);
@@ -87,22 +90,26 @@ bool job_done(const struct job_batch *batch);
 /* Returns when all of the batch is done. Where ranks outnumber CPUs, others run meanwhile. */
 void job_wait(const struct job_batch *batch);
 
-/* ---- ranks that die ---- */
+/* ---- ranks that die, and come back ---- */
 
-/* A rank has died since the job began, or since job_regroup. job_look asks the launcher first. */
+/* Other ranks live than when the job began, or than at job_regroup. job_look asks the launcher first.
+ */
 bool job_broken(void);
 bool job_look(void);
 
 /* False: the rank is gone. What is begun with it is done at once. */
 bool job_lives(uint32_t rank);
 
+/* How often a rank has died or come back: of the last that this rank has heard of. */
+uint32_t job_epoch(void);
+
 /* Those that live, ascending, and where this one stands among them; returns how many. */
 uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out);
 
 /* Each living rank calls it when it has found the job broken and has left all that it did with the
- * others. Afterwards what was sent before comes to nobody. It returns when all have called it;
- * ranks that die meanwhile are gone then, too. If they do not come together in five seconds, rank 0
- * ends. */
+ * others. Afterwards what was sent before comes to nobody. It returns when all have called it; ranks
+ * that die or come back meanwhile are gone, or there, then, too. If they do not come together in
+ * half a minute, this process ends. A rank that comes back takes part in it by job_begin. */
 void job_regroup(void);
 
 /* Sends `bytes` from every rank to every other, and nothing else: [ranks][bytes] of contiguous

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the ranks of a job find one another: what a rank and its launcher say over the stream socket
- * between them, whose number the rank finds in its environment.
+ * How the ranks of a job find one another, at the start and whenever one of them has died or come
+ * back: what a rank and its launcher say over the stream socket between them, whose number the rank
+ * finds in its environment.
  *
- *   rank to launcher   HERE    its host and its UCX worker's address, once
- *   launcher to rank   ROSTER  everyone's, once all have come
- *                      GONE    that rank has ended
+ *   rank to launcher   HERE    its host and its UCX worker's address, for an epoch
+ *   launcher to rank   ROSTER  everyone's of this epoch, once all who live have come
+ *                      GONE    that rank has ended: an epoch begins
+ *                      BACK    that rank is there again: an epoch begins
+ *
+ * An epoch is a time in which the same ranks live. Epoch 0 has all of them. All ranks hear of every
+ * epoch, in the same order. Whoever hears of one leaves what it did, opens a new worker, and says
+ * HERE for it; a HERE of an epoch that is over counts for nothing. So nothing that was sent in one
+ * epoch comes in another, whatever became of it. A rank that comes back says HERE as at the start.
  *
  * The launcher that has all ranks of the job keeps a roster. One that has a part of them passes
- * HERE to whoever keeps it, and ROSTER and GONE back, as they are. All hosts are of one kind, so
+ * HERE to whoever keeps it, and the other frames back, as they are. All hosts are of one kind, so
  * numbers travel as they lie in memory; a frame's form is checked all the same. If the socket ends,
  * the launcher is dead, and so is the rank.
  */
@@ -24,24 +31,27 @@
 #define JOB_MEETING_RANKS_HERE "FATHOM_RANKS_HERE"
 #define JOB_MEETING_HOST "FATHOM_HOST"
 #define JOB_MEETING_FILE "FATHOM_MEETING"
+/* 1: the job runs without this rank, which comes back to it; else 0. */
+#define JOB_MEETING_RETURNS "FATHOM_RETURNS"
 
 #define JOB_MEETING_MAGIC 0x4a4d4146u /* "FAMJ" */
 #define JOB_ADDRESS_BYTES_MAX ((size_t)8 << 10)
 #define JOB_HOST_BYTES 64
 
-enum job_frame_kind { JOB_FRAME_HERE = 1, JOB_FRAME_ROSTER, JOB_FRAME_GONE };
+enum job_frame_kind { JOB_FRAME_HERE = 1, JOB_FRAME_ROSTER, JOB_FRAME_GONE, JOB_FRAME_BACK };
 
 struct job_frame {
     uint32_t magic, kind;
-    uint32_t rank; /* HERE, GONE: which one; ROSTER: how many there are */
-    uint32_t
-        bytes; /* that follow: HERE: a place; ROSTER: all places, ranks ascending; GONE: none */
+    uint32_t rank;  /* HERE, GONE, BACK: which one; ROSTER: how many there are */
+    uint32_t bytes; /* that follow: HERE: a place; ROSTER: all places, ranks ascending; else none */
+    uint32_t epoch;
+    uint32_t reserved; /* 0 */
 };
 
 /* Where a rank is. Its address follows, and zeros up to a multiple of 8. */
 struct job_place {
     char host[JOB_HOST_BYTES]; /* terminated; ranks of one host share memory; "": there is one */
-    uint32_t bytes;            /* of the address */
+    uint32_t bytes;            /* of the address; 0, in a roster: the rank is gone */
     uint32_t reserved;         /* 0 */
 };
 
@@ -52,14 +62,15 @@ struct job_place {
  * a job of `ranks`. */
 bool job_frame_measure(struct bytes got, uint32_t ranks, size_t *bytes_out);
 
-struct job_frame job_frame_head(enum job_frame_kind kind, uint32_t rank, size_t bytes);
+struct job_frame job_frame_head(enum job_frame_kind kind, uint32_t rank, uint32_t epoch,
+                                size_t bytes);
 
 /* A HERE, written to `frame`; returns its bytes. */
-size_t job_frame_here(char frame[static JOB_HERE_BYTES_MAX], uint32_t rank, const char *host,
-                      struct bytes address);
+size_t job_frame_here(char frame[static JOB_HERE_BYTES_MAX], uint32_t rank, uint32_t epoch,
+                      const char *host, struct bytes address);
 
-/* Walks the places of a whole HERE or ROSTER; `at` is 0 at first. False: there is no more, or the
- * form is wrong. */
+/* Walks the places of a whole HERE or ROSTER; `at` is 0 at first. An empty address: the rank is
+ * gone. False: there is no more, or the form is wrong. */
 bool job_frame_place(struct bytes frame, size_t *at, const char **host_out,
                      struct bytes *address_out);
 
@@ -72,7 +83,15 @@ void job_roster_close(struct job_roster *roster);
 /* Takes a whole HERE. False: its form is wrong, or that rank has come before; or there is no
  * memory. */
 bool job_roster_add(struct job_roster *roster, struct bytes here);
-/* The ROSTER, once all have come; else nothing. It lives as long as the roster. */
-struct bytes job_roster_frame(struct job_roster *roster);
+/* That rank has ended. Nothing if it has ended before. */
+void job_roster_leave(struct job_roster *roster, uint32_t rank);
+/* What all ranks are to be told next: asked after each call above until there is nothing more. It is
+ * good until the next call. Where a rank ends before all have ever come together, no ROSTER comes. */
+struct bytes job_roster_next(struct job_roster *roster);
+
+/* The epoch at hand; who lives in it; and whether all have ever come together. */
+uint32_t job_roster_epoch(const struct job_roster *roster);
+bool job_roster_lives(const struct job_roster *roster, uint32_t rank);
+bool job_roster_has_met(const struct job_roster *roster);
 
 #endif

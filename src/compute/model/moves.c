@@ -328,6 +328,21 @@ void moves_abandon(struct model *model) {
     moves->gives = moves->takes = moves->halted = false;
 }
 
+void moves_set_map(struct model *model, const uint32_t *slot_expert) {
+    struct placement *placement = &model->placement;
+    struct error error;
+    size_t slots = (size_t)placement->ranks * placement->slots_per_rank;
+    size_t own = (size_t)model->rank * placement->slots_per_rank;
+    check(!model->moves || !model->moves->count);
+    for (uint32_t layer = 0; layer < placement->layers; layer++)
+        check(memcmp(placement->slot_expert + layer * slots + own,
+                     slot_expert + layer * slots + own,
+                     placement->slots_per_rank * sizeof *slot_expert) == 0);
+    memmove(placement->slot_expert, slot_expert, placement->layers * slots * sizeof *slot_expert);
+    enum status status = placement_index(placement, &error);
+    check(status == STATUS_OK); /* every expert had a slot, and a slot has not become empty */
+}
+
 void moves_damage(struct model *model) {
     if (model->moves) move_transport_damage_next(model->moves->transport);
 }

@@ -42,6 +42,9 @@ void moves_adopt(struct model *model, const uint64_t *dropped /* [LIMIT_LAYERS /
  * are as they were before moves_begin, or after moves_adopt. */
 void moves_halt(struct model *model);
 void moves_abandon(struct model *model);
+/* The map of all ranks' slots is this one from now on: [layers][slots of all ranks]; none are under
+ * way. A rank has come back with what its slots had at first; nobody else's are others than before. */
+void moves_set_map(struct model *model, const uint32_t *slot_expert);
 /* The next expert that comes is damaged on its way: to see that it is noticed. */
 void moves_damage(struct model *model);
 

@@ -9,7 +9,8 @@
  *
  * An order that a death overtook has come to some ranks and not to others. That matters for one kind
  * alone: who has adopted a map has the new experts in its slots. So rank 0 says that order again
- * behind the regroup, and it changes nothing for those who have it.
+ * behind the regroup, and it changes nothing for those who have it. Then it says the whole map: a
+ * rank that comes back has that of the start, and the others have none of its experts in theirs.
  */
 #include "host/engine/rank_group.h"
 
@@ -44,13 +45,15 @@ enum group_order_kind {
     ORDER_ADOPT,
     ORDER_ABANDON,
     ORDER_DAMAGE,
+    ORDER_MAP,
     ORDER_CLOSE,
     ORDER_END
 };
 
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
  * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MOVE: struct rank_moves, then
- * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: struct adoption. */
+ * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: struct adoption; ORDER_MAP: u32
+ * experts of all slots of all layers. */
 struct group_order {
     uint32_t kind;
     uint32_t logits_count;
@@ -73,6 +76,8 @@ struct rank_moves {
     uint64_t bytes_per_second;
     uint32_t count, reserved;
 };
+
+#define ADOPTS_ANY UINT64_MAX /* of a rank that comes back: its number is the first that it hears */
 
 struct adoption {
     uint64_t number; /* from 1 on; 0: none was */
@@ -97,6 +102,8 @@ struct rank_group {
     enum replica_choice replica_choice;
     bool splits_replicas;     /* in the step at hand */
     struct adoption adoption; /* the last */
+    uint32_t *first_map;      /* [layers][slots of all ranks] as at the start */
+    bool *lived;              /* [count] at the last regroup */
     struct job_tree_parts orders, reports;
 };
 
@@ -263,15 +270,38 @@ static enum status open_all(struct rank_group *group, const struct model_options
     return status;
 }
 
+static size_t map_bytes(const struct placement *map) {
+    return (size_t)map->layers * map->ranks * map->slots_per_rank * sizeof *map->slot_expert;
+}
+
+/* What ranks are taken for that come back. */
+static enum status remember_start(struct rank_group *group, struct error *error) {
+    const struct placement *map = model_placement(group->own.model);
+    group->lived = malloc(group->count * sizeof *group->lived);
+    group->first_map = malloc(map_bytes(map) + 1);
+    if (!group->lived || !group->first_map)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
+    for (uint32_t rank = 0; rank < group->count; rank++)
+        group->lived[rank] = true;
+    if (map_bytes(map)) memcpy(group->first_map, map->slot_expert, map_bytes(map));
+    return STATUS_OK;
+}
+
+static void fill_options(struct model_options *options, uint32_t ranks, uint32_t rank) {
+    options->rank_count = ranks;
+    options->rank = rank;
+    if (ranks > 1 && !options->threads) options->threads = cpus_each(ranks);
+}
+
 static enum status open_group(const struct model_options *options, bool engine,
                               struct rank_group **group_out, struct error *error) {
     struct rank_group *group = calloc(1, sizeof *group);
     if (!group) return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
     struct model_options own = *options;
-    group->count = own.rank_count = job_count();
-    own.rank = 0;
-    if (group->count > 1 && !own.threads) own.threads = cpus_each(group->count);
+    group->count = job_count();
+    fill_options(&own, group->count, 0);
     enum status status = open_all(group, &own, engine, error);
+    if (!status) status = remember_start(group, error);
     if (status != STATUS_OK) {
         rank_group_close(group);
         return status;
@@ -294,6 +324,8 @@ void rank_group_close(struct rank_group *group) {
     if (!group) return;
     order_all(group, ORDER_CLOSE, NULL, 0);
     close_own(&group->own);
+    free(group->first_map);
+    free(group->lived);
     job_tree_free(&group->orders);
     job_tree_free(&group->reports);
     free(group);
@@ -468,14 +500,37 @@ bool rank_group_lives(const struct rank_group *group, uint32_t rank) {
     return group->count == 1 || job_lives(rank);
 }
 
+uint32_t rank_group_epoch(const struct rank_group *group) {
+    return job_epoch();
+}
+
+/* With the slots of ranks that have come back. */
+static void take_back(struct rank_group *group) {
+    const struct placement *map = model_placement(group->own.model);
+    size_t slots = map->slots_per_rank;
+    if (!map->ranks) return;
+    for (uint32_t rank = 0; rank < group->count; rank++)
+        for (uint32_t layer = 0; layer < map->layers && job_lives(rank) && !group->lived[rank];
+             layer++) {
+            size_t at = ((size_t)layer * map->ranks + rank) * slots;
+            memcpy(map->slot_expert + at, group->first_map + at, slots * sizeof *map->slot_expert);
+        }
+    moves_set_map(group->own.model, map->slot_expert);
+}
+
 void rank_group_regroup(struct rank_group *group) {
+    const struct placement *map = model_placement(group->own.model);
     pulse_set(PULSE_WAITS);
+    moves_abandon(group->own.model);
     do {
         job_regroup();
+        take_back(group);
         order_all(group, ORDER_ADOPT, &group->adoption, sizeof group->adoption);
         order_all(group, ORDER_ABANDON, NULL, 0);
+        order_all(group, ORDER_MAP, map->slot_expert, map_bytes(map));
     } while (job_broken());
-    moves_abandon(group->own.model);
+    for (uint32_t rank = 0; rank < group->count; rank++)
+        group->lived[rank] = job_lives(rank);
     pulse_set(PULSE_IDLE);
 }
 
@@ -659,6 +714,24 @@ static void report(struct group_worker *worker, const void *first, size_t first_
     job_tree_gather(&worker->reports);
 }
 
+/* Everything but what rank 0 is told. */
+static enum status open_worker(struct group_worker *worker, struct model_options *options,
+                               bool engine, struct error *error) {
+    options->progress = NULL;
+    if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
+    options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
+    enum status status = open_own(&worker->own, options, engine, error);
+    if (!status && beside.opened)
+        status = beside.opened(beside.context, worker->own.engine, options->rank, error);
+    if (status) return status;
+    worker->result = calloc(1, worker->own.result_bytes);
+    worker->routing = calloc(routing_count(worker->own.model) + 1, sizeof *worker->routing);
+    worker->argmax = calloc(options->step_tokens_max, sizeof *worker->argmax);
+    worker->tokens = calloc(model_slot_count(worker->own.model) + 1, sizeof *worker->tokens);
+    check(worker->routing && worker->argmax && worker->result && worker->tokens);
+    return STATUS_OK;
+}
+
 static void worker_open(struct group_worker *worker, const struct setup *setup) {
     struct opened opened = {.status = STATUS_OK};
     worker->adoptions = 0;
@@ -666,21 +739,8 @@ static void worker_open(struct group_worker *worker, const struct setup *setup) 
     options->directory = setup->directory;
     if (options->weights_directory) options->weights_directory = worker->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
-    options->progress = NULL;
     options->rank = job_rank();
-    if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
-    options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
-    opened.status = (uint32_t)open_own(&worker->own, options, setup->engine, &opened.error);
-    if (opened.status == STATUS_OK && beside.opened)
-        opened.status = (uint32_t)beside.opened(beside.context, worker->own.engine, options->rank,
-                                                &opened.error);
-    if (opened.status == STATUS_OK) {
-        worker->result = calloc(1, worker->own.result_bytes);
-        worker->routing = calloc(routing_count(worker->own.model) + 1, sizeof *worker->routing);
-        worker->argmax = calloc(options->step_tokens_max, sizeof *worker->argmax);
-        worker->tokens = calloc(model_slot_count(worker->own.model) + 1, sizeof *worker->tokens);
-        check(worker->routing && worker->argmax && worker->result && worker->tokens);
-    }
+    opened.status = (uint32_t)open_worker(worker, options, setup->engine, &opened.error);
     report(worker, &opened, sizeof opened, NULL, 0);
     pulse_set(PULSE_WAITS);
 }
@@ -730,6 +790,7 @@ static void worker_report(struct group_worker *worker) {
 
 /* Twice: once. */
 static void worker_adopt(struct group_worker *worker, const struct adoption *adoption) {
+    if (worker->adoptions == ADOPTS_ANY) worker->adoptions = adoption->number;
     if (adoption->number == worker->adoptions) return;
     check(adoption->number == worker->adoptions + 1);
     worker->adoptions++;
@@ -745,6 +806,8 @@ static void worker_move(struct group_worker *worker, enum group_order_kind kind,
     if (kind == ORDER_ADOPT) worker_adopt(worker, (const struct adoption *)(const void *)more);
     if (kind == ORDER_ABANDON) moves_abandon(model);
     if (kind == ORDER_DAMAGE) moves_damage(model);
+    if (kind == ORDER_MAP && model_placement(model)->ranks)
+        moves_set_map(model, (const uint32_t *)(const void *)more);
     if (kind != ORDER_TELL) return;
     struct model_moving told = moves_told(model);
     size_t bytes = 0;
@@ -755,13 +818,28 @@ static void worker_move(struct group_worker *worker, enum group_order_kind kind,
     report(worker, &told, sizeof told, worker->tokens, bytes);
 }
 
+static struct group_worker own_worker; /* of this process, for its life */
+
+enum status rank_group_prepare(uint32_t ranks, struct error *error) {
+    struct model_options options = {0};
+    if (!beside.options)
+        return error_set(error, STATUS_UNSUPPORTED, "ranks of this program do not come back");
+    enum status status = beside.options(beside.context, &options, error);
+    if (status) return status;
+    fill_options(&options, ranks, job_rank_ahead());
+    own_worker.adoptions = ADOPTS_ANY;
+    status = open_worker(&own_worker, &options, true, error);
+    pulse_set(PULSE_WAITS);
+    return status;
+}
+
 void rank_group_work(const char *weights_directory) {
-    struct group_worker worker = {.weights_directory = weights_directory};
+    own_worker.weights_directory = weights_directory;
     for (;;) {
         struct bytes part;
-        size_t bytes = wait_for_order(worker.own.model);
-        if (!bytes || !job_tree_take(&worker.orders, bytes, &part)) {
-            if (worker.own.model) moves_halt(worker.own.model);
+        size_t bytes = wait_for_order(own_worker.own.model);
+        if (!bytes || !job_tree_take(&own_worker.orders, bytes, &part)) {
+            if (own_worker.own.model) moves_halt(own_worker.own.model);
             job_regroup();
             continue;
         }
@@ -770,25 +848,25 @@ void rank_group_work(const char *weights_directory) {
         check(part.count >= sizeof *order);
         if (order->kind == ORDER_END) break;
         if (order->kind == ORDER_STEP || order->kind == ORDER_RUN)
-            model_split_replicas(worker.own.model, order->splits_replicas);
+            model_split_replicas(own_worker.own.model, order->splits_replicas);
         if (order->kind == ORDER_OPEN)
-            worker_open(&worker, (const struct setup *)(const void *)more);
+            worker_open(&own_worker, (const struct setup *)(const void *)more);
         if (order->kind == ORDER_STEP)
-            worker_step(&worker, order, (const struct step_plan *)(const void *)more);
+            worker_step(&own_worker, order, (const struct step_plan *)(const void *)more);
         if (order->kind == ORDER_LINK) {
             const struct link_speed *link = (const struct link_speed *)(const void *)more;
-            model_set_link(worker.own.model, link->gbps, link->us);
+            model_set_link(own_worker.own.model, link->gbps, link->us);
         }
         if (order->kind == ORDER_RUN)
-            worker_run(&worker, (const struct step_plan *)(const void *)more);
-        if (order->kind == ORDER_REPORT) worker_report(&worker);
-        if (order->kind == ORDER_TRACE) worker_send_trace(&worker);
-        if (order->kind >= ORDER_MOVE && order->kind <= ORDER_DAMAGE)
-            worker_move(&worker, (enum group_order_kind)order->kind, more);
-        if (order->kind == ORDER_CLOSE) worker_close(&worker);
+            worker_run(&own_worker, (const struct step_plan *)(const void *)more);
+        if (order->kind == ORDER_REPORT) worker_report(&own_worker);
+        if (order->kind == ORDER_TRACE) worker_send_trace(&own_worker);
+        if (order->kind >= ORDER_MOVE && order->kind <= ORDER_MAP)
+            worker_move(&own_worker, (enum group_order_kind)order->kind, more);
+        if (order->kind == ORDER_CLOSE) worker_close(&own_worker);
     }
-    worker_close(&worker);
-    job_tree_free(&worker.orders);
-    job_tree_free(&worker.reports);
+    worker_close(&own_worker);
+    job_tree_free(&own_worker.orders);
+    job_tree_free(&own_worker.reports);
     job_end();
 }

@@ -7,8 +7,10 @@
  *                or rank_group_open_engines and rank_group_run, where ranks choose tokens too
  *   the others   rank_group_work, until rank 0 ends
  *
- * A rank other than 0 may die. In a step of engines that this broke, its rows fail and those of all
- * others are lost, so that they come again; and nothing goes on until rank_group_regroup; elsewhere, this process ends with it.
+ * A rank other than 0 may die, and come back. In a step of engines that this broke, the rows of a
+ * rank that died fail and those of all others are lost, so that they come again; and nothing goes on
+ * until rank_group_regroup; elsewhere, this process ends with it. A rank that comes back opens its
+ * model by itself (rank_group_prepare), while the others step, and joins them when it is done.
  *
  * All ranks are one program on one kind of machine, so structs travel as they lie in memory.
  */
@@ -72,12 +74,15 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
 /* Experts change slots, on all ranks alike; see moves_begin. */
 void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
                      uint64_t bytes_per_second);
-/* A rank has died since the last regroup. */
+/* A rank has died or come back since the last regroup. */
 bool rank_group_is_broken(const struct rank_group *group);
-/* Those that live leave what they did; moves of experts under way are given up. A step may follow
- * once no expert's slot on a dead rank is in the map: see rebalancer_lose. */
+/* Those that live leave what they did; moves of experts under way are given up. Slots of ranks that
+ * have come back hold what they held at first. A step may follow once no expert's slot on a dead rank
+ * is in the map: see rebalancer_regroup. */
 void rank_group_regroup(struct rank_group *group);
 bool rank_group_lives(const struct rank_group *group, uint32_t rank);
+/* How often a rank has died or come back. */
+uint32_t rank_group_epoch(const struct rank_group *group);
 
 /* How far each rank is; false, and all of it unknown, if a rank has died. told[rank_group_count]. If `tokens`, also what each rank's slots have
  * computed since it was last asked: [rank_group_count][model_slot_count]. */
@@ -98,10 +103,15 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
  * are made, by themselves. Said before rank_group_work. */
 struct rank_group_side {
     void *context;
+    /* What rank 0 tells the others at the start, for a rank that comes back. NULL: none does. */
+    enum status (*options)(void *context, struct model_options *options_out, struct error *error);
     enum status (*opened)(void *context, struct engine *engine, uint32_t rank, struct error *error);
     void (*closing)(void *context);
 };
 void rank_group_beside(const struct rank_group_side *side);
+
+/* A rank that comes back (job_returns), before job_begin: opens engine and model. */
+enum status rank_group_prepare(uint32_t ranks, struct error *error) MUST_USE;
 
 /* What a rank other than 0 does. Its packed weights lie in that directory of its own host, if rank 0's
  * lie in one; NULL: in none. */

@@ -424,11 +424,15 @@ static uint32_t choose_survivors(struct rebalancer *r) {
     return read;
 }
 
-static enum status mask_dead(struct rebalancer *r, struct error *error) {
+/* Who lives by now. True in *died_out: somebody has died since the last time. */
+static enum status mask_dead(struct rebalancer *r, bool *died_out, struct error *error) {
     uint32_t dead = 0;
+    *died_out = false;
     for (uint32_t rank = 0; rank < r->shape.ranks; rank++) {
+        bool was_dead = r->dead[rank];
         dead += r->dead[rank] = !rank_group_lives(r->group, rank);
-        r->masked[rank] |= r->dead[rank];
+        *died_out |= r->dead[rank] && !(was_dead && rebalancer_is_empty(r, rank));
+        r->masked[rank] = r->dead[rank] || (r->masked[rank] && !was_dead);
     }
     if (rebalance_fits(&r->shape, r->masked)) return STATUS_OK;
     memcpy(r->masked, r->dead, r->shape.ranks * sizeof *r->masked); /* a drained one is needed */
@@ -440,10 +444,7 @@ static enum status mask_dead(struct rebalancer *r, struct error *error) {
                      rebalance_redundancy(&r->shape, dead));
 }
 
-enum status rebalancer_lose(struct rebalancer *r, uint32_t *read_out, struct error *error) {
-    if (!r->map) return error_set(error, STATUS_FULL, "its experts can take no other slots");
-    enum status status = mask_dead(r, error);
-    if (status) return status;
+static enum status read_lost(struct rebalancer *r, uint32_t *read_out, struct error *error) {
     *read_out = choose_survivors(r);
     r->loses = true;
     begin_moving(r);
@@ -455,13 +456,22 @@ enum status rebalancer_lose(struct rebalancer *r, uint32_t *read_out, struct err
     }
     r->loses = false;
     r->state = WATCHES;
-    r->changed = true;
     if (rank_group_is_broken(r->group))
         return error_set(error, STATUS_GONE, "another rank has died");
     for (uint32_t rank = 0; rank < r->shape.ranks; rank++)
         if (r->dead[rank] && !rebalancer_is_empty(r, rank))
             return error_set(error, STATUS_IO, "experts of rank %u cannot be read", rank);
     return STATUS_OK;
+}
+
+enum status rebalancer_regroup(struct rebalancer *r, uint32_t *read_out, struct error *error) {
+    bool died;
+    if (!r->map) return error_set(error, STATUS_FULL, "its experts can take no other slots");
+    enum status status = mask_dead(r, &died, error);
+    *read_out = 0;
+    r->state = WATCHES; /* what was under way is given up */
+    r->changed = true;
+    return status || !died ? status : read_lost(r, read_out, error);
 }
 
 bool rebalancer_is_empty(const struct rebalancer *r, uint32_t rank) {

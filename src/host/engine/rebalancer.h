@@ -58,11 +58,12 @@ bool rebalancer_is_busy(const struct rebalancer *rebalancer);
  * the line says how many redundant experts it takes. */
 enum status rebalancer_mask(struct rebalancer *rebalancer, uint32_t rank, bool masked,
                             struct error *error) MUST_USE;
-/* Ranks have died, and the group has regrouped: their experts' replicas take over, and those without
- * one are read from the checkpoint, here and now. STATUS_GONE: another rank has died meanwhile. What
- * else goes wrong is final: no step may follow. Counts those that were read. */
-enum status rebalancer_lose(struct rebalancer *rebalancer, uint32_t *read_out,
-                            struct error *error) MUST_USE;
+/* Ranks have died or come back, and the group has regrouped. The experts' replicas of those that died
+ * take over, and experts without one are read from the checkpoint, here and now. Those that came back
+ * are masked no more. STATUS_GONE: another rank has died meanwhile. What else goes wrong is final: no
+ * step may follow. Counts those that were read. */
+enum status rebalancer_regroup(struct rebalancer *rebalancer, uint32_t *read_out,
+                               struct error *error) MUST_USE;
 /* True if the rank holds no expert. */
 bool rebalancer_is_empty(const struct rebalancer *rebalancer, uint32_t rank);
 

@@ -10,6 +10,7 @@
 #include "contract/record_unit.h"
 #include "host/process/log.h"
 #include "host/process/rank_board.h"
+#include "host/process/rank_watch.h"
 
 #define REBALANCE_IDLE_NS 1000000
 #define LOOK_NS 100000000 /* between two looks whether a rank has died, where no step comes */
@@ -40,7 +41,9 @@ enum status step_thread_open(struct step_thread *thread, struct rank_group *grou
     thread->plans = calloc(ranks, sizeof *thread->plans);
     thread->results = calloc(ranks, sizeof *thread->results);
     thread->dead = calloc(ranks, sizeof *thread->dead);
-    bool whole = thread->plans && thread->results && thread->dead && open_slots(thread, limits);
+    thread->reports = calloc(ranks, sizeof *thread->reports);
+    bool whole = thread->plans && thread->results && thread->dead && thread->reports &&
+                 open_slots(thread, limits);
     size_t result_bytes = step_result_bytes_max(limits->step_rows_max, limits->step_tokens_max);
     for (uint32_t i = 0; whole && i < ranks; i++)
         whole = (thread->results[i] = calloc(1, result_bytes));
@@ -53,6 +56,7 @@ void step_thread_close(struct step_thread *thread) {
     free(thread->results);
     free(thread->plans);
     free(thread->dead);
+    free(thread->reports);
     free(thread->slots);
     free(thread->slot_memory);
     *thread = (struct step_thread){0};
@@ -69,7 +73,7 @@ static void rebalance(struct step_thread *thread, struct worker *worker) {
         worker_call_again(worker, LOOK_NS);
 }
 
-/* ---- ranks that die ---- */
+/* ---- ranks that die, and come back ---- */
 
 /* Without an expert nothing can be computed: the unit ends, and whoever watches it starts it again.
  */
@@ -83,31 +87,59 @@ static void tell_dead(struct step_thread *thread, struct worker *worker, uint32_
     struct record_drain drain = {
         .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
     thread->dead[rank] = true;
+    rank_watch_lose(rank);
     worker_answer(worker, &drain.record);
 }
 
-/* Between two steps: those that live go on, with all experts. */
-static void go_on_without(struct step_thread *thread, struct worker *worker) {
-    int64_t began_ns = clock_now_ns();
-    struct error error;
-    uint32_t read = 0, ranks = rank_group_count(thread->group);
-    while (rank_group_is_broken(thread->group)) {
-        uint32_t left = 0;
-        rank_group_regroup(thread->group);
-        for (uint32_t rank = 0; rank < ranks; rank++)
-            left += rank_group_lives(thread->group, rank);
-        enum status status = rebalancer_lose(thread->rebalancer, &read, &error);
-        if (status == STATUS_GONE) continue;
-        if (status) end_unit(&error);
-        rank_board_tell_left(left);
-        for (uint32_t rank = 0; rank < ranks; rank++) {
-            if (thread->dead[rank] || rank_group_lives(thread->group, rank)) continue;
+static void tell_back(struct step_thread *thread, struct worker *worker, uint32_t rank) {
+    struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain),
+                                 .one_rank = 1,
+                                 .rank = rank,
+                                 .back = 1,
+                                 .dead = 1,
+                                 .pid = thread->reports[rank].pid};
+    thread->dead[rank] = false;
+    worker_answer(worker, &drain.record);
+}
+
+/* Nothing if a rank has died meanwhile: then it is all to be done again. */
+static void tell_ranks(struct step_thread *thread, struct worker *worker, uint32_t read,
+                       int64_t began_ns) {
+    uint32_t left = 0, ranks = rank_group_count(thread->group);
+    rank_group_report(thread->group, thread->reports);
+    if (rank_group_is_broken(thread->group)) return;
+    rank_board_tell_epoch(rank_group_epoch(thread->group));
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        left += rank_group_lives(thread->group, rank);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        bool lives = rank_group_lives(thread->group, rank);
+        double after_ms = (double)(clock_now_ns() - began_ns) * 1e-6;
+        if (thread->dead[rank] != lives) continue;
+        if (lives) {
+            tell_back(thread, worker, rank);
+            log_say(LOG_INFO, "engine", "a rank has come back rank=%u ranks=%u after_ms=%.0f", rank,
+                    left, after_ms);
+        } else {
             tell_dead(thread, worker, rank);
             log_say(LOG_WARNING, "engine",
                     "a rank died, the others go on without it rank=%u left=%u experts_read=%u "
                     "after_ms=%.0f",
-                    rank, left, read, (double)(clock_now_ns() - began_ns) * 1e-6);
+                    rank, left, read, after_ms);
         }
+    }
+}
+
+/* Between two steps: those that live go on, with all experts. */
+static void go_on(struct step_thread *thread, struct worker *worker) {
+    int64_t began_ns = clock_now_ns();
+    struct error error;
+    uint32_t read = 0;
+    while (rank_group_is_broken(thread->group)) {
+        rank_group_regroup(thread->group);
+        enum status status = rebalancer_regroup(thread->rebalancer, &read, &error);
+        if (status == STATUS_GONE) continue;
+        if (status) end_unit(&error);
+        tell_ranks(thread, worker, read, began_ns);
     }
 }
 
@@ -159,7 +191,7 @@ static void run_step(struct step_thread *thread, struct worker *worker) {
 
 void step_thread_take(void *context, struct worker *worker, const struct record *record) {
     struct step_thread *thread = context;
-    go_on_without(thread, worker);
+    go_on(thread, worker);
     if (record && record->kind == RECORD_DRAIN) {
         if (!((const struct record_drain *)record)->dead) /* that came from here */
             mask_rank(thread, (const struct record_drain *)record);
@@ -168,7 +200,7 @@ void step_thread_take(void *context, struct worker *worker, const struct record 
         take_plan(thread, (const struct step_plan *)record);
         if (thread->plan_count < rank_group_count(thread->group)) return;
         run_step(thread, worker);
-        go_on_without(thread, worker);
+        go_on(thread, worker);
     }
     rebalance(thread, worker);
 }

@@ -21,6 +21,7 @@ struct step_thread {
     uint32_t plan_count;
     struct step_result **results; /* [ranks] */
     bool *dead;                   /* [ranks] and the unit was told */
+    struct rank_report *reports;  /* [ranks] */
 };
 
 struct step_thread_limits { /* of each rank */

@@ -38,7 +38,7 @@ struct agent_part { /* a launch: all ranks here, or those of a node */
     struct agent *agent;
     struct rank_launch *launch;
     struct event *event;
-    uint32_t first, count;
+    uint32_t first, count, node;
 };
 
 struct agent {
@@ -53,6 +53,8 @@ struct agent {
     struct agent_part parts[NUMA_NODES_MAX];
     uint32_t part_count;
     uint32_t first, count, number; /* ranks of the last start */
+    char *words;                   /* of their command line */
+    const char *arguments[AGENT_WORDS_MAX + 2];
     struct rank_board board;
     uint32_t news;            /* when signs were last sent */
     struct agent_sign *signs; /* [count] */
@@ -93,7 +95,7 @@ static void send_signs(struct agent *agent) {
                                               .state = atomic_load(&line->pulse.state),
                                               .place = atomic_load(&line->pulse.place),
                                               .role = atomic_load(&line->role),
-                                              .left = atomic_load(&line->left)};
+                                              .epoch = atomic_load(&line->epoch)};
     }
     agent_stream_send(
         &agent->stream, AGENT_SIGNS, &head,
@@ -126,14 +128,21 @@ static void close_parts(struct agent *agent) {
     agent->count = 0;
 }
 
-static enum status open_part(struct agent *agent, const char *const *arguments,
-                             const struct agent_launch *launch, uint32_t from, uint32_t count,
-                             struct error *error) {
+static cpu_set_t nodes[NUMA_NODES_MAX];
+
+/* What is started from now on runs there. */
+static void bind_to(const struct agent *agent, uint32_t node) {
+    const cpu_set_t *cpus = node == PLACE_NO_NODE ? &agent->cpus : &nodes[node];
+    sched_setaffinity(0, sizeof *cpus, cpus);
+}
+
+static enum status open_part(struct agent *agent, const struct agent_launch *launch, uint32_t node,
+                             uint32_t from, uint32_t count, struct error *error) {
     const uint32_t first = launch->first + from;
     struct agent_part *part = &agent->parts[agent->part_count++];
-    *part = (struct agent_part){.agent = agent, .first = first, .count = count};
+    *part = (struct agent_part){.agent = agent, .first = first, .count = count, .node = node};
     const struct rank_launch_options options = {
-        .arguments = arguments,
+        .arguments = agent->arguments,
         .first = first,
         .count = count,
         .total = launch->total,
@@ -152,19 +161,18 @@ static enum status open_part(struct agent *agent, const char *const *arguments,
 }
 
 /* Ranks that follow one another and belong to the same node are one part. */
-static enum status open_parts(struct agent *agent, const char *const *arguments,
-                              const struct agent_launch *launch, struct error *error) {
-    static cpu_set_t nodes[NUMA_NODES_MAX];
+static enum status open_parts(struct agent *agent, const struct agent_launch *launch,
+                              struct error *error) {
     uint32_t node_count = numa_nodes_read("/sys", &agent->cpus, nodes);
     enum status status = STATUS_OK;
     for (uint32_t from = 0, to; !status && from < launch->count; from = to) {
         uint32_t node = place_node(from, launch->count, node_count);
         for (to = from + 1; to < launch->count; to++)
             if (place_node(to, launch->count, node_count) != node) break;
-        if (node != PLACE_NO_NODE) sched_setaffinity(0, sizeof nodes[node], &nodes[node]);
-        status = open_part(agent, arguments, launch, from, to - from, error);
+        bind_to(agent, node);
+        status = open_part(agent, launch, node, from, to - from, error);
     }
-    sched_setaffinity(0, sizeof agent->cpus, &agent->cpus);
+    bind_to(agent, PLACE_NO_NODE);
     return status;
 }
 
@@ -202,11 +210,24 @@ static void tell_failure(struct agent *agent, const struct agent_launch *launch)
     }
 }
 
-static void launch(struct agent *agent, const struct agent_frame *frame) {
-    static const char *arguments[AGENT_WORDS_MAX + 2];
+/* Kept as long as ranks run: they may be started again. */
+static void keep_words(struct agent *agent, uint32_t arguments, struct bytes tail) {
     static char self[RANK_LAUNCH_PATH_BYTES];
+    uint32_t count = 0;
+    free(agent->words);
+    agent->words = malloc(tail.count + 1);
+    check(agent->words); /* some kilobytes */
+    memcpy(agent->words, tail.data, tail.count);
+    struct bytes words = {agent->words, tail.count};
+    agent->arguments[count++] = rank_launch_self(self) ? self : NULL;
+    while (count <= arguments)
+        agent->arguments[count++] = agent_frame_next_word(&words);
+    agent->arguments[count] = NULL;
+    take_settings(words);
+}
+
+static void launch(struct agent *agent, const struct agent_frame *frame) {
     struct agent_launch it;
-    struct bytes words = frame->tail;
     struct error error;
     memcpy(&it, frame->body, sizeof it);
     close_parts(agent);
@@ -214,20 +235,15 @@ static void launch(struct agent *agent, const struct agent_frame *frame) {
     agent->first = it.first;
     agent->news = 0;
     agent->signed_ns = 0;
-    uint32_t count = 0;
-    arguments[count++] = self;
-    for (uint32_t i = 0; i < it.arguments; i++)
-        arguments[count++] = agent_frame_next_word(&words);
-    arguments[count] = NULL;
-    take_settings(words);
+    keep_words(agent, it.arguments, frame->tail);
     file_limit_raise(64 + FILES_EACH * (uint64_t)it.count);
-    enum status status = rank_launch_self(self)
+    enum status status = agent->arguments[0]
                              ? STATUS_OK
                              : error_set(&error, STATUS_IO, "cannot find this program's file");
     if (!status) status = make_board(agent, &it, &error);
     if (!status) {
         agent->count = it.count;
-        status = open_parts(agent, arguments, &it, &error);
+        status = open_parts(agent, &it, &error);
     }
     if (!status) {
         send_signs(agent); /* the supervisor knows their processes before they say anything */
@@ -236,6 +252,31 @@ static void launch(struct agent *agent, const struct agent_frame *frame) {
     log_say(LOG_ERROR, SUBJECT, "ranks cannot be started why=%s", error.text);
     close_parts(agent);
     tell_failure(agent, &it);
+}
+
+/* One that cannot be started has ended again. */
+static void launch_again(struct agent *agent, const struct agent_frame *frame) {
+    struct agent_again it;
+    struct error error;
+    memcpy(&it, frame->body, sizeof it);
+    if (it.number != agent->number) return;
+    for (uint32_t i = 0; i < agent->part_count; i++) {
+        const struct agent_part *part = &agent->parts[i];
+        if (it.rank < part->first || it.rank - part->first >= part->count) continue;
+        rank_board_clear(&agent->board, it.rank);
+        bind_to(agent, part->node);
+        enum status status = rank_launch_again(part->launch, it.rank, &error);
+        bind_to(agent, PLACE_NO_NODE);
+        send_signs(agent);
+        if (!status) return;
+        log_say(LOG_ERROR, SUBJECT, "a rank cannot be started why=%s", error.text);
+        if (rank_launch_pid(part->launch, it.rank) > 0) {
+            rank_launch_signal(part->launch, it.rank, SIGKILL);
+            return;
+        }
+        const struct agent_ended ended = {agent->number, it.rank, SIGKILL, 0};
+        send_frame(agent, AGENT_ENDED, &ended);
+    }
 }
 
 /* ---- frames ---- */
@@ -299,6 +340,9 @@ static void take(struct agent *agent, const struct agent_frame *frame) {
     case AGENT_LAUNCH:
         if (agent->room.path[0]) launch(agent, frame);
         break;
+    case AGENT_AGAIN:
+        launch_again(agent, frame);
+        break;
     case AGENT_FILE:
         if (agent->room.path[0]) keep_file(agent, frame);
         break;
@@ -330,14 +374,14 @@ static void on_readable(int file, short what, void *context) {
 /* ---- time ---- */
 
 /* Another number when the supervisor is to have signs at once: ranks that have come, those that are
- * ready besides, and how many go on when some have died. */
+ * ready besides, and the epoch of those that go on. */
 static uint32_t count_news(const struct agent *agent) {
     uint32_t news = 0;
     for (uint32_t i = 0; i < agent->count; i++) {
         struct rank_line *line = &agent->board.lines[agent->first + i];
         news += atomic_load(&line->pid) != 0;
         news += atomic_load(&line->pulse.state) != PULSE_STARTS;
-        news += atomic_load(&line->left);
+        news += atomic_load(&line->epoch);
     }
     return news;
 }
@@ -379,6 +423,7 @@ enum status agent_run(int in, int out, struct error *error) {
         event_add(agent.tick, &(struct timeval){.tv_usec = TICK_US});
         event_base_dispatch(agent.base);
         close_parts(&agent);
+        free(agent.words);
         event_free(agent.tick);
         agent_stream_close(&agent.stream);
     }

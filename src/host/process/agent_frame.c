@@ -23,6 +23,7 @@ static const struct kind_row {
     [AGENT_ENDED] = {sizeof(struct agent_ended), true, false},
     [AGENT_PONG] = {0, true, false},
     [AGENT_FILE] = {sizeof(struct agent_file), false, true},
+    [AGENT_AGAIN] = {sizeof(struct agent_again), false, false},
 };
 
 struct agent_head agent_frame_head(enum agent_kind kind, size_t bytes) {
@@ -103,6 +104,7 @@ static bool signs_are_right(const void *body, struct bytes tail) {
 static bool is_right(const struct agent_frame *frame) {
     struct agent_signal signal;
     struct agent_ended ended;
+    struct agent_again again;
     switch (frame->kind) {
     case AGENT_CHECK:
         return check_is_right(frame->body);
@@ -123,6 +125,9 @@ static bool is_right(const struct agent_frame *frame) {
     case AGENT_ENDED:
         memcpy(&ended, frame->body, sizeof ended);
         return ended.rank < LIMIT_RANKS;
+    case AGENT_AGAIN:
+        memcpy(&again, frame->body, sizeof again);
+        return again.rank < LIMIT_RANKS;
     default:
         return true;
     }

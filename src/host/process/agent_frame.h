@@ -6,6 +6,7 @@
  *   supervisor to agent  CHECK   what ranks will need on this host; the first frame, and once
  *                        FILE    into its private room: a key, say
  *                        LAUNCH  these ranks, with this command line; none runs
+ *                        AGAIN   this one of them, which has ended: it comes back to the job
  *                        TELL    a frame of the ranks' meeting, for all ranks here
  *                        SIGNAL  to all ranks, or to one
  *                        PING    a few times within the timeout
@@ -43,6 +44,7 @@ enum agent_kind {
     AGENT_ENDED,
     AGENT_PONG,
     AGENT_FILE,
+    AGENT_AGAIN,
     AGENT_KINDS
 };
 
@@ -89,6 +91,10 @@ struct agent_file { /* tail: what is in it */
     char name[32];  /* without a folder */
 };
 
+struct agent_again {
+    uint32_t number, rank; /* of the start */
+};
+
 #define AGENT_ALL_RANKS UINT32_MAX
 
 struct agent_signal {
@@ -103,7 +109,7 @@ struct agent_sign {
     uint32_t peer; /* as in struct pulse */
     uint32_t reserved;
     uint32_t role; /* enum unit_role and 1; 0: never told */
-    uint32_t left; /* rank 0's: ranks that it goes on with; 0: all */
+    uint32_t epoch; /* rank 0's: of the job, with whose ranks it goes on */
 };
 
 struct agent_signs {        /* tail: a struct agent_sign for each rank here, ascending */

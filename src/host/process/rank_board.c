@@ -45,6 +45,13 @@ void rank_board_close(struct rank_board *board) {
     board->lines = NULL;
 }
 
+void rank_board_clear(struct rank_board *board, uint32_t rank) {
+    struct rank_line *line = &board->lines[rank];
+    atomic_store(&line->pid, 0);
+    atomic_store(&line->pulse.state, PULSE_STARTS);
+    atomic_store(&line->pulse.place, 0);
+}
+
 enum status rank_board_join(const char *path, uint32_t rank, struct error *error) {
     struct stat found;
     int file = open(path, O_RDWR | O_CLOEXEC);
@@ -72,8 +79,8 @@ void rank_board_tell_role(enum unit_role role) {
     if (own) atomic_store(&own->role, (uint32_t)role + 1);
 }
 
-void rank_board_tell_left(uint32_t ranks) {
-    if (own) atomic_store(&own->left, ranks);
+void rank_board_tell_epoch(uint32_t epoch) {
+    if (own) atomic_store(&own->epoch, epoch);
 }
 
 bool rank_board_read_role(const struct rank_board *board, enum unit_role *role_out) {

@@ -17,8 +17,8 @@ struct rank_line {
     _Alignas(128) struct pulse pulse;
     _Atomic int64_t pid; /* 0: not there yet; written last */
     char host[64];
-    _Atomic uint32_t left; /* rank 0's: ranks that it goes on with; 0: all */
-    _Atomic uint32_t role; /* enum unit_role and 1; 0: never told */
+    _Atomic uint32_t epoch; /* rank 0's: of the job, with whose ranks it goes on */
+    _Atomic uint32_t role;  /* enum unit_role and 1; 0: never told */
 };
 
 struct rank_board {
@@ -30,6 +30,8 @@ struct rank_board {
 enum status rank_board_create(const char *path, uint32_t rank_count, struct rank_board *board_out,
                               struct error *error) MUST_USE;
 void rank_board_close(struct rank_board *board);
+/* A rank's line is as if it had never come. */
+void rank_board_clear(struct rank_board *board, uint32_t rank);
 
 /* A rank's: signs on, and gives its signs of life there from now on, for the life of the process.
  */
@@ -38,8 +40,8 @@ enum status rank_board_join(const char *path, uint32_t rank, struct error *error
 /* Rank 0's; nothing happens where no board was joined. */
 void rank_board_tell_role(enum unit_role role);
 
-/* Ranks have died, and so many go on; or the unit ends by itself. */
-void rank_board_tell_left(uint32_t ranks);
+/* Ranks have died or come back, and those of this epoch go on; or the unit ends by itself. */
+void rank_board_tell_epoch(uint32_t epoch);
 
 #define RANK_BOARD_TEXT 160
 

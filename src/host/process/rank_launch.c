@@ -24,7 +24,7 @@
 
 #define EVENTS_AT_ONCE 64
 #define MEETING_FILE 3 /* of a rank that does not speak, behind its three streams */
-#define VARIABLES 5
+#define VARIABLES 6
 #define VARIABLE_BYTES (JOB_HOST_BYTES + 32)
 
 extern char **environ;
@@ -62,9 +62,9 @@ struct rank_environment {
 };
 
 static bool is_told(const char *variable) {
-    static const char *const names[VARIABLES] = {JOB_MEETING_RANK, JOB_MEETING_RANKS,
+    static const char *const names[VARIABLES] = {JOB_MEETING_RANK,       JOB_MEETING_RANKS,
                                                  JOB_MEETING_RANKS_HERE, JOB_MEETING_HOST,
-                                                 JOB_MEETING_FILE};
+                                                 JOB_MEETING_FILE,       JOB_MEETING_RETURNS};
     for (size_t i = 0; i < VARIABLES; i++) {
         size_t length = strlen(names[i]);
         if (strncmp(variable, names[i], length) == 0 && variable[length] == '=') return true;
@@ -87,7 +87,7 @@ static bool open_environment(struct rank_environment *environment) {
 }
 
 static void tell_rank(struct rank_environment *environment, const struct rank_launch *launch,
-                      uint32_t rank) {
+                      uint32_t rank, bool returns) {
     char(*texts)[VARIABLE_BYTES] = environment->texts;
     uint32_t sharing = launch->options.sharing;
     snprintf(texts[0], VARIABLE_BYTES, JOB_MEETING_RANK "=%u", rank);
@@ -97,6 +97,7 @@ static void tell_rank(struct rank_environment *environment, const struct rank_la
     snprintf(texts[3], VARIABLE_BYTES, JOB_MEETING_FILE "=%d", MEETING_FILE);
     snprintf(texts[4], VARIABLE_BYTES, JOB_MEETING_HOST "=%s",
              launch->options.host ? launch->options.host : "");
+    snprintf(texts[5], VARIABLE_BYTES, JOB_MEETING_RETURNS "=%d", returns);
 }
 
 /* In the child: the streams of a rank that has no input, or of one that is not to speak. */
@@ -128,7 +129,7 @@ static bool listen_to(const struct rank_launch *launch, int file, uint32_t mark)
 }
 
 static enum status start(struct rank_launch *launch, struct rank_environment *environment,
-                         uint32_t index, struct error *error) {
+                         uint32_t index, bool returns, struct error *error) {
     const struct rank_launch_options *options = &launch->options;
     struct launched_rank *rank = &launch->ranks[index];
     uint32_t number = options->first + index;
@@ -136,7 +137,7 @@ static enum status start(struct rank_launch *launch, struct rank_environment *en
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
         return error_set(error, STATUS_IO, "cannot make a socket for rank %u: %s", number,
                          strerror(errno));
-    tell_rank(environment, launch, number);
+    tell_rank(environment, launch, number, returns);
     pid_t parent = getpid();
     rank->pid = fork();
     if (rank->pid == 0)
@@ -150,14 +151,15 @@ static enum status start(struct rank_launch *launch, struct rank_environment *en
     return error_set(error, STATUS_IO, "cannot start rank %u: %s", number, strerror(errno));
 }
 
-static enum status start_all(struct rank_launch *launch, struct error *error) {
+static enum status start_some(struct rank_launch *launch, uint32_t first, uint32_t count,
+                              bool returns, struct error *error) {
     struct rank_environment environment;
     enum status status = STATUS_OK;
     if (!open_environment(&environment))
         return error_set(error, STATUS_NO_MEMORY, "no memory to start ranks");
     fflush(NULL);
-    for (uint32_t i = 0; !status && i < launch->options.count; i++)
-        status = start(launch, &environment, i, error);
+    for (uint32_t i = 0; !status && i < count; i++)
+        status = start(launch, &environment, first + i, returns, error);
     free(environment.list);
     return status;
 }
@@ -192,7 +194,7 @@ enum status rank_launch_open(const struct rank_launch_options *options,
     for (uint32_t i = 0; i < options->count; i++)
         launch->ranks[i].process = -1;
     enum status status = open_meeting(launch, error);
-    if (!status) status = start_all(launch, error);
+    if (!status) status = start_some(launch, 0, options->count, false, error);
     if (status)
         rank_launch_close(launch);
     else
@@ -242,6 +244,12 @@ static struct launched_rank *rank_of(const struct rank_launch *launch, uint32_t 
 void rank_launch_signal(struct rank_launch *launch, uint32_t rank, int number) {
     const struct launched_rank *it = rank_of(launch, rank);
     if (it->pid) kill(it->pid, number); /* it was not waited for: the number is still its own */
+}
+
+enum status rank_launch_again(struct rank_launch *launch, uint32_t rank, struct error *error) {
+    const struct launched_rank *it = rank_of(launch, rank);
+    if (it->pid > 0) return STATUS_OK;
+    return start_some(launch, rank - launch->options.first, 1, true, error);
 }
 
 void rank_launch_signal_all(struct rank_launch *launch, int number) {

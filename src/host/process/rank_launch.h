@@ -3,7 +3,8 @@
  * is held by a pidfd, which tells its end, and by a socket, over which the ranks meet
  * (compute/exchange/job_meeting.h). Each dies with the thread that started it.
  *
- * A launch of all ranks lets them meet, and tells the others when one has ended. For a part of
+ * A launch of all ranks lets them meet, and tells the others when one has ended. One that has ended
+ * may be started again. For a part of
  * them, on one of several hosts, its owner does both: `here` has what each rank says, and
  * rank_launch_tell brings them the roster and who is gone.
  *
@@ -20,7 +21,9 @@
 struct rank_launch;
 
 struct rank_launch_options {
-    const char *const *arguments; /* of each rank: argv, [0] being a path; NULL at the end */
+    const char *const
+        *arguments; /* of each rank: argv, [0] being a path; NULL at the end. They live
+                                   * as long as the launch */
     uint32_t first, count, total;
     const char *host; /* of a part: what this host is called in the job */
     uint32_t
@@ -30,7 +33,7 @@ struct rank_launch_options {
     void *context;
     /* A rank has come to meet the others: its HERE. NULL: this launch has them all. */
     void (*here)(void *context, struct bytes frame);
-    /* A rank has ended, with a status of waitpid. Called once for each, in rank_launch_tend. */
+    /* A rank has ended, with a status of waitpid. Called once for each start, in rank_launch_tend. */
     void (*ended)(void *context, uint32_t rank, int status);
 };
 
@@ -46,6 +49,11 @@ void rank_launch_tend(struct rank_launch *launch);
 
 /* A whole frame for all ranks that have not ended. */
 void rank_launch_tell(struct rank_launch *launch, struct bytes frame);
+
+/* Starts a rank anew that has ended, to come back to the job; nothing if it runs. What is left of a
+ * start that fails is told of by `ended`. */
+enum status rank_launch_again(struct rank_launch *launch, uint32_t rank,
+                              struct error *error) MUST_USE;
 
 /* To a rank, unless it has ended: a signal can never hit a stranger. */
 void rank_launch_signal(struct rank_launch *launch, uint32_t rank, int number);

@@ -18,7 +18,7 @@ struct meeting_place {
     int socket;    /* -1: free */
     uint32_t rank; /* RANK_MEETING_ANYONE: not said yet */
     bool is_here;  /* it has said its HERE */
-    char *in;      /* [JOB_HERE_BYTES_MAX] until then */
+    char *in;      /* [JOB_HERE_BYTES_MAX] */
     size_t in_bytes;
     char *out; /* [out_bytes] that the socket did not take yet */
     size_t out_bytes;
@@ -129,12 +129,18 @@ void rank_meeting_tell(struct rank_meeting *meeting, struct bytes frame) {
         if (meeting->places[i].is_here) tell(meeting, &meeting->places[i], frame);
 }
 
+static void tell_roster(struct rank_meeting *meeting) {
+    struct bytes frame;
+    while (meeting->roster && (frame = job_roster_next(meeting->roster)).count)
+        rank_meeting_tell(meeting, frame);
+}
+
 static void leave(struct rank_meeting *meeting, struct meeting_place *place) {
-    const struct job_frame gone = job_frame_head(JOB_FRAME_GONE, place->rank, 0);
+    uint32_t rank = place->rank;
     bool was_here = place->is_here;
     free_place(place);
-    if (meeting->roster && was_here)
-        rank_meeting_tell(meeting, (struct bytes){(const char *)&gone, sizeof gone});
+    if (meeting->roster && was_here) job_roster_leave(meeting->roster, rank);
+    tell_roster(meeting);
 }
 
 void rank_meeting_leave(struct rank_meeting *meeting, uint32_t rank) {
@@ -145,35 +151,44 @@ void rank_meeting_leave(struct rank_meeting *meeting, uint32_t rank) {
 
 /* ---- what ranks say ---- */
 
-static bool take_here(struct rank_meeting *meeting, struct meeting_place *place) {
-    const struct bytes frame = {place->in, place->in_bytes};
+/* Whoever only says that it is a rank is heard while all come together, and not when one has died. */
+static bool may_be(const struct rank_meeting *meeting, const struct meeting_place *place,
+                   uint32_t rank) {
+    if (place->rank != RANK_MEETING_ANYONE) return place->rank == rank;
+    for (uint32_t i = 0; i < meeting->options.places; i++)
+        if (meeting->places[i].socket >= 0 && meeting->places[i].rank == rank) return false;
+    return !meeting->roster || !job_roster_has_met(meeting->roster);
+}
+
+static bool take_here(struct rank_meeting *meeting, struct meeting_place *place,
+                      struct bytes frame) {
     struct job_frame head;
     memcpy(&head, frame.data, sizeof head);
-    if (head.kind != JOB_FRAME_HERE) return false;
-    if (place->rank != RANK_MEETING_ANYONE && place->rank != head.rank) return false;
+    if (head.kind != JOB_FRAME_HERE || !may_be(meeting, place, head.rank)) return false;
     if (meeting->roster && !job_roster_add(meeting->roster, frame)) return false;
     place->rank = head.rank;
     place->is_here = true;
     if (meeting->options.here) meeting->options.here(meeting->options.context, frame);
-    struct bytes all = {NULL, 0};
-    if (meeting->roster) all = job_roster_frame(meeting->roster);
-    if (all.count) rank_meeting_tell(meeting, all);
+    tell_roster(meeting);
     return true;
 }
 
-/* False: the rank has said all, or what makes no sense. */
+/* False: the rank has ended, or says what makes no sense. */
 static bool read_place(struct rank_meeting *meeting, struct meeting_place *place) {
     size_t whole, room = JOB_HERE_BYTES_MAX - place->in_bytes;
     ssize_t got = recv(place->socket, place->in + place->in_bytes, room, 0);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
-    if (got == 0 || place->is_here) return false;
+    if (got == 0) return false;
     place->in_bytes += (size_t)got;
-    const struct bytes said = {place->in, place->in_bytes};
-    if (!job_frame_measure(said, meeting->options.ranks, &whole)) return false;
-    if (whole == 0 || said.count < whole) return true;
-    if (said.count > whole || !take_here(meeting, place)) return false;
-    place->in_bytes = 0;
-    return true;
+    for (;;) { /* a rank says HERE again when others die meanwhile */
+        const struct bytes said = {place->in, place->in_bytes};
+        if (!job_frame_measure(said, meeting->options.ranks, &whole)) return false;
+        if (whole > JOB_HERE_BYTES_MAX) return false;
+        if (whole == 0 || said.count < whole) return true;
+        if (!take_here(meeting, place, (struct bytes){said.data, whole})) return false;
+        place->in_bytes -= whole;
+        memmove(place->in, place->in + whole, place->in_bytes);
+    }
 }
 
 void rank_meeting_tend(struct rank_meeting *meeting) {

@@ -45,6 +45,7 @@ static struct {
     struct rank_watch_place place;
     struct rank_line *lines;       /* [rank_count] */
     struct supervise_signs *signs; /* [rank_count] */
+    atomic_bool *lost;             /* [rank_count] */
     struct supervise_watch watch;
     uint32_t rank; /* of one that follows */
 } own = {.sockets = {-1, -1}};
@@ -185,6 +186,15 @@ static void say(const struct supervise_finding *finding) {
                 finding->rank, silent, text);
 }
 
+static bool is_over(void) {
+    return own.place.only_start && atomic_load(&pulse_memory->state) != PULSE_STARTS;
+}
+
+static void close_sockets(void) {
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (own.sockets[i] >= 0) close(own.sockets[i]);
+}
+
 static void *watch(void *unused) {
     const int64_t began_ns = clock_now_ns();
     const int64_t meeting_ns = MEETING_PATIENCE * own.timeout.wall_ns;
@@ -195,20 +205,29 @@ static void *watch(void *unused) {
                 (double)meeting_ns * 1e-9);
         end();
     }
-    for (;;) {
+    while (!is_over()) {
         take_signs();
         sign_own();
+        for (uint32_t i = 0; i < own.rank_count; i++)
+            own.signs[i].gone = atomic_load(&own.lost[i]);
         struct supervise_finding finding =
             supervise_look(&own.watch, own.signs, own.timeout, clock_now_ns());
         if (finding.verdict == SUPERVISE_FINE) continue;
         say(&finding);
         end();
     }
+    close_sockets();
     return unused;
 }
 
-enum status rank_watch_await(int64_t timeout_ns, int exit_code, struct error *error) {
+void rank_watch_lose(uint32_t rank) {
+    if (own.lost) atomic_store(&own.lost[rank], true);
+}
+
+enum status rank_watch_await(int64_t timeout_ns, int exit_code, bool only_start,
+                             struct error *error) {
     own.exit_code = exit_code;
+    own.place.only_start = only_start;
     own.timeout = patience(timeout_ns);
     own.interval_ns = own.timeout.wall_ns / SIGNS_A_TIMEOUT;
     if (own.interval_ns > INTERVAL_NS_MAX) own.interval_ns = INTERVAL_NS_MAX;
@@ -306,8 +325,9 @@ enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place
     own.rank_count = own.watch.rank_count = rank_count;
     own.lines = aligned_alloc(_Alignof(struct rank_line), rank_count * sizeof *own.lines);
     own.signs = calloc(rank_count, sizeof *own.signs);
+    own.lost = calloc(rank_count, sizeof *own.lost);
     own.watch.ranks = calloc(rank_count, sizeof *own.watch.ranks);
-    if (!own.lines || !own.signs || !own.watch.ranks)
+    if (!own.lines || !own.signs || !own.lost || !own.watch.ranks)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' signs of life");
     memset(own.lines, 0, rank_count * sizeof *own.lines);
     own.watch.from_start = true;
@@ -338,7 +358,7 @@ static void *follow(void *unused) {
     bool same_machine = memcmp(boot, own.place.boot, sizeof boot) == 0;
     memcpy(sign.token, own.place.token, sizeof sign.token);
     read_host(sign.host);
-    for (;;) {
+    do { /* the first step comes when the unit is ready */
         sign.number++;
         sign.tiles = atomic_load(&pulse_memory->tiles);
         sign.moved = atomic_load(&pulse_memory->moved);
@@ -348,7 +368,8 @@ static void *follow(void *unused) {
         sign.cpu_ns = rank_board_cpu_ns(sign.pid);
         send_sign(&sign, same_machine);
         sleep_ns(own.place.interval_ns);
-    }
+    } while (!own.place.only_start || !sign.tiles);
+    close_sockets();
     return unused;
 }
 

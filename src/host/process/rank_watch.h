@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Signs of life among the ranks of a unit: of one that no supervisor watches, since somebody else
  * started its ranks, on one host or on several; and of any while it starts, which a supervisor
- * leaves to itself. Every rank sends rank 0 a datagram a few times
+ * leaves to itself, until the unit is ready. Every rank sends rank 0 a datagram a few times
  * a second, from a thread of its own: what its line on a board would say (host/rank_board.h). Rank
  * 0 judges them in a thread as a supervisor does (policy/supervise.h). When a rank is silent,
  * computes nothing, or all wait for one another, one line names it, and the process ends: so does
@@ -32,6 +32,7 @@ struct rank_watch_place {
     char boot[40];       /* of rank 0's machine */
     int64_t interval_ns; /* between two signs */
     uint32_t count;
+    bool only_start; /* rank 0 listens until the unit is ready */
     struct sockaddr_storage addresses[RANK_WATCH_ADDRESSES]; /* [count]; the first is the machine's
                                           * own, for ranks that are there, too */
 };
@@ -53,14 +54,18 @@ bool rank_sign_valid(const void *bytes, size_t count, const uint8_t token[RANK_W
 
 /* Rank 0's, before the ranks meet: the process ends with a line and this exit code if they do not
  * within a time that follows from `timeout_ns`, that of a rank with a CPU of its own; and later if
- * one stands still. */
-enum status rank_watch_await(int64_t timeout_ns, int exit_code, struct error *error) MUST_USE;
+ * one stands still. `only_start`: not after this process's pulse says that it has started. */
+enum status rank_watch_await(int64_t timeout_ns, int exit_code, bool only_start,
+                             struct error *error) MUST_USE;
 
-/* Rank 0's, when they have met: they are watched from now on, for the life of the process. */
+/* Rank 0's, when they have met: they are watched from now on. */
 enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place_out,
                              struct error *error) MUST_USE;
 
-/* Another rank's: gives signs from now on, for the life of the process. */
+/* Rank 0's: that rank has died, and the others go on. Nothing where nobody is watched. */
+void rank_watch_lose(uint32_t rank);
+
+/* Another rank's: gives signs from now on. */
 enum status rank_watch_follow(const struct rank_watch_place *place, uint32_t rank,
                               struct error *error) MUST_USE;
 

@@ -64,8 +64,8 @@ uint32_t supervisor_job_of(const struct supervisor *supervisor, int64_t pid) {
 /* ---- giving up, and ending ---- */
 
 /* "signal 9" */
-static const char *how_it_ended(const struct supervise_unit *unit, char text[static 32]) {
-    snprintf(text, 32, "%s %d", unit->how.by_signal ? "signal" : "status", unit->how.number);
+static const char *how_it_ended(struct supervise_how how, char text[static 32]) {
+    snprintf(text, 32, "%s %d", how.by_signal ? "signal" : "status", how.number);
     return text;
 }
 
@@ -74,7 +74,7 @@ static void give_up(struct supervisor_job *job) {
     struct error error;
     char how[32] = "a lost host";
     uint32_t left = 0;
-    if (job->unit.has_ended) how_it_ended(&job->unit, how);
+    if (job->unit.has_ended) how_it_ended(job->unit.how, how);
     if (job->why.text[0])
         error_write(&error, "unit %u could not be started: %.400s", job->number, job->why.text);
     else
@@ -91,7 +91,7 @@ static void give_up(struct supervisor_job *job) {
 
 static void say_unready(const struct supervisor_job *job) {
     char how[32] = "a lost host";
-    if (job->unit.has_ended) how_it_ended(&job->unit, how);
+    if (job->unit.has_ended) how_it_ended(job->unit.how, how);
     log_say(LOG_WARNING, SUBJECT, "a unit ended before it was ready, it starts again job=%u how=%s",
             job->number, how);
 }
@@ -123,6 +123,7 @@ static bool name_cut(const struct supervisor_job *job, char text[static RANK_BOA
 static void say_stuck(const struct supervisor_job *job, struct supervise_finding finding) {
     char text[RANK_BOARD_TEXT];
     double silent = (double)finding.silent_ns * 1e-9;
+    bool frozen = finding.verdict == SUPERVISE_FROZEN;
     rank_board_describe(&unit_hosts_lines(job->hosts)[finding.rank], text);
     if (finding.verdict == SUPERVISE_DEADLOCK && name_cut(job, text))
         log_say(LOG_ERROR, SUBJECT,
@@ -133,15 +134,19 @@ static void say_stuck(const struct supervisor_job *job, struct supervise_finding
         log_say(LOG_ERROR, SUBJECT,
                 "all ranks wait for one another, the unit starts again job=%u silent_s=%.1f",
                 job->number, silent);
-    else if (finding.verdict == SUPERVISE_FROZEN)
+    else if (finding.rank == 0)
         log_say(LOG_ERROR, SUBJECT,
-                "a rank was not run, its unit starts again job=%u rank=%u silent_s=%.1f where=%s",
+                frozen ? "a rank was not run, its unit starts again job=%u rank=%u silent_s=%.1f "
+                         "where=%s"
+                       : "a rank computed nothing, its unit starts again job=%u rank=%u "
+                         "silent_s=%.1f where=%s",
                 job->number, finding.rank, silent, text);
     else
-        log_say(
-            LOG_ERROR, SUBJECT,
-            "a rank computed nothing, its unit starts again job=%u rank=%u silent_s=%.1f where=%s",
-            job->number, finding.rank, silent, text);
+        log_say(LOG_ERROR, SUBJECT,
+                frozen
+                    ? "a rank was not run, it is killed job=%u rank=%u silent_s=%.1f where=%s"
+                    : "a rank computed nothing, it is killed job=%u rank=%u silent_s=%.1f where=%s",
+                job->number, finding.rank, silent, text);
 }
 
 static void say_died(const struct supervisor_job *job) {
@@ -149,6 +154,32 @@ static void say_died(const struct supervisor_job *job) {
     rank_board_describe(&unit_hosts_lines(job->hosts)[job->unit.ended_rank], text);
     log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
             job->number, job->unit.ended_rank, text);
+}
+
+/* Of a rank that comes back while the others serve. */
+static void say_rank(const struct supervisor_job *job, const struct supervise_order *order) {
+    char how[32];
+    double s = (double)order->ns * 1e-9;
+    how_it_ended(order->how, how);
+    if (order->kind == SUPERVISE_SAY_RANK_BACK)
+        log_say(LOG_INFO, SUBJECT,
+                "a rank is there again job=%u rank=%u pid=%" PRId64 " after_s=%.2f", job->number,
+                order->rank, (int64_t)atomic_load(&unit_hosts_lines(job->hosts)[order->rank].pid),
+                s);
+    else if (order->kind == SUPERVISE_SAY_RANK_ENDED)
+        log_say(
+            LOG_WARNING, SUBJECT,
+            "a rank ended before it was back, it starts again job=%u rank=%u how=%s wait_s=%.1f",
+            job->number, order->rank, how, s);
+    else
+        log_say(LOG_ERROR, SUBJECT,
+                "a rank is given up, its unit goes on without it job=%u rank=%u how=%s",
+                job->number, order->rank, how);
+}
+
+static void say_waits(const struct supervisor_job *job, int64_t wait_ns) {
+    log_say(LOG_INFO, SUBJECT, "a unit waits before it starts again job=%u wait_s=%.1f",
+            job->number, (double)wait_ns * 1e-9);
 }
 
 /* ---- orders ---- */
@@ -191,6 +222,12 @@ static void carry_out(struct supervisor_job *job, const struct supervise_order *
     case SUPERVISE_KILL:
         unit_hosts_signal(job->hosts, AGENT_ALL_RANKS, SIGKILL);
         break;
+    case SUPERVISE_KILL_RANK:
+        unit_hosts_signal(job->hosts, order->rank, SIGKILL);
+        break;
+    case SUPERVISE_AGAIN:
+        unit_hosts_again(job->hosts, order->number, order->rank);
+        break;
     case SUPERVISE_ABANDON:
         abandon(job);
         break;
@@ -205,7 +242,7 @@ static void carry_out(struct supervisor_job *job, const struct supervise_order *
         break;
     case SUPERVISE_SAY_ENDED:
         log_say(LOG_ERROR, SUBJECT, "a unit ended, it starts again job=%u how=%s", job->number,
-                how_it_ended(&job->unit, how));
+                how_it_ended(job->unit.how, how));
         break;
     case SUPERVISE_SAY_DIED:
         say_died(job);
@@ -214,8 +251,12 @@ static void carry_out(struct supervisor_job *job, const struct supervise_order *
         say_unready(job);
         break;
     case SUPERVISE_SAY_WAITS:
-        log_say(LOG_INFO, SUBJECT, "a unit waits before it starts again job=%u wait_s=%.1f",
-                job->number, (double)order->ns * 1e-9);
+        say_waits(job, order->ns);
+        break;
+    case SUPERVISE_SAY_RANK_BACK:
+    case SUPERVISE_SAY_RANK_ENDED:
+    case SUPERVISE_SAY_RANK_GIVEN_UP:
+        say_rank(job, order);
         break;
     default:
         check(false);
@@ -291,7 +332,12 @@ static void on_launched(void *context) {
 static void tick_job(struct supervisor_job *job) {
     int64_t now_ns = clock_now_ns();
     unit_hosts_tick(job->hosts, now_ns);
-    supervise_unit_tick(&job->unit, atomic_load(&unit_hosts_lines(job->hosts)[0].left),
+    for (uint32_t rank = 1; rank < job->unit.watch.rank_count; rank++)
+        if (unit_hosts_has(job->hosts, rank)) supervise_unit_came(&job->unit, rank);
+    const struct supervise_epochs epochs = {
+        .told = unit_hosts_epoch(job->hosts),
+        .said = atomic_load(&unit_hosts_lines(job->hosts)[0].epoch)};
+    supervise_unit_tick(&job->unit, epochs,
                         unit_hosts_heard(job->hosts, job->unit.timeout.wall_ns / 2), now_ns);
     obey(job);
 }
@@ -401,7 +447,8 @@ static enum status open_unit(struct supervise_unit *unit, uint32_t ranks, struct
     unit->watch.rank_count = ranks;
     unit->watch.ranks = calloc(ranks, sizeof *unit->watch.ranks);
     unit->signs = calloc(ranks, sizeof *unit->signs);
-    return unit->watch.ranks && unit->signs
+    unit->members = calloc(ranks, sizeof *unit->members);
+    return unit->watch.ranks && unit->signs && unit->members
                ? STATUS_OK
                : error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
 }
@@ -515,6 +562,7 @@ void supervisor_close(struct supervisor *supervisor) {
         free(job->unit.hosts);
         free(job->unit.watch.ranks);
         free(job->unit.signs);
+        free(job->unit.members);
     }
     if (supervisor->tick) event_free(supervisor->tick);
     private_room_close(&supervisor->room);

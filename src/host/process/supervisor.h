@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Starts units as processes, watches their ranks, and starts a unit again when one of its ranks
- * dies or stands still, or one of its hosts is lost. A unit of several ranks is one job: it ends and
- * starts as a whole, on one host or on several (host/process/unit_hosts.h).
+ * Starts units as processes, watches their ranks, and starts again what ends. A unit of several ranks
+ * is one job, on one host or on several (host/process/unit_hosts.h). When a rank other than 0 dies, or
+ * is killed here since it stands still, the others may go on, and the rank is started again to come
+ * back to them. Else, and when a host is lost, the job ends and starts as a whole.
  *
  * A death is seen at once by the agent whose child the rank is; a rank that stands still, through
  * its signs of life (serving/policy/supervise.h); an agent or a host, by its silence. What follows is
- * decided in serving/policy/supervise_unit.h. A unit that starts again has the role that it had. In any case one line names unit, rank, host, pid and where
- * in the model it was; what is left of the job is killed, and it starts anew.
+ * decided in serving/policy/supervise_unit.h. A unit that starts again has the role that it had. In any
+ * case one line names unit, rank, host, pid and where in the model it was.
  *
  * Packed weights and whatever units of this machine share lie in a private folder: it goes with the
  * supervisor, and what a killed one left behind goes with the next one's start. Units die with their

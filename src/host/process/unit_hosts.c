@@ -99,10 +99,14 @@ static void ask(struct host *host) {
 
 /* ---- what agents say ---- */
 
+static void tell_roster(struct unit_hosts *hosts) {
+    struct bytes frame;
+    while (hosts->roster && (frame = job_roster_next(hosts->roster)).count)
+        send_all(hosts, AGENT_TELL, NULL, frame);
+}
+
 static void take_here(struct unit_hosts *hosts, struct bytes frame) {
-    if (!hosts->roster || !job_roster_add(hosts->roster, frame)) return;
-    struct bytes all = job_roster_frame(hosts->roster);
-    if (all.count) send_all(hosts, AGENT_TELL, NULL, all);
+    if (hosts->roster && job_roster_add(hosts->roster, frame)) tell_roster(hosts);
 }
 
 static void take_signs(struct host *host, const struct agent_frame *frame) {
@@ -128,7 +132,7 @@ static void take_signs(struct host *host, const struct agent_frame *frame) {
         atomic_store(&line->pulse.place, sign.place);
         atomic_store(&line->pid, sign.pid);
         atomic_store(&line->role, sign.role);
-        atomic_store(&line->left, sign.left);
+        atomic_store(&line->epoch, sign.epoch);
     }
     if (is_first && hosts->options.launched) hosts->options.launched(hosts->options.context);
 }
@@ -311,15 +315,32 @@ enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number, struct 
 
 /* ---- while they run ---- */
 
+void unit_hosts_again(struct unit_hosts *hosts, uint32_t number, uint32_t rank) {
+    const struct agent_again again = {number, rank};
+    for (uint32_t i = 0; i < hosts->options.host_count; i++) {
+        struct host *host = &hosts->list[i];
+        if (!host->link || rank < host->is.first || rank - host->is.first >= host->is.count)
+            continue;
+        agent_link_send(host->link, AGENT_AGAIN, &again, nothing());
+    }
+}
+
+uint32_t unit_hosts_epoch(const struct unit_hosts *hosts) {
+    return hosts->roster ? job_roster_epoch(hosts->roster) : 0;
+}
+
+bool unit_hosts_has(const struct unit_hosts *hosts, uint32_t rank) {
+    return !hosts->roster || job_roster_lives(hosts->roster, rank);
+}
+
 void unit_hosts_signal(struct unit_hosts *hosts, uint32_t rank, int number) {
     const struct agent_signal signal = {rank, number};
     send_all(hosts, AGENT_SIGNAL, &signal, nothing());
 }
 
 void unit_hosts_tell_gone(struct unit_hosts *hosts, uint32_t rank) {
-    const struct job_frame gone = job_frame_head(JOB_FRAME_GONE, rank, 0);
-    if (hosts->roster)
-        send_all(hosts, AGENT_TELL, NULL, (struct bytes){(const char *)&gone, sizeof gone});
+    if (hosts->roster) job_roster_leave(hosts->roster, rank);
+    tell_roster(hosts);
 }
 
 void unit_hosts_abandon(struct unit_hosts *hosts, uint32_t host) {

@@ -82,10 +82,18 @@ void unit_hosts_check(struct unit_hosts *hosts);
 enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number,
                               struct error *error) MUST_USE;
 
+/* Starts a rank of that start again, which has ended, to come back to the job. */
+void unit_hosts_again(struct unit_hosts *hosts, uint32_t number, uint32_t rank);
+
+/* Of the ranks' job: how often one has ended or come back (compute/exchange/job_meeting.h), and who
+ * lives by now. */
+uint32_t unit_hosts_epoch(const struct unit_hosts *hosts);
+bool unit_hosts_has(const struct unit_hosts *hosts, uint32_t rank);
+
 /* To a rank, or to AGENT_ALL_RANKS. */
 void unit_hosts_signal(struct unit_hosts *hosts, uint32_t rank, int number);
 
-/* Tells all ranks that one is gone. */
+/* Tells all ranks that one is gone, if it was there. */
 void unit_hosts_tell_gone(struct unit_hosts *hosts, uint32_t rank);
 
 /* Gives up a host's agent. */

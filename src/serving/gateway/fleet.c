@@ -89,10 +89,23 @@ static bool is_usable(const struct record_unit_hello *hello) {
            hello->context_tokens_max <= LIMIT_CONTEXT;
 }
 
+/* Of one that serves: a rank of it has come back as another process. */
+static void renew_ranks(struct fleet_unit *unit, const struct record_unit_hello *hello) {
+    if (unit->state == FLEET_REFUSED || hello->rank_count != unit->hello.rank_count) return;
+    for (uint32_t i = 0; i < hello->rank_count; i++) {
+        const struct unit_rank *rank = &hello_ranks(hello)[i];
+        unit->ranks[i].is.pid = rank->pid;
+        memcpy(unit->ranks[i].is.kv_address, rank->kv_address, sizeof rank->kv_address);
+    }
+}
+
 bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_hello *hello,
                  bool idle) {
     struct fleet_unit *unit = &fleet->units[index];
-    if (unit->state != FLEET_JOINING) return false;
+    if (unit->state != FLEET_JOINING) {
+        renew_ranks(unit, hello);
+        return false;
+    }
     if (!fleet_knows_model(fleet) || (idle && !has_members(fleet))) fleet->model = *hello;
     unit->hello = *hello;
     if (!is_usable(hello) || !same_model(hello, &fleet->model)) {

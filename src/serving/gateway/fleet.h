@@ -78,7 +78,8 @@ uint32_t fleet_find(const struct fleet *fleet, struct unit_id id);
 /* The member whose hello said this instance. FLEET_NONE: none did, or it is 0. */
 uint32_t fleet_find_instance(const struct fleet *fleet, uint64_t instance);
 
-/* True if it serves from now on. `idle`: the gateway holds no request. */
+/* True if it serves from now on; one that has served tells its ranks' processes and addresses again.
+ * `idle`: the gateway holds no request. */
 bool fleet_hello(struct fleet *fleet, uint32_t unit, const struct record_unit_hello *hello,
                  bool idle);
 

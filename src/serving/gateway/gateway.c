@@ -267,10 +267,10 @@ static enum status lose_unit(struct gateway *gateway, uint32_t unit, int64_t now
 
 /* A unit that connects again may be here before its old connection is known to be lost. It has
  * cancelled what that brought, and its books must not stand twice. */
-static enum status lose_former(struct gateway *gateway, const struct record_unit_hello *hello,
-                               int64_t now_ns) {
+static enum status lose_former(struct gateway *gateway, uint32_t unit,
+                               const struct record_unit_hello *hello, int64_t now_ns) {
     uint32_t former = fleet_find_instance(&gateway->fleet, hello->instance);
-    if (former == FLEET_NONE) return STATUS_OK;
+    if (former == FLEET_NONE || former == unit) return STATUS_OK;
     enum status status = lose_unit(gateway, former, now_ns);
     if (!status) fleet_leave(&gateway->fleet, former, true);
     return status;
@@ -278,8 +278,7 @@ static enum status lose_former(struct gateway *gateway, const struct record_unit
 
 static enum status receive_hello(struct gateway *gateway, uint32_t unit,
                                  const struct record_unit_hello *hello, int64_t now_ns) {
-    if (gateway->fleet.units[unit].state != FLEET_JOINING) return STATUS_OK;
-    enum status status = lose_former(gateway, hello, now_ns);
+    enum status status = lose_former(gateway, unit, hello, now_ns);
     if (status) return status;
     if (!fleet_hello(&gateway->fleet, unit, hello, gateway_held_count(gateway) == 0))
         return STATUS_OK;

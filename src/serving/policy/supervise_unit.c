@@ -6,10 +6,11 @@
 #include <string.h>
 
 #define LOOKS_A_TIMEOUT 8
-#define LAST_WORDS_NS ((int64_t)50000000)  /* of a job that fails before it is ready */
-#define END_NS_MAX ((int64_t)5000000000)   /* for killed ranks to be gone in */
-#define LOST_NS_MAX ((int64_t)10000000000) /* until a unit goes on without a rank, or ends */
-#define REFUSAL_MAX 2                      /* the highest status of a process that says why */
+#define LAST_WORDS_NS ((int64_t)50000000) /* of a job that fails before it is ready */
+#define END_NS_MAX ((int64_t)5000000000)  /* for killed ranks to be gone in */
+#define CHANGE_NS_MAX                                                                              \
+    ((int64_t)10000000000) /* until a unit goes on when a rank died or came back, or ends */
+#define REFUSAL_MAX 2      /* the highest status of a process that says why */
 
 static void enter(struct supervise_unit *unit, enum supervise_state state, int64_t now_ns) {
     unit->state = state;
@@ -21,6 +22,10 @@ static void enter(struct supervise_unit *unit, enum supervise_state state, int64
 static void order(struct supervise_unit *unit, struct supervise_order order) {
     check(unit->order_count < SUPERVISE_ORDERS_MAX);
     unit->orders[unit->order_count++] = order;
+}
+
+static void order_rank(struct supervise_unit *unit, enum supervise_order_kind kind, uint32_t rank) {
+    order(unit, (struct supervise_order){.kind = kind, .rank = rank});
 }
 
 static void order_kind(struct supervise_unit *unit, enum supervise_order_kind kind) {
@@ -54,8 +59,13 @@ static void fail(struct supervise_unit *unit, int64_t now_ns) {
     kill_all(unit, now_ns);
 }
 
+/* It said why. */
+static bool is_refusal(struct supervise_how how) {
+    return !how.by_signal && how.number <= REFUSAL_MAX;
+}
+
 static void over(struct supervise_unit *unit, int64_t now_ns) {
-    bool by_itself = unit->has_ended && !unit->how.by_signal && unit->how.number <= REFUSAL_MAX;
+    bool by_itself = unit->has_ended && is_refusal(unit->how);
     struct supervise_end end = {.was_ready = unit->ready,
                                 .refused = by_itself || unit->is_refused,
                                 .host_lost = unit->host_lost,
@@ -89,8 +99,7 @@ void supervise_unit_start(struct supervise_unit *unit, int64_t now_ns) {
     memset(unit->watch.ranks, 0, unit->watch.rank_count * sizeof *unit->watch.ranks);
     unit->watch.looked_ns = 0;
     unit->ready = unit->has_ended = unit->is_refused = unit->host_lost = false;
-    unit->lost_count = 0;
-    unit->lost_ns = 0;
+    unit->change_ns = 0;
     enter(unit, SUPERVISE_CHECKS, now_ns);
     unit->began_ns = now_ns;
     order_kind(unit, SUPERVISE_CHECK);
@@ -98,6 +107,8 @@ void supervise_unit_start(struct supervise_unit *unit, int64_t now_ns) {
 
 static void launch(struct supervise_unit *unit, int64_t now_ns) {
     memset(unit->signs, 0, unit->watch.rank_count * sizeof *unit->signs);
+    for (uint32_t rank = 0; rank < unit->watch.rank_count; rank++)
+        unit->members[rank] = (struct supervise_member){.state = SUPERVISE_MEMBER_LIVES};
     for (uint32_t i = 0; i < unit->host_count; i++) {
         unit->hosts[i].left = unit->hosts[i].count;
         unit->hosts[i].is_abandoned = false;
@@ -148,20 +159,41 @@ static bool says_more(const struct supervise_unit *unit, struct supervise_how ho
     return how.by_signal || (unit->how.number == 0 && how.number != 0);
 }
 
-/* The others may go on without it: rank 0 says so, or ends. */
-static void lose(struct supervise_unit *unit, int64_t now_ns) {
-    unit->lost_count++;
-    if (!unit->lost_ns) unit->lost_ns = now_ns;
+/* The others may go on without it: rank 0 says so, or ends. When it has, the rank comes back: at
+ * once, or after ever longer pauses where it ends soon. */
+static void lose(struct supervise_unit *unit, uint32_t rank, struct supervise_how how, bool lived,
+                 int64_t now_ns) {
+    struct supervise_member *member = &unit->members[rank];
+    int64_t began_ns = member->began_ns ? member->began_ns : unit->began_ns;
+    struct supervise_end end = {
+        .was_ready = lived, .refused = is_refusal(how), .lived_ns = now_ns - began_ns};
+    struct supervise_next next = supervise_ended(&member->history, &end);
+    if (lived) member->died_ns = now_ns;
+    if (!unit->change_ns) unit->change_ns = now_ns;
+    member->state = next.gives_up ? SUPERVISE_MEMBER_GIVEN_UP : SUPERVISE_MEMBER_PAUSES;
+    member->state_ns = now_ns;
+    member->wait_ns = next.wait_ns;
+    if (lived && !next.gives_up) return;
+    order(unit, (struct supervise_order){.kind = next.gives_up ? SUPERVISE_SAY_RANK_GIVEN_UP
+                                                               : SUPERVISE_SAY_RANK_ENDED,
+                                         .rank = rank,
+                                         .ns = next.wait_ns,
+                                         .how = how});
+}
+
+static bool runs(const struct supervise_member *member) {
+    return member->state == SUPERVISE_MEMBER_LIVES || member->state == SUPERVISE_MEMBER_RETURNS;
 }
 
 void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t rank,
                           struct supervise_how how, int64_t now_ns) {
     struct supervise_host *host = host_of(unit, rank);
-    if (number != unit->number || !host || !host->left) return;
+    if (number != unit->number || !host || !host->left || !runs(&unit->members[rank])) return;
+    bool lived = unit->members[rank].state == SUPERVISE_MEMBER_LIVES;
     host->left--;
+    unit->members[rank].state = SUPERVISE_MEMBER_ENDED;
     unit->signs[rank].gone = true;
-    if (unit->watch.rank_count > 1)
-        order(unit, (struct supervise_order){.kind = SUPERVISE_TELL_GONE, .rank = rank});
+    if (unit->watch.rank_count > 1) order_rank(unit, SUPERVISE_TELL_GONE, rank);
     if (unit->state != SUPERVISE_RUNS && unit->state != SUPERVISE_FAILS) return; /* it was killed */
     if (says_more(unit, how)) {
         unit->how = how;
@@ -169,11 +201,15 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
     }
     unit->has_ended = true;
     if (unit->state == SUPERVISE_RUNS && unit->ready && rank != 0)
-        lose(unit, now_ns);
+        lose(unit, rank, how, lived, now_ns);
     else if (unit->ready && (how.by_signal || unit->watch.rank_count == 1))
         say_loss(unit, now_ns);
     else if (unit->state == SUPERVISE_RUNS)
         enter(unit, SUPERVISE_FAILS, now_ns);
+}
+
+void supervise_unit_came(struct supervise_unit *unit, uint32_t rank) {
+    unit->members[rank].is_there = unit->members[rank].state == SUPERVISE_MEMBER_RETURNS;
 }
 
 bool supervise_unit_lose_host(struct supervise_unit *unit, uint32_t host, int64_t now_ns) {
@@ -196,17 +232,53 @@ static void look_whether_ready(struct supervise_unit *unit, int64_t now_ns) {
     unit->failed_ns = 0;
 }
 
-static void look_for_lost(struct supervise_unit *unit, uint32_t goes_on, int64_t now_ns) {
-    if (!unit->lost_ns) return;
-    if (goes_on && goes_on <= unit->watch.rank_count - unit->lost_count) {
-        unit->lost_ns = 0;
-        unit->has_ended = false; /* the next end has a cause of its own */
-    } else if (now_ns - unit->lost_ns > LOST_NS_MAX) {
-        say_loss(unit, now_ns);
-    }
+/* All go on together. */
+static void count_in(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
+    struct supervise_member *member = &unit->members[rank];
+    member->state = SUPERVISE_MEMBER_LIVES;
+    unit->watch.ranks[rank] = (struct supervise_rank){.seen = false};
+    unit->signs[rank].gone = false;
+    order(unit, (struct supervise_order){
+                    .kind = SUPERVISE_SAY_RANK_BACK, .rank = rank, .ns = now_ns - member->died_ns});
 }
 
-/* An agent that is not heard is told of before ranks whose signs it does not bring. */
+static void start_again(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
+    struct supervise_member *member = &unit->members[rank];
+    member->state = SUPERVISE_MEMBER_RETURNS;
+    member->is_there = false;
+    member->began_ns = member->state_ns = now_ns;
+    host_of(unit, rank)->left++;
+    order(unit,
+          (struct supervise_order){.kind = SUPERVISE_AGAIN, .number = unit->number, .rank = rank});
+}
+
+static void look_after_member(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
+    const struct supervise_member *member = &unit->members[rank];
+    if (member->state == SUPERVISE_MEMBER_RETURNS && member->is_there)
+        count_in(unit, rank, now_ns);
+    else if (member->state == SUPERVISE_MEMBER_PAUSES &&
+             now_ns - member->state_ns >= member->wait_ns)
+        start_again(unit, rank, now_ns);
+}
+
+/* While the unit has not said that it goes on with those who live, nobody is sent after them. The next
+ * tick looks after those that are too many for this one. */
+static void look_after_members(struct supervise_unit *unit, struct supervise_epochs epochs,
+                               int64_t now_ns) {
+    if (epochs.said != epochs.told) {
+        if (!unit->change_ns) unit->change_ns = now_ns;
+        if (now_ns - unit->change_ns > CHANGE_NS_MAX) say_loss(unit, now_ns);
+        return;
+    }
+    if (unit->change_ns) unit->has_ended = false; /* the next end has a cause of its own */
+    unit->change_ns = 0;
+    for (uint32_t rank = 1; rank < unit->watch.rank_count; rank++)
+        if (unit->order_count < SUPERVISE_ORDERS_MAX / 2) look_after_member(unit, rank, now_ns);
+}
+
+/* An agent that is not heard is told of before ranks whose signs it does not bring. A rank that stands
+ * still dies, upon which the others go on. Rank 0's end is that of the unit, and so is a wait of all
+ * for one another. */
 static void look_for_stuck(struct supervise_unit *unit, bool heard, int64_t now_ns) {
     bool is_time = now_ns - unit->watch.looked_ns >= unit->timeout.wall_ns / LOOKS_A_TIMEOUT;
     if (unit->state != SUPERVISE_RUNS || !unit->ready || !unit->timeout.wall_ns) return;
@@ -215,7 +287,12 @@ static void look_for_stuck(struct supervise_unit *unit, bool heard, int64_t now_
         supervise_look(&unit->watch, unit->signs, unit->timeout, now_ns);
     if (finding.verdict == SUPERVISE_FINE) return;
     order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_STUCK, .finding = finding});
-    fail(unit, now_ns);
+    if (finding.verdict == SUPERVISE_DEADLOCK || finding.rank == 0) {
+        fail(unit, now_ns);
+        return;
+    }
+    unit->watch.ranks[finding.rank] = (struct supervise_rank){.seen = false};
+    order_rank(unit, SUPERVISE_KILL_RANK, finding.rank);
 }
 
 /* Rank 0 that fails lets the others go, which takes a while; another rank leaves them waiting. */
@@ -241,12 +318,12 @@ static void abandon(struct supervise_unit *unit) {
     order_kind(unit, SUPERVISE_ABANDON);
 }
 
-void supervise_unit_tick(struct supervise_unit *unit, uint32_t goes_on, bool heard,
+void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs, bool heard,
                          int64_t now_ns) {
     switch (unit->state) {
     case SUPERVISE_RUNS:
         look_whether_ready(unit, now_ns);
-        look_for_lost(unit, goes_on, now_ns);
+        if (unit->ready) look_after_members(unit, epochs, now_ns);
         look_for_stuck(unit, heard, now_ns);
         break;
     case SUPERVISE_FAILS:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A unit's life as its supervisor decides it: its hosts are checked, all ranks are launched, watched,
- * and killed when one of them dies or stands still or a host is lost; then the unit starts again, at
- * once or after a while, or is given up. Ranks that others can go on without are waited for: rank 0
- * says how many it goes on with, or the unit ends.
+ * and killed when rank 0 dies or stands still or a host is lost; then the unit starts again, at once or
+ * after a while, or is given up. Another rank that stands still is killed alone. When one dies, rank 0
+ * says that the others go on, or the unit ends. Then the rank is started again in the same way, until
+ * it is given up, and all go on with it.
  *
  * A machine without records: what happens and the time come as arguments, and orders come out, to be
  * carried out one after another. Each start has a number, and what is told of another start is
@@ -27,6 +28,29 @@ enum supervise_state {
     SUPERVISE_STATE_COUNT
 };
 
+enum supervise_member_state {
+    SUPERVISE_MEMBER_ENDED, /* with its unit */
+    SUPERVISE_MEMBER_LIVES,
+    SUPERVISE_MEMBER_PAUSES,
+    SUPERVISE_MEMBER_RETURNS, /* it was started again, and the others do not go on with it yet */
+    SUPERVISE_MEMBER_GIVEN_UP
+};
+
+struct supervise_member { /* a rank in its unit's life */
+    enum supervise_member_state state;
+    bool is_there;              /* RETURNS: the others have been told of it */
+    int64_t began_ns, state_ns; /* when this life, and this state, began; 0: with the unit */
+    int64_t died_ns;            /* for the first time since it last lived */
+    int64_t wait_ns;            /* PAUSES */
+    struct supervise_history history;
+};
+
+/* How often a rank has ended or come back. */
+struct supervise_epochs {
+    uint32_t told; /* to all ranks */
+    uint32_t said; /* by rank 0, which goes on with those who live then */
+};
+
 struct supervise_how { /* a process ended */
     bool by_signal;
     int number; /* the signal, or its status */
@@ -37,24 +61,30 @@ enum supervise_order_kind {
     SUPERVISE_LAUNCH,    /* all ranks, as the start of that number */
     SUPERVISE_TELL_GONE, /* the rank has died: all others are told */
     SUPERVISE_KILL,      /* all ranks */
-    SUPERVISE_ABANDON,   /* killed ranks do not go away: agents of hosts that are so marked end */
-    SUPERVISE_GIVE_UP,   /* it cannot be started */
+    SUPERVISE_KILL_RANK,
+    SUPERVISE_AGAIN,   /* the rank is started again, in the start of that number */
+    SUPERVISE_ABANDON, /* killed ranks do not go away: agents of hosts that are so marked end */
+    SUPERVISE_GIVE_UP, /* it cannot be started */
     /* News of what was found: */
     SUPERVISE_SAY_READY, /* after so long: since it began, or since it failed */
-    SUPERVISE_SAY_STUCK, /* what `finding` says */
+    SUPERVISE_SAY_STUCK, /* what `finding` says; with KILL or KILL_RANK */
     SUPERVISE_SAY_ENDED, /* the unit, which was ready */
     SUPERVISE_SAY_DIED,  /* the rank, whose unit was ready */
     SUPERVISE_SAY_UNREADY,
-    SUPERVISE_SAY_WAITS, /* so long before it starts again */
+    SUPERVISE_SAY_WAITS,      /* so long before it starts again */
+    SUPERVISE_SAY_RANK_BACK,  /* so long after it died */
+    SUPERVISE_SAY_RANK_ENDED, /* before it was back; so long before it starts again */
+    SUPERVISE_SAY_RANK_GIVEN_UP,
     SUPERVISE_ORDER_COUNT
 };
 
 struct supervise_order {
     enum supervise_order_kind kind;
-    uint32_t number; /* LAUNCH */
-    uint32_t rank;   /* TELL_GONE */
-    bool again;      /* SAY_READY: after a failure */
-    int64_t ns;      /* SAY_READY, SAY_WAITS */
+    uint32_t number;          /* LAUNCH, AGAIN */
+    uint32_t rank;            /* TELL_GONE, KILL_RANK, AGAIN, SAY_RANK_... */
+    bool again;               /* SAY_READY: after a failure */
+    int64_t ns;               /* SAY_READY, SAY_WAITS, SAY_RANK_BACK, SAY_RANK_ENDED */
+    struct supervise_how how; /* SAY_RANK_ENDED, SAY_RANK_GIVEN_UP */
     struct supervise_finding finding;
 };
 
@@ -71,6 +101,7 @@ struct supervise_unit {
     struct supervise_host *hosts; /* [host_count] the owner's; ranks ascending */
     uint32_t host_count;
     struct supervise_signs *signs;    /* [watch.rank_count] the owner's */
+    struct supervise_member *members; /* [watch.rank_count] the owner's */
     struct supervise_watch watch;     /* with the owner's ranks */
     struct supervise_timeout timeout; /* wall_ns 0: nobody is ever stuck */
     enum supervise_state state;
@@ -78,8 +109,8 @@ struct supervise_unit {
     bool ready, has_ended, is_refused, host_lost;
     uint32_t ended_rank;      /* the first that ended, or the first that failed, and how: */
     struct supervise_how how; /* if has_ended */
-    uint32_t lost_count;      /* ranks that have died while the unit was ready */
-    int64_t lost_ns; /* since when the unit has not said that it goes on without them; 0: it has */
+    int64_t change_ns; /* since when the unit has not said that it goes on with the ranks that live
+                        * by now; 0: it has */
     int64_t began_ns, state_ns; /* when this life, and this state, began */
     int64_t failed_ns;          /* when the last failure was seen; 0: it is over */
     int64_t wait_ns;            /* SUPERVISE_PAUSES */
@@ -104,9 +135,13 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
 /* Its agent is lost, and with it what ran there. False: that means nothing now. */
 bool supervise_unit_lose_host(struct supervise_unit *unit, uint32_t host, int64_t now_ns);
 
-/* Several times within the timeout. `goes_on`: ranks that rank 0 goes on with, 0: all; `heard`: all
- * agents were, within half the timeout, and so ranks are judged by the signs that they bring. */
-void supervise_unit_tick(struct supervise_unit *unit, uint32_t goes_on, bool heard, int64_t now_ns);
+/* Of a rank that was started again: the others have been told of it. */
+void supervise_unit_came(struct supervise_unit *unit, uint32_t rank);
+
+/* Several times within the timeout. `heard`: all agents were, within half the timeout, and so ranks are
+ * judged by the signs that they bring. */
+void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs, bool heard,
+                         int64_t now_ns);
 
 /* Its end is no failure from now on. True: it is ready, and can be asked to end; else it is killed. */
 bool supervise_unit_stop(struct supervise_unit *unit);

@@ -178,6 +178,11 @@ void pages_release(struct unit *unit, struct unit_request *request) {
     request->page_count = request->shared_count = request->computed_count = 0;
 }
 
+void pages_forget(struct unit *unit) {
+    bool made = make_room(unit, unit->options.page_count);
+    check(made);
+}
+
 void pages_audit_request(const struct unit *unit, const struct unit_request *request,
                          uint32_t sent) {
     uint32_t node = request->node;

@@ -45,6 +45,9 @@ void pages_share(struct unit *unit, struct unit_request *request);
 /* Gives all pages back; whole blocks stay cached. */
 void pages_release(struct unit *unit, struct unit_request *request);
 
+/* No page is held, and what stood in them is gone: none is cached any more. */
+void pages_forget(struct unit *unit);
+
 /* For unit_audit: a request's pages are what it takes them for (`sent`: that are leased for sending,
  * too); the tree and the page table agree. */
 void pages_audit_request(const struct unit *unit, const struct unit_request *request,

@@ -14,6 +14,7 @@
 #include "serving/policy/balance_decode.h"
 #include "serving/policy/balance_prefill.h"
 #include "serving/unit/level.h"
+#include "serving/unit/pages.h"
 #include "serving/unit/waiting_line.h"
 
 #include <string.h>
@@ -39,6 +40,7 @@ struct rank_unit {
     struct step_plan *plan;      /* in the outbox, while a step is made */
     bool planned;
     bool masked; /* takes no new request */
+    int64_t pid; /* of its new process, until what the last one had has ended; 0: there is none */
 };
 
 struct rank_units {
@@ -84,6 +86,7 @@ struct rank_units {
     size_t unit_bytes;           /* of the outbox: what one unit can say at once */
     uint32_t role;               /* enum unit_role */
     bool hello_sent, load_changed;
+    uint32_t returning;            /* ranks with a pid */
     struct record_experts experts; /* at first; zeros: nothing is to be told */
 };
 
@@ -616,13 +619,56 @@ static void take_role(struct rank_units *units, const struct record_role *record
     if (units->hello_sent) put_hello(units);
 }
 
+static void expect_back(struct rank_units *units, struct rank_unit *rank, int64_t pid) {
+    units->returning += rank->pid == 0;
+    units->returning -= pid == 0;
+    rank->pid = pid;
+}
+
 /* Its experts are the engine's business. */
 static void mask(struct rank_units *units, const struct record_drain *record) {
     if (record->rank >= units->rank_count) return;
-    units->ranks[record->rank].masked = !record->back;
+    struct rank_unit *rank = &units->ranks[record->rank];
     units->load_changed = true;
-    if (record->dead) unit_abandon(units->ranks[record->rank].unit);
+    if (record->dead && record->back) {
+        expect_back(units, rank, record->pid);
+        return;
+    }
+    rank->masked = !record->back;
+    if (record->dead) unit_abandon(rank->unit);
+    if (record->dead && rank->pid) expect_back(units, rank, 0);
     put(units, &record->record);
+}
+
+/* Abandoned, and its requests have ended. */
+static bool is_over(const struct unit *unit) {
+    return unit->abandoned && unit_held_count(unit) == 0 && unit->pages.held_count == 0;
+}
+
+/* With empty pages it takes requests. */
+static void restart(struct unit *unit, int64_t pid) {
+    pages_forget(unit);
+    unit->abandoned = unit->draining = false;
+    unit->pid = pid;
+    unit->load_changed = true;
+}
+
+/* Ranks that have come back take requests as soon as those of the time before have ended. Gateways
+ * are told their processes. */
+static void take_back(struct rank_units *units) {
+    bool any = false;
+    for (uint32_t i = 0; i < units->rank_count && units->returning; i++) {
+        struct rank_unit *rank = &units->ranks[i];
+        if (!rank->pid || !is_over(rank->unit)) continue;
+        restart(rank->unit, rank->pid);
+        expect_back(units, rank, 0);
+        rank->masked = false;
+        note_change(units, i);
+        any = true;
+    }
+    if (any && units->hello_sent) put_hello(units);
+    units->load_changed |= any;
+    units->line_wanted |= any;
 }
 
 static enum status units_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -769,6 +815,7 @@ static void units_step(void *self, int64_t now_ns) {
         if (units->load_changed) put_load(units);
         return;
     }
+    if (units->returning) take_back(units);
     if (!units->hello_sent) say_hello(units);
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         relieve(units, rank, now_ns);
@@ -786,6 +833,7 @@ static int64_t units_next_wake_ns(const void *self) {
     if (units->line_wanted && !units->missing) return 0;
     for (uint32_t rank = 0; rank < units->rank_count && !units->missing; rank++) {
         const struct machine *machine = &units->ranks[rank].machine;
+        if (units->ranks[rank].pid && is_over(units->ranks[rank].unit)) return 0;
         int64_t wake_ns = machine->next_wake_ns(machine->self);
         if (wake_ns < earliest) earliest = wake_ns;
     }

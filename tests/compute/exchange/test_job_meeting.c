@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects how ranks find one another: a roster of places comes out as it went in, and bytes of a
- * wrong form, however cut, are refused without being read beyond their end.
+ * wrong form, however cut, are refused without being read beyond their end. Those who live come
+ * together again whoever dies or comes back, and an old word counts for nothing.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,15 +23,20 @@ static struct bytes address_of(uint32_t rank) {
 }
 
 /* Rank's HERE, in memory of exactly its size: a byte too far is one that a sanitizer sees. */
-static struct bytes here_of(uint32_t rank) {
+static struct bytes here_in(uint32_t rank, uint32_t epoch) {
     static char frame[JOB_HERE_BYTES_MAX];
     for (size_t i = 0; i < sizeof addresses[rank]; i++)
         addresses[rank][i] = (char)(rank * 31 + i);
-    size_t bytes = job_frame_here(frame, rank, rank < 3 ? "north" : "south", address_of(rank));
+    size_t bytes =
+        job_frame_here(frame, rank, epoch, rank < 3 ? "north" : "south", address_of(rank));
     char *exact = malloc(bytes);
     check(exact);
     memcpy(exact, frame, bytes);
     return (struct bytes){exact, bytes};
+}
+
+static struct bytes here_of(uint32_t rank) {
+    return here_in(rank, 0);
 }
 
 static void let_go(struct bytes frame) {
@@ -51,7 +57,7 @@ static struct job_roster *roster_of(uint32_t come) {
 
 static void a_roster_has_every_place_in_order(void **state) {
     struct job_roster *roster = roster_of(RANKS);
-    struct bytes frame = job_roster_frame(roster), address;
+    struct bytes frame = job_roster_next(roster), address;
     const char *host;
     size_t bytes, at = 0;
     assert_true(job_frame_measure(frame, RANKS, &bytes));
@@ -68,7 +74,7 @@ static void a_roster_has_every_place_in_order(void **state) {
 static void there_is_no_roster_before_all_have_come(void **state) {
     for (uint32_t come = 0; come < RANKS; come++) {
         struct job_roster *roster = roster_of(come);
-        assert_int_equal(job_roster_frame(roster).count, 0);
+        assert_int_equal(job_roster_next(roster).count, 0);
         job_roster_close(roster);
     }
 }
@@ -80,7 +86,7 @@ static void a_rank_comes_once_and_is_of_the_job(void **state) {
     ((struct job_frame *)(void *)(uintptr_t)again.data)->rank = RANKS;
     assert_false(job_roster_add(roster, again));
     let_go(again);
-    assert_int_equal(job_roster_frame(roster).count, 0);
+    assert_int_equal(job_roster_next(roster).count, 0);
     job_roster_close(roster);
 }
 
@@ -119,12 +125,102 @@ static void damaged_frames_are_refused_or_harmless(void **state) {
 }
 
 static void frames_tell_who_is_gone(void **state) {
-    const struct job_frame gone = job_frame_head(JOB_FRAME_GONE, 3, 0);
+    const struct job_frame gone = job_frame_head(JOB_FRAME_GONE, 3, 1, 0);
     const struct bytes frame = {(const char *)&gone, sizeof gone};
     size_t bytes;
     assert_true(job_frame_measure(frame, RANKS, &bytes));
     assert_int_equal(bytes, sizeof gone);
     assert_false(job_frame_measure(frame, 3, &bytes));
+}
+
+static bool comes(struct job_roster *roster, uint32_t rank, uint32_t epoch) {
+    struct bytes here = here_in(rank, epoch);
+    bool taken = job_roster_add(roster, here);
+    let_go(here);
+    return taken;
+}
+
+/* The next frame's head; kind 0: there is none. */
+static struct job_frame told(struct job_roster *roster) {
+    struct bytes frame = job_roster_next(roster);
+    struct job_frame head = {.kind = 0};
+    if (frame.count) memcpy(&head, frame.data, sizeof head);
+    return head;
+}
+
+static void assert_told(struct job_roster *roster, uint32_t kind, uint32_t rank, uint32_t epoch) {
+    const struct job_frame head = told(roster);
+    assert_int_equal(head.kind, kind);
+    if (kind != JOB_FRAME_ROSTER) assert_int_equal(head.rank, rank);
+    assert_int_equal(head.epoch, epoch);
+}
+
+static void those_who_live_meet_again_without_the_dead(void **state) {
+    struct job_roster *roster = roster_of(RANKS);
+    struct bytes address;
+    const char *host;
+    size_t at = 0;
+    assert_told(roster, JOB_FRAME_ROSTER, 0, 0);
+    job_roster_leave(roster, 3);
+    job_roster_leave(roster, 3); /* it is told once */
+    assert_told(roster, JOB_FRAME_GONE, 3, 1);
+    assert_int_equal(told(roster).kind, 0);
+    assert_true(comes(roster, 0, 0)); /* said before it heard of the end: it counts for nothing */
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(told(roster).kind, 0);
+        if (rank != 3) assert_true(comes(roster, rank, 1));
+    }
+    struct bytes frame = job_roster_next(roster);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_true(job_frame_place(frame, &at, &host, &address));
+        assert_int_equal(address.count == 0, rank == 3);
+    }
+    assert_false(job_frame_place(frame, &at, &host, &address));
+    job_roster_close(roster);
+}
+
+static void who_comes_back_begins_an_epoch_that_all_come_to(void **state) {
+    struct job_roster *roster = roster_of(RANKS);
+    told(roster);
+    job_roster_leave(roster, 2);
+    assert_told(roster, JOB_FRAME_GONE, 2, 1);
+    assert_false(job_roster_lives(roster, 2));
+    assert_true(comes(roster, 2, 0));
+    assert_told(roster, JOB_FRAME_BACK, 2, 2);
+    assert_true(job_roster_lives(roster, 2));
+    assert_true(comes(roster, 0, 1)); /* not of this epoch */
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(told(roster).kind, 0);
+        assert_true(comes(roster, rank, 2));
+    }
+    assert_told(roster, JOB_FRAME_ROSTER, 0, 2);
+    job_roster_close(roster);
+}
+
+static void a_rank_that_dies_on_its_way_back_is_waited_for_no_more(void **state) {
+    struct job_roster *roster = roster_of(RANKS);
+    told(roster);
+    job_roster_leave(roster, 2);
+    told(roster);
+    assert_true(comes(roster, 2, 0));
+    told(roster);
+    job_roster_leave(roster, 2);
+    assert_told(roster, JOB_FRAME_GONE, 2, 3);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        if (rank != 2) assert_true(comes(roster, rank, 3));
+    assert_told(roster, JOB_FRAME_ROSTER, 0, 3);
+    job_roster_close(roster);
+}
+
+static void a_job_that_never_was_whole_does_not_begin_without_a_rank(void **state) {
+    struct job_roster *roster = roster_of(RANKS - 1);
+    job_roster_leave(roster, 1);
+    assert_told(roster, JOB_FRAME_GONE, 1, 1);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_int_equal(comes(roster, rank, 1), rank != 1);
+    assert_int_equal(told(roster).kind, 0);
+    assert_false(job_roster_has_met(roster));
+    job_roster_close(roster);
 }
 
 int main(void) {
@@ -135,6 +231,10 @@ int main(void) {
         cmocka_unit_test(a_cut_frame_is_measured_and_not_taken),
         cmocka_unit_test(damaged_frames_are_refused_or_harmless),
         cmocka_unit_test(frames_tell_who_is_gone),
+        cmocka_unit_test(those_who_live_meet_again_without_the_dead),
+        cmocka_unit_test(who_comes_back_begins_an_epoch_that_all_come_to),
+        cmocka_unit_test(a_rank_that_dies_on_its_way_back_is_waited_for_no_more),
+        cmocka_unit_test(a_job_that_never_was_whole_does_not_begin_without_a_rank),
     };
     return cmocka_run_group_tests_name("job_meeting", tests, NULL, NULL);
 }

@@ -4,9 +4,8 @@
  * begun to send, and the same step with the dead rank's experts elsewhere brings each pair its due.
  * Then a second one dies.
  *
- * A rank that is killed while it writes into a place of UCX's inbox blocks that inbox for good. Then
- * the survivors do not come together again, and rank 0 ends with a line after 5 s, upon which the
- * unit starts again: seen once in some 500 deaths. So two of the launches may end in that way.
+ * A rank that is killed while it writes into a place of UCX's inbox blocks that inbox for good; the
+ * survivors have new ones, and every launch goes on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +37,6 @@
 #define WORDS 2048u /* of a row: messages are larger than what UCX sends unasked */
 #define STEPS_AFTER 20u
 #define LAUNCHES 12u
-#define GIVEN_UP_MAX 2u
 
 static struct placement placement;
 static struct exchange *carrier;
@@ -208,14 +206,12 @@ static int be_rank(char **argv) {
 
 struct launched {
     uint32_t killed, failed;
-    bool gave_up; /* rank 0 has: the whole starts again */
 };
 
 static void on_ended(void *context, uint32_t rank, int status) {
     struct launched *all = context;
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && rank % 2;
     all->killed += killed;
-    if (rank == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1) all->gave_up = true;
     all->failed += status != 0 && !killed;
     if (status && !killed)
         fprintf(stderr, "rank %u ended with status %#x\n", rank, (unsigned)status);
@@ -231,8 +227,7 @@ static bool stands_still(int pid) {
     return state == 'T';
 }
 
-/* False: rank 0 gave up, as it may after a while, but rarely. */
-static bool launch(uint32_t number) {
+static void launch(uint32_t number) {
     char self[RANK_LAUNCH_PATH_BYTES], text[16];
     struct error error;
     struct rank_launch *ranks;
@@ -252,17 +247,13 @@ static bool launch(uint32_t number) {
                 rank_launch_signal(ranks, rank, SIGKILL);
     }
     rank_launch_close(ranks);
-    if (all.gave_up) return false;
     assert_int_equal(all.failed, 0);
     assert_int_equal(all.killed, 2);
-    return true;
 }
 
 static void survivors_leave_the_step_and_go_on(void **state) {
-    uint32_t given_up = 0;
     for (uint32_t number = 0; number < LAUNCHES; number++)
-        given_up += !launch(number);
-    assert_true(given_up <= GIVEN_UP_MAX);
+        launch(number);
 }
 
 int main(int argc, char **argv) {

@@ -103,7 +103,8 @@ static int be_rank(const char *place, uint32_t rank) {
     check(strcmp(getenv(JOB_MEETING_RANKS), "3") == 0);
     check(strcmp(getenv(JOB_MEETING_RANKS_HERE), "2") == 0);
     int file = (int)strtol(getenv(JOB_MEETING_FILE), NULL, 10);
-    size_t bytes = job_frame_here(frame, rank, getenv(JOB_MEETING_HOST), BYTES_LITERAL("address"));
+    size_t bytes =
+        job_frame_here(frame, rank, 0, getenv(JOB_MEETING_HOST), BYTES_LITERAL("address"));
     check(write(file, frame, bytes) == (ssize_t)bytes);
     check(recv(file, &head, sizeof head, MSG_WAITALL) == sizeof head);
     check(head.kind == JOB_FRAME_ROSTER && head.rank == RANKS);

@@ -43,7 +43,8 @@ static struct bytes address_of(uint32_t rank, bool large) {
 static void say_here(bool large) {
     static char frame[JOB_HERE_BYTES_MAX];
     uint32_t rank = told(JOB_MEETING_RANK);
-    size_t bytes = job_frame_here(frame, rank, getenv(JOB_MEETING_HOST), address_of(rank, large));
+    size_t bytes =
+        job_frame_here(frame, rank, 0, getenv(JOB_MEETING_HOST), address_of(rank, large));
     size_t piece = large ? bytes : 1;
     for (size_t at = 0; at < bytes; at += piece)
         check(write((int)told(JOB_MEETING_FILE), frame + at, piece) == (ssize_t)piece);
@@ -218,13 +219,14 @@ static void a_part_leaves_the_roster_to_its_owner(void **state) {
     struct error error;
     assert_int_equal(job_roster_open(4, &seen.roster, &error), STATUS_OK);
     for (uint32_t rank = 0; rank < 2; rank++) {
-        size_t bytes = job_frame_here(frame, rank, "north", address_of(rank, false));
+        size_t bytes = job_frame_here(frame, rank, 0, "north", address_of(rank, false));
         assert_true(job_roster_add(seen.roster, (struct bytes){frame, bytes}));
     }
     if (rank_launch_open(&options, &launch, &error)) fail_msg("%s", error.text);
-    while (!job_roster_frame(seen.roster).count)
+    struct bytes roster;
+    while (!(roster = job_roster_next(seen.roster)).count)
         tend_once(launch);
-    rank_launch_tell(launch, job_roster_frame(seen.roster));
+    rank_launch_tell(launch, roster);
     while (rank_launch_left(launch))
         tend_once(launch);
     assert_int_equal(seen.status[2], 0);

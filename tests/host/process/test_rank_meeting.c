@@ -36,7 +36,7 @@ static int join(struct rank_meeting *meeting, bool fits) {
 
 static void say_here(struct rank_meeting *meeting, int file, uint32_t rank) {
     static char frame[JOB_HERE_BYTES_MAX];
-    size_t bytes = job_frame_here(frame, rank, "", BYTES_LITERAL("address"));
+    size_t bytes = job_frame_here(frame, rank, 0, "", BYTES_LITERAL("address"));
     check(write(file, frame, bytes) == (ssize_t)bytes);
     rank_meeting_tend(meeting);
 }

@@ -89,7 +89,7 @@ static void be_rank_0(int64_t timeout_ns, bool meets, int places, int places_bac
     struct rank_watch_place place;
     struct error error;
     setenv("FATHOM_RANKS_HERE", "2", 1);
-    check(rank_watch_await(timeout_ns, 3, &error) == STATUS_OK);
+    check(rank_watch_await(timeout_ns, 3, false, &error) == STATUS_OK);
     if (!meets) wait_for_ever();
     check(rank_watch_begin(2, &place, &error) == STATUS_OK);
     check(write(places, &place, sizeof place) == sizeof place);

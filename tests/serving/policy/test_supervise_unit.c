@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a supervisor does with a unit: a death, a lost host and a rank that stands still end in
- * a kill and a new start; a dead rank is told of, and waited for until rank 0 goes on without it or does
- * not; ranks go with their host; what comes of another start is nothing; who refuses is given up,
- * and who waits for a host is not.
+ * Protects what a supervisor does with a unit: the death of rank 0 and a lost host end in a kill and a
+ * new start, and a rank that stands still in its own death; a dead rank is told of, and waited for until
+ * rank 0 goes on without it or does not; then it is started again, ever more seldom, counted in when
+ * rank 0 goes on with it, or given up; ranks go with their host; what comes of another start is nothing;
+ * who refuses is given up, and who waits for a host is not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +23,10 @@
 static struct supervise_host hosts[2];
 static struct supervise_rank ranks[RANKS];
 static struct supervise_signs signs[RANKS];
+static struct supervise_member members[RANKS];
 static struct supervise_unit unit;
 static int64_t now;
+static struct supervise_epochs epochs;
 static const struct supervise_how killed = {.by_signal = true, .number = 9},
                                   refuses = {.number = 2};
 
@@ -40,10 +43,23 @@ static void take(void) {
     }
 }
 
-static void tick(int64_t ns, uint32_t goes_on) {
+static void tick(int64_t ns) {
     now += ns;
-    supervise_unit_tick(&unit, goes_on, true, now);
+    supervise_unit_tick(&unit, epochs, true, now);
     take();
+}
+
+/* All ranks hear of it. */
+static void die(uint32_t rank) {
+    supervise_unit_ended(&unit, unit.number, rank, killed, now);
+    epochs.told++;
+    take();
+}
+
+/* Rank 0 goes on with those who live. */
+static void go_on(void) {
+    epochs.said = epochs.told;
+    tick(100 * MS);
 }
 
 static void tell_all(uint32_t number, enum pulse_state state) {
@@ -55,11 +71,12 @@ static void tell_all(uint32_t number, enum pulse_state state) {
 }
 
 static void start(void) {
+    epochs = (struct supervise_epochs){.told = 0};
     supervise_unit_checked(&unit, true, now);
     take();
     assert_int_equal(counts[SUPERVISE_LAUNCH], 1);
     tell_all(unit.number, PULSE_IDLE);
-    tick(20 * MS, 0);
+    tick(20 * MS);
     assert_int_equal(counts[SUPERVISE_SAY_READY], 1);
 }
 
@@ -70,6 +87,7 @@ static int begin(void **state) {
     unit = (struct supervise_unit){.hosts = hosts,
                                    .host_count = 2,
                                    .signs = signs,
+                                   .members = members,
                                    .watch = {.ranks = ranks, .rank_count = RANKS},
                                    .timeout = {TIMEOUT, TIMEOUT}};
     now = 100 * SECOND;
@@ -88,13 +106,18 @@ static void end_all(void) {
 static void a_dead_rank_is_told_of_and_the_others_go_on(void **state) {
     (void)state;
     start();
-    supervise_unit_ended(&unit, 1, 2, killed, now);
-    take();
+    die(2);
     assert_true(counts[SUPERVISE_TELL_GONE] == 1 && last[SUPERVISE_TELL_GONE].rank == 2);
     assert_int_equal(supervise_unit_left(&unit), 3);
+    for (int i = 0; i < 50; i++) {
+        tell_all(1, PULSE_IDLE);
+        tick(100 * MS);
+        assert_int_equal(counts[SUPERVISE_AGAIN], 0); /* one change after another */
+    }
+    go_on();
     for (int i = 0; i < 200; i++) { /* far more than the time that it has, once it has gone on */
         tell_all(1, PULSE_IDLE);
-        tick(100 * MS, 3);
+        tick(100 * MS);
         assert_int_equal(counts[SUPERVISE_KILL], 0);
     }
     assert_int_equal(unit.state, SUPERVISE_RUNS);
@@ -104,19 +127,107 @@ static void a_dead_rank_is_told_of_and_the_others_go_on(void **state) {
 static void a_unit_that_does_not_go_on_without_a_rank_starts_again(void **state) {
     (void)state;
     start();
-    supervise_unit_ended(&unit, 1, 2, killed, now);
-    tick(100 * MS, 3);
-    supervise_unit_ended(&unit, 1, 3, killed, now);
-    take();
+    die(2);
+    go_on();
+    die(3);
     uint32_t kills = 0;
     for (int i = 0; i < 120 && !kills; i++) {
         tell_all(1, PULSE_IDLE);
-        tick(100 * MS, 3);
+        tick(100 * MS);
         kills += counts[SUPERVISE_KILL];
     }
     assert_int_equal(kills, 1);
     assert_int_equal(counts[SUPERVISE_SAY_DIED], 1);
     assert_int_equal(unit.ended_rank, 3);
+}
+
+static void a_dead_rank_comes_back_when_all_go_on_with_it(void **state) {
+    (void)state;
+    start();
+    die(2);
+    now += 300 * MS;
+    go_on();
+    assert_true(counts[SUPERVISE_AGAIN] == 1 && last[SUPERVISE_AGAIN].rank == 2);
+    assert_int_equal(last[SUPERVISE_AGAIN].number, 1);
+    assert_int_equal(supervise_unit_left(&unit), 4);
+    for (int i = 0; i < 200; i++) { /* it reads its weights, and nothing is expected of it */
+        struct supervise_signs told = signs[2];
+        tell_all(1, PULSE_IDLE);
+        supervise_unit_sign(&unit, 1, 2, &told);
+        tick(100 * MS);
+        assert_int_equal(counts[SUPERVISE_SAY_STUCK] + counts[SUPERVISE_SAY_RANK_BACK], 0);
+    }
+    epochs.told++;
+    supervise_unit_came(&unit, 2);
+    supervise_unit_came(&unit, 1); /* which was never away */
+    tick(100 * MS);
+    assert_true(counts[SUPERVISE_SAY_RANK_BACK] == 0 && signs[2].gone);
+    go_on();
+    assert_true(counts[SUPERVISE_SAY_RANK_BACK] == 1 && last[SUPERVISE_SAY_RANK_BACK].rank == 2);
+    assert_int_equal(last[SUPERVISE_SAY_RANK_BACK].ns, 20600 * MS);
+    assert_false(signs[2].gone);
+    die(2); /* like any other */
+    assert_true(counts[SUPERVISE_TELL_GONE] == 1 && counts[SUPERVISE_SAY_RANK_ENDED] == 0);
+    assert_int_equal(supervise_unit_left(&unit), 3);
+}
+
+/* Where they have heard that a rank is there again, and it stops them. */
+static void a_unit_that_does_not_go_on_with_a_rank_starts_again(void **state) {
+    (void)state;
+    start();
+    die(2);
+    go_on();
+    epochs.told++;
+    supervise_unit_came(&unit, 2);
+    uint32_t kills = 0;
+    for (int i = 0; i < 120 && !kills; i++) {
+        tell_all(1, PULSE_IDLE);
+        tick(100 * MS);
+        kills += counts[SUPERVISE_KILL];
+    }
+    assert_int_equal(kills, 1);
+    end_all();
+    tick(20 * MS);
+    start(); /* with all of them */
+    assert_int_equal(members[2].state, SUPERVISE_MEMBER_LIVES);
+}
+
+static void a_rank_that_never_comes_back_is_given_up(void **state) {
+    (void)state;
+    uint32_t starts = 0, given_up = 0;
+    int64_t waited_ns = 0;
+    start();
+    die(1);
+    go_on();
+    for (int i = 0; i < 1000; i++) {
+        starts += counts[SUPERVISE_AGAIN];
+        if (counts[SUPERVISE_AGAIN]) {
+            supervise_unit_ended(&unit, 1, 1, killed, now);
+            supervise_unit_ended(&unit, 1, 1, killed, now); /* it has ended by then */
+            take();
+            given_up += counts[SUPERVISE_SAY_RANK_GIVEN_UP];
+            assert_int_equal(counts[SUPERVISE_SAY_RANK_GIVEN_UP] + counts[SUPERVISE_SAY_RANK_ENDED],
+                             1);
+            if (counts[SUPERVISE_SAY_RANK_ENDED]) {
+                assert_true(last[SUPERVISE_SAY_RANK_ENDED].ns > waited_ns);
+                waited_ns = last[SUPERVISE_SAY_RANK_ENDED].ns;
+            }
+        }
+        tell_all(1, PULSE_IDLE);
+        tick(100 * MS);
+        assert_int_equal(unit.state, SUPERVISE_RUNS);
+    }
+    assert_true(starts == 4 && given_up == 1);
+    assert_int_equal(supervise_unit_left(&unit), 3);
+}
+
+static void ranks_that_died_together_come_back_together(void **state) {
+    (void)state;
+    start();
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        die(rank);
+    go_on();
+    assert_int_equal(counts[SUPERVISE_AGAIN], 3);
 }
 
 static void a_lost_host_takes_its_ranks_along(void **state) {
@@ -126,11 +237,11 @@ static void a_lost_host_takes_its_ranks_along(void **state) {
     take();
     assert_true(counts[SUPERVISE_KILL] == 1 && unit.state == SUPERVISE_ENDS);
     assert_int_equal(supervise_unit_left(&unit), 2);
-    tick(20 * MS, 0);
+    tick(20 * MS);
     assert_int_equal(counts[SUPERVISE_CHECK], 0); /* killed ones are waited for */
     supervise_unit_ended(&unit, 1, 0, killed, now);
     supervise_unit_ended(&unit, 1, 1, killed, now);
-    tick(20 * MS, 0);
+    tick(20 * MS);
     assert_int_equal(counts[SUPERVISE_CHECK], 1); /* at once, since it was ready */
     start();
     assert_true(last[SUPERVISE_SAY_READY].again && last[SUPERVISE_SAY_READY].ns == 60 * MS);
@@ -143,7 +254,7 @@ static void what_another_start_brings_is_nothing(void **state) {
     take();
     assert_int_equal(counts[SUPERVISE_SAY_DIED], 1);
     end_all();
-    tick(20 * MS, 0);
+    tick(20 * MS);
     start();
     assert_int_equal(unit.number, 2);
     assert_false(
@@ -159,17 +270,49 @@ static void what_another_start_brings_is_nothing(void **state) {
     assert_int_equal(counts[SUPERVISE_TELL_GONE], 0);
 }
 
-static void a_rank_that_stands_still_ends_its_unit(void **state) {
+/* All others are run. */
+static void stand_still(uint32_t rank) {
+    for (int i = 0; i < 30; i++) {
+        struct supervise_signs told = signs[rank];
+        tell_all(1, PULSE_IDLE);
+        supervise_unit_sign(&unit, 1, rank, &told);
+        tick(100 * MS);
+        if (counts[SUPERVISE_SAY_STUCK]) return;
+    }
+}
+
+static void rank_0_that_stands_still_ends_its_unit(void **state) {
+    (void)state;
+    start();
+    stand_still(0);
+    assert_int_equal(counts[SUPERVISE_SAY_STUCK], 1);
+    assert_int_equal(last[SUPERVISE_SAY_STUCK].finding.rank, 0);
+    assert_true(counts[SUPERVISE_KILL] == 1 && counts[SUPERVISE_KILL_RANK] == 0);
+}
+
+static void another_rank_that_stands_still_is_killed_alone(void **state) {
+    (void)state;
+    start();
+    stand_still(3);
+    assert_int_equal(last[SUPERVISE_SAY_STUCK].finding.rank, 3);
+    assert_true(counts[SUPERVISE_KILL] == 0 && counts[SUPERVISE_KILL_RANK] == 1);
+    assert_int_equal(last[SUPERVISE_KILL_RANK].rank, 3);
+    assert_int_equal(unit.state, SUPERVISE_RUNS);
+    stand_still(3); /* a signal may be lost with what stops it */
+    assert_int_equal(counts[SUPERVISE_KILL_RANK], 1);
+    die(3);
+    go_on();
+    assert_int_equal(counts[SUPERVISE_AGAIN], 1);
+}
+
+static void ranks_that_wait_for_one_another_end_their_unit(void **state) {
     (void)state;
     start();
     for (int i = 0; i < 30 && unit.state == SUPERVISE_RUNS; i++) {
-        struct supervise_signs told = signs[3];
-        tell_all(1, PULSE_IDLE);
-        supervise_unit_sign(&unit, 1, 3, &told);
-        tick(100 * MS, 0);
+        tell_all(1, PULSE_WAITS);
+        tick(100 * MS);
     }
-    assert_int_equal(counts[SUPERVISE_SAY_STUCK], 1);
-    assert_int_equal(last[SUPERVISE_SAY_STUCK].finding.rank, 3);
+    assert_int_equal(last[SUPERVISE_SAY_STUCK].finding.verdict, SUPERVISE_DEADLOCK);
     assert_int_equal(counts[SUPERVISE_KILL], 1);
 }
 
@@ -179,9 +322,9 @@ static void a_killed_rank_that_does_not_go_away_is_left_behind(void **state) {
     supervise_unit_ended(&unit, 1, 0, killed, now);
     supervise_unit_ended(&unit, 1, 1, killed, now);
     take();
-    tick(SECOND, 0);
+    tick(SECOND);
     assert_int_equal(unit.state, SUPERVISE_ENDS);
-    tick(5 * SECOND, 0);
+    tick(5 * SECOND);
     assert_int_equal(counts[SUPERVISE_ABANDON], 1);
     assert_true(hosts[1].is_abandoned && !hosts[0].is_abandoned);
     assert_int_equal(counts[SUPERVISE_CHECK], 1);
@@ -192,13 +335,13 @@ static void who_refuses_before_it_was_ever_ready_is_given_up(void **state) {
     supervise_unit_checked(&unit, true, now);
     take();
     supervise_unit_ended(&unit, 1, 0, refuses, now);
-    tick(20 * MS, 0);
+    tick(20 * MS);
     assert_int_equal(counts[SUPERVISE_KILL], 0); /* the others have a moment */
     for (uint32_t rank = 1; rank < RANKS; rank++)
         supervise_unit_ended(&unit, 1, rank, refuses, now);
-    tick(20 * MS, 0);
+    tick(20 * MS);
     assert_int_equal(counts[SUPERVISE_KILL], 1);
-    tick(20 * MS, 0);
+    tick(20 * MS);
     assert_int_equal(counts[SUPERVISE_GIVE_UP], 1);
     assert_int_equal(unit.state, SUPERVISE_GIVEN_UP);
 }
@@ -208,7 +351,7 @@ static void hosts_that_lack_something_launch_nothing(void **state) {
     supervise_unit_checked(&unit, false, now);
     take();
     assert_int_equal(counts[SUPERVISE_LAUNCH], 0);
-    tick(20 * MS, 0);
+    tick(20 * MS);
     assert_int_equal(counts[SUPERVISE_GIVE_UP], 1);
     assert_int_equal(unit.state, SUPERVISE_GIVEN_UP);
     assert_false(supervise_unit_lose_host(&unit, 0, now));
@@ -222,7 +365,7 @@ static void a_unit_that_served_waits_for_its_hosts(void **state) {
     end_all();
     uint32_t checks = 0;
     for (int i = 0; i < 3000; i++) {
-        tick(100 * MS, 0);
+        tick(100 * MS);
         assert_int_equal(counts[SUPERVISE_GIVE_UP], 0);
         checks += counts[SUPERVISE_CHECK];
         if (counts[SUPERVISE_CHECK]) supervise_unit_lose_host(&unit, 0, now);
@@ -235,8 +378,8 @@ static void who_is_asked_to_stop_does_not_start_again(void **state) {
     start();
     assert_true(supervise_unit_stop(&unit));
     end_all();
-    tick(20 * MS, 0);
-    tick(SECOND, 0);
+    tick(20 * MS);
+    tick(SECOND);
     assert_int_equal(counts[SUPERVISE_CHECK], 0);
     assert_int_equal(supervise_unit_left(&unit), 0);
 }
@@ -245,9 +388,15 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_dead_rank_is_told_of_and_the_others_go_on, begin),
         cmocka_unit_test_setup(a_unit_that_does_not_go_on_without_a_rank_starts_again, begin),
+        cmocka_unit_test_setup(a_dead_rank_comes_back_when_all_go_on_with_it, begin),
+        cmocka_unit_test_setup(a_unit_that_does_not_go_on_with_a_rank_starts_again, begin),
+        cmocka_unit_test_setup(a_rank_that_never_comes_back_is_given_up, begin),
+        cmocka_unit_test_setup(ranks_that_died_together_come_back_together, begin),
         cmocka_unit_test_setup(a_lost_host_takes_its_ranks_along, begin),
         cmocka_unit_test_setup(what_another_start_brings_is_nothing, begin),
-        cmocka_unit_test_setup(a_rank_that_stands_still_ends_its_unit, begin),
+        cmocka_unit_test_setup(rank_0_that_stands_still_ends_its_unit, begin),
+        cmocka_unit_test_setup(another_rank_that_stands_still_is_killed_alone, begin),
+        cmocka_unit_test_setup(ranks_that_wait_for_one_another_end_their_unit, begin),
         cmocka_unit_test_setup(a_killed_rank_that_does_not_go_away_is_left_behind, begin),
         cmocka_unit_test_setup(who_refuses_before_it_was_ever_ready_is_given_up, begin),
         cmocka_unit_test_setup(hosts_that_lack_something_launch_nothing, begin),
