@@ -189,19 +189,20 @@ def purity_law():
 
 
 def choices_law():
-    machines = "int gateway_create(void);\nint rank_units_create(void);\n"
-    calls = "gateway_create() + rank_units_create()"
+    others = "int rank_units_create(void);\nint supervise_unit_start(void);\n"
+    machines = "int gateway_create(void);\n" + others
+    calls = "gateway_create() + rank_units_create() + supervise_unit_start()"
     with tempfile.TemporaryDirectory() as root:
         product = [build_library(root, "serving/policy", "int balance_units(void) { return 1; }\n"
-                                 "int rebalance_layer(void) { return 1; }\n"),
+                                 "int rebalance_layer(void) { return 1; }\nint supervise_unit_start(void) { return 1; }\n"),
                    build_library(root, "serving/unit", "int rank_units_create(void) { return 1; }\n"),
                    build_library(root, "serving/gateway", "int gateway_create(void) { return 1; }\n")]
         for text, needle in (
                 (machines + "int rebalance_layer(void);\nint twin(void) { return rebalance_layer() + %s; }\n" % calls, None),
                 (machines + "int balance_units(void);\nint twin(void) { return balance_units() + %s; }\n" % calls,
                  "src/simulate: chooses with balance_units()"),
-                ("int gateway_create(void) { return 2; }\nint rank_units_create(void);\n"
-                 "int twin(void) { return %s; }\n" % calls, "a gateway_create() of its own"),
+                ("int gateway_create(void) { return 2; }\n%sint twin(void) { return %s; }\n" % (others, calls),
+                 "a gateway_create() of its own"),
                 ("int twin(void) { return 1; }\n", "nobody calls rank_units_create()")):
             code, said = law(root, "choices", *product, build_library(root, "simulate", text))
             if code != (needle is not None) or (needle and needle not in said):
