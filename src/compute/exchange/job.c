@@ -72,7 +72,7 @@ static struct {
     ucs_status_t failure;
     bool *gone;                /* [count] */
     uint32_t row[LIMIT_RANKS]; /* those that live, when it was last asked for */
-    char *heard; /* [heard_room] a frame, of which heard_bytes have come */
+    char *heard;               /* [heard_room] a frame, of which heard_bytes have come */
     size_t heard_bytes, heard_room;
     struct job_request *open, *spare;
     uint32_t rank, count;
@@ -83,10 +83,10 @@ static struct {
     ucp_worker_h worker;
     ucp_worker_h last_worker;    /* the last epoch's, until the roster comes; NULL: there is none */
     struct job_request *of_last; /* what it had begun */
-    ucp_ep_h *endpoints;     /* [count] NULL: none yet */
-    char *roster;            /* a frame */
-    struct bytes *addresses; /* [count] in it */
-    const char **hosts;      /* [count] in it */
+    ucp_ep_h *endpoints;         /* [count] NULL: none yet */
+    char *roster;                /* a frame */
+    struct bytes *addresses;     /* [count] in it */
+    const char **hosts;          /* [count] in it */
 } job = {.count = 1, .meeting = -1};
 
 bool job_built(void) {

@@ -108,7 +108,7 @@ struct agent_sign {
     uint32_t state, place;
     uint32_t peer; /* as in struct pulse */
     uint32_t reserved;
-    uint32_t role; /* enum unit_role and 1; 0: never told */
+    uint32_t role;  /* enum unit_role and 1; 0: never told */
     uint32_t epoch; /* rank 0's: of the job, with whose ranks it goes on */
 };
 

@@ -14,10 +14,10 @@
 
 #include <string.h>
 
-#define PLACE_BITS 24 /* of a connection's name */
+#define PLACE_BITS 24        /* of a connection's name */
 #define STANDING_AT_ONCE 256 /* for each unit that makes answers */
-#define BODY_BYTES_MAX 256 /* without a prompt of token ids */
-#define TOKEN_TEXT 7       /* an id and its comma */
+#define BODY_BYTES_MAX 256   /* without a prompt of token ids */
+#define TOKEN_TEXT 7         /* an id and its comma */
 #define PARSE_BYTES ((size_t)1 << 20)
 
 /* ---- memory ---- */
