@@ -47,6 +47,7 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
                                         const struct supervise_signs *signs,
                                         struct supervise_timeout timeout, int64_t now_ns) {
     struct supervise_finding frozen = {.verdict = SUPERVISE_FINE}, stuck = frozen;
+    bool all_run = true;
     if (is_moving(watch, signs)) watch->moved_ns = now_ns;
     for (uint32_t i = 0; i < watch->rank_count; i++)
         remember(&watch->ranks[i], &signs[i], now_ns);
@@ -59,6 +60,7 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
         int64_t no_tile_ns = now_ns - watch->ranks[i].tiles_ns;
         bool had_time =
             !signs[i].cpu_ns || signs[i].cpu_ns - watch->ranks[i].tiles_cpu_ns >= timeout.cpu_ns;
+        all_run &= not_run_ns < timeout.wall_ns / 2;
         if (not_run_ns >= timeout.wall_ns && not_run_ns > frozen.silent_ns)
             frozen = (struct supervise_finding){SUPERVISE_FROZEN, i, not_run_ns};
         if (had_time && no_tile_ns >= timeout.wall_ns && no_tile_ns > stuck.silent_ns)
@@ -67,7 +69,7 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
     if (frozen.verdict) return frozen;
     if (stuck.verdict) return stuck;
     int64_t still_ns = now_ns - watch->moved_ns;
-    if (still_ns >= timeout.wall_ns)
+    if (still_ns >= timeout.wall_ns && all_run) /* else one is stopped, for which the others wait */
         return (struct supervise_finding){SUPERVISE_DEADLOCK, 0, still_ns};
     return frozen;
 }

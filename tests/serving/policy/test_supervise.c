@@ -129,6 +129,15 @@ static void all_waiting_for_one_another_is_a_deadlock(void **state) {
     assert_true(found.silent_ns >= TIMEOUT && found.silent_ns < TIMEOUT + 400 * MS);
 }
 
+/* It was seen to run a moment longer than the others were seen to move. */
+static void who_waits_for_a_stopped_rank_is_in_no_deadlock(void **state) {
+    begin(PULSE_WAITS);
+    assert_int_equal(watch_for(400 * MS, 0, 0xF).verdict, SUPERVISE_FINE);
+    struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0x7);
+    assert_int_equal(found.verdict, SUPERVISE_FROZEN);
+    assert_int_equal(found.rank, 3);
+}
+
 /* A slow link, a lossy one and a long one bring something now and then. */
 static void ranks_between_which_anything_moves_are_no_deadlock(void **state) {
     begin(PULSE_WAITS);
@@ -250,6 +259,7 @@ int main(void) {
         cmocka_unit_test(a_stopped_rank_is_found_in_any_state),
         cmocka_unit_test(a_rank_of_which_nothing_is_known_is_not_blamed),
         cmocka_unit_test(all_waiting_for_one_another_is_a_deadlock),
+        cmocka_unit_test(who_waits_for_a_stopped_rank_is_in_no_deadlock),
         cmocka_unit_test(ranks_between_which_anything_moves_are_no_deadlock),
         cmocka_unit_test(two_hosts_that_do_not_hear_each_other_are_named),
         cmocka_unit_test(a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it),
