@@ -57,4 +57,18 @@ extern const struct option_table bench_serve_options;
 extern const struct option_table bench_transfer_options;
 extern const struct option_table bench_ttft_options;
 
+/* The size of a step, into `rows` and `context` of the command's values (contract/kv_block.h). */
+#define STEP_SIZE_OPTIONS(owner, context_help)                                                     \
+    {.name = "rows",                                                                               \
+     .type = OPTION_COUNT,                                                                         \
+     .fallback = "88",                                                                             \
+     .help = "requests of a rank, all of them in every step",                                      \
+     .minimum = 1,                                                                                 \
+     .maximum = LIMIT_STEP_ROWS,                                                                   \
+     .offset = offsetof(owner, rows)},                                                             \
+    {                                                                                              \
+        .name = "context", .type = OPTION_COUNT, .fallback = "5000", .help = context_help,         \
+        .minimum = KV_BLOCK_TOKENS, .maximum = 131072, .offset = offsetof(owner, context)          \
+    }
+
 #endif

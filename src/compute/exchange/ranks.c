@@ -11,10 +11,10 @@
  * Weights go along where the sum is by groups. There, a token's pairs of a group that all go to one
  * other rank are summed by it: a slot with SLOT_JOINS is of the same sum as the pair before it.
  *
- * A combine is a message back of the results in the order of those pairs, where there were any,
- * one for the pairs of a sum; both sides know how long it is, and the receiver has said where it goes before the first
- * expert runs. A token's pairs are listed by ascending expert, and where each result will come to
- * lie is known at dispatch: nothing is sorted on the way back.
+ * A combine is a message back of the results in the order of those pairs, where there were any, one
+ * for the pairs of a sum; both sides know how long it is, and the receiver has said where it goes
+ * before the first expert runs. A token's pairs are listed by ascending expert, and where each result
+ * will come to lie is known at dispatch: nothing is sorted on the way back.
  *
  * Once the job is broken (job.h), a dispatch brings no rows, and a combine brings zeros: the step goes
  * on to its end without waiting, and nobody uses what it computes.
