@@ -341,7 +341,10 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     begin_results(engine, plan, result);
     if (engine->masks.begin) engine->masks.begin(engine->masks.context, plan);
     status = forward_run(engine->model, plan, engine->logits, NULL, error);
-    if (!status && job_broken()) status = error_set(error, STATUS_GONE, "a rank has died");
+    if (!status && job_broken()) {
+        step_progress_break(engine->progress);
+        status = error_set(error, STATUS_GONE, "a rank has died");
+    }
     if (status != STATUS_OK) return status;
     result->awaited_ns = engine->awaited_ns; /* so far; what follows makes no other rank wait */
     choose_all(engine, plan, result);

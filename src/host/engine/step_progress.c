@@ -56,6 +56,10 @@ static void written(void *context, uint64_t step, uint32_t slices) {
         check(write(progress->file, &one, sizeof one) == sizeof one);
 }
 
+void step_progress_break(struct step_progress *progress) {
+    atomic_store(&progress->written, 0);
+}
+
 struct model_follower step_progress_follower(struct step_progress *progress) {
     return (struct model_follower){.context = progress, .written = written};
 }

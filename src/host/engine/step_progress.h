@@ -20,6 +20,9 @@ void step_progress_close(struct step_progress *progress);
 /* For model_set_follower. */
 struct model_follower step_progress_follower(struct step_progress *progress);
 
+/* The step that wrote last broke off: it never has all slices, and what it wrote is written again. */
+void step_progress_break(struct step_progress *progress);
+
 /* Slices of that step that are written; UINT32_MAX, all of them, when another has begun to write
  * after it. Of earlier steps nothing is known any more: 0, as of later ones, and of one that
  * failed. */

@@ -60,6 +60,10 @@ bool handoff_open(struct unit_request *request, const struct record_submit *subm
     return true;
 }
 
+static void put_cancel(struct unit *unit, const struct unit_request *request) {
+    unit_put(unit, RECORD_KV_CANCEL, &(struct record_kv_cancel){.request = request->id});
+}
+
 bool handoff_is_over(const struct unit_request *request) {
     const struct handoff *handoff = request->handoff;
     return !handoff || (handoff->task == SUBMIT_RESERVE && !handoff->open);
@@ -197,18 +201,26 @@ static bool may_be_lost(const struct unit_request *request, uint32_t reach) {
            (request->constraint_bytes && reach >= request->prompt_count);
 }
 
+/* That stand when so many leading tokens do. */
+static uint32_t blocks_until(const struct unit_request *request, uint32_t tokens) {
+    return tokens < request->prompt_count ? tokens / KV_BLOCK_TOKENS : prompt_blocks(request);
+}
+
 void handoff_push(struct unit *unit, struct unit_request *request) {
     uint32_t reach = request->computed_count + request->row_tokens;
-    uint32_t end = reach < request->prompt_count ? reach / KV_BLOCK_TOKENS : prompt_blocks(request);
+    uint32_t end = blocks_until(request, reach);
     if (!may_push(request) || may_be_lost(request, reach)) return;
+    if (request->handoff->whole_count < request->handoff->sent_count) return; /* it runs again */
     if (end > request->handoff->sent_count && end > request->handoff->first_block)
         put_push(unit, request, request->computed_count / KV_BLOCK_TOKENS, end, false);
 }
 
 void handoff_made(struct unit *unit, struct unit_request *request) {
     struct handoff *handoff = request->handoff;
+    uint32_t made = blocks_until(request, request->computed_count);
     if (!may_push(request)) return;
-    for (; handoff->whole_count < handoff->sent_count; handoff->whole_count++) {
+    for (; handoff->whole_count < handoff->sent_count && handoff->whole_count < made;
+         handoff->whole_count++) {
         struct page_id page = request->pages[handoff->whole_count];
         if (page.index == handoff->sent[handoff->whole_count].index) continue;
         page_table_lease(&unit->pages, page);
@@ -222,16 +234,19 @@ void handoff_over(struct unit *unit, struct unit_request *request) {
     handoff_leave(unit, request, FINISH_HANDED_OVER);
 }
 
+void handoff_interrupt(struct unit *unit, struct unit_request *request) {
+    struct handoff *handoff = request->handoff;
+    if (!may_push(request) || handoff->whole_count == handoff->sent_count) return;
+    put_cancel(unit, request);
+    handoff->failed = true;
+}
+
 uint32_t handoff_sent_count(const struct unit_request *request) {
     const struct handoff *handoff = request->handoff;
     return handoff ? handoff->sent_count + handoff->duplicate_count : 0;
 }
 
 /* ---- ends ---- */
-
-static void put_cancel(struct unit *unit, const struct unit_request *request) {
-    unit_put(unit, RECORD_KV_CANCEL, &(struct record_kv_cancel){.request = request->id});
-}
 
 void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
     struct handoff *handoff = request->handoff;

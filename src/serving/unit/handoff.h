@@ -15,7 +15,8 @@
  * Whoever transfers writes to a request's pages, or reads them, until it says KV_DONE; so a request
  * with an open transfer, however it ends, is parked until then and keeps its pages. Blocks that are
  * being sent have a lease of their own: the request may be interrupted and come back meanwhile. A
- * row that may be lost has its blocks named when it is done.
+ * row that may be lost has its blocks named when it is done. All rows of a step are lost when a rank
+ * dies in it: they run again, and nothing more is named until what was named stands.
  */
 #ifndef SERVING_UNIT_HANDOFF_H
 #define SERVING_UNIT_HANDOFF_H
@@ -47,6 +48,10 @@ void handoff_push(struct unit *unit, struct unit_request *request);
 /* The step is done. Where another request had made an equal block first, the request has gone over
  * to that one: it is leased, too, as long as the block that was sent. */
 void handoff_made(struct unit *unit, struct unit_request *request);
+
+/* It is about to give its pages back. Blocks that are named, but were lost with their step, would be
+ * made again in other ones: the transfer is cancelled. */
+void handoff_interrupt(struct unit *unit, struct unit_request *request);
 
 /* The prompt's answer goes on elsewhere: its last blocks are named, and it leaves. */
 void handoff_over(struct unit *unit, struct unit_request *request);

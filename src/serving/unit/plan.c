@@ -162,6 +162,7 @@ static void look_up_waiting(struct unit *unit, uint32_t count) {
 static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now_ns) {
     struct unit_request *request = &unit->requests[item->slot];
     check(request_runs(request));
+    if (request->pushes) handoff_interrupt(unit, request);
     unit_request_wait_again(unit, request, now_ns);
     tiers_ask_later(unit, request);
     item->phase = SCHEDULE_WAITING;

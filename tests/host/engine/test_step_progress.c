@@ -91,10 +91,28 @@ static void steps_are_told_apart(void **state) {
     step_progress_close(progress);
 }
 
+/* What it had not written when it broke off is no value, though another one follows it. */
+static void a_step_that_broke_off_is_never_whole(void **state) {
+    (void)state;
+    assert_int_equal(step_progress_open(&progress, NULL), STATUS_OK);
+    struct model_follower engine = step_progress_follower(progress);
+    engine.written(engine.context, 3, SLICES);
+    engine.written(engine.context, 4, 2);
+    step_progress_break(progress);
+    assert_int_equal(step_progress_written(progress, 4), 0);
+    engine.written(engine.context, 5, 1);
+    assert_int_equal(step_progress_written(progress, 4), 0);
+    assert_int_equal(step_progress_written(progress, 5), 1);
+    engine.written(engine.context, 6, 1);
+    assert_int_equal(step_progress_written(progress, 5), UINT32_MAX);
+    step_progress_close(progress);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_between_two_threads),
         cmocka_unit_test(steps_are_told_apart),
+        cmocka_unit_test(a_step_that_broke_off_is_never_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,8 @@ static void check_row(const struct step_plan *plan, const struct page_id *making
     assert_int_equal(writers, 1);
 }
 
+static uint32_t made_end(const struct pair *pair, uint32_t number);
+
 static void take_push(struct pair *pair, const struct record_kv_push *record) {
     struct transfer *transfer = transfer_of(pair, record->request);
     const struct page_id *pages = kv_push_pages(record);
@@ -110,6 +112,8 @@ static void take_push(struct pair *pair, const struct record_kv_push *record) {
         transfer->have[record->first_block + i] = true;
         transfer->from[record->first_block + i] = pages[i];
     }
+    uint32_t number = (uint32_t)record->request.low; /* all that is named but for what is made now */
+    assert_true(made_end(pair, number) >= record->first_block + standing);
 }
 
 static void take_other(struct world *world, const struct record *record) {
@@ -383,7 +387,7 @@ static void live_in(struct pair *pair, double break_odds, double cancel_odds, do
     }
     assert_empty(pair);
     assert_true(pair->named_making > 0);
-    assert_true(pair->named_standing == 0 || pair->prefill_caches);
+    assert_true(pair->named_standing == 0 || pair->prefill_caches || pair->prefill->broken_steps);
     assert_true((pair->failed > 0) == (fail_odds > 0));
     for (uint32_t i = 0; i < pair->count && cancel_odds + fail_odds == 0; i++) {
         const struct known *first = &pair->prefill->known[i], *then = &pair->decode->known[i];
@@ -433,6 +437,23 @@ static void failed_steps_leave_nothing(void **state) {
     for (uint64_t seed = 0; seed < 64; seed++)
         live(seed, 0.05, 0.01, 0.05, &handed);
     assert_true(handed > 100);
+}
+
+/* A rank has died in the step, whose rows are all planned again, longer or shorter ones, or are
+ * interrupted before. */
+static void steps_that_break_off_are_made_again(void **state) {
+    (void)state;
+    uint32_t handed = 0, broken = 0;
+    for (uint64_t seed = 0; seed < 64; seed++) {
+        struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
+        struct pair *pair = pair_open(seed, &prefill, &decode);
+        pair->prefill->break_odds = pair->decode->break_odds = 0.1;
+        live_in(pair, 0.02, seed % 4 ? 0 : 0.02, 0);
+        handed += pair->handed;
+        broken += pair->prefill->broken_steps + pair->decode->broken_steps;
+        pair_close(pair);
+    }
+    assert_true(handed > 400 && broken > 1000);
 }
 
 /* The storage has all of a prompt, some, or nothing, answers late, loses blocks when it is to give
@@ -752,6 +773,7 @@ int main(void) {
         cmocka_unit_test(blocks_that_fail_to_come_are_computed),
         cmocka_unit_test(cancelled_ones_leave_nothing),
         cmocka_unit_test(failed_steps_leave_nothing),
+        cmocka_unit_test(steps_that_break_off_are_made_again),
         cmocka_unit_test(the_storage_is_the_second_way),
         cmocka_unit_test(slow_transfers_are_given_up),
         cmocka_unit_test(a_slow_link_is_remembered),

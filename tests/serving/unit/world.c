@@ -599,7 +599,8 @@ static void lose_row(struct world *world, const struct step_plan *plan, const st
     struct known *known = &world->known[row->sampling.seed];
     spoil_row(world, plan, row);
     out->lost = 1;
-    if (known->rows == 1) known->rows = 0; /* its first row is still to come */
+    known->next_first = row->first_position;
+    if (known->rows == 1 && row->loads) known->rows = 0; /* its first row is still to come */
     world->lost_rows++;
 }
 
@@ -650,6 +651,10 @@ static void run_row(struct world *world, const struct step_plan *plan, const str
     struct known *known = &world->known[row->sampling.seed];
     bool late = row->constrained && row->sample && draw(world, world->late_odds);
     out->slot = row->slot;
+    if (world->breaks) {
+        lose_row(world, plan, row, out);
+        return;
+    }
     if (row->loads && (!take_load_end(world, row, out) || late)) {
         lose_row(world, plan, row, out);
         return;
@@ -701,6 +706,8 @@ static void complete_plan(struct world *world, uint32_t rank, bool failed) {
 }
 
 void world_complete(struct world *world, bool failed) {
+    world->breaks = !failed && draw(world, world->break_odds);
+    world->broken_steps += world->breaks;
     uint32_t first = (uint32_t)(random_uniform(5, 0, world->steps) * world->ranks);
     for (uint32_t turn = 0; turn < world->ranks; turn++)
         complete_plan(world, (first + turn) % world->ranks, failed && turn == 0);

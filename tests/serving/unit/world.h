@@ -79,6 +79,9 @@ struct world {
     uint32_t hellos, role, requests_max, page_count, fulls, hits; /* *_max, *_count: of a rank */
     uint32_t waited_rows, lost_rows; /* that waited for loads, in vain */
     double made_odds, right_odds;    /* of drafts: that one is made, that it is right */
+    double break_odds;               /* that a step breaks off, as a rank dies: all rows are lost */
+    bool breaks;                     /* this one */
+    uint32_t broken_steps;
     double stop_odds;                /* that the engine chooses STOP_TOKEN */
     /* Of constrained rows that sample: that one more token is forced, that the mask is late, that
      * nothing may follow. */
