@@ -119,6 +119,7 @@ const struct record_form record_forms[RECORD_KIND_COUNT] = {
          EACH_AND_ONE(record_kv_keep, block_count, struct block_key),
          EACH(record_kv_keep, block_count, struct page_id)),
     FORM(KV_KEPT, record_kv_kept, WAY_STORAGE_TO_UNIT, kv_kept_valid, {0}),
-    FORM(KV_HELLO, record_kv_hello, WAY_RANK_TO_RANK_0, kv_hello_valid, {0}),
+    FORM(KV_HELLO, record_kv_hello, WAY_RANK_TO_RANK_0 | WAY_CARRIER_TO_UNIT | WAY_STORAGE_TO_UNIT,
+         kv_hello_valid, {0}),
 };
 /* clang-format on */

@@ -89,7 +89,8 @@ struct record_kv_done {
     uint32_t reserved; /* zero */
 };
 
-/* A rank other than 0 is ready to take KV records. */
+/* A rank other than 0 is ready to take KV records. The unit is told when it is so again, after its
+ * death: then its pages are empty, and its address may be another. */
 struct record_kv_hello {
     struct record record;
     struct request_id request; /* zeros */

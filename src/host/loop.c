@@ -359,8 +359,11 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_KV_KEEP:
         loop->parts->carry(loop->parts->carry_context, record);
         break;
-    case RECORD_RUN_STEP:
     case RECORD_DRAIN: /* of one rank */
+        if (loop->parts->carry) loop->parts->carry(loop->parts->carry_context, record);
+        worker_give(loop->engine.worker, record);
+        break;
+    case RECORD_RUN_STEP:
         worker_give(loop->engine.worker, record);
         break;
     default:

@@ -54,7 +54,7 @@ struct loop_parts {
     /* Does the gateway want the body behind this head? NULL: each one. */
     enum admission (*admit)(void *context, const struct record_client_request *head);
     void *admit_context;
-    /* The unit's KV records; loop_tell_unit answers, also from within. NULL: its KV blocks neither
+    /* The unit's KV records, and the DRAINs of its ranks; loop_tell_unit answers, also from within. NULL: its KV blocks neither
      * come nor go */
     void (*carry)(void *context, const struct record *record);
     void *carry_context;

@@ -209,7 +209,8 @@ static void tell_unit(void *context, const struct record *record) {
     loop_tell_unit(side->loop, record);
 }
 
-/* Nobody knows what became of what the rank was told: the unit ends, and starts again. */
+/* It lives, for all that is known, and what became of what it was told is not: the unit ends, and
+ * starts again. */
 static void lose_rank(void *context, const struct error *error) {
     struct unit_side *side = context;
     loop_end(side->loop, STATUS_GONE, error);

@@ -41,16 +41,16 @@ def lose(server, wanted, rank, name, count=1, harm=lambda pid: os.kill(pid, sign
         name, rank, line.group(1), line.group(2), tokens.longest_pause(began), back.group(2)), flush=True)
     assert found == wanted, [(a, b) for a, b in zip(found, wanted) if a != b][:1]
     pids[rank] = int(back.group(1))
-    wait_for_ranks(server, pids)
+    wait_for_units(server, [pids])
     assert "starts again job=1 how" not in server.said() and "its unit starts" not in server.said(), server.said()
     server.no_page_is_held()
     return int(line.group(1))
 
 
-def wait_for_ranks(server, pids):
+def wait_for_units(server, pids):
     """The gateway knows these processes, and no other."""
     until = time.monotonic() + PATIENCE
-    while server.units() != [pids]:
+    while server.units() != pids:
         assert time.monotonic() < until, (server.units(), pids, server.said())
         time.sleep(0.01)
 
@@ -154,4 +154,5 @@ def main():
     too_few_start_again(wanted)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,12 +11,16 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/record_kv.h"
+#include "contract/record_unit.h"
+#include "host/transfer/kv_asked.h"
 #include "host/transfer/kv_carrier.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/wire.h"
 
 #define JOIN_NS_MAX ((int64_t)60000000000) /* ranks have their models by then, or never will */
-#define RETRY_US 2000                      /* after the wire was full */
+#define DEATH_NS_MAX ((int64_t)15000000000) /* that a rank which is lost has died is told by then */
+#define DOUBT_US 100000                     /* between two looks whether it was */
+#define RETRY_US 2000                       /* after the wire was full */
 
 /* A rank's ways in and out. */
 struct kv_rank {
@@ -128,42 +132,41 @@ static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
 
 /* ---- rank 0 ---- */
 
+struct kv_peer { /* another rank */
+    uint32_t number; /* on the wire; 0: not there */
+    uint32_t next;   /* it has said hello before the death of the one before it was told; 0: nobody */
+    char next_address[KV_ADDRESS_BYTES];
+    bool dead;
+    int64_t lost_ns; /* 0: it is there, or is dead */
+    struct record_queue waiting;
+    struct kv_asked asked;
+};
+
 struct kv_ranks {
     struct kv_ranks_options options;
     struct kv_rank own;
     struct wire *wire;
-    struct event *retry;
-    uint32_t *peers; /* [rank_count] on the wire; 0: not there */
-    uint32_t there;  /* ranks that have said hello, with rank 0 */
-    struct record_queue waiting;
-    char (*addresses)[KV_ADDRESS_BYTES]; /* [rank_count] */
+    struct event *retry, *doubt; /* how long a rank has been lost is looked at then */
+    struct kv_peer *peers;       /* [rank_count] the first is not used */
+    uint32_t there;              /* ranks that have said hello, with rank 0 */
+    char (*addresses)[KV_ADDRESS_BYTES]; /* [rank_count] at first */
 };
 
-static void send_waiting(struct kv_ranks *ranks) {
+static void send_waiting(struct kv_ranks *ranks, struct kv_peer *peer) {
     const struct record *record;
-    while ((record = record_queue_first(&ranks->waiting))) {
-        enum status status = wire_send(ranks->wire, ranks->peers[record_kv_rank(record)], record);
-        if (status == STATUS_FULL) {
+    while (peer->number && (record = record_queue_first(&peer->waiting))) {
+        if (wire_send(ranks->wire, peer->number, record) == STATUS_FULL) {
             event_add(ranks->retry, &(struct timeval){.tv_usec = RETRY_US});
             return;
         }
-        record_queue_drop(&ranks->waiting); /* a rank that is gone takes the unit with it */
+        record_queue_drop(&peer->waiting); /* one that is lost has died, or the unit ends */
     }
 }
 
 static void on_retry(evutil_socket_t file, short what, void *context) {
-    send_waiting(context);
-}
-
-void kv_ranks_take(struct kv_ranks *ranks, const struct record *record) {
-    uint32_t rank = record_kv_rank(record);
-    check(rank < ranks->options.rank_count);
-    if (rank == 0) {
-        take_own(&ranks->own, record);
-        return;
-    }
-    record_queue_force(&ranks->waiting, record);
-    send_waiting(ranks);
+    struct kv_ranks *ranks = context;
+    for (uint32_t rank = 1; rank < ranks->options.rank_count; rank++)
+        send_waiting(ranks, &ranks->peers[rank]);
 }
 
 /* Of any rank. */
@@ -172,40 +175,134 @@ static void say(void *context, const struct record *record) {
     ranks->options.say(ranks->options.context, record);
 }
 
-static void on_joined(void *context, uint32_t peer) {
+static void answer_for(struct kv_ranks *ranks, struct kv_peer *dead) {
+    union kv_answer answer;
+    while (kv_asked_deny(&dead->asked, &answer))
+        say(ranks, &answer.record);
 }
 
-static void on_lost(void *context, uint32_t peer) {
+/* ---- ranks come and go ---- */
+
+/* At the start, or back. */
+static void enter(struct kv_ranks *ranks, uint32_t rank, uint32_t number,
+                  const char address[KV_ADDRESS_BYTES]) {
+    struct kv_peer *peer = &ranks->peers[rank];
+    struct record_kv_hello hello = {.record = record_head(RECORD_KV_HELLO, sizeof hello),
+                                    .rank = rank};
+    peer->number = number;
+    peer->lost_ns = 0;
+    memcpy(hello.address, address, sizeof hello.address);
+    if (peer->dead)
+        say(ranks, &hello.record);
+    else
+        memcpy(ranks->addresses[rank], address, sizeof ranks->addresses[rank]);
+    peer->dead = false;
+}
+
+/* Others say whether it has died. */
+static void doubt(struct kv_ranks *ranks, struct kv_peer *peer) {
+    if (!peer->lost_ns) peer->lost_ns = clock_now_ns();
+    event_add(ranks->doubt, &(struct timeval){.tv_usec = DOUBT_US});
+}
+
+static int64_t death_ns_max(const struct kv_ranks *ranks) {
+    return ranks->options.death_ns_max ? ranks->options.death_ns_max : DEATH_NS_MAX;
+}
+
+static void on_doubt(evutil_socket_t file, short what, void *context) {
     struct kv_ranks *ranks = context;
     struct error error;
     for (uint32_t rank = 1; rank < ranks->options.rank_count; rank++) {
-        if (ranks->peers[rank] != peer) continue;
-        ranks->peers[rank] = 0;
+        struct kv_peer *peer = &ranks->peers[rank];
+        if (peer->lost_ns) event_add(ranks->doubt, &(struct timeval){.tv_usec = DOUBT_US});
+        if (!peer->lost_ns || clock_now_ns() - peer->lost_ns < death_ns_max(ranks)) continue;
+        peer->lost_ns = 0;
         error_set(&error, STATUS_GONE, "rank %u is not heard at %s any more", rank,
                   ranks->options.control);
         ranks->options.lost(ranks->options.context, &error);
     }
 }
 
-static void take_hello(struct kv_ranks *ranks, uint32_t peer, const struct record_kv_hello *hello) {
-    if (hello->rank == 0 || hello->rank >= ranks->options.rank_count) {
-        wire_drop(ranks->wire, peer, "it is no rank of this unit");
-        return;
-    }
-    ranks->there += ranks->peers[hello->rank] == 0;
-    ranks->peers[hello->rank] = peer;
-    memcpy(ranks->addresses[hello->rank], hello->address, KV_ADDRESS_BYTES);
+/* Nothing comes of what it was asked. */
+static void bury(struct kv_ranks *ranks, uint32_t rank) {
+    struct kv_peer *peer = &ranks->peers[rank];
+    check(rank > 0 && rank < ranks->options.rank_count);
+    record_queue_clear(&peer->waiting);
+    answer_for(ranks, peer);
+    peer->dead = true;
+    peer->number = 0;
+    peer->lost_ns = 0;
+    if (peer->next) enter(ranks, rank, peer->next, peer->next_address);
+    peer->next = 0;
 }
 
-static void on_wire(void *context, uint32_t peer, const struct record *record) {
+static void on_joined(void *context, uint32_t peer) {
+}
+
+static void on_lost(void *context, uint32_t number) {
+    struct kv_ranks *ranks = context;
+    for (uint32_t rank = 1; rank < ranks->options.rank_count; rank++) {
+        struct kv_peer *peer = &ranks->peers[rank];
+        if (peer->next == number) peer->next = 0;
+        if (peer->number != number) continue;
+        peer->number = 0;
+        doubt(ranks, peer);
+    }
+}
+
+static void take_hello(struct kv_ranks *ranks, uint32_t number,
+                       const struct record_kv_hello *hello) {
+    if (hello->rank == 0 || hello->rank >= ranks->options.rank_count) {
+        wire_drop(ranks->wire, number, "it is no rank of this unit");
+        return;
+    }
+    struct kv_peer *peer = &ranks->peers[hello->rank];
+    bool first = !peer->number && !peer->lost_ns && !peer->dead;
+    ranks->there += first;
+    if (first || peer->dead) {
+        enter(ranks, hello->rank, number, hello->address);
+        return;
+    }
+    peer->next = number;
+    memcpy(peer->next_address, hello->address, sizeof peer->next_address);
+    doubt(ranks, peer);
+}
+
+/* ---- records ---- */
+
+void kv_ranks_take(struct kv_ranks *ranks, const struct record *record) {
+    if (record->kind == RECORD_DRAIN) {
+        const struct record_drain *drain = (const void *)record;
+        if (drain->dead && !drain->back) bury(ranks, drain->rank);
+        return;
+    }
+    uint32_t rank = record_kv_rank(record);
+    check(rank < ranks->options.rank_count);
+    if (rank == 0) {
+        take_own(&ranks->own, record);
+        return;
+    }
+    struct kv_peer *peer = &ranks->peers[rank];
+    kv_asked_note(&peer->asked, record);
+    if (peer->dead) {
+        answer_for(ranks, peer);
+        return;
+    }
+    record_queue_force(&peer->waiting, record);
+    send_waiting(ranks, peer);
+}
+
+static void on_wire(void *context, uint32_t number, const struct record *record) {
     struct kv_ranks *ranks = context;
     uint32_t rank = record_kv_rank(record);
-    if (record->kind == RECORD_KV_HELLO)
-        take_hello(ranks, peer, (const struct record_kv_hello *)record);
-    else if (rank < ranks->options.rank_count && ranks->peers[rank] == peer)
+    if (record->kind == RECORD_KV_HELLO) {
+        take_hello(ranks, number, (const struct record_kv_hello *)record);
+    } else if (rank < ranks->options.rank_count && ranks->peers[rank].number == number) {
+        kv_asked_end(&ranks->peers[rank].asked, record);
         say(ranks, record);
-    else
-        wire_drop(ranks->wire, peer, "it speaks for another rank");
+    } else {
+        wire_drop(ranks->wire, number, "it speaks for another rank");
+    }
 }
 
 static bool may_take(void *context) {
@@ -252,8 +349,9 @@ enum status kv_ranks_open(const struct kv_ranks_options *options, struct event_b
     ranks->peers = calloc(options->rank_count, sizeof *ranks->peers);
     ranks->addresses = calloc(options->rank_count, sizeof *ranks->addresses);
     ranks->retry = event_new(base, -1, 0, on_retry, ranks);
+    ranks->doubt = event_new(base, -1, 0, on_doubt, ranks);
     enum status status = STATUS_OK;
-    if (!ranks->peers || !ranks->addresses || !ranks->retry)
+    if (!ranks->peers || !ranks->addresses || !ranks->retry || !ranks->doubt)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
     if (!status) status = open_own(&ranks->own, options, base, ranks, say, error);
     if (!status) {
@@ -273,7 +371,11 @@ void kv_ranks_close(struct kv_ranks *ranks) {
     close_own(&ranks->own);
     if (ranks->wire) wire_close(ranks->wire);
     if (ranks->retry) event_free(ranks->retry);
-    record_queue_clear(&ranks->waiting);
+    if (ranks->doubt) event_free(ranks->doubt);
+    for (uint32_t rank = 0; ranks->peers && rank < ranks->options.rank_count; rank++) {
+        record_queue_clear(&ranks->peers[rank].waiting);
+        kv_asked_free(&ranks->peers[rank].asked);
+    }
     free(ranks->peers);
     free(ranks->addresses);
     free(ranks);

@@ -2,7 +2,8 @@
  * KV records to and from the ranks of a unit. Each rank has its own ways for KV blocks, on its own
  * pages: a transport and a carrier to other units' ranks, and a tier to the KV storage. Rank 0 has
  * them in its event loop. Another rank has them in a thread (kv_agent), which gets the records of
- * rank 0's unit over a wire between the ranks, and answers over it.
+ * rank 0's unit over a wire between the ranks, and answers over it. A rank that dies is answered for by
+ * rank 0 (host/transfer/kv_asked.h); when it comes back its new address is told.
  *
  *   rank 0   kv_ranks_open (waits for the others), kv_ranks_addresses, kv_ranks_take
  *   others   kv_agent_open, kv_agent_close around the life of their model
@@ -31,13 +32,16 @@ struct kv_ranks_options {
     const char *control; /* the wire between the ranks; NULL: there is one rank */
     uint32_t rank;
     uint32_t rank_count;
+    int64_t death_ns_max;      /* for the word that a silent rank has died; 0: 15 s */
     double seconds_max;        /* that a transfer may take */
     uint64_t bytes_per_second; /* sent at most; 0: no bound */
     bool by_step;              /* blocks leave when the step is done that makes them */
     void *context;
-    /* KV_DONE, FOUND, LOADED and KEPT, of any rank; also from within kv_ranks_take. */
+    /* KV_DONE, FOUND, LOADED and KEPT, of any rank, and the KV_HELLO of one that comes back; also from
+     * within kv_ranks_take. */
     void (*say)(void *context, const struct record *record);
-    /* A rank's wire is silent: what the rank was asked may never be answered, the unit is lost. */
+    /* A rank's wire is silent, and nobody says that the rank has died: what it was asked may never be
+     * answered, or done when the unit has given its pages to others, so the unit is lost. */
     void (*lost)(void *context, const struct error *error);
 };
 
@@ -57,7 +61,9 @@ struct engine_loads kv_ranks_loads(struct kv_ranks *ranks);
 /* Rank 0's; NULL: none. */
 struct kv_store *kv_ranks_store(const struct kv_ranks *ranks);
 
-/* KV_EXPECT, KV_PUSH, KV_CANCEL, KV_FIND, KV_LOAD, KV_PARK, KV_KEEP: to the rank that they name. */
+/* KV_EXPECT, KV_PUSH, KV_CANCEL, KV_FIND, KV_LOAD, KV_PARK, KV_KEEP: to the rank that they name. A
+ * DRAIN of a rank that is dead: whatever it was asked, and is until it comes back, gets the answer that
+ * nothing came of it. */
 void kv_ranks_take(struct kv_ranks *ranks, const struct record *record);
 
 /* `options`: context, say and lost are not used. */

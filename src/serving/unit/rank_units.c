@@ -688,9 +688,11 @@ static enum status units_receive(void *self, const struct record *record, int64_
         take_about(units, record, now_ns);
         break;
     case RECORD_KV_KEPT:
+    case RECORD_KV_HELLO:
         rank = record_kv_rank(record);
         check(rank < units->rank_count);
         pass_on(units, rank, record, now_ns);
+        if (record->kind == RECORD_KV_HELLO && units->hello_sent) put_hello(units);
         break;
     case RECORD_STEP_DONE:
         take_result(units, (const struct step_result *)record, now_ns);

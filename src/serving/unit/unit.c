@@ -780,19 +780,31 @@ void unit_abandon(struct unit *unit) {
     unit->abandoned = unit->draining = true;
 }
 
-/* As many as there is room for; those in a step when it is done. */
+/* Those in a step when it is done, and those that load when that is over. */
+static bool may_end(const struct unit_request *request) {
+    return request->state != UNIT_REQUEST_FREE && !request->in_step && !tiers_is_loading(request);
+}
+
+/* As many as there is room for. */
 static void end_all(struct unit *unit) {
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         struct unit_request *request = &unit->requests[slot];
-        if (request->state == UNIT_REQUEST_FREE || request->in_step || tiers_is_loading(request))
-            continue;
+        if (!may_end(request)) continue;
         if (!unit_can_put(unit, answer_bytes(&unit->options))) return;
         handoff_leave(unit, request, FINISH_FAILED);
     }
 }
 
+static bool may_any_end(const struct unit *unit) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        if (may_end(request) && request->state != UNIT_REQUEST_LEAVING) return true;
+    }
+    return false;
+}
+
 static bool has_work(const struct unit *unit) {
-    bool ends = unit->abandoned && unit_active_count(unit) > 0;
+    bool ends = unit->abandoned && may_any_end(unit);
     return ends || (speaks(unit) && (!unit->hello_sent || unit->load_changed)) ||
            (unit->plan_wanted && !unit->abandoned && unit->step_row_count == 0);
 }
@@ -828,6 +840,10 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
         return receive_kv_loaded(unit, (const struct record_kv_loaded *)record, now_ns);
     case RECORD_KV_KEPT:
         tiers_kept(unit, (const struct record_kv_kept *)record);
+        return STATUS_OK;
+    case RECORD_KV_HELLO:
+        memcpy(unit->kv_address, ((const struct record_kv_hello *)record)->address,
+               sizeof unit->kv_address);
         return STATUS_OK;
     case RECORD_STEP_DONE:
         return receive_step_done(unit, (const struct step_result *)record, now_ns);

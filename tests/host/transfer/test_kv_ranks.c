@@ -2,7 +2,8 @@
  * The KV storage of a unit of several ranks: what one rank's pages keep, another's load, byte for
  * byte; each answer comes from the rank that was asked; blocks in a rank's memory are its own; a
  * rank whose disk fails stops writing, by itself and with one line, while the others go on; a rank
- * that goes is told of; a rank's engine may wait for a load in the middle of a step, before its
+ * that dies is answered for, until it is back, and one that is lost without having died is told of; a
+ * rank's engine may wait for a load in the middle of a step, before its
  * storage was told of it, and that the load is over is said before the step's end. Ranks are
  * threads here, each with pages and an agent.
  */
@@ -24,12 +25,15 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/machine.h"
+#include "contract/record_unit.h"
 #include "contract/step_plan.h"
 #include "host/transfer/kv_ranks.h"
 #include "host/wire/record_queue.h"
 
 enum { RANKS_MAX = 3, PAGES = 24, WIDTH = 72, SLICES = 3, BLOCKS = 6, SLOT = 5 };
 #define PATIENCE_NS INT64_C(60000000000)
+
+static int64_t death_ns_max = PATIENCE_NS;
 
 struct rank {
     struct kv_pages pages;
@@ -91,7 +95,8 @@ static struct kv_ranks_options options_of(struct unit *unit, uint32_t rank, cons
                                      .rank_count = unit->rank_count,
                                      .context = unit,
                                      .say = take_record,
-                                     .lost = lose};
+                                     .lost = lose,
+                                     .death_ns_max = death_ns_max};
 }
 
 static void open_unit(struct unit *unit, uint32_t ranks, bool disk, uint64_t host_bytes) {
@@ -371,10 +376,80 @@ static void an_engine_waits_for_what_its_rank_loads(void **state) {
     close_unit(&unit);
 }
 
-static void a_rank_that_goes_is_told_of(void **state) {
+static void say_dead(struct unit *unit, uint32_t rank) {
+    struct record_drain drain = {
+        .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
+    kv_ranks_take(unit->kv_ranks, &drain.record);
+}
+
+/* Whether it is seen before or after it was told of: what it was asked, and is asked while it is away,
+ * comes to nothing, and the others are asked as before. */
+static void a_dead_rank_is_answered_for_until_it_is_back(void **state) {
     (void)state;
     struct unit unit;
+    struct error error = {""};
+    open_unit(&unit, 3, false, (uint64_t)1 << 20);
+    assert_int_equal(keep(&unit, 1, 50).dropped, 0);
+    assert_int_equal(keep(&unit, 2, 51).dropped, 0);
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        kv_agent_close(unit.ranks[1].agent);
+        for (uint32_t i = 0; i < turn * 20; i++) {
+            event_base_loop(unit.base, EVLOOP_NONBLOCK);
+            usleep(1000);
+        }
+        give_load(&unit, 1, 50, false);
+        assert_null(record_queue_first(&unit.told));
+        say_dead(&unit, 1);
+        struct record_kv_loaded *loaded = next_told(&unit, RECORD_KV_LOADED, 1);
+        assert_int_equal(loaded->end.blocks, 0);
+        free(loaded);
+        assert_int_equal(find(&unit, 1, 50).blocks, 0);
+        assert_int_equal(keep(&unit, 1, 52).dropped, BLOCKS);
+        assert_int_equal(find(&unit, 2, 51).blocks, BLOCKS);
+        struct kv_ranks_options options = options_of(&unit, 1, NULL, (uint64_t)1 << 20);
+        assert_int_equal(kv_agent_open(&options, &unit.ranks[1].agent, &error), STATUS_OK);
+        free(next_told(&unit, RECORD_KV_HELLO, 1));
+        assert_int_equal(find(&unit, 1, 50).blocks, 0); /* its memory is empty */
+        assert_int_equal(keep(&unit, 1, 50).dropped, 0);
+        assert_int_equal(load(&unit, 1, 50), BLOCKS);
+    }
+    assert_int_equal(unit.lost, 0);
+    close_unit(&unit);
+}
+
+/* The next one says hello before anybody has told of the death. */
+static void a_rank_may_be_back_before_its_death_is_told(void **state) {
+    (void)state;
+    struct unit unit;
+    struct error error = {""};
+    open_unit(&unit, 2, false, (uint64_t)1 << 20);
+    assert_int_equal(keep(&unit, 1, 60).dropped, 0);
+    kv_agent_close(unit.ranks[1].agent);
+    struct kv_ranks_options options = options_of(&unit, 1, NULL, (uint64_t)1 << 20);
+    assert_int_equal(kv_agent_open(&options, &unit.ranks[1].agent, &error), STATUS_OK);
+    for (uint32_t i = 0; i < 100; i++) {
+        event_base_loop(unit.base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+    assert_null(record_queue_first(&unit.told));
+    give_load(&unit, 1, 60, false); /* for the dead one */
+    say_dead(&unit, 1);
+    struct record_kv_loaded *loaded = next_told(&unit, RECORD_KV_LOADED, 1);
+    assert_int_equal(loaded->end.blocks, 0);
+    free(loaded);
+    free(next_told(&unit, RECORD_KV_HELLO, 1));
+    assert_int_equal(keep(&unit, 1, 60).dropped, 0);
+    assert_int_equal(load(&unit, 1, 60), BLOCKS);
+    close_unit(&unit);
+}
+
+/* The unit cannot go on with it, nor without it. */
+static void a_rank_that_is_lost_and_not_dead_is_told_of(void **state) {
+    (void)state;
+    struct unit unit;
+    death_ns_max = 300000000;
     open_unit(&unit, 2, true, 0);
+    death_ns_max = PATIENCE_NS;
     kv_agent_close(unit.ranks[1].agent);
     unit.ranks[1].agent = NULL;
     int64_t until_ns = clock_now_ns() + PATIENCE_NS;
@@ -393,7 +468,9 @@ int main(void) {
         cmocka_unit_test(what_is_in_memory_is_the_ranks_own),
         cmocka_unit_test(one_ranks_disk_fails_alone),
         cmocka_unit_test(an_engine_waits_for_what_its_rank_loads),
-        cmocka_unit_test(a_rank_that_goes_is_told_of),
+        cmocka_unit_test(a_dead_rank_is_answered_for_until_it_is_back),
+        cmocka_unit_test(a_rank_may_be_back_before_its_death_is_told),
+        cmocka_unit_test(a_rank_that_is_lost_and_not_dead_is_told_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

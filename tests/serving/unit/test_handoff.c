@@ -745,6 +745,30 @@ static void a_refused_reservation_is_no_news_of_the_load(void **state) {
     pair_close(pair);
 }
 
+/* Its rank has died: a request that only waits for its blocks ends like the others, once they come no
+ * more, whoever is told first. */
+static void a_reservation_ends_with_its_rank(void **state) {
+    (void)state;
+    for (uint32_t told_first = 0; told_first < 2; told_first++) {
+        struct unit_options options = world_options();
+        struct pair *pair = pair_open(1, &options, &options);
+        uint32_t tokens[100] = {1};
+        assert_true(submit(pair, tokens, 100, 3));
+        unit_abandon(pair->decode->unit);
+        if (told_first) tell(pair->decode, 0, false, 0);
+        assert_true(pair->decode->machine.next_wake_ns(pair->decode->machine.self) == 0);
+        world_step(pair->decode);
+        world_drain(pair->decode);
+        assert_true(pair->decode->machine.next_wake_ns(pair->decode->machine.self) > 0);
+        if (!told_first) tell(pair->decode, 0, false, 0);
+        world_drain(pair->decode);
+        assert_int_equal(pair->decode->known[0].endings, 1);
+        assert_int_equal(pair->decode->known[0].reason, FINISH_FAILED);
+        world_assert_empty(pair->decode);
+        pair_close(pair);
+    }
+}
+
 /* First tokens that no engine can have chosen end the request, and hurt nobody. */
 static void wrong_first_tokens_are_refused(void **state) {
     (void)state;
@@ -782,6 +806,7 @@ int main(void) {
         cmocka_unit_test(blocks_leave_when_their_load_is_whole),
         cmocka_unit_test(a_lost_last_word_costs_nothing),
         cmocka_unit_test(what_arrives_is_not_computed_again),
+        cmocka_unit_test(a_reservation_ends_with_its_rank),
         cmocka_unit_test(wrong_first_tokens_are_refused),
         cmocka_unit_test(a_refused_reservation_is_no_news_of_the_load),
     };

@@ -788,6 +788,24 @@ static void crowded_ranks_interrupt_and_move_requests_and_change_no_answer(void 
     assert_true(moved > 0 && preempted > moved);
 }
 
+/* Its host of KV pages says hello, at another address maybe, which gateways are told. */
+static void a_rank_that_comes_back_has_its_new_address(void **state) {
+    (void)state;
+    struct unit_options options = small_unit();
+    static const char addresses[RANKS][KV_ADDRESS_BYTES] = {"a", "b", "c"};
+    options.kv_addresses = addresses;
+    struct world *world = open_world(&options);
+    step(world);
+    assert_string_equal(world->kv_address, "c");
+    uint32_t hellos = world->hellos;
+    struct record_kv_hello hello = {
+        .record = record_head(RECORD_KV_HELLO, sizeof hello), .rank = 2, .address = "d"};
+    send(world, &hello);
+    assert_int_equal(world->hellos, hellos + 1);
+    assert_string_equal(world->kv_address, "d");
+    close_world(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_spread_evenly_and_each_gets_its_tokens),
@@ -800,6 +818,7 @@ int main(void) {
         cmocka_unit_test(levelled_steps_make_a_lone_prompt_wait_for_nobody),
         cmocka_unit_test(every_life_ends_each_request_once),
         cmocka_unit_test(a_full_unit_refuses_and_so_does_one_that_drains),
+        cmocka_unit_test(a_rank_that_comes_back_has_its_new_address),
         cmocka_unit_test(a_masked_rank_finishes_what_it_has_and_gets_nothing_new),
         cmocka_unit_test(a_request_belongs_to_no_rank_until_one_is_about_to_take_it),
         cmocka_unit_test(who_waits_in_line_is_refused_when_all_ranks_are_masked),

@@ -296,6 +296,8 @@ static void take_hello(struct world *world, const struct record_unit_hello *hell
     assert_int_equal(hello->requests_max, world->ranks * world->requests_max);
     world->hellos++;
     world->role = hello->role;
+    memcpy(world->kv_address, hello_ranks(hello)[hello->rank_count - 1].kv_address,
+           sizeof world->kv_address);
 }
 
 static void take_load(struct world *world, const struct record_unit_load *load) {

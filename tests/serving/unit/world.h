@@ -76,6 +76,7 @@ struct world {
     struct record_unit_load load;
     uint32_t loads; /* reports that have come */
     struct unit_rank_load rank_loads[RANKS_MAX];
+    char kv_address[KV_ADDRESS_BYTES]; /* of the last rank, as the hello said */
     uint32_t hellos, role, requests_max, page_count, fulls, hits; /* *_max, *_count: of a rank */
     uint32_t waited_rows, lost_rows; /* that waited for loads, in vain */
     double made_odds, right_odds;    /* of drafts: that one is made, that it is right */
