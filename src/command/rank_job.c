@@ -219,7 +219,7 @@ void rank_job_watch(double seconds, int exit_code, bool only_start) {
 }
 
 static void say_end(uint32_t rank, const char *what, const char *why) {
-    log_say(LOG_ERROR, "rank", "ends, %s rank=%u why=%s", what, rank, why);
+    log_say(LOG_ERROR, "rank", "ends what=%s rank=%u why=%s", what, rank, why);
     log_finish();
 }
 

@@ -123,6 +123,10 @@ class Hosts:
         relay.stdin.flush()
         assert relay.stdout.readline() == "ok\n", (name, what)
 
+    def ban(self, name, other, on=True):
+        """What a host sends to another is lost."""
+        ip("-n", self.space(name), "route", "add" if on else "delete", "blackhole", self.address(other) + "/32")
+
     def slow(self, name, rate):
         """Bytes go to the host, and from it, at that rate, such as 10mbit; None: as fast as they can."""
         for space, device in ((self.space("switch"), name), (self.space(name), self.interface)):
