@@ -149,6 +149,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
     gateway->models = models;
     gateway->model_name = models.names[0].name;
     gateway->version = bytes_of(full.version);
+    gateway->token_bytes = REQUEST_CANCEL_BYTES + HANDOVER_CONTINUE_BYTES;
     if (full.accounts) accounts_take(&gateway->accounts, full.accounts);
     gateway->options.accounts = NULL;
     gateway->started_ns = gateway->retry_ns = gateway->drain_ends_ns = MACHINE_NEVER;

@@ -424,29 +424,30 @@ static void storage_due(void *context, uint32_t job, int64_t due_ns, uint64_t st
 static enum status open_storage(struct twin_world *world, struct arena *arena,
                                 struct error *error) {
     struct twin_disks *storage = &world->storage;
+    struct twin_store *stores = storage->stores; /* the units have opened theirs */
     bool opened =
         twin_storage_open(storage, arena, disk_blocks(world->options), jobs_max(world->options));
-    storage->stores = arena_take_zeroed(arena, world->unit_count * sizeof *storage->stores);
-    if (!opened || !storage->stores)
-        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the storage");
+    if (!opened) return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the storage");
+    storage->stores = stores;
     storage->block_bytes = world->block_bytes;
     storage->context = world;
     storage->due = storage_due;
     return STATUS_OK;
 }
 
-/* From the last one to the first: a fleet with fewer of the first kind lies alike in memory that a
- * larger one has had. */
+/* From the last one to the first, and behind them the storage, whose tables are as large as there are
+ * units: a fleet with fewer of the first kind lies alike in memory that a larger one has had. */
 enum status twin_units_open(struct twin_world *world, struct arena *arena, struct error *error) {
     const struct twin_options *options = world->options;
     world->unit_count = unit_count(options);
     world->rows_max = rows_most(options);
     world->units = arena_take_zeroed(arena, world->unit_count * sizeof *world->units);
     world->result = arena_take(arena, twin_engine_result_bytes(world->rows_max));
-    if (!world->units || !world->result)
+    world->storage.stores =
+        arena_take_zeroed(arena, world->unit_count * sizeof *world->storage.stores);
+    if (!world->units || !world->result || !world->storage.stores)
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
     enum status status = open_transfers(world, arena, error);
-    if (!status) status = open_storage(world, arena, error);
     uint32_t index = world->unit_count;
     for (uint32_t kind = options->kind_count; kind-- > 0;)
         for (uint32_t i = 0; i < options->kinds[kind].count && !status; i++) {
@@ -455,6 +456,7 @@ enum status twin_units_open(struct twin_world *world, struct arena *arena, struc
             unit->index = index;
             status = open_unit(world, unit, arena, error);
         }
+    if (!status) status = open_storage(world, arena, error);
     for (index = 0; index < world->unit_count && !status; index++)
         status = start(world, &world->units[index], error);
     return status;
