@@ -13,8 +13,11 @@ uint32_t placement_slots_per_rank(uint32_t experts, uint32_t ranks, uint32_t red
 enum status placement_open(struct placement *placement, uint32_t layers, uint32_t experts,
                            uint32_t ranks, uint32_t slots_per_rank, struct error *error) {
     size_t slots = (size_t)ranks * slots_per_rank;
-    *placement = (struct placement){
-        .layers = layers, .experts = experts, .ranks = ranks, .slots_per_rank = slots_per_rank};
+    *placement = (struct placement){.layers = layers,
+                                    .experts = experts,
+                                    .ranks = ranks,
+                                    .slots_per_rank = slots_per_rank,
+                                    .ranks_per_node = ranks};
     placement->slot_expert = calloc(layers * slots, sizeof(uint32_t));
     placement->replica_slots = calloc(layers * slots, sizeof(uint32_t));
     placement->replica_first = calloc(layers * ((size_t)experts + 1), sizeof(uint32_t));
