@@ -662,6 +662,12 @@ void job_wait(const struct job_batch *batch) {
         if (!job_progress()) rest(&looks);
 }
 
+void job_wait_until(bool (*over)(void *context), void *context) {
+    uint32_t looks = 0;
+    while (!over(context))
+        if (!job_progress()) rest(&looks);
+}
+
 /* ---- steering ---- */
 
 void job_send(uint32_t to, const void *data, size_t bytes) {

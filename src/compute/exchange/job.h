@@ -89,6 +89,8 @@ bool job_done(const struct job_batch *batch);
 
 /* Returns when all of the batch is done. Where ranks outnumber CPUs, others run meanwhile. */
 void job_wait(const struct job_batch *batch);
+/* Returns when `over` says so, which is asked after each look. */
+void job_wait_until(bool (*over)(void *context), void *context);
 
 /* ---- ranks that die, and come back ---- */
 
