@@ -112,7 +112,7 @@ struct exchange_bench {
     struct exchange_link link, near;
     const struct kernels *kernels;
     enum row_form combine_form;
-    float *sum, *room; /* [hidden] */
+    float *sum, *room;                      /* [hidden] */
     uint32_t dispatch_bytes, combine_bytes; /* of a row */
     uint32_t *chosen;                       /* [tokens][per_token] */
     float *weights;                         /* [tokens][per_token] */
@@ -302,14 +302,17 @@ static enum status measure(struct exchange_bench *bench, struct error *error) {
 
 /* The figures of a way's dispatch or combine. */
 static void print_figure(struct exchange_bench *bench, uint32_t i) {
-    static const char *const keys[FIGURE_COUNT] = {
-        "dispatch",          "combine",          "dispatch_by_groups",
-        "combine_by_groups", "dispatch_by_nodes", "combine_by_nodes",
-        "dispatch_by_groups_and_nodes", "combine_by_groups_and_nodes"};
+    static const char *const keys[FIGURE_COUNT] = {"dispatch",
+                                                   "combine",
+                                                   "dispatch_by_groups",
+                                                   "combine_by_groups",
+                                                   "dispatch_by_nodes",
+                                                   "combine_by_nodes",
+                                                   "dispatch_by_groups_and_nodes",
+                                                   "combine_by_groups_and_nodes"};
     static const char *const names[FIGURE_COUNT] = {
-        "dispatch",          "combine",          "dispatch by groups",
-        "combine by groups", "dispatch by nodes", "combine by nodes",
-        "dispatch by both",  "combine by both"};
+        "dispatch",          "combine",          "dispatch by groups", "combine by groups",
+        "dispatch by nodes", "combine by nodes", "dispatch by both",   "combine by both"};
     uint32_t rounds = (uint32_t)bench->values.rounds;
     double *own = bench->seconds[i], *swap = bench->swap_seconds[i];
     double median = machine_limits_median(own, rounds); /* sorted now */
@@ -355,8 +358,7 @@ int bench_exchange(int argc, char **argv) {
     if (bench.values.per_token > bench.values.experts)
         return command_misused(&bench_exchange_options,
                                "--experts-per-token is more than --experts");
-    if (bench.values.job.ranks_per_node &&
-        bench.values.job.ranks % bench.values.job.ranks_per_node)
+    if (bench.values.job.ranks_per_node && bench.values.job.ranks % bench.values.job.ranks_per_node)
         return command_misused(&bench_exchange_options, "ranks-per-node must divide --ranks");
     if (bench.values.groups_kept == 0) bench.values.groups_kept = bench.values.groups;
     uint64_t group_experts = bench.values.experts / bench.values.groups;

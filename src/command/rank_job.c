@@ -421,9 +421,8 @@ void rank_job_print_json(const struct rank_job_values *values, struct rank_group
         printf("%s{\"rank\":%u,\"pid\":%" PRId64 ",\"slots\":%u,\"weight_bytes\":%" PRIu64
                ",\"mapped_bytes\":%" PRIu64 ",\"read_bytes\":%" PRIu64 ",\"tokens\":%" PRIu64
                ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64
-               ",\"slots_used\":%u,\"bytes_sent\":%" PRIu64
-               ",\"bytes_between_nodes\":%" PRIu64 ",\"experts_moved\":%" PRIu64
-               ",\"bytes_moved\":%" PRIu64 "}",
+               ",\"slots_used\":%u,\"bytes_sent\":%" PRIu64 ",\"bytes_between_nodes\":%" PRIu64
+               ",\"experts_moved\":%" PRIu64 ",\"bytes_moved\":%" PRIu64 "}",
                rank ? ",\n" : ",\n\"ranks\":[", rank, reports[rank].pid, model->slots,
                model->weight_bytes, model->mapped_bytes, model->read_bytes, model->tokens,
                model->tokens_dispatched, model->pairs, model->slots_used, model->bytes_sent,

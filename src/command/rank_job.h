@@ -148,8 +148,9 @@ struct rank_job_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|one|two",                                                                \
-         .help = "among nodes: send rows to each rank (one), or once to each node, where they are "\
-                 "passed on (two); auto: by the size of the step. Never changes a result",         \
+         .help =                                                                                   \
+             "among nodes: send rows to each rank (one), or once to each node, where they are "    \
+             "passed on (two); auto: by the size of the step. Never changes a result",             \
          .offset = offsetof(owner, job.levels),                                                    \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
     {                                                                                              \

@@ -50,8 +50,8 @@ static inline bool exchange_is_slow(const struct exchange *exchange) {
 /* What is just sent occupies the rank's link, to its own node or to others, once all that was sent
  * before has left: from when until when. */
 struct exchange_span exchange_take_link(struct exchange *exchange, bool near, uint64_t bytes);
-/* When the last byte of what came over that link is here; 0: nothing came. */
-int64_t exchange_arrival_ns(const struct exchange *exchange, bool near,
-                            const struct exchange_span *leaves);
+/* The link has brought what left then; zeros: nothing did. */
+bool exchange_is_through(const struct exchange *exchange, bool near,
+                         const struct exchange_span *leaves);
 
 #endif

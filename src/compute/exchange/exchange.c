@@ -52,18 +52,24 @@ struct exchange_span exchange_take_link(struct exchange *exchange, bool near, ui
     return leaves;
 }
 
-int64_t exchange_arrival_ns(const struct exchange *exchange, bool near,
-                            const struct exchange_span *leaves) {
+/* When the last byte of what came over that link is here; 0: nothing came. */
+static int64_t end_ns_of(const struct exchange *exchange, bool near,
+                         const struct exchange_span *leaves) {
     const struct exchange_link *link = link_of(exchange, near);
     if (leaves->ended_ns == 0) return 0;
     int64_t last_ns = leaves->began_ns + (int64_t)((double)leaves->bytes * link->ns_per_byte);
     return (last_ns > leaves->ended_ns ? last_ns : leaves->ended_ns) + link->latency_ns;
 }
 
+bool exchange_is_through(const struct exchange *exchange, bool near,
+                         const struct exchange_span *leaves) {
+    return end_ns_of(exchange, near, leaves) <= clock_now_ns();
+}
+
 /* When the last byte of what came over either link is here; 0: nothing came. */
 static int64_t arrival_ns(const struct exchange *exchange) {
-    int64_t far_ns = exchange_arrival_ns(exchange, false, &exchange->leaves[false]);
-    int64_t near_ns = exchange_arrival_ns(exchange, true, &exchange->leaves[true]);
+    int64_t far_ns = end_ns_of(exchange, false, &exchange->leaves[false]);
+    int64_t near_ns = end_ns_of(exchange, true, &exchange->leaves[true]);
     return far_ns > near_ns ? far_ns : near_ns;
 }
 

@@ -74,7 +74,8 @@ struct exchange_options {
     void *sum_context;
     uint32_t channel;       /* tells exchanges apart that are open at the same time */
     struct exchange_link *link; /* NULL, or zeros: as fast as it goes */
-    struct exchange_link *near; /* if `link` is slow: to ranks of the same node; NULL: the same link */
+    struct exchange_link
+        *near; /* if `link` is slow: to ranks of the same node; NULL: the same link */
 };
 
 /* A rank's link to the others, made as slow as asked for: to see on one machine what an overlap

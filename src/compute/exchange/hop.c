@@ -81,8 +81,7 @@ static size_t lay_out(struct hop *hop, char *out, char *own) {
     for (uint32_t i = 0; i < hop->peer_count; i++) {
         struct hop_peer *peer = &hop->peers[i];
         char *memory = i == hop->own ? own : out + at;
-        peer->out =
-            hop_message_at(memory, peer->tokens, peer->pairs, hop->row_bytes, hop->weighs);
+        peer->out = hop_message_at(memory, peer->tokens, peer->pairs, hop->row_bytes, hop->weighs);
         memcpy(memory, &(uint32_t[2]){peer->tokens, peer->pairs}, 2 * sizeof(uint32_t));
         if (i != hop->own) at += round_up(peer->out.bytes, HOP_ALIGN);
     }

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define HOP_ALIGN 64
-#define HOP_JOINS 0x80000000u  /* of a slot: it is of the same sum as the pair before it */
+#define HOP_JOINS 0x80000000u    /* of a slot: it is of the same sum as the pair before it */
 #define HOP_OWN (UINT32_MAX - 1) /* of a row: another hop says where it is */
 
 struct hop_message {
@@ -55,8 +55,8 @@ struct hop_peer {
 struct hop {
     uint32_t peer_count, slots_each, own; /* own: the peer that is oneself */
     uint32_t row_bytes;
-    bool weighs;           /* there are sums */
-    bool own_goes_on;      /* what is one's own is dealt again: it stays joined, without rows here */
+    bool weighs;      /* there are sums */
+    bool own_goes_on; /* what is one's own is dealt again: it stays joined, without rows here */
     struct hop_peer *peers; /* [peer_count] */
     uint32_t *own_row;      /* [tokens] of one's own tokens: where its row is in the list's rows */
 };

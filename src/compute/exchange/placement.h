@@ -15,7 +15,8 @@
 
 struct placement {
     uint32_t layers, experts, ranks, slots_per_rank;
-    uint32_t ranks_per_node; /* so many in a row are of a node; divides `ranks`, which it is first: one
+    uint32_t
+        ranks_per_node; /* so many in a row are of a node; divides `ranks`, which it is first: one
                               * node */
     uint32_t *slot_expert;   /* [layers][ranks * slots_per_rank] */
     uint32_t *replica_first; /* [layers][experts + 1] into the layer's replica_slots */

@@ -29,7 +29,6 @@
  */
 #include "base/bytes.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "compute/exchange/carrier.h"
 #include "compute/exchange/hop.h"
 #include "compute/exchange/job.h"
@@ -67,7 +66,8 @@ struct ranks {
     struct exchange exchange; /* first: a struct exchange * points to both */
     struct ranks *behind;     /* among those that are open */
     uint32_t rank, rank_count, slots_per_rank, node_count;
-    uint32_t nodes, node, places, place; /* of the dispatch at hand; at one level all are one node */
+    uint32_t nodes, node, places,
+        place; /* of the dispatch at hand; at one level all are one node */
     uint32_t row_count, rows_returned, group_count;
     bool dispatched;                      /* the transfer under way is a combine */
     struct job_batch in_batch, out_batch; /* of the transfers under way, but for the relays' */
@@ -84,12 +84,12 @@ struct ranks {
     uint32_t *next_row;            /* [slots_per_rank] */
     uint32_t sum_count;
     /* The arrays below lie in the mapping. */
-    uint32_t *pair_slot;   /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
-    uint32_t *token_rows;  /* [tokens_max][experts_per_token] row of `results` */
-    uint32_t *own_token;   /* [tokens_max] of two hops: those that this node computes, ascending */
-    char *own_list;        /* of two hops: the list of those */
-    char *out;             /* of two hops: messages to the nodes, behind each other */
-    char *in;              /* [ranks][in_bytes] */
+    uint32_t *pair_slot;  /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
+    uint32_t *token_rows; /* [tokens_max][experts_per_token] row of `results` */
+    uint32_t *own_token;  /* [tokens_max] of two hops: those that this node computes, ascending */
+    char *own_list;       /* of two hops: the list of those */
+    char *out;            /* of two hops: messages to the nodes, behind each other */
+    char *in;             /* [ranks][in_bytes] */
     const char **token_data;   /* [ranks * tokens_max] */
     uint32_t *row_token;       /* [rows_max] */
     char **row_result;         /* [rows_max] */
@@ -194,7 +194,7 @@ static void return_home(struct ranks *ranks, uint32_t node);
 static bool link_is_through(const struct ranks *ranks, uint32_t from,
                             const struct exchange_span *span) {
     if (!exchange_is_slow(&ranks->exchange)) return true;
-    return exchange_arrival_ns(&ranks->exchange, is_near(ranks, from), span) <= clock_now_ns();
+    return exchange_is_through(&ranks->exchange, is_near(ranks, from), span);
 }
 
 static bool list_is_here(const struct ranks *ranks, uint32_t node) {
@@ -286,9 +286,8 @@ static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *ex
         for (uint32_t k = 0; k < per_token; k++) {
             size_t pair = first + k;
             bool joins = group && k && experts[pair] / group == experts[pair - 1] / group;
-            ranks->pair_slot[pair] =
-                replicas_next(&ranks->replicas, layer, experts[pair], token) |
-                (joins ? HOP_JOINS : 0);
+            ranks->pair_slot[pair] = replicas_next(&ranks->replicas, layer, experts[pair], token) |
+                                     (joins ? HOP_JOINS : 0);
         }
     }
 }
@@ -296,8 +295,8 @@ static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *ex
 /* Two hops where that was asked for and there is somebody at every place. */
 static void choose_levels(struct ranks *ranks) {
     const struct placement *placement = ranks->exchange.options.placement;
-    bool two = ranks->exchange.goes_by_nodes && ranks->node_count > 1 &&
-               placement->ranks_per_node > 1;
+    bool two =
+        ranks->exchange.goes_by_nodes && ranks->node_count > 1 && placement->ranks_per_node > 1;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         two &= job_lives(rank);
     ranks->nodes = two ? ranks->node_count : 1;
@@ -373,8 +372,8 @@ static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
                       .peers = relay->peers,
                       .own_row = relay->own_row};
     hop_count(&hop, &relay->list, first_return);
-    size_t bytes = hop_fill(&hop, &relay->list, relay->out,
-                            in_memory(ranks, rank_on(ranks, node)), token_rows);
+    size_t bytes = hop_fill(&hop, &relay->list, relay->out, in_memory(ranks, rank_on(ranks, node)),
+                            token_rows);
     check(bytes <= ranks->out_bytes);
     for (uint32_t i = 1; i < ranks->places; i++) { /* not all to the first at once */
         uint32_t place = (ranks->place + i) % ranks->places;
@@ -549,7 +548,9 @@ static void place_rows(struct ranks *ranks) {
         const struct relay *relay = &ranks->relays[rank / ranks->places];
         bool own = rank % ranks->places == ranks->place;
         char *result = back;
-        if (own) result = results_of(ranks, rank / ranks->places) + relay->peers[ranks->place].first_return * bytes;
+        if (own)
+            result = results_of(ranks, rank / ranks->places) +
+                     relay->peers[ranks->place].first_return * bytes;
         ranks->returning[rank] = 0;
         place_message(ranks, rank, token_index, result, &held);
         token_index += ranks->messages[rank].tokens;

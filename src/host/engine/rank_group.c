@@ -368,10 +368,10 @@ static uint32_t count_logits(const struct step_plan *plan) {
 
 /* Before a step: how all ranks choose among replicas in it, and how their rows go. */
 static void choose_ways(struct rank_group *group, const struct choose_replicas_step *step) {
-    const struct choose_levels_step levels = {
-        .ranks = group->count,
-        .ranks_per_node = model_placement(group->own.model)->ranks_per_node,
-        .tokens = step->tokens};
+    const struct choose_levels_step levels = {.ranks = group->count,
+                                              .ranks_per_node =
+                                                  model_placement(group->own.model)->ranks_per_node,
+                                              .tokens = step->tokens};
     group->splits_replicas = group->count > 1 && choose_replicas(group->replica_choice, step);
     group->goes_by_nodes = choose_levels(group->level_choice, &levels);
     model_split_replicas(group->own.model, group->splits_replicas);
