@@ -372,6 +372,7 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
     options->redundant_experts = (uint32_t)values->redundant;
     options->placement_seed = values->seed;
     options->move_bytes = values->move_memory;
+    options->node_ranks = (uint32_t)values->node_ranks;
     options->link_gbps = values->link_gbps;
     options->link_us = values->link_us;
     options->weights_verify = values->weights_verify;

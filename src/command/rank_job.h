@@ -16,6 +16,7 @@ struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
     const char *meeting;
     const char *placement, *replica_choice, *rebalance_from;
+    uint64_t node_ranks;
     double link_gbps, link_us;
     const char *trace;
     const char *weights_dir;
@@ -122,6 +123,13 @@ struct rank_job_values {
          .help = "among ranks: shuffle the experts' slots by this number; 0: leave them. Never "   \
                  "changes a result",                                                               \
          .offset = offsetof(owner, job.seed),                                                      \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "ranks-per-node",                                                                 \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "among ranks: treat every so many, one behind the other, as one node; 0: as "     \
+                 "they lie on hosts. Never changes a result",                                      \
+         .maximum = LIMIT_RANKS,                                                                   \
+         .offset = offsetof(owner, job.node_ranks),                                                \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "link-gbps",                                                                      \
          .type = OPTION_NUMBER,                                                                    \

@@ -22,6 +22,7 @@
 #include "base/limits.h"
 #include "base/pulse.h"
 #include "compute/exchange/job_meeting.h"
+#include "compute/exchange/placement.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -555,6 +556,14 @@ bool job_lives(uint32_t rank) {
 
 uint32_t job_epoch(void) {
     return job.epoch;
+}
+
+uint32_t job_node_ranks(void) {
+    const char *hosts[LIMIT_RANKS];
+    if (!job.begun) return 0;
+    for (uint32_t rank = 0; rank < job.count; rank++)
+        hosts[rank] = job.gone[rank] ? NULL : job.hosts[rank];
+    return placement_node_ranks(hosts, job.count);
 }
 
 uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {

@@ -100,6 +100,9 @@ bool job_look(void);
 /* False: the rank is gone. What is begun with it is done at once. */
 bool job_lives(uint32_t rank);
 
+/* The ranks of a host, as placement_node_ranks has them; 0: not known before job_begin. */
+uint32_t job_node_ranks(void);
+
 /* How often a rank has died or come back: of the last that this rank has heard of. */
 uint32_t job_epoch(void);
 

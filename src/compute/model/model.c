@@ -54,6 +54,14 @@ static enum status open_placement(struct model *model, const struct model_option
                         : placement_slots_per_rank(experts, ranks, options->redundant_experts);
     enum status status =
         placement_open(&model->placement, model->shape->layers + mtp, experts, ranks, each, error);
+    if (status == STATUS_OK && options->node_ranks) {
+        model->placement.node_ranks = options->node_ranks;
+        if (ranks % options->node_ranks)
+            status = error_set(error, STATUS_INVALID,
+                               "%u ranks do not divide into nodes of %u ranks: expected as many on "
+                               "every node",
+                               ranks, options->node_ranks);
+    }
     if (status == STATUS_OK && options->placement) status = check_placement(model, options, error);
     if (status != STATUS_OK) return status;
     placement_spread(&model->placement, options->placement_seed);

@@ -50,6 +50,7 @@ struct model_options {
     const char *weights_directory;
     uint32_t weights_unit;     /* tells models of one checkpoint apart that use one directory */
     bool weights_verify;       /* look through what is found there */
+    uint32_t node_ranks;       /* of a node, consecutive; 0: all ranks are on one */
     double link_gbps, link_us; /* slows the link to other ranks down; 0: not */
     const struct model_trace *trace; /* NULL: nobody listens */
     /* Called now and then while weights load; may be NULL. */
