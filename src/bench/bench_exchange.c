@@ -4,7 +4,7 @@
  * else (job_swap), in turn in the same rounds: the floor. The exchange's times include all it does: choosing slots, gathering rows
  * into messages, sorting what came by expert.
  *
- * With groups of experts, each lies on as few ranks as it can, tokens choose among some groups as a
+ * With groups of experts, each lies on as few ranks, or nodes, as it can, tokens choose among some groups as a
  * router does, and the exchange whose results are summed by groups runs beside the one whose
  * results come back one by one. With nodes (`--experiment ranks-per-node=N`) either runs by nodes,
  * too. The sums that are made on the way are in these times, those that are left for home are not.
@@ -145,10 +145,16 @@ static void draw_experts(struct exchange_bench *bench) {
     check(at == values->tokens * values->per_token);
 }
 
-/* Experts in their order, so that a group lies on as few ranks as it can; behind them replicas. */
-static void place_in_order(struct placement *placement) {
-    for (uint32_t slot = 0; slot < placement->ranks * placement->slots_per_rank; slot++)
-        placement->slot_expert[slot] = slot % placement->experts;
+/* Experts in their order, so that a group lies on as few ranks as it can; or, where ranks are of
+ * nodes, on as few nodes, whose experts are dealt to their ranks in turn, since a balancer may put them
+ * anywhere on the node. Behind them replicas. */
+static void place_in_order(struct placement *placement, bool nodes) {
+    uint32_t each = nodes ? placement->node_ranks : 1, room = each * placement->slots_per_rank;
+    for (uint32_t slot = 0; slot < placement->ranks * placement->slots_per_rank; slot++) {
+        uint32_t place = slot % room / placement->slots_per_rank;
+        uint32_t expert = slot / room * room + slot % placement->slots_per_rank * each + place;
+        placement->slot_expert[slot] = expert % placement->experts;
+    }
 }
 
 static struct exchange_link link_of(double gbps, double us) {
@@ -187,7 +193,7 @@ static enum status open_exchanges(struct exchange_bench *bench, struct error *er
     if (values->job.near_gbps > 0) options.near = &bench->near;
     for (uint32_t way = 0; !status && way < WAY_COUNT; way++) {
         bool groups = way & WAY_GROUPS, nodes = way & WAY_NODES;
-        if ((groups && values->groups == 1) || (nodes && !values->job.ranks_per_node)) continue;
+        if ((groups && values->groups == 1) || (nodes && !values->job.node_ranks)) continue;
         options.channel = way;
         options.group_experts = groups ? (uint32_t)(values->experts / values->groups) : 0;
         status = exchange_open_ranks(&options, &bench->exchanges[way], error);
@@ -216,10 +222,10 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
             &bench->placement, 1, experts, ranks,
             placement_slots_per_rank(experts, ranks, (uint32_t)values->job.redundant), error);
     if (status != STATUS_OK) return status;
-    if (values->job.ranks_per_node)
-        bench->placement.ranks_per_node = (uint32_t)values->job.ranks_per_node;
+    if (values->job.node_ranks)
+        bench->placement.node_ranks = (uint32_t)values->job.node_ranks;
     placement_spread(&bench->placement, values->job.seed);
-    if (values->groups > 1 && !values->job.seed) place_in_order(&bench->placement);
+    if (values->groups > 1 && !values->job.seed) place_in_order(&bench->placement, values->job.node_ranks);
     status = placement_index(&bench->placement, error);
     if (status == STATUS_OK) status = open_exchanges(bench, error);
     if (status != STATUS_OK) return status;
@@ -358,7 +364,7 @@ int bench_exchange(int argc, char **argv) {
     if (bench.values.per_token > bench.values.experts)
         return command_misused(&bench_exchange_options,
                                "--experts-per-token is more than --experts");
-    if (bench.values.job.ranks_per_node && bench.values.job.ranks % bench.values.job.ranks_per_node)
+    if (bench.values.job.node_ranks && bench.values.job.ranks % bench.values.job.node_ranks)
         return command_misused(&bench_exchange_options, "ranks-per-node must divide --ranks");
     if (bench.values.groups_kept == 0) bench.values.groups_kept = bench.values.groups;
     uint64_t group_experts = bench.values.experts / bench.values.groups;

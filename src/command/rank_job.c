@@ -372,10 +372,10 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
     options->redundant_experts = (uint32_t)values->redundant;
     options->placement_seed = values->seed;
     options->move_bytes = values->move_memory;
+    options->node_ranks = (uint32_t)values->node_ranks;
     options->link_gbps = values->link_gbps;
     options->link_us = values->link_us;
     options->near_gbps = values->near_gbps;
-    options->ranks_per_node = (uint32_t)values->ranks_per_node;
     options->weights_verify = values->weights_verify;
     options->weights_unit = (uint32_t)values->weights_unit;
     options->weights_directory = weights_directory(values);

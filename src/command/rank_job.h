@@ -16,7 +16,7 @@ struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
     const char *meeting;
     const char *placement, *replica_choice, *rebalance_from;
-    uint64_t ranks_per_node;
+    uint64_t node_ranks;
     double link_gbps, link_us, near_gbps;
     const char *levels;
     const char *trace;
@@ -125,6 +125,13 @@ struct rank_job_values {
                  "changes a result",                                                               \
          .offset = offsetof(owner, job.seed),                                                      \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "ranks-per-node",                                                                 \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "among ranks: treat every so many, one behind the other, as one node; 0: as "     \
+                 "they lie on hosts. Never changes a result",                                      \
+         .maximum = LIMIT_RANKS,                                                                   \
+         .offset = offsetof(owner, job.node_ranks),                                                \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "link-gbps",                                                                      \
          .type = OPTION_NUMBER,                                                                    \
          .help = "among ranks: slow each rank's link down to so many Gbit/s, to see what a "       \
@@ -137,12 +144,6 @@ struct rank_job_values {
          .help = "with link-gbps: so many Gbit/s to ranks of the same node; 0: as to others",      \
          .maximum = 1e6,                                                                           \
          .offset = offsetof(owner, job.near_gbps),                                                 \
-         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
-        {.name = "ranks-per-node",                                                                 \
-         .type = OPTION_COUNT,                                                                     \
-         .help = "take so many ranks in a row for a node, wherever they are; 0: all are of one",   \
-         .maximum = LIMIT_RANKS,                                                                   \
-         .offset = offsetof(owner, job.ranks_per_node),                                            \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "levels",                                                                         \
          .type = OPTION_CHOICE,                                                                    \

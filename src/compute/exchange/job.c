@@ -22,6 +22,7 @@
 #include "base/limits.h"
 #include "base/pulse.h"
 #include "compute/exchange/job_meeting.h"
+#include "compute/exchange/placement.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -555,6 +556,16 @@ bool job_lives(uint32_t rank) {
 
 uint32_t job_epoch(void) {
     return job.epoch;
+}
+
+uint32_t job_node_ranks(void) {
+    const char *hosts[LIMIT_RANKS];
+    uint32_t here = told(JOB_MEETING_RANKS_HERE, 1, INT32_MAX);
+    uint32_t count = told(JOB_MEETING_RANKS, 1, LIMIT_RANKS);
+    if (!job.begun) return job_returns() && here <= count && count % here == 0 ? here : 0;
+    for (uint32_t rank = 0; rank < job.count; rank++)
+        hosts[rank] = job.gone[rank] ? NULL : job.hosts[rank];
+    return placement_node_ranks(hosts, job.count);
 }
 
 uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {

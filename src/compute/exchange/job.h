@@ -102,6 +102,10 @@ bool job_look(void);
 /* False: the rank is gone. What is begun with it is done at once. */
 bool job_lives(uint32_t rank);
 
+/* The ranks of a host, as placement_node_ranks has them; 0: not known before job_begin. A rank that
+ * comes back takes all hosts to be like its own. Where they are not, the others know of one node. */
+uint32_t job_node_ranks(void);
+
 /* How often a rank has died or come back: of the last that this rank has heard of. */
 uint32_t job_epoch(void);
 

@@ -126,7 +126,7 @@ static uint32_t rank_on(const struct ranks *ranks, uint32_t node) {
 
 /* Of this rank's own node, at any number of levels. */
 static bool is_near(const struct ranks *ranks, uint32_t rank) {
-    uint32_t each = ranks->exchange.options.placement->ranks_per_node;
+    uint32_t each = ranks->exchange.options.placement->node_ranks;
     return rank / each == ranks->rank / each;
 }
 
@@ -296,7 +296,7 @@ static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *ex
 static void choose_levels(struct ranks *ranks) {
     const struct placement *placement = ranks->exchange.options.placement;
     bool two =
-        ranks->exchange.goes_by_nodes && ranks->node_count > 1 && placement->ranks_per_node > 1;
+        ranks->exchange.goes_by_nodes && ranks->node_count > 1 && placement->node_ranks > 1;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         two &= job_lives(rank);
     ranks->nodes = two ? ranks->node_count : 1;
@@ -773,7 +773,7 @@ static void *cut(const struct ranks *ranks, size_t *used, size_t bytes) {
 static void cut_relays(struct ranks *ranks, size_t *used) {
     const struct exchange_options *options = &ranks->exchange.options;
     size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token;
-    uint32_t own = ranks->rank / options->placement->ranks_per_node;
+    uint32_t own = ranks->rank / options->placement->node_ranks;
     for (uint32_t node = 0; node < ranks->node_count; node++) {
         struct relay *relay = &ranks->relays[node];
         bool passes_on = node != own;
@@ -805,7 +805,7 @@ static size_t cut_all(struct ranks *ranks) {
     bool nodes = ranks->node_count > 1;
     ranks->in_bytes = message_bytes(ranks, ranks->slots_per_rank);
     ranks->list_bytes =
-        message_bytes(ranks, options->placement->ranks_per_node * ranks->slots_per_rank);
+        message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
     ranks->out_bytes = pairs * (options->dispatch_bytes + 3 * sizeof(uint32_t)) +
                        (size_t)ranks->rank_count * 3 * HOP_ALIGN;
     ranks->pair_slot = cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
@@ -869,7 +869,7 @@ enum status exchange_open_ranks(const struct exchange_options *options,
     const struct placement *placement = options->placement;
     check(options->dispatch_bytes % EXCHANGE_ALIGN == 0 &&
           options->combine_bytes % EXCHANGE_ALIGN == 0 && options->rank < placement->ranks);
-    check(placement->ranks % placement->ranks_per_node == 0);
+    check(placement->ranks % placement->node_ranks == 0);
     check(!options->group_experts || options->sum);
     struct ranks *ranks = calloc(1, sizeof *ranks);
     if (!ranks) return error_set(error, STATUS_NO_MEMORY, "no memory for the expert exchange");
@@ -878,7 +878,7 @@ enum status exchange_open_ranks(const struct exchange_options *options,
     ranks->rank = options->rank;
     ranks->rank_count = placement->ranks;
     ranks->slots_per_rank = placement->slots_per_rank;
-    ranks->node_count = placement->ranks / placement->ranks_per_node;
+    ranks->node_count = placement->ranks / placement->node_ranks;
     enum status status = open_arrays(ranks, error);
     if (status == STATUS_OK)
         status = replicas_open(&ranks->replicas, placement, options->rank, error);

@@ -55,13 +55,16 @@ static enum status open_placement(struct model *model, const struct model_option
                         : placement_slots_per_rank(experts, ranks, options->redundant_experts);
     enum status status =
         placement_open(&model->placement, model->shape->layers + mtp, experts, ranks, each, error);
+    if (status == STATUS_OK && options->node_ranks) {
+        model->placement.node_ranks = options->node_ranks;
+        if (ranks % options->node_ranks)
+            status = error_set(error, STATUS_INVALID,
+                               "%u ranks do not divide into nodes of %u ranks: expected as many on "
+                               "every node",
+                               ranks, options->node_ranks);
+    }
     if (status == STATUS_OK && options->placement) status = check_placement(model, options, error);
     if (status != STATUS_OK) return status;
-    if (options->ranks_per_node) model->placement.ranks_per_node = options->ranks_per_node;
-    if (ranks % model->placement.ranks_per_node)
-        return error_set(error, STATUS_INVALID,
-                         "%u ranks are no whole number of nodes of %u ranks each", ranks,
-                         options->ranks_per_node);
     placement_spread(&model->placement, options->placement_seed);
     if (options->placement) take_placement(model, options);
     return placement_index(&model->placement, error);

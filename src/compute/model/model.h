@@ -50,7 +50,7 @@ struct model_options {
     const char *weights_directory;
     uint32_t weights_unit;     /* tells models of one checkpoint apart that use one directory */
     bool weights_verify;       /* look through what is found there */
-    uint32_t ranks_per_node;   /* so many ranks in a row are of a node; 0: all are of one */
+    uint32_t node_ranks;       /* of a node, consecutive; 0: all ranks are on one */
     double link_gbps, link_us; /* slows the link to other ranks down; 0: not */
     double near_gbps;          /* then, that to ranks of the same node; 0: as the other */
     const struct model_trace *trace; /* NULL: nobody listens */

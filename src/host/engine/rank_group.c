@@ -291,6 +291,7 @@ static enum status remember_start(struct rank_group *group, struct error *error)
 static void fill_options(struct model_options *options, uint32_t ranks, uint32_t rank) {
     options->rank_count = ranks;
     options->rank = rank;
+    if (!options->node_ranks) options->node_ranks = job_node_ranks();
     if (ranks > 1 && !options->threads) options->threads = cpus_each(ranks);
 }
 
@@ -370,7 +371,7 @@ static uint32_t count_logits(const struct step_plan *plan) {
 static void choose_ways(struct rank_group *group, const struct choose_replicas_step *step) {
     const struct choose_levels_step levels = {.ranks = group->count,
                                               .ranks_per_node =
-                                                  model_placement(group->own.model)->ranks_per_node,
+                                                  model_placement(group->own.model)->node_ranks,
                                               .tokens = step->tokens};
     group->splits_replicas = group->count > 1 && choose_replicas(group->replica_choice, step);
     group->goes_by_nodes = choose_levels(group->level_choice, &levels);

@@ -173,7 +173,7 @@ static void open_placement(struct placement *placement, uint32_t experts, uint32
     uint32_t slots = placement_slots_per_rank(experts, ranks, redundant);
     if (placement_open(placement, LAYERS, experts, ranks, slots, &error) != STATUS_OK)
         fail_msg("%s", error.text);
-    if (ranks_per_node) placement->ranks_per_node = ranks_per_node;
+    if (ranks_per_node) placement->node_ranks = ranks_per_node;
     placement_spread(placement, seed);
     if (placement_index(placement, &error) != STATUS_OK) fail_msg("%s", error.text);
 }
