@@ -62,6 +62,12 @@ struct sent {
     uint64_t bytes;
 };
 
+/* Results on their way back to a rank. */
+struct returning {
+    uint32_t count;
+    char *rows;
+};
+
 struct ranks {
     struct exchange exchange; /* first: a struct exchange * points to both */
     struct ranks *behind;     /* among those that are open */
@@ -75,7 +81,7 @@ struct ranks {
     struct relay *relays;            /* [node_count] by the node whose tokens they are */
     struct hop_peer *node_peers;     /* [node_count] of the first of two hops */
     struct hop_message *messages;    /* [ranks] that came, by whose tokens they are */
-    uint32_t *returning;             /* [ranks] rows that go back for them */
+    struct returning *returning;     /* [ranks] what goes back for them */
     struct exchange_span *spans_in;  /* [ranks] of those messages, and of results from there */
     struct exchange_span *spans_out; /* [2 * (ranks + nodes)] of the dispatch and the combine */
     struct sent *sent;               /* [ranks + nodes] */
@@ -295,8 +301,7 @@ static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *ex
 /* Two hops where that was asked for and there is somebody at every place. */
 static void choose_levels(struct ranks *ranks) {
     const struct placement *placement = ranks->exchange.options.placement;
-    bool two =
-        ranks->exchange.goes_by_nodes && ranks->node_count > 1 && placement->node_ranks > 1;
+    bool two = ranks->exchange.goes_by_nodes && ranks->node_count > 1 && placement->node_ranks > 1;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         two &= job_lives(rank);
     ranks->nodes = two ? ranks->node_count : 1;
@@ -532,7 +537,7 @@ static void place_message(struct ranks *ranks, uint32_t rank, uint32_t token_ind
             check(joined == 1 || sums_groups(ranks));
             place_pairs(ranks, in, pair, joined, token_index, result, held);
             result += options->combine_bytes;
-            ranks->returning[rank]++;
+            ranks->returning[rank].count++;
         }
     }
     check(pair == in->pairs);
@@ -551,10 +556,10 @@ static void place_rows(struct ranks *ranks) {
         if (own)
             result = results_of(ranks, rank / ranks->places) +
                      relay->peers[ranks->place].first_return * bytes;
-        ranks->returning[rank] = 0;
+        ranks->returning[rank] = (struct returning){.rows = result};
         place_message(ranks, rank, token_index, result, &held);
         token_index += ranks->messages[rank].tokens;
-        if (!own) back += ranks->returning[rank] * bytes;
+        if (!own) back += ranks->returning[rank].count * bytes;
     }
 }
 
@@ -643,21 +648,26 @@ static void make_sums(const struct ranks *ranks, uint32_t count) {
     if (count) options->sum(options->sum_context, ranks->sums, count);
 }
 
+/* To those of this node who dealt that node's tokens. */
+static void send_results(struct ranks *ranks, uint32_t node) {
+    size_t bytes = ranks->exchange.options.combine_bytes;
+    for (uint32_t place = 0; place < ranks->places; place++) {
+        const struct returning *returning = &ranks->returning[node * ranks->places + place];
+        if (place == ranks->place || !returning->count) continue;
+        send_to(ranks, TAG_COMBINE, node, rank_at(ranks, place), returning->rows,
+                returning->count * bytes);
+    }
+    tell_spans(ranks);
+}
+
 static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
     struct ranks *ranks = ranks_of(exchange);
     check(first_row == ranks->rows_returned && row_count <= ranks->row_count - first_row);
     if (ranks->rows_returned + row_count == ranks->row_count) make_sums(ranks, ranks->sum_count);
     ranks->rows_returned += row_count;
     if (ranks->rows_returned < ranks->row_count) return;
-    const char *back = ranks->back;
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        uint32_t node = rank / ranks->places, place = rank % ranks->places;
-        size_t bytes = (size_t)ranks->returning[rank] * exchange->options.combine_bytes;
-        if (place == ranks->place || !bytes) continue;
-        send_to(ranks, TAG_COMBINE, node, rank_at(ranks, place), back, bytes);
-        back += bytes;
-    }
-    tell_spans(ranks);
+    for (uint32_t i = 1; i <= ranks->nodes; i++) /* what another node waits for goes first */
+        send_results(ranks, (ranks->node + i) % ranks->nodes);
 }
 
 /* One row for each sum of the list, made here or by the one rank that had all of it. */
