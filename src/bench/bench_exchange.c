@@ -296,6 +296,7 @@ static enum status measure(struct exchange_bench *bench, struct error *error) {
     bench->out = calloc(job_count(), largest + 1);
     bench->in = calloc(job_count(), largest + 1);
     if (!bench->out || !bench->in) return error_set(error, STATUS_NO_MEMORY, "no memory");
+    memset(bench->out, 1, job_count() * largest); /* else all of it is one page of zeros */
     for (uint32_t i = 0; i < WARM_UP; i++)
         run_swap(bench, largest);
     for (uint32_t round = 0; round < bench->values.rounds; round++) {
