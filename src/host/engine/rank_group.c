@@ -101,6 +101,7 @@ struct rank_group {
     uint32_t count;
     enum replica_choice replica_choice;
     enum level_choice level_choice;
+    bool sums_groups;                    /* --expert-sum groups */
     bool splits_replicas, goes_by_nodes; /* in the step at hand */
     struct adoption adoption; /* the last */
     uint32_t *first_map;      /* [layers][slots of all ranks] as at the start */
@@ -301,6 +302,7 @@ static enum status open_group(const struct model_options *options, bool engine,
     if (!group) return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
     struct model_options own = *options;
     group->count = job_count();
+    group->sums_groups = options->expert_sum == EXPERT_SUM_GROUPS;
     fill_options(&own, group->count, 0);
     enum status status = open_all(group, &own, engine, error);
     if (!status) status = remember_start(group, error);
@@ -372,7 +374,8 @@ static void choose_ways(struct rank_group *group, const struct choose_replicas_s
     const struct choose_levels_step levels = {.ranks = group->count,
                                               .ranks_per_node =
                                                   model_placement(group->own.model)->node_ranks,
-                                              .tokens = step->tokens};
+                                              .tokens = step->tokens,
+                                              .sums_groups = group->sums_groups};
     group->splits_replicas = group->count > 1 && choose_replicas(group->replica_choice, step);
     group->goes_by_nodes = choose_levels(group->level_choice, &levels);
     model_split_replicas(group->own.model, group->splits_replicas);

@@ -16,7 +16,8 @@ bool choose_levels_named(const char *name, enum level_choice *out);
 
 struct choose_levels_step {
     uint32_t ranks, ranks_per_node;
-    uint32_t tokens; /* of all ranks */
+    uint32_t tokens;  /* of all ranks */
+    bool sums_groups; /* else results go home one by one, and a hop more is all that they get */
 };
 
 /* True: by nodes. */

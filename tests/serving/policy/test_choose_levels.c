@@ -11,7 +11,8 @@
 #include "serving/policy/choose_levels.h"
 
 static void rows_go_by_nodes_as_told_or_by_size(void **state) {
-    struct choose_levels_step step = {.ranks = 8, .ranks_per_node = 4, .tokens = 16};
+    struct choose_levels_step step = {
+        .ranks = 8, .ranks_per_node = 4, .tokens = 16, .sums_groups = true};
     enum level_choice choice = LEVELS_TWO;
     assert_true(choose_levels_named("one", &choice) && choice == LEVELS_ONE);
     assert_true(choose_levels_named("two", &choice) && choice == LEVELS_TWO);
@@ -22,6 +23,9 @@ static void rows_go_by_nodes_as_told_or_by_size(void **state) {
     step.tokens = 32768;
     assert_true(choose_levels(LEVELS_AUTO, &step));
     assert_false(choose_levels(LEVELS_ONE, &step));
+    step.sums_groups = false;
+    assert_false(choose_levels(LEVELS_AUTO, &step));
+    assert_true(choose_levels(LEVELS_TWO, &step));
     step.ranks_per_node = 8;
     assert_false(choose_levels(LEVELS_TWO, &step));
     step.ranks_per_node = 1;
