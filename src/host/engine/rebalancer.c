@@ -82,6 +82,7 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
     r->model = rank_group_model(group);
     *rebalancer_out = r;
     rank_group_set_replicas(group, options->replicas);
+    rank_group_set_levels(group, options->levels);
     if (!moves_room(r->model)) return STATUS_OK;
     const struct placement *map = r->map = model_placement(r->model);
     r->shape = (struct rebalance_shape){map->experts, map->ranks, map->slots_per_rank};
