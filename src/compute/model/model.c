@@ -261,6 +261,7 @@ struct model_rank model_rank(const struct model *model) {
         counts.tokens_dispatched += more.tokens_dispatched;
         counts.pairs += more.pairs;
         counts.bytes_sent += more.bytes_sent;
+        counts.experts_ns += more.experts_ns;
         counts.transfer_ns += more.transfer_ns;
         counts.waited_ns += more.waited_ns;
     }
@@ -281,6 +282,7 @@ struct model_rank model_rank(const struct model *model) {
         .bytes_sent = counts.bytes_sent,
         .experts_moved = moves.moves,
         .bytes_moved = moves.bytes,
+        .experts_ns = counts.experts_ns,
         .transfer_ns = counts.transfer_ns,
         .waited_ns = counts.waited_ns,
     };
@@ -323,6 +325,12 @@ const uint8_t *model_identity(const struct model *model) {
     return model->identity;
 }
 
+uint32_t model_copy_bytes(const struct model *model) {
+    uint32_t hidden = model->shape->hidden;
+    size_t bytes = exchange_rows_bytes(model->dispatch_form, hidden);
+    if (model->group_experts) bytes += exchange_rows_bytes(model->combine_form, hidden);
+    return (uint32_t)bytes;
+}
 const struct placement *model_placement(const struct model *model) {
     return &model->placement;
 }

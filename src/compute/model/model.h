@@ -114,10 +114,15 @@ struct model_rank {
     uint64_t bytes_sent;        /* to other ranks' experts, and results back */
     uint64_t experts_moved;     /* to slots of this rank, while steps ran */
     uint64_t bytes_moved;       /* of moved experts, from other ranks or the checkpoint */
+    int64_t experts_ns;         /* for those pairs */
     int64_t transfer_ns;        /* begin to end of all dispatches and combines, summed */
     int64_t waited_ns;          /* of this rank's time, for the ends of those */
 };
 struct model_rank model_rank(const struct model *model);
+
+/* Bytes of a token's row to another rank's experts; with those of the row that comes back where it
+ * is one for all of them, a sum of a group. */
+uint32_t model_copy_bytes(const struct model *model);
 
 /* Which expert lies in which slot of which rank, now. */
 const struct placement *model_placement(const struct model *model);

@@ -26,6 +26,7 @@ struct step_clock_options {
     uint32_t redundant_experts; /* slots beyond one for each expert, in all */
     bool balance_experts;       /* placed and moved by serving/policy; else consecutive experts lie
                                  * together and stay there */
+    bool makes_answers;         /* and computes no prompts: experts lie with all nodes alike */
     double expert_skew;         /* sigma of the lognormal loads of a layer's experts; 0: all are
                                  * chosen equally often in every step, as in DeepSeek's profiles */
     double expert_drift;        /* share of the logarithm's variance that is new each hour, 0..1 */
