@@ -17,7 +17,8 @@ struct rank_job_values {
     const char *meeting;
     const char *placement, *replica_choice, *rebalance_from;
     uint64_t node_ranks;
-    double link_gbps, link_us;
+    double link_gbps, link_us, near_gbps;
+    const char *levels;
     const char *trace;
     const char *weights_dir;
     bool weights_verify;
@@ -137,6 +138,21 @@ struct rank_job_values {
                  "schedule hides; 0: as fast as it goes",                                          \
          .maximum = 1e6,                                                                           \
          .offset = offsetof(owner, job.link_gbps),                                                 \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "node-link-gbps",                                                                 \
+         .type = OPTION_NUMBER,                                                                    \
+         .help = "with link-gbps: so many Gbit/s to ranks of the same node; 0: as to others",      \
+         .maximum = 1e6,                                                                           \
+         .offset = offsetof(owner, job.near_gbps),                                                 \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "levels",                                                                         \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|one|two",                                                                \
+         .help =                                                                                   \
+             "among nodes: send rows to each rank (one), or once to each node, where they are "    \
+             "passed on (two); auto: by the size of the step. Never changes a result",             \
+         .offset = offsetof(owner, job.levels),                                                    \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
     {                                                                                              \
         .name = "link-us", .type = OPTION_NUMBER,                                                  \

@@ -560,7 +560,9 @@ uint32_t job_epoch(void) {
 
 uint32_t job_node_ranks(void) {
     const char *hosts[LIMIT_RANKS];
-    if (!job.begun) return 0;
+    uint32_t here = told(JOB_MEETING_RANKS_HERE, 1, INT32_MAX);
+    uint32_t count = told(JOB_MEETING_RANKS, 1, LIMIT_RANKS);
+    if (!job.begun) return job_returns() && here <= count && count % here == 0 ? here : 0;
     for (uint32_t rank = 0; rank < job.count; rank++)
         hosts[rank] = job.gone[rank] ? NULL : job.hosts[rank];
     return placement_node_ranks(hosts, job.count);
@@ -668,6 +670,12 @@ bool job_done(const struct job_batch *batch) {
 void job_wait(const struct job_batch *batch) {
     uint32_t looks = 0;
     while (batch->open)
+        if (!job_progress()) rest(&looks);
+}
+
+void job_wait_until(bool (*over)(void *context), void *context) {
+    uint32_t looks = 0;
+    while (!over(context))
         if (!job_progress()) rest(&looks);
 }
 

@@ -89,6 +89,8 @@ bool job_done(const struct job_batch *batch);
 
 /* Returns when all of the batch is done. Where ranks outnumber CPUs, others run meanwhile. */
 void job_wait(const struct job_batch *batch);
+/* Returns when `over` says so, which is asked after each look. */
+void job_wait_until(bool (*over)(void *context), void *context);
 
 /* ---- ranks that die, and come back ---- */
 
@@ -100,7 +102,8 @@ bool job_look(void);
 /* False: the rank is gone. What is begun with it is done at once. */
 bool job_lives(uint32_t rank);
 
-/* The ranks of a host, as placement_node_ranks has them; 0: not known before job_begin. */
+/* The ranks of a host, as placement_node_ranks has them; 0: not known before job_begin. A rank that
+ * comes back takes all hosts to be like its own. Where they are not, the others know of one node. */
 uint32_t job_node_ranks(void);
 
 /* How often a rank has died or come back: of the last that this rank has heard of. */

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "compute/model/compute.h"
 #include "compute/model/draft.h"
+#include "compute/model/experts.h"
 #include "compute/model/linear.h"
 #include "compute/model/moves.h"
 
@@ -89,7 +90,11 @@ static enum status open_exchange(struct model *model, const struct model_options
     options.dispatch_bytes = (uint32_t)exchange_rows_bytes(model->dispatch_form, shape->hidden);
     options.combine_bytes = (uint32_t)exchange_rows_bytes(model->combine_form, shape->hidden);
     options.group_experts = model->group_experts;
+    options.sum = experts_sum;
+    options.sum_context = model;
     options.link = &model->link;
+    if (model_options->near_gbps > 0) options.near = &model->near;
+    model->near.ns_per_byte = model_options->near_gbps > 0 ? 8 / model_options->near_gbps : 0;
     model_set_link(model, model_options->link_gbps, model_options->link_us);
     enum status status = STATUS_OK;
     for (uint32_t lane = 0; !status && lane < OVERLAP_LANES; lane++) {
@@ -230,6 +235,11 @@ void model_split_replicas(struct model *model, bool splits) {
         exchange_split_replicas(model->lanes[lane].exchange, splits);
 }
 
+void model_go_by_nodes(struct model *model, bool by_nodes) {
+    for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++)
+        exchange_go_by_nodes(model->lanes[lane].exchange, by_nodes);
+}
+
 void model_echo_rows(struct model *model, uint32_t slot_rows) {
     for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
         exchange_echo_rows(model->lanes[lane].exchange, slot_rows);
@@ -262,6 +272,7 @@ struct model_rank model_rank(const struct model *model) {
         counts.pairs += more.pairs;
         counts.bytes_sent += more.bytes_sent;
         counts.experts_ns += more.experts_ns;
+        counts.bytes_between_nodes += more.bytes_between_nodes;
         counts.transfer_ns += more.transfer_ns;
         counts.waited_ns += more.waited_ns;
     }
@@ -280,6 +291,7 @@ struct model_rank model_rank(const struct model *model) {
         .pairs = counts.pairs,
         .slots_used = slots_used,
         .bytes_sent = counts.bytes_sent,
+        .bytes_between_nodes = counts.bytes_between_nodes,
         .experts_moved = moves.moves,
         .bytes_moved = moves.bytes,
         .experts_ns = counts.experts_ns,
@@ -325,6 +337,9 @@ const uint8_t *model_identity(const struct model *model) {
     return model->identity;
 }
 
+double model_byte_ns(const struct model *model) {
+    return model->link.ns_per_byte;
+}
 uint32_t model_copy_bytes(const struct model *model) {
     uint32_t hidden = model->shape->hidden;
     size_t bytes = exchange_rows_bytes(model->dispatch_form, hidden);

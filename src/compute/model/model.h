@@ -52,6 +52,7 @@ struct model_options {
     bool weights_verify;       /* look through what is found there */
     uint32_t node_ranks;       /* of a node, consecutive; 0: all ranks are on one */
     double link_gbps, link_us; /* slows the link to other ranks down; 0: not */
+    double near_gbps;          /* then, that to ranks of the same node; 0: as the other */
     const struct model_trace *trace; /* NULL: nobody listens */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
@@ -67,6 +68,7 @@ void model_close(struct model *model);
 
 /* From the next step on; see struct model_options. */
 void model_set_link(struct model *model, double gbps, double us);
+double model_byte_ns(const struct model *model); /* of that link; 0: it is not slowed down */
 
 /* Between two steps; copied. NULL: nobody follows. */
 void model_set_follower(struct model *model, const struct model_follower *follower);
@@ -78,6 +80,10 @@ void model_echo_rows(struct model *model, uint32_t slot_rows);
  * chose (compute/exchange/split_tokens.h), instead of taking turns. All ranks alike; only for
  * schedules that are walks (contract/overlap.h). */
 void model_split_replicas(struct model *model, bool splits);
+
+/* From the next step on: what goes to other nodes goes once to each and is passed on there
+ * (compute/exchange/exchange.h). All ranks alike. */
+void model_go_by_nodes(struct model *model, bool by_nodes);
 
 /* True if it was opened with `mtp` and the checkpoint has the layer. */
 bool model_has_mtp(const struct model *model);
@@ -112,6 +118,7 @@ struct model_rank {
     uint64_t pairs;             /* (token, expert) pairs computed here */
     uint32_t slots_used;        /* of all layers, by a token since their counts were last taken */
     uint64_t bytes_sent;        /* to other ranks' experts, and results back */
+    uint64_t bytes_between_nodes; /* of those: to ranks of other nodes */
     uint64_t experts_moved;     /* to slots of this rank, while steps ran */
     uint64_t bytes_moved;       /* of moved experts, from other ranks or the checkpoint */
     int64_t experts_ns;         /* for those pairs */

@@ -64,7 +64,7 @@ struct group_order {
     uint32_t logits_count;
     uint32_t has_probe, wants_routing, wants_mtp;
     uint32_t probe_row, mtp_next_token;
-    uint32_t splits_replicas; /* in this step */
+    uint32_t splits_replicas, goes_by_nodes; /* in this step */
 };
 
 struct setup {
@@ -105,7 +105,8 @@ struct rank_group {
     struct rank_model own;
     uint32_t count;
     enum replica_choice replica_choice;
-    bool splits_replicas;     /* in the step at hand */
+    enum level_choice level_choice;
+    bool splits_replicas, goes_by_nodes; /* in the step at hand */
     struct adoption adoption; /* the last */
     uint32_t *first_map;      /* [layers][slots of all ranks] as at the start */
     bool *lived;              /* [count] at the last regroup */
@@ -371,10 +372,16 @@ static uint32_t count_logits(const struct step_plan *plan) {
     return count;
 }
 
-/* Before a step: how all ranks choose among replicas in it. */
-static void choose_replicas_way(struct rank_group *group, const struct choose_replicas_step *step) {
+/* Before a step: how all ranks choose among replicas in it, and how their rows go. */
+static void choose_ways(struct rank_group *group, const struct choose_replicas_step *step) {
+    const struct choose_levels_step levels = {.ranks = group->count,
+                                              .ranks_per_node =
+                                                  model_placement(group->own.model)->node_ranks,
+                                              .tokens = step->tokens};
     group->splits_replicas = group->count > 1 && choose_replicas(group->replica_choice, step);
+    group->goes_by_nodes = choose_levels(group->level_choice, &levels);
     model_split_replicas(group->own.model, group->splits_replicas);
+    model_go_by_nodes(group->own.model, group->goes_by_nodes);
 }
 
 static struct choose_replicas_step replicas_step(const struct rank_group *group) {
@@ -393,6 +400,7 @@ static void add_step(struct rank_group *group, uint32_t rank, const struct rank_
     const struct step_plan *plan = plan_or_none(step);
     struct group_order order = {.kind = ORDER_STEP,
                                 .splits_replicas = group->splits_replicas,
+                                .goes_by_nodes = group->goes_by_nodes,
                                 .logits_count = count_logits(plan),
                                 .has_probe = mtp || step->probe,
                                 .wants_mtp = mtp,
@@ -429,7 +437,7 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
         if (steps[rank].probe && steps[rank].probe->mtp_argmax) mtp = true;
         see_plan(&step, plan_or_none(&steps[rank]));
     }
-    choose_replicas_way(group, &step);
+    choose_ways(group, &step);
     if (mtp && !model_has_mtp(group->own.model))
         return error_set(error, STATUS_INVALID,
                          "the model has no MTP layer, or was opened without it");
@@ -451,10 +459,18 @@ void rank_group_set_replicas(struct rank_group *group, enum replica_choice choic
     group->replica_choice = choice;
 }
 
+void rank_group_set_levels(struct rank_group *group, enum level_choice choice) {
+    group->level_choice = choice;
+}
+
 void rank_group_set_link(struct rank_group *group, double gbps, double us) {
     struct link_speed link = {gbps, us};
     order_all(group, ORDER_LINK, &link, sizeof link);
     model_set_link(group->own.model, gbps, us);
+}
+
+bool rank_group_goes_by_nodes(const struct rank_group *group) {
+    return group->goes_by_nodes;
 }
 
 /* The least nanoseconds of a byte. */
@@ -587,7 +603,9 @@ static void break_step(const struct rank_group *group, const struct step_plan *c
 }
 
 static void add_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
-    struct group_order order = {.kind = ORDER_RUN, .splits_replicas = group->splits_replicas};
+    struct group_order order = {.kind = ORDER_RUN,
+                                .splits_replicas = group->splits_replicas,
+                                .goes_by_nodes = group->goes_by_nodes};
     add_order(&group->orders, rank, &order, plan, plan->record.bytes);
 }
 
@@ -633,7 +651,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
         none.others_draft |= plans[rank]->others_draft;
         see_plan(&step, plans[rank]);
     }
-    choose_replicas_way(group, &step);
+    choose_ways(group, &step);
     job_tree_clear(&group->orders);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         bool fails = engine_check(group->own.engine, plans[rank], error) != STATUS_OK;
@@ -872,8 +890,10 @@ void rank_group_work(const char *weights_directory) {
         const char *more = part.data + sizeof *order;
         check(part.count >= sizeof *order);
         if (order->kind == ORDER_END) break;
-        if (order->kind == ORDER_STEP || order->kind == ORDER_RUN)
+        if (order->kind == ORDER_STEP || order->kind == ORDER_RUN) {
             model_split_replicas(own_worker.own.model, order->splits_replicas);
+            model_go_by_nodes(own_worker.own.model, order->goes_by_nodes);
+        }
         if (order->kind == ORDER_OPEN)
             worker_open(&own_worker, (const struct setup *)(const void *)more);
         if (order->kind == ORDER_STEP)

@@ -21,6 +21,7 @@
 #include "compute/model/moves.h"
 #include "host/engine/engine.h"
 #include "host/engine/trace.h"
+#include "serving/policy/choose_levels.h"
 #include "serving/policy/choose_replicas.h"
 
 struct rank_group;
@@ -65,6 +66,10 @@ double rank_group_measure_link(struct rank_group *group, uint32_t by);
 
 /* From the next step on; REPLICAS_AUTO at first. */
 void rank_group_set_replicas(struct rank_group *group, enum replica_choice choice);
+/* From the next step on; LEVELS_AUTO at first. */
+void rank_group_set_levels(struct rank_group *group, enum level_choice choice);
+/* Whether the last step's rows went so. */
+bool rank_group_goes_by_nodes(const struct rank_group *group);
 
 /* For rank 0's engine; those of others are set beside their work. */
 void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads);

@@ -95,6 +95,7 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
     r->model = rank_group_model(group);
     *rebalancer_out = r;
     rank_group_set_replicas(group, options->replicas);
+    rank_group_set_levels(group, options->levels);
     if (!moves_room(r->model)) return STATUS_OK;
     const struct placement *map = r->map = model_placement(r->model);
     r->shape = shape_of(r->model, map);
@@ -412,7 +413,8 @@ static void set_prices(struct rebalancer *r) {
     uint64_t pairs = now.pairs - r->priced.pairs;
     if (r->shape.node_ranks == r->shape.ranks || pairs == 0) return;
     r->prices.pair_ns = (double)(now.experts_ns - r->priced.experts_ns) / (double)pairs;
-    r->prices.copy_ns = r->byte_ns * model_copy_bytes(r->model);
+    r->prices.copy_ns = fmax(r->byte_ns, model_byte_ns(r->model)) * model_copy_bytes(r->model);
+    r->prices.passes = rank_group_goes_by_nodes(r->group);
     r->priced = now;
 }
 

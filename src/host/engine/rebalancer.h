@@ -19,6 +19,7 @@
 
 struct rebalancer_options {
     enum replica_choice replicas; /* how a step's tokens are split over them */
+    enum level_choice levels;     /* how its rows go to other nodes */
     bool measured;                /* from loads; else experts move only for masked ranks */
     bool from_checkpoint;         /* weights come from there, not from other ranks */
     double seconds;               /* between two looks at the loads */
