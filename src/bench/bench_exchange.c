@@ -222,10 +222,10 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
             &bench->placement, 1, experts, ranks,
             placement_slots_per_rank(experts, ranks, (uint32_t)values->job.redundant), error);
     if (status != STATUS_OK) return status;
-    if (values->job.node_ranks)
-        bench->placement.node_ranks = (uint32_t)values->job.node_ranks;
+    if (values->job.node_ranks) bench->placement.node_ranks = (uint32_t)values->job.node_ranks;
     placement_spread(&bench->placement, values->job.seed);
-    if (values->groups > 1 && !values->job.seed) place_in_order(&bench->placement, values->job.node_ranks);
+    if (values->groups > 1 && !values->job.seed)
+        place_in_order(&bench->placement, values->job.node_ranks);
     status = placement_index(&bench->placement, error);
     if (status == STATUS_OK) status = open_exchanges(bench, error);
     if (status != STATUS_OK) return status;

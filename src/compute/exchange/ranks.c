@@ -295,8 +295,7 @@ static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *ex
 /* Two hops where that was asked for and there is somebody at every place. */
 static void choose_levels(struct ranks *ranks) {
     const struct placement *placement = ranks->exchange.options.placement;
-    bool two =
-        ranks->exchange.goes_by_nodes && ranks->node_count > 1 && placement->node_ranks > 1;
+    bool two = ranks->exchange.goes_by_nodes && ranks->node_count > 1 && placement->node_ranks > 1;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         two &= job_lives(rank);
     ranks->nodes = two ? ranks->node_count : 1;

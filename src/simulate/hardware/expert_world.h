@@ -34,6 +34,7 @@ struct expert_world_options {
     struct move_rates moves;
     uint32_t ranks_per_node; /* 0: one node */
     struct rebalance_prices prices;
+    const double *logs; /* [layers][experts] the g_e at first; NULL: they are drawn */
 };
 
 #define EXPERT_LOADS 9 /* 4^1 to 4^9 pairs a rank, on average */
@@ -61,6 +62,7 @@ struct expert_world {
     uint32_t looks;                            /* that are left until the loads drift again */
     uint64_t choices, counted, counted_before; /* since the last map; in all; at the last look */
     uint64_t move_count, new_moves, draws;
+    uint64_t far_count, new_far; /* of the moves: from another node */
     uint32_t waves;
     double heat; /* 1: none are hot */
     uint32_t heats;

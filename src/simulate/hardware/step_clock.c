@@ -92,6 +92,7 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
                                            .balances = options->balance_experts && !stages->rows,
                                            .skew = options->expert_skew,
                                            .drift = options->expert_drift,
+                                           .logs = options->expert_logs,
                                            .seed = options->seed,
                                            .moves = stages->moves,
                                            .ranks_per_node = node_ranks_of(options),
@@ -352,6 +353,17 @@ double step_clock_balance_mean(const struct step_clock *clock) {
 
 uint64_t step_clock_moves(const struct step_clock *clock) {
     return clock->experts.move_count;
+}
+
+uint64_t step_clock_moves_far(const struct step_clock *clock) {
+    return clock->experts.far_count;
+}
+
+double step_clock_copies(const struct step_clock *clock) {
+    double sum = 0;
+    for (uint32_t i = 0; i < clock->experts.layers; i++)
+        sum += clock->experts.copies[i];
+    return clock->experts.layers ? sum / clock->experts.layers : 0;
 }
 
 /* FP8 weights; embedding and head in BF16. */
