@@ -176,7 +176,17 @@ static enum status open_worker(struct error *error) {
     return status == UCS_OK ? STATUS_OK : failed(error, "open a UCX worker", status);
 }
 
+/* UCX complains of ranks that have ended, and of messages that never left, to stdout, where a result
+ * may be wanted. What matters comes as a status, and is told by us. */
+static ucs_log_func_rc_t say_nothing(const char *file, unsigned line, const char *function,
+                                     ucs_log_level_t level,
+                                     const ucs_log_component_config_t *component,
+                                     const char *message, va_list arguments) {
+    return level > UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
+}
+
 static enum status open_context(struct error *error) {
+    if (!getenv("UCX_LOG_LEVEL")) ucs_log_push_handler(say_nothing);
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
@@ -372,18 +382,9 @@ static void free_requests(struct job_request *list) {
     }
 }
 
-static ucs_log_func_rc_t say_nothing(const char *file, unsigned line, const char *function,
-                                     ucs_log_level_t level,
-                                     const ucs_log_component_config_t *component,
-                                     const char *message, va_list arguments) {
-    return UCS_LOG_FUNC_RC_STOP;
-}
-
-/* Whatever it had begun ends with it. UCX would warn of each message that never left. */
+/* Whatever it had begun ends with it. */
 static void close_last_worker(void) {
-    ucs_log_push_handler(say_nothing);
     if (job.last_worker) ucp_worker_destroy(job.last_worker);
-    ucs_log_pop_handler();
     free_requests(job.of_last);
     job.last_worker = NULL;
     job.of_last = NULL;
