@@ -361,6 +361,7 @@ static void route(struct loop *loop, const struct record *record) {
         break;
     case RECORD_RUN_STEP:
     case RECORD_DRAIN: /* of one rank */
+    case RECORD_ROLE:
         worker_give(loop->engine.worker, record);
         break;
     default:

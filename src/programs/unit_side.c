@@ -45,6 +45,7 @@ static enum status open_rebalancer(struct unit_side *side, struct error *error) 
     struct rebalancer_options options = rank_job_rebalance(side->job);
     options.measured = strcmp(side->values->rebalance, "on") == 0;
     options.seconds = side->values->rebalance_seconds;
+    options.role = side->role;
     options.says = true;
     return rebalancer_open(side->group, &options, &side->rebalancer, error);
 }

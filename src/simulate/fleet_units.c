@@ -363,6 +363,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
             take_finished(world, unit, (const struct record_finished *)record);
             continue;
         case RECORD_DRAIN: /* its experts go to the others */
+        case RECORD_ROLE:  /* its experts may lie otherwise */
             continue;
         default:
             check(record->kind == RECORD_TOKENS || record->kind == RECORD_SCORES ||

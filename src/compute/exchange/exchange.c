@@ -147,7 +147,14 @@ char *exchange_result(struct exchange *exchange, uint32_t row) {
     return exchange->carrier->result(exchange, row);
 }
 
+/* What was received, or handed over last, until now. */
+static void count_experts(struct exchange *exchange) {
+    if (exchange->carrier->carries)
+        exchange->counts.experts_ns += clock_now_ns() - exchange->combine.began_ns;
+}
+
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
+    count_experts(exchange);
     begin_transfer(exchange, &exchange->combine); /* results leave with the last of them */
     exchange->carrier->combine_begin(exchange, first_row, row_count);
 }

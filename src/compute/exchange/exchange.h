@@ -103,6 +103,7 @@ struct exchange_counts {
     uint64_t pairs;             /* (token, expert) pairs that this rank computed */
     uint64_t bytes_sent;        /* to other ranks, both ways */
     uint64_t bytes_received;    /* from other ranks, both ways */
+    int64_t experts_ns;         /* from a dispatch's end until its results were handed over */
     uint64_t bytes_between_nodes; /* of bytes_sent: to ranks of other nodes */
     int64_t transfer_ns;        /* begin to end of all transfers, summed */
     int64_t waited_ns;          /* of this rank's time, for the ends of transfers */

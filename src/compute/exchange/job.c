@@ -745,3 +745,14 @@ void job_swap(const char *out, char *in, size_t bytes) {
     }
     job_wait(&batch);
 }
+
+void job_shift(const char *out, char *in, size_t bytes, uint32_t by) {
+    const uint32_t tag = (1u << TAG_BITS) - 1;
+    struct job_batch batch = {0};
+    by %= job.count;
+    if (by == 0) return;
+    job_receive_begin(&batch, JOB_LANE_ACTIVATIONS, tag, (job.rank + job.count - by) % job.count,
+                      in, bytes);
+    job_send_begin(&batch, JOB_LANE_ACTIVATIONS, tag, (job.rank + by) % job.count, out, bytes);
+    job_wait(&batch);
+}

@@ -271,6 +271,7 @@ struct model_rank model_rank(const struct model *model) {
         counts.tokens_dispatched += more.tokens_dispatched;
         counts.pairs += more.pairs;
         counts.bytes_sent += more.bytes_sent;
+        counts.experts_ns += more.experts_ns;
         counts.bytes_between_nodes += more.bytes_between_nodes;
         counts.transfer_ns += more.transfer_ns;
         counts.waited_ns += more.waited_ns;
@@ -293,6 +294,7 @@ struct model_rank model_rank(const struct model *model) {
         .bytes_between_nodes = counts.bytes_between_nodes,
         .experts_moved = moves.moves,
         .bytes_moved = moves.bytes,
+        .experts_ns = counts.experts_ns,
         .transfer_ns = counts.transfer_ns,
         .waited_ns = counts.waited_ns,
     };
@@ -335,6 +337,15 @@ const uint8_t *model_identity(const struct model *model) {
     return model->identity;
 }
 
+double model_byte_ns(const struct model *model) {
+    return model->link.ns_per_byte;
+}
+uint32_t model_copy_bytes(const struct model *model) {
+    uint32_t hidden = model->shape->hidden;
+    size_t bytes = exchange_rows_bytes(model->dispatch_form, hidden);
+    if (model->group_experts) bytes += exchange_rows_bytes(model->combine_form, hidden);
+    return (uint32_t)bytes;
+}
 const struct placement *model_placement(const struct model *model) {
     return &model->placement;
 }

@@ -68,6 +68,7 @@ void model_close(struct model *model);
 
 /* From the next step on; see struct model_options. */
 void model_set_link(struct model *model, double gbps, double us);
+double model_byte_ns(const struct model *model); /* of that link; 0: it is not slowed down */
 
 /* Between two steps; copied. NULL: nobody follows. */
 void model_set_follower(struct model *model, const struct model_follower *follower);
@@ -120,10 +121,15 @@ struct model_rank {
     uint64_t bytes_between_nodes; /* of those: to ranks of other nodes */
     uint64_t experts_moved;     /* to slots of this rank, while steps ran */
     uint64_t bytes_moved;       /* of moved experts, from other ranks or the checkpoint */
+    int64_t experts_ns;         /* for those pairs */
     int64_t transfer_ns;        /* begin to end of all dispatches and combines, summed */
     int64_t waited_ns;          /* of this rank's time, for the ends of those */
 };
 struct model_rank model_rank(const struct model *model);
+
+/* Bytes of a token's row to another rank's experts; with those of the row that comes back where it
+ * is one for all of them, a sum of a group. */
+uint32_t model_copy_bytes(const struct model *model);
 
 /* Which expert lies in which slot of which rank, now. */
 const struct placement *model_placement(const struct model *model);

@@ -24,6 +24,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,12 +33,15 @@
 
 #define LOOK_NS 200000       /* a rank looks so long for an order before it sleeps */
 #define SLEEP_NS_MAX 1000000 /* between two looks */
+#define MEASURED_BYTES (1 << 20)
+#define MEASURED_TIMES 3
 
 enum group_order_kind {
     ORDER_OPEN,
     ORDER_STEP,
     ORDER_RUN,
     ORDER_LINK,
+    ORDER_MEASURE,
     ORDER_REPORT,
     ORDER_TRACE,
     ORDER_MOVE,
@@ -51,7 +55,8 @@ enum group_order_kind {
 };
 
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
- * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MOVE: struct rank_moves, then
+ * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MEASURE: u32, the ranks
+ * from one end of the link to the other; ORDER_MOVE: struct rank_moves, then
  * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: struct adoption; ORDER_MAP: u32
  * experts of all slots of all layers. */
 struct group_order {
@@ -467,6 +472,29 @@ void rank_group_set_link(struct rank_group *group, double gbps, double us) {
     model_set_link(group->own.model, gbps, us);
 }
 
+bool rank_group_goes_by_nodes(const struct rank_group *group) {
+    return group->goes_by_nodes;
+}
+
+/* The least nanoseconds of a byte. */
+static double measure_link(uint32_t by) {
+    static char out[MEASURED_BYTES], in[MEASURED_BYTES];
+    double least = INFINITY;
+    for (int i = 0; i < MEASURED_TIMES; i++) {
+        job_barrier();
+        int64_t began_ns = clock_now_ns();
+        job_shift(out, in, MEASURED_BYTES, by);
+        least = fmin(least, (double)(clock_now_ns() - began_ns) / MEASURED_BYTES);
+    }
+    return least;
+}
+
+double rank_group_measure_link(struct rank_group *group, uint32_t by) {
+    if (group->count == 1) return 0;
+    order_all(group, ORDER_MEASURE, &by, sizeof by);
+    return measure_link(by);
+}
+
 void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
                      uint64_t bytes_per_second) {
     struct rank_moves head = {.bytes_per_second = bytes_per_second, .count = count};
@@ -877,6 +905,7 @@ void rank_group_work(const char *weights_directory) {
             const struct link_speed *link = (const struct link_speed *)(const void *)more;
             model_set_link(own_worker.own.model, link->gbps, link->us);
         }
+        if (order->kind == ORDER_MEASURE) measure_link(*(const uint32_t *)(const void *)more);
         if (order->kind == ORDER_RUN)
             worker_run(&own_worker, (const struct step_plan *)(const void *)more);
         if (order->kind == ORDER_REPORT) worker_report(&own_worker);

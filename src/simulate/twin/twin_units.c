@@ -83,6 +83,7 @@ static struct step_clock_options clock_options(const struct twin_options *option
         .ranks_per_node = kind->ranks_per_node,
         .redundant_experts = kind->redundant_experts,
         .balance_experts = kind->balance_experts,
+        .makes_answers = kind->role == UNIT_DECODE,
         .expert_skew = options->expert_skew,
         .expert_drift = options->expert_drift,
         .seed = options->seed * 1000003 + index,
@@ -566,7 +567,7 @@ static void drain(struct twin_world *world, struct twin_unit *unit) {
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         if (record_is_kv(record))
             tell_pages(world, unit, record);
-        else if (record->kind != RECORD_RUN_STEP)
+        else if (record->kind != RECORD_RUN_STEP && record->kind != RECORD_ROLE)
             tell_gateways(world, unit, record);
     }
     outbox_clear(outbox);
