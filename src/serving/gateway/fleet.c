@@ -211,11 +211,13 @@ static uint32_t count_all(const struct fleet_unit *unit) {
     return max_u32(unit->bound, unit->load.requests_running + count_waiting(unit));
 }
 
-/* Steps in a row take about as long. */
+/* Steps in a row take about as long. One that takes longer is likely to go on, the more so the
+ * longer it has: it is expected to last as long again as it is late. */
 static double step_left_ns(const struct fleet_unit *unit, int64_t now_ns) {
     int64_t left_ns = unit->step_began_ns + unit->load.last_step_ns - now_ns;
     bool runs = unit->load.requests_running + unit->load.requests_waiting > 0;
-    return runs && left_ns > 0 ? (double)left_ns : 0;
+    if (!runs) return 0;
+    return left_ns >= 0 ? (double)left_ns : -(double)left_ns;
 }
 
 /* Each gateway goes by what became of its own prompts: as many gateways as there are, so much longer
