@@ -16,6 +16,8 @@ const struct command_subject bench_subjects[] = {
      &bench_cache_options},
     {"eplb", "expert placements beside DeepSeek's greedy and the bound", bench_eplb,
      &bench_eplb_options},
+    {"nodes", "experts balanced over nodes while serving, beside all ranks alike, in the twin",
+     bench_nodes, &bench_nodes_options},
     {"hardware", "the twin's times of steps beside published ones", bench_hardware,
      &bench_hardware_options},
     {"front", "a gateway under load: requests and streamed tokens a second, latency, memory",

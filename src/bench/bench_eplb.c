@@ -14,16 +14,16 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "base/random.h"
 #include "bench/bench.h"
+#include "bench/drawn_loads.h"
 #include "compute/exchange/split_tokens.h"
 #include "serving/policy/balance_experts.h"
 #include "serving/policy/balance_keep.h"
 #include "serving/policy/balance_traffic.h"
 
 #define LAYERS 58
-#define EXPERTS 256
-#define GROUPS 8
+#define EXPERTS DRAWN_EXPERTS
+#define GROUPS DRAWN_GROUPS
 #define SLOTS 288
 #define ROUNDS_MAX 99
 #define SPLITS 21
@@ -78,64 +78,6 @@ const struct option_table bench_eplb_options = {
     .options = eplb_bench_rows,
     .option_count = ARRAY_COUNT(eplb_bench_rows),
 };
-
-static const char *const kinds[] = {"lognormal 0.35", "lognormal 0.6", "lognormal 0.8",
-                                    "lognormal 1.1",  "Zipf 0.6",      "Dirichlet 0.7",
-                                    "hot groups"};
-
-/* Numbers of one layer in a row. */
-struct source {
-    uint64_t seed;
-    uint32_t at;
-};
-
-static double draw(struct source *source) {
-    return 1 - random_uniform(source->seed, source->at++, 17); /* in (0, 1] */
-}
-
-static double draw_normal(struct source *source) {
-    double radius = sqrt(-2 * log(draw(source)));
-    return radius * cos(2 * 3.14159265358979323846 * draw(source));
-}
-
-/* Gamma of shape a < 1 (G. Marsaglia, W. W. Tsang 2000, with their boost). */
-static double draw_gamma(struct source *source, double a) {
-    double d = a + 1 - 1.0 / 3, c = 1 / sqrt(9 * d);
-    for (;;) {
-        double x = draw_normal(source), v = 1 + c * x;
-        if (v <= 0) continue;
-        v = v * v * v;
-        if (log(draw(source)) < 0.5 * x * x + d - d * v + d * log(v))
-            return d * v * pow(draw(source), 1 / a);
-    }
-}
-
-static void draw_zipf(struct source *source, double *loads) {
-    for (uint32_t e = 0; e < EXPERTS; e++)
-        loads[e] = pow(e + 1, -0.6);
-    for (uint32_t e = EXPERTS - 1; e > 0; e--) { /* the hot ones live anywhere */
-        uint32_t other = (uint32_t)((1 - draw(source)) * (e + 1));
-        double load = loads[e];
-        loads[e] = loads[other];
-        loads[other] = load;
-    }
-}
-
-static void draw_layer(uint32_t kind, uint32_t layer, double *loads) {
-    static const double sigmas[] = {0.35, 0.6, 0.8, 1.1};
-    struct source source = {(uint64_t)(kind + 1) << 32 | layer, 0};
-    double group = 1;
-    if (kind == 4) {
-        draw_zipf(&source, loads);
-        return;
-    }
-    for (uint32_t e = 0; e < EXPERTS; e++) {
-        if (kind == 6 && e % (EXPERTS / GROUPS) == 0) group = exp(0.7 * draw_normal(&source));
-        loads[e] = kind < 4    ? exp(sigmas[kind] * draw_normal(&source))
-                   : kind == 5 ? draw_gamma(&source, 0.7)
-                               : group * exp(0.5 * draw_normal(&source));
-    }
-}
 
 struct eplb_bench {
     const struct eplb_bench_values *values;
@@ -209,14 +151,15 @@ static void measure_placements(struct eplb_bench *bench, struct eplb_line *line)
 }
 
 static void draw_batch(const struct eplb_bench *bench, uint32_t layer, uint32_t *counts) {
-    struct source source = {(uint64_t)9 << 32 | layer, 0};
+    struct drawn_source source = {(uint64_t)9 << 32 | layer, 0};
     double sums[EXPERTS], sum = 0;
     uint64_t choices = bench->values->tokens * bench->shape.ranks * CHOICES;
     memset(counts, 0, EXPERTS * sizeof *counts);
     for (uint32_t e = 0; e < EXPERTS; e++)
-        sums[e] = sum += bench->loads[layer][e] * exp(bench->values->drift * draw_normal(&source));
+        sums[e] = sum +=
+            bench->loads[layer][e] * exp(bench->values->drift * drawn_loads_normal(&source));
     for (uint64_t i = 0; i < choices; i++) {
-        double at = draw(&source) * sum;
+        double at = drawn_loads_uniform(&source) * sum;
         uint32_t low = 0; /* the first expert whose sum reaches it */
         for (uint32_t step = EXPERTS / 2; step > 0; step /= 2)
             if (sums[low + step - 1] < at) low += step;
@@ -263,14 +206,15 @@ static void print_line(struct eplb_bench *bench, uint32_t kind, const struct epl
     if (bench->values->json) {
         printf("%s{\"ranks\":%u,\"loads\":\"%s\",\"greedy\":%.4f,\"balance\":%.4f,\"least\":%.4f,"
                "\"bound\":%.4f,\"below_greedy\":%u,\"strict\":%.4f,\"solve_ms\":%.3f,",
-               bench->rows++ ? "," : "", bench->shape.ranks, kinds[kind], line->greedy, line->fast,
-               line->fast_least, line->bound, line->below, line->strict, line->solve_ms);
+               bench->rows++ ? "," : "", bench->shape.ranks, drawn_loads_name(kind), line->greedy,
+               line->fast, line->fast_least, line->bound, line->below, line->strict,
+               line->solve_ms);
         printf("\"batch_in_turn\":%.4f,\"batch_split\":%.4f,\"split_us\":%.2f}", line->in_turn,
                line->split, line->split_us);
         return;
     }
-    printf("%-16s %.4f  %.4f  %.4f  %.4f  %5u  %.4f  %8.2f", kinds[kind], line->greedy, line->fast,
-           line->fast_least, line->bound, line->below, line->strict, line->solve_ms);
+    printf("%-16s %.4f  %.4f  %.4f  %.4f  %5u  %.4f  %8.2f", drawn_loads_name(kind), line->greedy,
+           line->fast, line->fast_least, line->bound, line->below, line->strict, line->solve_ms);
     printf("   %.4f  %.4f  %8.1f\n", line->in_turn, line->split, line->split_us);
 }
 
@@ -293,7 +237,7 @@ static const struct trial {
 };
 
 #define TRIALS ARRAY_COUNT(trials)
-#define KINDS ARRAY_COUNT(kinds)
+#define KINDS DRAWN_KINDS
 
 enum measure { BALANCE, COPIES, BATCHES, SOLVE_MS, KEPT, MOVES, KEEP_MS, MEASURES };
 
@@ -309,7 +253,7 @@ struct brought {
 
 static void draw_kind(struct eplb_bench *bench, uint32_t kind) {
     for (uint32_t i = 0; i < LAYERS; i++) {
-        draw_layer(kind, i, bench->loads[i]);
+        drawn_loads_layer(kind, i, bench->loads[i]);
         for (uint32_t e = 0; e < EXPERTS; e++)
             bench->whole[i][e] = (uint64_t)(bench->loads[i][e] * 0x1p40);
     }
@@ -342,12 +286,12 @@ static double keep(struct eplb_bench *bench, const struct trial *trial, double *
         double loads[EXPERTS];
         memcpy(loads, bench->loads[i], sizeof loads);
         for (uint32_t look = 0; look < LOOKS; look++) {
-            struct source source = {(uint64_t)(100 + look) << 32 | i, 0};
+            struct drawn_source source = {(uint64_t)(100 + look) << 32 | i, 0};
             struct balance_keeping keeping = {bench->old[i], TOLERANCE};
             uint64_t whole[EXPERTS];
             uint32_t moves;
             for (uint32_t e = 0; e < EXPERTS; e++) {
-                loads[e] *= exp(bench->values->drift * draw_normal(&source));
+                loads[e] *= exp(bench->values->drift * drawn_loads_normal(&source));
                 whole[e] = (uint64_t)(loads[e] * 0x1p40);
             }
             double start = cpu_seconds();
@@ -405,7 +349,7 @@ static void print_trial_json(struct eplb_bench *bench, const struct brought *bro
                              uint32_t trial) {
     for (uint32_t kind = 0; kind < KINDS; kind++) {
         printf("%s{\"ranks\":%u,\"part\":\"%s\",\"loads\":\"%s\"", bench->rows++ ? "," : "",
-               bench->shape.ranks, trials[trial].name, kinds[kind]);
+               bench->shape.ranks, trials[trial].name, drawn_loads_name(kind));
         for (uint32_t m = 0; m < MEASURES; m++)
             printf(",\"%s\":%.6g", measure_names[m], brought->of[trial][kind][m]);
         printf("}");
@@ -423,7 +367,7 @@ static void run_trials(struct eplb_bench *bench, uint32_t ranks, uint32_t nodes)
                "%g\n%-27s",
                ranks, nodes, SLOTS, SLOTS, LOOKS, bench->values->drift, "");
         for (uint32_t kind = 0; kind < KINDS; kind++)
-            printf(" %14s", kinds[kind]);
+            printf(" %14s", drawn_loads_name(kind));
         printf("\n");
     }
     for (uint32_t i = 0; i < TRIALS; i++)

@@ -4,9 +4,10 @@
  * else (job_swap), in turn in the same rounds: the floor. The exchange's times include all it does: choosing slots, gathering rows
  * into messages, sorting what came by expert.
  *
- * With groups of experts, each lies on as few ranks as it can, tokens choose among some groups as a
+ * With groups of experts, each lies on as few ranks, or nodes, as it can, tokens choose among some groups as a
  * router does, and the exchange whose results are summed by groups runs beside the one whose
- * results come back one by one. What a group's sum takes is arithmetic and not in these times.
+ * results come back one by one. With nodes (`--experiment ranks-per-node=N`) either runs by nodes,
+ * too. The sums that are made on the way are in these times, those that are left for home are not.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include "command/rank_job.h"
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/job.h"
-#include "compute/model/exchange_rows.h"
+#include "compute/model/expert_sum.h"
 
 #define ROUNDS_MAX 999
 #define WARM_UP 3
@@ -100,19 +101,25 @@ const struct option_table bench_exchange_options = {
     .option_count = ARRAY_COUNT(exchange_rows),
 };
 
-enum exchange_figure { DISPATCH, COMBINE, DISPATCH_BY_GROUPS, COMBINE_BY_GROUPS, FIGURE_COUNT };
+/* Ways to carry the same tokens; each has a dispatch and a combine. */
+enum exchange_way { WAY_PLAIN, WAY_GROUPS, WAY_NODES, WAY_GROUPS_NODES, WAY_COUNT };
+#define FIGURE_COUNT (2 * WAY_COUNT)
 
 struct exchange_bench {
     struct exchange_values values;
     struct placement placement;
-    struct exchange *exchanges[2];          /* results one by one; by groups, NULL without groups */
+    struct exchange *exchanges[WAY_COUNT]; /* NULL: there are no groups, or nodes */
+    struct exchange_link link, near;
+    const struct kernels *kernels;
+    enum row_form combine_form;
+    float *sum, *room;                      /* [hidden] */
     uint32_t dispatch_bytes, combine_bytes; /* of a row */
     uint32_t *chosen;                       /* [tokens][per_token] */
     float *weights;                         /* [tokens][per_token] */
     char *activations;                      /* [tokens][dispatch_bytes] */
     char *out, *in;                         /* [ranks][largest] for bare messages */
-    uint32_t figure_count;
     uint64_t bytes[FIGURE_COUNT]; /* that rank 0 sends */
+    uint64_t bytes_between[FIGURE_COUNT]; /* of those: to other nodes */
     double seconds[FIGURE_COUNT][ROUNDS_MAX], swap_seconds[FIGURE_COUNT][ROUNDS_MAX];
 };
 
@@ -138,10 +145,34 @@ static void draw_experts(struct exchange_bench *bench) {
     check(at == values->tokens * values->per_token);
 }
 
-/* Experts in their order, so that a group lies on as few ranks as it can; behind them replicas. */
-static void place_in_order(struct placement *placement) {
-    for (uint32_t slot = 0; slot < placement->ranks * placement->slots_per_rank; slot++)
-        placement->slot_expert[slot] = slot % placement->experts;
+/* Experts in their order, so that a group lies on as few ranks as it can; or, where ranks are of
+ * nodes, on as few nodes, whose experts are dealt to their ranks in turn, since a balancer may put them
+ * anywhere on the node. Behind them replicas. */
+static void place_in_order(struct placement *placement, bool nodes) {
+    uint32_t each = nodes ? placement->node_ranks : 1, room = each * placement->slots_per_rank;
+    for (uint32_t slot = 0; slot < placement->ranks * placement->slots_per_rank; slot++) {
+        uint32_t place = slot % room / placement->slots_per_rank;
+        uint32_t expert = slot / room * room + slot % placement->slots_per_rank * each + place;
+        placement->slot_expert[slot] = expert % placement->experts;
+    }
+}
+
+static struct exchange_link link_of(double gbps, double us) {
+    return (struct exchange_link){.ns_per_byte = gbps > 0 ? 8 / gbps : 0,
+                                  .latency_ns = (int64_t)(us * 1e3)};
+}
+
+/* As the model does (compute/model/experts.c), in one thread. */
+static void make_sums(void *context, const struct exchange_sum *sums, uint32_t count) {
+    struct exchange_bench *bench = context;
+    uint32_t hidden = (uint32_t)bench->values.hidden;
+    for (uint32_t i = 0; i < count; i++) {
+        memset(bench->sum, 0, hidden * sizeof *bench->sum);
+        expert_sum_add(bench->kernels, bench->combine_form, bench->sum, sums[i].results,
+                       sums[i].weights, sums[i].count, hidden, bench->room);
+        exchange_rows_pack(bench->kernels, bench->combine_form, bench->sum, NULL, hidden,
+                           sums[i].sum);
+    }
 }
 
 static enum status open_exchanges(struct exchange_bench *bench, struct error *error) {
@@ -152,13 +183,23 @@ static enum status open_exchanges(struct exchange_bench *bench, struct error *er
                                        .placement = &bench->placement,
                                        .rank = job_rank(),
                                        .dispatch_bytes = bench->dispatch_bytes,
-                                       .combine_bytes = bench->combine_bytes};
-    enum status status = exchange_open_ranks(&options, &bench->exchanges[0], error);
-    bench->figure_count = values->groups > 1 ? FIGURE_COUNT : DISPATCH_BY_GROUPS;
-    if (status != STATUS_OK || values->groups == 1) return status;
-    options.channel = 1;
-    options.group_experts = (uint32_t)(values->experts / values->groups);
-    return exchange_open_ranks(&options, &bench->exchanges[1], error);
+                                       .combine_bytes = bench->combine_bytes,
+                                       .sum = make_sums,
+                                       .sum_context = bench,
+                                       .link = &bench->link};
+    enum status status = STATUS_OK;
+    bench->link = link_of(values->job.link_gbps, values->job.link_us);
+    bench->near = link_of(values->job.near_gbps, values->job.link_us);
+    if (values->job.near_gbps > 0) options.near = &bench->near;
+    for (uint32_t way = 0; !status && way < WAY_COUNT; way++) {
+        bool groups = way & WAY_GROUPS, nodes = way & WAY_NODES;
+        if ((groups && values->groups == 1) || (nodes && !values->job.node_ranks)) continue;
+        options.channel = way;
+        options.group_experts = groups ? (uint32_t)(values->experts / values->groups) : 0;
+        status = exchange_open_ranks(&options, &bench->exchanges[way], error);
+        if (!status) exchange_go_by_nodes(bench->exchanges[way], nodes);
+    }
+    return status;
 }
 
 static enum status open_bench(struct exchange_bench *bench, struct error *error) {
@@ -169,14 +210,22 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
                                                           : fp8 ? ROW_FP8
                                                                 : ROW_BF16,
                                                           (uint32_t)values->hidden);
+    bench->combine_form = f32 ? ROW_F32 : ROW_BF16;
     bench->combine_bytes =
-        (uint32_t)exchange_rows_bytes(f32 ? ROW_F32 : ROW_BF16, (uint32_t)values->hidden);
-    enum status status = placement_open(
-        &bench->placement, 1, experts, ranks,
-        placement_slots_per_rank(experts, ranks, (uint32_t)values->job.redundant), error);
+        (uint32_t)exchange_rows_bytes(bench->combine_form, (uint32_t)values->hidden);
+    bench->sum = calloc(values->hidden, sizeof *bench->sum);
+    bench->room = calloc(values->hidden, sizeof *bench->room);
+    if (!bench->sum || !bench->room) return error_set(error, STATUS_NO_MEMORY, "no memory");
+    enum status status = kernels_select(kernels_detect(), &bench->kernels, error);
+    if (status == STATUS_OK)
+        status = placement_open(
+            &bench->placement, 1, experts, ranks,
+            placement_slots_per_rank(experts, ranks, (uint32_t)values->job.redundant), error);
     if (status != STATUS_OK) return status;
+    if (values->job.node_ranks) bench->placement.node_ranks = (uint32_t)values->job.node_ranks;
     placement_spread(&bench->placement, values->job.seed);
-    if (values->groups > 1 && !values->job.seed) place_in_order(&bench->placement);
+    if (values->groups > 1 && !values->job.seed)
+        place_in_order(&bench->placement, values->job.node_ranks);
     status = placement_index(&bench->placement, error);
     if (status == STATUS_OK) status = open_exchanges(bench, error);
     if (status != STATUS_OK) return status;
@@ -188,9 +237,10 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
 }
 
 /* One dispatch and combine; the ranks begin each together. */
-static void run_exchange(struct exchange_bench *bench, uint32_t which, uint32_t round) {
-    struct exchange *exchange = bench->exchanges[which];
-    uint32_t dispatch = 2 * which, combine = dispatch + 1;
+static void run_exchange(struct exchange_bench *bench, uint32_t way, uint32_t round) {
+    struct exchange *exchange = bench->exchanges[way];
+    uint32_t dispatch = 2 * way, combine = dispatch + 1;
+    uint64_t between = exchange_counts(exchange).bytes_between_nodes;
     struct exchange_received received;
     struct exchange_returned returned;
     job_barrier();
@@ -200,21 +250,22 @@ static void run_exchange(struct exchange_bench *bench, uint32_t which, uint32_t 
     exchange_dispatch_finish(exchange, &received);
     bench->seconds[dispatch][round] = machine_limits_now() - start;
     bench->bytes[dispatch] = exchange_last(exchange).bytes_sent;
+    bench->bytes_between[dispatch] = exchange_counts(exchange).bytes_between_nodes - between;
     for (uint32_t row = 0; row < received.row_count; row++)
         memset(exchange_result(exchange, row), (int)row, bench->combine_bytes);
-    for (uint32_t i = 0; i < received.sum_count; i++)
-        memset(received.sums[i].sum, (int)i, bench->combine_bytes);
+    between = exchange_counts(exchange).bytes_between_nodes;
     job_barrier();
     start = machine_limits_now();
     if (received.row_count) exchange_combine_begin(exchange, 0, received.row_count);
     exchange_combine_finish(exchange, &returned);
     bench->seconds[combine][round] = machine_limits_now() - start;
     bench->bytes[combine] = exchange_last(exchange).bytes_sent;
+    bench->bytes_between[combine] = exchange_counts(exchange).bytes_between_nodes - between;
 }
 
 static void run_exchanges(struct exchange_bench *bench, uint32_t round) {
-    for (uint32_t which = 0; which < 2; which++)
-        if (bench->exchanges[which]) run_exchange(bench, which, round);
+    for (uint32_t way = 0; way < WAY_COUNT; way++)
+        if (bench->exchanges[way]) run_exchange(bench, way, round);
 }
 
 static double run_swap(struct exchange_bench *bench, uint64_t bytes) {
@@ -240,55 +291,66 @@ static enum status measure(struct exchange_bench *bench, struct error *error) {
     for (uint32_t i = 0; i < WARM_UP; i++)
         run_exchanges(bench, 0);
     agree_on_bytes(bench, each);
-    for (uint32_t i = 0; i < bench->figure_count; i++)
+    for (uint32_t i = 0; i < FIGURE_COUNT; i++)
         if (each[i] > largest) largest = each[i];
     bench->out = calloc(job_count(), largest + 1);
     bench->in = calloc(job_count(), largest + 1);
     if (!bench->out || !bench->in) return error_set(error, STATUS_NO_MEMORY, "no memory");
+    memset(bench->out, 1, job_count() * largest); /* else all of it is one page of zeros */
     for (uint32_t i = 0; i < WARM_UP; i++)
         run_swap(bench, largest);
     for (uint32_t round = 0; round < bench->values.rounds; round++) {
         run_exchanges(bench, round);
-        for (uint32_t i = 0; i < bench->figure_count; i++)
-            bench->swap_seconds[i][round] = run_swap(bench, each[i]);
+        for (uint32_t i = 0; i < FIGURE_COUNT; i++)
+            if (each[i]) bench->swap_seconds[i][round] = run_swap(bench, each[i]);
     }
     return STATUS_OK;
 }
 
-static void print(struct exchange_bench *bench) {
-    static const char *const keys[] = {"dispatch", "combine", "dispatch_by_groups",
-                                       "combine_by_groups"};
-    static const char *const names[] = {"dispatch", "combine", "dispatch by groups",
-                                        "combine by groups"};
+/* The figures of a way's dispatch or combine. */
+static void print_figure(struct exchange_bench *bench, uint32_t i) {
+    static const char *const keys[FIGURE_COUNT] = {"dispatch",
+                                                   "combine",
+                                                   "dispatch_by_groups",
+                                                   "combine_by_groups",
+                                                   "dispatch_by_nodes",
+                                                   "combine_by_nodes",
+                                                   "dispatch_by_groups_and_nodes",
+                                                   "combine_by_groups_and_nodes"};
+    static const char *const names[FIGURE_COUNT] = {
+        "dispatch",          "combine",          "dispatch by groups", "combine by groups",
+        "dispatch by nodes", "combine by nodes", "dispatch by both",   "combine by both"};
     uint32_t rounds = (uint32_t)bench->values.rounds;
-    bool json = bench->values.json;
-    if (json)
-        printf("{\"ranks\":%u,\"tokens\":%u,\"rounds\":%u", job_count(),
-               (uint32_t)bench->values.tokens, rounds);
+    double *own = bench->seconds[i], *swap = bench->swap_seconds[i];
+    double median = machine_limits_median(own, rounds); /* sorted now */
+    double swap_median = machine_limits_median(swap, rounds);
+    uint32_t low = rounds / 10, high = rounds - 1 - rounds / 10;
+    double bytes = (double)bench->bytes[i], between = (double)bench->bytes_between[i];
+    double tokens = (double)bench->values.tokens;
+    if (bench->values.json)
+        printf(",\n \"%s\":{\"bytes\":%.0f,\"bytes_between_nodes\":%.0f,\"seconds\":%.4g,"
+               "\"low\":%.4g,\"high\":%.4g,\"floor_seconds\":%.4g,\"floor_low\":%.4g,"
+               "\"floor_high\":%.4g,\"ratio\":%.3f}",
+               keys[i], bytes, between, median, own[low], own[high], swap_median, swap[low],
+               swap[high], median / swap_median);
+    else
+        printf("%-18s %8.3f MB out, %5.1f kB a token, %5.1f between nodes  %8.1f us (%.1f..%.1f)  "
+               "bare messages %8.1f us (%.1f..%.1f)  ratio %.2f\n",
+               names[i], bytes * 1e-6, bytes * 1e-3 / tokens, between * 1e-3 / tokens, median * 1e6,
+               own[low] * 1e6, own[high] * 1e6, swap_median * 1e6, swap[low] * 1e6,
+               swap[high] * 1e6, median / swap_median);
+}
+
+static void print(struct exchange_bench *bench) {
+    uint32_t tokens = (uint32_t)bench->values.tokens, rounds = (uint32_t)bench->values.rounds;
+    if (bench->values.json)
+        printf("{\"ranks\":%u,\"tokens\":%u,\"rounds\":%u", job_count(), tokens, rounds);
     else
         printf("%u ranks, %u tokens each; median of %u rounds (10%% and 90%% of them)\n",
-               job_count(), (uint32_t)bench->values.tokens, rounds);
-    for (uint32_t i = 0; i < bench->figure_count; i++) {
-        double *own = bench->seconds[i], *swap = bench->swap_seconds[i];
-        double median = machine_limits_median(own, rounds); /* sorted now */
-        double swap_median = machine_limits_median(swap, rounds);
-        uint32_t low = rounds / 10, high = rounds - 1 - rounds / 10;
-        double megabytes = (double)bench->bytes[i] * 1e-6;
-        double token_kb = (double)bench->bytes[i] * 1e-3 / (double)bench->values.tokens;
-        if (json)
-            printf(",\n \"%s\":{\"bytes\":%.0f,\"seconds\":%.4g,\"low\":%.4g,\"high\":%.4g,"
-                   "\"floor_seconds\":%.4g,\"floor_low\":%.4g,\"floor_high\":%.4g,"
-                   "\"ratio\":%.3f}",
-                   keys[i], (double)bench->bytes[i], median, own[low], own[high], swap_median,
-                   swap[low], swap[high], median / swap_median);
-        else
-            printf("%-*s %8.3f MB out, %5.1f kB a token  %8.1f us (%.1f..%.1f)  bare messages "
-                   "%8.1f us (%.1f..%.1f)  ratio %.2f\n",
-                   bench->figure_count == FIGURE_COUNT ? 18 : 8, names[i], megabytes, token_kb,
-                   median * 1e6, own[low] * 1e6, own[high] * 1e6, swap_median * 1e6,
-                   swap[low] * 1e6, swap[high] * 1e6, median / swap_median);
-    }
-    if (json) printf("}\n");
+               job_count(), tokens, rounds);
+    for (uint32_t i = 0; i < FIGURE_COUNT; i++)
+        if (bench->exchanges[i / 2]) print_figure(bench, i);
+    if (bench->values.json) printf("}\n");
 }
 
 int bench_exchange(int argc, char **argv) {
@@ -303,6 +365,8 @@ int bench_exchange(int argc, char **argv) {
     if (bench.values.per_token > bench.values.experts)
         return command_misused(&bench_exchange_options,
                                "--experts-per-token is more than --experts");
+    if (bench.values.job.node_ranks && bench.values.job.ranks % bench.values.job.node_ranks)
+        return command_misused(&bench_exchange_options, "ranks-per-node must divide --ranks");
     if (bench.values.groups_kept == 0) bench.values.groups_kept = bench.values.groups;
     uint64_t group_experts = bench.values.experts / bench.values.groups;
     if (bench.values.experts % bench.values.groups ||
@@ -316,12 +380,14 @@ int bench_exchange(int argc, char **argv) {
     enum status status = open_bench(&bench, &error);
     if (status == STATUS_OK) status = measure(&bench, &error);
     if (status == STATUS_OK && job_rank() == 0) print(&bench);
-    exchange_close(bench.exchanges[0]);
-    exchange_close(bench.exchanges[1]);
+    for (uint32_t way = 0; way < WAY_COUNT; way++)
+        exchange_close(bench.exchanges[way]);
     placement_close(&bench.placement);
     free(bench.chosen);
     free(bench.weights);
     free(bench.activations);
+    free(bench.sum);
+    free(bench.room);
     free(bench.out);
     free(bench.in);
     exit_code = status == STATUS_OK ? command_end(&bench_exchange_options)

@@ -219,7 +219,7 @@ void rank_job_watch(double seconds, int exit_code, bool only_start) {
 }
 
 static void say_end(uint32_t rank, const char *what, const char *why) {
-    log_say(LOG_ERROR, "rank", "ends, %s rank=%u why=%s", what, rank, why);
+    log_say(LOG_ERROR, "rank", "ends what=%s rank=%u why=%s", what, rank, why);
     log_finish();
 }
 
@@ -372,8 +372,10 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
     options->redundant_experts = (uint32_t)values->redundant;
     options->placement_seed = values->seed;
     options->move_bytes = values->move_memory;
+    options->node_ranks = (uint32_t)values->node_ranks;
     options->link_gbps = values->link_gbps;
     options->link_us = values->link_us;
+    options->near_gbps = values->near_gbps;
     options->weights_verify = values->weights_verify;
     options->weights_unit = (uint32_t)values->weights_unit;
     options->weights_directory = weights_directory(values);
@@ -388,10 +390,14 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
 
 struct rebalancer_options rank_job_rebalance(const struct rank_job_values *values) {
     enum replica_choice replicas;
+    enum level_choice levels;
     bool known = choose_replicas_named(values->replica_choice, &replicas);
+    check(known);
+    known = choose_levels_named(values->levels, &levels);
     check(known);
     return (struct rebalancer_options){
         .replicas = replicas,
+        .levels = levels,
         .from_checkpoint = strcmp(values->rebalance_from, "checkpoint") == 0,
         .seconds = 30,
         .gain = 0.05,
@@ -415,12 +421,12 @@ void rank_job_print_json(const struct rank_job_values *values, struct rank_group
         printf("%s{\"rank\":%u,\"pid\":%" PRId64 ",\"slots\":%u,\"weight_bytes\":%" PRIu64
                ",\"mapped_bytes\":%" PRIu64 ",\"read_bytes\":%" PRIu64 ",\"tokens\":%" PRIu64
                ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64
-               ",\"slots_used\":%u,\"bytes_sent\":%" PRIu64 ",\"experts_moved\":%" PRIu64
-               ",\"bytes_moved\":%" PRIu64 "}",
+               ",\"slots_used\":%u,\"bytes_sent\":%" PRIu64 ",\"bytes_between_nodes\":%" PRIu64
+               ",\"experts_moved\":%" PRIu64 ",\"bytes_moved\":%" PRIu64 "}",
                rank ? ",\n" : ",\n\"ranks\":[", rank, reports[rank].pid, model->slots,
                model->weight_bytes, model->mapped_bytes, model->read_bytes, model->tokens,
                model->tokens_dispatched, model->pairs, model->slots_used, model->bytes_sent,
-               model->experts_moved, model->bytes_moved);
+               model->bytes_between_nodes, model->experts_moved, model->bytes_moved);
     }
     printf("]");
 }

@@ -16,7 +16,9 @@ struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
     const char *meeting;
     const char *placement, *replica_choice, *rebalance_from;
-    double link_gbps, link_us;
+    uint64_t node_ranks;
+    double link_gbps, link_us, near_gbps;
+    const char *levels;
     const char *trace;
     const char *weights_dir;
     bool weights_verify;
@@ -123,12 +125,34 @@ struct rank_job_values {
                  "changes a result",                                                               \
          .offset = offsetof(owner, job.seed),                                                      \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "ranks-per-node",                                                                 \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "among ranks: treat every so many, one behind the other, as one node; 0: as "     \
+                 "they lie on hosts. Never changes a result",                                      \
+         .maximum = LIMIT_RANKS,                                                                   \
+         .offset = offsetof(owner, job.node_ranks),                                                \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "link-gbps",                                                                      \
          .type = OPTION_NUMBER,                                                                    \
          .help = "among ranks: slow each rank's link down to so many Gbit/s, to see what a "       \
                  "schedule hides; 0: as fast as it goes",                                          \
          .maximum = 1e6,                                                                           \
          .offset = offsetof(owner, job.link_gbps),                                                 \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "node-link-gbps",                                                                 \
+         .type = OPTION_NUMBER,                                                                    \
+         .help = "with link-gbps: so many Gbit/s to ranks of the same node; 0: as to others",      \
+         .maximum = 1e6,                                                                           \
+         .offset = offsetof(owner, job.near_gbps),                                                 \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "levels",                                                                         \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|one|two",                                                                \
+         .help =                                                                                   \
+             "among nodes: send rows to each rank (one), or once to each node, where they are "    \
+             "passed on (two); auto: by the size of the step. Never changes a result",             \
+         .offset = offsetof(owner, job.levels),                                                    \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
     {                                                                                              \
         .name = "link-us", .type = OPTION_NUMBER,                                                  \

@@ -134,10 +134,12 @@ void *record_tail(const void *record, uint32_t index);
 /* Bytes of its elements. */
 size_t record_tail_bytes(const void *record, uint32_t index);
 
-/* Declares the access to a tail: `name`(record) points to its first element. */
+/* Declares the access to a tail: `name`(record) points to its first element. The first tail's place
+ * does not hang on the record, and is known to who reads it without a call. */
 #define RECORD_TAIL(of, index, type, name)                                                         \
     static inline type *name(const struct of *record) {                                            \
-        return (type *)record_tail(record, index);                                                 \
+        if ((index) > 0) return (type *)record_tail(record, index);                                \
+        return (type *)(void *)((char *)(uintptr_t)record + (sizeof *record + 7) / 8 * 8);         \
     }
 
 /* True if a record of that kind may go one of these ways (enum record_way). */

@@ -75,7 +75,7 @@ const struct record_form record_forms[RECORD_KIND_COUNT] = {
     FORM(CANCEL, record_cancel, WAY_GATEWAY_TO_UNIT, record_request_valid, {0}),
     FORM(CONTINUE, record_continue, WAY_GATEWAY_TO_UNIT, continue_valid,
          EACH(record_continue, token_count, uint32_t)),
-    FORM(ROLE, record_role, WAY_GATEWAY_TO_UNIT, role_valid, {0}),
+    FORM(ROLE, record_role, WAY_GATEWAY_TO_UNIT | WAY_UNIT_TO_ENGINE, role_valid, {0}),
     FORM(UNIT_HELLO, record_unit_hello, WAY_UNIT_TO_GATEWAY, unit_hello_valid,
          EACH(record_unit_hello, rank_count, struct unit_rank)),
     FORM(TOKENS, record_tokens, WAY_UNIT_TO_GATEWAY, tokens_valid,

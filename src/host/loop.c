@@ -364,6 +364,7 @@ static void route(struct loop *loop, const struct record *record) {
         worker_give(loop->engine.worker, record);
         break;
     case RECORD_RUN_STEP:
+    case RECORD_ROLE:
         worker_give(loop->engine.worker, record);
         break;
     default:

@@ -45,6 +45,7 @@ static enum status open_rebalancer(struct unit_side *side, struct error *error) 
     struct rebalancer_options options = rank_job_rebalance(side->job);
     options.measured = strcmp(side->values->rebalance, "on") == 0;
     options.seconds = side->values->rebalance_seconds;
+    options.role = side->role;
     options.says = true;
     return rebalancer_open(side->group, &options, &side->rebalancer, error);
 }
@@ -196,10 +197,12 @@ static enum status open_units(struct unit_side *side, struct error *error) {
     struct arena arena;
     side->memory = lazy_memory_take(bytes);
     if (!side->memory.start) return no_memory(error, "the unit");
-    if (ranks > 1) lazy_memory_widen(&side->memory);
     arena_over(&arena, side->memory.start, bytes);
     enum status status = rank_units_create(&arena, &unit, ranks, &side->units, error);
     if (status) return status;
+    /* Before that, the little that each table begins with took a large page each: seconds at 144
+     * ranks, in which rank 0 gives no sign of life. */
+    if (ranks > 1) lazy_memory_widen(&side->memory);
     return recorded_machine_unit(side->record, &unit, ranks, side->directory, &side->recorder,
                                  error);
 }

@@ -10,6 +10,7 @@
 #define TICK_NS (100 * FLEET_MS)
 #define TICK_START_NS (20 * FLEET_MS)
 #define REGROUP_NS_MAX (5 * FLEET_SECOND)
+#define JOIN_NS (50 * FLEET_MS) /* for those that live and one that is back */
 #define MEETING_TIMEOUTS 60 /* for all ranks to be there, as host/process/rank_watch.c has it */
 #define STARTS_AGAIN 3      /* the status of a unit that cannot go on */
 
@@ -19,16 +20,21 @@ static bool is_crew(const struct fleet_crew *crew, const struct fleet_agent *age
     return agent->alive && agent->life == crew->life && agent->number == crew->number;
 }
 
-struct fleet_process *fleet_agents_process(struct fleet_hosts *hosts, uint32_t unit,
-                                           uint32_t rank) {
+/* The living process of the unit's present start; NULL. */
+static struct fleet_process *process_of(struct fleet_hosts *hosts, uint32_t unit, uint32_t rank) {
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
         for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
             struct fleet_agent *agent = &hosts->agents[unit][part][i];
-            if (is_crew(&hosts->crews[unit], agent) && agent->processes[rank].alive &&
-                !agent->processes[rank].returns)
+            if (is_crew(&hosts->crews[unit], agent) && agent->processes[rank].alive)
                 return &agent->processes[rank];
         }
     return NULL;
+}
+
+struct fleet_process *fleet_agents_process(struct fleet_hosts *hosts, uint32_t unit,
+                                           uint32_t rank) {
+    struct fleet_process *process = process_of(hosts, unit, rank);
+    return process && !process->returns ? process : NULL;
 }
 
 static void tell(struct world *world, struct fleet_agent *agent, uint32_t unit, uint32_t part,
@@ -56,7 +62,9 @@ static struct supervise_signs sign(const struct world *world, uint32_t unit, uin
     bool runs = process->alive && (!still || process->spins) &&
                 (rank || world->units[unit].frozen_ns <= world->now_ns);
     bool spins = still && process->spins && world->hosts.crews[unit].serves;
-    enum pulse_state state = spins ? PULSE_COMPUTES : state_of(world, unit);
+    enum pulse_state state = process->returns ? PULSE_STARTS
+                             : spins          ? PULSE_COMPUTES
+                                              : state_of(world, unit);
     process->ran += runs;
     process->tiles += runs && !still && state == PULSE_COMPUTES;
     return (struct supervise_signs){
@@ -69,7 +77,7 @@ static void send_signs(struct world *world, struct fleet_agent *agent, uint32_t 
     const struct fleet_crew *crew = &world->hosts.crews[unit];
     for (uint32_t rank = 0; rank < world->ranks; rank++)
         frame.signs[rank] = sign(world, unit, rank, &agent->processes[rank]);
-    if (is_crew(crew, agent)) frame.epoch = (uint32_t)__builtin_popcount(crew->without);
+    if (is_crew(crew, agent)) frame.epoch = crew->epoch;
     agent->signed_ns = world->now_ns;
     tell(world, agent, unit, part, frame);
 }
@@ -172,7 +180,26 @@ static void launch(struct world *world, const struct fleet_frame *frame,
             .end_ns = MACHINE_NEVER};
 }
 
-/* It ends before it is there. */
+/* What becomes of a rank on its way back. */
+static void try_return(struct world *world, const struct fleet_frame *frame,
+                       struct fleet_process *process) {
+    struct fleet_dice *dice = &world->hosts.returns;
+    bool cursed = world->hosts.crews[frame->unit].is_cursed;
+    bool faulty = world->options.faults && world->now_ns < HEALED_NS;
+    uint32_t fate = fleet_dice_below(dice, 12);
+    if (cursed || (faulty && fate < 3)) {
+        process->end_ns = world->now_ns + fleet_dice_time(dice, FLEET_MS, 3 * FLEET_SECOND / 2);
+        process->how = killed;
+        world->report->return_ends++;
+    } else if (faulty && fate == 3) {
+        process->stopped_ns = world->now_ns + fleet_dice_time(dice, FLEET_MS, 20 * FLEET_SECOND);
+        world->report->return_hangs++;
+    } else if (faulty && fate == 4) {
+        fleet_hosts_cut(world, world->hosts.machine_of[frame->unit][frame->part], dice);
+        world->report->return_cuts++;
+    }
+}
+
 static void start_again(struct world *world, const struct fleet_frame *frame,
                         struct fleet_agent *agent) {
     struct fleet_process *process = &agent->processes[frame->rank];
@@ -180,10 +207,11 @@ static void start_again(struct world *world, const struct fleet_frame *frame,
     if (process->alive) world_breach(world, "a rank that lives is started again");
     *process = (struct fleet_process){
         .alive = true,
-        .is_here = true,
         .returns = true,
-        .end_ns = world->now_ns + fleet_dice_time(&world->hosts.dice, FLEET_MS, 2 * FLEET_SECOND),
-        .how = killed};
+        .here_ns =
+            world->now_ns + fleet_dice_time(&world->hosts.returns, 10 * FLEET_MS, FLEET_SECOND),
+        .end_ns = MACHINE_NEVER};
+    try_return(world, frame, process);
 }
 
 static void take_kill(struct world *world, const struct fleet_frame *frame,
@@ -203,15 +231,19 @@ static void take_roster(struct world *world, struct fleet_agent *agent) {
     }
 }
 
-/* Whoever has not begun to serve cannot go on, nor does anybody without rank 0. */
-static void take_gone(struct world *world, const struct fleet_frame *frame,
-                      struct fleet_agent *agent) {
+/* Whoever has not begun to serve cannot go on, nor does anybody without rank 0. One that comes back has
+ * nothing to do with the others until they are told of it. */
+static void take_change(struct world *world, const struct fleet_frame *frame,
+                        struct fleet_agent *agent) {
     const struct fleet_crew *crew = &world->hosts.crews[frame->unit];
     bool serves = crew->serves && is_crew(crew, agent);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_process *process = &agent->processes[rank];
-        if (!process->alive || process->returns) continue;
-        process->gone |= 1u << frame->rank;
+        if (frame->kind == FRAME_BACK && rank == frame->rank) process->has_met = true;
+        if (!process->alive || (process->returns && !process->has_met)) continue;
+        process->gone = frame->gone;
+        process->epoch = frame->epoch;
+        if (frame->kind == FRAME_BACK) continue;
         if (frame->rank == 0)
             leave(world, process, 1);
         else if (!serves)
@@ -243,7 +275,8 @@ void fleet_agents_take(struct world *world, const struct fleet_frame *frame) {
         if (frame->number == agent->number) take_roster(world, agent);
         break;
     case FRAME_GONE:
-        take_gone(world, frame, agent);
+    case FRAME_BACK:
+        take_change(world, frame, agent);
         break;
     case FRAME_KILL:
         take_kill(world, frame, agent);
@@ -269,7 +302,7 @@ static bool is_whole(const struct world *world, uint32_t unit, uint32_t without)
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
         uint32_t living = 0;
         for (uint32_t i = 0; i < hosts->ranks_of[unit][part]; i++, rank++) {
-            const struct fleet_process *process = fleet_agents_process(hosts, unit, rank);
+            const struct fleet_process *process = process_of(hosts, unit, rank);
             if (without >> rank & 1) continue;
             if (!process || process->stopped_ns > world->now_ns) return false;
             living++;
@@ -283,11 +316,11 @@ static bool is_whole(const struct world *world, uint32_t unit, uint32_t without)
 }
 
 bool fleet_hosts_holds(const struct world *world, uint32_t unit) {
-    const struct fleet_crew *crew = &world->hosts.crews[unit];
-    if (!world->hosts.present || !crew->serves) return false;
-    for (uint32_t rank = 0; rank < world->ranks; rank++)
-        if (crew->without >> rank & 1 && !world->units[unit].dead[rank]) return true;
-    return !is_whole(world, unit, crew->without);
+    struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
+    const struct fleet_crew *crew = &hosts->crews[unit];
+    if (!hosts->present || !crew->serves) return false;
+    const struct fleet_process *first = process_of(hosts, unit, 0);
+    return !first || first->epoch != crew->epoch || !is_whole(world, unit, crew->without);
 }
 
 static void begin_serving(struct world *world, uint32_t unit) {
@@ -309,44 +342,57 @@ static int64_t reading_ns(struct world *world) {
                                      : fleet_dice_time(dice, FLEET_SECOND, 60 * FLEET_SECOND);
 }
 
-/* Those that live have all heard who is gone, and hear one another; then it takes a moment. */
+/* All of this epoch go on, also those that have come back. */
+static void go_on(struct world *world, uint32_t unit, const struct fleet_process *first) {
+    struct fleet_crew *crew = &world->hosts.crews[unit];
+    world->report->survived += (first->gone & ~crew->without) != 0;
+    crew->without = first->gone;
+    crew->epoch = first->epoch;
+    for (uint32_t rank = 1; rank < world->ranks; rank++) {
+        struct fleet_process *process = process_of(&world->hosts, unit, rank);
+        if (process && !(crew->without >> rank & 1)) process->returns = false;
+    }
+    fleet_log_add(world->log, world->now_ns, "unit goes on", unit, FLEET_LOG_NOWHERE, crew->without,
+                  crew->epoch);
+}
+
+/* Those that live have all heard of the same epoch, and hear one another; then it takes a moment. */
 static void regroup(struct world *world, uint32_t unit, struct fleet_process *first) {
     struct fleet_crew *crew = &world->hosts.crews[unit];
-    uint32_t gone = first->gone | crew->without, living = 0;
-    if (gone == crew->without || first->stopped_ns > world->now_ns) return;
+    uint32_t gone = first->gone, living = 0;
+    if (first->epoch == crew->epoch || first->stopped_ns > world->now_ns) return;
     if (!crew->regroup_by_ns) crew->regroup_by_ns = world->now_ns + REGROUP_NS_MAX;
     bool all = is_whole(world, unit, gone);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
-        const struct fleet_process *process = fleet_agents_process(&world->hosts, unit, rank);
+        const struct fleet_process *process = process_of(&world->hosts, unit, rank);
         if (gone >> rank & 1 || !process) continue;
         living++;
-        all &= process->gone == first->gone;
+        all &= process->epoch == first->epoch;
     }
     if (!all) {
         crew->regroup_ns = MACHINE_NEVER;
         if (crew->regroup_by_ns <= world->now_ns) leave(world, first, STARTS_AGAIN);
     } else if (crew->regroup_ns == MACHINE_NEVER) {
-        crew->regroup_ns = world->now_ns + reading_ns(world);
+        crew->regroup_ns = world->now_ns + (gone & ~crew->without ? reading_ns(world) : JOIN_NS);
     } else if (crew->regroup_ns <= world->now_ns) {
         crew->regroup_ns = MACHINE_NEVER;
         crew->regroup_by_ns = 0;
-        if (living < world->hosts.slots_needed) {
+        if (living < world->hosts.slots_needed)
             leave(world, first, STARTS_AGAIN);
-            return;
-        }
-        crew->without = gone;
-        world->report->survived++;
-        fleet_log_add(world->log, world->now_ns, "unit goes on", unit, FLEET_LOG_NOWHERE, gone,
-                      living);
+        else
+            go_on(world, unit, first);
     }
 }
 
-/* The unit is told of ranks that it goes on without, one after another. */
-static void bury(struct world *world, uint32_t unit) {
-    struct fleet_unit_host *host = &world->units[unit];
+/* The unit is told of ranks that it goes on without, and of those that are back. */
+static void tell_unit(struct world *world, uint32_t unit) {
+    const struct fleet_unit_host *host = &world->units[unit];
     uint32_t without = world->hosts.crews[unit].without;
-    for (uint32_t rank = 0; host->up && !host->dies && rank < world->ranks; rank++)
-        if (without >> rank & 1 && !host->dead[rank]) host->dies = 1 + rank;
+    for (uint32_t rank = 0; host->up && rank < world->ranks; rank++) {
+        bool dead = without >> rank & 1;
+        if (dead && !host->dead[rank]) fleet_units_bury(world, unit, rank);
+        if (!dead && host->dead[rank]) fleet_units_take_back(world, unit, rank);
+    }
 }
 
 static void run_crew(struct world *world, uint32_t unit) {
@@ -357,7 +403,7 @@ static void run_crew(struct world *world, uint32_t unit) {
         begin_serving(world, unit);
     } else {
         regroup(world, unit, first);
-        bury(world, unit);
+        tell_unit(world, unit);
     }
 }
 
@@ -381,7 +427,8 @@ static void run_processes(struct world *world, uint32_t unit, uint32_t part,
         bool by_itself = process->how.by_signal || process->stopped_ns <= world->now_ns;
         if (process->end_ns <= world->now_ns && by_itself) {
             end_process(world, unit, part, agent, rank, process->how, false);
-        } else if (!process->is_here && process->here_ns <= world->now_ns) {
+        } else if (!process->is_here && process->here_ns <= world->now_ns &&
+                   process->stopped_ns <= world->now_ns) {
             process->is_here = true;
             tell(world, agent, unit, part,
                  (struct fleet_frame){.kind = FRAME_HERE, .number = agent->number, .rank = rank});

@@ -617,6 +617,19 @@ void fleet_carriers_bury(struct fleet_carriers *carriers, uint32_t unit, uint32_
         end(carriers, place, &carrier->order_places[0], false, 0);
 }
 
+/* What the last process had begun with its pages is nobody's. */
+void fleet_carriers_return(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank) {
+    struct fleet_carrier *carrier = &carriers->places[unit][rank];
+    struct fleet_place place = {(uint8_t)unit, (uint8_t)rank, carrier->life};
+    for (uint32_t at = carriers->event_count; at-- > 0;) {
+        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+        if (event->kind != LINK_EVENT_BROKEN && same_place(event->at, place))
+            take_event(carriers, at);
+    }
+    carrier->dead = false;
+    open_books(carriers, carrier);
+}
+
 void fleet_carriers_stop(struct fleet_carriers *carriers, uint32_t unit, int64_t now_ns) {
     for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
         if (!carriers->places[unit][rank].up) continue;

@@ -82,6 +82,9 @@ void fleet_carriers_stop(struct fleet_carriers *carriers, uint32_t unit, int64_t
 void fleet_carriers_bury(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
                          int64_t now_ns);
 
+/* Another process has come in its place, on the same pages, and is reached at the same address. */
+void fleet_carriers_return(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank);
+
 void fleet_carriers_cut(struct fleet_carriers *carriers, uint32_t unit, uint32_t other,
                         int64_t until_ns, int64_t now_ns);
 

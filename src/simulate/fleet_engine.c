@@ -293,16 +293,31 @@ static void sample(struct fleet_engine *engine, const struct step_plan *plan,
                 history, stops, mask));
 }
 
+/* Nothing stands where the row will write, but for what it has written already in a step that was
+ * broken off: there the same bits come again. */
+static void clear_row(struct fleet_engine *engine, const struct step_plan *plan,
+                      const struct step_row *row, uint64_t salt) {
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    bool repeats = engine->repeats && row->form == TOKEN_PROMPT && !row->loads;
+    uint64_t sum = repeats ? read_rows(engine, plan, row) : 0;
+    for (uint32_t t = 0; t < row->token_count + row->draft_count; t++) {
+        uint32_t position = row->first_position + t, at = position % KV_BLOCK_TOKENS;
+        struct fleet_page *page = page_of(engine, plan, row, position);
+        uint64_t value =
+            repeats && t < row->token_count ? row_behind(sum, tokens[t], row->form) : 0;
+        for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
+            if (!repeats || page->salt != salt || page->rows[slice][at] != in_slice(value, slice))
+                page->rows[slice][at] = in_slice(plan->step, slice);
+        page->salt = salt;
+        sum = sum_with(sum, value, position);
+    }
+}
+
 void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan,
                         const uint64_t *salts) {
     if (engine->bound) constrained_rows_take(engine->bound, plan);
-    for (uint32_t i = 0; i < plan->row_count; i++) {
-        const struct step_row *row = &step_plan_rows(plan)[i];
-        for (uint32_t t = 0; t < row->token_count + row->draft_count; t++) {
-            write_row(engine, plan, row, row->first_position + t, plan->step);
-            page_of(engine, plan, row, row->first_position + t)->salt = salts[i];
-        }
-    }
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        clear_row(engine, plan, &step_plan_rows(plan)[i], salts[i]);
 }
 
 void fleet_engine_read(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice) {
@@ -380,6 +395,11 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
     for (uint32_t i = 0; i < result->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct step_result_row *out = &step_result_rows(result)[i];
+        if (end == FLEET_STEP_BREAKS) { /* its pages are as they are */
+            engine->repeats = true;
+            *out = (struct step_result_row){.slot = row->slot, .lost = 1};
+            continue;
+        }
         run_row(engine, plan, row, salts[i], row->loads && end == FLEET_STEP_LOSES, result, out);
         tell_logprobs(row, result, out);
     }

@@ -34,6 +34,7 @@ struct fleet_engine {
     uint32_t page_count;
     struct slot_pages slots;
     uint32_t foreign_reads;                /* of another tenant's pages */
+    bool repeats; /* a step was broken off: what was told written of it may still be on its way */
     uint64_t read[FLEET_SLICES];           /* by the row of the step that waits for its load */
     struct fleet_constraints *constraints; /* NULL: no answer is constrained */
     struct constrained_rows *bound;        /* those that are */
@@ -73,8 +74,9 @@ void fleet_engine_read(struct fleet_engine *engine, const struct step_plan *plan
 /* In mid-step a slice has been written, as it will be at the end; but by the row that waits. */
 void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice);
 
-/* It has written anything, and says so; the row that waits for its load did so in vain. */
-enum fleet_step_end { FLEET_STEP_WHOLE, FLEET_STEP_LOSES, FLEET_STEP_FAILS };
+/* LOSES: the row that waits for its load did so in vain. BREAKS: the step was broken off, and all its
+ * rows come again. FAILS: it has written anything, and says so. */
+enum fleet_step_end { FLEET_STEP_WHOLE, FLEET_STEP_LOSES, FLEET_STEP_BREAKS, FLEET_STEP_FAILS };
 
 /* The step ends; `result` has room for the above; `salts` as above. */
 void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,

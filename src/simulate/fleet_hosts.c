@@ -10,6 +10,7 @@
 #include "simulate/fleet_state.h"
 
 #define STREAM 64
+#define STREAM_RETURNS 63
 #define STREAM_FAULTS 65 /* and as many behind it as there are kinds */
 #define DEADLOCKS 5 /* times the timeout, at most, until ranks that wait for one another are seen */
 #define GOES_ON_NS (10 * FLEET_SECOND) /* for those that live to go on */
@@ -199,9 +200,16 @@ static void kill_first_host(struct world *world, struct fleet_dice *dice) {
     if (world->hosts.machines[machine].up) lose_machine(world, machine, dice);
 }
 
+/* Two at once, or what is left of them. */
+static void kill_processes(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit = any_unit(world, dice);
+    uint32_t first = 1 + fleet_dice_below(dice, world->ranks);
+    for (uint32_t rank = first; rank < world->ranks && rank < first + 2; rank++)
+        fleet_hosts_kill_rank(world, unit, rank);
+}
+
 /* Rank 0's connections to gateways go the same way. */
-static void cut_host(struct world *world, struct fleet_dice *dice) {
-    uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
+void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice) {
     int64_t *until_ns = &world->hosts.machines[machine].off_ns;
     if (!world->hosts.machines[machine].up) return;
     last(world, until_ns, dice, 6 * FLEET_SECOND);
@@ -211,6 +219,10 @@ static void cut_host(struct world *world, struct fleet_dice *dice) {
         for (uint32_t k = 0; k < world->gateway_count; k++)
             if (world->hosts.machine_of[unit][0] == machine && world->units[unit].up)
                 fleet_units_part(world, unit, k, *until_ns);
+}
+
+static void cut_host(struct world *world, struct fleet_dice *dice) {
+    fleet_hosts_cut(world, fleet_dice_below(dice, FLEET_HOSTS_MAX), dice);
 }
 
 static void part_hosts(struct world *world, struct fleet_dice *dice) {
@@ -260,7 +272,8 @@ static const struct {
 } faults[] = {{12000, kill_process},    {24000, stop_process},    {30000, hang_process},
               {36000, kill_agent},      {36000, stop_agent},      {45000, kill_host},
               {60000, kill_first_host}, {45000, cut_host},        {15000, part_hosts},
-              {45000, slow_host},       {60000, kill_supervisor}, {60000, stop_supervisor}};
+              {45000, slow_host},       {60000, kill_supervisor}, {60000, stop_supervisor},
+              {24000, kill_processes}};
 
 _Static_assert(ARRAY_COUNT(faults) == FLEET_HOST_FAULTS, "each has its timetable");
 
@@ -418,6 +431,20 @@ static void audit(struct world *world, uint32_t unit) {
                 audit_orphan(world, unit, part, &world->hosts.agents[unit][part][i]);
 }
 
+void fleet_hosts_judge(struct world *world) {
+    for (uint32_t unit = 0; world->hosts.present && unit < world->unit_count; unit++) {
+        const struct fleet_unit_host *host = &world->units[unit];
+        const struct fleet_crew *crew = &world->hosts.crews[unit];
+        for (uint32_t rank = 0; host->up && crew->serves && rank < world->ranks; rank++) {
+            bool dead = crew->without >> rank & 1;
+            if (dead && !fleet_inside_abandoned(host, rank))
+                world_breach(world, "a dead rank takes requests");
+            if (!dead && fleet_inside_abandoned(host, rank))
+                world_breach(world, "a rank that lives takes no requests");
+        }
+    }
+}
+
 /* ---- lives ---- */
 
 static void place_unit(struct world *world, uint32_t unit) {
@@ -442,6 +469,7 @@ void fleet_hosts_open(struct world *world) {
     struct fleet_hosts *hosts = &world->hosts;
     hosts->present = true;
     hosts->dice = (struct fleet_dice){.seed = world->options.seed, .stream = STREAM};
+    hosts->returns = (struct fleet_dice){.seed = world->options.seed, .stream = STREAM_RETURNS};
     hosts->timeout_ns = fleet_dice_time(&hosts->dice, 3 * FLEET_SECOND / 10, 2 * FLEET_SECOND);
     hosts->slots_needed = 1 + fleet_dice_below(&hosts->dice, world->ranks);
     for (uint32_t i = 0; i <= FLEET_HOSTS_MAX; i++)

@@ -6,16 +6,16 @@
  * compute/exchange/job.h. A supervisor stands on a machine that never fails, or on its unit's first
  * host. What a rank does when it lives is the unit's business (fleet_units).
  *
- * A rank that is started again while the others serve does not get as far as to come back to them: its
- * process lives for a while and ends, until the supervisor gives it up. Units here have no way to take a
- * rank back (the product's is watched by tests/programs/test_survivors.py).
+ * A rank that is started again while the others serve reads its weights and says that it is there; all
+ * who live hear of it, come together anew and go on with it, on empty pages. On its way it may die, again
+ * and again, stand still, or be cut off with its host.
  *
  * The network keeps the order of a connection's frames, delays them, and holds them while it is cut.
  *
  * What must hold: a unit that cannot go on is seen and started again in time; no rank has two lives in
  * one supervisor's job; nobody living is said to be gone, and nobody goes on without one who lives; who
  * goes on does so without all who are gone; no rank outlives its supervisor's word by long; a host that
- * is lost has no ranks left.
+ * is lost has no ranks left; a rank that is back takes requests, and a dead one none.
  */
 #ifndef SIMULATE_FLEET_HOSTS_H
 #define SIMULATE_FLEET_HOSTS_H
@@ -31,7 +31,7 @@ enum {
     FLEET_HOME = FLEET_HOSTS_MAX, /* the machine that never fails */
     FLEET_AGENTS_EACH = 4, /* of a unit on a host: those that are left of earlier links, too */
     FLEET_FRAMES_MAX = 4096,
-    FLEET_HOST_FAULTS = 12,
+    FLEET_HOST_FAULTS = 13,
     FLEET_ALL_RANKS = FLEET_RANKS_MAX
 };
 
@@ -40,9 +40,10 @@ enum fleet_frame_kind {
     FRAME_CHECK,
     FRAME_LAUNCH,
     FRAME_ROSTER, /* all ranks of the start are there */
-    FRAME_GONE,
-    FRAME_KILL,  /* the rank, or FLEET_ALL_RANKS */
-    FRAME_AGAIN, /* that rank */
+    FRAME_GONE,   /* the rank, as of that epoch, or */
+    FRAME_BACK,   /* it is there again */
+    FRAME_KILL,   /* the rank, or FLEET_ALL_RANKS */
+    FRAME_AGAIN,  /* that rank */
     FRAME_PING,
     FRAME_END,   /* the supervisor's end of the link is closed */
     FRAME_FACTS, /* from here on: to the supervisor */
@@ -57,8 +58,10 @@ struct fleet_frame {
     enum fleet_frame_kind kind;
     uint32_t unit, part; /* the unit's host */
     uint32_t link;
-    uint32_t number, rank; /* of a start; HERE, GONE, KILL, ENDED; CONNECT: the supervisor's life */
-    uint32_t epoch;        /* SIGNS */
+    uint32_t number,
+        rank;       /* of a start; HERE, GONE, BACK, KILL, ENDED; CONNECT: the supervisor's life */
+    uint32_t epoch; /* SIGNS: that the unit goes on in; GONE, BACK */
+    uint32_t gone;  /* GONE, BACK: all ranks, as bits, that are */
     struct supervise_how how;
     struct supervise_signs signs[FLEET_RANKS_MAX]; /* SIGNS */
     int64_t due_ns;
@@ -67,8 +70,8 @@ struct fleet_frame {
 
 struct fleet_process {                     /* a rank in one start */
     bool alive, is_here, has_met, spins;   /* spins: it is run while it stands still */
-    bool returns;                          /* it is none of those that serve */
-    uint32_t gone;                         /* ranks, as bits, that it was told are */
+    bool returns;                          /* it is none of those that serve, yet */
+    uint32_t gone, epoch; /* ranks, as bits, that it was told are, and as of when */
     int64_t here_ns, ready_ns, stopped_ns; /* when it comes, is ready, and goes on */
     int64_t end_ns;                        /* when it ends by itself; MACHINE_NEVER */
     struct supervise_how how;              /* it does */
@@ -97,6 +100,7 @@ struct fleet_supervisor {
     uint32_t life;
     uint32_t place;      /* its host */
     uint32_t here, gone; /* ranks, as bits, that have come to the meeting, and left */
+    uint32_t told;       /* how often that has changed, which all ranks are told */
     uint32_t epoch;      /* as rank 0 said last */
     int64_t up_ns, tick_ns, stopped_ns; /* up_ns: when it begins; MACHINE_NEVER */
     int64_t trouble_ns;                 /* since when its unit has needed it; 0: it does not */
@@ -112,7 +116,9 @@ struct fleet_supervisor {
 struct fleet_crew {
     uint32_t life, number;
     bool serves;        /* all have met and are ready */
+    bool is_cursed;     /* who is started again does not get as far as to be there */
     uint32_t without;   /* ranks, as bits, that it goes on without */
+    uint32_t epoch;     /* since when */
     int64_t regroup_ns; /* when it does so; MACHINE_NEVER: those that live have not come together */
     int64_t regroup_by_ns;
 };
@@ -131,7 +137,7 @@ struct fleet_host_fault {
 
 struct fleet_hosts {
     bool present;
-    struct fleet_dice dice;
+    struct fleet_dice dice, returns; /* returns: what becomes of ranks on their way back */
     int64_t timeout_ns;
     uint32_t slots_needed; /* living ranks that it takes for all experts */
     int64_t struck_ns;     /* the last fault of these hosts */
@@ -164,11 +170,17 @@ void fleet_hosts_heal(struct world *world);
  * two is cut. */
 bool fleet_hosts_holds(const struct world *world, uint32_t unit);
 
+/* The machine's network is off for a while. */
+void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice);
+
 /* A rank's process dies, if it lives. */
 void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank);
 
 /* The unit has drained: its processes end. */
 void fleet_hosts_finish(struct world *world, uint32_t unit);
+
+/* At rest. */
+void fleet_hosts_judge(struct world *world);
 
 /* ---- the network (fleet_hosts.c) ---- */
 

@@ -13,6 +13,10 @@ void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan,
                sizeof salts_out[i]);
 }
 
+bool fleet_inside_abandoned(const struct fleet_unit_host *host, uint32_t rank) {
+    return rank_units_unit(host->units, rank)->abandoned;
+}
+
 struct writers {
     uint8_t count[FLEET_PAGES_MAX];
 };

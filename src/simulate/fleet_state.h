@@ -61,9 +61,11 @@ struct fleet_unit_host {
     uint32_t gateways_found, gateway_lives; /* when it started: alive, and ever begun */
     bool up, draining;
     bool goes; /* it drains, and will end when it has nothing left; else it may be called back */
-    bool dead[FLEET_RANKS_MAX]; /* ranks whose unit goes on without them */
+    bool dead[FLEET_RANKS_MAX];     /* ranks whose unit goes on without them */
+    bool was_dead[FLEET_RANKS_MAX]; /* in this life of the unit */
     uint32_t dies; /* 1 + the rank that does not live to see the end of the next step */
-    bool failing;  /* the step in flight fails */
+    bool failing;  /* the step in flight fails, or */
+    bool breaks;   /* it is broken off: those that live come again with their rows */
     bool tells[FLEET_RANKS_MAX]; /* the step in flight tells the carriers how far it is */
     struct fleet_wait waits[FLEET_RANKS_MAX];
     bool looks;            /* it looks whether the blocks that its rows wait for are whole */
@@ -157,6 +159,11 @@ bool fleet_units_quiet(const struct world *world, uint32_t unit);
 
 void fleet_units_kill(struct world *world, uint32_t index);
 
+/* The unit goes on without a rank that has died, or again with it, when another process has come in its
+ * place. A step in flight is broken off. */
+void fleet_units_bury(struct world *world, uint32_t index, uint32_t rank);
+void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank);
+
 /* Its connection to a gateway is gone, it is not. `told`: the gateway's host is told of it. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool told);
 
@@ -206,6 +213,9 @@ void fleet_faults_heal(struct world *world);
 
 /* The tenants of the plan's rows: salts_out[row_count]. */
 void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan, uint64_t *salts_out);
+
+/* The rank takes no more requests: its process has died, and no other one has come in its place. */
+bool fleet_inside_abandoned(const struct fleet_unit_host *host, uint32_t rank);
 
 /* Every page that somebody may write to or read has one owner, who knows of it. NULL, or what is
  * wrong. */

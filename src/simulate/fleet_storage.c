@@ -30,6 +30,7 @@ struct fleet_job {
     uint32_t whole, host;  /* LOAD: leading blocks that are so far */
     uint32_t slot;         /* LOAD: as told */
     bool in_step, over;    /* LOAD: the engine takes its end, which has come */
+    bool lost;             /* whom it was asked of is dead */
     int64_t took_ns;       /* LOAD: that is over */
     bool fresh;            /* FIND: also what others wrote a moment ago */
     uint32_t last_page, dropped;
@@ -125,10 +126,15 @@ static bool is_whole(const struct fleet_block *block, uint32_t slice) {
            block->checksums[slice];
 }
 
+/* The pages of the process that it was asked of; NULL: that is dead. */
+static struct fleet_engine *engine_of(struct fleet_storage *storage, const struct fleet_job *job) {
+    return job->lost ? NULL : storage->engine_of(storage->context, job->unit, job->rank);
+}
+
 /* One slice of all blocks; true when it was the last. What is behind a bad one is written, too, and
  * does not count. */
 static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
-    struct fleet_engine *engine = storage->engine_of(storage->context, job->unit, job->rank);
+    struct fleet_engine *engine = engine_of(storage, job);
     if (!engine) job->whole = 0;
     for (uint32_t i = 0; engine && i < job->count; i++) {
         struct fleet_block *block = find_block(storage, &job->keys[i], job->unit, now_ns);
@@ -194,7 +200,7 @@ static void park(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
 
 /* The blocks are copied out of their pages, and wait to be written. */
 static void copy(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
-    const struct fleet_engine *engine = storage->engine_of(storage->context, job->unit, job->rank);
+    const struct fleet_engine *engine = engine_of(storage, job);
     for (uint32_t i = 0; i < job->count; i++) {
         if (!job->taken[i] || !engine || has_block(storage, &job->keys[i])) continue;
         struct fleet_block *block = make_room(storage);
@@ -235,7 +241,8 @@ static struct fleet_job *add_job(struct fleet_storage *storage, enum record_kind
                               .unit = (uint8_t)unit,
                               .rank = (uint8_t)rank,
                               .asked_ns = now_ns,
-                              .count = count};
+                              .count = count,
+                              .lost = !storage->engine_of(storage->context, unit, rank)};
     memcpy(job->keys, keys, count * sizeof *job->keys);
     if (pages) memcpy(job->pages, pages, count * sizeof *job->pages);
     bool late = storage->faults && fleet_dice_below(&storage->dice, STALE_OF) == 0;
@@ -280,7 +287,7 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     job->fresh = finds && asked->fresh;
     job->slot = finds ? 0 : load->slot;
     job->in_step = !finds && load->in_step;
-    struct fleet_engine *engine = storage->engine_of(storage->context, unit, rank);
+    struct fleet_engine *engine = engine_of(storage, job);
     for (uint32_t i = 0; !finds && engine && i < job->count; i++) /* they are the load's now */
         fleet_page_spoil(&engine->pages[job->pages[i].index]);
     for (uint32_t i = 0; !finds && i < job->count; i++) {
@@ -368,7 +375,7 @@ bool fleet_storage_take_end(struct fleet_storage *storage, uint32_t unit, uint32
 uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t job, uint32_t unit,
                              uint32_t rank, struct page_id *pages_out, bool *writes_out) {
     const struct fleet_job *of = &storage->jobs[job];
-    if (of->unit != unit || of->rank != rank || of->kind == RECORD_KV_FIND) return 0;
+    if (of->unit != unit || of->rank != rank || of->lost || of->kind == RECORD_KV_FIND) return 0;
     memcpy(pages_out, of->pages, of->count * sizeof *pages_out);
     *writes_out = of->kind == RECORD_KV_LOAD;
     return of->count;
@@ -383,6 +390,11 @@ void fleet_storage_flip(struct fleet_storage *storage) {
     if (block->state != BLOCK_WRITTEN) return;
     block->page.rows[slice][row] ^= (uint64_t)1 << fleet_dice_below(dice, 64);
     storage->counts.flipped++;
+}
+
+void fleet_storage_bury(struct fleet_storage *storage, uint32_t unit, uint32_t rank) {
+    for (uint32_t i = 0; i < storage->job_count; i++)
+        storage->jobs[i].lost |= storage->jobs[i].unit == unit && storage->jobs[i].rank == rank;
 }
 
 /* Of the blocks that still waited, some are there by half. */

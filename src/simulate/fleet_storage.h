@@ -52,6 +52,9 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
 /* The unit's processes die. */
 void fleet_storage_stop(struct fleet_storage *storage, uint32_t unit);
 
+/* One rank's process dies: what it was asked before touches no page of whoever comes in its place. */
+void fleet_storage_bury(struct fleet_storage *storage, uint32_t unit, uint32_t rank);
+
 /* A bit flips somewhere on the disk. */
 void fleet_storage_flip(struct fleet_storage *storage);
 

@@ -95,22 +95,34 @@ static void check_hosts(struct world *world, uint32_t unit) {
 
 static void launch(struct world *world, uint32_t unit, uint32_t number) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    it->here = it->gone = it->epoch = 0;
+    it->here = it->gone = it->told = it->epoch = 0;
     world->hosts.crews[unit] =
-        (struct fleet_crew){.life = it->life, .number = number, .regroup_ns = MACHINE_NEVER};
+        (struct fleet_crew){.life = it->life,
+                            .number = number,
+                            .is_cursed = fleet_dice_below(&world->hosts.returns, 8) == 0,
+                            .regroup_ns = MACHINE_NEVER};
     world->report->launches++;
     fleet_log_add(world->log, world->now_ns, "unit is launched", unit, FLEET_LOG_NOWHERE, it->life,
                   number);
     send_all(world, unit, (struct fleet_frame){.kind = FRAME_LAUNCH, .number = number});
 }
 
+/* Everybody hears of each change, in one order. */
+static void tell_change(struct world *world, uint32_t unit, enum fleet_frame_kind kind,
+                        uint32_t rank) {
+    struct fleet_supervisor *it = &world->hosts.supervisors[unit];
+    it->gone ^= 1u << rank;
+    it->told++;
+    send_all(world, unit,
+             (struct fleet_frame){.kind = kind, .rank = rank, .epoch = it->told, .gone = it->gone});
+}
+
 static void tell_gone(struct world *world, uint32_t unit, uint32_t rank) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     if (it->gone >> rank & 1) return; /* it never came back */
-    it->gone |= 1u << rank;
     if (fleet_agents_process(&world->hosts, unit, rank))
         world_breach(world, "a rank that lives is said to be gone");
-    send_all(world, unit, (struct fleet_frame){.kind = FRAME_GONE, .rank = rank});
+    tell_change(world, unit, FRAME_GONE, rank);
 }
 
 static void abandon(struct world *world, uint32_t unit) {
@@ -203,11 +215,17 @@ static void take_signs(struct fleet_supervisor *it, const struct fleet_frame *fr
     if (frame->part == 0) it->epoch = frame->epoch;
 }
 
+/* At the start, or of one that comes back. */
 static void take_here(struct world *world, const struct fleet_frame *frame) {
     struct fleet_supervisor *it = &world->hosts.supervisors[frame->unit];
+    uint32_t all = (1u << world->ranks) - 1;
     if (frame->number != it->unit.number) return;
+    if (it->gone >> frame->rank & 1) {
+        if (it->here == all) tell_change(world, frame->unit, FRAME_BACK, frame->rank);
+        return;
+    }
     it->here |= 1u << frame->rank;
-    if (it->here != (1u << world->ranks) - 1) return;
+    if (it->here != all) return;
     send_all(world, frame->unit,
              (struct fleet_frame){.kind = FRAME_ROSTER, .number = frame->number});
 }
@@ -273,8 +291,9 @@ void fleet_supervisors_run(struct world *world, uint32_t unit) {
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
         tick_link(world, unit, part);
     obey(world, unit);
-    const struct supervise_epochs epochs = {.told = (uint32_t)__builtin_popcount(it->gone),
-                                            .said = it->epoch};
+    for (uint32_t rank = 1; rank < world->ranks; rank++)
+        if (!(it->gone >> rank & 1)) supervise_unit_came(&it->unit, rank);
+    const struct supervise_epochs epochs = {.told = it->told, .said = it->epoch};
     supervise_unit_tick(&it->unit, epochs, has_heard_all(world, unit), world->now_ns);
     obey(world, unit);
     bool starting = !it->unit.ready || it->unit.state != SUPERVISE_RUNS;

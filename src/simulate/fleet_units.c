@@ -128,7 +128,9 @@ static void begin_step(struct world *world, struct fleet_unit_host *unit,
     const struct step_plan *plan = take_plan(world, unit, told);
     check(fleet_engine_result_bytes(plan) <= RESULT_BYTES);
     fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
-    if (!unit->dead[plan->rank]) fleet_engine_begin(&unit->engines[plan->rank], plan, salts);
+    bool is_dead = unit->dead[plan->rank];
+    world->report->worked_again += unit->was_dead[plan->rank] && !is_dead && plan->row_count > 0;
+    if (!is_dead) fleet_engine_begin(&unit->engines[plan->rank], plan, salts);
     fleet_post_send(&unit->inbox, done_ns, 0, &plan->record);
     unit->waits[plan->rank] = wait_of(world, unit, plan);
     unit->tells[plan->rank] = fleet_dice_below(&world->dice, 3) && unit->role == UNIT_PREFILL;
@@ -158,7 +160,8 @@ static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host 
     struct fleet_wait wait = unit->waits[rank];
     unit->waits[rank] = (struct fleet_wait){0};
     *ended_out = false;
-    if (unit->failing) return FLEET_STEP_FAILS;
+    if (unit->failing)
+        return unit->breaks && !unit->dead[rank] ? FLEET_STEP_BREAKS : FLEET_STEP_FAILS;
     if (wait.asked == 0) return FLEET_STEP_WHOLE;
     *ended_out =
         fleet_storage_take_end(&world->storage, index_of(world, unit), rank, wait.slot, load_out);
@@ -201,17 +204,57 @@ static const struct record *end_step(struct world *world, struct fleet_unit_host
 
 /* The step that a rank dies in fails on all, and behind its news comes that of the death. Whatever
  * stood in its pages is gone. */
-static void bury_rank(struct world *world, struct fleet_unit_host *unit, int64_t done_ns) {
-    uint32_t rank = unit->dies - 1;
+static void bury_rank(struct world *world, struct fleet_unit_host *unit, uint32_t rank,
+                      int64_t done_ns) {
     struct record_drain drain = {
         .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
-    unit->dead[rank] = true;
+    unit->dead[rank] = unit->was_dead[rank] = true;
     fleet_engine_spoil(&unit->engines[rank]);
     fleet_carriers_bury(&world->carriers, index_of(world, unit), rank, world->now_ns);
+    fleet_storage_bury(&world->storage, index_of(world, unit), rank);
     fleet_log_add(world->log, world->now_ns, "rank dies", index_of(world, unit), rank, 0, 0);
-    unit->dies = 0;
     world->report->rank_deaths++;
     fleet_post_send(&unit->inbox, done_ns, 0, &drain.record);
+}
+
+/* Of steps, no slice. */
+static bool is_step(const struct fleet_message *message) {
+    return message->record.kind == RECORD_RUN_STEP && message->connection < OF_SLICE;
+}
+
+/* What is told of ranks comes behind a step in flight, which is broken off; returns when. */
+static int64_t break_step(struct world *world, struct fleet_unit_host *unit) {
+    const struct fleet_message *message;
+    int64_t due_ns = world->now_ns;
+    for (uint32_t at = 0; (message = fleet_post_at(&unit->inbox, at)); at += message->bytes) {
+        if (!is_step(message)) continue;
+        world->report->failed_steps += !unit->failing;
+        unit->breaks |= !unit->failing;
+        unit->failing = true;
+        if (due_ns < message->due_ns) due_ns = message->due_ns;
+    }
+    return due_ns;
+}
+
+void fleet_units_bury(struct world *world, uint32_t index, uint32_t rank) {
+    struct fleet_unit_host *unit = &world->units[index];
+    bury_rank(world, unit, rank, break_step(world, unit));
+}
+
+/* Its pages are empty. */
+void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank) {
+    struct fleet_unit_host *unit = &world->units[index];
+    struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain),
+                                 .one_rank = 1,
+                                 .rank = rank,
+                                 .back = 1,
+                                 .dead = 1,
+                                 .pid = 1 + world->report->returned++};
+    unit->dead[rank] = false;
+    fleet_engine_spoil(&unit->engines[rank]);
+    fleet_carriers_return(&world->carriers, index, rank);
+    fleet_log_add(world->log, world->now_ns, "rank is back", index, rank, (uint64_t)drain.pid, 0);
+    fleet_post_send(&unit->inbox, break_step(world, unit), 0, &drain.record);
 }
 
 /* ---- what a unit says ---- */
@@ -280,8 +323,10 @@ static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t d
     unit->step_began_ns = world->now_ns;
     unit->wait_until_ns = done_ns + (patient ? WAIT_NS : fleet_dice_time(dice, 0, WAIT_NS_LEAST));
     unit->failing = (faulty && fleet_dice_below(dice, waiting ? 16 : 400) == 0) || unit->dies;
+    unit->breaks = false;
     world->report->failed_steps += unit->failing;
-    if (unit->dies) bury_rank(world, unit, done_ns);
+    if (unit->dies) bury_rank(world, unit, unit->dies - 1, done_ns);
+    unit->dies = 0;
     if (!waiting || !faulty || fleet_dice_below(dice, 12)) return;
     cut_all(world, unit);
     if (unit->looks) unit->wait_until_ns = done_ns; /* the load outlasts the step */
@@ -318,6 +363,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
             take_finished(world, unit, (const struct record_finished *)record);
             continue;
         case RECORD_DRAIN: /* its experts go to the others */
+        case RECORD_ROLE:  /* its experts may lie otherwise */
             continue;
         default:
             check(record->kind == RECORD_TOKENS || record->kind == RECORD_SCORES ||
@@ -405,7 +451,8 @@ static bool is_held(const struct world *world, const struct fleet_unit_host *uni
 static void fail_step(struct world *world, struct fleet_unit_host *unit) {
     unit->failing = true;
     world->report->failed_steps++;
-    bury_rank(world, unit, world->now_ns);
+    bury_rank(world, unit, unit->dies - 1, world->now_ns);
+    unit->dies = 0;
 }
 
 /* Who drains goes when it has nothing left; some wait, and may be called back. */
@@ -511,6 +558,7 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     unit->draining = unit->goes = false;
     unit->dies = 0;
     memset(unit->dead, 0, sizeof unit->dead);
+    memset(unit->was_dead, 0, sizeof unit->was_dead);
     memset(unit->waits, 0, sizeof unit->waits);
     unit->behind_ns = 0;
     unit->step_rows = 0;

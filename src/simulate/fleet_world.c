@@ -196,9 +196,10 @@ size_t fleet_world_bytes(void) {
     struct unit_options unit = largest_unit();
     struct gateway_options gateway = largest_gateway();
     return sizeof(struct world) + sizeof gateway +
-           FLEET_GATEWAYS_MAX * (gateway_memory_bytes(&gateway) + FLEET_POST_BYTES) +
-           tokenizer_scratch_bytes(TEXT_BYTES) + fleet_tongue_bytes() + fleet_clients_bytes() +
-           fleet_carriers_bytes() + fleet_storage_bytes() + fleet_ledger_bytes() +
+           FLEET_GATEWAYS_MAX * (gateway_memory_bytes(&gateway) +
+                                 tokenizer_scratch_bytes(TEXT_BYTES) + FLEET_POST_BYTES) +
+           fleet_tongue_bytes() + fleet_clients_bytes() + fleet_carriers_bytes() +
+           fleet_storage_bytes() + fleet_ledger_bytes() +
            FLEET_UNITS_MAX * unit_bytes_max(FLEET_RANKS_MAX, &unit) +
            2 * FLEET_UNITS_MAX * FLEET_POST_BYTES + 2 * RESULT_BYTES + 4096;
 }
@@ -339,6 +340,7 @@ static void judge_rest(struct world *world) {
     struct fleet_world_report *report = world->report;
     audit(world);
     fleet_gateway_judge(world);
+    fleet_hosts_judge(world);
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_load *load = (const void *)unit->load;

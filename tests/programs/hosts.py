@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts for the tests: network namespaces on a switch of their own, each with an interface net0, and a stand-in for
+"""Hosts for the tests: network namespaces on a switch of their own, each with an interface of one name, and a stand-in for
 ssh that runs a program in one of them under the host's name; as with ssh, who kills it leaves the program alone. Cables
 can be pulled, made slow, and made bad by a relay. Without root, or where the kernel has none, hosts are
 names alone: their programs run here, and no cable can be touched."""
@@ -28,8 +28,9 @@ def ip(*arguments, check=True):
 
 
 class Hosts:
-    def __init__(self, count):
-        self.names = ["h%d" % i for i in range(count)]
+    def __init__(self, count, names=None, interface="net0"):
+        self.names = names or ["h%d" % i for i in range(count)]
+        self.interface = interface
         self.prefix = "fathom-%d" % os.getpid()
         self.folder = tempfile.mkdtemp(prefix="fathom_hosts_")
         self.relays = {}
@@ -55,11 +56,11 @@ class Hosts:
         for i, name in enumerate(self.names):
             ip("netns", "add", self.space(name))
             ip("-n", self.space(name), "link", "set", "lo", "up")
-            ip("link", "add", "net0", "netns", self.space(name), "type", "veth", "peer", "name", name, "netns",
+            ip("link", "add", self.interface, "netns", self.space(name), "type", "veth", "peer", "name", name, "netns",
                self.space("switch"))
-            ip("-n", self.space("switch"), "link", "set", name, "master", "bridge", "up")
-            ip("-n", self.space(name), "address", "add", "10.89.0.%d/24" % (i + 1), "dev", "net0")
-            ip("-n", self.space(name), "link", "set", "net0", "up")
+            ip("-n", self.space("switch"), "link", "set", "dev", name, "master", "bridge", "up")
+            ip("-n", self.space(name), "address", "add", "10.89.0.%d/24" % (i + 1), "dev", self.interface)
+            ip("-n", self.space(name), "link", "set", self.interface, "up")
         return True
 
     def remove(self):
@@ -76,7 +77,7 @@ class Hosts:
     def options(self, slots):
         """So many ranks on each host."""
         return ["--hosts", ",".join("%s:%d" % (name, slots) for name in self.names), "--remote-shell", self.shell,
-                *(["--interface", "net0"] if self.are_apart else [])]
+                *(["--interface", self.interface] if self.are_apart else [])]
 
     def on(self, name):
         """What stands before a command that runs there."""
@@ -92,10 +93,10 @@ class Hosts:
             assert ctypes.CDLL(None, use_errno=True).setns(space.fileno(), CLONE_NEWNET) == 0, ctypes.get_errno()
 
     def pull(self, name):
-        ip("-n", self.space("switch"), "link", "set", name, "down")
+        ip("-n", self.space("switch"), "link", "set", "dev", name, "down")
 
     def plug(self, name):
-        ip("-n", self.space("switch"), "link", "set", name, "up")
+        ip("-n", self.space("switch"), "link", "set", "dev", name, "up")
 
     def address(self, name):
         return "10.89.0.%d" % (self.names.index(name) + 1)
@@ -108,7 +109,7 @@ class Hosts:
         ip("-n", switch, "link", "set", "s-" + name, "master", "bridge", "up")
         ip("-n", switch, "link", "set", far, "up")
         # frames as they are on a cable, so that it is they that are lost
-        ip("-n", self.space(name), "link", "set", "net0", "gso_max_segs", "1")
+        ip("-n", self.space(name), "link", "set", self.interface, "gso_max_segs", "1")
         ip("-n", switch, "link", "set", "s-" + name, "gso_max_segs", "1")
         self.relays[name] = subprocess.Popen(
             ["ip", "netns", "exec", switch, sys.executable, os.path.join(os.path.dirname(__file__), "relay.py"), near, far],
@@ -122,9 +123,13 @@ class Hosts:
         relay.stdin.flush()
         assert relay.stdout.readline() == "ok\n", (name, what)
 
+    def ban(self, name, other, on=True):
+        """What a host sends to another is lost."""
+        ip("-n", self.space(name), "route", "add" if on else "delete", "blackhole", self.address(other) + "/32")
+
     def slow(self, name, rate):
         """Bytes go to the host, and from it, at that rate, such as 10mbit; None: as fast as they can."""
-        for space, device in ((self.space("switch"), name), (self.space(name), "net0")):
+        for space, device in ((self.space("switch"), name), (self.space(name), self.interface)):
             if rate:
                 subprocess.run(["tc", "-n", space, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate,
                                 "burst", "64k", "latency", "200ms"], check=True)

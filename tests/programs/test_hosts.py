@@ -115,6 +115,12 @@ def what_is_lacking_is_named(hosts):
     assert "starts a unit" not in said and "host h0: interface none0 is not there" in said.splitlines()[-1], said
     said = run_unit(*there, "--model", "/nowhere/m")
     assert "host=h1 why=\"model /nowhere/m is not there; copy it, or name another with --model\"" in said, said
+    if hosts.are_apart:  # h1 does not reach h0, whose packets come
+        hosts.ban("h1", "h0")
+        said = run_unit(*there, "--interface", "net0")
+        hosts.ban("h1", "h0", False)
+        assert re.search("a host does not reach another host=h1 other=h0 address=10.89.0.1 port=", said), said
+        assert "starts a unit" not in said and "host h1 does not reach host h0 at 10.89.0.1 over net0" in said, said
     said = run_unit("--hosts", "h0:1,h1:1", "--ranks", "3", "--remote-shell", hosts.shell)
     assert "the hosts have too few slots for the 3 ranks of unit 1" in said, said
     said = run_unit("--hosts", "h0:1,h1;x:1", "--ranks", "2")

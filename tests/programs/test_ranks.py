@@ -201,6 +201,29 @@ def check_groups():
             assert sent["groups"] < 0.75 * sent["experts"], (activations, sent)
 
 
+def check_nodes(folder):
+    """Rows that go once to each node, and sums that are made there, change nothing but what travels."""
+    study = ["logits", "--model", tiny, "--tokens", ids(range(20, 340)), "--top", 1000, "--json", "--chunk", 64]
+    ways = (("f32", "groups", 8, 4, "--redundant-experts", 8),
+            ("bf16", "experts", 8, 2, "--schedule", "decode-five-stage", "--redundant-experts", 24, "--replica-choice", "flow",
+             "--experiment", "reshuffle-steps=1"),
+            ("fp8", "groups", 4, 2, "--schedule", "prefill-dual-batch", "--experiment",
+             "placement-seed=3,link-gbps=2,node-link-gbps=6"),
+            ("bf16", "groups", 4, 1, "--schedule", "octo-batch"))
+    for activations, order, ranks, each, *more in ways:
+        options, between = [*study, "--activations", activations, "--expert-sum", order], {}
+        alone = run(*options)
+        for levels in "one", "two":
+            found = run(*options, "--ranks", ranks, *more, "--experiment", "ranks-per-node=%s,levels=%s" % (each, levels))
+            between[levels] = sum(rank["bytes_between_nodes"] for rank in take_ranks(found, ranks))
+            assert found == alone, (activations, order, ranks, each, more, levels)
+        assert (0 < between["two"] < between["one"]) == (each > 1), (activations, order, ranks, each, between)
+    check_moves(folder, "bf16", [[4, "--experiment", "ranks-per-node=2,levels=two", "--redundant-experts", 4],
+                                 [8, "--experiment", "ranks-per-node=4,levels=two"]], "--expert-sum", "groups")
+    assert "nodes of 3 ranks" in run("logits", "--model", tiny, "--tokens", "5", "--ranks", 4, "--experiment",
+                                     "ranks-per-node=3", code=1)
+
+
 def check_failures(folder):
     assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
     assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
@@ -251,6 +274,7 @@ def main():
     check_weights(mtp)
     check_weights_files(folders[2])
     check_link(folders[2])
+    check_nodes(mtp)
     check_failures(mtp)
 
 

@@ -73,7 +73,9 @@ def returning(server, rank):
 
 
 def all_have_replicas(wanted):
-    server = Server("--ranks", "4", "--redundant-experts", "64", "--rebalance", "off")
+    """While all live, rows go by nodes: the dead rank was a relay, too, and is one again when it is back."""
+    server = Server("--ranks", "4", "--redundant-experts", "64", "--rebalance", "off", "--experiment",
+                    "ranks-per-node=2,levels=two")
 
     def stand_still(pid):
         os.kill(pid, signal.SIGSTOP)

@@ -38,6 +38,11 @@ static void units_come_back_whatever_happens_to_their_hosts(void **state) {
         sum.survived += report.survived;
         sum.again += report.again;
         sum.ranks_given_up += report.ranks_given_up;
+        sum.returned += report.returned;
+        sum.worked_again += report.worked_again;
+        sum.return_ends += report.return_ends;
+        sum.return_hangs += report.return_hangs;
+        sum.return_cuts += report.return_cuts;
         sum.hosts_lost += report.hosts_lost;
         sum.given_up += report.given_up;
         sum.abandons += report.abandons;
@@ -52,10 +57,16 @@ static void units_come_back_whatever_happens_to_their_hosts(void **state) {
                   sum.host_faults, sum.hosts_lost, sum.launches, sum.given_up, sum.survived,
                   sum.again, sum.ranks_given_up, sum.stuck[SUPERVISE_FROZEN],
                   sum.stuck[SUPERVISE_STUCK], sum.stuck[SUPERVISE_DEADLOCK]);
+    print_message("# on their way back %u ranks ended, %u hung, %u were cut off; %u were back, and "
+                  "had rows in %u steps\n",
+                  sum.return_ends, sum.return_hangs, sum.return_cuts, sum.returned,
+                  sum.worked_again);
     if (asked_for || count < 100) return; /* fewer may not meet each fault */
     assert_true(sum.host_faults > 1000 && sum.hosts_lost > 300 && sum.launches > 500);
     assert_true(sum.survived > 40 && sum.resumed > 500);
     assert_true(sum.again > 40 && sum.ranks_given_up > 0);
+    assert_true(sum.return_ends > 10 && sum.return_hangs > 0 && sum.return_cuts > 0);
+    assert_true(sum.returned > 20 && sum.worked_again > 100);
     assert_true(sum.stuck[SUPERVISE_FROZEN] > 20 && sum.stuck[SUPERVISE_STUCK] > 10);
     assert_true(sum.stuck[SUPERVISE_DEADLOCK] > 0);
     assert_true(sum.answered > sum.asked / 4); /* units are gone for long, and hardly rest */

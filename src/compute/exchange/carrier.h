@@ -24,21 +24,20 @@ struct carrier {
     void (*combine_begin)(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
     void (*combine_finish)(struct exchange *exchange, struct exchange_returned *returned_out);
     void (*progress)(struct exchange *exchange); /* NULL: it needs none */
-    /* The rest is called only if the carrier carries. */
-    bool (*arrived)(struct exchange *exchange); /* true: the next finish has nothing to wait for */
-    /* Tells all ranks that were just sent something when it leaves. When what came here has left
-     * is in exchange.leaves once it has arrived: from the first begin to the last end. */
-    void (*tell)(struct exchange *exchange, struct exchange_span leaves);
+    /* If the carrier carries: true if the next finish has nothing to wait for. Over slow links, when
+     * what came here has left is in exchange.leaves then: from the first begin to the last end. */
+    bool (*arrived)(struct exchange *exchange);
 };
 
 struct exchange {
     const struct carrier *carrier;
     struct exchange_options options;
-    bool splits_replicas;
+    bool splits_replicas, goes_by_nodes;
     struct exchange_counts counts;
     struct exchange_transfer dispatch, combine; /* the ones under way */
     struct exchange_transfer last;              /* the one that the last finish ended */
-    struct exchange_span leaves; /* slow links: when what has arrived left; zeros: nothing has */
+    struct exchange_span leaves[2]; /* slow links, from other nodes and from this: when what has
+                                     * arrived left; zeros: nothing has */
     int64_t idle_ns; /* since when this rank only waits for the transfer; 0: it does not */
     int64_t seen_ns; /* when the transfer was first seen to have arrived; 0: not yet */
 };
@@ -47,5 +46,12 @@ static inline bool exchange_is_slow(const struct exchange *exchange) {
     const struct exchange_link *link = exchange->options.link;
     return link && (link->ns_per_byte > 0 || link->latency_ns > 0);
 }
+
+/* What is just sent occupies the rank's link, to its own node or to others, once all that was sent
+ * before has left: from when until when. */
+struct exchange_span exchange_take_link(struct exchange *exchange, bool near, uint64_t bytes);
+/* The link has brought what left then; zeros: nothing did. */
+bool exchange_is_through(const struct exchange *exchange, bool near,
+                         const struct exchange_span *leaves);
 
 #endif

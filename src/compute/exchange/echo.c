@@ -91,9 +91,6 @@ static bool arrived(struct exchange *exchange) {
     return true;
 }
 
-static void tell(struct exchange *exchange, struct exchange_span leaves) {
-}
-
 static const struct carrier echo_carrier = {
     .carries = true,
     .close = close_echo,
@@ -103,7 +100,6 @@ static const struct carrier echo_carrier = {
     .combine_begin = combine_begin,
     .combine_finish = combine_finish,
     .arrived = arrived,
-    .tell = tell,
 };
 
 enum status exchange_open_echo(const struct exchange_options *options, uint32_t rows_max,

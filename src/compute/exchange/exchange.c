@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/pulse.h"
 
+#include <string.h>
 #include <sys/prctl.h>
 
 /* At most so long at a time, while waiting for a slow link: other ranks may need our progress. */
@@ -19,6 +20,10 @@ void exchange_close(struct exchange *exchange) {
 
 void exchange_split_replicas(struct exchange *exchange, bool splits) {
     exchange->splits_replicas = splits;
+}
+
+void exchange_go_by_nodes(struct exchange *exchange, bool by_nodes) {
+    exchange->goes_by_nodes = by_nodes;
 }
 
 bool exchange_carries(const struct exchange *exchange) {
@@ -33,26 +38,46 @@ static void begin_transfer(const struct exchange *exchange, struct exchange_tran
                                            .bytes_received = exchange->counts.bytes_received};
 }
 
-/* What was just sent occupies the rank's link once all that was sent before has left. */
-static void take_link(struct exchange *exchange, uint64_t bytes_before) {
-    if (!exchange->carrier->carries || !exchange_is_slow(exchange)) return;
-    uint64_t bytes = exchange->counts.bytes_sent - bytes_before;
-    if (bytes == 0) return;
-    struct exchange_link *link = exchange->options.link;
-    struct exchange_span leaves = {.began_ns = clock_now_ns()}; /* the carrier adds the bytes */
+static struct exchange_link *link_of(const struct exchange *exchange, bool near) {
+    const struct exchange_options *options = &exchange->options;
+    return near && options->near ? options->near : options->link;
+}
+
+struct exchange_span exchange_take_link(struct exchange *exchange, bool near, uint64_t bytes) {
+    struct exchange_link *link = link_of(exchange, near);
+    struct exchange_span leaves = {.began_ns = clock_now_ns(), .bytes = bytes};
     if (leaves.began_ns < link->free_ns) leaves.began_ns = link->free_ns;
     leaves.ended_ns = leaves.began_ns + (int64_t)((double)bytes * link->ns_per_byte);
     link->free_ns = leaves.ended_ns;
-    exchange->carrier->tell(exchange, leaves);
+    return leaves;
 }
 
-/* When the last byte of what came is here; 0: nothing came. */
-static int64_t arrival_ns(const struct exchange *exchange) {
-    const struct exchange_link *link = exchange->options.link;
-    const struct exchange_span *leaves = &exchange->leaves;
+/* When the last byte of what came over that link is here; 0: nothing came. */
+static int64_t end_ns_of(const struct exchange *exchange, bool near,
+                         const struct exchange_span *leaves) {
+    const struct exchange_link *link = link_of(exchange, near);
     if (leaves->ended_ns == 0) return 0;
     int64_t last_ns = leaves->began_ns + (int64_t)((double)leaves->bytes * link->ns_per_byte);
     return (last_ns > leaves->ended_ns ? last_ns : leaves->ended_ns) + link->latency_ns;
+}
+
+bool exchange_is_through(const struct exchange *exchange, bool near,
+                         const struct exchange_span *leaves) {
+    return end_ns_of(exchange, near, leaves) <= clock_now_ns();
+}
+
+/* When the last byte of what came over either link is here; 0: nothing came. */
+static int64_t arrival_ns(const struct exchange *exchange) {
+    int64_t far_ns = end_ns_of(exchange, false, &exchange->leaves[false]);
+    int64_t near_ns = end_ns_of(exchange, true, &exchange->leaves[true]);
+    return far_ns > near_ns ? far_ns : near_ns;
+}
+
+/* Of what came; only if something did. */
+static int64_t first_left_ns(const struct exchange *exchange) {
+    const struct exchange_span *far = &exchange->leaves[false], *near = &exchange->leaves[true];
+    if (!far->ended_ns || (near->ended_ns && near->began_ns < far->began_ns)) return near->began_ns;
+    return far->began_ns;
 }
 
 /* Wakes when it is time, not when that suits other timers. */
@@ -80,9 +105,9 @@ static void end_transfer(struct exchange *exchange, struct exchange_transfer *tr
         int64_t end_ns = arrival_ns(exchange);
         wait_until(exchange, end_ns);
         transfer->ended_ns = transfer->began_ns;
-        if (end_ns) transfer->began_ns = exchange->leaves.began_ns;
+        if (end_ns) transfer->began_ns = first_left_ns(exchange);
         if (end_ns) transfer->ended_ns = end_ns;
-        exchange->leaves = (struct exchange_span){0};
+        memset(exchange->leaves, 0, sizeof exchange->leaves);
     }
     transfer->waited_ns = clock_now_ns() - from_ns;
     exchange->idle_ns = exchange->seen_ns = 0;
@@ -105,10 +130,8 @@ uint32_t exchange_group_run(const uint32_t *experts, uint32_t count, uint32_t gr
 
 void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
                              const float *weights, uint32_t tokens, const char *activations) {
-    uint64_t bytes_sent = exchange->counts.bytes_sent;
     begin_transfer(exchange, &exchange->dispatch);
     exchange->carrier->dispatch_begin(exchange, layer, experts, weights, tokens, activations);
-    take_link(exchange, bytes_sent);
 }
 
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
@@ -124,11 +147,16 @@ char *exchange_result(struct exchange *exchange, uint32_t row) {
     return exchange->carrier->result(exchange, row);
 }
 
+/* What was received, or handed over last, until now. */
+static void count_experts(struct exchange *exchange) {
+    if (exchange->carrier->carries)
+        exchange->counts.experts_ns += clock_now_ns() - exchange->combine.began_ns;
+}
+
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
-    uint64_t bytes_sent = exchange->counts.bytes_sent;
+    count_experts(exchange);
     begin_transfer(exchange, &exchange->combine); /* results leave with the last of them */
     exchange->carrier->combine_begin(exchange, first_row, row_count);
-    take_link(exchange, bytes_sent);
 }
 
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {

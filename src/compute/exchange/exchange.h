@@ -8,10 +8,12 @@
  * placement. It never does arithmetic on activations: rows of bytes go out and come back, and the
  * model rounds to the exchange type before it hands them over, also at one rank, where nothing is
  * copied (self.c). Where the order of summation goes by groups of experts, it finds the groups of
- * which a rank has all that a token needs; the model sums them there, and one row comes back.
+ * which a rank or a node has all that a token needs; the model's function sums them there, and one
+ * row comes back.
  *
  * Among ranks (ranks.c), every rank takes part in every dispatch and combine, in the same order,
- * also with no tokens. A token goes once to each rank that holds any of its experts.
+ * also with no tokens. A token goes once to each rank that holds any of its experts, or once to each
+ * node and from there to the ranks.
  */
 #ifndef COMPUTE_EXCHANGE_EXCHANGE_H
 #define COMPUTE_EXCHANGE_EXCHANGE_H
@@ -29,12 +31,12 @@ struct exchange_group {
     uint32_t row_count;
 };
 
-/* Results of a token that are summed here: all that it has of a group. */
+/* Results of a token that are summed on their way: all that it has of a group. */
 struct exchange_sum {
     uint32_t count;
-    const float *weights; /* [count] */
-    const char *results;  /* [count] rows of combine_bytes, those of exchange_result, in order */
-    char *sum;            /* where their sum goes, combine_bytes */
+    const float *weights;       /* [count] */
+    const char *const *results; /* [count] rows of combine_bytes, in order */
+    char *sum;                  /* where their sum goes, combine_bytes */
 };
 
 /* What this rank has to compute, slots ascending, tokens in a fixed order within a slot. */
@@ -45,8 +47,6 @@ struct exchange_received {
     const uint32_t *row_token; /* [row_count] index of the token whose activations the row takes */
     const char *const *token_data; /* each token's row of activations as it was sent; NULL: they
                                     * are the caller's own tokens */
-    uint32_t sum_count;
-    const struct exchange_sum *sums; /* to be written before the last rows are handed over */
 };
 
 #define EXCHANGE_SUMMED UINT32_MAX /* a result is in the same row as the one before it */
@@ -68,8 +68,14 @@ struct exchange_options {
                                              * multiples of EXCHANGE_ALIGN */
     uint32_t group_experts; /* so many experts in a row are a group of the sum; 0: each result comes
                              * back by itself */
+    /* Makes the sums, where there are groups: within exchange_combine_begin, and where rows go by
+     * nodes within any call that moves transfers on. */
+    void (*sum)(void *context, const struct exchange_sum *sums, uint32_t count);
+    void *sum_context;
     uint32_t channel;       /* tells exchanges apart that are open at the same time */
     struct exchange_link *link; /* NULL, or zeros: as fast as it goes */
+    struct exchange_link
+        *near; /* if `link` is slow: to ranks of the same node; NULL: the same link */
 };
 
 /* A rank's link to the others, made as slow as asked for: to see on one machine what an overlap
@@ -97,6 +103,8 @@ struct exchange_counts {
     uint64_t pairs;             /* (token, expert) pairs that this rank computed */
     uint64_t bytes_sent;        /* to other ranks, both ways */
     uint64_t bytes_received;    /* from other ranks, both ways */
+    int64_t experts_ns;         /* from a dispatch's end until its results were handed over */
+    uint64_t bytes_between_nodes; /* of bytes_sent: to ranks of other nodes */
     int64_t transfer_ns;        /* begin to end of all transfers, summed */
     int64_t waited_ns;          /* of this rank's time, for the ends of transfers */
 };
@@ -129,6 +137,11 @@ void exchange_close(struct exchange *exchange);
 /* From the next dispatch on: replicas are split for each batch, instead of taking turns. All ranks
  * say the same, and have to begin their dispatches in the same order, that of all exchanges. */
 void exchange_split_replicas(struct exchange *exchange, bool splits);
+
+/* From the next dispatch on: rows go once to each node and are passed on there, and sums of a group
+ * that a node has come back as one row. It changes no result, only what is summed where. All ranks
+ * say the same. Nothing at nodes of one rank, in a job of one node, or while a rank is gone. */
+void exchange_go_by_nodes(struct exchange *exchange, bool by_nodes);
 
 /* True: rows are carried as bytes; false: they stay where they are. */
 bool exchange_carries(const struct exchange *exchange);

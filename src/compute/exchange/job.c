@@ -22,6 +22,7 @@
 #include "base/limits.h"
 #include "base/pulse.h"
 #include "compute/exchange/job_meeting.h"
+#include "compute/exchange/placement.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -175,7 +176,17 @@ static enum status open_worker(struct error *error) {
     return status == UCS_OK ? STATUS_OK : failed(error, "open a UCX worker", status);
 }
 
+/* UCX complains of ranks that have ended, and of messages that never left, to stdout, where a result
+ * may be wanted. What matters comes as a status, and is told by us. */
+static ucs_log_func_rc_t say_nothing(const char *file, unsigned line, const char *function,
+                                     ucs_log_level_t level,
+                                     const ucs_log_component_config_t *component,
+                                     const char *message, va_list arguments) {
+    return level > UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
+}
+
 static enum status open_context(struct error *error) {
+    if (!getenv("UCX_LOG_LEVEL")) ucs_log_push_handler(say_nothing);
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
@@ -371,18 +382,9 @@ static void free_requests(struct job_request *list) {
     }
 }
 
-static ucs_log_func_rc_t say_nothing(const char *file, unsigned line, const char *function,
-                                     ucs_log_level_t level,
-                                     const ucs_log_component_config_t *component,
-                                     const char *message, va_list arguments) {
-    return UCS_LOG_FUNC_RC_STOP;
-}
-
-/* Whatever it had begun ends with it. UCX would warn of each message that never left. */
+/* Whatever it had begun ends with it. */
 static void close_last_worker(void) {
-    ucs_log_push_handler(say_nothing);
     if (job.last_worker) ucp_worker_destroy(job.last_worker);
-    ucs_log_pop_handler();
     free_requests(job.of_last);
     job.last_worker = NULL;
     job.of_last = NULL;
@@ -557,6 +559,16 @@ uint32_t job_epoch(void) {
     return job.epoch;
 }
 
+uint32_t job_node_ranks(void) {
+    const char *hosts[LIMIT_RANKS];
+    uint32_t here = told(JOB_MEETING_RANKS_HERE, 1, INT32_MAX);
+    uint32_t count = told(JOB_MEETING_RANKS, 1, LIMIT_RANKS);
+    if (!job.begun) return job_returns() && here <= count && count % here == 0 ? here : 0;
+    for (uint32_t rank = 0; rank < job.count; rank++)
+        hosts[rank] = job.gone[rank] ? NULL : job.hosts[rank];
+    return placement_node_ranks(hosts, job.count);
+}
+
 uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < job.count && job.begun; rank++) {
@@ -662,6 +674,12 @@ void job_wait(const struct job_batch *batch) {
         if (!job_progress()) rest(&looks);
 }
 
+void job_wait_until(bool (*over)(void *context), void *context) {
+    uint32_t looks = 0;
+    while (!over(context))
+        if (!job_progress()) rest(&looks);
+}
+
 /* ---- steering ---- */
 
 void job_send(uint32_t to, const void *data, size_t bytes) {
@@ -725,5 +743,16 @@ void job_swap(const char *out, char *in, size_t bytes) {
         job_send_begin(&batch, JOB_LANE_ACTIVATIONS, (1u << TAG_BITS) - 1, rank, out + rank * bytes,
                        bytes);
     }
+    job_wait(&batch);
+}
+
+void job_shift(const char *out, char *in, size_t bytes, uint32_t by) {
+    const uint32_t tag = (1u << TAG_BITS) - 1;
+    struct job_batch batch = {0};
+    by %= job.count;
+    if (by == 0) return;
+    job_receive_begin(&batch, JOB_LANE_ACTIVATIONS, tag, (job.rank + job.count - by) % job.count,
+                      in, bytes);
+    job_send_begin(&batch, JOB_LANE_ACTIVATIONS, tag, (job.rank + by) % job.count, out, bytes);
     job_wait(&batch);
 }

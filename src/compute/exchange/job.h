@@ -89,6 +89,8 @@ bool job_done(const struct job_batch *batch);
 
 /* Returns when all of the batch is done. Where ranks outnumber CPUs, others run meanwhile. */
 void job_wait(const struct job_batch *batch);
+/* Returns when `over` says so, which is asked after each look. */
+void job_wait_until(bool (*over)(void *context), void *context);
 
 /* ---- ranks that die, and come back ---- */
 
@@ -99,6 +101,10 @@ bool job_look(void);
 
 /* False: the rank is gone. What is begun with it is done at once. */
 bool job_lives(uint32_t rank);
+
+/* The ranks of a host, as placement_node_ranks has them; 0: not known before job_begin. A rank that
+ * comes back takes all hosts to be like its own. Where they are not, the others know of one node. */
+uint32_t job_node_ranks(void);
 
 /* How often a rank has died or come back: of the last that this rank has heard of. */
 uint32_t job_epoch(void);
@@ -115,5 +121,9 @@ void job_regroup(void);
 /* Sends `bytes` from every rank to every other, and nothing else: [ranks][bytes] of contiguous
  * memory each. It is the floor below an exchange of as much. All ranks call it. */
 void job_swap(const char *out, char *in, size_t bytes);
+
+/* Sends `bytes` from every rank to the one that stands `by` behind it, all at once. All ranks call
+ * it. */
+void job_shift(const char *out, char *in, size_t bytes, uint32_t by);
 
 #endif

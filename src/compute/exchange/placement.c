@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +11,36 @@ uint32_t placement_slots_per_rank(uint32_t experts, uint32_t ranks, uint32_t red
     return (uint32_t)(((uint64_t)experts + redundant + ranks - 1) / ranks);
 }
 
+/* Whether each run of so many ranks has a host of its own, as far as hosts are known. */
+static bool has_nodes_of(const char *const *hosts, uint32_t ranks, uint32_t each) {
+    const char *before = NULL, *host = NULL;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        if (rank % each == 0) {
+            before = host;
+            host = NULL;
+        }
+        if (!hosts[rank]) continue;
+        if (before && strcmp(hosts[rank], before) == 0) return false;
+        if (host && strcmp(hosts[rank], host) != 0) return false;
+        host = hosts[rank];
+    }
+    return true;
+}
+
+uint32_t placement_node_ranks(const char *const *hosts, uint32_t ranks) {
+    for (uint32_t each = 1; each < ranks; each++)
+        if (ranks % each == 0 && has_nodes_of(hosts, ranks, each)) return each;
+    return ranks;
+}
+
 enum status placement_open(struct placement *placement, uint32_t layers, uint32_t experts,
                            uint32_t ranks, uint32_t slots_per_rank, struct error *error) {
     size_t slots = (size_t)ranks * slots_per_rank;
-    *placement = (struct placement){
-        .layers = layers, .experts = experts, .ranks = ranks, .slots_per_rank = slots_per_rank};
+    *placement = (struct placement){.layers = layers,
+                                    .experts = experts,
+                                    .ranks = ranks,
+                                    .slots_per_rank = slots_per_rank,
+                                    .node_ranks = ranks};
     placement->slot_expert = calloc(layers * slots, sizeof(uint32_t));
     placement->replica_slots = calloc(layers * slots, sizeof(uint32_t));
     placement->replica_first = calloc(layers * ((size_t)experts + 1), sizeof(uint32_t));

@@ -15,6 +15,7 @@
 
 struct placement {
     uint32_t layers, experts, ranks, slots_per_rank;
+    uint32_t node_ranks;     /* of a node, one behind the other; those of all ranks: one node */
     uint32_t *slot_expert;   /* [layers][ranks * slots_per_rank] */
     uint32_t *replica_first; /* [layers][experts + 1] into the layer's replica_slots */
     uint32_t *replica_slots; /* [layers][ranks * slots_per_rank]: by expert, then by slot */
@@ -24,7 +25,11 @@ struct placement {
  * `redundant` more. */
 uint32_t placement_slots_per_rank(uint32_t experts, uint32_t ranks, uint32_t redundant);
 
-/* Room for a map whose slots are filled in by the caller, then indexed with placement_index. */
+/* The ranks of a node when hosts[ranks] says where each rank is, NULL where nobody knows: as many on
+ * each host, one behind the other. `ranks`, as if there were one node, where hosts differ in that. */
+uint32_t placement_node_ranks(const char *const *hosts, uint32_t ranks);
+
+/* Room for a map of one node whose slots are filled in by the caller, then indexed with placement_index. */
 enum status placement_open(struct placement *placement, uint32_t layers, uint32_t experts,
                            uint32_t ranks, uint32_t slots_per_rank, struct error *error) MUST_USE;
 void placement_close(struct placement *placement);

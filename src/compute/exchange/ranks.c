@@ -3,29 +3,34 @@
  *
  * A dispatch is one message from every rank to every other, tokens or none: the receiver knows whom
  * to wait for, so no counts go ahead. It says which tokens go to which of the receiver's slots and
- * brings each token's activations once:
- *
- *   u32 tokens, pairs; u32 count[tokens]; u32 slot[pairs]; f32 weight[pairs]; (to 64 bytes)
- *   row[tokens]
- *
- * Weights go along where the sum is by groups. There, a token's pairs of a group that all go to one
- * other rank are summed by it: a slot with SLOT_JOINS is of the same sum as the pair before it.
+ * brings each token's activations once (hop.h). Where the sum is by groups, the results of a group
+ * that all come from one other rank are summed there (exchange_options.sum).
  *
  * A combine is a message back of the results in the order of those pairs, where there were any, one
  * for the pairs of a sum; both sides know how long it is, and the receiver has said where it goes
  * before the first expert runs. A token's pairs are listed by ascending expert, and where each result
  * will come to lie is known at dispatch: nothing is sorted on the way back.
  *
+ * By nodes, there are two hops. A token goes once to each node, in one message for the node to the rank
+ * there that has the sender's place. That rank deals it to the ranks of its node, as it deals its own
+ * tokens: in messages that are those of the first way but for who brings them. Results go back to it.
+ * It sums the groups that lie on its node, copies all other results, and sends that home in one
+ * message. What is between two ranks of a node goes in one hop. So each rank is a relay for those of
+ * its place, and no rank's transfer is over before its relays are done; whichever exchange this
+ * process waits for, it moves the relays of all.
+ *
  * Once the job is broken (job.h), a dispatch brings no rows, and a combine brings zeros: the step goes
- * on to its end without waiting, and nobody uses what it computes.
+ * on to its end without waiting, and nobody uses what it computes. While a rank is gone, there is one
+ * hop: nobody stands in for it as a relay.
  *
  * What lies in this rank's own slots takes the same way without a message, and its rows are not copied:
- * they are read where the caller has them. Buffers are for the worst case, every token of every
- * rank here, in one mapping whose pages come when they are first needed.
+ * they are read where they are. Buffers are for the worst case, every token of every rank here, in one
+ * mapping whose pages come when they are first needed.
  */
 #include "base/bytes.h"
 #include "base/check.h"
 #include "compute/exchange/carrier.h"
+#include "compute/exchange/hop.h"
 #include "compute/exchange/job.h"
 #include "compute/exchange/replicas.h"
 
@@ -33,50 +38,64 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MESSAGE_ALIGN 64
-#define SLOT_JOINS 0x80000000u
-
-struct message {
-    uint32_t tokens, pairs;
-    uint32_t *count; /* [tokens] slots of the token */
-    uint32_t *slot;  /* [pairs] of the receiver's in the layer, perhaps with SLOT_JOINS */
-    float *weight;   /* [pairs] by groups */
-    char *rows;      /* [tokens][dispatch_bytes] activations */
-    size_t bytes;
+/* What this rank deals to the ranks of its node: its own tokens, or those that the rank of its place
+ * on another node has sent. At one level, its own tokens to all ranks. */
+struct relay {
+    struct hop_list list;
+    struct hop_peer *peers; /* [ranks] those of the node, by place */
+    struct job_batch in;    /* the list; then results of the node's ranks */
+    struct exchange_span span;
+    uint32_t returns; /* rows that go home, to another node */
+    bool is_dealt, is_returned;
+    /* The arrays below lie in the mapping. */
+    char *list_in;        /* as it came from another node */
+    char *out;            /* messages to the node's ranks, behind each other */
+    uint32_t *own_row;    /* [tokens_max] */
+    uint32_t *token_rows; /* [tokens_max][experts_per_token] row of `results` */
+    char *results;        /* [tokens_max * experts_per_token][combine_bytes] of another node's */
+    char *back;           /* as many, on their way home */
 };
 
-/* Dealings with one rank. */
-struct rank_peer {
-    uint32_t tokens, pairs;             /* of ours that go there */
-    uint32_t tokens_placed, pairs_laid; /* of ours, in the message so far */
-    uint32_t returns, returns_laid;     /* rows that come back for them */
-    uint32_t returning;                 /* rows that go back there */
-    uint32_t first_return;              /* row of `results` where its results begin */
-    uint32_t last_token;                /* the last of ours that goes there, plus one */
-    struct message out, in;
+/* A message that was just sent, whose receiver is to hear when it leaves a slow link. */
+struct sent {
+    uint32_t to, node;
+    uint64_t bytes;
+};
+
+/* Results on their way back to a rank. */
+struct returning {
+    uint32_t count;
+    char *rows;
 };
 
 struct ranks {
     struct exchange exchange; /* first: a struct exchange * points to both */
-    uint32_t rank, rank_count, slots_per_rank;
+    struct ranks *behind;     /* among those that are open */
+    uint32_t rank, rank_count, slots_per_rank, node_count;
+    uint32_t nodes, node, places,
+        place; /* of the dispatch at hand; at one level all are one node */
     uint32_t row_count, rows_returned, group_count;
     bool dispatched;                      /* the transfer under way is a combine */
-    struct job_batch in_batch, out_batch; /* of the transfers under way */
+    struct job_batch in_batch, out_batch; /* of the transfers under way, but for the relays' */
     struct replicas replicas;
-    struct rank_peer *peers;         /* [ranks] */
-    struct exchange_span *spans_in;  /* [ranks] */
-    struct exchange_span *spans_out; /* [2][ranks] of the dispatch, then of the combine */
-    struct exchange_group *groups;   /* [slots_per_rank] */
-    uint32_t *next_row;              /* [slots_per_rank] */
-    const char *activations;         /* the caller's */
+    struct relay *relays;            /* [node_count] by the node whose tokens they are */
+    struct hop_peer *node_peers;     /* [node_count] of the first of two hops */
+    struct hop_message *messages;    /* [ranks] that came, by whose tokens they are */
+    struct returning *returning;     /* [ranks] what goes back for them */
+    struct exchange_span *spans_in;  /* [ranks] of those messages, and of results from there */
+    struct exchange_span *spans_out; /* [2 * (ranks + nodes)] of the dispatch and the combine */
+    struct sent *sent;               /* [ranks + nodes] */
+    uint32_t sent_count, span_count;
+    struct exchange_group *groups; /* [slots_per_rank] */
+    uint32_t *next_row;            /* [slots_per_rank] */
     uint32_t sum_count;
     /* The arrays below lie in the mapping. */
-    uint32_t *own_token;       /* [tokens_max] those that this rank itself computes, ascending */
-    uint32_t *pair_slot;       /* [tokens_max][experts_per_token] the slot chosen, among all ranks',
-                              * perhaps with SLOT_JOINS */
-    uint32_t *token_rows;      /* [tokens_max][experts_per_token] row of `results` */
-    char *out;                 /* messages to the ranks, behind each other */
-    char *in;                  /* [ranks][in_bytes] */
+    uint32_t *pair_slot;  /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
+    uint32_t *token_rows; /* [tokens_max][experts_per_token] row of `results` */
+    uint32_t *own_token;  /* [tokens_max] of two hops: those that this node computes, ascending */
+    char *own_list;       /* of two hops: the list of those */
+    char *out;            /* of two hops: messages to the nodes, behind each other */
+    char *in;             /* [ranks][in_bytes] */
     const char **token_data;   /* [ranks * tokens_max] */
     uint32_t *row_token;       /* [rows_max] */
     char **row_result;         /* [rows_max] */
@@ -84,65 +103,152 @@ struct ranks {
     char *back;                /* [rows_max][combine_bytes] on their way back to others */
     char *held;                /* [rows_max][combine_bytes] by groups: results to be summed here */
     struct exchange_sum *sums; /* [rows_max] by groups */
-    size_t in_bytes, out_bytes, mapped_bytes;
+    const char **sum_rows;     /* [rows_max] by groups */
+    size_t in_bytes, list_bytes, out_bytes, mapped_bytes;
     void *memory;
 };
 
+static struct ranks *all_open; /* of this process: whoever waits moves the relays of all */
+
 enum exchange_tag { TAG_DISPATCH, TAG_COMBINE, TAG_SPAN, TAG_COUNTS, TAGS_PER_CHANNEL };
+
+#define TAG_NODE_SHIFT 16 /* above channels and their tags: the node whose tokens it is about */
 
 static struct ranks *ranks_of(struct exchange *exchange) {
     return (struct ranks *)exchange;
 }
 
-static uint32_t tag_of(const struct ranks *ranks, enum exchange_tag tag) {
-    return ranks->exchange.options.channel * TAGS_PER_CHANNEL + (uint32_t)tag;
+static uint32_t tag_of(const struct ranks *ranks, enum exchange_tag tag, uint32_t node) {
+    return node << TAG_NODE_SHIFT | (ranks->exchange.options.channel * TAGS_PER_CHANNEL + tag);
 }
 
-static void receive(struct ranks *ranks, enum exchange_tag tag, uint32_t from, void *data,
-                    size_t bytes) {
-    job_receive_begin(&ranks->in_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag), from, data,
-                      bytes);
+/* The rank of a place on this node, and that of this place on a node. */
+static uint32_t rank_at(const struct ranks *ranks, uint32_t place) {
+    return ranks->node * ranks->places + place;
+}
+static uint32_t rank_on(const struct ranks *ranks, uint32_t node) {
+    return node * ranks->places + ranks->place;
 }
 
-static void send_to(struct ranks *ranks, enum exchange_tag tag, uint32_t to, const void *data,
-                    size_t bytes) {
-    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag), to, data, bytes);
+/* Of this rank's own node, at any number of levels. */
+static bool is_near(const struct ranks *ranks, uint32_t rank) {
+    uint32_t each = ranks->exchange.options.placement->node_ranks;
+    return rank / each == ranks->rank / each;
 }
 
-static void await_span(struct ranks *ranks, uint32_t rank) {
+static void receive(struct ranks *ranks, struct job_batch *batch, enum exchange_tag tag,
+                    uint32_t node, uint32_t from, void *data, size_t bytes,
+                    struct exchange_span *span) {
+    job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag, node), from, data, bytes);
+    if (exchange_is_slow(&ranks->exchange))
+        job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_SPAN, node), from, span,
+                          sizeof *span);
+}
+
+static void send_to(struct ranks *ranks, enum exchange_tag tag, uint32_t node, uint32_t to,
+                    const void *data, size_t bytes) {
+    struct exchange_counts *counts = &ranks->exchange.counts;
+    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag, node), to, data,
+                   bytes);
+    counts->bytes_sent += bytes;
+    if (!is_near(ranks, to)) counts->bytes_between_nodes += bytes;
+    ranks->sent[ranks->sent_count++] = (struct sent){.to = to, .node = node, .bytes = bytes};
+}
+
+/* Behind what begins together: over a slow link it leaves together, too. */
+static void tell_spans(struct ranks *ranks) {
+    uint64_t bytes[2] = {0};
+    struct exchange_span leaves[2] = {{0}};
+    uint32_t count = ranks->sent_count;
+    ranks->sent_count = 0;
     if (!exchange_is_slow(&ranks->exchange)) return;
-    receive(ranks, TAG_SPAN, rank, &ranks->spans_in[rank], sizeof *ranks->spans_in);
+    for (uint32_t i = 0; i < count; i++)
+        bytes[is_near(ranks, ranks->sent[i].to)] += ranks->sent[i].bytes;
+    for (int near = 0; near < 2; near++)
+        if (bytes[near]) leaves[near] = exchange_take_link(&ranks->exchange, near, bytes[near]);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sent *sent = &ranks->sent[i];
+        struct exchange_span *span = &ranks->spans_out[ranks->span_count++];
+        *span = leaves[is_near(ranks, sent->to)];
+        span->bytes = sent->bytes;
+        job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_SPAN, sent->node),
+                       sent->to, span, sizeof *span);
+    }
 }
 
 static bool sums_groups(const struct ranks *ranks) {
     return ranks->exchange.options.group_experts != 0;
 }
 
-static size_t rows_at(const struct ranks *ranks, uint32_t tokens, uint32_t pairs) {
-    size_t words = 2 + (size_t)tokens + (size_t)pairs * (sums_groups(ranks) ? 2 : 1);
-    return round_up(words * sizeof(uint32_t), MESSAGE_ALIGN);
+static struct hop_message message_at(const struct ranks *ranks, char *memory, uint32_t tokens,
+                                     uint32_t pairs) {
+    return hop_message_at(memory, tokens, pairs, ranks->exchange.options.dispatch_bytes,
+                          sums_groups(ranks));
 }
 
-/* The parts of a message that lies, or will lie, in memory. */
-static struct message message_at(const struct ranks *ranks, char *memory, uint32_t tokens,
-                                 uint32_t pairs) {
-    uint32_t *words = (uint32_t *)(void *)memory;
-    size_t at = rows_at(ranks, tokens, pairs);
-    size_t row_bytes = ranks->exchange.options.dispatch_bytes;
-    return (struct message){
-        .tokens = tokens,
-        .pairs = pairs,
-        .count = words + 2,
-        .slot = words + 2 + tokens,
-        .weight = (float *)(words + 2 + tokens + pairs),
-        .rows = memory + at,
-        .bytes = tokens ? at + tokens * row_bytes : 2 * sizeof *words,
-    };
-}
-
+/* Of the tokens of a rank; at two levels it is of the sender's node and place. */
 static char *in_memory(const struct ranks *ranks, uint32_t rank) {
     return ranks->in + rank * ranks->in_bytes;
 }
+
+/* ---- the relays, and waiting ---- */
+
+static void deal(struct ranks *ranks, uint32_t node);
+static void return_home(struct ranks *ranks, uint32_t node);
+
+/* A slow link has brought what has come. */
+static bool link_is_through(const struct ranks *ranks, uint32_t from,
+                            const struct exchange_span *span) {
+    if (!exchange_is_slow(&ranks->exchange)) return true;
+    return exchange_is_through(&ranks->exchange, is_near(ranks, from), span);
+}
+
+static bool list_is_here(const struct ranks *ranks, uint32_t node) {
+    const struct relay *relay = &ranks->relays[node];
+    if (relay->in.open) return false;
+    return job_broken() || link_is_through(ranks, rank_on(ranks, node), &relay->span);
+}
+
+static bool results_are_here(const struct ranks *ranks, uint32_t node) {
+    if (ranks->relays[node].in.open || ranks->rows_returned < ranks->row_count) return false;
+    for (uint32_t place = 0; place < ranks->places && !job_broken(); place++)
+        if (place != ranks->place &&
+            !link_is_through(ranks, rank_at(ranks, place),
+                             &ranks->spans_in[node * ranks->places + place]))
+            return false;
+    return true;
+}
+
+/* Passes on what is there; true: the transfer under way is over. */
+static bool move_on(struct ranks *ranks) {
+    bool over = ranks->in_batch.open == 0;
+    for (uint32_t node = 0; node < ranks->nodes; node++) {
+        struct relay *relay = &ranks->relays[node];
+        if (!relay->is_dealt && list_is_here(ranks, node)) deal(ranks, node);
+        if (ranks->dispatched && !relay->is_returned && results_are_here(ranks, node))
+            return_home(ranks, node);
+        over &= ranks->dispatched ? relay->in.open == 0 && relay->is_returned : relay->is_dealt;
+    }
+    return over;
+}
+
+static void move_all(void) {
+    for (struct ranks *ranks = all_open; ranks; ranks = ranks->behind)
+        move_on(ranks);
+}
+
+static bool is_over(void *context) {
+    move_all();
+    return move_on(context);
+}
+
+static bool batch_is_over(void *context) {
+    const struct job_batch *batch = context;
+    move_all();
+    return batch->open == 0;
+}
+
+/* ---- dispatch ---- */
 
 /* What other ranks' tokens chose: nothing. */
 static void forget_others(struct ranks *ranks, size_t bytes) {
@@ -158,136 +264,193 @@ static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *
     size_t experts_all = ranks->exchange.options.placement->experts;
     size_t bytes = experts_all * sizeof *replicas->own;
     struct job_batch told = {0};
+    uint32_t tag = tag_of(ranks, TAG_COUNTS, 0);
     if (!replicas_begin(replicas, layer, experts, pairs, ranks->exchange.splits_replicas)) return;
     forget_others(ranks, bytes);
     for (uint32_t i = 1; i < ranks->rank_count; i++) {
         uint32_t rank = (ranks->rank + i) % ranks->rank_count;
-        job_receive_begin(&told, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_COUNTS), rank,
+        job_receive_begin(&told, JOB_LANE_ACTIVATIONS, tag, rank,
                           replicas->all + rank * experts_all, bytes);
     }
     for (uint32_t i = 1; i < ranks->rank_count; i++) {
         uint32_t rank = (ranks->rank + i) % ranks->rank_count;
-        job_send_begin(&told, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_COUNTS), rank, replicas->own,
-                       bytes);
+        job_send_begin(&told, JOB_LANE_ACTIVATIONS, tag, rank, replicas->own, bytes);
     }
-    job_wait(&told);
+    job_wait_until(batch_is_over, &told);
     if (job_broken()) forget_others(ranks, bytes);
     replicas_split(replicas, layer);
 }
 
-/* Joins the token's pairs of each group that go to one rank, and not to this. */
-static void join_groups(struct ranks *ranks, const uint32_t *experts, uint32_t *slots) {
-    const struct exchange_options *options = &ranks->exchange.options;
-    for (uint32_t k = 0, run; k < options->experts_per_token; k += run) {
-        uint32_t rank = slots[k] / ranks->slots_per_rank, same = 1;
-        run =
-            exchange_group_run(experts + k, options->experts_per_token - k, options->group_experts);
-        while (same < run && slots[k + same] / ranks->slots_per_rank == rank)
-            same++;
-        if (same < run || rank == ranks->rank) continue;
-        for (uint32_t i = k + 1; i < k + run; i++)
-            slots[i] |= SLOT_JOINS;
-        ranks->peers[rank].returns -= run - 1;
-    }
-}
-
-/* Which replica computes which pair, and how much goes to each rank. */
+/* Which replica computes which pair; a group's are joined. */
 static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
                          uint32_t tokens) {
     const struct exchange_options *options = &ranks->exchange.options;
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        ranks->peers[rank] = (struct rank_peer){0};
-    split_replicas(ranks, layer, experts, tokens * options->experts_per_token);
+    uint32_t per_token = options->experts_per_token, group = options->group_experts;
+    split_replicas(ranks, layer, experts, tokens * per_token);
     for (uint32_t token = 0; token < tokens; token++) {
-        size_t first = (size_t)token * options->experts_per_token;
-        for (uint32_t k = 0; k < options->experts_per_token; k++) {
-            size_t pair = first + k;
-            uint32_t slot = replicas_next(&ranks->replicas, layer, experts[pair], token);
-            struct rank_peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
-            ranks->pair_slot[pair] = slot;
-            peer->pairs++;
-            peer->returns++;
-            if (peer->last_token != token + 1) peer->tokens++;
-            peer->last_token = token + 1;
-        }
-        if (sums_groups(ranks)) join_groups(ranks, experts + first, ranks->pair_slot + first);
-    }
-}
-
-static void lay_out_messages(struct ranks *ranks) {
-    size_t at = 0;
-    uint32_t returned = 0;
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        struct rank_peer *peer = &ranks->peers[rank];
-        char *memory = rank == ranks->rank ? in_memory(ranks, rank) : ranks->out + at;
-        peer->out = message_at(ranks, memory, peer->tokens, peer->pairs);
-        memcpy(memory, &(uint32_t[2]){peer->tokens, peer->pairs}, 2 * sizeof(uint32_t));
-        peer->first_return = returned;
-        peer->last_token = 0;
-        returned += peer->returns;
-        if (rank != ranks->rank) at += round_up(peer->out.bytes, MESSAGE_ALIGN);
-    }
-    check(at <= ranks->out_bytes);
-}
-
-static void fill_messages(struct ranks *ranks, const float *weights, uint32_t tokens) {
-    const struct rank_peer *own = &ranks->peers[ranks->rank];
-    uint32_t per_token = ranks->exchange.options.experts_per_token;
-    size_t row_bytes = ranks->exchange.options.dispatch_bytes;
-    for (uint32_t token = 0; token < tokens; token++)
+        size_t first = (size_t)token * per_token;
         for (uint32_t k = 0; k < per_token; k++) {
-            size_t pair = (size_t)token * per_token + k;
-            uint32_t joins = ranks->pair_slot[pair] & SLOT_JOINS;
-            uint32_t slot = ranks->pair_slot[pair] & ~SLOT_JOINS;
-            struct rank_peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
-            if (peer->last_token != token + 1) {
-                if (peer == own)
-                    ranks->own_token[peer->tokens_placed] = token;
-                else
-                    memcpy(peer->out.rows + peer->tokens_placed * row_bytes,
-                           ranks->activations + token * row_bytes, row_bytes);
-                peer->out.count[peer->tokens_placed++] = 0;
-                peer->last_token = token + 1;
-            }
-            peer->out.count[peer->tokens_placed - 1]++;
-            ranks->token_rows[pair] =
-                joins ? EXCHANGE_SUMMED : peer->first_return + peer->returns_laid++;
-            if (sums_groups(ranks)) peer->out.weight[peer->pairs_laid] = weights[pair];
-            peer->out.slot[peer->pairs_laid++] = slot % ranks->slots_per_rank | joins;
+            size_t pair = first + k;
+            bool joins = group && k && experts[pair] / group == experts[pair - 1] / group;
+            ranks->pair_slot[pair] = replicas_next(&ranks->replicas, layer, experts[pair], token) |
+                                     (joins ? HOP_JOINS : 0);
         }
+    }
+}
+
+/* Two hops where that was asked for and there is somebody at every place. */
+static void choose_levels(struct ranks *ranks) {
+    const struct placement *placement = ranks->exchange.options.placement;
+    bool two = ranks->exchange.goes_by_nodes && ranks->node_count > 1 && placement->node_ranks > 1;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
+        two &= job_lives(rank);
+    ranks->nodes = two ? ranks->node_count : 1;
+    ranks->places = ranks->rank_count / ranks->nodes;
+    ranks->node = ranks->rank / ranks->places;
+    ranks->place = ranks->rank % ranks->places;
 }
 
 /* A rank that is gone says nothing: as if it had no tokens. */
-static void receive_message(struct ranks *ranks, uint32_t rank) {
-    memset(in_memory(ranks, rank), 0, 2 * sizeof(uint32_t));
-    receive(ranks, TAG_DISPATCH, rank, in_memory(ranks, rank), ranks->in_bytes);
-    await_span(ranks, rank);
+static void receive_lists(struct ranks *ranks) {
+    for (uint32_t node = 0; node < ranks->nodes; node++) {
+        struct relay *relay = &ranks->relays[node];
+        relay->is_dealt = relay->is_returned = node == ranks->node;
+        for (uint32_t place = 0; place < ranks->places; place++) {
+            uint32_t whose = node * ranks->places + place;
+            char *memory = in_memory(ranks, whose);
+            memset(memory, 0, 2 * sizeof(uint32_t));
+            if (place != ranks->place)
+                receive(ranks, &ranks->in_batch, TAG_DISPATCH, node, rank_at(ranks, place), memory,
+                        ranks->in_bytes, &ranks->spans_in[whose]);
+        }
+        if (node == ranks->node) continue;
+        memset(relay->list_in, 0, 2 * sizeof(uint32_t));
+        receive(ranks, &relay->in, TAG_DISPATCH, node, rank_on(ranks, node), relay->list_in,
+                ranks->list_bytes, &relay->span);
+    }
 }
 
-static void receive_results(struct ranks *ranks, uint32_t rank) {
-    const struct rank_peer *peer = &ranks->peers[rank];
-    size_t at = (size_t)peer->first_return * ranks->exchange.options.combine_bytes;
-    receive(ranks, TAG_COMBINE, rank, ranks->results + at,
-            (size_t)peer->returns * ranks->exchange.options.combine_bytes);
-    await_span(ranks, rank);
+/* Where results come to lie of what this rank deals. */
+static char *results_of(const struct ranks *ranks, uint32_t node) {
+    return node == ranks->node ? ranks->results : ranks->relays[node].results;
+}
+
+static const void *memory_of(const struct hop_message *message) {
+    return message->count - 2;
+}
+
+/* What another node's rank has sent to be dealt here. */
+static void take_list(struct ranks *ranks, struct relay *relay) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    const uint32_t *words = (const uint32_t *)(const void *)relay->list_in;
+    uint32_t tokens = job_broken() ? 0 : words[0], pairs = tokens ? words[1] : 0, pair = 0;
+    check(tokens <= options->tokens_max && pairs <= tokens * options->experts_per_token);
+    struct hop_message list = message_at(ranks, relay->list_in, tokens, pairs);
+    relay->returns = 0;
+    for (uint32_t token = 0; token < tokens; token++) {
+        uint32_t end = pair + list.count[token];
+        check(list.count[token] <= options->experts_per_token && end <= pairs);
+        check(pair == end || !(list.slot[pair] & HOP_JOINS));
+        for (; pair < end; pair++) {
+            check((list.slot[pair] & ~HOP_JOINS) < ranks->places * ranks->slots_per_rank);
+            relay->returns += !(list.slot[pair] & HOP_JOINS);
+        }
+    }
+    check(pair == pairs);
+    relay->list = (struct hop_list){.tokens = tokens,
+                                    .count = list.count,
+                                    .slot = list.slot,
+                                    .weight = sums_groups(ranks) ? list.weight : NULL,
+                                    .rows = list.rows};
+    ranks->exchange.counts.bytes_received += list.bytes;
+}
+
+/* To the ranks of this node, or of all; rows come back for this rank's own from `first_return` on. */
+static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
+                      uint32_t *token_rows) {
+    struct relay *relay = &ranks->relays[node];
+    struct hop hop = {.peer_count = ranks->places,
+                      .slots_each = ranks->slots_per_rank,
+                      .own = ranks->place,
+                      .row_bytes = ranks->exchange.options.dispatch_bytes,
+                      .weighs = sums_groups(ranks),
+                      .peers = relay->peers,
+                      .own_row = relay->own_row};
+    hop_count(&hop, &relay->list, first_return);
+    size_t bytes = hop_fill(&hop, &relay->list, relay->out, in_memory(ranks, rank_on(ranks, node)),
+                            token_rows);
+    check(bytes <= ranks->out_bytes);
+    for (uint32_t i = 1; i < ranks->places; i++) { /* not all to the first at once */
+        uint32_t place = (ranks->place + i) % ranks->places;
+        const struct hop_message *out = &relay->peers[place].out;
+        send_to(ranks, TAG_DISPATCH, node, rank_at(ranks, place), memory_of(out), out->bytes);
+    }
+    tell_spans(ranks);
+}
+
+static void deal(struct ranks *ranks, uint32_t node) {
+    struct relay *relay = &ranks->relays[node];
+    take_list(ranks, relay);
+    deal_list(ranks, node, 0, relay->token_rows);
+    relay->is_dealt = true;
+}
+
+/* This rank's tokens to the nodes. Returns how many rows come back from others than this one. */
+static uint32_t deal_to_nodes(struct ranks *ranks, const struct hop_list *list) {
+    struct hop hop = {.peer_count = ranks->nodes,
+                      .slots_each = ranks->places * ranks->slots_per_rank,
+                      .own = ranks->node,
+                      .row_bytes = ranks->exchange.options.dispatch_bytes,
+                      .weighs = sums_groups(ranks),
+                      .own_goes_on = true,
+                      .peers = ranks->node_peers,
+                      .own_row = ranks->own_token};
+    uint32_t returned = hop_count(&hop, list, 0);
+    check(hop_fill(&hop, list, ranks->out, ranks->own_list, ranks->token_rows) <= ranks->out_bytes);
+    for (uint32_t i = 1; i < ranks->nodes; i++) {
+        uint32_t node = (ranks->node + i) % ranks->nodes;
+        const struct hop_message *out = &ranks->node_peers[node].out;
+        send_to(ranks, TAG_DISPATCH, ranks->node, rank_on(ranks, node), memory_of(out), out->bytes);
+    }
+    tell_spans(ranks);
+    return returned;
+}
+
+/* In two hops, with what this node computes in one. */
+static void begin_by_nodes(struct ranks *ranks, const struct hop_list *list) {
+    struct relay *own = &ranks->relays[ranks->node];
+    uint32_t first = deal_to_nodes(ranks, list), next = 0;
+    const struct hop_message *kept = &ranks->node_peers[ranks->node].out;
+    own->list = (struct hop_list){.tokens = kept->tokens,
+                                  .count = kept->count,
+                                  .slot = kept->slot,
+                                  .weight = kept->weight,
+                                  .rows = list->rows,
+                                  .row = ranks->own_token};
+    deal_list(ranks, ranks->node, first, own->token_rows);
+    for (uint32_t pair = 0; pair < list->tokens * list->each; pair++)
+        if (ranks->token_rows[pair] == HOP_OWN) ranks->token_rows[pair] = own->token_rows[next++];
+    check(next == kept->pairs);
 }
 
 static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
                            const float *weights, uint32_t tokens, const char *activations) {
     struct ranks *ranks = ranks_of(exchange);
     check(tokens <= exchange->options.tokens_max && layer < exchange->options.placement->layers);
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        if (rank != ranks->rank) receive_message(ranks, rank);
+    choose_levels(ranks);
+    ranks->span_count = 0;
+    receive_lists(ranks);
     choose_slots(ranks, layer, experts, tokens);
-    lay_out_messages(ranks);
-    ranks->activations = activations;
-    fill_messages(ranks, weights, tokens);
-    for (uint32_t i = 1; i < ranks->rank_count; i++) { /* not all to rank 0 at once */
-        uint32_t rank = (ranks->rank + i) % ranks->rank_count;
-        const struct message *out = &ranks->peers[rank].out;
-        const char *memory = (const char *)(out->count - 2);
-        send_to(ranks, TAG_DISPATCH, rank, memory, out->bytes);
-        exchange->counts.bytes_sent += out->bytes;
+    const struct hop_list list = {.tokens = tokens,
+                                  .each = exchange->options.experts_per_token,
+                                  .slot = ranks->pair_slot,
+                                  .weight = weights,
+                                  .rows = activations};
+    if (ranks->nodes > 1) {
+        begin_by_nodes(ranks, &list);
+    } else {
+        ranks->relays[0].list = list;
+        deal_list(ranks, 0, 0, ranks->token_rows);
     }
 }
 
@@ -297,17 +460,18 @@ static void read_messages(struct ranks *ranks) {
     memset(ranks->next_row, 0, ranks->slots_per_rank * sizeof *ranks->next_row);
     ranks->row_count = 0;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        struct message *in = &ranks->peers[rank].in;
+        struct hop_message *in = &ranks->messages[rank];
         const uint32_t *words = (const uint32_t *)(const void *)in_memory(ranks, rank);
         check(words[0] <= ranks->exchange.options.tokens_max &&
               words[1] <= words[0] * ranks->exchange.options.experts_per_token);
         *in = message_at(ranks, in_memory(ranks, rank), words[0], words[1]);
         for (uint32_t pair = 0; pair < in->pairs; pair++) {
-            uint32_t slot = in->slot[pair] & ~SLOT_JOINS;
+            uint32_t slot = in->slot[pair] & ~HOP_JOINS;
             check(slot < ranks->slots_per_rank);
             ranks->next_row[slot]++;
         }
-        if (rank != ranks->rank) ranks->exchange.counts.bytes_received += in->bytes;
+        if (rank % ranks->places != ranks->place)
+            ranks->exchange.counts.bytes_received += in->bytes;
         ranks->row_count += in->pairs;
         ranks->exchange.counts.tokens_dispatched += in->tokens;
     }
@@ -328,107 +492,135 @@ static void form_groups(struct ranks *ranks) {
     }
 }
 
+/* Where results go that have no row of their own, and who sums them. */
+struct held {
+    char *next;
+    const char **next_row;
+};
+
 /* Where the results of a message's rows go: `pairs` of a token's from pair `first` on, which
  * become one sum if they are several. */
-static void place_pairs(struct ranks *ranks, const struct message *in, uint32_t first,
-                        uint32_t pairs, uint32_t token_index, char *result, char **held) {
+static void place_pairs(struct ranks *ranks, const struct hop_message *in, uint32_t first,
+                        uint32_t pairs, uint32_t token_index, char *result, struct held *held) {
     size_t bytes = ranks->exchange.options.combine_bytes;
     if (pairs > 1) {
-        ranks->sums[ranks->sum_count++] = (struct exchange_sum){
-            .count = pairs, .weights = in->weight + first, .results = *held, .sum = result};
-        result = *held;
-        *held += pairs * bytes;
+        ranks->sums[ranks->sum_count++] = (struct exchange_sum){.count = pairs,
+                                                                .weights = in->weight + first,
+                                                                .results = held->next_row,
+                                                                .sum = result};
+        result = held->next;
+        held->next += pairs * bytes;
     }
     for (uint32_t i = 0; i < pairs; i++) {
-        uint32_t row = ranks->next_row[in->slot[first + i] & ~SLOT_JOINS]++;
+        uint32_t row = ranks->next_row[in->slot[first + i] & ~HOP_JOINS]++;
         ranks->row_token[row] = token_index;
         ranks->row_result[row] = result + i * bytes;
+        if (pairs > 1) *held->next_row++ = ranks->row_result[row];
     }
 }
 
-/* How many pairs from `first` on, which is not joined to one before it, are of one sum. */
-static uint32_t count_joined(const struct ranks *ranks, const struct message *in, uint32_t first,
-                             uint32_t end) {
-    uint32_t pair = first + 1;
-    check(!(in->slot[first] & SLOT_JOINS));
-    while (pair < end && in->slot[pair] & SLOT_JOINS)
-        pair++;
-    check(pair == first + 1 || sums_groups(ranks));
-    return pair - first;
+static void place_message(struct ranks *ranks, uint32_t rank, uint32_t token_index, char *result,
+                          struct held *held) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    const struct hop_message *in = &ranks->messages[rank];
+    const struct relay *relay = &ranks->relays[rank / ranks->places];
+    bool own = rank % ranks->places == ranks->place;
+    uint32_t pair = 0;
+    for (uint32_t token = 0; token < in->tokens; token++, token_index++) {
+        const char *rows = own ? relay->list.rows : in->rows;
+        size_t at = own ? relay->own_row[token] : token;
+        ranks->token_data[token_index] = rows + at * options->dispatch_bytes;
+        uint32_t end = pair + in->count[token];
+        check(end <= in->pairs && (pair == end || !(in->slot[pair] & HOP_JOINS)));
+        for (uint32_t joined; pair < end; pair += joined) {
+            joined = hop_joined(in->slot, pair, end);
+            check(joined == 1 || sums_groups(ranks));
+            place_pairs(ranks, in, pair, joined, token_index, result, held);
+            result += options->combine_bytes;
+            ranks->returning[rank].count++;
+        }
+    }
+    check(pair == in->pairs);
 }
 
 static void place_rows(struct ranks *ranks) {
-    const struct exchange_options *options = &ranks->exchange.options;
+    size_t bytes = ranks->exchange.options.combine_bytes;
+    struct held held = {.next = ranks->held, .next_row = ranks->sum_rows};
     uint32_t token_index = 0;
-    char *back = ranks->back, *held = ranks->held;
+    char *back = ranks->back;
     ranks->sum_count = 0;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        const struct message *in = &ranks->peers[rank].in;
-        uint32_t pair = 0;
+        const struct relay *relay = &ranks->relays[rank / ranks->places];
+        bool own = rank % ranks->places == ranks->place;
         char *result = back;
-        bool own = rank == ranks->rank;
         if (own)
-            result =
-                ranks->results + (size_t)ranks->peers[rank].first_return * options->combine_bytes;
-        for (uint32_t token = 0; token < in->tokens; token++, token_index++) {
-            const char *rows = own ? ranks->activations : in->rows;
-            size_t at = own ? ranks->own_token[token] : token;
-            ranks->token_data[token_index] = rows + at * options->dispatch_bytes;
-            uint32_t end = pair + in->count[token];
-            check(end <= in->pairs);
-            for (uint32_t joined; pair < end; pair += joined) {
-                joined = count_joined(ranks, in, pair, end);
-                place_pairs(ranks, in, pair, joined, token_index, result, &held);
-                result += options->combine_bytes;
-                ranks->peers[rank].returning++;
-            }
-        }
-        check(pair == in->pairs);
-        if (rank != ranks->rank) back = result;
+            result = results_of(ranks, rank / ranks->places) +
+                     relay->peers[ranks->place].first_return * bytes;
+        ranks->returning[rank] = (struct returning){.rows = result};
+        place_message(ranks, rank, token_index, result, &held);
+        token_index += ranks->messages[rank].tokens;
+        if (!own) back += ranks->returning[rank].count * bytes;
     }
 }
 
 /* exchange.leaves: of what came, once it is here; ranks that sent nothing said nothing. */
+static void gather_span(struct ranks *ranks, uint32_t from, struct exchange_span *span) {
+    struct exchange_span *all = &ranks->exchange.leaves[is_near(ranks, from)];
+    if (span->ended_ns == 0) return;
+    if (all->ended_ns == 0 || span->began_ns < all->began_ns) all->began_ns = span->began_ns;
+    if (span->ended_ns > all->ended_ns) all->ended_ns = span->ended_ns;
+    all->bytes += span->bytes;
+    *span = (struct exchange_span){0};
+}
+
 static void gather_spans(struct ranks *ranks) {
-    struct exchange_span *all = &ranks->exchange.leaves;
     if (!exchange_is_slow(&ranks->exchange)) return;
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        struct exchange_span *span = &ranks->spans_in[rank];
-        if (span->ended_ns == 0) continue;
-        if (all->ended_ns == 0 || span->began_ns < all->began_ns) all->began_ns = span->began_ns;
-        if (span->ended_ns > all->ended_ns) all->ended_ns = span->ended_ns;
-        all->bytes += span->bytes;
-        *span = (struct exchange_span){0};
+    for (uint32_t node = 0; node < ranks->nodes; node++) {
+        gather_span(ranks, rank_on(ranks, node), &ranks->relays[node].span);
+        for (uint32_t place = 0; place < ranks->places; place++)
+            gather_span(ranks, rank_at(ranks, place),
+                        &ranks->spans_in[node * ranks->places + place]);
     }
+}
+
+/* One that is not over, or any. */
+static const struct job_batch *open_batch(const struct ranks *ranks) {
+    for (uint32_t node = 0; node < ranks->nodes; node++)
+        if (ranks->relays[node].in.open) return &ranks->relays[node].in;
+    return &ranks->in_batch;
 }
 
 static bool arrived(struct exchange *exchange) {
     struct ranks *ranks = ranks_of(exchange);
-    bool done = job_done(&ranks->in_batch);
-    if (done) gather_spans(ranks);
-    return done;
+    job_done(open_batch(ranks));
+    bool over = is_over(ranks);
+    if (over) gather_spans(ranks);
+    return over;
 }
 
-static void tell(struct exchange *exchange, struct exchange_span leaves) {
-    struct ranks *ranks = ranks_of(exchange);
-    bool results = ranks->dispatched;
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        const struct rank_peer *peer = &ranks->peers[rank];
-        if (rank == ranks->rank || (results && !peer->returning)) continue;
-        struct exchange_span *span = &ranks->spans_out[results * ranks->rank_count + rank];
-        *span = leaves;
-        span->bytes =
-            results ? (uint64_t)peer->returning * exchange->options.combine_bytes : peer->out.bytes;
-        send_to(ranks, TAG_SPAN, rank, span, sizeof *span);
+static void receive_results(struct ranks *ranks) {
+    size_t bytes = ranks->exchange.options.combine_bytes;
+    for (uint32_t node = 0; node < ranks->nodes; node++) {
+        struct relay *relay = &ranks->relays[node];
+        for (uint32_t place = 0; place < ranks->places; place++) {
+            const struct hop_peer *peer = &relay->peers[place];
+            if (place == ranks->place || !peer->returns) continue;
+            receive(ranks, &relay->in, TAG_COMBINE, node, rank_at(ranks, place),
+                    results_of(ranks, node) + peer->first_return * bytes, peer->returns * bytes,
+                    &ranks->spans_in[node * ranks->places + place]);
+        }
+        const struct hop_peer *peer = &ranks->node_peers[node];
+        if (node == ranks->node || !peer->returns) continue;
+        receive(ranks, &ranks->in_batch, TAG_COMBINE, ranks->node, rank_on(ranks, node),
+                ranks->results + peer->first_return * bytes, peer->returns * bytes, &relay->span);
     }
 }
 
 static void dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
     struct ranks *ranks = ranks_of(exchange);
-    job_wait(&ranks->in_batch);
+    job_wait_until(is_over, ranks);
     gather_spans(ranks);
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        if (rank != ranks->rank && ranks->peers[rank].pairs) receive_results(ranks, rank);
+    receive_results(ranks);
     read_messages(ranks);
     form_groups(ranks);
     place_rows(ranks);
@@ -440,10 +632,10 @@ static void dispatch_finish(struct exchange *exchange, struct exchange_received 
         .row_count = ranks->row_count,
         .row_token = ranks->row_token,
         .token_data = ranks->token_data,
-        .sum_count = ranks->sum_count,
-        .sums = ranks->sums,
     };
 }
+
+/* ---- combine ---- */
 
 static char *result(struct exchange *exchange, uint32_t row) {
     struct ranks *ranks = ranks_of(exchange);
@@ -451,57 +643,120 @@ static char *result(struct exchange *exchange, uint32_t row) {
     return ranks->row_result[row];
 }
 
+static void make_sums(const struct ranks *ranks, uint32_t count) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    if (count) options->sum(options->sum_context, ranks->sums, count);
+}
+
+/* To those of this node who dealt that node's tokens. */
+static void send_results(struct ranks *ranks, uint32_t node) {
+    size_t bytes = ranks->exchange.options.combine_bytes;
+    for (uint32_t place = 0; place < ranks->places; place++) {
+        const struct returning *returning = &ranks->returning[node * ranks->places + place];
+        if (place == ranks->place || !returning->count) continue;
+        send_to(ranks, TAG_COMBINE, node, rank_at(ranks, place), returning->rows,
+                returning->count * bytes);
+    }
+    tell_spans(ranks);
+}
+
 static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
     struct ranks *ranks = ranks_of(exchange);
     check(first_row == ranks->rows_returned && row_count <= ranks->row_count - first_row);
+    if (ranks->rows_returned + row_count == ranks->row_count) make_sums(ranks, ranks->sum_count);
     ranks->rows_returned += row_count;
     if (ranks->rows_returned < ranks->row_count) return;
-    const char *back = ranks->back;
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        uint32_t rows = ranks->peers[rank].returning;
-        if (rank == ranks->rank || !rows) continue;
-        size_t bytes = (size_t)rows * exchange->options.combine_bytes;
-        send_to(ranks, TAG_COMBINE, rank, back, bytes);
-        back += bytes;
-        exchange->counts.bytes_sent += bytes;
+    for (uint32_t i = 1; i <= ranks->nodes; i++) /* what another node waits for goes first */
+        send_results(ranks, (ranks->node + i) % ranks->nodes);
+}
+
+/* One row for each sum of the list, made here or by the one rank that had all of it. */
+static void return_home(struct ranks *ranks, uint32_t node) {
+    struct relay *relay = &ranks->relays[node];
+    const struct hop_list *list = &relay->list;
+    size_t bytes = ranks->exchange.options.combine_bytes;
+    const char **row = ranks->sum_rows;
+    char *to = relay->back;
+    uint32_t pair = 0, sum_count = 0;
+    relay->is_returned = true;
+    if (!relay->returns || job_broken()) return;
+    for (uint32_t token = 0; token < list->tokens; token++) {
+        uint32_t end = pair + list->count[token], joined;
+        for (; pair < end; pair += joined, to += bytes) {
+            const uint32_t *rows = relay->token_rows + pair;
+            joined = hop_joined(list->slot, pair, end);
+            if (joined == 1 || rows[1] == EXCHANGE_SUMMED) {
+                memcpy(to, relay->results + rows[0] * bytes, bytes);
+                continue;
+            }
+            ranks->sums[sum_count++] = (struct exchange_sum){
+                .count = joined, .weights = list->weight + pair, .results = row, .sum = to};
+            for (uint32_t i = 0; i < joined; i++)
+                *row++ = relay->results + rows[i] * bytes;
+        }
     }
+    make_sums(ranks, sum_count);
+    send_to(ranks, TAG_COMBINE, node, rank_on(ranks, node), relay->back, relay->returns * bytes);
+    tell_spans(ranks);
+}
+
+/* Rows that come to a hop's peers from others. */
+static uint32_t rows_from_others(const struct hop_peer *peers, uint32_t count, uint32_t own) {
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (i != own) rows += peers[i].returns;
+    return rows;
 }
 
 /* What came of them may be anything; the model goes on with numbers. */
 static void forget_results(struct ranks *ranks) {
-    size_t rows = 0;
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        rows += ranks->peers[rank].returns;
+    const struct hop_peer *last = &ranks->relays[ranks->node].peers[ranks->places - 1];
+    size_t rows = last->first_return + last->returns;
     memset(ranks->results, 0, rows * ranks->exchange.options.combine_bytes);
 }
 
 static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
     struct ranks *ranks = ranks_of(exchange);
+    uint32_t rows = 0;
     check(ranks->rows_returned == ranks->row_count);
-    job_wait(&ranks->in_batch);
-    job_wait(&ranks->out_batch);
+    job_wait_until(is_over, ranks);
+    job_wait_until(batch_is_over, &ranks->out_batch);
     gather_spans(ranks);
     ranks->dispatched = false;
     if (job_broken()) forget_results(ranks);
-    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        if (rank != ranks->rank)
-            exchange->counts.bytes_received +=
-                (uint64_t)ranks->peers[rank].returns * exchange->options.combine_bytes;
+    for (uint32_t node = 0; node < ranks->nodes; node++)
+        rows += rows_from_others(ranks->relays[node].peers, ranks->places, ranks->place);
+    if (ranks->nodes > 1) rows += rows_from_others(ranks->node_peers, ranks->nodes, ranks->node);
+    exchange->counts.bytes_received += (uint64_t)rows * exchange->options.combine_bytes;
     *returned_out =
         (struct exchange_returned){.token_rows = ranks->token_rows, .results = ranks->results};
 }
 
 static void progress(struct exchange *exchange) {
     job_progress();
+    move_all();
 }
+
+/* ---- opening and closing ---- */
 
 static void close_ranks(struct exchange *exchange) {
     struct ranks *ranks = ranks_of(exchange);
+    for (struct ranks **at = &all_open; *at; at = &(*at)->behind)
+        if (*at == ranks) {
+            *at = ranks->behind;
+            break;
+        }
+    for (uint32_t node = 0; node < ranks->node_count && ranks->relays; node++)
+        free(ranks->relays[node].peers);
     if (ranks->memory) munmap(ranks->memory, ranks->mapped_bytes);
     replicas_close(&ranks->replicas);
-    free(ranks->peers);
+    free(ranks->relays);
+    free(ranks->node_peers);
+    free(ranks->messages);
+    free(ranks->returning);
     free(ranks->spans_in);
     free(ranks->spans_out);
+    free(ranks->sent);
     free(ranks->groups);
     free(ranks->next_row);
     free(ranks);
@@ -517,13 +772,37 @@ static const struct carrier ranks_carrier = {
     .combine_finish = combine_finish,
     .progress = progress,
     .arrived = arrived,
-    .tell = tell,
 };
 
 static void *cut(const struct ranks *ranks, size_t *used, size_t bytes) {
-    size_t at = round_up(*used, MESSAGE_ALIGN);
+    size_t at = round_up(*used, HOP_ALIGN);
     *used = at + bytes;
     return ranks->memory ? (char *)ranks->memory + at : NULL;
+}
+
+static void cut_relays(struct ranks *ranks, size_t *used) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token;
+    uint32_t own = ranks->rank / options->placement->node_ranks;
+    for (uint32_t node = 0; node < ranks->node_count; node++) {
+        struct relay *relay = &ranks->relays[node];
+        bool passes_on = node != own;
+        relay->list_in = cut(ranks, used, passes_on ? ranks->list_bytes : 0);
+        relay->out = cut(ranks, used, ranks->out_bytes);
+        relay->own_row = cut(ranks, used, tokens * sizeof *relay->own_row);
+        relay->token_rows = cut(ranks, used, pairs * sizeof *relay->token_rows);
+        relay->results = cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
+        relay->back = cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
+    }
+}
+
+static size_t message_bytes(const struct ranks *ranks, uint32_t slots) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    size_t tokens = options->tokens_max, reach = options->experts_per_token;
+    if (reach > slots) reach = slots;
+    return round_up(hop_rows_at((uint32_t)tokens, (uint32_t)(tokens * reach), sums_groups(ranks)) +
+                        tokens * options->dispatch_bytes,
+                    HOP_ALIGN);
 }
 
 /* Counts without memory, hands out addresses with it. */
@@ -532,24 +811,28 @@ static size_t cut_all(struct ranks *ranks) {
     size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token, used = 0;
     size_t all_tokens = tokens * ranks->rank_count, reach = options->experts_per_token;
     if (reach > ranks->slots_per_rank) reach = ranks->slots_per_rank;
-    size_t rows_max = all_tokens * reach;
-    ranks->in_bytes = round_up(rows_at(ranks, (uint32_t)tokens, (uint32_t)(tokens * reach)) +
-                                   tokens * options->dispatch_bytes,
-                               MESSAGE_ALIGN);
+    size_t rows_max = all_tokens * reach, sums_max = sums_groups(ranks) ? rows_max : 0;
+    bool nodes = ranks->node_count > 1;
+    ranks->in_bytes = message_bytes(ranks, ranks->slots_per_rank);
+    ranks->list_bytes =
+        message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
     ranks->out_bytes = pairs * (options->dispatch_bytes + 3 * sizeof(uint32_t)) +
-                       (size_t)ranks->rank_count * 3 * MESSAGE_ALIGN;
+                       (size_t)ranks->rank_count * 3 * HOP_ALIGN;
     ranks->pair_slot = cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
-    ranks->own_token = cut(ranks, &used, tokens * sizeof *ranks->own_token);
     ranks->token_rows = cut(ranks, &used, pairs * sizeof *ranks->token_rows);
-    ranks->out = cut(ranks, &used, ranks->out_bytes);
+    ranks->own_token = cut(ranks, &used, nodes ? tokens * sizeof *ranks->own_token : 0);
+    ranks->own_list = cut(ranks, &used, nodes ? ranks->list_bytes : 0);
+    ranks->out = cut(ranks, &used, nodes ? ranks->out_bytes : 0);
     ranks->in = cut(ranks, &used, ranks->rank_count * ranks->in_bytes);
     ranks->token_data = cut(ranks, &used, all_tokens * sizeof *ranks->token_data);
     ranks->row_token = cut(ranks, &used, rows_max * sizeof *ranks->row_token);
     ranks->row_result = cut(ranks, &used, rows_max * sizeof *ranks->row_result);
     ranks->results = cut(ranks, &used, pairs * options->combine_bytes);
     ranks->back = cut(ranks, &used, rows_max * options->combine_bytes);
-    ranks->held = cut(ranks, &used, sums_groups(ranks) ? rows_max * options->combine_bytes : 0);
-    ranks->sums = cut(ranks, &used, sums_groups(ranks) ? rows_max * sizeof *ranks->sums : 0);
+    ranks->held = cut(ranks, &used, sums_max * options->combine_bytes);
+    ranks->sums = cut(ranks, &used, sums_max * sizeof *ranks->sums);
+    ranks->sum_rows = cut(ranks, &used, sums_max * sizeof *ranks->sum_rows);
+    cut_relays(ranks, &used);
     return used;
 }
 
@@ -568,11 +851,36 @@ static enum status map_buffers(struct ranks *ranks, struct error *error) {
     return STATUS_OK;
 }
 
+static enum status open_arrays(struct ranks *ranks, struct error *error) {
+    size_t count = ranks->rank_count, nodes = ranks->node_count;
+    ranks->relays = calloc(nodes, sizeof *ranks->relays);
+    ranks->node_peers = calloc(nodes, sizeof *ranks->node_peers);
+    ranks->messages = calloc(count, sizeof *ranks->messages);
+    ranks->returning = calloc(count, sizeof *ranks->returning);
+    ranks->spans_in = calloc(count, sizeof *ranks->spans_in);
+    ranks->spans_out = calloc(2 * (count + nodes), sizeof *ranks->spans_out);
+    ranks->sent = calloc(count + nodes, sizeof *ranks->sent);
+    ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
+    ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);
+    bool whole = ranks->relays && ranks->node_peers && ranks->messages && ranks->returning &&
+                 ranks->spans_in && ranks->spans_out && ranks->sent && ranks->groups &&
+                 ranks->next_row;
+    for (uint32_t node = 0; whole && node < nodes; node++) {
+        ranks->relays[node].peers = calloc(count, sizeof *ranks->relays[node].peers);
+        whole = ranks->relays[node].peers != NULL;
+    }
+    if (whole) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the exchange of %u ranks",
+                     ranks->rank_count);
+}
+
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) {
     const struct placement *placement = options->placement;
     check(options->dispatch_bytes % EXCHANGE_ALIGN == 0 &&
           options->combine_bytes % EXCHANGE_ALIGN == 0 && options->rank < placement->ranks);
+    check(placement->ranks % placement->node_ranks == 0);
+    check(!options->group_experts || options->sum);
     struct ranks *ranks = calloc(1, sizeof *ranks);
     if (!ranks) return error_set(error, STATUS_NO_MEMORY, "no memory for the expert exchange");
     ranks->exchange.carrier = &ranks_carrier;
@@ -580,16 +888,8 @@ enum status exchange_open_ranks(const struct exchange_options *options,
     ranks->rank = options->rank;
     ranks->rank_count = placement->ranks;
     ranks->slots_per_rank = placement->slots_per_rank;
-    ranks->peers = calloc(ranks->rank_count, sizeof *ranks->peers);
-    ranks->spans_in = calloc(ranks->rank_count, sizeof *ranks->spans_in);
-    ranks->spans_out = calloc(2 * (size_t)ranks->rank_count, sizeof *ranks->spans_out);
-    ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
-    ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);
-    enum status status = STATUS_OK;
-    if (!ranks->peers || !ranks->spans_in || !ranks->spans_out || !ranks->groups ||
-        !ranks->next_row)
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for the exchange of %u ranks",
-                           ranks->rank_count);
+    ranks->node_count = placement->ranks / placement->node_ranks;
+    enum status status = open_arrays(ranks, error);
     if (status == STATUS_OK)
         status = replicas_open(&ranks->replicas, placement, options->rank, error);
     if (status == STATUS_OK) status = map_buffers(ranks, error);
@@ -597,6 +897,8 @@ enum status exchange_open_ranks(const struct exchange_options *options,
         close_ranks(&ranks->exchange);
         return status;
     }
+    ranks->behind = all_open;
+    all_open = ranks;
     *exchange_out = &ranks->exchange;
     return STATUS_OK;
 }

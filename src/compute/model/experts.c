@@ -166,24 +166,29 @@ static void pack_results(void *context, uint32_t first, uint32_t count, uint32_t
                            exchange_result(wave->pass->exchange, wave->first_row + row));
 }
 
-/* Sums results of other ranks' tokens, of which all of a group are here. */
-static void sum_groups(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct wave *wave = context;
-    const struct model *model = wave->pass->model;
-    const struct scratch *s = wave->pass->scratch;
+struct sums {
+    struct model *model;
+    const struct exchange_sum *list;
+};
+
+static void sum_some(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct sums *sums = context;
+    const struct model *model = sums->model;
+    const struct scratch *s = model->scratch;
     uint32_t hidden = model->shape->hidden;
-    size_t row_bytes = exchange_rows_bytes(model->combine_form, hidden);
     float *y = s->returning + (size_t)member * s->hidden_stride;
-    const char *rows[LIMIT_TOP_K_EXPERTS];
     for (uint32_t i = first; i < first + count; i++) {
-        const struct exchange_sum *sum = &wave->received->sums[i];
-        for (uint32_t k = 0; k < sum->count; k++)
-            rows[k] = sum->results + k * row_bytes;
+        const struct exchange_sum *sum = &sums->list[i];
         memset(y, 0, hidden * sizeof *y);
-        expert_sum_add(model->kernels, model->combine_form, y, rows, sum->weights, sum->count,
-                       hidden, s->group_room + (size_t)member * s->hidden_stride);
+        expert_sum_add(model->kernels, model->combine_form, y, sum->results, sum->weights,
+                       sum->count, hidden, s->group_room + (size_t)member * s->hidden_stride);
         exchange_rows_pack(model->kernels, model->combine_form, y, NULL, hidden, sum->sum);
     }
+}
+
+void experts_sum(void *context, const struct exchange_sum *list, uint32_t count) {
+    struct sums sums = {.model = context, .list = list};
+    compute_tokens(sums.model, sum_some, &sums, count);
 }
 
 struct returns {
@@ -329,9 +334,6 @@ static void compute_wave(struct wave *wave) {
         compute_tokens(model, pack_results, wave, wave->row_count);
     else if (model->rounds_bf16)
         compute_tokens(model, round_results, wave, wave->row_count);
-    bool last = wave->first_row + wave->row_count == wave->received->row_count;
-    if (last && wave->received->sum_count)
-        compute_tokens(model, sum_groups, wave, wave->received->sum_count);
     exchange_combine_begin(pass->exchange, wave->first_row, wave->row_count);
     pass_part(pass, PART_EXPERT_RESULT);
 }

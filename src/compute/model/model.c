@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "compute/model/compute.h"
 #include "compute/model/draft.h"
+#include "compute/model/experts.h"
 #include "compute/model/linear.h"
 #include "compute/model/moves.h"
 
@@ -54,6 +55,14 @@ static enum status open_placement(struct model *model, const struct model_option
                         : placement_slots_per_rank(experts, ranks, options->redundant_experts);
     enum status status =
         placement_open(&model->placement, model->shape->layers + mtp, experts, ranks, each, error);
+    if (status == STATUS_OK && options->node_ranks) {
+        model->placement.node_ranks = options->node_ranks;
+        if (ranks % options->node_ranks)
+            status = error_set(error, STATUS_INVALID,
+                               "%u ranks do not divide into nodes of %u ranks: expected as many on "
+                               "every node",
+                               ranks, options->node_ranks);
+    }
     if (status == STATUS_OK && options->placement) status = check_placement(model, options, error);
     if (status != STATUS_OK) return status;
     placement_spread(&model->placement, options->placement_seed);
@@ -81,7 +90,11 @@ static enum status open_exchange(struct model *model, const struct model_options
     options.dispatch_bytes = (uint32_t)exchange_rows_bytes(model->dispatch_form, shape->hidden);
     options.combine_bytes = (uint32_t)exchange_rows_bytes(model->combine_form, shape->hidden);
     options.group_experts = model->group_experts;
+    options.sum = experts_sum;
+    options.sum_context = model;
     options.link = &model->link;
+    if (model_options->near_gbps > 0) options.near = &model->near;
+    model->near.ns_per_byte = model_options->near_gbps > 0 ? 8 / model_options->near_gbps : 0;
     model_set_link(model, model_options->link_gbps, model_options->link_us);
     enum status status = STATUS_OK;
     for (uint32_t lane = 0; !status && lane < OVERLAP_LANES; lane++) {
@@ -222,6 +235,11 @@ void model_split_replicas(struct model *model, bool splits) {
         exchange_split_replicas(model->lanes[lane].exchange, splits);
 }
 
+void model_go_by_nodes(struct model *model, bool by_nodes) {
+    for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++)
+        exchange_go_by_nodes(model->lanes[lane].exchange, by_nodes);
+}
+
 void model_echo_rows(struct model *model, uint32_t slot_rows) {
     for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
         exchange_echo_rows(model->lanes[lane].exchange, slot_rows);
@@ -253,6 +271,8 @@ struct model_rank model_rank(const struct model *model) {
         counts.tokens_dispatched += more.tokens_dispatched;
         counts.pairs += more.pairs;
         counts.bytes_sent += more.bytes_sent;
+        counts.experts_ns += more.experts_ns;
+        counts.bytes_between_nodes += more.bytes_between_nodes;
         counts.transfer_ns += more.transfer_ns;
         counts.waited_ns += more.waited_ns;
     }
@@ -271,8 +291,10 @@ struct model_rank model_rank(const struct model *model) {
         .pairs = counts.pairs,
         .slots_used = slots_used,
         .bytes_sent = counts.bytes_sent,
+        .bytes_between_nodes = counts.bytes_between_nodes,
         .experts_moved = moves.moves,
         .bytes_moved = moves.bytes,
+        .experts_ns = counts.experts_ns,
         .transfer_ns = counts.transfer_ns,
         .waited_ns = counts.waited_ns,
     };
@@ -315,6 +337,15 @@ const uint8_t *model_identity(const struct model *model) {
     return model->identity;
 }
 
+double model_byte_ns(const struct model *model) {
+    return model->link.ns_per_byte;
+}
+uint32_t model_copy_bytes(const struct model *model) {
+    uint32_t hidden = model->shape->hidden;
+    size_t bytes = exchange_rows_bytes(model->dispatch_form, hidden);
+    if (model->group_experts) bytes += exchange_rows_bytes(model->combine_form, hidden);
+    return (uint32_t)bytes;
+}
 const struct placement *model_placement(const struct model *model) {
     return &model->placement;
 }

@@ -50,7 +50,9 @@ struct model_options {
     const char *weights_directory;
     uint32_t weights_unit;     /* tells models of one checkpoint apart that use one directory */
     bool weights_verify;       /* look through what is found there */
+    uint32_t node_ranks;       /* of a node, consecutive; 0: all ranks are on one */
     double link_gbps, link_us; /* slows the link to other ranks down; 0: not */
+    double near_gbps;          /* then, that to ranks of the same node; 0: as the other */
     const struct model_trace *trace; /* NULL: nobody listens */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
@@ -66,6 +68,7 @@ void model_close(struct model *model);
 
 /* From the next step on; see struct model_options. */
 void model_set_link(struct model *model, double gbps, double us);
+double model_byte_ns(const struct model *model); /* of that link; 0: it is not slowed down */
 
 /* Between two steps; copied. NULL: nobody follows. */
 void model_set_follower(struct model *model, const struct model_follower *follower);
@@ -77,6 +80,10 @@ void model_echo_rows(struct model *model, uint32_t slot_rows);
  * chose (compute/exchange/split_tokens.h), instead of taking turns. All ranks alike; only for
  * schedules that are walks (contract/overlap.h). */
 void model_split_replicas(struct model *model, bool splits);
+
+/* From the next step on: what goes to other nodes goes once to each and is passed on there
+ * (compute/exchange/exchange.h). All ranks alike. */
+void model_go_by_nodes(struct model *model, bool by_nodes);
 
 /* True if it was opened with `mtp` and the checkpoint has the layer. */
 bool model_has_mtp(const struct model *model);
@@ -111,12 +118,18 @@ struct model_rank {
     uint64_t pairs;             /* (token, expert) pairs computed here */
     uint32_t slots_used;        /* of all layers, by a token since their counts were last taken */
     uint64_t bytes_sent;        /* to other ranks' experts, and results back */
+    uint64_t bytes_between_nodes; /* of those: to ranks of other nodes */
     uint64_t experts_moved;     /* to slots of this rank, while steps ran */
     uint64_t bytes_moved;       /* of moved experts, from other ranks or the checkpoint */
+    int64_t experts_ns;         /* for those pairs */
     int64_t transfer_ns;        /* begin to end of all dispatches and combines, summed */
     int64_t waited_ns;          /* of this rank's time, for the ends of those */
 };
 struct model_rank model_rank(const struct model *model);
+
+/* Bytes of a token's row to another rank's experts; with those of the row that comes back where it
+ * is one for all of them, a sum of a group. */
+uint32_t model_copy_bytes(const struct model *model);
 
 /* Which expert lies in which slot of which rank, now. */
 const struct placement *model_placement(const struct model *model);

@@ -24,6 +24,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,12 +33,15 @@
 
 #define LOOK_NS 200000       /* a rank looks so long for an order before it sleeps */
 #define SLEEP_NS_MAX 1000000 /* between two looks */
+#define MEASURED_BYTES (1 << 20)
+#define MEASURED_TIMES 3
 
 enum group_order_kind {
     ORDER_OPEN,
     ORDER_STEP,
     ORDER_RUN,
     ORDER_LINK,
+    ORDER_MEASURE,
     ORDER_REPORT,
     ORDER_TRACE,
     ORDER_MOVE,
@@ -51,7 +55,8 @@ enum group_order_kind {
 };
 
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
- * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MOVE: struct rank_moves, then
+ * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MEASURE: u32, the ranks
+ * from one end of the link to the other; ORDER_MOVE: struct rank_moves, then
  * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: struct adoption; ORDER_MAP: u32
  * experts of all slots of all layers. */
 struct group_order {
@@ -59,7 +64,7 @@ struct group_order {
     uint32_t logits_count;
     uint32_t has_probe, wants_routing, wants_mtp;
     uint32_t probe_row, mtp_next_token;
-    uint32_t splits_replicas; /* in this step */
+    uint32_t splits_replicas, goes_by_nodes; /* in this step */
 };
 
 struct setup {
@@ -100,7 +105,9 @@ struct rank_group {
     struct rank_model own;
     uint32_t count;
     enum replica_choice replica_choice;
-    bool splits_replicas;     /* in the step at hand */
+    enum level_choice level_choice;
+    bool sums_groups;                    /* --expert-sum groups */
+    bool splits_replicas, goes_by_nodes; /* in the step at hand */
     struct adoption adoption; /* the last */
     uint32_t *first_map;      /* [layers][slots of all ranks] as at the start */
     bool *lived;              /* [count] at the last regroup */
@@ -290,6 +297,7 @@ static enum status remember_start(struct rank_group *group, struct error *error)
 static void fill_options(struct model_options *options, uint32_t ranks, uint32_t rank) {
     options->rank_count = ranks;
     options->rank = rank;
+    if (!options->node_ranks) options->node_ranks = job_node_ranks();
     if (ranks > 1 && !options->threads) options->threads = cpus_each(ranks);
 }
 
@@ -299,6 +307,7 @@ static enum status open_group(const struct model_options *options, bool engine,
     if (!group) return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
     struct model_options own = *options;
     group->count = job_count();
+    group->sums_groups = options->expert_sum == EXPERT_SUM_GROUPS;
     fill_options(&own, group->count, 0);
     enum status status = open_all(group, &own, engine, error);
     if (!status) status = remember_start(group, error);
@@ -365,10 +374,17 @@ static uint32_t count_logits(const struct step_plan *plan) {
     return count;
 }
 
-/* Before a step: how all ranks choose among replicas in it. */
-static void choose_replicas_way(struct rank_group *group, const struct choose_replicas_step *step) {
+/* Before a step: how all ranks choose among replicas in it, and how their rows go. */
+static void choose_ways(struct rank_group *group, const struct choose_replicas_step *step) {
+    const struct choose_levels_step levels = {.ranks = group->count,
+                                              .ranks_per_node =
+                                                  model_placement(group->own.model)->node_ranks,
+                                              .tokens = step->tokens,
+                                              .sums_groups = group->sums_groups};
     group->splits_replicas = group->count > 1 && choose_replicas(group->replica_choice, step);
+    group->goes_by_nodes = choose_levels(group->level_choice, &levels);
     model_split_replicas(group->own.model, group->splits_replicas);
+    model_go_by_nodes(group->own.model, group->goes_by_nodes);
 }
 
 static struct choose_replicas_step replicas_step(const struct rank_group *group) {
@@ -387,6 +403,7 @@ static void add_step(struct rank_group *group, uint32_t rank, const struct rank_
     const struct step_plan *plan = plan_or_none(step);
     struct group_order order = {.kind = ORDER_STEP,
                                 .splits_replicas = group->splits_replicas,
+                                .goes_by_nodes = group->goes_by_nodes,
                                 .logits_count = count_logits(plan),
                                 .has_probe = mtp || step->probe,
                                 .wants_mtp = mtp,
@@ -423,7 +440,7 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
         if (steps[rank].probe && steps[rank].probe->mtp_argmax) mtp = true;
         see_plan(&step, plan_or_none(&steps[rank]));
     }
-    choose_replicas_way(group, &step);
+    choose_ways(group, &step);
     if (mtp && !model_has_mtp(group->own.model))
         return error_set(error, STATUS_INVALID,
                          "the model has no MTP layer, or was opened without it");
@@ -445,10 +462,37 @@ void rank_group_set_replicas(struct rank_group *group, enum replica_choice choic
     group->replica_choice = choice;
 }
 
+void rank_group_set_levels(struct rank_group *group, enum level_choice choice) {
+    group->level_choice = choice;
+}
+
 void rank_group_set_link(struct rank_group *group, double gbps, double us) {
     struct link_speed link = {gbps, us};
     order_all(group, ORDER_LINK, &link, sizeof link);
     model_set_link(group->own.model, gbps, us);
+}
+
+bool rank_group_goes_by_nodes(const struct rank_group *group) {
+    return group->goes_by_nodes;
+}
+
+/* The least nanoseconds of a byte. */
+static double measure_link(uint32_t by) {
+    static char out[MEASURED_BYTES], in[MEASURED_BYTES];
+    double least = INFINITY;
+    for (int i = 0; i < MEASURED_TIMES; i++) {
+        job_barrier();
+        int64_t began_ns = clock_now_ns();
+        job_shift(out, in, MEASURED_BYTES, by);
+        least = fmin(least, (double)(clock_now_ns() - began_ns) / MEASURED_BYTES);
+    }
+    return least;
+}
+
+double rank_group_measure_link(struct rank_group *group, uint32_t by) {
+    if (group->count == 1) return 0;
+    order_all(group, ORDER_MEASURE, &by, sizeof by);
+    return measure_link(by);
 }
 
 void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
@@ -562,7 +606,9 @@ static void break_step(const struct rank_group *group, const struct step_plan *c
 }
 
 static void add_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
-    struct group_order order = {.kind = ORDER_RUN, .splits_replicas = group->splits_replicas};
+    struct group_order order = {.kind = ORDER_RUN,
+                                .splits_replicas = group->splits_replicas,
+                                .goes_by_nodes = group->goes_by_nodes};
     add_order(&group->orders, rank, &order, plan, plan->record.bytes);
 }
 
@@ -608,7 +654,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
         none.others_draft |= plans[rank]->others_draft;
         see_plan(&step, plans[rank]);
     }
-    choose_replicas_way(group, &step);
+    choose_ways(group, &step);
     job_tree_clear(&group->orders);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         bool fails = engine_check(group->own.engine, plans[rank], error) != STATUS_OK;
@@ -847,8 +893,10 @@ void rank_group_work(const char *weights_directory) {
         const char *more = part.data + sizeof *order;
         check(part.count >= sizeof *order);
         if (order->kind == ORDER_END) break;
-        if (order->kind == ORDER_STEP || order->kind == ORDER_RUN)
+        if (order->kind == ORDER_STEP || order->kind == ORDER_RUN) {
             model_split_replicas(own_worker.own.model, order->splits_replicas);
+            model_go_by_nodes(own_worker.own.model, order->goes_by_nodes);
+        }
         if (order->kind == ORDER_OPEN)
             worker_open(&own_worker, (const struct setup *)(const void *)more);
         if (order->kind == ORDER_STEP)
@@ -857,6 +905,7 @@ void rank_group_work(const char *weights_directory) {
             const struct link_speed *link = (const struct link_speed *)(const void *)more;
             model_set_link(own_worker.own.model, link->gbps, link->us);
         }
+        if (order->kind == ORDER_MEASURE) measure_link(*(const uint32_t *)(const void *)more);
         if (order->kind == ORDER_RUN)
             worker_run(&own_worker, (const struct step_plan *)(const void *)more);
         if (order->kind == ORDER_REPORT) worker_report(&own_worker);

@@ -44,7 +44,10 @@ struct rebalancer {
     uint32_t *counts;          /* [experts] */
     struct expert_load load;
     struct rebalance rebalance;
-    struct rebalance_gain *gains; /* [layers] */
+    struct rebalance_prices prices; /* as last measured */
+    struct model_rank priced;       /* what rank 0 had done then */
+    double byte_ns;                 /* between two nodes */
+    struct rebalance_gain *gains;   /* [layers] */
     double *balance;              /* [layers] */
     bool *masked, *dead;          /* [ranks] */
     bool loses;                   /* the map under way makes up for dead ranks */
@@ -54,6 +57,16 @@ struct rebalancer {
     uint64_t steps, shuffles, failures_before;
     struct rebalancer_counts done;
 };
+
+static struct rebalance_shape shape_of(const struct model *model, const struct placement *map) {
+    const struct shape *shape = model_shape(model);
+    return (struct rebalance_shape){.experts = map->experts,
+                                    .ranks = map->ranks,
+                                    .slots_per_rank = map->slots_per_rank,
+                                    .node_ranks = map->node_ranks,
+                                    .groups = shape->groups,
+                                    .choice = {shape->groups_kept, shape->experts_per_token}};
+}
 
 static bool take_memory(struct rebalancer *r) {
     size_t layers = r->map->layers, ranks = r->shape.ranks;
@@ -82,9 +95,10 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
     r->model = rank_group_model(group);
     *rebalancer_out = r;
     rank_group_set_replicas(group, options->replicas);
+    rank_group_set_levels(group, options->levels);
     if (!moves_room(r->model)) return STATUS_OK;
     const struct placement *map = r->map = model_placement(r->model);
-    r->shape = (struct rebalance_shape){map->experts, map->ranks, map->slots_per_rank};
+    r->shape = shape_of(r->model, map);
     r->layer_slots = map->ranks * map->slots_per_rank;
     enum status status = placement_open(&r->target, map->layers, map->experts, map->ranks,
                                         map->slots_per_rank, error);
@@ -96,6 +110,8 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
     }
     expert_load_open(&r->load, map->layers, map->experts,
                      (uint64_t)map->experts * MEMORY_CHOICES_PER_EXPERT, r->load_memory);
+    r->prices.makes_answers = options->role == UNIT_DECODE;
+    if (map->node_ranks < map->ranks) r->byte_ns = rank_group_measure_link(group, map->node_ranks);
     r->changed = true;
     r->next_report_ns = r->next_look_ns = clock_now_ns() + (int64_t)(options->seconds * 1e9);
     return STATUS_OK;
@@ -191,6 +207,7 @@ static bool add_layer(struct rebalancer *r, uint32_t layer) {
     struct move_experts change = {.layer = layer,
                                   .ranks = r->shape.ranks,
                                   .slots_per_rank = room,
+                                  .node_ranks = r->shape.node_ranks,
                                   .from = r->map->slot_expert + at,
                                   .to = r->target.slot_expert + at};
     struct expert_move *moves = r->moves + r->move_count;
@@ -216,13 +233,44 @@ static void say_done(const struct rebalancer *r) {
             (double)done->stall_ns_max * 1e-3);
 }
 
+/* What the new map was chosen for, and what the other ways would have cost: a token that each rank
+ * brings, through all layers. */
+static void say_why(const struct rebalancer *r) {
+    double costs[REBALANCE_WAY_COUNT] = {0}, before = 0, after = 0, left = 0, leaves = 0;
+    uint32_t layers[REBALANCE_WAY_COUNT] = {0}, count = 0;
+    if (!(r->prices.pair_ns > 0)) return;
+    for (uint32_t layer = 0; layer < r->map->layers; layer++) {
+        const struct rebalance_gain *gain = &r->gains[layer];
+        if (!(gain->cost_after > 0)) continue;
+        count++;
+        layers[gain->way]++;
+        before += gain->cost_before;
+        after += gain->cost_after;
+        left += gain->copies_before;
+        leaves += gain->copies_after;
+        for (int way = 0; way < REBALANCE_WAY_COUNT; way++)
+            costs[way] += gain->cost_of[way];
+    }
+    if (!count) return;
+    log_say(LOG_INFO, "experts",
+            "have this map since a token costs least with it why=%s before_us=%.2f after_us=%.2f "
+            "copies_before=%.2f copies_after=%.2f layers_groups=%u layers_near=%u "
+            "layers_global=%u groups_us=%.2f near_us=%.2f global_us=%.2f pair_us=%.2f copy_us=%.2f",
+            r->prices.makes_answers ? "makes-answers" : "price", before * 1e-3, after * 1e-3,
+            left / count, leaves / count, layers[REBALANCE_GROUPS], layers[REBALANCE_NEAR],
+            layers[REBALANCE_GLOBAL], costs[REBALANCE_GROUPS] * 1e-3, costs[REBALANCE_NEAR] * 1e-3,
+            costs[REBALANCE_GLOBAL] * 1e-3, r->prices.pair_ns * 1e-3, r->prices.copy_ns * 1e-3);
+}
+
 static void end_map(struct rebalancer *r) {
     r->state = WATCHES;
     r->changed = true;
     r->done.rebalances++;
     rebalance_done(&r->rebalance, clock_now_ns());
     expert_load_restart(&r->load);
-    if (r->options.says && !r->loses) say_done(r);
+    if (!r->options.says || r->loses) return;
+    say_done(r);
+    say_why(r);
 }
 
 /* The next layers that fit; none are left: the new map is carried out. */
@@ -353,8 +401,21 @@ static void look(struct rebalancer *r, int64_t now_ns) {
     r->gains[layer] = (struct rebalance_gain){.moves = 0};
     if (!model_layer_moves(r->model, layer)) return;
     size_t at = (size_t)layer * r->layer_slots;
-    rebalance_layer(&r->shape, expert_load_of(&r->load, layer), r->masked, r->map->slot_expert + at,
-                    r->place_memory, r->target.slot_expert + at, &r->gains[layer]);
+    rebalance_layer(&r->shape, &r->prices, expert_load_of(&r->load, layer), r->masked,
+                    r->map->slot_expert + at, r->place_memory, r->target.slot_expert + at,
+                    &r->gains[layer]);
+}
+
+/* What rank 0's experts have taken for a pair since the last time, and what the link takes for a
+ * token's rows. */
+static void set_prices(struct rebalancer *r) {
+    struct model_rank now = model_rank(r->model);
+    uint64_t pairs = now.pairs - r->priced.pairs;
+    if (r->shape.node_ranks == r->shape.ranks || pairs == 0) return;
+    r->prices.pair_ns = (double)(now.experts_ns - r->priced.experts_ns) / (double)pairs;
+    r->prices.copy_ns = fmax(r->byte_ns, model_byte_ns(r->model)) * model_copy_bytes(r->model);
+    r->prices.passes = rank_group_goes_by_nodes(r->group);
+    r->priced = now;
 }
 
 static void watch(struct rebalancer *r, int64_t now_ns) {
@@ -367,6 +428,7 @@ static void watch(struct rebalancer *r, int64_t now_ns) {
     r->mask_changed = false;
     r->state = LOOKS;
     r->next_layer = 0;
+    set_prices(r);
 }
 
 void rebalancer_turn(struct rebalancer *r) {
@@ -385,6 +447,10 @@ void rebalancer_turn(struct rebalancer *r) {
 
 bool rebalancer_is_busy(const struct rebalancer *r) {
     return r->map && (r->mask_changed || r->state != WATCHES);
+}
+
+void rebalancer_set_role(struct rebalancer *r, enum unit_role role) {
+    r->prices.makes_answers = role == UNIT_DECODE;
 }
 
 /* ---- masked ranks ---- */

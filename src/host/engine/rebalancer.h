@@ -19,6 +19,7 @@
 
 struct rebalancer_options {
     enum replica_choice replicas; /* how a step's tokens are split over them */
+    enum level_choice levels;     /* how its rows go to other nodes */
     bool measured;                /* from loads; else experts move only for masked ranks */
     bool from_checkpoint;         /* weights come from there, not from other ranks */
     double seconds;               /* between two looks at the loads */
@@ -26,6 +27,8 @@ struct rebalancer_options {
     uint64_t bytes_per_second;    /* that each rank gives at most; 0: any */
     uint64_t reshuffle_steps;     /* not 0: after so many steps, a new map by chance: to see that it
                                    * changes nothing. Its moves are over after one more step */
+    enum unit_role
+        role; /* of the unit: groups of experts stay on nodes where prompts are computed */
     bool says;                    /* each new map, in a line of the log */
 };
 
@@ -50,6 +53,9 @@ void rebalancer_turn(struct rebalancer *rebalancer);
 
 /* Begins a new map by chance, in the background, unless one is under way. */
 void rebalancer_reshuffle(struct rebalancer *rebalancer);
+
+/* The unit has got another role. */
+void rebalancer_set_role(struct rebalancer *rebalancer, enum unit_role role);
 
 /* True: call rebalancer_turn soon, even if there is no step. */
 bool rebalancer_is_busy(const struct rebalancer *rebalancer);

@@ -195,6 +195,9 @@ void step_thread_take(void *context, struct worker *worker, const struct record 
     if (record && record->kind == RECORD_DRAIN) {
         if (!((const struct record_drain *)record)->dead) /* that came from here */
             mask_rank(thread, (const struct record_drain *)record);
+    } else if (record && record->kind == RECORD_ROLE) {
+        rebalancer_set_role(thread->rebalancer,
+                            (enum unit_role)((const struct record_role *)record)->role);
     } else if (record) {
         check(record->kind == RECORD_RUN_STEP);
         take_plan(thread, (const struct step_plan *)record);

@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "host/process/agent_facts.h"
 #include "host/process/agent_lock.h"
+#include "host/process/agent_reach.h"
 #include "host/process/agent_stream.h"
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
@@ -47,6 +48,7 @@ struct agent {
     struct agent_stream stream;
     struct private_room room;
     struct agent_lock lock;
+    struct agent_reach *reach;
     int64_t timeout_ns; /* 0: none */
     struct supervise_hearing hearing;
     int64_t signed_ns;
@@ -306,7 +308,18 @@ static void look_at_host(struct agent *agent, const struct agent_frame *frame) {
     agent_facts_take(&check, &facts);
     if (status) snprintf(facts.lacks, sizeof facts.lacks, "%.400s", error.text);
     snprintf(facts.room, sizeof facts.room, "%s", agent->room.path);
+    facts.reach_port = agent_reach_listen(agent->reach, facts.address);
     send_frame(agent, AGENT_FACTS, &facts);
+}
+
+static void try_to_reach(struct agent *agent, const struct agent_frame *frame) {
+    struct agent_place place;
+    memcpy(&place, frame->body, sizeof place);
+    agent_reach_try(agent->reach, &place);
+}
+
+static void tell_reached(void *context, const struct agent_reached *reached) {
+    send_frame(context, AGENT_REACHED, reached);
 }
 
 static void keep_file(const struct agent *agent, const struct agent_frame *frame) {
@@ -339,6 +352,9 @@ static void take(struct agent *agent, const struct agent_frame *frame) {
         break;
     case AGENT_LAUNCH:
         if (agent->room.path[0]) launch(agent, frame);
+        break;
+    case AGENT_REACH:
+        try_to_reach(agent, frame);
         break;
     case AGENT_AGAIN:
         launch_again(agent, frame);
@@ -418,6 +434,9 @@ enum status agent_run(int in, int out, struct error *error) {
     enum status status =
         agent_stream_open(&agent.stream, agent.base, in, out, false, on_readable, &agent, error);
     if (!status) {
+        const struct agent_reach_options reach = {agent.base, &agent, tell_reached};
+        agent.reach = agent_reach_open(&reach);
+        check(agent.reach);
         agent.tick = evtimer_new(agent.base, on_tick, &agent);
         check(agent.tick);
         event_add(agent.tick, &(struct timeval){.tv_usec = TICK_US});
@@ -425,6 +444,7 @@ enum status agent_run(int in, int out, struct error *error) {
         close_parts(&agent);
         free(agent.words);
         event_free(agent.tick);
+        agent_reach_close(agent.reach);
         agent_stream_close(&agent.stream);
     }
     private_room_close(&agent.room);

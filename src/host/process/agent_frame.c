@@ -24,6 +24,8 @@ static const struct kind_row {
     [AGENT_PONG] = {0, true, false},
     [AGENT_FILE] = {sizeof(struct agent_file), false, true},
     [AGENT_AGAIN] = {sizeof(struct agent_again), false, false},
+    [AGENT_REACH] = {sizeof(struct agent_place), false, false},
+    [AGENT_REACHED] = {sizeof(struct agent_reached), true, false},
 };
 
 struct agent_head agent_frame_head(enum agent_kind kind, size_t bytes) {
@@ -63,7 +65,14 @@ static bool facts_are_right(const void *body) {
     struct agent_facts it;
     memcpy(&it, body, sizeof it);
     return IS_TEXT(it.version) && IS_TEXT(it.build) && IS_TEXT(it.lacks) && IS_TEXT(it.host) &&
-           IS_TEXT(it.address) && IS_TEXT(it.room) && it.port <= UINT16_MAX;
+           IS_TEXT(it.address) && IS_TEXT(it.room) && it.port <= UINT16_MAX &&
+           it.reach_port <= UINT16_MAX;
+}
+
+static bool place_is_right(const void *body) {
+    struct agent_place it;
+    memcpy(&it, body, sizeof it);
+    return IS_TEXT(it.address) && it.port <= UINT16_MAX;
 }
 
 static bool file_is_right(const void *body) {
@@ -105,11 +114,17 @@ static bool is_right(const struct agent_frame *frame) {
     struct agent_signal signal;
     struct agent_ended ended;
     struct agent_again again;
+    struct agent_reached reached;
     switch (frame->kind) {
     case AGENT_CHECK:
         return check_is_right(frame->body);
     case AGENT_FACTS:
         return facts_are_right(frame->body);
+    case AGENT_REACH:
+        return place_is_right(frame->body);
+    case AGENT_REACHED:
+        memcpy(&reached, frame->body, sizeof reached);
+        return reached.error >= 0;
     case AGENT_FILE:
         return file_is_right(frame->body);
     case AGENT_LAUNCH:

@@ -9,11 +9,13 @@
  *                        AGAIN   this one of them, which has ended: it comes back to the job
  *                        TELL    a frame of the ranks' meeting, for all ranks here
  *                        SIGNAL  to all ranks, or to one
+ *                        REACH   try whether another host is reached from this one
  *                        PING    a few times within the timeout
  *   agent to supervisor  FACTS   the answer to CHECK
  *                        HERE    a rank has come to meet the others: its own frame
  *                        SIGNS   of life, of all ranks here, a few times within the timeout
  *                        ENDED   a rank has, and how
+ *                        REACHED the answer to REACH
  *                        PONG    the answer to PING
  *
  * All hosts are of one kind, so numbers travel as they lie in memory. Programs of other versions
@@ -45,6 +47,8 @@ enum agent_kind {
     AGENT_PONG,
     AGENT_FILE,
     AGENT_AGAIN,
+    AGENT_REACH,
+    AGENT_REACHED,
     AGENT_KINDS
 };
 
@@ -76,6 +80,21 @@ struct agent_facts {
     uint64_t needed_bytes, free_bytes; /* of memory; 0: not known */
     uint32_t port;                     /* that nobody used */
     uint32_t cpus;                     /* that ranks may use */
+    uint32_t reach_port;               /* where others may try whether they reach it; 0: nowhere */
+    uint32_t reserved;
+};
+
+struct agent_place {  /* REACH */
+    char address[64]; /* numeric */
+    uint32_t port;
+    uint32_t host, round; /* for the answer */
+    uint32_t reserved;
+};
+
+struct agent_reached {
+    uint32_t host, round;
+    int32_t error; /* 0: it is; else an errno */
+    uint32_t reserved;
 };
 
 struct agent_launch { /* tail: words, each with a terminator: argv, then NAME=VALUE of all ranks */

@@ -40,6 +40,9 @@ struct unit_hosts {
     const struct unit_host_file *files; /* [file_count] */
     uint32_t file_count;
     bool is_checking;
+    bool has_launched;                     /* then hosts have reached one another */
+    uint32_t reach_round, reaches_awaited; /* of this round */
+    struct error reach_error;
     struct job_roster *roster;
     struct rank_line *lines; /* [rank_count] */
 };
@@ -56,6 +59,56 @@ static void send_all(struct unit_hosts *hosts, enum agent_kind kind, const void 
 
 /* ---- checking ---- */
 
+static void end_check(struct unit_hosts *hosts, const struct error *error) {
+    hosts->options.checked(hosts->options.context, error->text[0] ? error : NULL);
+}
+
+/* Whether each host reaches each other one, before ranks try for the first time. */
+static void ask_who_reaches_whom(struct unit_hosts *hosts) {
+    const uint32_t count = hosts->options.host_count;
+    hosts->reach_round++;
+    hosts->reach_error.text[0] = 0;
+    hosts->reaches_awaited = 0;
+    for (uint32_t i = 0; i < count && !hosts->has_launched; i++)
+        for (uint32_t k = 0; k < count; k++) {
+            const struct agent_facts *to = &hosts->list[k].facts;
+            struct agent_place place = {
+                .port = to->reach_port, .host = k, .round = hosts->reach_round};
+            if (i == k || !to->reach_port || !hosts->list[i].link) continue;
+            memcpy(place.address, to->address, sizeof place.address);
+            agent_link_send(hosts->list[i].link, AGENT_REACH, &place, nothing());
+            hosts->reaches_awaited++;
+        }
+    if (!hosts->reaches_awaited) end_check(hosts, &hosts->reach_error);
+}
+
+/* Without an interface ranks may find another way than that of the first addresses. */
+static void take_reached(struct host *host, const struct agent_frame *frame) {
+    struct unit_hosts *hosts = host->hosts;
+    const char *interface = hosts->options.check.interface;
+    struct agent_reached it;
+    memcpy(&it, frame->body, sizeof it);
+    if (it.round != hosts->reach_round || !hosts->reaches_awaited ||
+        it.host >= hosts->options.host_count)
+        return;
+    if (it.error) {
+        const struct host *other = &hosts->list[it.host];
+        log_say(interface[0] ? LOG_ERROR : LOG_WARNING, SUBJECT,
+                "a host does not reach another host=%s other=%s address=%s port=%u why=%s "
+                "cure=%s",
+                host->is.name, other->is.name, other->facts.address, other->facts.reach_port,
+                strerror(it.error),
+                "open all ports between hosts there, or choose another --interface");
+        if (interface[0] && !hosts->reach_error.text[0])
+            error_write(
+                &hosts->reach_error,
+                "host %s does not reach host %s at %s over %s: %s; is there a firewall? Between "
+                "the hosts of a unit all ports have to be open",
+                host->is.name, other->is.name, other->facts.address, interface, strerror(it.error));
+    }
+    if (--hosts->reaches_awaited == 0) end_check(hosts, &hosts->reach_error);
+}
+
 static void judge(struct unit_hosts *hosts) {
     struct error error = {""};
     char text[512];
@@ -68,7 +121,10 @@ static void judge(struct unit_hosts *hosts) {
         if (!error.text[0]) error_write(&error, "host %s: %.400s", host->is.name, text);
         host->has_answered = false; /* it is asked again before the next start */
     }
-    hosts->options.checked(hosts->options.context, error.text[0] ? &error : NULL);
+    if (error.text[0])
+        end_check(hosts, &error);
+    else
+        ask_who_reaches_whom(hosts);
 }
 
 static void judge_if_all_answered(struct unit_hosts *hosts) {
@@ -151,6 +207,9 @@ static void on_frame(void *context, const struct agent_frame *frame) {
     switch (frame->kind) {
     case AGENT_FACTS:
         take_facts(host, frame);
+        break;
+    case AGENT_REACHED:
+        take_reached(host, frame);
         break;
     case AGENT_HERE:
         take_here(host->hosts, frame->tail);
@@ -307,6 +366,7 @@ enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number, struct 
     memset(hosts->lines, 0, ranks * sizeof *hosts->lines);
     job_roster_close(hosts->roster);
     hosts->roster = NULL;
+    hosts->has_launched = true;
     if (ranks > 1) status = job_roster_open(ranks, &hosts->roster, error);
     for (uint32_t i = 0; !status && i < hosts->options.host_count; i++)
         status = launch_host(hosts, i, number, error);

@@ -29,11 +29,11 @@ enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint
     return status || !texts ? status : open_texts(tree, arena);
 }
 
-struct prefix_name prefix_name_root(const struct block_key_identity *identity) {
-    return (struct prefix_name){
-        .key = block_key_root(BLOCK_KEY_TRUE, identity),
-        .text_key = block_key_root(BLOCK_KEY_FORM_FREE, identity),
-    };
+struct prefix_name prefix_tree_root(const struct prefix_tree *tree,
+                                    const struct block_key_identity *identity) {
+    struct prefix_name name = {.key = block_key_root(BLOCK_KEY_TRUE, identity)};
+    if (tree->texts) name.text_key = block_key_root(BLOCK_KEY_FORM_FREE, identity);
+    return name;
 }
 
 struct block_key prefix_block_key(const struct block_key *previous,

@@ -62,7 +62,8 @@ enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint
                              bool texts) MUST_USE;
 
 /* The name of nothing, from which every sequence of this identity goes on. */
-struct prefix_name prefix_name_root(const struct block_key_identity *identity);
+struct prefix_name prefix_tree_root(const struct prefix_tree *tree,
+                                    const struct block_key_identity *identity);
 
 /* The true key of the block of these tokens behind the block `previous`, or behind the root with
  * that key; the first prompt_tokens of them came with the prompt. */

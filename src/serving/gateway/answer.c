@@ -274,9 +274,9 @@ static void take(struct gateway *gateway, struct request *request, const struct 
 }
 
 /* Of what telling the news puts; the tokens have been pushed. */
-static size_t take_bytes_max(const struct request *request, const struct news *news,
-                             const struct spoken *spoken) {
-    size_t bytes = REQUEST_CANCEL_BYTES + HANDOVER_CONTINUE_BYTES;
+static size_t take_bytes_max(const struct gateway *gateway, const struct request *request,
+                             const struct news *news, const struct spoken *spoken) {
+    size_t bytes = gateway->token_bytes;
     if (!request->asked.stream || request->asked.prompt_only) return bytes;
     return bytes + delivery_start_bytes_max(request) + delivery_bytes_max(request, &spoken->text) +
            tokens_json_bytes_max(request, news);
@@ -291,7 +291,7 @@ static size_t take_bytes_ever(const struct gateway *gateway, const struct reques
     bool calls = request->answered.words.calls.set != NULL;
     struct spoken most = {
         .text = {.count = text, .run_count = calls ? (uint32_t)text : RUNS_WITHOUT_CALLS}};
-    return take_bytes_max(request, news, &most);
+    return take_bytes_max(gateway, request, news, &most);
 }
 
 /* Pushes the news through the request's stream; false if the outbox has no room for what they say:
@@ -303,7 +303,7 @@ static bool speak_if_room(struct gateway *gateway, struct request *request, cons
     struct token_stream before;
     if (!roomy) before = request->answered.words;
     speak(gateway, request, news, out);
-    size_t room = take_bytes_max(request, news, out);
+    size_t room = take_bytes_max(gateway, request, news, out);
     check(room <= gateway->outbox.capacity);
     if (gateway_can_put(gateway, room)) return true;
     check(!roomy);
@@ -356,7 +356,7 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     };
     struct spoken spoken = {0};
     bool room = request->asked.prompt_only
-                    ? gateway_can_put(gateway, take_bytes_max(request, &news, &spoken))
+                    ? gateway_can_put(gateway, take_bytes_max(gateway, request, &news, &spoken))
                     : speak_if_room(gateway, request, &news, &spoken);
     if (!room) return STATUS_FULL;
     request_note(gateway, request, part, work, record->first_output_position + record->token_count);

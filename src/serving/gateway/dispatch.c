@@ -282,11 +282,11 @@ static void end_hopeless(struct gateway *gateway, int64_t now_ns) {
                        gateway->draining ? CAUSE_DRAINING : CAUSE_NO_UNIT);
 }
 
-static void view_again(const struct gateway *gateway, const struct request *request,
+static void view_again(const struct gateway *gateway, const struct request *request, int64_t now_ns,
                        struct balance_unit *units) {
     for (uint32_t part = 0; part < PART_COUNT; part++)
         if (request->life.at[part].unit != FLEET_NONE)
-            fleet_view_unit(&gateway->fleet, request->life.at[part].unit, units);
+            fleet_view_unit(&gateway->fleet, request->life.at[part].unit, now_ns, units);
 }
 
 static bool place_all(struct gateway *gateway, int64_t now_ns) {
@@ -294,12 +294,12 @@ static bool place_all(struct gateway *gateway, int64_t now_ns) {
     struct balance_unit units[LIMIT_FLEET_UNITS];
     struct request *request;
     uint32_t looks = 0;
-    fleet_view(&gateway->fleet, units);
+    fleet_view(&gateway->fleet, now_ns, units);
     gateway->retry_ns = MACHINE_NEVER;
     while ((request = request_lines_next(lines))) {
         enum outcome outcome = place(gateway, request, units, now_ns);
         if (outcome == OUTCOME_NO_ROOM) return false;
-        if (outcome == OUTCOME_BOUND) view_again(gateway, request, units);
+        if (outcome == OUTCOME_BOUND) view_again(gateway, request, now_ns, units);
         if (outcome == OUTCOME_ALL_FULL) request_lines_pass(lines, request);
         if (outcome != OUTCOME_BOUND && ++looks == LOOKS_MAX) return true;
         if (outcome == OUTCOME_ALL_FULL && !has_room(units)) return true;
@@ -347,7 +347,7 @@ void dispatch_change_roles(struct gateway *gateway, int64_t now_ns) {
     struct balance_unit units[LIMIT_FLEET_UNITS];
     size_t room = carried_bytes(RECORD_ROLE, NULL);
     if (!rule.hold_ns || !gateway_can_put(gateway, room)) return;
-    fleet_view(&gateway->fleet, units);
+    fleet_view(&gateway->fleet, now_ns, units);
     struct roles_choice choice = choose_roles(&gateway->roles, &rule, units, LIMIT_FLEET_UNITS,
                                               gateway_queued_count(gateway), now_ns);
     if (choice.unit == BALANCE_NO_RANK) return;

@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "base/number.h"
 
+#define STEPS_REMEMBERED 64 /* of all units that compute prompts */
+
 size_t fleet_bytes(void) {
     return LIMIT_FLEET_UNITS *
                (sizeof(struct fleet_unit) + LIMIT_RANKS * sizeof(struct fleet_rank)) +
@@ -133,9 +135,23 @@ bool fleet_moves_blocks(const struct fleet *fleet, uint32_t index) {
     return fleet->units[index].ranks[0].is.kv_address[0] != 0;
 }
 
-void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load) {
+/* A step has ended, and the next one has begun if there is work. */
+static void note_step(struct fleet *fleet, struct fleet_unit *unit,
+                      const struct record_unit_load *load, int64_t now_ns) {
+    const double kept = 1 - 1.0 / STEPS_REMEMBERED;
+    unit->step_began_ns = now_ns;
+    if (unit->hello.role != UNIT_PREFILL) return;
+    fleet->prompts_ns =
+        kept * fleet->prompts_ns + (double)load->last_step_ns * unit->hello.rank_count;
+    fleet->prompts_tokens = kept * fleet->prompts_tokens + load->last_step_tokens;
+    fleet->prompts_pages *= kept;
+}
+
+void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load,
+                int64_t now_ns) {
     struct fleet_unit *unit = &fleet->units[index];
     if (!fleet_is_member(fleet, index)) return;
+    if (load->totals.steps != unit->load.totals.steps) note_step(fleet, unit, load, now_ns);
     if (unit->load.draining && !load->draining)
         unit->draining = false; /* somebody called it back */
     unit->load = *load;
@@ -143,6 +159,13 @@ void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_lo
     unit->fresh = 0;
     for (uint32_t i = 0; i < load->rank_count && i < unit->hello.rank_count; i++)
         unit->ranks[i].load = load_ranks(load)[i];
+}
+
+void fleet_prompt_done(struct fleet *fleet, uint32_t index, uint64_t pages) {
+    struct fleet_unit *unit = &fleet->units[index];
+    check(unit->promised_pages >= pages);
+    unit->promised_pages -= pages;
+    if (unit->hello.role == UNIT_PREFILL) fleet->prompts_pages += (double)pages;
 }
 
 void fleet_leave(struct fleet *fleet, uint32_t index, bool lost) {
@@ -188,7 +211,25 @@ static uint32_t count_all(const struct fleet_unit *unit) {
     return max_u32(unit->bound, unit->load.requests_running + count_waiting(unit));
 }
 
-void fleet_view_unit(const struct fleet *fleet, uint32_t index, struct balance_unit *units_io) {
+/* Steps in a row take about as long. One that takes longer is likely to go on, the more so the
+ * longer it has: it is expected to last as long again as it is late. */
+static double step_left_ns(const struct fleet_unit *unit, int64_t now_ns) {
+    int64_t left_ns = unit->step_began_ns + unit->load.last_step_ns - now_ns;
+    bool runs = unit->load.requests_running + unit->load.requests_waiting > 0;
+    if (!runs) return 0;
+    return left_ns >= 0 ? (double)left_ns : -(double)left_ns;
+}
+
+/* Each gateway goes by what became of its own prompts: as many gateways as there are, so much longer
+ * one's pages take, and so much fewer it has. */
+static double prompts_ns(const struct fleet *fleet, const struct fleet_unit *unit) {
+    if (fleet->prompts_pages <= 0 || !unit->hello.rank_count) return 0;
+    return (double)unit->promised_pages * fleet->prompts_ns / fleet->prompts_pages /
+           unit->hello.rank_count;
+}
+
+void fleet_view_unit(const struct fleet *fleet, uint32_t index, int64_t now_ns,
+                     struct balance_unit *units_io) {
     const struct fleet_unit *unit = &fleet->units[index];
     units_io[index] = (struct balance_unit){
         .takes = fleet_takes(fleet, index),
@@ -203,12 +244,15 @@ void fleet_view_unit(const struct fleet *fleet, uint32_t index, struct balance_u
         .waiting = count_waiting(unit),
         .pages_total = unit->hello.page_count,
         .pages_taken = unit->load.pages_held + unit->promised_pages,
+        .step_left_ns = step_left_ns(unit, now_ns),
+        .prompts_ns = prompts_ns(fleet, unit),
+        .token_ns = fleet->prompts_tokens > 0 ? fleet->prompts_ns / fleet->prompts_tokens : 0,
     };
 }
 
-void fleet_view(const struct fleet *fleet, struct balance_unit *units_out) {
+void fleet_view(const struct fleet *fleet, int64_t now_ns, struct balance_unit *units_out) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        fleet_view_unit(fleet, i, units_out);
+        fleet_view_unit(fleet, i, now_ns, units_out);
 }
 
 struct record_unit_load fleet_sum(const struct fleet *fleet, uint32_t *page_count_out) {

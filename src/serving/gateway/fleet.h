@@ -49,6 +49,7 @@ struct fleet_unit {
     struct unit_books books;        /* what it has said that it did for requests of ours */
     bool given_up; /* a request was taken from it unfinished: books lack the rest */
     int64_t last_seen_ns;
+    int64_t step_began_ns; /* the one that may be running: when the last one ended */
 };
 
 struct fleet_room { /* for prompt and answer of one request */
@@ -62,6 +63,9 @@ struct fleet {
     struct fleet_room largest;      /* of those that are there; of the last ones while nobody is */
     struct record_unit_load gone;   /* totals of units that have left */
     uint64_t losses_total, refused_total;
+    /* Of the units that compute prompts, sums over their last steps, each before the last counting
+     * a little less: ranks' nanoseconds, tokens computed, pages of our own prompts that were done. */
+    double prompts_ns, prompts_tokens, prompts_pages;
 };
 
 /* Arena bytes that suffice for fleet_open. */
@@ -89,7 +93,11 @@ void fleet_assign(struct fleet *fleet, uint32_t index, enum unit_role role);
 /* True if it can have a role other than both: its ranks take KV blocks. */
 bool fleet_moves_blocks(const struct fleet *fleet, uint32_t unit);
 
-void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load);
+void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load,
+                int64_t now_ns);
+
+/* A unit that computes prompts has brought the first token of one of ours. */
+void fleet_prompt_done(struct fleet *fleet, uint32_t index, uint64_t pages);
 
 /* Frees its place; nothing is bound to it any more. `lost`: it had not been asked to go. */
 void fleet_leave(struct fleet *fleet, uint32_t index, bool lost);
@@ -124,9 +132,10 @@ uint64_t fleet_tokens_max(const struct fleet *fleet);
 bool fleet_serves(const struct fleet *fleet);
 
 /* For balance_units: units_out[LIMIT_FLEET_UNITS]. */
-void fleet_view(const struct fleet *fleet, struct balance_unit *units_out);
+void fleet_view(const struct fleet *fleet, int64_t now_ns, struct balance_unit *units_out);
 /* One of them anew. */
-void fleet_view_unit(const struct fleet *fleet, uint32_t unit, struct balance_unit *units_io);
+void fleet_view_unit(const struct fleet *fleet, uint32_t unit, int64_t now_ns,
+                     struct balance_unit *units_io);
 
 /* Sums over all units; counters do not fall when a unit leaves. */
 struct record_unit_load fleet_sum(const struct fleet *fleet, uint32_t *page_count_out);

@@ -272,7 +272,9 @@ static bool check_rank(const struct gateway *gateway, const struct fleet_order *
                        struct api_error *error_out) {
     const struct fleet_unit *unit = &gateway->fleet.units[order->unit];
     const struct record_experts *experts = &unit->experts;
-    struct rebalance_shape shape = {experts->experts, experts->ranks, experts->slots_per_rank};
+    struct rebalance_shape shape = {.experts = experts->experts,
+                                    .ranks = experts->ranks,
+                                    .slots_per_rank = experts->slots_per_rank};
     bool masked[LIMIT_RANKS] = {false};
     uint32_t gone = 0;
     if (order->drain.rank >= unit->hello.rank_count)

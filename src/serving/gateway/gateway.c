@@ -149,6 +149,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
     gateway->models = models;
     gateway->model_name = models.names[0].name;
     gateway->version = bytes_of(full.version);
+    gateway->token_bytes = REQUEST_CANCEL_BYTES + HANDOVER_CONTINUE_BYTES;
     if (full.accounts) accounts_take(&gateway->accounts, full.accounts);
     gateway->options.accounts = NULL;
     gateway->started_ns = gateway->retry_ns = gateway->drain_ends_ns = MACHINE_NEVER;
@@ -292,12 +293,12 @@ static enum status receive_hello(struct gateway *gateway, uint32_t unit,
 }
 
 static void receive_load(struct gateway *gateway, uint32_t unit,
-                         const struct record_unit_load *load) {
+                         const struct record_unit_load *load, int64_t now_ns) {
     if (!fleet_is_member(&gateway->fleet, unit)) return;
     const struct record_unit_load *before = &gateway->fleet.units[unit].load;
     if (before->rank_count == 0) tally_soon(gateway); /* its first */
     metrics_count_step(&gateway->metrics, before, load);
-    fleet_load(&gateway->fleet, unit, load);
+    fleet_load(&gateway->fleet, unit, load, now_ns);
     gateway->changed = true;
 }
 
@@ -314,7 +315,7 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     if (record->kind == RECORD_UNIT_HELLO)
         status = receive_hello(gateway, unit, (const struct record_unit_hello *)record, now_ns);
     else if (record->kind == RECORD_UNIT_LOAD)
-        receive_load(gateway, unit, (const struct record_unit_load *)record);
+        receive_load(gateway, unit, (const struct record_unit_load *)record, now_ns);
     else if (record->kind == RECORD_EXPERTS)
         speaker->experts = *(const struct record_experts *)record;
     else if (record->kind == RECORD_TOKENS)

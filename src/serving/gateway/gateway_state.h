@@ -34,7 +34,8 @@ struct gateway {
     struct bytes model_name, version; /* the first of the names */
     char fingerprint[96];
     struct outbox outbox;
-    struct pool pool; /* requests' arenas */
+    size_t token_bytes; /* of what newly chosen tokens may have it say to units: CANCEL, CONTINUE */
+    struct pool pool;   /* requests' arenas */
     struct request_table requests;
     struct texts texts;       /* to the tokenizer */
     struct texts constraints; /* to whoever says whether they can be held */

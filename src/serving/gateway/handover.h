@@ -13,6 +13,7 @@
 #ifndef SERVING_GATEWAY_HANDOVER_H
 #define SERVING_GATEWAY_HANDOVER_H
 
+#include "contract/step_plan.h"
 #include "serving/gateway/gateway_state.h"
 
 /* The answer's unit, of that place in the fleet's table, has reserved pages: SUBMIT to the prompt's

@@ -123,16 +123,22 @@ static void keep_pairs(struct keep *keep, uint64_t target) {
     memcpy(keep->fresh, state->experts, state->slot_count * sizeof *keep->fresh);
 }
 
-/* Slots of a fresh rank whose experts an old rank holds, too; duplicates count as often as both have
+/* Runs of slots that may change names with one another: ranks, or whole nodes. */
+struct name_runs {
+    uint32_t first_slot, count, slots; /* of each */
+};
+
+/* Slots of a fresh run whose experts an old run holds, too; duplicates count as often as both have
  * them. keep->state's counts are scratch here. */
-static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t *old) {
+static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t *old,
+                        uint32_t slots) {
     uint16_t *counts = keep->state.counts;
     uint32_t common = 0;
-    for (uint32_t i = 0; i < keep->room; i++)
+    for (uint32_t i = 0; i < slots; i++)
         counts[old[i]] = counts[fresh[i]] = 0;
-    for (uint32_t i = 0; i < keep->room; i++)
+    for (uint32_t i = 0; i < slots; i++)
         counts[old[i]]++;
-    for (uint32_t i = 0; i < keep->room; i++)
+    for (uint32_t i = 0; i < slots; i++)
         if (counts[fresh[i]] > 0) {
             counts[fresh[i]]--;
             common++;
@@ -141,38 +147,53 @@ static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t
 }
 
 /* Those with the most in common first. */
-static void choose_names(struct keep *keep) {
-    uint32_t ranks = keep->shape->ranks;
-    for (uint32_t i = 0; i < ranks; i++)
+static void choose_names(struct keep *keep, const struct name_runs *runs) {
+    uint32_t count = runs->count;
+    for (uint32_t i = 0; i < count; i++)
         keep->name[i] = keep->user[i] = NOBODY;
-    for (uint32_t most = keep->room + 1; most-- > 0;)
-        for (uint32_t i = 0; i < ranks; i++)
-            for (uint32_t j = 0; j < ranks && keep->name[i] == NOBODY; j++)
-                if (keep->user[j] == NOBODY && keep->overlaps[i * ranks + j] >= most) {
+    for (uint32_t most = runs->slots + 1; most-- > 0;)
+        for (uint32_t i = 0; i < count; i++)
+            for (uint32_t j = 0; j < count && keep->name[i] == NOBODY; j++)
+                if (keep->user[j] == NOBODY && keep->overlaps[i * count + j] >= most) {
                     keep->name[i] = j;
                     keep->user[j] = i;
                 }
 }
 
-/* Ranks of keep->fresh change places so that they are where most of what they hold is already. */
-static void rename_ranks(struct keep *keep) {
-    uint32_t ranks = keep->shape->ranks, room = keep->room;
-    for (uint32_t i = 0; i < ranks; i++)
-        for (uint32_t j = 0; j < ranks; j++)
-            keep->overlaps[i * ranks + j] =
-                (uint16_t)overlap(keep, keep->fresh + i * room, keep->old + j * room);
-    choose_names(keep);
-    for (uint32_t i = 0; i < ranks; i++)
-        memcpy(keep->renamed + keep->name[i] * room, keep->fresh + i * room,
-               room * sizeof *keep->fresh);
-    memcpy(keep->fresh, keep->renamed, keep->shape->slots * sizeof *keep->fresh);
+/* Runs of keep->fresh change places so that they are where most of what they hold is already. */
+static void rename_runs(struct keep *keep, struct name_runs runs) {
+    uint32_t count = runs.count, slots = runs.slots;
+    uint16_t *fresh = keep->fresh + runs.first_slot;
+    const uint16_t *old = keep->old + runs.first_slot;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < count; j++)
+            keep->overlaps[i * count + j] =
+                (uint16_t)overlap(keep, fresh + i * slots, old + j * slots, slots);
+    choose_names(keep, &runs);
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(keep->renamed + keep->name[i] * slots, fresh + i * slots, slots * sizeof *fresh);
+    memcpy(fresh, keep->renamed, (size_t)count * slots * sizeof *fresh);
+}
+
+/* Nodes first, then the ranks of each. */
+static void rename_nodes(struct keep *keep) {
+    const struct balance_shape *shape = keep->shape;
+    uint32_t node_slots = shape->slots / shape->nodes;
+    rename_runs(keep, (struct name_runs){0, shape->nodes, node_slots});
+    for (uint32_t node = 0; node < shape->nodes; node++)
+        rename_runs(keep,
+                    (struct name_runs){node * node_slots, shape->ranks / shape->nodes, keep->room});
 }
 
 /* The best placement, with as much as possible where it is already. */
 static void reuse(struct keep *keep, bool strict, uint32_t without, uint64_t target) {
-    if (strict) return; /* a rank of another node may not take the name */
-    if (keep->room == 2 && !(without & BALANCE_KEEP_PAIRS)) keep_pairs(keep, target);
-    if (!(without & BALANCE_NAMES)) rename_ranks(keep);
+    bool pairs = keep->room == 2 && !strict; /* a pair may be of two nodes' groups */
+    if (pairs && !(without & BALANCE_KEEP_PAIRS)) keep_pairs(keep, target);
+    if (without & BALANCE_NAMES) return;
+    if (strict)
+        rename_nodes(keep);
+    else
+        rename_runs(keep, (struct name_runs){0, keep->shape->ranks, keep->room});
 }
 
 static uint32_t count_moves(const struct keep *keep, const uint16_t *slots) {

@@ -8,7 +8,8 @@
  *   of what they hold already. Where ranks have two slots, pairs that may stay together do, as long
  *   as the rest can be paired within the tolerance. This is the way there: at 144 ranks 2 to 18
  *   times as many experts move without the names, and 1.5 to 13 times without the pairs. Elsewhere
- *   it is tried only if the repair fails. BALANCE_STRICT renames nothing, since nodes would mix.
+ *   it is tried only if the repair fails. BALANCE_STRICT names nodes, and then the ranks of each,
+ *   since no group may leave its node.
  *
  * A move is a slot that has to load another expert's weights.
  */

@@ -31,6 +31,7 @@ static void serve_node(const struct traffic_view *view, uint32_t node, double to
         served[g] = 0;
     for (uint32_t slot = node * node_slots; slot < (node + 1) * node_slots; slot++) {
         uint32_t expert = view->slot_to_expert[slot];
+        if (expert == BALANCE_TRAFFIC_EMPTY) continue;
         served[expert / (shape->experts / shape->groups)] +=
             (double)view->loads[expert] / view->counts[expert] / total;
     }
@@ -47,7 +48,7 @@ void balance_traffic(const struct balance_shape *shape, const struct balance_cho
     check(choice->groups <= shape->groups);
     *traffic_out = (struct balance_traffic){0, 0};
     for (uint32_t slot = 0; slot < shape->slots; slot++)
-        view.counts[slot_to_expert[slot]]++;
+        if (slot_to_expert[slot] != BALANCE_TRAFFIC_EMPTY) view.counts[slot_to_expert[slot]]++;
     for (uint32_t e = 0; e < shape->experts; e++)
         total += (double)loads[e];
     if (!(total > 0)) return;

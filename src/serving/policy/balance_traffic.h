@@ -18,6 +18,7 @@
 #include "serving/policy/balance_experts.h"
 
 #define BALANCE_TRAFFIC_GROUPS_MAX 64
+#define BALANCE_TRAFFIC_EMPTY UINT16_MAX /* a slot without an expert */
 
 struct balance_choice {
     uint32_t groups, experts; /* that a token chooses; experts / groups are of one group */

@@ -2,12 +2,14 @@
 #include "serving/policy/balance_units.h"
 
 #include "base/check.h"
+#include "contract/record_unit.h"
 
 const char *units_reason_name(enum units_reason reason) {
     static const char *const names[UNITS_REASON_COUNT] = {
         [UNITS_BOUND] = "bound to the unit with the smallest share in use",
         [UNITS_BOUND_PREFIX] = "bound to the unit that caches most of its prompt",
         [UNITS_BOUND_PARTNER] = "bound to the unit that computes its prompt anyway",
+        [UNITS_BOUND_SOONEST] = "bound to the unit where its prompt waits least",
         [UNITS_WAITS_ROOM] = "waits: every unit has enough waiting",
         [UNITS_WAITS_SIZE] = "waits: no unit that serves is large enough",
         [UNITS_WAITS_UNIT] = "waits: no unit serves",
@@ -58,6 +60,27 @@ static double score(const struct balance_units_need *need, const struct balance_
     return share(unit, need) - lean * hit_tokens / need->prompt_tokens;
 }
 
+static double wait_ns(const struct balance_units_need *need, const struct balance_unit *units,
+                      uint32_t unit) {
+    double saved = need->hit_tokens ? units[unit].token_ns * need->hit_tokens[unit] : 0;
+    return units[unit].step_left_ns + BALANCE_UNITS_BEFORE * units[unit].prompts_ns - saved;
+}
+
+/* Among units that only compute prompts. */
+static uint32_t find_soonest(const struct balance_units_need *need,
+                             const struct balance_unit *units, uint32_t unit_count, bool others) {
+    uint32_t best = BALANCE_NO_RANK;
+    for (uint32_t i = 0; i < unit_count; i++) {
+        if (!may_take(need, units, i, need->roles, others)) continue;
+        double own = wait_ns(need, units, i);
+        double least = best == BALANCE_NO_RANK ? own : wait_ns(need, units, best);
+        if (best == BALANCE_NO_RANK || own < least ||
+            (own == least && share(&units[i], need) < share(&units[best], need)))
+            best = i;
+    }
+    return best;
+}
+
 struct units_choice balance_units(const struct balance_units_need *need,
                                   const struct balance_unit *units, uint32_t unit_count) {
     uint32_t emptiest = BALANCE_NO_RANK, best = BALANCE_NO_RANK, able = 0, serving = 0;
@@ -82,6 +105,9 @@ struct units_choice balance_units(const struct balance_units_need *need,
         best = i;
         best_score = own;
     }
+    if (roles == BALANCE_ROLE(UNIT_PREFILL) && emptiest != BALANCE_NO_RANK)
+        return (struct units_choice){find_soonest(need, units, unit_count, able > 1),
+                                     UNITS_BOUND_SOONEST};
     if (best == BALANCE_NO_RANK) best = emptiest;
     if (best != BALANCE_NO_RANK)
         return (struct units_choice){best, best == emptiest ? UNITS_BOUND : UNITS_BOUND_PREFIX};

@@ -11,7 +11,15 @@
  *   share - (BALANCE_UNITS_LEAN * smallest share + BALANCE_UNITS_LEAN_REQUESTS * ranks / requests
  *            that the unit takes) * tokens saved / prompt
  *
- * Pure. Doubles with fixed operations in a fixed order; ties go to the lowest unit.
+ * Units that only compute prompts keep nothing of them, so among those it is time that counts. Their
+ * shares fall when a step ends and its prompts leave, just when whoever comes has to wait for all of
+ * the next step. The unit gets the request where it waits least:
+ *
+ *   until the running step ends + BALANCE_UNITS_BEFORE * what the prompts that are there will take
+ *   - what is saved of its own
+ *
+ * Pure. Doubles with fixed operations in a fixed order; ties go to the smaller share, then to the
+ * lowest unit.
  */
 #ifndef SERVING_POLICY_BALANCE_UNITS_H
 #define SERVING_POLICY_BALANCE_UNITS_H
@@ -24,6 +32,10 @@
 
 #define BALANCE_UNITS_LEAN 0.25
 #define BALANCE_UNITS_LEAN_REQUESTS 4 /* and so many requests a rank */
+
+/* Of the prompts at a unit, by time: so much comes before one that joins them. The ranks' chunks
+ * are computed side by side, so it is not all. */
+#define BALANCE_UNITS_BEFORE 0.5
 
 /* Loading a token from a storage that units share is worth so much less than having it. */
 #define BALANCE_UNITS_LOADED 0.75
@@ -40,6 +52,9 @@ struct balance_unit {
     uint32_t waiting;                /* of them, not running yet */
     uint64_t pages_total;            /* >= 1 */
     uint64_t pages_taken;            /* held by those that run, promised to those that wait */
+    double step_left_ns;             /* until its running step is likely to end; 0: none runs */
+    double prompts_ns;               /* what the prompts that are there will take, about */
+    double token_ns;                 /* what a rank takes for a token of a prompt, about */
 };
 
 #define BALANCE_ROLE(role) (1u << (role))
@@ -62,6 +77,7 @@ enum units_reason {
     UNITS_BOUND,         /* the smallest share in use */
     UNITS_BOUND_PREFIX,  /* not the smallest, but it has part of the prompt */
     UNITS_BOUND_PARTNER, /* where its prompt is computed anyway */
+    UNITS_BOUND_SOONEST, /* where its prompt waits least, what it need not compute counted in */
     UNITS_WAITS_ROOM,    /* every unit that could take it has enough waiting */
     UNITS_WAITS_SIZE,    /* no unit that serves is large enough */
     UNITS_WAITS_UNIT,    /* no unit serves */

@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/move_experts.h"
 
+#include <stdbool.h>
+
 #include "base/check.h"
+
+/* The node of a rank; all are of one if nodes have no ranks. */
+static uint32_t node_of(uint32_t rank, uint32_t node_ranks) {
+    return node_ranks ? rank / node_ranks : 0;
+}
 
 /* The slot that gives the expert to `slot`. */
 static uint32_t source_of(const struct move_experts *layer, uint32_t expert, uint32_t slot,
                           const uint32_t *gives) {
-    uint32_t slots = layer->ranks * layer->slots_per_rank, best = UINT32_MAX;
-    for (uint32_t from = 0; from < slots; from++) {
+    uint32_t room = layer->slots_per_rank, to = slot / room, best = UINT32_MAX;
+    bool best_is_near = false;
+    for (uint32_t from = 0; from < layer->ranks * room; from++) {
         if (layer->from[from] != expert) continue;
-        uint32_t rank = from / layer->slots_per_rank;
-        if (rank == slot / layer->slots_per_rank) return from;
-        if (best == UINT32_MAX || gives[rank] < gives[best / layer->slots_per_rank]) best = from;
+        uint32_t rank = from / room;
+        bool near = node_of(rank, layer->node_ranks) == node_of(to, layer->node_ranks);
+        if (rank == to) return from;
+        bool less = best == UINT32_MAX || gives[rank] < gives[best / room];
+        if (near == best_is_near ? !less : best_is_near) continue;
+        best = from;
+        best_is_near = near;
     }
     check(best != UINT32_MAX);
     return best;
@@ -31,6 +43,18 @@ uint32_t move_experts(const struct move_experts *layer, uint32_t *gives,
         moves_out[count++] = (struct expert_move){layer->layer, slot, expert, from};
     }
     return count;
+}
+
+uint32_t move_experts_far(const struct expert_move *moves, uint32_t count, uint32_t slots_per_rank,
+                          uint32_t node_ranks) {
+    uint32_t far = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (moves[i].expert == EXPERT_MOVE_NOTHING || moves[i].from == EXPERT_MOVE_FROM_CHECKPOINT)
+            continue;
+        far += node_of(moves[i].slot / slots_per_rank, node_ranks) !=
+               node_of(moves[i].from / slots_per_rank, node_ranks);
+    }
+    return far;
 }
 
 uint32_t move_experts_to(const struct expert_move *moves, uint32_t count, uint32_t rank,

@@ -15,25 +15,33 @@
 
 struct rebalance_layer {
     const struct rebalance_shape *shape;
+    const struct rebalance_prices *prices;
     const uint64_t *loads;
-    struct balance_shape left; /* what the balancer sees */
-    uint16_t *old, *best;      /* [left.slots] */
-    uint16_t *replicas;        /* [experts] in `old` */
+    struct balance_shape left;    /* what the balancer sees */
+    uint16_t *old, *best, *tried; /* [left.slots] */
+    uint16_t *replicas;           /* [experts] in `old` */
     void *memory;
 };
 
-static struct balance_shape shape_of(const struct rebalance_shape *shape, uint32_t ranks) {
+const char *rebalance_way_name(enum rebalance_way way) {
+    static const char *const names[REBALANCE_WAY_COUNT] = {"groups", "near", "global"};
+    return names[way];
+}
+
+static struct balance_shape shape_of(const struct rebalance_shape *shape, uint32_t ranks,
+                                     uint32_t nodes) {
+    bool whole = shape->groups && shape->experts % shape->groups == 0;
     return (struct balance_shape){.experts = shape->experts,
-                                  .groups = 1,
+                                  .groups = whole ? shape->groups : 1,
                                   .slots = ranks * shape->slots_per_rank,
                                   .ranks = ranks,
-                                  .nodes = 1};
+                                  .nodes = nodes};
 }
 
 size_t rebalance_bytes(const struct rebalance_shape *shape) {
-    struct balance_shape all = shape_of(shape, shape->ranks);
+    struct balance_shape all = shape_of(shape, shape->ranks, shape->ranks);
     size_t keep = balance_keep_bytes(&all), judge = balance_experts_bytes(&all);
-    return (keep > judge ? keep : judge) + 2 * round_up_8(all.slots * sizeof(uint16_t)) +
+    return (keep > judge ? keep : judge) + 3 * round_up_8(all.slots * sizeof(uint16_t)) +
            round_up_8(shape->experts * sizeof(uint16_t));
 }
 
@@ -42,6 +50,21 @@ static uint32_t count_left(const struct rebalance_shape *shape, const bool *mask
     for (uint32_t rank = 0; rank < shape->ranks; rank++)
         left += !masked[rank];
     return left;
+}
+
+/* Nodes of the ranks that are left; 1, as if there were no others, where they have not as many each.
+ */
+static uint32_t count_nodes(const struct rebalance_shape *shape, const bool *masked) {
+    uint32_t each = shape->node_ranks ? shape->node_ranks : shape->ranks, nodes = 0, of_first = 0;
+    for (uint32_t first = 0; first < shape->ranks; first += each) {
+        uint32_t left = 0;
+        for (uint32_t rank = first; rank < first + each && rank < shape->ranks; rank++)
+            left += !masked[rank];
+        if (!left) continue;
+        if (nodes++ == 0) of_first = left;
+        if (left != of_first) return 1;
+    }
+    return nodes ? nodes : 1;
 }
 
 bool rebalance_fits(const struct rebalance_shape *shape, const bool *masked) {
@@ -57,14 +80,17 @@ uint32_t rebalance_redundancy(const struct rebalance_shape *shape, uint32_t mask
 }
 
 static void open_layer(struct rebalance_layer *layer, const struct rebalance_shape *shape,
-                       const uint64_t *loads, const bool *masked, void *memory) {
+                       const struct rebalance_prices *prices, const uint64_t *loads,
+                       const bool *masked, void *memory) {
     char *at = memory;
-    *layer = (struct rebalance_layer){.shape = shape, .loads = loads};
-    layer->left = shape_of(shape, count_left(shape, masked));
+    *layer = (struct rebalance_layer){.shape = shape, .prices = prices, .loads = loads};
+    layer->left = shape_of(shape, count_left(shape, masked), count_nodes(shape, masked));
     layer->old = (uint16_t *)(void *)at;
     at += round_up_8(layer->left.slots * sizeof *layer->old);
     layer->best = (uint16_t *)(void *)at;
     at += round_up_8(layer->left.slots * sizeof *layer->best);
+    layer->tried = (uint16_t *)(void *)at;
+    at += round_up_8(layer->left.slots * sizeof *layer->tried);
     layer->replicas = (uint16_t *)(void *)at;
     layer->memory = at + round_up_8(shape->experts * sizeof *layer->replicas);
 }
@@ -137,21 +163,67 @@ static double largest_load(const struct rebalance_layer *layer, const uint32_t *
     return largest;
 }
 
-void rebalance_layer(const struct rebalance_shape *shape, const uint64_t *loads, const bool *masked,
-                     const uint32_t *from, void *memory, uint32_t *to_out,
-                     struct rebalance_gain *gain_out) {
-    struct balance_options options = {.locality = BALANCE_FREE};
+/* ---- prices ---- */
+
+/* Rows of a token that leave its node; a token's node is any one as likely as another. */
+static double copies_of(const struct rebalance_layer *layer, const uint16_t *slots) {
+    struct balance_shape shape = layer->left;
+    struct balance_traffic traffic;
+    if (shape.nodes == 1 || shape.groups == 1) return 0;
+    double away = 1 - 1.0 / shape.nodes;
+    if (!layer->prices->passes) shape.nodes = shape.ranks; /* each rank gets a row of its own */
+    balance_traffic(&shape, &layer->shape->choice, layer->loads, slots, &traffic);
+    return traffic.copies * away;
+}
+
+/* `busiest`: the largest rank load by the mean one. */
+static double cost_of(const struct rebalance_layer *layer, double busiest, double copies) {
+    const struct rebalance_prices *prices = layer->prices;
+    if (!(prices->pair_ns > 0)) return busiest;
+    double pairs = layer->shape->choice.experts ? layer->shape->choice.experts : 1;
+    return busiest * pairs * prices->pair_ns + copies * prices->copy_ns;
+}
+
+/* The ways that a layer has: those of the nodes only where groups can stay on them. */
+static bool has_way(const struct rebalance_layer *layer, enum rebalance_way way) {
+    bool nodes = balance_experts_divides(&layer->left) && !layer->prices->makes_answers;
+    if (way == REBALANCE_GLOBAL) return !nodes || layer->prices->pair_ns > 0;
+    return nodes && (way == REBALANCE_GROUPS || layer->prices->pair_ns > 0);
+}
+
+static void try_way(struct rebalance_layer *layer, enum rebalance_way way,
+                    struct rebalance_gain *gain) {
+    struct balance_options options = {.locality =
+                                          way == REBALANCE_GROUPS ? BALANCE_STRICT : BALANCE_FREE};
+    struct balance_keeping keeping = {.old = layer->old, .tolerance = TOLERANCE};
+    struct balance_shape shape = layer->left;
     struct balance_outcome outcome;
+    uint32_t moves;
+    if (way == REBALANCE_GLOBAL) shape.groups = shape.nodes = 1;
+    balance_keep(&shape, &options, layer->loads, &keeping, layer->memory, layer->tried, &outcome,
+                 &moves);
+    double copies = copies_of(layer, layer->tried);
+    double cost = gain->cost_of[way] = cost_of(layer, 1 / outcome.balance, copies);
+    if (gain->cost_after > 0 && cost >= gain->cost_after) return;
+    gain->cost_after = cost;
+    gain->copies_after = copies;
+    gain->way = way;
+    memcpy(layer->best, layer->tried, shape.slots * sizeof *layer->best);
+}
+
+void rebalance_layer(const struct rebalance_shape *shape, const struct rebalance_prices *prices,
+                     const uint64_t *loads, const bool *masked, const uint32_t *from, void *memory,
+                     uint32_t *to_out, struct rebalance_gain *gain_out) {
     struct rebalance_layer layer;
-    uint32_t room = shape->slots_per_rank, at = 0, moves;
+    uint32_t room = shape->slots_per_rank, at = 0;
     double sum = 0;
     check(rebalance_fits(shape, masked));
-    open_layer(&layer, shape, loads, masked, memory);
+    open_layer(&layer, shape, prices, loads, masked, memory);
     struct rebalance_gain gain = {.before = largest_load(&layer, from)};
     make_whole(&layer, masked, from);
-    struct balance_keeping keeping = {.old = layer.old, .tolerance = TOLERANCE};
-    balance_keep(&layer.left, &options, loads, &keeping, layer.memory, layer.best, &outcome,
-                 &moves);
+    for (int way = 0; way < REBALANCE_WAY_COUNT; way++)
+        if (has_way(&layer, (enum rebalance_way)way))
+            try_way(&layer, (enum rebalance_way)way, &gain);
     for (uint32_t rank = 0; rank < shape->ranks; rank++)
         for (uint32_t i = rank * room; i < (rank + 1) * room; i++) {
             to_out[i] = masked[rank] ? REBALANCE_EMPTY : layer.best[at++];
@@ -162,12 +234,16 @@ void rebalance_layer(const struct rebalance_shape *shape, const uint64_t *loads,
         sum += (double)loads[e];
     gain.mean = sum / layer.left.ranks;
     gain.after = largest_load(&layer, to_out);
+    gain.copies_before = copies_of(&layer, layer.old);
+    gain.cost_before = cost_of(&layer, sum > 0 ? gain.before / gain.mean : 1, gain.copies_before);
+    gain.cost_after = cost_of(&layer, sum > 0 ? gain.after / gain.mean : 1, gain.copies_after);
     *gain_out = gain;
 }
 
 bool rebalance_changes(const struct rebalance_rule *rule, const struct rebalance_gain *gain) {
     if (gain->forced) return true;
-    return gain->moves && gain->before - gain->after > rule->layer_gain * gain->before;
+    return gain->moves &&
+           gain->cost_before - gain->cost_after > rule->layer_gain * gain->cost_before;
 }
 
 enum rebalance_verdict rebalance_judge(struct rebalance *rebalance,
@@ -177,8 +253,9 @@ enum rebalance_verdict rebalance_judge(struct rebalance *rebalance,
     double before = 0, won = 0;
     bool forced = false, was_worth_it = rebalance->was_worth_it;
     for (uint32_t layer = 0; layer < layers; layer++) {
-        before += gains[layer].before;
-        if (rebalance_changes(rule, &gains[layer])) won += gains[layer].before - gains[layer].after;
+        before += gains[layer].cost_before;
+        if (rebalance_changes(rule, &gains[layer]))
+            won += gains[layer].cost_before - gains[layer].cost_after;
         forced |= gains[layer].forced;
     }
     if (forced) return REBALANCE_GOES;

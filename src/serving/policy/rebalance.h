@@ -2,11 +2,17 @@
  * When experts move: from the loads of late, what a new map would bring, layer by layer, and
  * whether that is worth the moves.
  *
- * A step waits for the busiest rank of every layer, so what counts is the sum over the layers of
- * the largest rank load. A new map is carried out if it lowers that by a share that is worth it,
- * twice in a row (loads that only flicker move nothing), and not before the last one had its time;
- * of the layers, only those that gain themselves change. A rank that is masked holds nothing: then
- * the map changes whatever it brings.
+ * A step waits for the busiest rank of every layer, and where there are nodes, for the rows that go
+ * between them. Both have a price in nanoseconds, measured where the unit runs, and what counts is
+ * the sum over the layers. A unit that computes prompts has three ways to place a layer, and each
+ * layer takes the cheapest: groups of experts kept whole on nodes, as far as that costs no balance,
+ * or not at all. A unit that only makes answers places them with all ranks alike, as DeepSeek's
+ * policy has it.
+ *
+ * A new map is carried out if it lowers the sum by a share that is worth it, twice in a row (loads
+ * that only flicker move nothing), and not before the last one had its time; of the layers, only
+ * those that gain themselves change. A rank that is masked holds nothing: then the map changes
+ * whatever it brings.
  */
 #ifndef SERVING_POLICY_REBALANCE_H
 #define SERVING_POLICY_REBALANCE_H
@@ -15,17 +21,44 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "serving/policy/balance_traffic.h"
+
 #define REBALANCE_EMPTY UINT32_MAX /* a slot without an expert */
 
 struct rebalance_shape {
     uint32_t experts, ranks, slots_per_rank;
+    uint32_t node_ranks;          /* of a node, consecutive; 0 or `ranks`: one node */
+    uint32_t groups;              /* of experts, as many in each; 0: none */
+    struct balance_choice choice; /* of a token; only where there are groups */
 };
 
-/* Largest rank loads of a layer, its mean being `mean`; in the loads' unit. */
+enum rebalance_way {
+    REBALANCE_GROUPS, /* every group whole on a node */
+    REBALANCE_NEAR,   /* groups on nodes as far as that costs no balance */
+    REBALANCE_GLOBAL, /* all ranks alike */
+    REBALANCE_WAY_COUNT
+};
+/* "groups", "near", "global" */
+const char *rebalance_way_name(enum rebalance_way way);
+
+struct rebalance_prices {
+    double pair_ns;     /* of a rank's experts for one token of one of them; 0: not known */
+    double copy_ns;     /* of a rank's link for one token's rows to another node and back */
+    bool passes;        /* rows go once to each node and are passed on there; else to each rank */
+    bool makes_answers; /* and nothing else: all ranks alike */
+};
+
+/* Of a layer. Loads are the largest ranks', the mean being `mean`, in the loads' unit. Costs are
+ * what the layer waits for each token that every rank brings: nanoseconds if prices are known, else
+ * largest loads by mean. */
 struct rebalance_gain {
     double mean, before, after;
-    uint32_t moves; /* slots that take another expert */
-    bool forced;    /* the old map uses a masked rank, or leaves another one's slots empty */
+    double copies_before, copies_after; /* rows of a token that leave its node; 0: one node */
+    double cost_before, cost_after;
+    double cost_of[REBALANCE_WAY_COUNT]; /* 0: there is no such way */
+    enum rebalance_way way;              /* the new map's */
+    uint32_t moves;                      /* slots that take another expert */
+    bool forced; /* the old map uses a masked rank, or leaves another one's slots empty */
 };
 
 size_t rebalance_bytes(const struct rebalance_shape *shape);
@@ -35,16 +68,16 @@ bool rebalance_fits(const struct rebalance_shape *shape, const bool *masked);
 /* How many redundant experts would be needed (as --redundant-experts counts) for that. */
 uint32_t rebalance_redundancy(const struct rebalance_shape *shape, uint32_t masked_count);
 
-/* The best map of a layer that moves few experts: loads[experts], masked[ranks], from and to_out
+/* The cheapest map of a layer that moves few experts: loads[experts], masked[ranks], from and to_out
  * [ranks * slots_per_rank] with a rank's slots behind each other. Every expert has a slot in
  * `from`, and it fits. `memory`: rebalance_bytes, aligned to 8. */
-void rebalance_layer(const struct rebalance_shape *shape, const uint64_t *loads, const bool *masked,
-                     const uint32_t *from, void *memory, uint32_t *to_out,
-                     struct rebalance_gain *gain_out);
+void rebalance_layer(const struct rebalance_shape *shape, const struct rebalance_prices *prices,
+                     const uint64_t *loads, const bool *masked, const uint32_t *from, void *memory,
+                     uint32_t *to_out, struct rebalance_gain *gain_out);
 
 struct rebalance_rule {
-    double gain;          /* least share of the sum of largest loads that has to be won */
-    double layer_gain;    /* least share of a layer's largest load to be won for it to change */
+    double gain;          /* least share of the sum of costs that has to be won */
+    double layer_gain;    /* least share of a layer's cost to be won for it to change */
     uint64_t choices_min; /* of the layer with most, since the last new map */
     int64_t rest_ns;      /* between two new maps */
 };

@@ -14,7 +14,7 @@ struct prefix_name pages_root(const struct unit *unit, const struct unit_request
         .tenant_salt = {(const char *)request->tenant.bytes, sizeof request->tenant.bytes},
     };
     memcpy(identity.model_id, unit->model_id, sizeof identity.model_id);
-    return prefix_name_root(&identity);
+    return prefix_tree_root(&unit->tree, &identity);
 }
 
 /* Of what stands before a request's next block. */

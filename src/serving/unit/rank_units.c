@@ -616,6 +616,7 @@ static void take_result(struct rank_units *units, const struct step_result *resu
 
 static void take_role(struct rank_units *units, const struct record_role *record) {
     units->role = record->role;
+    if (units->rank_count > 1) put(units, &record->record); /* experts may lie otherwise */
     if (units->hello_sent) put_hello(units);
 }
 

@@ -35,14 +35,20 @@ static uint32_t layers_of(const struct expert_world_options *options) {
 }
 
 static struct rebalance_shape shape_of(const struct expert_world_options *options) {
-    return (struct rebalance_shape){options->model->experts, options->ranks, slots_of(options)};
+    const struct model_figures *model = options->model;
+    return (struct rebalance_shape){.experts = model->experts,
+                                    .ranks = options->ranks,
+                                    .slots_per_rank = slots_of(options),
+                                    .node_ranks = options->ranks_per_node,
+                                    .groups = model->expert_groups,
+                                    .choice = {model->groups_per_token, model->experts_per_token}};
 }
 
 size_t expert_world_bytes(const struct expert_world_options *options) {
     const struct rebalance_shape shape = shape_of(options);
     size_t layers = layers_of(options), slots = (size_t)options->ranks * slots_of(options);
     size_t each = 16 * options->model->experts + 8 * options->ranks + 8 * EXPERT_LOADS + 8 * slots +
-                  sizeof(struct rebalance_gain) + sizeof(bool);
+                  sizeof(struct rebalance_gain) + sizeof(double) + sizeof(bool);
     size_t once = 8 * options->model->experts + 5 * options->ranks +
                   slots * sizeof(struct expert_move) + sizeof(struct rebalance);
     return layers * each + once + rebalance_bytes(&shape) + 4096;
@@ -112,6 +118,28 @@ static double largest_of(const double *shares, const double *spreads, uint32_t r
     return from + sum;
 }
 
+/* Nodes that a token of the layer goes to. */
+static double count_copies(struct expert_world *world, uint32_t layer) {
+    const struct expert_world_options *options = &world->options;
+    const uint32_t count = options->ranks * world->slots_per_rank;
+    const uint32_t *slots = world->slots + (size_t)layer * count;
+    const double *chosen = world->chosen + (size_t)layer * world->experts;
+    const struct rebalance_shape shape = shape_of(options);
+    uint16_t experts[LIMIT_EXPERTS + LIMIT_RANKS];
+    struct balance_traffic traffic;
+    uint32_t node_ranks = shape.node_ranks ? shape.node_ranks : shape.ranks;
+    const struct balance_shape nodes = {shape.experts, shape.groups, count, shape.ranks,
+                                        shape.ranks / node_ranks};
+    if (shape.ranks % node_ranks || !balance_experts_divides(&nodes)) return 0;
+    if (count > LIMIT_EXPERTS + LIMIT_RANKS) return 0;
+    for (uint32_t i = 0; i < count; i++)
+        experts[i] = slots[i] == REBALANCE_EMPTY ? BALANCE_TRAFFIC_EMPTY : (uint16_t)slots[i];
+    for (uint32_t e = 0; e < world->experts; e++)
+        world->loads[e] = (uint64_t)(LOAD_UNIT * chosen[e]);
+    balance_traffic(&nodes, &shape.choice, world->loads, experts, &traffic);
+    return traffic.copies;
+}
+
 static void weigh(struct expert_world *world, uint32_t layer) {
     const uint32_t ranks = world->options.ranks, room = world->slots_per_rank;
     const uint32_t *slots = world->slots + (size_t)layer * ranks * room;
@@ -130,6 +158,7 @@ static void weigh(struct expert_world *world, uint32_t layer) {
                 spreads[r] += share / replicas[slots[i]];
             }
     }
+    world->copies[layer] = count_copies(world, layer);
     double mean = 1;
     for (uint32_t i = 0; i < EXPERT_LOADS; i++) {
         mean *= 4;
@@ -191,8 +220,9 @@ static void look_at_layers(struct expert_world *world) {
     size_t count = (size_t)shape.ranks * shape.slots_per_rank;
     for (uint32_t layer = 0; layer < world->layers; layer++) {
         see_loads(world, layer);
-        rebalance_layer(&shape, world->loads, world->masked, world->slots + layer * count,
-                        world->place_memory, world->target + layer * count, &world->gains[layer]);
+        rebalance_layer(&shape, &world->options.prices, world->loads, world->masked,
+                        world->slots + layer * count, world->place_memory,
+                        world->target + layer * count, &world->gains[layer]);
     }
     world->counted_before = world->counted;
 }
@@ -214,14 +244,21 @@ static void begin_moving(struct expert_world *world, const struct rebalance_rule
     const struct model_figures *model = world->options.model;
     size_t count = (size_t)shape.ranks * shape.slots_per_rank;
     uint32_t most = 0;
-    world->new_moves = 0;
+    world->new_moves = world->new_far = 0;
     memset(world->gives, 0, shape.ranks * sizeof *world->gives);
     for (uint32_t layer = 0; layer < world->layers; layer++) {
         world->changes[layer] = rebalance_changes(rule, &world->gains[layer]);
         if (!world->changes[layer]) continue;
-        struct move_experts change = {layer, shape.ranks, shape.slots_per_rank,
-                                      world->slots + layer * count, world->target + layer * count};
-        world->new_moves += move_experts(&change, world->gives, world->moves);
+        struct move_experts change = {.layer = layer,
+                                      .ranks = shape.ranks,
+                                      .slots_per_rank = shape.slots_per_rank,
+                                      .node_ranks = shape.node_ranks,
+                                      .from = world->slots + layer * count,
+                                      .to = world->target + layer * count};
+        uint32_t moves = move_experts(&change, world->gives, world->moves);
+        world->new_moves += moves;
+        world->new_far +=
+            move_experts_far(world->moves, moves, shape.slots_per_rank, shape.node_ranks);
     }
     for (uint32_t r = 0; r < shape.ranks; r++)
         most = max_u32(most, world->gives[r]);
@@ -249,6 +286,7 @@ static double end_moving(struct expert_world *world, int64_t now_ns) {
     world->next_look_ns = now_ns + LOOK_NS;
     world->choices = 0;
     world->move_count += world->new_moves;
+    world->far_count += world->new_far;
     return world->options.moves.adopt_us * world->waves;
 }
 
@@ -299,6 +337,7 @@ static bool take_memory(struct expert_world *world, struct arena *arena) {
     return (world->logs = arena_take_zeroed(arena, experts * sizeof *world->logs)) &&
            (world->chosen = arena_take(arena, experts * sizeof *world->chosen)) &&
            (world->shares = arena_take(arena, layers * shape.ranks * sizeof *world->shares)) &&
+           (world->copies = arena_take_zeroed(arena, layers * sizeof *world->copies)) &&
            (world->busiest = arena_take(arena, layers * sizeof *world->busiest)) &&
            (world->slots = arena_take(arena, layers * slots * sizeof *world->slots)) &&
            (world->target = arena_take(arena, layers * slots * sizeof *world->target)) &&
@@ -322,7 +361,7 @@ bool expert_world_open(struct expert_world *world, struct arena *arena,
                                    .slots_per_rank = slots_of(options)};
     if (!take_memory(world, arena)) return false;
     for (size_t i = 0; i < (size_t)world->layers * world->experts && options->skew > 0; i++)
-        world->logs[i] = draw_normal(world);
+        world->logs[i] = options->logs ? options->logs[i] : draw_normal(world);
     choose_loads(world);
     lay_in_order(world);
     if (options->balances && options->ranks > 1) {

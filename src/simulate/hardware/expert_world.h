@@ -14,11 +14,15 @@
  * largest of all ranks' normal variables, E = x + int (1 - prod Phi((t - mean_r) / deviation_r)) dt
  * from x on, x where no rank's largest can be; tabulated for each layer by the mean of pairs.
  * Without skew all experts are chosen equally often, and a step has no chance in it.
+ *
+ * Where groups of experts divide over the nodes, the nodes that a token goes to follow from where the
+ * experts lie (serving/policy/balance_traffic).
  */
 #ifndef SIMULATE_HARDWARE_EXPERT_WORLD_H
 #define SIMULATE_HARDWARE_EXPERT_WORLD_H
 
 #include "base/arena.h"
+#include "serving/policy/rebalance.h"
 #include "simulate/hardware/stage_rates.h"
 
 struct expert_world_options {
@@ -28,6 +32,9 @@ struct expert_world_options {
     double skew, drift;
     uint64_t seed;
     struct move_rates moves;
+    uint32_t ranks_per_node; /* 0: one node */
+    struct rebalance_prices prices;
+    const double *logs; /* [layers][experts] the g_e at first; NULL: they are drawn */
 };
 
 #define EXPERT_LOADS 9 /* 4^1 to 4^9 pairs a rank, on average */
@@ -38,6 +45,8 @@ struct expert_world {
     double *logs;                             /* [layers][experts] */
     double *chosen;                           /* [layers][experts] shares; sum 1 */
     double *shares;                           /* [layers][ranks] of a layer's load; sum 1 */
+    double *copies;                           /* [layers] nodes that a token goes to, its own too;
+                                               * 0: groups do not divide over nodes */
     double (*busiest)[EXPERT_LOADS];          /* [layers] largest rank over mean, by the mean */
     uint32_t *slots, *target;                 /* [layers][ranks * slots_per_rank] */
     uint64_t *loads;                          /* [experts] as the balancer sees them */
@@ -53,6 +62,7 @@ struct expert_world {
     uint32_t looks;                            /* that are left until the loads drift again */
     uint64_t choices, counted, counted_before; /* since the last map; in all; at the last look */
     uint64_t move_count, new_moves, draws;
+    uint64_t far_count, new_far; /* of the moves: from another node */
     uint32_t waves;
     double heat; /* 1: none are hot */
     uint32_t heats;

@@ -191,7 +191,7 @@ double stage_rates_experts(const struct hardware_stages *stages, const struct mo
 /* Nodes that a token goes to. It chooses k of g groups, each with e / k of its e experts. Where a
  * node has g / n groups: n (1 - C(g - g / n, k) / C(g, k)); where a group has w = n / g nodes, of
  * each group's as many as its picks hit. */
-static double nodes_per_token(const struct model_figures *model, double nodes) {
+double stage_rates_copies(const struct model_figures *model, double nodes) {
     double groups = model->expert_groups, chosen = model->groups_per_token;
     if (nodes <= 1) return 1;
     if (nodes <= groups) {
@@ -226,7 +226,7 @@ static struct stage_transfers normal(const struct hardware_stages *stages,
     const struct link_rates *links = &stages->links;
     double nodes = max_double(1, (double)ranks / ranks_per_node);
     double scale = links->contention * (nodes > 1 ? stages->nic_scale : stages->nvlink_scale);
-    double bytes = nodes_per_token(model, nodes) * model->hidden;
+    double bytes = stage_rates_copies(model, nodes) * model->hidden;
     return (struct stage_transfers){
         .dispatch_us = figure_table_between(&links->normal, 3, nodes),
         .combine_us = figure_table_between(&links->normal, 4, nodes),

@@ -97,6 +97,10 @@ struct stage_transfers {
     double dispatch_token_us, combine_token_us; /* each */
 };
 
+/* Nodes that a token of a prompt goes to, its own too, where groups of experts are whole on nodes and
+ * equally often chosen: the rates of transfers are for so many. */
+double stage_rates_copies(const struct model_figures *model, double nodes);
+
 struct stage_transfers stage_rates_transfers(const struct hardware_stages *stages,
                                              const struct model_figures *model, uint32_t ranks,
                                              uint32_t ranks_per_node, bool prompts);

@@ -16,6 +16,7 @@
 
 #define PAGE_TOKENS KV_BLOCK_TOKENS
 #define US_S 1e-6
+#define PRICED_PAIRS 32768 /* of a rank: 4,096 tokens with 8 experts each */
 
 struct step_clock {
     struct step_clock_options options;
@@ -26,11 +27,18 @@ struct step_clock {
     struct walk_work work;
 };
 
+/* The ranks of a node, as the rebalancer has them: one node where not all have as many. */
+static uint32_t node_ranks_of(const struct step_clock_options *options) {
+    uint32_t each = options->ranks_per_node;
+    return each && options->ranks % each == 0 ? each : 0;
+}
+
 size_t step_clock_bytes(const struct step_clock_options *options) {
     struct expert_world_options experts = {.model = options->model,
                                            .ranks = options->ranks,
                                            .redundant_experts = options->redundant_experts,
-                                           .balances = options->balance_experts};
+                                           .balances = options->balance_experts,
+                                           .ranks_per_node = node_ranks_of(options)};
     return sizeof(struct step_clock) + expert_world_bytes(&experts) + 256;
 }
 
@@ -55,6 +63,22 @@ static enum status check_options(const struct step_clock_options *options,
     return STATUS_OK;
 }
 
+/* Of a step of prompts, by the hardware's rates: as what the product's rebalancer measures. */
+static struct rebalance_prices prices_of(const struct step_clock_options *options) {
+    const struct model_figures *model = options->model;
+    const double nodes = max_double(1, (double)options->ranks / options->ranks_per_node);
+    const double slots = (double)model->experts / options->ranks, pairs = PRICED_PAIRS;
+    const struct hardware_stages *stages = options->hardware->stages;
+    const struct stage_transfers links =
+        stage_rates_transfers(stages, model, options->ranks, options->ranks_per_node, true);
+    const double token_us = links.dispatch_token_us + links.combine_token_us;
+    struct rebalance_prices prices = {.passes = true, .makes_answers = options->makes_answers};
+    if (nodes <= 1 || stages->rows) return prices;
+    prices.pair_ns = stage_rates_experts(stages, model, pairs, slots, true) / pairs * 1e3;
+    prices.copy_ns = token_us * 1e3 / (stage_rates_copies(model, nodes) * (1 - 1 / nodes));
+    return prices;
+}
+
 enum status step_clock_open(struct arena *arena, const struct step_clock_options *options,
                             struct step_clock **clock_out, struct error *error) {
     const struct hardware_stages *stages = options->hardware->stages;
@@ -68,8 +92,11 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
                                            .balances = options->balance_experts && !stages->rows,
                                            .skew = options->expert_skew,
                                            .drift = options->expert_drift,
+                                           .logs = options->expert_logs,
                                            .seed = options->seed,
-                                           .moves = stages->moves};
+                                           .moves = stages->moves,
+                                           .ranks_per_node = node_ranks_of(options),
+                                           .prices = prices_of(options)};
     if (!clock || !expert_world_open(&clock->experts, arena, &experts))
         return error_set(error, STATUS_NO_MEMORY, "no memory for a unit's clock of %u ranks",
                          options->ranks);
@@ -206,6 +233,8 @@ static double weigh_layers(struct step_clock *clock, const struct step_share *sh
     const double slots = clock->experts.slots_per_rank, mean = sums->tokens / options->ranks;
     const double pairs = mean * options->model->experts_per_token;
     const double issue = prompts || options->ranks == 1 ? 0 : clock->stages->answer.issue_us;
+    const double nodes = (double)options->ranks / options->ranks_per_node;
+    const double copies = stage_rates_copies(options->model, nodes);
     const struct expert_mean column = expert_world_mean(pairs);
     if (expert_world_is_moving(&clock->experts)) {
         double left = 1 - clock->stages->moves.gbps / options->hardware->nic_gbps;
@@ -217,6 +246,7 @@ static double weigh_layers(struct step_clock *clock, const struct step_share *sh
         double mlp =
             stage_rates_experts(clock->stages, options->model, pairs * busiest, slots, prompts);
         double tokens = max_double(sums->tokens_max, mean * busiest);
+        if (prompts && clock->experts.copies[i] > 0) tokens *= clock->experts.copies[i] / copies;
         if (sums->slowness > 1)
             mlp = max_double(mlp, slow_experts(clock, shares, i, pairs, prompts));
         layers[options->model->dense_layers + i] =
@@ -323,6 +353,17 @@ double step_clock_balance_mean(const struct step_clock *clock) {
 
 uint64_t step_clock_moves(const struct step_clock *clock) {
     return clock->experts.move_count;
+}
+
+uint64_t step_clock_moves_far(const struct step_clock *clock) {
+    return clock->experts.far_count;
+}
+
+double step_clock_copies(const struct step_clock *clock) {
+    double sum = 0;
+    for (uint32_t i = 0; i < clock->experts.layers; i++)
+        sum += clock->experts.copies[i];
+    return clock->experts.layers ? sum / clock->experts.layers : 0;
 }
 
 /* FP8 weights; embedding and head in BF16. */

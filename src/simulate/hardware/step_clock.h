@@ -26,8 +26,11 @@ struct step_clock_options {
     uint32_t redundant_experts; /* slots beyond one for each expert, in all */
     bool balance_experts;       /* placed and moved by serving/policy; else consecutive experts lie
                                  * together and stay there */
+    bool makes_answers;         /* and computes no prompts: experts lie with all nodes alike */
     double expert_skew;         /* sigma of the lognormal loads of a layer's experts; 0: all are
                                  * chosen equally often in every step, as in DeepSeek's profiles */
+    const double *expert_logs;  /* [layers with experts][experts] NULL: loads are drawn; else their
+                                 * logarithms by expert_skew, at first */
     double expert_drift;        /* share of the logarithm's variance that is new each hour, 0..1 */
     uint64_t seed;
 };
@@ -77,6 +80,10 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
 double step_clock_balance(const struct step_clock *clock, uint32_t layer);
 double step_clock_balance_mean(const struct step_clock *clock);
 uint64_t step_clock_moves(const struct step_clock *clock); /* experts that came to a rank so far */
+uint64_t step_clock_moves_far(const struct step_clock *clock); /* of those: from another node */
+/* Nodes that a prompt's token goes to, its own too, mean over layers; 0: groups of experts do not
+ * divide over nodes. */
+double step_clock_copies(const struct step_clock *clock);
 
 /* From the next step on, a few experts of each layer (one in 32, drawn anew) are chosen so many
  * times as often as they would be; 1: no more. The balancer learns of it as of any other load. */

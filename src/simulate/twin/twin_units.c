@@ -83,6 +83,7 @@ static struct step_clock_options clock_options(const struct twin_options *option
         .ranks_per_node = kind->ranks_per_node,
         .redundant_experts = kind->redundant_experts,
         .balance_experts = kind->balance_experts,
+        .makes_answers = kind->role == UNIT_DECODE,
         .expert_skew = options->expert_skew,
         .expert_drift = options->expert_drift,
         .seed = options->seed * 1000003 + index,
@@ -424,29 +425,30 @@ static void storage_due(void *context, uint32_t job, int64_t due_ns, uint64_t st
 static enum status open_storage(struct twin_world *world, struct arena *arena,
                                 struct error *error) {
     struct twin_disks *storage = &world->storage;
+    struct twin_store *stores = storage->stores; /* the units have opened theirs */
     bool opened =
         twin_storage_open(storage, arena, disk_blocks(world->options), jobs_max(world->options));
-    storage->stores = arena_take_zeroed(arena, world->unit_count * sizeof *storage->stores);
-    if (!opened || !storage->stores)
-        return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the storage");
+    if (!opened) return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the storage");
+    storage->stores = stores;
     storage->block_bytes = world->block_bytes;
     storage->context = world;
     storage->due = storage_due;
     return STATUS_OK;
 }
 
-/* From the last one to the first: a fleet with fewer of the first kind lies alike in memory that a
- * larger one has had. */
+/* From the last one to the first, and behind them the storage, whose tables are as large as there are
+ * units: a fleet with fewer of the first kind lies alike in memory that a larger one has had. */
 enum status twin_units_open(struct twin_world *world, struct arena *arena, struct error *error) {
     const struct twin_options *options = world->options;
     world->unit_count = unit_count(options);
     world->rows_max = rows_most(options);
     world->units = arena_take_zeroed(arena, world->unit_count * sizeof *world->units);
     world->result = arena_take(arena, twin_engine_result_bytes(world->rows_max));
-    if (!world->units || !world->result)
+    world->storage.stores =
+        arena_take_zeroed(arena, world->unit_count * sizeof *world->storage.stores);
+    if (!world->units || !world->result || !world->storage.stores)
         return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the units");
     enum status status = open_transfers(world, arena, error);
-    if (!status) status = open_storage(world, arena, error);
     uint32_t index = world->unit_count;
     for (uint32_t kind = options->kind_count; kind-- > 0;)
         for (uint32_t i = 0; i < options->kinds[kind].count && !status; i++) {
@@ -455,6 +457,7 @@ enum status twin_units_open(struct twin_world *world, struct arena *arena, struc
             unit->index = index;
             status = open_unit(world, unit, arena, error);
         }
+    if (!status) status = open_storage(world, arena, error);
     for (index = 0; index < world->unit_count && !status; index++)
         status = start(world, &world->units[index], error);
     return status;
@@ -564,7 +567,7 @@ static void drain(struct twin_world *world, struct twin_unit *unit) {
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         if (record_is_kv(record))
             tell_pages(world, unit, record);
-        else if (record->kind != RECORD_RUN_STEP)
+        else if (record->kind != RECORD_RUN_STEP && record->kind != RECORD_ROLE)
             tell_gateways(world, unit, record);
     }
     outbox_clear(outbox);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the map of expert slots: every expert has a slot, both directions agree, all ranks have
- * as many slots, replicas are spread, and a map with a hole is refused.
+ * as many slots, replicas are spread, a map with a hole is refused, and nodes follow from hosts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,11 +107,26 @@ static void maps_with_holes_are_refused(void **state) {
     placement_close(&placement);
 }
 
+static void nodes_are_told_from_the_hosts_of_ranks(void **state) {
+    static const char *const even[] = {"a", "a", "b", "b", "c", "c"};
+    static const char *const some_unknown[] = {"a", "a", NULL, "b", NULL, NULL};
+    static const char *const uneven[] = {"a", "a", "a", "a", "b", "b"};
+    static const char *const alone[] = {"", "", "", "", "", ""};
+    static const char *const all_apart[] = {"a", "b", "c", "d", "e", "f"};
+    assert_int_equal(placement_node_ranks(even, 6), 2);
+    assert_int_equal(placement_node_ranks(some_unknown, 6), 2);
+    assert_int_equal(placement_node_ranks(uneven, 6), 6);
+    assert_int_equal(placement_node_ranks(alone, 6), 6);
+    assert_int_equal(placement_node_ranks(all_apart, 6), 1);
+    assert_int_equal(placement_node_ranks(alone, 1), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_expert_has_its_slots),
         cmocka_unit_test(replicas_lie_on_different_ranks),
         cmocka_unit_test(maps_with_holes_are_refused),
+        cmocka_unit_test(nodes_are_told_from_the_hosts_of_ranks),
         cmocka_unit_test(empty_slots_hold_nobody_and_layers_may_change)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

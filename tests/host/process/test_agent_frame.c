@@ -119,6 +119,18 @@ static void facts_may_stand_in_the_log(void **state) {
                      AGENT_GOT_NONSENSE);
 }
 
+static void a_place_to_reach_has_an_address_and_a_port(void **state) {
+    struct agent_place place = {.address = "10.0.0.1", .port = 65535};
+    struct agent_reached reached = {.error = -1};
+    assert_int_equal(read_frame(make(AGENT_REACH, &place, sizeof place, NULL, 0), false),
+                     AGENT_GOT_FRAME);
+    place.port++;
+    assert_int_equal(read_frame(make(AGENT_REACH, &place, sizeof place, NULL, 0), false),
+                     AGENT_GOT_NONSENSE);
+    assert_int_equal(read_frame(make(AGENT_REACHED, &reached, sizeof reached, NULL, 0), true),
+                     AGENT_GOT_NONSENSE);
+}
+
 static void signs_are_as_many_as_they_say(void **state) {
     struct agent_sign signs[2] = {{.pid = 1}, {.state = PULSE_STATE_COUNT - 1}};
     struct agent_signs head = {1, 2};
@@ -142,6 +154,7 @@ int main(void) {
         cmocka_unit_test(a_check_names_no_path_where_a_name_belongs),
         cmocka_unit_test(a_file_stays_in_the_room),
         cmocka_unit_test(facts_may_stand_in_the_log),
+        cmocka_unit_test(a_place_to_reach_has_an_address_and_a_port),
         cmocka_unit_test(signs_are_as_many_as_they_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ struct place {
 static struct place root_of(const char *salt) {
     struct block_key_identity identity = {
         .model_id = {7}, .numerics_id = bytes_of("n"), .tenant_salt = bytes_of(salt)};
-    return (struct place){prefix_name_root(&identity), PREFIX_NONE};
+    return (struct place){prefix_tree_root(&tree, &identity), PREFIX_NONE};
 }
 
 static struct place behind_node(uint32_t node) {

@@ -368,6 +368,48 @@ static void roles_follow_the_load(void **state) {
     close_empty(world);
 }
 
+/* A step of a second has ended, and the next one has begun. */
+static void tell_step(struct world *world, uint32_t unit, uint64_t steps) {
+    struct record_unit_load *load =
+        make(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
+    load->rank_count = 1;
+    load->requests_running = load_ranks(load)->requests_running = 1;
+    load->pages_held = load_ranks(load)->pages_held = 3;
+    load->pages_free = load_ranks(load)->pages_free = 97;
+    load->totals.steps = steps;
+    load->last_step_ns = SECOND;
+    tell(world, unit, load);
+}
+
+/* Its pages say that a unit is empty when its step has just ended; whoever comes then would wait for
+ * all of the next step. A report that is repeated as a sign of life begins no step, and a step that
+ * is late is not believed to end at any moment for as long as it lasts. */
+static void a_prompt_goes_where_a_step_ends_soon(void **state) {
+    (void)state;
+    struct world *world = open_apart(1);
+    join_as(world, THIRD, UNIT_PREFILL);
+    uint32_t clients[4];
+    const uint32_t expected[4] = {FIRST, THIRD, THIRD, FIRST};
+    world->now_ns = 10 * SECOND;
+    for (uint32_t i = 0; i < 4; i++) {
+        if (i == 0) tell_step(world, FIRST, 1);
+        if (i == 0) world->now_ns += SECOND * 7 / 10;
+        if (i == 0) tell_step(world, THIRD, 1);
+        world->now_ns += i < 3 ? SECOND / 5 : SECOND * 7 / 10; /* the third's is 0.3 s late then */
+        if (i == 1) tell_step(world, FIRST, 2);
+        tell_step(world, THIRD, 1);
+        clients[i] = ask(world, "");
+        tell_reserved(world, SECOND_UNIT, world->last_submit->request);
+        assert_asked(world, expected[i], SUBMIT_PREFILL);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        world_hang_up(world, clients[i]);
+    world_settle(world);
+    for (uint32_t unit = FIRST; unit <= THIRD; unit++)
+        lose(world, unit);
+    close_empty(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_goes_to_one_and_its_answer_to_another),
@@ -384,6 +426,7 @@ int main(void) {
         cmocka_unit_test(units_may_change_places),
         cmocka_unit_test(a_role_that_cannot_be_is_refused),
         cmocka_unit_test(roles_follow_the_load),
+        cmocka_unit_test(a_prompt_goes_where_a_step_ends_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,11 +123,34 @@ static void names_do_not_matter(void **state) {
     free(world.memory);
 }
 
+/* Nor do those of nodes, and of the ranks in each, where groups must stay on nodes. One replica that
+ * lies where it must not makes a repair impossible, and is all that moves. */
+static void names_of_nodes_do_not_matter(void **state) {
+    (void)state;
+    struct world world;
+    uint16_t turned[SLOTS_MAX];
+    open_world(&world, &shapes[0], 3, BALANCE_STRICT);
+    for (uint32_t slot = 0; slot < 288;
+         slot++) /* nodes turned by one, ranks within them by three */
+        turned[(slot / 72 + 1) % 4 * 72 + (slot % 72 / 9 + 3) % 8 * 9 + slot % 9] = world.old[slot];
+    uint32_t astray = 0, replicas[256] = {0};
+    for (uint32_t slot = 0; slot < 288; slot++)
+        replicas[turned[slot]]++;
+    while (replicas[turned[astray]] < 2)
+        astray++;
+    turned[astray] = turned[(astray + 72) % 288];
+    memcpy(world.old, turned, sizeof turned);
+    keep(&world, BALANCE_STRICT, 0);
+    assert_int_equal(world.moves, 1);
+    free(world.memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_experts_move),
         cmocka_unit_test(a_drift_costs_a_repair),
         cmocka_unit_test(names_do_not_matter),
+        cmocka_unit_test(names_of_nodes_do_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

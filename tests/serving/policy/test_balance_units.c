@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the choice of a unit: the emptiest by share, never a full, draining or too small one,
- * and those that wait are told why.
+ * Protects the choice of a unit: the emptiest by share, among units that only compute prompts the
+ * one where a prompt waits least, never a full, draining or too small one, and those that wait are
+ * told why.
  */
 #include "serving/policy/balance_units.h"
 
@@ -9,6 +10,8 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+
+#include "contract/record_unit.h"
 
 static struct balance_unit unit(uint32_t requests, uint64_t pages_taken) {
     return (struct balance_unit){.takes = true,
@@ -105,12 +108,93 @@ static void a_prefix_is_worth_a_bounded_load(void **state) {
     }
 }
 
+static struct balance_unit computes(uint32_t requests, double step_left_ns, double prompts_ns) {
+    struct balance_unit made = unit(requests, 0);
+    made.role = UNIT_PREFILL;
+    made.step_left_ns = step_left_ns;
+    made.prompts_ns = prompts_ns;
+    made.token_ns = 1e5;
+    return made;
+}
+
+/* A unit is emptiest when its step has just ended, and then a prompt would wait for all of its next
+ * one. So the end of the step that runs counts beside the prompts that are there, and whatever of
+ * the prompt need not be computed. An idle unit wins, and if all are equal, the emptiest. */
+static void a_prompt_goes_where_it_waits_least(void **state) {
+    (void)state;
+    struct balance_unit units[3] = {computes(1, 9e8, 1e9), computes(5, 2e8, 1e9),
+                                    computes(4, 5e8, 1e9)};
+    uint32_t hits[3] = {0, 0, 0};
+    struct balance_units_need own = need;
+    own.roles = BALANCE_ROLE(UNIT_PREFILL);
+    assert_choice(balance_units(&own, units, 3), 1, UNITS_BOUND_SOONEST);
+    units[1].prompts_ns = 1.7e9; /* work is there that outweighs the early start */
+    assert_choice(balance_units(&own, units, 3), 2, UNITS_BOUND_SOONEST);
+    own.prompt_tokens = 6000;
+    own.hit_tokens = hits;
+    hits[0] = 4500;
+    assert_choice(balance_units(&own, units, 3), 0, UNITS_BOUND_SOONEST);
+    hits[0] = 3500;
+    assert_choice(balance_units(&own, units, 3), 2, UNITS_BOUND_SOONEST);
+    units[2].waiting = BALANCE_UNITS_WAITING;
+    units[1].takes = false;
+    assert_choice(balance_units(&own, units, 3), 0, UNITS_BOUND_SOONEST);
+    units[1] = computes(0, 0, 0);
+    own.hit_tokens = NULL;
+    assert_choice(balance_units(&own, units, 3), 1, UNITS_BOUND_SOONEST);
+    for (uint32_t i = 0; i < 3; i++)
+        units[i] = computes(5 - i, 0, 0);
+    assert_choice(balance_units(&own, units, 3), 2, UNITS_BOUND_SOONEST);
+}
+
+/* Where a unit that also answers may be chosen, or none that only computes serves, memory counts. */
+static void where_answers_stay_the_share_counts(void **state) {
+    (void)state;
+    struct balance_unit units[2] = {computes(1, 9e8, 1e9), computes(5, 0, 0)};
+    struct balance_units_need own = need;
+    own.roles = BALANCE_ROLE(UNIT_PREFILL) | BALANCE_ROLE(UNIT_BOTH);
+    assert_choice(balance_units(&own, units, 2), 0, UNITS_BOUND);
+    own.roles = BALANCE_ROLE(UNIT_DECODE);
+    assert_choice(balance_units(&own, units, 2), 0, UNITS_BOUND);
+}
+
+/* Units that step in turn, one always busier than the others: as many prompts come to each as its
+ * speed lets through, and nobody waits longer than where units are taken in turns. */
+static void prompts_find_the_step_that_begins_next(void **state) {
+    (void)state;
+    enum { UNITS = 4, PROMPTS = 4000, STEP = 1000, EACH = 20 };
+    struct balance_units_need own = need;
+    double waited = 0, in_turns = 0, queue[UNITS] = {0};
+    uint32_t bound[UNITS] = {0};
+    own.roles = BALANCE_ROLE(UNIT_PREFILL);
+    for (uint32_t i = 0; i < PROMPTS; i++) {
+        struct balance_unit units[UNITS];
+        for (uint32_t u = 0; u < UNITS; u++) {
+            uint32_t phase = (i * 10 + u * 170) % STEP; /* no even distances */
+            if (phase < 10) queue[u] = queue[u] > EACH ? queue[u] - EACH : 0;
+            units[u] = computes(1, STEP - phase, queue[u] * STEP / EACH);
+            units[u].requests_max = 1000;
+        }
+        uint32_t chosen = balance_units(&own, units, UNITS).unit;
+        waited += units[chosen].step_left_ns;
+        in_turns += units[i % UNITS].step_left_ns;
+        queue[chosen]++;
+        bound[chosen]++;
+    }
+    assert_true(waited < 0.8 * in_turns);
+    for (uint32_t u = 0; u < UNITS; u++)
+        assert_true(bound[u] > 0.6 * PROMPTS / UNITS && bound[u] < 1.4 * PROMPTS / UNITS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_share_takes),
         cmocka_unit_test(who_waits_is_told_why),
         cmocka_unit_test(partners_meet_and_failures_part),
         cmocka_unit_test(a_prefix_is_worth_a_bounded_load),
+        cmocka_unit_test(a_prompt_goes_where_it_waits_least),
+        cmocka_unit_test(where_answers_stay_the_share_counts),
+        cmocka_unit_test(prompts_find_the_step_that_begins_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

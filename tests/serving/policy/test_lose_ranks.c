@@ -22,7 +22,7 @@
 static uint32_t copies[EXPERTS_MAX], reads[RANKS_MAX];
 
 static void replicas_take_over_and_nothing_is_read(void **state) {
-    const struct rebalance_shape shape = {4, 3, 3};
+    const struct rebalance_shape shape = {.experts = 4, .ranks = 3, .slots_per_rank = 3};
     const bool lost[3] = {false, true, false};
     const uint32_t from[9] = {0, 1, 2, 0, 3, NONE, 3, 2, 1};
     const uint32_t wanted[9] = {0, 1, 2, NONE, NONE, NONE, 3, 2, 1};
@@ -32,7 +32,7 @@ static void replicas_take_over_and_nothing_is_read(void **state) {
 }
 
 static void an_orphan_takes_an_empty_slot_or_a_replicas(void **state) {
-    const struct rebalance_shape shape = {4, 3, 2};
+    const struct rebalance_shape shape = {.experts = 4, .ranks = 3, .slots_per_rank = 2};
     const bool lost[3] = {false, false, true};
     const uint32_t from[6] = {0, 1, 2, 1, 3, NONE};
     uint32_t to[6];
@@ -73,7 +73,8 @@ static void assert_whole(const struct rebalance_shape *shape, const bool *lost,
 
 static void every_expert_lives_on_whatever_the_map(void **state) {
     for (uint32_t seed = 0; seed < 2000; seed++) {
-        struct rebalance_shape shape = {1 + draw(seed, 0, EXPERTS_MAX), 2 + draw(seed, 1, 7), 0};
+        struct rebalance_shape shape = {.experts = 1 + draw(seed, 0, EXPERTS_MAX),
+                                        .ranks = 2 + draw(seed, 1, 7)};
         uint32_t from[SLOTS_MAX], to[SLOTS_MAX], left = shape.ranks - 1;
         bool lost[RANKS_MAX] = {false};
         lost[draw(seed, 2, shape.ranks)] = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the plan of moves: exactly the slots that differ change, each from a slot that holds the
- * expert, of the same rank if there is one, else of the one that gives least; emptied slots take
- * nothing from anybody.
+ * expert, of the same rank if there is one, else of the one that gives least, a rank of the same node
+ * before all others; emptied slots take nothing from anybody.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,6 +35,24 @@ static void each_slot_takes_its_expert_from_the_best_giver(void **state) {
     assert_int_equal(move_experts_to(moves, 6, 2, 2), 1);
     layer.to = from;
     assert_int_equal(move_experts(&layer, gives, moves), 0);
+}
+
+static void a_giver_of_the_same_node_comes_first(void **state) {
+    /* nodes of two ranks of one slot; 0 lies on both nodes, 1 on the second alone */
+    static const uint32_t from[4] = {0, 2, 0, 1}, to[4] = {0, 0, 1, 1};
+    struct move_experts layer = {
+        .ranks = 4, .slots_per_rank = 1, .node_ranks = 2, .from = from, .to = to};
+    uint32_t gives[4] = {9, 0, 0, 0};
+    struct expert_move moves[4];
+    assert_int_equal(move_experts(&layer, gives, moves), 2);
+    assert_int_equal(moves[0].from, 0); /* though rank 2 has given less */
+    assert_int_equal(moves[1].from, 3);
+    assert_int_equal(move_experts_far(moves, 2, 1, 2), 0);
+    layer.node_ranks = 0;
+    assert_int_equal(move_experts(&layer, gives, moves), 2);
+    assert_int_equal(moves[0].from, 2);
+    assert_int_equal(move_experts_far(moves, 2, 1, 2), 1);
+    assert_int_equal(move_experts_far(moves, 2, 1, 0), 0);
 }
 
 enum { EXPERTS = 24, RANKS = 5, ROOM = 6, SLOTS = RANKS * ROOM };
@@ -78,6 +96,7 @@ static void moves_make_any_map_of_any_other(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_slot_takes_its_expert_from_the_best_giver),
+        cmocka_unit_test(a_giver_of_the_same_node_comes_first),
         cmocka_unit_test(moves_make_any_map_of_any_other)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compute/exchange/hop.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "compute/exchange/exchange.h"
+
+size_t hop_rows_at(uint32_t tokens, uint32_t pairs, bool weighs) {
+    size_t words = 2 + (size_t)tokens + (size_t)pairs * (weighs ? 2 : 1);
+    return round_up(words * sizeof(uint32_t), HOP_ALIGN);
+}
+
+struct hop_message hop_message_at(char *memory, uint32_t tokens, uint32_t pairs, uint32_t row_bytes,
+                                  bool weighs) {
+    uint32_t *words = (uint32_t *)(void *)memory;
+    size_t at = hop_rows_at(tokens, pairs, weighs);
+    return (struct hop_message){
+        .tokens = tokens,
+        .pairs = pairs,
+        .count = words + 2,
+        .slot = words + 2 + tokens,
+        .weight = (float *)(words + 2 + tokens + pairs),
+        .rows = memory + at,
+        .bytes = tokens ? at + (size_t)tokens * row_bytes : 2 * sizeof *words,
+    };
+}
+
+uint32_t hop_joined(const uint32_t *slot, uint32_t pair, uint32_t end) {
+    uint32_t next = pair + 1;
+    while (next < end && slot[next] & HOP_JOINS)
+        next++;
+    return next - pair;
+}
+
+static uint32_t peer_of(const struct hop *hop, uint32_t slot) {
+    return (slot & ~HOP_JOINS) / hop->slots_each;
+}
+
+static bool go_together(const struct hop *hop, const uint32_t *slot, uint32_t count) {
+    for (uint32_t i = 1; i < count; i++)
+        if (peer_of(hop, slot[i]) != peer_of(hop, slot[0])) return false;
+    return true;
+}
+
+static uint32_t slots_of(const struct hop_list *list, uint32_t token) {
+    return list->count ? list->count[token] : list->each;
+}
+
+uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_return) {
+    uint32_t pair = 0, returned = first_return;
+    memset(hop->peers, 0, hop->peer_count * sizeof *hop->peers);
+    for (uint32_t token = 0; token < list->tokens; token++) {
+        uint32_t end = pair + slots_of(list, token), joined;
+        for (; pair < end; pair += joined) {
+            joined = hop_joined(list->slot, pair, end);
+            bool together = go_together(hop, list->slot + pair, joined);
+            for (uint32_t i = 0; i < joined; i++) {
+                uint32_t to = peer_of(hop, list->slot[pair + i]);
+                struct hop_peer *peer = &hop->peers[to];
+                peer->pairs++;
+                if (to == hop->own)
+                    peer->returns += !hop->own_goes_on;
+                else
+                    peer->returns += i == 0 || !together;
+                if (peer->last_token != token + 1) peer->tokens++;
+                peer->last_token = token + 1;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < hop->peer_count; i++) {
+        hop->peers[i].first_return = returned;
+        hop->peers[i].last_token = 0;
+        returned += hop->peers[i].returns;
+    }
+    return returned - first_return;
+}
+
+static size_t lay_out(struct hop *hop, char *out, char *own) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < hop->peer_count; i++) {
+        struct hop_peer *peer = &hop->peers[i];
+        char *memory = i == hop->own ? own : out + at;
+        peer->out = hop_message_at(memory, peer->tokens, peer->pairs, hop->row_bytes, hop->weighs);
+        memcpy(memory, &(uint32_t[2]){peer->tokens, peer->pairs}, 2 * sizeof(uint32_t));
+        if (i != hop->own) at += round_up(peer->out.bytes, HOP_ALIGN);
+    }
+    return at;
+}
+
+static void place_token(struct hop *hop, struct hop_peer *peer, const struct hop_list *list,
+                        uint32_t token) {
+    uint32_t row = list->row ? list->row[token] : token;
+    size_t bytes = hop->row_bytes;
+    if (peer == &hop->peers[hop->own])
+        hop->own_row[peer->tokens_placed] = row;
+    else
+        memcpy(peer->out.rows + peer->tokens_placed * bytes, list->rows + row * bytes, bytes);
+    peer->out.count[peer->tokens_placed++] = 0;
+    peer->last_token = token + 1;
+}
+
+/* Returns the row of its result. */
+static uint32_t place_pair(struct hop *hop, struct hop_peer *peer, const struct hop_list *list,
+                           uint32_t pair, bool joins) {
+    bool own = peer == &hop->peers[hop->own];
+    uint32_t slot = (list->slot[pair] & ~HOP_JOINS) % hop->slots_each;
+    if (hop->weighs) peer->out.weight[peer->pairs_laid] = list->weight[pair];
+    peer->out.slot[peer->pairs_laid++] =
+        slot | (joins && (!own || hop->own_goes_on) ? HOP_JOINS : 0);
+    peer->out.count[peer->tokens_placed - 1]++;
+    if (own && hop->own_goes_on) return HOP_OWN;
+    if (joins && !own) return EXCHANGE_SUMMED;
+    return peer->first_return + peer->returns_laid++;
+}
+
+size_t hop_fill(struct hop *hop, const struct hop_list *list, char *out, char *own,
+                uint32_t *token_rows) {
+    size_t bytes = lay_out(hop, out, own);
+    uint32_t pair = 0;
+    for (uint32_t token = 0; token < list->tokens; token++) {
+        uint32_t end = pair + slots_of(list, token), joined;
+        for (; pair < end; pair += joined) {
+            joined = hop_joined(list->slot, pair, end);
+            bool together = go_together(hop, list->slot + pair, joined);
+            for (uint32_t i = 0; i < joined; i++) {
+                struct hop_peer *peer = &hop->peers[peer_of(hop, list->slot[pair + i])];
+                if (peer->last_token != token + 1) place_token(hop, peer, list, token);
+                token_rows[pair + i] = place_pair(hop, peer, list, pair + i, together && i > 0);
+            }
+        }
+    }
+    return bytes;
+}

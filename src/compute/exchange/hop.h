@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One hop of a dispatch: a list of tokens, each with the slots that compute it, is dealt to peers, a
+ * message to each, and where each result will come to lie is settled. A peer is a rank, or a whole
+ * node (ranks.c); slots are counted through all peers.
+ *
+ * Pairs of a token that belong to one sum stand behind each other, all but the first with HOP_JOINS.
+ * If all of them go to one peer they stay joined, and one row comes back for them; else, or if the
+ * peer is oneself, each has its own row. A message is, in memory as on its way:
+ *
+ *   u32 tokens, pairs; u32 count[tokens]; u32 slot[pairs]; f32 weight[pairs]; (to 64 bytes)
+ *   row[tokens]
+ *
+ * with weights where there are sums. Private to src/compute/exchange; it sends nothing.
+ */
+#ifndef COMPUTE_EXCHANGE_HOP_H
+#define COMPUTE_EXCHANGE_HOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HOP_ALIGN 64
+#define HOP_JOINS 0x80000000u    /* of a slot: it is of the same sum as the pair before it */
+#define HOP_OWN (UINT32_MAX - 1) /* of a row: another hop says where it is */
+
+struct hop_message {
+    uint32_t tokens, pairs;
+    uint32_t *count; /* [tokens] slots of the token */
+    uint32_t *slot;  /* [pairs] of the receiver's, perhaps with HOP_JOINS */
+    float *weight;   /* [pairs] where there are sums */
+    char *rows;      /* [tokens][row_bytes] */
+    size_t bytes;
+};
+
+/* Tokens to be dealt. */
+struct hop_list {
+    uint32_t tokens;
+    const uint32_t *count; /* [tokens] slots of the token; NULL: `each` */
+    uint32_t each;
+    const uint32_t *slot; /* of all peers, perhaps with HOP_JOINS */
+    const float *weight;  /* NULL: there are no sums */
+    const char *rows;     /* a token's is at row[token]; NULL: at the token's own number */
+    const uint32_t *row;
+};
+
+struct hop_peer {
+    uint32_t tokens, pairs;             /* that go there */
+    uint32_t tokens_placed, pairs_laid; /* in the message so far */
+    uint32_t returns, returns_laid;     /* rows that come back for them */
+    uint32_t first_return;              /* the first of those rows */
+    uint32_t last_token;                /* the last that goes there, plus one */
+    struct hop_message out;
+};
+
+struct hop {
+    uint32_t peer_count, slots_each, own; /* own: the peer that is oneself */
+    uint32_t row_bytes;
+    bool weighs;      /* there are sums */
+    bool own_goes_on; /* what is one's own is dealt again: it stays joined, without rows here */
+    struct hop_peer *peers; /* [peer_count] */
+    uint32_t *own_row;      /* [tokens] of one's own tokens: where its row is in the list's rows */
+};
+
+size_t hop_rows_at(uint32_t tokens, uint32_t pairs, bool weighs);
+/* The parts of a message that lies, or will lie, in memory. */
+struct hop_message hop_message_at(char *memory, uint32_t tokens, uint32_t pairs, uint32_t row_bytes,
+                                  bool weighs);
+/* How many pairs from `pair` on, which is before `end`, are of one sum. */
+uint32_t hop_joined(const uint32_t *slot, uint32_t pair, uint32_t end);
+
+/* Says how much goes to each peer. Returns how many rows come back, from `first_return` on. */
+uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_return);
+/* Behind hop_count: writes the messages behind each other, one's own elsewhere and without rows, and
+ * for each pair the row of its result, EXCHANGE_SUMMED or HOP_OWN. Returns the bytes of `out` used.
+ */
+size_t hop_fill(struct hop *hop, const struct hop_list *list, char *out, char *own,
+                uint32_t *token_rows);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects how a list of tokens is dealt to peers: each gets the pairs that are its own and each
+ * token's row once; pairs of a sum stay joined where they go together to somebody else; and the rows
+ * of all results are distinct, peer after peer.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compute/exchange/exchange.h"
+#include "compute/exchange/hop.h"
+
+#define ROW 16u
+#define J HOP_JOINS
+
+/* Three peers of four slots each; two tokens of four pairs. */
+static const uint32_t slots[8] = {0, 5, 7 | J, 9, 8, 9 | J, 1, 4 | J};
+static const float weights[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+static const char rows[2 * ROW] = "the first row  \0the second row ";
+
+static char out[1024] __attribute__((aligned(HOP_ALIGN)));
+static char own[1024] __attribute__((aligned(HOP_ALIGN)));
+static struct hop_peer peers[3];
+static uint32_t own_row[2], token_rows[8];
+
+static struct hop deal(bool own_goes_on, uint32_t own_peer, uint32_t *returned_out) {
+    const struct hop_list list = {
+        .tokens = 2, .each = 4, .slot = slots, .weight = weights, .rows = rows};
+    struct hop hop = {.peer_count = 3,
+                      .slots_each = 4,
+                      .own = own_peer,
+                      .row_bytes = ROW,
+                      .weighs = true,
+                      .own_goes_on = own_goes_on,
+                      .peers = peers,
+                      .own_row = own_row};
+    *returned_out = hop_count(&hop, &list, 10);
+    assert_true(hop_fill(&hop, &list, out, own, token_rows) <= sizeof out);
+    return hop;
+}
+
+static void each_peer_gets_its_pairs_and_each_row_once(void **state) {
+    uint32_t returned;
+    deal(false, 0, &returned);
+    const struct hop_message *one = &peers[1].out, *two = &peers[2].out;
+    assert_int_equal(one->tokens, 2);
+    assert_int_equal(one->pairs, 3);
+    assert_true(one->count[0] == 2 && one->count[1] == 1);
+    assert_true(one->slot[0] == 1 && one->slot[1] == (3 | J)); /* they go together */
+    assert_int_equal(one->slot[2], 0);                         /* its sum's other part does not */
+    assert_true(one->weight[0] == 2 && one->weight[1] == 3 && one->weight[2] == 8);
+    assert_memory_equal(one->rows, rows, 2 * ROW);
+    assert_true(two->tokens == 2 && two->pairs == 3);
+    assert_true(two->slot[1] == 0 && two->slot[2] == (1 | J));
+    assert_true(peers[0].tokens == 2 && own_row[0] == 0 && own_row[1] == 1);
+}
+
+static void results_have_rows_of_their_own_or_are_summed(void **state) {
+    static const uint32_t wanted[8] = {10, 12, EXCHANGE_SUMMED, 14, 15, EXCHANGE_SUMMED, 11, 13};
+    uint32_t returned;
+    deal(false, 0, &returned);
+    assert_int_equal(returned, 6);
+    assert_memory_equal(token_rows, wanted, sizeof wanted);
+}
+
+static void what_is_ones_own_is_joined_only_if_it_goes_on(void **state) {
+    uint32_t returned;
+    deal(false, 2, &returned);
+    assert_int_equal(returned, 7);
+    assert_false(peers[2].out.slot[2] & J);
+    deal(true, 2, &returned);
+    assert_int_equal(returned, 4);
+    assert_true(peers[2].out.slot[2] & J);
+    assert_true(token_rows[3] == HOP_OWN && token_rows[4] == HOP_OWN && token_rows[5] == HOP_OWN);
+    assert_true(token_rows[2] == EXCHANGE_SUMMED);
+}
+
+static void a_message_can_be_dealt_again(void **state) {
+    static char again[1024] __attribute__((aligned(HOP_ALIGN)));
+    uint32_t returned;
+    deal(true, 2, &returned);
+    const struct hop_message *kept = &peers[2].out;
+    const struct hop_list list = {.tokens = kept->tokens,
+                                  .count = kept->count,
+                                  .slot = kept->slot,
+                                  .weight = kept->weight,
+                                  .rows = rows,
+                                  .row = (const uint32_t[]){own_row[0], own_row[1]}};
+    struct hop_peer places[2];
+    struct hop hop = {.peer_count = 2,
+                      .slots_each = 2,
+                      .row_bytes = ROW,
+                      .weighs = true,
+                      .peers = places,
+                      .own_row = own_row};
+    assert_int_equal(hop_count(&hop, &list, 0), 3);
+    assert_true(hop_fill(&hop, &list, out, again, token_rows) <= sizeof out);
+    assert_true(places[0].pairs == 3 && places[1].pairs == 0); /* slots 8 and 9 are one place's */
+    assert_true(own_row[0] == 0 && own_row[1] == 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_peer_gets_its_pairs_and_each_row_once),
+        cmocka_unit_test(results_have_rows_of_their_own_or_are_summed),
+        cmocka_unit_test(what_is_ones_own_is_joined_only_if_it_goes_on),
+        cmocka_unit_test(a_message_can_be_dealt_again)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
