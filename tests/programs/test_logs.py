@@ -31,7 +31,9 @@ class Logged(Process):
 
     def lines(self):
         """All that it has said so far; every line is an object that says when, how grave and of what."""
-        found = [json.loads(line) for line in self.said().splitlines(True) if line.endswith("\n")]
+        said = [line for line in self.said().splitlines(True) if line.endswith("\n")]
+        assert all(line.startswith("{") for line in said), [line for line in said if not line.startswith("{")]
+        found = [json.loads(line) for line in said]
         for line in found:
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["ts"]), line
             assert line["level"] in LEVELS and re.fullmatch(r"[a-z]+", line["subject"]), line

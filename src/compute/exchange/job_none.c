@@ -94,6 +94,8 @@ void job_regroup(void) {
 
 void job_swap(const char *out, char *in, size_t bytes) {
 }
+void job_shift(const char *out, char *in, size_t bytes, uint32_t by) {
+}
 
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) {

@@ -132,9 +132,9 @@ static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
 
 /* ---- rank 0 ---- */
 
-struct kv_peer { /* another rank */
+struct kv_peer {     /* another rank */
     uint32_t number; /* on the wire; 0: not there */
-    uint32_t next;   /* it has said hello before the death of the one before it was told; 0: nobody */
+    uint32_t next; /* it has said hello before the death of the one before it was told; 0: nobody */
     char next_address[KV_ADDRESS_BYTES];
     bool dead;
     int64_t lost_ns; /* 0: it is there, or is dead */
@@ -146,9 +146,9 @@ struct kv_ranks {
     struct kv_ranks_options options;
     struct kv_rank own;
     struct wire *wire;
-    struct event *retry, *doubt; /* how long a rank has been lost is looked at then */
-    struct kv_peer *peers;       /* [rank_count] the first is not used */
-    uint32_t there;              /* ranks that have said hello, with rank 0 */
+    struct event *retry, *doubt;         /* how long a rank has been lost is looked at then */
+    struct kv_peer *peers;               /* [rank_count] the first is not used */
+    uint32_t there;                      /* ranks that have said hello, with rank 0 */
     char (*addresses)[KV_ADDRESS_BYTES]; /* [rank_count] at first */
 };
 

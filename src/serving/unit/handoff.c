@@ -328,3 +328,25 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     unit->totals.transfers_failed += !handoff->arrived;
     go_on(unit, request, now_ns);
 }
+
+/* Those in a step when it is done, and those that load when that is over. */
+static bool may_end(const struct unit_request *request) {
+    return request->state != UNIT_REQUEST_FREE && !request->in_step && !tiers_is_loading(request);
+}
+
+void handoff_end_all(struct unit *unit, size_t answer_bytes) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
+        struct unit_request *request = &unit->requests[slot];
+        if (!may_end(request)) continue;
+        if (!unit_can_put(unit, answer_bytes)) return;
+        handoff_leave(unit, request, FINISH_FAILED);
+    }
+}
+
+bool handoff_may_any_end(const struct unit *unit) {
+    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        if (may_end(request) && request->state != UNIT_REQUEST_LEAVING) return true;
+    }
+    return false;
+}

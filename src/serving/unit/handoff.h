@@ -68,6 +68,13 @@ size_t handoff_give_up_bytes_max(void);
 /* The request ends: at once, or when its transfer has. */
 void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason);
 
+/* An abandoned unit's requests fail: as many as there is room for answers of so
+ * many bytes, those in a step when it is done,
+ * and those that load when that is over. */
+void handoff_end_all(struct unit *unit, size_t answer_bytes);
+/* False: no request would end by that now. */
+bool handoff_may_any_end(const struct unit *unit);
+
 /* Pages that are leased for sending, beside the request's own leases. */
 uint32_t handoff_sent_count(const struct unit_request *request);
 

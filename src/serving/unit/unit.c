@@ -780,31 +780,8 @@ void unit_abandon(struct unit *unit) {
     unit->abandoned = unit->draining = true;
 }
 
-/* Those in a step when it is done, and those that load when that is over. */
-static bool may_end(const struct unit_request *request) {
-    return request->state != UNIT_REQUEST_FREE && !request->in_step && !tiers_is_loading(request);
-}
-
-/* As many as there is room for. */
-static void end_all(struct unit *unit) {
-    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
-        struct unit_request *request = &unit->requests[slot];
-        if (!may_end(request)) continue;
-        if (!unit_can_put(unit, answer_bytes(&unit->options))) return;
-        handoff_leave(unit, request, FINISH_FAILED);
-    }
-}
-
-static bool may_any_end(const struct unit *unit) {
-    for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
-        const struct unit_request *request = &unit->requests[slot];
-        if (may_end(request) && request->state != UNIT_REQUEST_LEAVING) return true;
-    }
-    return false;
-}
-
 static bool has_work(const struct unit *unit) {
-    bool ends = unit->abandoned && may_any_end(unit);
+    bool ends = unit->abandoned && handoff_may_any_end(unit);
     return ends || (speaks(unit) && (!unit->hello_sent || unit->load_changed)) ||
            (unit->plan_wanted && !unit->abandoned && unit->step_row_count == 0);
 }
@@ -817,7 +794,7 @@ static void unit_step(void *self, int64_t now_ns) {
     handoff_give_up(unit, now_ns);
     if (speaks(unit) && !unit->hello_sent) put_hello(unit);
     if (unit->abandoned)
-        end_all(unit);
+        handoff_end_all(unit, answer_bytes(&unit->options));
     else if (unit->plan_wanted && unit->step_row_count == 0)
         plan_step(unit, now_ns);
     if (speaks(unit) && unit->load_changed) put_load(unit);
