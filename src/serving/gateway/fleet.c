@@ -162,10 +162,7 @@ void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_lo
 }
 
 void fleet_prompt_done(struct fleet *fleet, uint32_t index, uint64_t pages) {
-    struct fleet_unit *unit = &fleet->units[index];
-    check(unit->promised_pages >= pages);
-    unit->promised_pages -= pages;
-    if (unit->hello.role == UNIT_PREFILL) fleet->prompts_pages += (double)pages;
+    if (fleet->units[index].hello.role == UNIT_PREFILL) fleet->prompts_pages += (double)pages;
 }
 
 void fleet_leave(struct fleet *fleet, uint32_t index, bool lost) {

@@ -96,7 +96,7 @@ bool fleet_moves_blocks(const struct fleet *fleet, uint32_t unit);
 void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load,
                 int64_t now_ns);
 
-/* A unit that computes prompts has brought the first token of one of ours. */
+/* A unit has brought the first token of one of ours, to which it had been promised so many pages. */
 void fleet_prompt_done(struct fleet *fleet, uint32_t index, uint64_t pages);
 
 /* Frees its place; nothing is bound to it any more. `lost`: it had not been asked to go. */

@@ -401,6 +401,7 @@ void request_progress(struct gateway *gateway, struct request *request) {
     require(request, IN(ANSWERING) | IN(PREFILLING) | IN(CONTINUED));
     bool computes = request->life.state == REQUEST_PREFILLING;
     struct request_binding *binding = &request->life.at[computes ? PART_PROMPT : PART_ANSWER];
+    gateway->fleet.units[binding->unit].promised_pages -= binding->promised_pages;
     fleet_prompt_done(&gateway->fleet, binding->unit, binding->promised_pages);
     binding->promised_pages = 0;
     end_work(gateway, request);
