@@ -118,8 +118,8 @@ struct exchange_bench {
     float *weights;                         /* [tokens][per_token] */
     char *activations;                      /* [tokens][dispatch_bytes] */
     char *out, *in;                         /* [ranks][largest] for bare messages */
-    uint64_t bytes[FIGURE_COUNT]; /* that rank 0 sends */
-    uint64_t bytes_between[FIGURE_COUNT]; /* of those: to other nodes */
+    uint64_t bytes[FIGURE_COUNT];           /* that rank 0 sends */
+    uint64_t bytes_between[FIGURE_COUNT];   /* of those: to other nodes */
     double seconds[FIGURE_COUNT][ROUNDS_MAX], swap_seconds[FIGURE_COUNT][ROUNDS_MAX];
 };
 

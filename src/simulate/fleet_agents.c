@@ -11,8 +11,8 @@
 #define TICK_START_NS (20 * FLEET_MS)
 #define REGROUP_NS_MAX (5 * FLEET_SECOND)
 #define JOIN_NS (50 * FLEET_MS) /* for those that live and one that is back */
-#define MEETING_TIMEOUTS 60 /* for all ranks to be there, as host/process/rank_watch.c has it */
-#define STARTS_AGAIN 3      /* the status of a unit that cannot go on */
+#define MEETING_TIMEOUTS 60     /* for all ranks to be there, as host/process/rank_watch.c has it */
+#define STARTS_AGAIN 3          /* the status of a unit that cannot go on */
 
 static const struct supervise_how killed = {.by_signal = true, .number = 9};
 

@@ -33,7 +33,7 @@ struct fleet_engine {
     struct fleet_page *pages; /* [page_count] */
     uint32_t page_count;
     struct slot_pages slots;
-    uint32_t foreign_reads;                /* of another tenant's pages */
+    uint32_t foreign_reads; /* of another tenant's pages */
     bool repeats; /* a step was broken off: what was told written of it may still be on its way */
     uint64_t read[FLEET_SLICES];           /* by the row of the step that waits for its load */
     struct fleet_constraints *constraints; /* NULL: no answer is constrained */

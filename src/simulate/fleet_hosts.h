@@ -68,10 +68,10 @@ struct fleet_frame {
     uint64_t order; /* of sending */
 };
 
-struct fleet_process {                     /* a rank in one start */
-    bool alive, is_here, has_met, spins;   /* spins: it is run while it stands still */
-    bool returns;                          /* it is none of those that serve, yet */
-    uint32_t gone, epoch; /* ranks, as bits, that it was told are, and as of when */
+struct fleet_process {                   /* a rank in one start */
+    bool alive, is_here, has_met, spins; /* spins: it is run while it stands still */
+    bool returns;                        /* it is none of those that serve, yet */
+    uint32_t gone, epoch;                /* ranks, as bits, that it was told are, and as of when */
     int64_t here_ns, ready_ns, stopped_ns; /* when it comes, is ready, and goes on */
     int64_t end_ns;                        /* when it ends by itself; MACHINE_NEVER */
     struct supervise_how how;              /* it does */

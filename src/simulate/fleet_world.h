@@ -79,7 +79,7 @@ struct fleet_world_report {
     uint32_t again, ranks_given_up;
     uint32_t returned, worked_again; /* ranks that came back; steps that had rows of such ones */
     uint32_t return_ends, return_hangs, return_cuts; /* on their way */
-    uint32_t stuck[SUPERVISE_VERDICT_COUNT]; /* seen as such */
+    uint32_t stuck[SUPERVISE_VERDICT_COUNT];         /* seen as such */
     uint32_t gateways, tallied; /* tallied: units whose gateways' tallies came to its counts */
     uint64_t digest;            /* of all that the gateway said */
     int64_t rest_ns;            /* when nothing was left to do */

@@ -72,7 +72,7 @@ struct exchange_options {
      * nodes within any call that moves transfers on. */
     void (*sum)(void *context, const struct exchange_sum *sums, uint32_t count);
     void *sum_context;
-    uint32_t channel;       /* tells exchanges apart that are open at the same time */
+    uint32_t channel;           /* tells exchanges apart that are open at the same time */
     struct exchange_link *link; /* NULL, or zeros: as fast as it goes */
     struct exchange_link
         *near; /* if `link` is slow: to ranks of the same node; NULL: the same link */
@@ -99,14 +99,14 @@ struct exchange_link {
 
 /* Sums since the exchange was opened. */
 struct exchange_counts {
-    uint64_t tokens_dispatched; /* tokens' rows that came to this rank, its own ones included */
-    uint64_t pairs;             /* (token, expert) pairs that this rank computed */
-    uint64_t bytes_sent;        /* to other ranks, both ways */
-    uint64_t bytes_received;    /* from other ranks, both ways */
-    int64_t experts_ns;         /* from a dispatch's end until its results were handed over */
+    uint64_t tokens_dispatched;   /* tokens' rows that came to this rank, its own ones included */
+    uint64_t pairs;               /* (token, expert) pairs that this rank computed */
+    uint64_t bytes_sent;          /* to other ranks, both ways */
+    uint64_t bytes_received;      /* from other ranks, both ways */
+    int64_t experts_ns;           /* from a dispatch's end until its results were handed over */
     uint64_t bytes_between_nodes; /* of bytes_sent: to ranks of other nodes */
-    int64_t transfer_ns;        /* begin to end of all transfers, summed */
-    int64_t waited_ns;          /* of this rank's time, for the ends of transfers */
+    int64_t transfer_ns;          /* begin to end of all transfers, summed */
+    int64_t waited_ns;            /* of this rank's time, for the ends of transfers */
 };
 
 /* A dispatch or a combine that is over. Times of the monotonic clock. */

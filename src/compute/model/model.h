@@ -111,19 +111,19 @@ struct model_rank {
     uint32_t rank, rank_count;
     uint32_t slots; /* of routed experts, in each MoE layer */
     uint64_t weight_bytes;
-    uint64_t mapped_bytes;      /* of the weights, in files that outlive the process */
-    uint64_t read_bytes;        /* of the checkpoint, when the model was opened */
-    uint64_t tokens;            /* of the rows of this rank's own steps */
-    uint64_t tokens_dispatched; /* tokens' activations that came to this rank's experts */
-    uint64_t pairs;             /* (token, expert) pairs computed here */
-    uint32_t slots_used;        /* of all layers, by a token since their counts were last taken */
-    uint64_t bytes_sent;        /* to other ranks' experts, and results back */
+    uint64_t mapped_bytes;        /* of the weights, in files that outlive the process */
+    uint64_t read_bytes;          /* of the checkpoint, when the model was opened */
+    uint64_t tokens;              /* of the rows of this rank's own steps */
+    uint64_t tokens_dispatched;   /* tokens' activations that came to this rank's experts */
+    uint64_t pairs;               /* (token, expert) pairs computed here */
+    uint32_t slots_used;          /* of all layers, by a token since their counts were last taken */
+    uint64_t bytes_sent;          /* to other ranks' experts, and results back */
     uint64_t bytes_between_nodes; /* of those: to ranks of other nodes */
-    uint64_t experts_moved;     /* to slots of this rank, while steps ran */
-    uint64_t bytes_moved;       /* of moved experts, from other ranks or the checkpoint */
-    int64_t experts_ns;         /* for those pairs */
-    int64_t transfer_ns;        /* begin to end of all dispatches and combines, summed */
-    int64_t waited_ns;          /* of this rank's time, for the ends of those */
+    uint64_t experts_moved;       /* to slots of this rank, while steps ran */
+    uint64_t bytes_moved;         /* of moved experts, from other ranks or the checkpoint */
+    int64_t experts_ns;           /* for those pairs */
+    int64_t transfer_ns;          /* begin to end of all dispatches and combines, summed */
+    int64_t waited_ns;            /* of this rank's time, for the ends of those */
 };
 struct model_rank model_rank(const struct model *model);
 

@@ -48,7 +48,7 @@ struct model {
     struct batch mtp_rows;  /* MTP positions of which only the KV rows are computed */
     struct batch mtp_batch; /* MTP positions that run through the whole block */
     struct lane lanes[OVERLAP_LANES];
-    uint32_t lane_count; /* of the last step's schedule */
+    uint32_t lane_count;             /* of the last step's schedule */
     struct exchange_link link, near; /* to other nodes, or to all; and to ranks of this node */
     const struct model_trace *trace;
     struct model_follower follower; /* `written` is NULL if nobody follows */

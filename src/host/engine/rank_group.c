@@ -108,9 +108,9 @@ struct rank_group {
     enum level_choice level_choice;
     bool sums_groups;                    /* --expert-sum groups */
     bool splits_replicas, goes_by_nodes; /* in the step at hand */
-    struct adoption adoption; /* the last */
-    uint32_t *first_map;      /* [layers][slots of all ranks] as at the start */
-    bool *lived;              /* [count] at the last regroup */
+    struct adoption adoption;            /* the last */
+    uint32_t *first_map;                 /* [layers][slots of all ranks] as at the start */
+    bool *lived;                         /* [count] at the last regroup */
     struct job_tree_parts orders, reports;
 };
 

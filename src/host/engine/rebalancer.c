@@ -48,10 +48,10 @@ struct rebalancer {
     struct model_rank priced;       /* what rank 0 had done then */
     double byte_ns;                 /* between two nodes */
     struct rebalance_gain *gains;   /* [layers] */
-    double *balance;              /* [layers] */
-    bool *masked, *dead;          /* [ranks] */
-    bool loses;                   /* the map under way makes up for dead ranks */
-    bool mask_changed, changed;   /* changed: of what rebalancer_tell tells */
+    double *balance;                /* [layers] */
+    bool *masked, *dead;            /* [ranks] */
+    bool loses;                     /* the map under way makes up for dead ranks */
+    bool mask_changed, changed;     /* changed: of what rebalancer_tell tells */
     void *load_memory, *place_memory;
     int64_t next_report_ns, next_look_ns, next_tell_ns;
     uint64_t steps, shuffles, failures_before;

@@ -17,7 +17,7 @@
 #include "host/wire/record_queue.h"
 #include "host/wire/wire.h"
 
-#define JOIN_NS_MAX ((int64_t)60000000000) /* ranks have their models by then, or never will */
+#define JOIN_NS_MAX ((int64_t)60000000000)  /* ranks have their models by then, or never will */
 #define DEATH_NS_MAX ((int64_t)15000000000) /* that a rank which is lost has died is told by then */
 #define DOUBT_US 100000                     /* between two looks whether it was */
 #define RETRY_US 2000                       /* after the wire was full */

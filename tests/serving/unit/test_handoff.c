@@ -112,7 +112,8 @@ static void take_push(struct pair *pair, const struct record_kv_push *record) {
         transfer->have[record->first_block + i] = true;
         transfer->from[record->first_block + i] = pages[i];
     }
-    uint32_t number = (uint32_t)record->request.low; /* all that is named but for what is made now */
+    uint32_t number =
+        (uint32_t)record->request.low; /* all that is named but for what is made now */
     assert_true(made_end(pair, number) >= record->first_block + standing);
 }
 

@@ -83,7 +83,7 @@ struct world {
     double break_odds;               /* that a step breaks off, as a rank dies: all rows are lost */
     bool breaks;                     /* this one */
     uint32_t broken_steps;
-    double stop_odds;                /* that the engine chooses STOP_TOKEN */
+    double stop_odds; /* that the engine chooses STOP_TOKEN */
     /* Of constrained rows that sample: that one more token is forced, that the mask is late, that
      * nothing may follow. */
     double forced_odds, late_odds, stuck_odds;
