@@ -68,6 +68,21 @@ def check_rebalancing(wanted):
     print("\n".join(line for line in server.lines() if "experts" in line))
 
 
+def check_nodes(wanted):
+    """Two nodes of two ranks, whose link is slow: a map is chosen by price, the log says why, and the answers are
+    those of one process."""
+    server = Talker("--ranks", "4", "--redundant-experts", "16", "--mtp", "off", "--rebalance-seconds", "0.1",
+                    "--experiment", "ranks-per-node=2,link-gbps=1,levels=two")
+    until = time.monotonic() + 600
+    while not any("a token costs least with it why=price" in line for line in server.lines()):
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(server.ask, QUESTIONS)) == wanted[:len(QUESTIONS)]
+        assert time.monotonic() < until, server.lines()
+    no_page_is_held(server)
+    server.stop()
+    print("\n".join(line for line in server.lines() if "experts" in line))
+
+
 def check_memory(server, ranks):
     """What all ranks need is in memory once: their shares of its pages add up to one file's."""
     shares, files = [], set()
@@ -162,6 +177,7 @@ def main():
         for first, stream in zip(begun, streams):
             assert first.startswith(b"data: ") and stream.read().endswith(b"data: [DONE]\n\n"), options
     check_rebalancing(wanted)
+    check_nodes(wanted)
     check_drain(wanted)
 
 
