@@ -240,6 +240,20 @@ void rebalance_layer(const struct rebalance_shape *shape, const struct rebalance
     *gain_out = gain;
 }
 
+double rebalance_copies(const struct rebalance_shape *shape, const uint64_t *loads,
+                        const uint32_t *slots) {
+    uint32_t node_ranks = shape->node_ranks ? shape->node_ranks : shape->ranks;
+    const struct balance_shape whole = shape_of(shape, shape->ranks, shape->ranks / node_ranks);
+    uint16_t experts[BALANCE_SLOTS_MAX];
+    struct balance_traffic traffic;
+    check(whole.slots <= BALANCE_SLOTS_MAX);
+    if (shape->ranks % node_ranks || !balance_experts_divides(&whole)) return 0;
+    for (uint32_t i = 0; i < whole.slots; i++)
+        experts[i] = slots[i] == REBALANCE_EMPTY ? BALANCE_TRAFFIC_EMPTY : (uint16_t)slots[i];
+    balance_traffic(&whole, &shape->choice, loads, experts, &traffic);
+    return traffic.copies;
+}
+
 bool rebalance_changes(const struct rebalance_rule *rule, const struct rebalance_gain *gain) {
     if (gain->forced) return true;
     return gain->moves &&

@@ -75,6 +75,11 @@ void rebalance_layer(const struct rebalance_shape *shape, const struct rebalance
                      const uint64_t *loads, const bool *masked, const uint32_t *from, void *memory,
                      uint32_t *to_out, struct rebalance_gain *gain_out);
 
+/* Nodes that a token goes to under a map, its own too, where rows go once to each node; 0: groups do
+ * not divide over nodes. Slots may be empty. */
+double rebalance_copies(const struct rebalance_shape *shape, const uint64_t *loads,
+                        const uint32_t *slots);
+
 struct rebalance_rule {
     double gain;          /* least share of the sum of costs that has to be won */
     double layer_gain;    /* least share of a layer's cost to be won for it to change */

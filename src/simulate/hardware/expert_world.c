@@ -120,24 +120,12 @@ static double largest_of(const double *shares, const double *spreads, uint32_t r
 
 /* Nodes that a token of the layer goes to. */
 static double count_copies(struct expert_world *world, uint32_t layer) {
-    const struct expert_world_options *options = &world->options;
-    const uint32_t count = options->ranks * world->slots_per_rank;
-    const uint32_t *slots = world->slots + (size_t)layer * count;
+    const struct rebalance_shape shape = shape_of(&world->options);
     const double *chosen = world->chosen + (size_t)layer * world->experts;
-    const struct rebalance_shape shape = shape_of(options);
-    uint16_t experts[LIMIT_EXPERTS + LIMIT_RANKS];
-    struct balance_traffic traffic;
-    uint32_t node_ranks = shape.node_ranks ? shape.node_ranks : shape.ranks;
-    const struct balance_shape nodes = {shape.experts, shape.groups, count, shape.ranks,
-                                        shape.ranks / node_ranks};
-    if (shape.ranks % node_ranks || !balance_experts_divides(&nodes)) return 0;
-    if (count > LIMIT_EXPERTS + LIMIT_RANKS) return 0;
-    for (uint32_t i = 0; i < count; i++)
-        experts[i] = slots[i] == REBALANCE_EMPTY ? BALANCE_TRAFFIC_EMPTY : (uint16_t)slots[i];
+    size_t count = (size_t)shape.ranks * shape.slots_per_rank;
     for (uint32_t e = 0; e < world->experts; e++)
         world->loads[e] = (uint64_t)(LOAD_UNIT * chosen[e]);
-    balance_traffic(&nodes, &shape.choice, world->loads, experts, &traffic);
-    return traffic.copies;
+    return rebalance_copies(&shape, world->loads, world->slots + layer * count);
 }
 
 static void weigh(struct expert_world *world, uint32_t layer) {

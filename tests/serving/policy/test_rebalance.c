@@ -192,7 +192,8 @@ static void groups_stay_on_nodes_where_the_link_is_dear(void **state) {
         struct rebalance_gain gain = place(&dear, seed, from, to);
         assert_true(gain.way == REBALANCE_GROUPS && has_whole_groups(to));
         fewer += gain.copies_after < gain.copies_before;
-        double copies = gain.copies_after;
+        double copies = gain.copies_after, nodes = rebalance_copies(&over_nodes, loads, to);
+        assert_true(nodes * 0.75 > copies * 0.999 && nodes * 0.75 < copies * 1.001);
         gain = place(&cheap, seed, from, to);
         assert_true(gain.copies_after >= copies && gain.after <= gain.mean * 1.05);
     }
