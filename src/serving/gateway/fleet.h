@@ -35,7 +35,7 @@ struct fleet_unit {
     struct unit_id id;
     uint8_t state; /* enum fleet_state */
     bool draining; /* was asked to take nothing new; load.draining: says so itself */
-    bool full;     /* had no room to reserve; until its next load report */
+    bool full;     /* had no room; until its next load report */
     bool scarce;   /* has reserved nothing since it had no room: it is asked for
                                      * one request at a time */
     struct record_unit_hello hello; /* without its tail; the role is the one that it has now */

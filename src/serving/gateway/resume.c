@@ -36,9 +36,10 @@ static bool others_serve(const struct gateway *gateway, uint32_t unit) {
 
 bool resume_after(struct gateway *gateway, struct request *request, uint32_t unit,
                   enum finish_reason reason, int64_t now_ns) {
-    if (reason == FINISH_REFUSED_QUEUE && request_asks_for_pages(request)) {
+    bool asks = request_asks_for_pages(request);
+    if (reason == FINISH_REFUSED_QUEUE && (asks || request->answered.output_tokens)) {
         gateway->fleet.units[unit].full = true; /* it is asked again when it has moved */
-        gateway->fleet.units[unit].scarce = true;
+        gateway->fleet.units[unit].scarce |= asks;
         send_again(gateway, request, now_ns);
         return true;
     }

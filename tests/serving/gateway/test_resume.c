@@ -141,6 +141,29 @@ static void failures_and_refusals_are_counted_apart(void **state) {
     close_empty(world);
 }
 
+/* Whose answer has begun waits for room at any unit, however often it is refused. */
+static void a_begun_answer_outlasts_full_queues(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 1);
+    join(world, 2);
+    lose(world, 1);
+    for (uint32_t turn = 0; turn < 10; turn++) {
+        uint32_t submits = world->submits;
+        assert_int_equal(world->last_unit.value, 2);
+        tell_finished(world, 2, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
+        assert_false(world->clients[client].ended);
+        assert_int_equal(world->submits, submits); /* not before the unit has moved */
+        tell_load(world, 2, 0, 1);
+        assert_int_equal(world->submits, submits + 1);
+    }
+    tell_tokens(world, 2, world->last_submit->request, 1, ids + 1, 5);
+    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 5);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
 /* A request that takes every unit along does not take them all. */
 static void no_request_loses_units_for_ever(void **state) {
     (void)state;
@@ -162,6 +185,7 @@ int main(void) {
         cmocka_unit_test(a_silent_unit_is_given_up_until_it_speaks),
         cmocka_unit_test(a_failed_step_is_tried_elsewhere),
         cmocka_unit_test(failures_and_refusals_are_counted_apart),
+        cmocka_unit_test(a_begun_answer_outlasts_full_queues),
         cmocka_unit_test(no_request_loses_units_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
