@@ -4,7 +4,7 @@
 ranks as DeepSeek's prefill (32, of 9 experts) and decode (144, of 2), or fewer, each with a prompt of its own. All logits of all
 positions are those of one process to the last digit, in either order of summing experts, wherever experts lie and by nodes
 of 1, 2, 4 and 8 ranks; and so are tokens that are generated while experts change slots and each rank has its own
-weights. Every rank computes its own prompt's tokens, and nine in ten of its slots serve somebody. Prints the memory that all
+weights. Every rank computes its own prompt's tokens, and of 8 or more nine in ten slots serve somebody. Prints the memory that all
 ranks took."""
 import concurrent.futures
 import glob
@@ -67,7 +67,7 @@ def check_logits(model, activations, prompts, *more):
     assert [rank["tokens"] for rank in ranks] == list(map(len, prompts)), ranks
     slots = (EXPERTS + REDUNDANT) // COUNT
     idle = [(rank["rank"], rank["slots_used"]) for rank in ranks if rank["slots_used"] < 0.9 * slots * MOE_LAYERS]
-    assert not idle, "ranks, and how many of their %d slots had tokens: %s" % (slots * MOE_LAYERS, idle)
+    assert COUNT < 8 or not idle, "ranks, and how many of their %d slots had tokens: %s" % (slots * MOE_LAYERS, idle)
     assert all(rank["slots"] == slots and rank["pairs"] > 0 for rank in ranks), ranks
     report(" ".join(("logits in", activations, *more)), ranks, largest, time.monotonic() - began)
 
