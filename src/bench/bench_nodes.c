@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench nodes: a prefill unit of the twin whose experts lie with all ranks alike, and one that
- * weighs nodes (serving/policy/rebalance.h), on the loads of `bench eplb`. It lives some hours, in each
- * of which loads drift and the rebalancer looks; what is told is of the hours' ends.
+ * fathom bench nodes: units of the twin whose experts lie with all ranks alike, with groups whole on
+ * nodes, and by price (serving/policy/rebalance.h), on the loads of `bench eplb`. A unit lives some
+ * hours. At the beginning of each, loads drift and the rebalancer looks for some minutes, in which
+ * step follows on step; what is told is of these minutes' ends. A unit of answers has all ranks
+ * alike, and so one column.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -15,19 +18,17 @@
 #include "simulate/hardware/builtin.h"
 #include "simulate/hardware/step_clock.h"
 
-#define RANKS 32
+#define RANKS_MAX 144
 #define REDUNDANT 32
-#define PROMPT_TOKENS 16384 /* of a rank, in prompts of 4,096 */
-#define MEAN_CONTEXT 2048.5
 #define HOURS 6
 #define HOUR_NS 3600000000000
-#define LOOK_NS 31000000000
-#define LOOKS 8
+#define LOOKED_NS 248000000000 /* of an hour: eight looks, half a minute apart */
 #define MEMORY_BYTES ((size_t)128 << 20)
 #define FP8_ROW 1.03 /* with its scales */
 #define BF16_ROW 2.0
 
 struct nodes_bench_values {
+    const char *loads; /* the one kind; NULL: all */
     double drift;
     bool json;
 };
@@ -35,6 +36,10 @@ struct nodes_bench_values {
 #define AT(field) .offset = offsetof(struct nodes_bench_values, field)
 
 static const struct option nodes_bench_rows[] = {
+    {.name = "loads",
+     .type = OPTION_TEXT,
+     .help = "this kind alone, as the table names it",
+     AT(loads)},
     {.name = "drift",
      .type = OPTION_NUMBER,
      .fallback = "0.04",
@@ -49,9 +54,36 @@ const struct option_table bench_nodes_options = {
     .command = "bench nodes",
     .arguments = "",
     .description =
-        "Experts balanced over nodes while serving, beside all ranks alike, in the twin.",
+        "Experts balanced over nodes while serving, beside all ranks alike and groups whole on "
+        "nodes, in the twin.",
     .options = nodes_bench_rows,
     .option_count = sizeof nodes_bench_rows / sizeof *nodes_bench_rows,
+};
+
+enum nodes_way { NODES_ALIKE, NODES_WHOLE, NODES_BY_PRICE, NODES_WAY_COUNT };
+
+static const char *const way_names[NODES_WAY_COUNT] = {"alike", "groups", "price"};
+
+struct nodes_unit {
+    const char *name, *brings; /* brings: what each rank brings to a step */
+    uint32_t ranks;
+    bool makes_answers;
+    enum overlap_kind overlap;
+    struct step_share share;
+};
+
+static const struct nodes_unit units[] = {
+    {.name = "prompts",
+     .brings = "16,384 tokens in prompts of 4,096",
+     .ranks = 32,
+     .overlap = OVERLAP_PREFILL_DUAL_BATCH,
+     .share = {.prompt_tokens = 16384, .attended = 16384 * 4097 / 2, .slowness = 1}},
+    {.name = "answers",
+     .brings = "88 answers at 5,000 tokens",
+     .ranks = 144,
+     .makes_answers = true,
+     .overlap = OVERLAP_DECODE_FIVE_STAGE,
+     .share = {.answer_rows = 88, .answer_tokens = 88, .context = 88 * 5000, .slowness = 1}},
 };
 
 struct nodes_bench {
@@ -60,7 +92,8 @@ struct nodes_bench {
     struct hardware hardware;
     struct model_figures model;
     double *logs; /* [layers][DRAWN_EXPERTS] */
-    struct step_share shares[RANKS];
+    struct step_share shares[RANKS_MAX];
+    uint32_t lines; /* told so far */
     struct error error;
 };
 
@@ -97,20 +130,25 @@ static void draw_logs(struct nodes_bench *bench, uint32_t kind) {
     }
 }
 
-/* Kilobytes of a token and layer that go to other nodes, and back: a token's own node is any. */
-static double kilobytes_of(const struct nodes_bench *bench, double copies) {
-    double away = 1 - (double)bench->hardware.gpus_per_node / RANKS;
+/* Kilobytes of a token and layer that go to other nodes, and back: a token's own node is any. An
+ * answer's token sends each expert a row of its own. */
+static double kilobytes_of(const struct nodes_bench *bench, const struct nodes_unit *unit,
+                           double copies) {
+    double away = 1 - (double)bench->hardware.gpus_per_node / unit->ranks;
+    if (unit->makes_answers) copies = bench->model.experts_per_token;
     return copies * away * bench->model.hidden * (FP8_ROW + BF16_ROW) * 1e-3;
 }
 
-static enum status live(struct nodes_bench *bench, bool weighs_nodes, struct nodes_line *line) {
+static enum status live(struct nodes_bench *bench, const struct nodes_unit *unit,
+                        enum nodes_way way, struct nodes_line *line) {
     const struct step_clock_options options = {.hardware = &bench->hardware,
                                                .model = &bench->model,
-                                               .ranks = RANKS,
+                                               .ranks = unit->ranks,
                                                .ranks_per_node = bench->hardware.gpus_per_node,
                                                .redundant_experts = REDUNDANT,
                                                .balance_experts = true,
-                                               .makes_answers = !weighs_nodes,
+                                               .makes_answers = way == NODES_ALIKE,
+                                               .whole_groups = way == NODES_WHOLE,
                                                .expert_skew = 1,
                                                .expert_logs = bench->logs,
                                                .expert_drift = bench->values.drift,
@@ -122,11 +160,10 @@ static enum status live(struct nodes_bench *bench, bool weighs_nodes, struct nod
     *line = (struct nodes_line){0};
     for (int64_t hour = 0; hour < HOURS; hour++) {
         struct step_time time = {0};
-        for (int64_t look = 0; look < LOOKS; look++)
-            time = step_clock_step(clock, bench->shares, OVERLAP_PREFILL_DUAL_BATCH,
-                                   hour * HOUR_NS + look * LOOK_NS);
+        for (int64_t ns = 0; ns < LOOKED_NS; ns += time.ns)
+            time = step_clock_step(clock, bench->shares, unit->overlap, hour * HOUR_NS + ns);
         line->balance += 1 / step_clock_balance_mean(clock) / HOURS;
-        line->kilobytes += kilobytes_of(bench, step_clock_copies(clock)) / HOURS;
+        line->kilobytes += kilobytes_of(bench, unit, step_clock_copies(clock)) / HOURS;
         line->step_ms += (double)time.ns * 1e-6 / HOURS;
     }
     double looks = (double)sparse_layers(bench) * (HOURS - 1);
@@ -135,50 +172,65 @@ static enum status live(struct nodes_bench *bench, bool weighs_nodes, struct nod
     return STATUS_OK;
 }
 
-static void print_kind(const struct nodes_bench *bench, uint32_t kind,
-                       const struct nodes_line lines[2]) {
-    static const char *const names[2] = {"alike", "nodes"};
-    if (!bench->values.json) printf("%-16s", drawn_loads_name(kind));
-    for (int i = 0; i < 2; i++)
-        if (bench->values.json)
-            printf("%s{\"loads\":\"%s\",\"ranks\":\"%s\",\"balance\":%.4f,\"kilobytes\":%.2f,"
-                   "\"step_ms\":%.2f,\"moves\":%.2f,\"moves_far\":%.2f}",
-                   kind || i ? "," : "", drawn_loads_name(kind), names[i], lines[i].balance,
-                   lines[i].kilobytes, lines[i].step_ms, lines[i].moves, lines[i].far);
-        else
-            printf("  %7.3f %6.1f %8.1f %6.1f %6.1f", lines[i].balance, lines[i].kilobytes,
-                   lines[i].step_ms, lines[i].moves, lines[i].far);
-    if (!bench->values.json) printf("\n");
+static void print_line(struct nodes_bench *bench, const struct nodes_unit *unit, uint32_t kind,
+                       enum nodes_way way, const struct nodes_line *line) {
+    if (bench->values.json)
+        printf("%s{\"unit\":\"%s\",\"loads\":\"%s\",\"ranks\":\"%s\",\"balance\":%.4f,"
+               "\"kilobytes\":%.2f,\"step_ms\":%.2f,\"moves\":%.2f,\"moves_far\":%.2f}",
+               bench->lines++ ? "," : "", unit->name, drawn_loads_name(kind), way_names[way],
+               line->balance, line->kilobytes, line->step_ms, line->moves, line->far);
+    else
+        printf("  %7.3f %6.1f %8.1f %6.1f %6.1f", line->balance, line->kilobytes, line->step_ms,
+               line->moves, line->far);
 }
 
-static enum status run_kinds(struct nodes_bench *bench) {
+static bool is_asked_for(const struct nodes_bench *bench, uint32_t kind) {
+    return !bench->values.loads || strcmp(bench->values.loads, drawn_loads_name(kind)) == 0;
+}
+
+static void print_head(const struct nodes_bench *bench, const struct nodes_unit *unit) {
+    if (bench->values.json) return;
+    printf("%s: %u ranks of %u a node, %d redundant experts; each brings %s\n%-16s", unit->name,
+           unit->ranks, bench->hardware.gpus_per_node, REDUNDANT, unit->brings, "loads");
+    for (int way = 0; way < (unit->makes_answers ? 1 : NODES_WAY_COUNT); way++)
+        printf("  %-37s",
+               (const char *[]){"all ranks alike", "groups whole on nodes", "by price"}[way]);
+    printf("\n");
+}
+
+static enum status run_unit(struct nodes_bench *bench, const struct nodes_unit *unit) {
+    enum status status = STATUS_OK;
+    for (uint32_t rank = 0; rank < unit->ranks; rank++)
+        bench->shares[rank] = unit->share;
+    print_head(bench, unit);
+    for (uint32_t kind = 0; kind < DRAWN_KINDS && !status; kind++) {
+        if (!is_asked_for(bench, kind)) continue;
+        draw_logs(bench, kind);
+        if (!bench->values.json) printf("%-16s", drawn_loads_name(kind));
+        for (int way = 0; way < (unit->makes_answers ? 1 : NODES_WAY_COUNT) && !status; way++) {
+            struct nodes_line line;
+            status = live(bench, unit, (enum nodes_way)way, &line);
+            if (!status) print_line(bench, unit, kind, (enum nodes_way)way, &line);
+        }
+        if (!bench->values.json) printf("\n");
+    }
+    return status;
+}
+
+static enum status run_units(struct nodes_bench *bench) {
     enum status status = read_files(bench);
     if (status) return status;
     bench->logs = calloc((size_t)sparse_layers(bench) * DRAWN_EXPERTS, sizeof *bench->logs);
     check(bench->logs);
-    for (uint32_t rank = 0; rank < RANKS; rank++)
-        bench->shares[rank] = (struct step_share){.prompt_tokens = PROMPT_TOKENS,
-                                                  .attended = PROMPT_TOKENS * MEAN_CONTEXT,
-                                                  .slowness = 1};
-    if (bench->values.json)
-        printf("{\"nodes\":[");
-    else
-        printf(
-            "%d ranks of %u a node, %d redundant experts, %d tokens a rank; for each: balance, kB "
-            "of a token and layer between nodes,\nms a step, moves a layer and hour, of them from "
-            "another node\n%-16s  %-37s  %s\n",
-            RANKS, bench->hardware.gpus_per_node, REDUNDANT, PROMPT_TOKENS, "loads",
-            "all ranks alike", "by price, over nodes");
-    for (uint32_t kind = 0; kind < DRAWN_KINDS; kind++) {
-        struct nodes_line lines[2];
-        draw_logs(bench, kind);
-        for (int i = 0; i < 2 && !status; i++)
-            status = live(bench, i == 1, &lines[i]);
-        if (status) return status;
-        print_kind(bench, kind, lines);
-    }
+    printf(
+        bench->values.json
+            ? "{\"nodes\":["
+            : "for each: balance, kB of a token and layer between nodes, ms a step, moves a layer "
+              "and hour, of them from another node\n");
+    for (size_t i = 0; i < sizeof units / sizeof *units && !status; i++)
+        status = run_unit(bench, &units[i]);
     if (bench->values.json) printf("]}\n");
-    return STATUS_OK;
+    return status;
 }
 
 int bench_nodes(int argc, char **argv) {
@@ -194,7 +246,7 @@ int bench_nodes(int argc, char **argv) {
     }
     arena_over(&bench.files, memory, MEMORY_BYTES);
     arena_over(&bench.clocks, (char *)memory + MEMORY_BYTES, MEMORY_BYTES);
-    enum status status = run_kinds(&bench);
+    enum status status = run_units(&bench);
     free(bench.logs);
     free(memory);
     if (status) return command_failed(&bench_nodes_options, status, &bench.error);

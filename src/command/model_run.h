@@ -49,7 +49,7 @@ struct model_run_values {
          .group = OPTION_GROUP_TUNING},                                                            \
         {.name = "expert-sum",                                                                     \
          .type = OPTION_CHOICE,                                                                    \
-         .fallback = "experts",                                                                    \
+         .fallback = "groups",                                                                     \
          .choices = "experts|groups",                                                              \
          .help = "order in which a token's expert results are summed: expert after expert, or "    \
                  "each group's first, so that ranks send one row for a group that they hold; the " \

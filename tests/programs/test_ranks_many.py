@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_ranks_many.py FATHOM GOLDENS MODEL SERVING RANKS: a model with V3's 256 experts and 32 redundant ones over as many
-ranks as DeepSeek's prefill (32, of 9 experts) and decode (144, of 2), each with a prompt of its own. All logits of all
-positions are those of one process to the last digit, and so are tokens that are generated while experts change slots
-and each rank has its own weights. Every rank computes its own prompt's tokens, and every slot of it serves
-somebody. Prints the memory that all ranks took."""
+ranks as DeepSeek's prefill (32, of 9 experts) and decode (144, of 2), or fewer, each with a prompt of its own. All logits of all
+positions are those of one process to the last digit, in either order of summing experts, wherever experts lie and by nodes
+of 1, 2, 4 and 8 ranks; and so are tokens that are generated while experts change slots and each rank has its own
+weights. Every rank computes its own prompt's tokens, and of 8 or more nine in ten slots serve somebody. Prints the memory that all
+ranks took."""
 import concurrent.futures
 import glob
 import random
@@ -23,7 +24,7 @@ PROMPT_MAX = 32
 def draw_prompts(least):
     """One for each rank, of about so many tokens in all that each expert is chosen for a hundred."""
     rng = random.Random(COUNT)
-    longest = max(PROMPT_MAX, 2 * 144 * 24 // COUNT - least)
+    longest = min(1000, max(PROMPT_MAX, 2 * 144 * 24 // COUNT - least))
     return [[rng.randrange(VOCAB) for _ in range(rng.randrange(least, longest + 1))] for _ in range(COUNT)]
 
 
@@ -65,8 +66,8 @@ def check_logits(model, activations, prompts, *more):
     assert found == alone, (COUNT, activations, more)
     assert [rank["tokens"] for rank in ranks] == list(map(len, prompts)), ranks
     slots = (EXPERTS + REDUNDANT) // COUNT
-    idle = [(rank["rank"], rank["slots_used"]) for rank in ranks if rank["slots_used"] < slots * MOE_LAYERS]
-    assert not idle, "ranks, and how many of their %d slots had tokens: %s" % (slots * MOE_LAYERS, idle)
+    idle = [(rank["rank"], rank["slots_used"]) for rank in ranks if rank["slots_used"] < 0.9 * slots * MOE_LAYERS]
+    assert COUNT < 8 or not idle, "ranks, and how many of their %d slots had tokens: %s" % (slots * MOE_LAYERS, idle)
     assert all(rank["slots"] == slots and rank["pairs"] > 0 for rank in ranks), ranks
     report(" ".join(("logits in", activations, *more)), ranks, largest, time.monotonic() - began)
 
@@ -96,8 +97,13 @@ def main():
         prompts = draw_prompts(16)
         for activations in ("f32", "bf16"):
             check_logits(model, activations, prompts)
-        check_logits(model, "bf16", prompts, "--expert-sum", "groups")
+        check_logits(model, "bf16", prompts, "--expert-sum", "experts")
         check_tokens(model, prompts, "--experiment", "reshuffle-steps=1", "--rebalance-mbps", 0)
+        for each in (1, 2, 4, 8):
+            if COUNT % each == 0 and each < COUNT:
+                nodes = "ranks-per-node=%d,levels=two" % each
+                check_logits(model, "bf16", prompts, "--experiment", "%s,placement-seed=%d" % (nodes, each))
+                check_tokens(model, prompts, "--experiment", "reshuffle-steps=1," + nodes, "--rebalance-mbps", 0)
         check_tokens(model, prompts, "--weights-dir", "private")
 
 

@@ -746,13 +746,14 @@ void job_swap(const char *out, char *in, size_t bytes) {
     job_wait(&batch);
 }
 
-void job_shift(const char *out, char *in, size_t bytes, uint32_t by) {
+void job_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ring) {
     const uint32_t tag = (1u << TAG_BITS) - 1;
+    const uint32_t place = job.rank % ring, first = job.rank - place;
     struct job_batch batch = {0};
-    by %= job.count;
+    by %= ring;
     if (by == 0) return;
-    job_receive_begin(&batch, JOB_LANE_ACTIVATIONS, tag, (job.rank + job.count - by) % job.count,
-                      in, bytes);
-    job_send_begin(&batch, JOB_LANE_ACTIVATIONS, tag, (job.rank + by) % job.count, out, bytes);
+    job_receive_begin(&batch, JOB_LANE_ACTIVATIONS, tag, first + (place + ring - by) % ring, in,
+                      bytes);
+    job_send_begin(&batch, JOB_LANE_ACTIVATIONS, tag, first + (place + by) % ring, out, bytes);
     job_wait(&batch);
 }

@@ -122,8 +122,8 @@ void job_regroup(void);
  * memory each. It is the floor below an exchange of as much. All ranks call it. */
 void job_swap(const char *out, char *in, size_t bytes);
 
-/* Sends `bytes` from every rank to the one that stands `by` behind it, all at once. All ranks call
- * it. */
-void job_shift(const char *out, char *in, size_t bytes, uint32_t by);
+/* Sends `bytes` from every rank to the one that stands `by` behind it in its ring of `ring`
+ * consecutive ranks, which divides their number, all at once. All ranks call it. */
+void job_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ring);
 
 #endif

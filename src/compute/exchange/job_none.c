@@ -94,7 +94,7 @@ void job_regroup(void) {
 
 void job_swap(const char *out, char *in, size_t bytes) {
 }
-void job_shift(const char *out, char *in, size_t bytes, uint32_t by) {
+void job_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ring) {
 }
 
 enum status exchange_open_ranks(const struct exchange_options *options,

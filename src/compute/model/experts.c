@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A MoE layer on the CPU: router, dispatch, shared expert, routed experts, combine.
  *
- *   y = sum over the chosen experts e, ascending, of w_e * round(expert_e(x)), F32, by fma from 0,
- *       or first by groups (expert_sum.h)
+ *   y = sum of w_e * round(expert_e(x)) over the chosen experts e, F32, in the order that was asked
+ *       for: each group's first, or expert after expert (expert_sum.h)
  *   y = y + shared(x), where the shape has shared experts
  *
  * Each routed result is rounded to the exchange type (BF16; F32 in the f32 modes) before it is
@@ -14,8 +14,8 @@
  * threads, while a long prompt needs no room for all its pairs at once.
  *
  * Among ranks, prepared inputs go out and rounded results come back as bytes (exchange_rows.h), or
- * sums of a group, and a token's results are summed when all are there. Alone, nothing is copied, and they are summed
- * wave by wave. What runs between the stages is the schedule's business (contract/overlap.h).
+ * sums of a group, and a token's results are summed when all are there. Alone, nothing is copied,
+ * and they are summed wave by wave. What runs between the stages is the schedule's business (contract/overlap.h).
  */
 #include "compute/model/experts.h"
 

@@ -337,8 +337,11 @@ const uint8_t *model_identity(const struct model *model) {
     return model->identity;
 }
 
-double model_byte_ns(const struct model *model) {
-    return model->link.ns_per_byte;
+double model_byte_ns(const struct model *model, bool near) {
+    return near && model->near.ns_per_byte > 0 ? model->near.ns_per_byte : model->link.ns_per_byte;
+}
+uint64_t model_expert_bytes(const struct model *model) {
+    return model->weights.expert.slot_bytes;
 }
 uint32_t model_copy_bytes(const struct model *model) {
     uint32_t hidden = model->shape->hidden;

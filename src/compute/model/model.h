@@ -68,7 +68,8 @@ void model_close(struct model *model);
 
 /* From the next step on; see struct model_options. */
 void model_set_link(struct model *model, double gbps, double us);
-double model_byte_ns(const struct model *model); /* of that link; 0: it is not slowed down */
+/* Of that link, to ranks of the same node or of others; 0: it is not slowed down. */
+double model_byte_ns(const struct model *model, bool near);
 
 /* Between two steps; copied. NULL: nobody follows. */
 void model_set_follower(struct model *model, const struct model_follower *follower);
@@ -130,6 +131,8 @@ struct model_rank model_rank(const struct model *model);
 /* Bytes of a token's row to another rank's experts; with those of the row that comes back where it
  * is one for all of them, a sum of a group. */
 uint32_t model_copy_bytes(const struct model *model);
+/* Bytes of an expert that moves. */
+uint64_t model_expert_bytes(const struct model *model);
 
 /* Which expert lies in which slot of which rank, now. */
 const struct placement *model_placement(const struct model *model);

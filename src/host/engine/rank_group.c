@@ -55,10 +55,9 @@ enum group_order_kind {
 };
 
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
- * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MEASURE: u32, the ranks
- * from one end of the link to the other; ORDER_MOVE: struct rank_moves, then
- * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: struct adoption; ORDER_MAP: u32
- * experts of all slots of all layers. */
+ * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MEASURE: struct link_ends;
+ * ORDER_MOVE: struct rank_moves, then the moves; ORDER_TELL: 1 if tokens are wanted, u32;
+ * ORDER_ADOPT: struct adoption; ORDER_MAP: u32 experts of all slots of all layers. */
 struct group_order {
     uint32_t kind;
     uint32_t logits_count;
@@ -75,6 +74,10 @@ struct setup {
 
 struct link_speed {
     double gbps, us;
+};
+
+struct link_ends { /* as rank_group_measure_link has them */
+    uint32_t by, ring;
 };
 
 struct rank_moves {
@@ -477,22 +480,24 @@ bool rank_group_goes_by_nodes(const struct rank_group *group) {
 }
 
 /* The least nanoseconds of a byte. */
-static double measure_link(uint32_t by) {
+static double measure_link(const struct link_ends *ends) {
     static char out[MEASURED_BYTES], in[MEASURED_BYTES];
     double least = INFINITY;
     for (int i = 0; i < MEASURED_TIMES; i++) {
         job_barrier();
         int64_t began_ns = clock_now_ns();
-        job_shift(out, in, MEASURED_BYTES, by);
+        job_shift(out, in, MEASURED_BYTES, ends->by, ends->ring);
         least = fmin(least, (double)(clock_now_ns() - began_ns) / MEASURED_BYTES);
     }
     return least;
 }
 
-double rank_group_measure_link(struct rank_group *group, uint32_t by) {
-    if (group->count == 1) return 0;
-    order_all(group, ORDER_MEASURE, &by, sizeof by);
-    return measure_link(by);
+double rank_group_measure_link(struct rank_group *group, uint32_t by, uint32_t ring) {
+    struct link_ends ends = {by, ring};
+    check(group->count % ring == 0);
+    if (ring == 1) return 0;
+    order_all(group, ORDER_MEASURE, &ends, sizeof ends);
+    return measure_link(&ends);
 }
 
 void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
@@ -905,7 +910,8 @@ void rank_group_work(const char *weights_directory) {
             const struct link_speed *link = (const struct link_speed *)(const void *)more;
             model_set_link(own_worker.own.model, link->gbps, link->us);
         }
-        if (order->kind == ORDER_MEASURE) measure_link(*(const uint32_t *)(const void *)more);
+        if (order->kind == ORDER_MEASURE)
+            measure_link((const struct link_ends *)(const void *)more);
         if (order->kind == ORDER_RUN)
             worker_run(&own_worker, (const struct step_plan *)(const void *)more);
         if (order->kind == ORDER_REPORT) worker_report(&own_worker);

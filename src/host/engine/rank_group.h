@@ -60,9 +60,9 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
 /* Slows every rank's link to the others down; zeros: not. See struct model_options. */
 void rank_group_set_link(struct rank_group *group, double gbps, double us);
 
-/* Nanoseconds that a byte takes from each rank to the one that stands `by` behind it, when all send
- * at once. Between two steps; it takes milliseconds. */
-double rank_group_measure_link(struct rank_group *group, uint32_t by);
+/* Nanoseconds that a byte takes from each rank to the one that stands `by` behind it in its ring of
+ * `ring` consecutive ranks, when all send at once. Between two steps; it takes milliseconds. */
+double rank_group_measure_link(struct rank_group *group, uint32_t by, uint32_t ring);
 
 /* From the next step on; REPLICAS_AUTO at first. */
 void rank_group_set_replicas(struct rank_group *group, enum replica_choice choice);

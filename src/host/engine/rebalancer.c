@@ -17,10 +17,8 @@
 #include <string.h>
 
 #define REPORTS_A_LOOK 4
-#define TELL_NS 10000000 /* between two questions whether all weights have come */
-#define MEMORY_CHOICES_PER_EXPERT                                                                  \
-    256 /* the loads' memory: a hundred choices tell a load to 10 %                                \
-         */
+#define TELL_NS 10000000              /* between two questions whether all weights have come */
+#define MEMORY_CHOICES_PER_EXPERT 256 /* a hundred choices tell a load to 10 % */
 #define CHOICES_PER_EXPERT_MIN 32
 #define LAYER_GAIN 0.02
 
@@ -46,7 +44,7 @@ struct rebalancer {
     struct rebalance rebalance;
     struct rebalance_prices prices; /* as last measured */
     struct model_rank priced;       /* what rank 0 had done then */
-    double byte_ns;                 /* between two nodes */
+    double near_ns, far_ns;         /* of a byte on the link within a node, between two */
     struct rebalance_gain *gains;   /* [layers] */
     double *balance;                /* [layers] */
     bool *masked, *dead;            /* [ranks] */
@@ -86,6 +84,13 @@ static bool take_memory(struct rebalancer *r) {
            r->balance && r->masked && r->dead && r->load_memory && r->place_memory;
 }
 
+/* Between nodes all ranks send to the next node; within one, to the next rank. */
+static void measure_links(struct rebalancer *r) {
+    const uint32_t node_ranks = r->shape.node_ranks;
+    r->far_ns = rank_group_measure_link(r->group, node_ranks, r->shape.ranks);
+    r->near_ns = rank_group_measure_link(r->group, 1, node_ranks);
+}
+
 enum status rebalancer_open(struct rank_group *group, const struct rebalancer_options *options,
                             struct rebalancer **rebalancer_out, struct error *error) {
     struct rebalancer *r = calloc(1, sizeof *r);
@@ -111,7 +116,7 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
     expert_load_open(&r->load, map->layers, map->experts,
                      (uint64_t)map->experts * MEMORY_CHOICES_PER_EXPERT, r->load_memory);
     r->prices.makes_answers = options->role == UNIT_DECODE;
-    if (map->node_ranks < map->ranks) r->byte_ns = rank_group_measure_link(group, map->node_ranks);
+    if (map->node_ranks < map->ranks) measure_links(r);
     r->changed = true;
     r->next_report_ns = r->next_look_ns = clock_now_ns() + (int64_t)(options->seconds * 1e9);
     return STATUS_OK;
@@ -233,33 +238,48 @@ static void say_done(const struct rebalancer *r) {
             (double)done->stall_ns_max * 1e-3);
 }
 
-/* What the new map was chosen for, and what the other ways would have cost: a token that each rank
- * brings, through all layers. */
+static void add_cost(struct rebalance_cost *sum, const struct rebalance_cost *cost) {
+    sum->experts += cost->experts;
+    sum->nodes += cost->nodes;
+    sum->moves += cost->moves;
+}
+
+static double ms_of(const struct rebalance_cost *cost) {
+    return rebalance_cost_sum(cost) * 1e-3;
+}
+
+/* What the new map was chosen for, and what the other ways would have cost: milliseconds for a
+ * thousand tokens that each rank brings, through all layers. */
 static void say_why(const struct rebalancer *r) {
-    double costs[REBALANCE_WAY_COUNT] = {0}, before = 0, after = 0, left = 0, leaves = 0;
+    struct rebalance_cost of[REBALANCE_WAY_COUNT] = {{0}}, before = {0}, after = {0};
     uint32_t layers[REBALANCE_WAY_COUNT] = {0}, count = 0;
+    double left = 0, leaves = 0;
     if (!(r->prices.pair_ns > 0)) return;
     for (uint32_t layer = 0; layer < r->map->layers; layer++) {
         const struct rebalance_gain *gain = &r->gains[layer];
-        if (!(gain->cost_after > 0)) continue;
+        if (!(gain->cost_after.experts > 0)) continue;
         count++;
         layers[gain->way]++;
-        before += gain->cost_before;
-        after += gain->cost_after;
+        add_cost(&before, &gain->cost_before);
+        add_cost(&after, &gain->cost_after);
         left += gain->copies_before;
         leaves += gain->copies_after;
         for (int way = 0; way < REBALANCE_WAY_COUNT; way++)
-            costs[way] += gain->cost_of[way];
+            add_cost(&of[way], &gain->cost_of[way]);
     }
     if (!count) return;
     log_say(LOG_INFO, "experts",
-            "have this map since a token costs least with it why=%s before_us=%.2f after_us=%.2f "
+            "have this map since a thousand tokens of each rank cost least with it why=%s "
+            "before_ms=%.2f after_ms=%.2f experts_ms=%.2f nodes_ms=%.2f moves_ms=%.3f "
             "copies_before=%.2f copies_after=%.2f layers_groups=%u layers_near=%u "
-            "layers_global=%u groups_us=%.2f near_us=%.2f global_us=%.2f pair_us=%.2f copy_us=%.2f",
-            r->prices.makes_answers ? "makes-answers" : "price", before * 1e-3, after * 1e-3,
-            left / count, leaves / count, layers[REBALANCE_GROUPS], layers[REBALANCE_NEAR],
-            layers[REBALANCE_GLOBAL], costs[REBALANCE_GROUPS] * 1e-3, costs[REBALANCE_NEAR] * 1e-3,
-            costs[REBALANCE_GLOBAL] * 1e-3, r->prices.pair_ns * 1e-3, r->prices.copy_ns * 1e-3);
+            "layers_global=%u groups_ms=%.2f near_ms=%.2f global_ms=%.2f pair_us=%.2f copy_us=%.2f "
+            "move_near_ms=%.3f move_far_ms=%.3f tokens=%.0f",
+            r->prices.makes_answers ? "makes-answers" : "price", ms_of(&before), ms_of(&after),
+            after.experts * 1e-3, after.nodes * 1e-3, after.moves * 1e-3, left / count,
+            leaves / count, layers[REBALANCE_GROUPS], layers[REBALANCE_NEAR],
+            layers[REBALANCE_GLOBAL], ms_of(&of[REBALANCE_GROUPS]), ms_of(&of[REBALANCE_NEAR]),
+            ms_of(&of[REBALANCE_GLOBAL]), r->prices.pair_ns * 1e-3, r->prices.copy_ns * 1e-3,
+            r->prices.near_ns * 1e-6, r->prices.far_ns * 1e-6, r->prices.tokens);
 }
 
 static void end_map(struct rebalancer *r) {
@@ -363,18 +383,24 @@ static struct rebalance_rule rule_of(const struct rebalancer *r) {
                                    .rest_ns = (int64_t)(r->options.seconds * 1e9)};
 }
 
+/* The choices of the layer with most, since the last new map. */
+static uint64_t most_choices(const struct rebalancer *r) {
+    uint64_t most = 0;
+    for (uint32_t layer = 0; layer < r->map->layers; layer++)
+        if (r->load.choices[layer] > most) most = r->load.choices[layer];
+    return most;
+}
+
 /* All layers have been looked at. */
 static void judge(struct rebalancer *r, int64_t now_ns) {
     struct rebalance_rule rule = rule_of(r);
     double mean = 0, before = 0, after = 0;
-    uint64_t choices = 0;
     r->state = WATCHES;
     r->changed = true;
     r->next_look_ns = now_ns + (int64_t)(r->options.seconds * 1e9);
     for (uint32_t layer = 0; layer < r->map->layers; layer++) {
         struct rebalance_gain *gain = &r->gains[layer];
         bool changes = rebalance_changes(&rule, gain);
-        if (r->load.choices[layer] > choices) choices = r->load.choices[layer];
         r->balance[layer] = gain->before > 0 ? gain->mean / gain->before : 0;
         mean += gain->mean;
         before += gain->before;
@@ -383,7 +409,7 @@ static void judge(struct rebalancer *r, int64_t now_ns) {
         if (!changes) memcpy(r->target.slot_expert + at, r->map->slot_expert + at, bytes);
     }
     r->done.balance = before > 0 ? mean / before : 0;
-    if (rebalance_judge(&r->rebalance, &rule, r->gains, r->map->layers, choices, now_ns) !=
+    if (rebalance_judge(&r->rebalance, &rule, r->gains, r->map->layers, most_choices(r), now_ns) !=
         REBALANCE_GOES)
         return;
     r->done.balance_before = r->done.balance;
@@ -406,14 +432,19 @@ static void look(struct rebalancer *r, int64_t now_ns) {
                     &r->gains[layer]);
 }
 
-/* What rank 0's experts have taken for a pair since the last time, and what the link takes for a
- * token's rows. */
+/* What rank 0's experts have taken for a pair since the last time, what the links take for a token's
+ * rows and for an expert, and how many tokens the map has served. */
 static void set_prices(struct rebalancer *r) {
     struct model_rank now = model_rank(r->model);
     uint64_t pairs = now.pairs - r->priced.pairs;
     if (r->shape.node_ranks == r->shape.ranks || pairs == 0) return;
     r->prices.pair_ns = (double)(now.experts_ns - r->priced.experts_ns) / (double)pairs;
-    r->prices.copy_ns = fmax(r->byte_ns, model_byte_ns(r->model)) * model_copy_bytes(r->model);
+    double far_ns = fmax(r->far_ns, model_byte_ns(r->model, false));
+    double near_ns = fmax(r->near_ns, model_byte_ns(r->model, true));
+    r->prices.copy_ns = far_ns * model_copy_bytes(r->model);
+    r->prices.near_ns = near_ns * (double)model_expert_bytes(r->model);
+    r->prices.far_ns = far_ns * (double)model_expert_bytes(r->model);
+    r->prices.tokens = (double)most_choices(r) / (r->shape.choice.experts * (double)r->shape.ranks);
     r->prices.passes = rank_group_goes_by_nodes(r->group);
     r->priced = now;
 }

@@ -27,9 +27,8 @@ struct rebalancer_options {
     uint64_t bytes_per_second;    /* that each rank gives at most; 0: any */
     uint64_t reshuffle_steps;     /* not 0: after so many steps, a new map by chance: to see that it
                                    * changes nothing. Its moves are over after one more step */
-    enum unit_role
-        role;  /* of the unit: groups of experts stay on nodes where prompts are computed */
-    bool says; /* each new map, in a line of the log */
+    enum unit_role role;          /* where prompts are computed, groups of experts stay on nodes */
+    bool says;                    /* each new map, in a line of the log */
 };
 
 /* Since it was opened. Balance: mean rank load by largest, over all layers. */

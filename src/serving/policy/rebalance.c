@@ -176,12 +176,41 @@ static double copies_of(const struct rebalance_layer *layer, const uint16_t *slo
     return traffic.copies * away;
 }
 
-/* `busiest`: the largest rank load by the mean one. */
-static double cost_of(const struct rebalance_layer *layer, double busiest, double copies) {
+static bool holds(const uint16_t *slots, uint32_t count, uint16_t expert) {
+    for (uint32_t slot = 0; slot < count; slot++)
+        if (slots[slot] == expert) return true;
+    return false;
+}
+
+/* From the old map to `to`: what a rank's link takes for the experts that come to it, on average,
+ * by the tokens that the new map is to serve. move_experts takes the nearest source, too. */
+static double moves_ns(const struct rebalance_layer *layer, const uint16_t *to) {
     const struct rebalance_prices *prices = layer->prices;
-    if (!(prices->pair_ns > 0)) return busiest;
+    uint32_t room = layer->shape->slots_per_rank,
+             node_slots = layer->left.slots / layer->left.nodes;
+    double sum = 0;
+    if (!(prices->tokens > 0)) return 0;
+    for (uint32_t slot = 0; slot < layer->left.slots; slot++) {
+        if (to[slot] == layer->old[slot]) continue;
+        if (holds(layer->old + slot / room * room, room, to[slot])) continue;
+        const uint16_t *node = layer->old + slot / node_slots * node_slots;
+        sum += holds(node, node_slots, to[slot]) ? prices->near_ns : prices->far_ns;
+    }
+    return sum / layer->left.ranks / prices->tokens;
+}
+
+/* Of a map without its moves. `busiest`: the largest rank load by the mean one. */
+static struct rebalance_cost cost_of(const struct rebalance_layer *layer, double busiest,
+                                     double copies) {
+    const struct rebalance_prices *prices = layer->prices;
+    if (!(prices->pair_ns > 0)) return (struct rebalance_cost){.experts = busiest};
     double pairs = layer->shape->choice.experts ? layer->shape->choice.experts : 1;
-    return busiest * pairs * prices->pair_ns + copies * prices->copy_ns;
+    return (struct rebalance_cost){.experts = busiest * pairs * prices->pair_ns,
+                                   .nodes = copies * prices->copy_ns};
+}
+
+double rebalance_cost_sum(const struct rebalance_cost *cost) {
+    return cost->experts + cost->nodes + cost->moves;
 }
 
 /* The ways that a layer has: those of the nodes only where groups can stay on them. */
@@ -203,8 +232,11 @@ static void try_way(struct rebalance_layer *layer, enum rebalance_way way,
     balance_keep(&shape, &options, layer->loads, &keeping, layer->memory, layer->tried, &outcome,
                  &moves);
     double copies = copies_of(layer, layer->tried);
-    double cost = gain->cost_of[way] = cost_of(layer, 1 / outcome.balance, copies);
-    if (gain->cost_after > 0 && cost >= gain->cost_after) return;
+    struct rebalance_cost cost = cost_of(layer, 1 / outcome.balance, copies);
+    if (layer->prices->pair_ns > 0) cost.moves = moves_ns(layer, layer->tried);
+    double least = rebalance_cost_sum(&gain->cost_after);
+    gain->cost_of[way] = cost;
+    if (least > 0 && rebalance_cost_sum(&cost) >= least) return;
     gain->cost_after = cost;
     gain->copies_after = copies;
     gain->way = way;
@@ -236,7 +268,9 @@ void rebalance_layer(const struct rebalance_shape *shape, const struct rebalance
     gain.after = largest_load(&layer, to_out);
     gain.copies_before = copies_of(&layer, layer.old);
     gain.cost_before = cost_of(&layer, sum > 0 ? gain.before / gain.mean : 1, gain.copies_before);
+    double moves = gain.cost_after.moves;
     gain.cost_after = cost_of(&layer, sum > 0 ? gain.after / gain.mean : 1, gain.copies_after);
+    gain.cost_after.moves = moves;
     *gain_out = gain;
 }
 
@@ -256,8 +290,9 @@ double rebalance_copies(const struct rebalance_shape *shape, const uint64_t *loa
 
 bool rebalance_changes(const struct rebalance_rule *rule, const struct rebalance_gain *gain) {
     if (gain->forced) return true;
+    double before = rebalance_cost_sum(&gain->cost_before);
     return gain->moves &&
-           gain->cost_before - gain->cost_after > rule->layer_gain * gain->cost_before;
+           before - rebalance_cost_sum(&gain->cost_after) > rule->layer_gain * before;
 }
 
 enum rebalance_verdict rebalance_judge(struct rebalance *rebalance,
@@ -267,9 +302,10 @@ enum rebalance_verdict rebalance_judge(struct rebalance *rebalance,
     double before = 0, won = 0;
     bool forced = false, was_worth_it = rebalance->was_worth_it;
     for (uint32_t layer = 0; layer < layers; layer++) {
-        before += gains[layer].cost_before;
+        double old = rebalance_cost_sum(&gains[layer].cost_before);
+        before += old;
         if (rebalance_changes(rule, &gains[layer]))
-            won += gains[layer].cost_before - gains[layer].cost_after;
+            won += old - rebalance_cost_sum(&gains[layer].cost_after);
         forced |= gains[layer].forced;
     }
     if (forced) return REBALANCE_GOES;

@@ -3,11 +3,12 @@
  * whether that is worth the moves.
  *
  * A step waits for the busiest rank of every layer, and where there are nodes, for the rows that go
- * between them. Both have a price in nanoseconds, measured where the unit runs, and what counts is
- * the sum over the layers. A unit that computes prompts has three ways to place a layer, and each
- * layer takes the cheapest: groups of experts kept whole on nodes, as far as that costs no balance,
- * or not at all. A unit that only makes answers places them with all ranks alike, as DeepSeek's
- * policy has it.
+ * between them; and experts that move take their time of the links, once, for all tokens that the
+ * new map serves. All three have a price in nanoseconds, measured where the unit runs, and what
+ * counts is the sum over the layers. A unit that computes prompts has three ways to place a layer,
+ * and each layer takes the cheapest: groups of experts kept whole on nodes, as far as that costs no
+ * balance, or not at all. A unit that only makes answers places them with all ranks alike, as
+ * DeepSeek's policy has it.
  *
  * A new map is carried out if it lowers the sum by a share that is worth it, twice in a row (loads
  * that only flicker move nothing), and not before the last one had its time; of the layers, only
@@ -44,20 +45,31 @@ const char *rebalance_way_name(enum rebalance_way way);
 struct rebalance_prices {
     double pair_ns;     /* of a rank's experts for one token of one of them; 0: not known */
     double copy_ns;     /* of a rank's link for one token's rows to another node and back */
+    double near_ns;     /* of a rank's link for an expert that another rank of its node gives */
+    double far_ns;      /* and for one from another node */
+    double tokens;      /* of each rank, that a new map is to serve: as many as the last one has
+                         * served until now; 0: not known, and moves cost nothing */
     bool passes;        /* rows go once to each node and are passed on there; else to each rank */
     bool makes_answers; /* and nothing else: all ranks alike */
 };
 
-/* Of a layer. Loads are the largest ranks', the mean being `mean`, in the loads' unit. Costs are
- * what the layer waits for each token that every rank brings: nanoseconds if prices are known, else
- * largest loads by mean. */
+/* What a layer takes of each token that every rank brings, in nanoseconds; where prices are not
+ * known, `experts` is the largest load by the mean one, and the others are 0. */
+struct rebalance_cost {
+    double experts; /* the busiest rank's */
+    double nodes;   /* rows to other nodes and back */
+    double moves;   /* experts that change their rank, as a share of each token to come */
+};
+double rebalance_cost_sum(const struct rebalance_cost *cost);
+
+/* Of a layer. Loads are the largest ranks', the mean being `mean`, in the loads' unit. */
 struct rebalance_gain {
     double mean, before, after;
     double copies_before, copies_after; /* rows of a token that leave its node; 0: one node */
-    double cost_before, cost_after;
-    double cost_of[REBALANCE_WAY_COUNT]; /* 0: there is no such way */
-    enum rebalance_way way;              /* the new map's */
-    uint32_t moves;                      /* slots that take another expert */
+    struct rebalance_cost cost_before, cost_after;
+    struct rebalance_cost cost_of[REBALANCE_WAY_COUNT]; /* zeros: there is no such way */
+    enum rebalance_way way;                             /* the new map's */
+    uint32_t moves;                                     /* slots that take another expert */
     bool forced; /* the old map uses a masked rank, or leaves another one's slots empty */
 };
 

@@ -205,12 +205,13 @@ static void see_loads(struct expert_world *world, uint32_t layer) {
 
 static void look_at_layers(struct expert_world *world) {
     const struct rebalance_shape shape = shape_of(&world->options);
+    struct rebalance_prices prices = world->options.prices;
     size_t count = (size_t)shape.ranks * shape.slots_per_rank;
+    prices.tokens = (double)world->choices / (shape.choice.experts * (double)shape.ranks);
     for (uint32_t layer = 0; layer < world->layers; layer++) {
         see_loads(world, layer);
-        rebalance_layer(&shape, &world->options.prices, world->loads, world->masked,
-                        world->slots + layer * count, world->place_memory,
-                        world->target + layer * count, &world->gains[layer]);
+        rebalance_layer(&shape, &prices, world->loads, world->masked, world->slots + layer * count,
+                        world->place_memory, world->target + layer * count, &world->gains[layer]);
     }
     world->counted_before = world->counted;
 }

@@ -32,9 +32,9 @@ struct expert_world_options {
     double skew, drift;
     uint64_t seed;
     struct move_rates moves;
-    uint32_t ranks_per_node; /* 0: one node */
-    struct rebalance_prices prices;
-    const double *logs; /* [layers][experts] the g_e at first; NULL: they are drawn */
+    uint32_t ranks_per_node;        /* 0: one node */
+    struct rebalance_prices prices; /* but for `tokens`, which the world counts */
+    const double *logs;             /* [layers][experts] the g_e at first; NULL: they are drawn */
 };
 
 #define EXPERT_LOADS 9 /* 4^1 to 4^9 pairs a rank, on average */

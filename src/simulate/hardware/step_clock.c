@@ -72,10 +72,13 @@ static struct rebalance_prices prices_of(const struct step_clock_options *option
     const struct stage_transfers links =
         stage_rates_transfers(stages, model, options->ranks, options->ranks_per_node, true);
     const double token_us = links.dispatch_token_us + links.combine_token_us;
+    const double expert_bytes = 3.0 * model->hidden * model->expert_hidden;
     struct rebalance_prices prices = {.passes = true, .makes_answers = options->makes_answers};
-    if (nodes <= 1 || stages->rows) return prices;
+    if (nodes <= 1 || stages->rows || options->whole_groups) return prices;
     prices.pair_ns = stage_rates_experts(stages, model, pairs, slots, true) / pairs * 1e3;
     prices.copy_ns = token_us * 1e3 / (stage_rates_copies(model, nodes) * (1 - 1 / nodes));
+    prices.near_ns = expert_bytes / options->hardware->nvlink_gbps;
+    prices.far_ns = expert_bytes * 8 / options->hardware->nic_gbps;
     return prices;
 }
 

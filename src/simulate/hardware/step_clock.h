@@ -27,6 +27,7 @@ struct step_clock_options {
     bool balance_experts;       /* placed and moved by serving/policy; else consecutive experts lie
                                  * together and stay there */
     bool makes_answers;         /* and computes no prompts: experts lie with all nodes alike */
+    bool whole_groups;          /* of experts, on nodes where they divide, whatever it costs */
     double expert_skew;         /* sigma of the lognormal loads of a layer's experts; 0: all are
                                  * chosen equally often in every step, as in DeepSeek's profiles */
     const double *expert_logs;  /* [layers with experts][experts] NULL: loads are drawn; else their

@@ -2,8 +2,9 @@
  * Protects the decision to move experts: a new map is whole, no worse, and says its moves rightly;
  * masked ranks end up empty and the others cover, if they can, with as many redundant experts as
  * the refusal says; over nodes, each layer takes the cheapest way by the prices that are given, groups
- * stay whole on nodes where the link is dear, and where answers are made nodes do not matter; and a
- * new map needs its gain twice, some knowledge, and a rest.
+ * stay whole on nodes where the link is dear, experts that move pay for the link that they take, and
+ * where answers are made nodes do not matter; and a new map needs its gain twice, some knowledge, and
+ * a rest.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "serving/policy/move_experts.h"
 #include "serving/policy/rebalance.h"
 
 enum { EXPERTS = 64, RANKS = 8, ROOM = 10, SLOTS = RANKS * ROOM };
@@ -115,13 +117,14 @@ static void a_new_map_needs_its_gain_twice_and_a_rest(void **state) {
     struct rebalance_rule rule = {
         .gain = 0.1, .layer_gain = 0.05, .choices_min = 100, .rest_ns = 1000};
     struct rebalance rebalance = {0};
-    struct rebalance_gain gains[2] = {{.cost_before = 10, .cost_after = 8, .moves = 3},
-                                      {.cost_before = 10, .cost_after = 9.8, .moves = 9}};
+    struct rebalance_gain gains[2] = {
+        {.cost_before = {4, 6, 0}, .cost_after = {3, 4, 1}, .moves = 3},
+        {.cost_before = {10, 0, 0}, .cost_after = {9, 0.5, 0.3}, .moves = 9}};
     assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 99, 0), REBALANCE_KNOWS_LITTLE);
     assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 100, 0), REBALANCE_LOOKS_AGAIN);
-    gains[0].cost_after = 8.5; /* 1.5 of 20 */
+    gains[0].cost_after.moves = 1.5; /* 1.5 of 20 won */
     assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 100, 1), REBALANCE_NOT_WORTH_IT);
-    gains[0].cost_after = 8;
+    gains[0].cost_after.moves = 1;
     assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 100, 2), REBALANCE_LOOKS_AGAIN);
     assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 100, 3), REBALANCE_GOES);
     assert_true(rebalance_changes(&rule, &gains[0]) && !rebalance_changes(&rule, &gains[1]));
@@ -136,6 +139,10 @@ static void a_new_map_needs_its_gain_twice_and_a_rest(void **state) {
 }
 
 /* ---- over nodes ---- */
+
+static bool about(double a, double b) {
+    return a >= b * 0.999 && a <= b * 1.001;
+}
 
 /* 8 groups of 8 experts, of which a token chooses 2 of each of 4; 4 nodes of 2 ranks. */
 static const struct rebalance_shape over_nodes = {.experts = EXPERTS,
@@ -175,11 +182,13 @@ static void each_layer_takes_the_cheapest_way(void **state) {
             struct rebalance_prices prices = {.pair_ns = 10, .copy_ns = copy_ns[i], .passes = true};
             struct rebalance_gain gain = place(&prices, seed, from, to);
             ways[gain.way]++;
+            double least = rebalance_cost_sum(&gain.cost_after);
             for (int way = 0; way < REBALANCE_WAY_COUNT; way++)
-                assert_true(gain.cost_of[way] >= gain.cost_after * (1 - 1e-9));
-            assert_true(gain.cost_of[gain.way] <= gain.cost_after * (1 + 1e-9));
-            double cost = gain.after / gain.mean * 8 * 10 + gain.copies_after * copy_ns[i];
-            assert_true(gain.cost_after > cost * 0.999 && gain.cost_after < cost * 1.001);
+                assert_true(rebalance_cost_sum(&gain.cost_of[way]) >= least * (1 - 1e-9));
+            assert_true(rebalance_cost_sum(&gain.cost_of[gain.way]) <= least * (1 + 1e-9));
+            assert_true(about(gain.cost_after.experts, gain.after / gain.mean * 8 * 10));
+            assert_true(about(gain.cost_after.nodes, gain.copies_after * copy_ns[i]));
+            assert_true(gain.cost_after.moves == 0); /* nobody knows for how long */
         }
     assert_true(ways[REBALANCE_GROUPS] > 0 && ways[REBALANCE_NEAR] + ways[REBALANCE_GLOBAL] > 0);
 }
@@ -193,7 +202,7 @@ static void groups_stay_on_nodes_where_the_link_is_dear(void **state) {
         assert_true(gain.way == REBALANCE_GROUPS && has_whole_groups(to));
         fewer += gain.copies_after < gain.copies_before;
         double copies = gain.copies_after, nodes = rebalance_copies(&over_nodes, loads, to);
-        assert_true(nodes * 0.75 > copies * 0.999 && nodes * 0.75 < copies * 1.001);
+        assert_true(about(nodes * 0.75, copies));
         gain = place(&cheap, seed, from, to);
         assert_true(gain.copies_after >= copies && gain.after <= gain.mean * 1.05);
     }
@@ -205,7 +214,46 @@ static void before_anything_is_measured_prompts_have_whole_groups(void **state) 
     uint32_t from[SLOTS], to[SLOTS];
     struct rebalance_gain gain = place(&unknown, 3, from, to);
     assert_true(gain.way == REBALANCE_GROUPS && has_whole_groups(to));
-    assert_true(gain.cost_of[REBALANCE_NEAR] == 0 && gain.cost_of[REBALANCE_GLOBAL] == 0);
+    assert_true(rebalance_cost_sum(&gain.cost_of[REBALANCE_NEAR]) == 0);
+    assert_true(rebalance_cost_sum(&gain.cost_of[REBALANCE_GLOBAL]) == 0);
+}
+
+/* What move_experts makes of the new map is what was priced. */
+static double price_moves(const struct rebalance_prices *prices, const uint32_t *from,
+                          const uint32_t *to) {
+    const struct move_experts change = {
+        .ranks = RANKS, .slots_per_rank = ROOM, .node_ranks = 2, .from = from, .to = to};
+    struct expert_move moves[SLOTS];
+    uint32_t gives[RANKS] = {0}, count = move_experts(&change, gives, moves), given = 0;
+    uint32_t far = move_experts_far(moves, count, ROOM, 2);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        given += gives[rank];
+    return (far * prices->far_ns + (given - far) * prices->near_ns) / RANKS / prices->tokens;
+}
+
+static void experts_that_move_pay_for_the_link_they_take(void **state) {
+    const struct rebalance_rule rule = {.layer_gain = 0.02};
+    uint32_t from[SLOTS], to[SLOTS], changed = 0, moved = 0, at_first = 0;
+    for (uint64_t seed = 1; seed < 30; seed++) {
+        struct rebalance_prices prices = {.pair_ns = 10,
+                                          .copy_ns = 200,
+                                          .near_ns = 1000,
+                                          .far_ns = 4000,
+                                          .tokens = 1e6,
+                                          .passes = true};
+        struct rebalance_gain gain = place(&prices, seed, from, to);
+        assert_true(gain.cost_after.moves > 0 && gain.cost_before.moves == 0);
+        assert_true(about(gain.cost_after.moves, price_moves(&prices, from, to)));
+        at_first += gain.moves;
+        prices.tokens = 1; /* the next map comes soon */
+        gain = place(&prices, seed, from, to);
+        moved += gain.moves;
+        assert_true(about(gain.cost_after.moves, price_moves(&prices, from, to)));
+        prices.far_ns = prices.near_ns = 1e9;
+        gain = place(&prices, seed, from, to);
+        changed += rebalance_changes(&rule, &gain);
+    }
+    assert_true(moved < at_first && changed == 0);
 }
 
 static void where_answers_are_made_nodes_do_not_matter(void **state) {
@@ -256,6 +304,7 @@ int main(void) {
         cmocka_unit_test(each_layer_takes_the_cheapest_way),
         cmocka_unit_test(groups_stay_on_nodes_where_the_link_is_dear),
         cmocka_unit_test(before_anything_is_measured_prompts_have_whole_groups),
+        cmocka_unit_test(experts_that_move_pay_for_the_link_they_take),
         cmocka_unit_test(where_answers_are_made_nodes_do_not_matter),
         cmocka_unit_test(rows_that_nobody_passes_on_are_priced_rank_by_rank),
         cmocka_unit_test(masked_ranks_leave_nodes_or_none),
