@@ -188,6 +188,12 @@ static bool is_asked_for(const struct nodes_bench *bench, uint32_t kind) {
     return !bench->values.loads || strcmp(bench->values.loads, drawn_loads_name(kind)) == 0;
 }
 
+static bool has_loads(const struct nodes_bench *bench) {
+    for (uint32_t kind = 0; kind < DRAWN_KINDS; kind++)
+        if (is_asked_for(bench, kind)) return true;
+    return false;
+}
+
 static void print_head(const struct nodes_bench *bench, const struct nodes_unit *unit) {
     if (bench->values.json) return;
     printf("%s: %u ranks of %u a node, %d redundant experts; each brings %s\n%-16s", unit->name,
@@ -239,6 +245,9 @@ int bench_nodes(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_nodes_options, argc, argv, &bench.values, &result, &exit_code))
         return exit_code;
+    if (!has_loads(&bench))
+        return command_misused(&bench_nodes_options,
+                               "--loads must be one of the table's, such as 'hot groups'");
     void *memory = malloc(2 * MEMORY_BYTES);
     if (!memory) {
         error_set(&bench.error, STATUS_NO_MEMORY, "no memory for the clocks");

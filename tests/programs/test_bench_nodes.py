@@ -16,3 +16,4 @@ assert groups["kilobytes"] < price["kilobytes"] and groups["balance"] < price["b
 assert price["step_ms"] < alike["step_ms"] * 1.005 and price["step_ms"] < groups["step_ms"], found
 assert 0 < price["moves_far"] < price["moves"], price
 assert found["answers", "alike"]["balance"] > 0.7, found
+run("bench", "nodes", "--loads", "even", code=2)

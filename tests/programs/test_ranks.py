@@ -260,14 +260,14 @@ def main():
                  "--chunk", 64)
     check_moves(folders[2], "fp8", [[4, "--rebalance-mbps", 0, "--replica-choice", "flow"],
                                      [8, "--schedule", "decode-five-stage", "--rebalance-from", "checkpoint"]])
-    by_groups = ["--expert-sum", "groups"]
-    check_logits(folders[0], "bf16", prompts_of(folders[0])[1], [[2], [8, "--redundant-experts", 3]], *by_groups)
-    check_logits(folders[3], "fp8", prompts_of(folders[3])[3], [[2], [8, "--redundant-experts", 16]], "--mtp", *by_groups)
+    one_by_one = ["--expert-sum", "experts"]
+    check_logits(folders[0], "bf16", prompts_of(folders[0])[1], [[2], [8, "--redundant-experts", 3]], *one_by_one)
+    check_logits(folders[3], "fp8", prompts_of(folders[3])[3], [[2], [8, "--redundant-experts", 16]], "--mtp", *one_by_one)
     check_logits(tiny, "f32", list(range(20, 340)),
                  [[2, "--schedule", "decode-five-stage"],
                   [8, "--replica-choice", "flow", "--experiment", "reshuffle-steps=1", "--redundant-experts", 24]],
-                 "--chunk", 64, "--mtp", *by_groups)
-    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7], [4, "--schedule", "decode-five-stage"]], *by_groups)
+                 "--chunk", 64, "--mtp", *one_by_one)
+    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7], [4, "--schedule", "decode-five-stage"]], *one_by_one)
     if serving:
         check_placement(mtp)
         check_groups()
