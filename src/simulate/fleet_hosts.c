@@ -326,7 +326,8 @@ void fleet_hosts_heal(struct world *world) {
                 struct fleet_agent *agent = &hosts->agents[unit][part][i];
                 agent->stopped_ns = agent->out_ns = 0;
                 for (uint32_t rank = 0; rank < world->ranks; rank++)
-                    agent->processes[rank].stopped_ns = 0;
+                    if (agent->processes[rank].stopped_ns != MACHINE_NEVER)
+                        agent->processes[rank].stopped_ns = 0;
             }
     }
     let_all_through(world);
@@ -363,6 +364,21 @@ static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
     int64_t most_ns = 2 * SUPERVISE_PATIENCE * world->hosts.timeout_ns + 2 * FLEET_SECOND;
     if (agent->orphan_ns && world->now_ns - agent->orphan_ns > most_ns)
         world_breach(world, "ranks outlive their supervisor's word");
+}
+
+/* As long as the supervisor can see it. */
+static void audit_return(struct world *world, uint32_t unit, const struct fleet_agent *agent,
+                         const struct fleet_process *process) {
+    const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
+    bool sees = it->alive && it->unit.state == SUPERVISE_RUNS && agent->life == it->life &&
+                agent->number == it->unit.number;
+    bool hangs = process->alive && process->returns && process->stopped_ns == MACHINE_NEVER;
+    int64_t since_ns = process->again_ns;
+    if (since_ns < world->hosts.struck_ns) since_ns = world->hosts.struck_ns;
+    if (since_ns < it->unit.state_ns) since_ns = it->unit.state_ns;
+    int64_t most_ns = (SUPERVISE_RETURN_PATIENCE + 2) * world->hosts.timeout_ns + 2 * FLEET_SECOND;
+    if (sees && hangs && world->now_ns - since_ns > most_ns)
+        world_breach(world, "a rank that hangs on its way back is not ended in time");
 }
 
 static bool needs_help(const struct world *world, uint32_t unit) {
@@ -426,9 +442,24 @@ static void audit(struct world *world, uint32_t unit) {
     audit_trouble(world, unit);
     audit_word(world, unit);
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
-        for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
-            if (world->hosts.agents[unit][part][i].alive)
-                audit_orphan(world, unit, part, &world->hosts.agents[unit][part][i]);
+        for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+            struct fleet_agent *agent = &world->hosts.agents[unit][part][i];
+            if (!agent->alive) continue;
+            audit_orphan(world, unit, part, agent);
+            for (uint32_t rank = 0; rank < world->ranks; rank++)
+                audit_return(world, unit, agent, &agent->processes[rank]);
+        }
+}
+
+bool fleet_hosts_awaits(const struct world *world) {
+    for (uint32_t unit = 0; unit < world->unit_count; unit++)
+        for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
+            for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+                const struct fleet_agent *agent = &world->hosts.agents[unit][part][i];
+                for (uint32_t rank = 0; agent->alive && rank < world->ranks; rank++)
+                    if (agent->processes[rank].alive && agent->processes[rank].returns) return true;
+            }
+    return false;
 }
 
 void fleet_hosts_judge(struct world *world) {
