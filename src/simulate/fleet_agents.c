@@ -192,11 +192,11 @@ static void try_return(struct world *world, const struct fleet_frame *frame,
         process->end_ns = world->now_ns + fleet_dice_time(dice, FLEET_MS, 3 * FLEET_SECOND / 2);
         process->how = killed;
         world->report->return_ends++;
-    } else if (faulty && fate == 3) {
+    } else if (faulty && fate < 6) {
         process->stopped_ns = MACHINE_NEVER; /* it takes somebody to end it */
         process->spins = fleet_dice_below(dice, 2);
         world->report->return_hangs++;
-    } else if (faulty && fate == 4) {
+    } else if (faulty && fate == 6) {
         fleet_hosts_cut(world, world->hosts.machine_of[frame->unit][frame->part], dice);
         world->report->return_cuts++;
     }
@@ -210,7 +210,7 @@ static void start_again(struct world *world, const struct fleet_frame *frame,
     *process = (struct fleet_process){
         .alive = true,
         .returns = true,
-        .again_ns = world->now_ns,
+        .seen_ns = world->now_ns,
         .here_ns =
             world->now_ns + fleet_dice_time(&world->hosts.returns, 10 * FLEET_MS, FLEET_SECOND),
         .end_ns = MACHINE_NEVER};

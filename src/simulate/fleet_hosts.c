@@ -366,18 +366,35 @@ static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
         world_breach(world, "ranks outlive their supervisor's word");
 }
 
-/* As long as the supervisor can see it. */
+/* The unit's supervisor and all its agents hear one another. */
+static bool is_heard(struct world *world, uint32_t unit) {
+    struct fleet_hosts *hosts = &world->hosts;
+    const struct fleet_supervisor *it = &hosts->supervisors[unit];
+    if (!it->alive || it->unit.state != SUPERVISE_RUNS || it->stopped_ns > world->now_ns)
+        return false;
+    for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
+        uint32_t machine = hosts->machine_of[unit][part];
+        struct fleet_frame any = {.unit = unit, .part = part, .link = it->links[part].id};
+        const struct fleet_agent *agent = agent_of(hosts, &any);
+        if (!agent || agent->stopped_ns > world->now_ns ||
+            fleet_hosts_cut_ns(world, machine, it->place))
+            return false;
+        if (hosts->machines[machine].slow_ns > world->now_ns ||
+            hosts->machines[it->place].slow_ns > world->now_ns)
+            return false;
+    }
+    return true;
+}
+
+/* The time counts from when the supervisor last could not see it. */
 static void audit_return(struct world *world, uint32_t unit, const struct fleet_agent *agent,
-                         const struct fleet_process *process) {
-    const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    bool sees = it->alive && it->unit.state == SUPERVISE_RUNS && agent->life == it->life &&
-                agent->number == it->unit.number;
+                         struct fleet_process *process) {
     bool hangs = process->alive && process->returns && process->stopped_ns == MACHINE_NEVER;
-    int64_t since_ns = process->again_ns;
-    if (since_ns < world->hosts.struck_ns) since_ns = world->hosts.struck_ns;
-    if (since_ns < it->unit.state_ns) since_ns = it->unit.state_ns;
-    int64_t most_ns = (SUPERVISE_RETURN_PATIENCE + 2) * world->hosts.timeout_ns + 2 * FLEET_SECOND;
-    if (sees && hangs && world->now_ns - since_ns > most_ns)
+    int64_t timeouts = process->spins ? SUPERVISE_RETURN_PATIENCE : 1;
+    if (!hangs || agent->number != world->hosts.supervisors[unit].unit.number) return;
+    if (!is_heard(world, unit)) process->seen_ns = world->now_ns;
+    if (world->now_ns - process->seen_ns >
+        (timeouts + 2) * world->hosts.timeout_ns + 2 * FLEET_SECOND)
         world_breach(world, "a rank that hangs on its way back is not ended in time");
 }
 

@@ -72,12 +72,12 @@ struct fleet_frame {
 struct fleet_process {                   /* a rank in one start */
     bool alive, is_here, has_met, spins; /* spins: it is run while it stands still */
     bool returns;                        /* it is none of those that serve, yet */
-    int64_t again_ns;                    /* since when */
-    uint32_t gone, epoch;                /* ranks, as bits, that it was told are, and as of when */
-    int64_t here_ns, ready_ns;           /* when it comes, and is ready */
-    int64_t stopped_ns;       /* when it goes on; MACHINE_NEVER: somebody has to end it */
-    int64_t end_ns;           /* when it ends by itself; MACHINE_NEVER */
-    struct supervise_how how; /* it does */
+    int64_t seen_ns;           /* since when its supervisor has been able to see that it hangs */
+    uint32_t gone, epoch;      /* ranks, as bits, that it was told are, and as of when */
+    int64_t here_ns, ready_ns; /* when it comes, and is ready */
+    int64_t stopped_ns;        /* when it goes on; MACHINE_NEVER: somebody has to end it */
+    int64_t end_ns;            /* when it ends by itself; MACHINE_NEVER */
+    struct supervise_how how;  /* it does */
     uint64_t ran, tiles;
 };
 
