@@ -23,6 +23,7 @@ REQUESTS = [{"question": "What is %d + %d?" % (17 * i, 29 * i + 5), "stream": Tr
              "ignore_eos": WHOLE} for i in range(1, 5)]
 RANK_TIMEOUT = str(0.5 * int(sys.argv[2]))  # the hosts share one machine
 AGAIN = "is there again"
+STOPPED = "the last host's agent stopped"
 
 
 def disturb(server, wanted, harm, heal, line, name):
@@ -54,36 +55,38 @@ def serve(hosts, *options):
     return Server("--rank-timeout", RANK_TIMEOUT, *options, wrap=hosts.on("h0"))
 
 
+def faults(hosts, ranks, rank):
+    """Of the last host and of rank 0: how to do it, how to undo it, the line that tells of it, and its name."""
+    last = hosts.names[-1]
+    lost = "a host is lost, its unit starts again job=1 host=%s why=" % last
+    yield (lambda: os.kill(rank(-1), signal.SIGKILL), nothing,
+           "a rank died, its unit starts again job=1 rank=%d where=.%s" % (ranks - 1, last), "a rank of the last host killed")
+    yield (lambda: os.kill(agent_of(rank(-1)), signal.SIGSTOP), nothing, lost + ".nothing was heard.*", STOPPED)
+    if hosts.are_apart:
+        yield lambda: hosts.pull(last), lambda: hosts.plug(last), "starts again job=1.*", "the last host's cable pulled"
+    if WHOLE:
+        yield (lambda: os.kill(rank(-1), signal.SIGSTOP), nothing,
+               "a rank was not run, it is killed job=1 rank=%d " % (ranks - 1), "a rank of the last host stopped")
+        yield lambda: os.kill(agent_of(rank(-1)), signal.SIGKILL), nothing, lost + ".*", "the last host's agent killed"
+        yield (lambda: os.kill(rank(0), signal.SIGKILL), nothing, "a rank died, its unit starts again job=1 rank=0 ", "rank 0 killed")
+    if WHOLE and hosts.are_apart:
+        yield lambda: hosts.take_down(last), lambda: hosts.bring_up(last), lost + ".*", "the last host down"
+
+
 def lose_things(hosts, slots, wanted):
+    """With `all` each fault has a server of its own: a unit that has ended often waits ever longer."""
     ranks = len(hosts.names) * slots
+    options = ["--ranks", str(ranks), *hosts.options(slots)]
     began = time.monotonic()
-    server = serve(hosts, "--ranks", str(ranks), *hosts.options(slots))
+    server = serve(hosts, *options)
     print("%d hosts of %d ranks: ready after %.2f s" % (len(hosts.names), slots, time.monotonic() - began), flush=True)
     assert ask_all(server, Tokens(), REQUESTS) == wanted
-    last = hosts.names[-1]
-
-    def rank(at):
-        return server.units()[0][at]
-
-    lost = "a host is lost, its unit starts again job=1 host=%s why=" % last
-    disturb(server, wanted, lambda: os.kill(rank(-1), signal.SIGKILL), nothing,
-            "a rank died, its unit starts again job=1 rank=%d where=.%s" % (ranks - 1, last), "a rank of the last host killed")
-    disturb(server, wanted, lambda: os.kill(agent_of(rank(-1)), signal.SIGSTOP), nothing,
-            lost + ".nothing was heard.*", "the last host's agent stopped")
-    assert "ended the unit's last agent on this host" in server.said(), server.said()
-    if hosts.are_apart:
-        disturb(server, wanted, lambda: hosts.pull(last), lambda: hosts.plug(last), "starts again job=1.*",
-                "the last host's cable pulled")
-    if WHOLE:
-        disturb(server, wanted, lambda: os.kill(rank(-1), signal.SIGSTOP), nothing,
-                "a rank was not run, it is killed job=1 rank=%d " % (ranks - 1), "a rank of the last host stopped")
-        disturb(server, wanted, lambda: os.kill(agent_of(rank(-1)), signal.SIGKILL), nothing, lost + ".*",
-                "the last host's agent killed")
-        disturb(server, wanted, lambda: os.kill(rank(0), signal.SIGKILL), nothing,
-                "a rank died, its unit starts again job=1 rank=0 ", "rank 0 killed")
-    if WHOLE and hosts.are_apart:
-        disturb(server, wanted, lambda: hosts.take_down(last), lambda: hosts.bring_up(last), lost + ".*",
-                "the last host down")
+    for harm, heal, line, name in faults(hosts, ranks, lambda at: server.units()[0][at]):
+        disturb(server, wanted, harm, heal, line, name)
+        assert name != STOPPED or "ended the unit's last agent on this host" in server.said(), server.said()
+        if WHOLE:
+            server.stop()
+            server = serve(hosts, *options)
     server.stop()
 
 
