@@ -14,7 +14,7 @@
 const struct program programs[] = {
 #ifdef FATHOM_SERVING
     {"account", "who may ask, and how much", program_account, OPTIONS(account_options)},
-    {"agent", NULL, program_agent, OPTIONS(agent_options)},
+    {"agent", "ranks of units on one of several hosts", program_agent, OPTIONS(agent_options)},
 #endif
     {"bench", "measure kernels and the model", bench_run, NULL, 0},
 #ifdef FATHOM_SERVING
@@ -56,8 +56,7 @@ const size_t program_count = ARRAY_COUNT(programs);
 static void print_help(FILE *out) {
     fprintf(out, "usage: fathom COMMAND [options]\n\ncommands:\n");
     for (size_t i = 0; i < program_count; i++)
-        if (programs[i].summary)
-            fprintf(out, "  %-16s %s\n", programs[i].name, programs[i].summary);
+        fprintf(out, "  %-16s %s\n", programs[i].name, programs[i].summary);
     fprintf(out, "\n`fathom help COMMAND` describes a command and its options.\n");
 }
 

@@ -62,11 +62,12 @@ static struct supervise_signs sign(const struct world *world, uint32_t unit, uin
     bool runs = process->alive && (!still || process->spins) &&
                 (rank || world->units[unit].frozen_ns <= world->now_ns);
     bool spins = still && process->spins && world->hosts.crews[unit].serves;
-    enum pulse_state state = process->returns ? PULSE_STARTS
+    enum pulse_state state = process->returns ? process->has_met ? PULSE_WAITS : PULSE_STARTS
                              : spins          ? PULSE_COMPUTES
                                               : state_of(world, unit);
+    bool packs = process->returns && !process->has_met;
     process->ran += runs;
-    process->tiles += runs && !still && state == PULSE_COMPUTES;
+    process->tiles += runs && !still && (packs || state == PULSE_COMPUTES);
     return (struct supervise_signs){
         .state = state, .tiles = process->tiles, .ran = process->ran + 1};
 }
@@ -191,10 +192,11 @@ static void try_return(struct world *world, const struct fleet_frame *frame,
         process->end_ns = world->now_ns + fleet_dice_time(dice, FLEET_MS, 3 * FLEET_SECOND / 2);
         process->how = killed;
         world->report->return_ends++;
-    } else if (faulty && fate == 3) {
-        process->stopped_ns = world->now_ns + fleet_dice_time(dice, FLEET_MS, 20 * FLEET_SECOND);
+    } else if (faulty && fate < 6) {
+        process->stopped_ns = MACHINE_NEVER; /* it takes somebody to end it */
+        process->spins = fleet_dice_below(dice, 2);
         world->report->return_hangs++;
-    } else if (faulty && fate == 4) {
+    } else if (faulty && fate == 6) {
         fleet_hosts_cut(world, world->hosts.machine_of[frame->unit][frame->part], dice);
         world->report->return_cuts++;
     }
@@ -208,6 +210,7 @@ static void start_again(struct world *world, const struct fleet_frame *frame,
     *process = (struct fleet_process){
         .alive = true,
         .returns = true,
+        .seen_ns = world->now_ns,
         .here_ns =
             world->now_ns + fleet_dice_time(&world->hosts.returns, 10 * FLEET_MS, FLEET_SECOND),
         .end_ns = MACHINE_NEVER};

@@ -326,7 +326,8 @@ void fleet_hosts_heal(struct world *world) {
                 struct fleet_agent *agent = &hosts->agents[unit][part][i];
                 agent->stopped_ns = agent->out_ns = 0;
                 for (uint32_t rank = 0; rank < world->ranks; rank++)
-                    agent->processes[rank].stopped_ns = 0;
+                    if (agent->processes[rank].stopped_ns != MACHINE_NEVER)
+                        agent->processes[rank].stopped_ns = 0;
             }
     }
     let_all_through(world);
@@ -363,6 +364,38 @@ static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
     int64_t most_ns = 2 * SUPERVISE_PATIENCE * world->hosts.timeout_ns + 2 * FLEET_SECOND;
     if (agent->orphan_ns && world->now_ns - agent->orphan_ns > most_ns)
         world_breach(world, "ranks outlive their supervisor's word");
+}
+
+/* The unit's supervisor and all its agents hear one another. */
+static bool is_heard(struct world *world, uint32_t unit) {
+    struct fleet_hosts *hosts = &world->hosts;
+    const struct fleet_supervisor *it = &hosts->supervisors[unit];
+    if (!it->alive || it->unit.state != SUPERVISE_RUNS || it->stopped_ns > world->now_ns)
+        return false;
+    for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
+        uint32_t machine = hosts->machine_of[unit][part];
+        struct fleet_frame any = {.unit = unit, .part = part, .link = it->links[part].id};
+        const struct fleet_agent *agent = agent_of(hosts, &any);
+        if (!agent || agent->stopped_ns > world->now_ns ||
+            fleet_hosts_cut_ns(world, machine, it->place))
+            return false;
+        if (hosts->machines[machine].slow_ns > world->now_ns ||
+            hosts->machines[it->place].slow_ns > world->now_ns)
+            return false;
+    }
+    return true;
+}
+
+/* The time counts from when the supervisor last could not see it. */
+static void audit_return(struct world *world, uint32_t unit, const struct fleet_agent *agent,
+                         struct fleet_process *process) {
+    bool hangs = process->alive && process->returns && process->stopped_ns == MACHINE_NEVER;
+    int64_t timeouts = process->spins ? SUPERVISE_RETURN_PATIENCE : 1;
+    if (!hangs || agent->number != world->hosts.supervisors[unit].unit.number) return;
+    if (!is_heard(world, unit)) process->seen_ns = world->now_ns;
+    if (world->now_ns - process->seen_ns >
+        (timeouts + 2) * world->hosts.timeout_ns + 2 * FLEET_SECOND)
+        world_breach(world, "a rank that hangs on its way back is not ended in time");
 }
 
 static bool needs_help(const struct world *world, uint32_t unit) {
@@ -426,9 +459,24 @@ static void audit(struct world *world, uint32_t unit) {
     audit_trouble(world, unit);
     audit_word(world, unit);
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
-        for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
-            if (world->hosts.agents[unit][part][i].alive)
-                audit_orphan(world, unit, part, &world->hosts.agents[unit][part][i]);
+        for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+            struct fleet_agent *agent = &world->hosts.agents[unit][part][i];
+            if (!agent->alive) continue;
+            audit_orphan(world, unit, part, agent);
+            for (uint32_t rank = 0; rank < world->ranks; rank++)
+                audit_return(world, unit, agent, &agent->processes[rank]);
+        }
+}
+
+bool fleet_hosts_awaits(const struct world *world) {
+    for (uint32_t unit = 0; unit < world->unit_count; unit++)
+        for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
+            for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
+                const struct fleet_agent *agent = &world->hosts.agents[unit][part][i];
+                for (uint32_t rank = 0; agent->alive && rank < world->ranks; rank++)
+                    if (agent->processes[rank].alive && agent->processes[rank].returns) return true;
+            }
+    return false;
 }
 
 void fleet_hosts_judge(struct world *world) {

@@ -8,14 +8,15 @@
  *
  * A rank that is started again while the others serve reads its weights and says that it is there; all
  * who live hear of it, come together anew and go on with it, on empty pages. On its way it may die, again
- * and again, stand still, or be cut off with its host.
+ * and again, hang for ever, or be cut off with its host.
  *
  * The network keeps the order of a connection's frames, delays them, and holds them while it is cut.
  *
  * What must hold: a unit that cannot go on is seen and started again in time; no rank has two lives in
  * one supervisor's job; nobody living is said to be gone, and nobody goes on without one who lives; who
  * goes on does so without all who are gone; no rank outlives its supervisor's word by long; a host that
- * is lost has no ranks left; a rank that is back takes requests, and a dead one none.
+ * is lost has no ranks left; a rank that is back takes requests, and a dead one none; one that hangs on
+ * its way back is ended in time.
  */
 #ifndef SIMULATE_FLEET_HOSTS_H
 #define SIMULATE_FLEET_HOSTS_H
@@ -71,10 +72,12 @@ struct fleet_frame {
 struct fleet_process {                   /* a rank in one start */
     bool alive, is_here, has_met, spins; /* spins: it is run while it stands still */
     bool returns;                        /* it is none of those that serve, yet */
-    uint32_t gone, epoch;                /* ranks, as bits, that it was told are, and as of when */
-    int64_t here_ns, ready_ns, stopped_ns; /* when it comes, is ready, and goes on */
-    int64_t end_ns;                        /* when it ends by itself; MACHINE_NEVER */
-    struct supervise_how how;              /* it does */
+    int64_t seen_ns;           /* since when its supervisor has been able to see that it hangs */
+    uint32_t gone, epoch;      /* ranks, as bits, that it was told are, and as of when */
+    int64_t here_ns, ready_ns; /* when it comes, and is ready */
+    int64_t stopped_ns;        /* when it goes on; MACHINE_NEVER: somebody has to end it */
+    int64_t end_ns;            /* when it ends by itself; MACHINE_NEVER */
+    struct supervise_how how;  /* it does */
     uint64_t ran, tiles;
 };
 
@@ -165,6 +168,9 @@ int64_t fleet_hosts_wake_ns(const struct world *world);
 
 /* No fault is left, nor comes any more. */
 void fleet_hosts_heal(struct world *world);
+
+/* A rank is on its way back. */
+bool fleet_hosts_awaits(const struct world *world);
 
 /* The unit's ranks cannot end a step: one of them has died or stands still, or the network between
  * two is cut. */

@@ -38,7 +38,7 @@ static bool is_at_rest(const struct world *world) {
         if (fleet_units_held(world, unit)) return false;
         if (!fleet_units_quiet(world, i)) return false;
     }
-    return true;
+    return !fleet_hosts_awaits(world);
 }
 
 /* It has been at rest for so long that gateways have told of it. */

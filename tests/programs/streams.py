@@ -29,6 +29,10 @@ class Tokens:
         with self.lock:
             return len(self.times)
 
+    def wait_for(self, count, answers):
+        while self.count() < count and not answers.done():
+            time.sleep(0.001)
+
     def longest_pause(self, since):
         """Between two pieces, of which the second came after that moment."""
         with self.lock:

@@ -69,7 +69,7 @@ def lose_ranks():
     several.stop()
 
 
-def rank_of(server_pid, rank):
+def rank_of(server, rank):
     """The process, once it is there, of a rank of a server that is not ready yet."""
     until = time.monotonic() + PATIENCE
     while True:
@@ -77,12 +77,12 @@ def rank_of(server_pid, rank):
             try:
                 with open(path + "/cmdline", "rb") as cmdline, open(path + "/environ", "rb") as environ:
                     words = cmdline.read().split(b"\0")
-                    if (any(re.match(rb"--weights-dir=.*/%d-" % server_pid, word) for word in words)
+                    if (any(re.match(rb"--weights-dir=.*/%d-" % server.process.pid, word) for word in words)
                             and b"FATHOM_RANK=%d" % rank in environ.read().split(b"\0")):
                         return int(path.split("/")[-1])
             except OSError:
                 pass
-        assert time.monotonic() < until
+        assert time.monotonic() < until and server.process.poll() is None, server.said()
         time.sleep(0.002)
 
 
@@ -96,7 +96,7 @@ def still_from_the_start():
 
 class StoppedServer(Server):
     def wait_for_url(self):
-        os.kill(rank_of(self.process.pid, 1), signal.SIGSTOP)
+        os.kill(rank_of(self, 1), signal.SIGSTOP)
         return super().wait_for_url()
 
 

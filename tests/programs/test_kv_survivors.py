@@ -84,15 +84,16 @@ def ask_all_beside(server, pids, unit, ranks, before):
 
 
 def apart(wanted, *options):
-    server = open_server("--prefill-units", "1", "--prefill-ranks", "3", "--decode-units", "1", "--decode-ranks", "3",
-                    "--redundant-experts", "64", *options)
+    ranks, redundant = ("4", "128") if MANY else ("3", "64")  # two of four may die together
+    server = open_server("--prefill-units", "1", "--prefill-ranks", ranks, "--decode-units", "1", "--decode-ranks", ranks,
+                    "--redundant-experts", redundant, *options)
     server.wait_for_units(2)
     assert ask_all(server, Tokens()) == wanted
     lose_apart(server, wanted, "prefill", [1])
     lose_apart(server, wanted, "decode", [2])
     if MANY:
         lose_apart(server, wanted, "prefill", [1], 2)
-        lose_apart(server, wanted, "decode", [1])
+        lose_apart(server, wanted, "decode", [1, 3])
     server.stop()
 
 

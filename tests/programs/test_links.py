@@ -41,11 +41,6 @@ def bad_link(server, wanted, name, spoil, heal):
     assert "starts again" not in server.said(), server.said()
 
 
-def wait_for_first(tokens, answers):
-    while tokens.count() < 3 and not answers.done():
-        time.sleep(0.001)
-
-
 def cut(hosts, server, wanted, name, left, hold=0.0):
     """The last host and that one do not see each other for a while; the first, which has the supervisor, is told of
     both through the remote shell."""
@@ -54,7 +49,7 @@ def cut(hosts, server, wanted, name, left, hold=0.0):
     tokens = Tokens()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answers = pool.submit(ask_all, server, tokens, LONG)
-        wait_for_first(tokens, answers)
+        tokens.wait_for(3, answers)
         began = time.monotonic()
         hosts.spoil(right, "cut", hosts.address(left))
         line = server.wait_for(SEEN % 1, seen + 1).group(0)
@@ -78,7 +73,7 @@ def other_unit_goes_on(hosts, wanted):
     tokens = Tokens()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answers = pool.submit(ask_all, server, tokens, LONG)
-        wait_for_first(tokens, answers)
+        tokens.wait_for(3, answers)
         began = time.monotonic()
         hosts.spoil(right, "cut", hosts.address(left))
         server.wait_for(SEEN % 2)

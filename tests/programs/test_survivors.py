@@ -20,18 +20,13 @@ BACK = r"a rank is there again job=1 rank=%d pid=(\d+) after_s=(\S+)"
 GOES_ON = r"a rank died, the others go on without it rank=%d left=%d experts_read=(\d+) after_ms=(\d+)"
 
 
-def wait_for_tokens(tokens, count, answers):
-    while tokens.count() < count and not answers.done():
-        time.sleep(0.001)
-
-
 def lose(server, wanted, rank, name, count=1, harm=lambda pid: os.kill(pid, signal.SIGKILL)):
     """Harms the rank among the answers, for the count-th time; returns how many experts were read."""
     tokens = Tokens()
     pids = server.units()[0]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answers = pool.submit(ask_all, server, tokens)
-        wait_for_tokens(tokens, 60 + 40 * rank, answers)
+        tokens.wait_for(60 + 40 * rank, answers)
         began = time.monotonic()
         harm(pids[rank])
         line = server.wait_for(GOES_ON % (rank, len(pids) - 1), count)

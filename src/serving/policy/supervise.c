@@ -15,7 +15,8 @@ struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, u
 
 static void remember(struct supervise_rank *rank, const struct supervise_signs *signs,
                      int64_t now_ns) {
-    if (!rank->seen || signs->tiles != rank->tiles || signs->state != PULSE_COMPUTES) {
+    bool is_asked = signs->state == PULSE_COMPUTES || signs->returns;
+    if (!rank->seen || signs->tiles != rank->tiles || !is_asked) {
         rank->tiles_ns = now_ns;
         rank->tiles_cpu_ns = signs->cpu_ns;
     }
@@ -24,6 +25,19 @@ static void remember(struct supervise_rank *rank, const struct supervise_signs *
     rank->moved = signs->moved;
     rank->ran = signs->ran;
     rank->seen = true;
+}
+
+static bool is_judged(const struct supervise_watch *watch, const struct supervise_signs *signs) {
+    if (signs->gone) return signs->returns;
+    return signs->state != PULSE_STARTS || watch->from_start;
+}
+
+/* Of a rank that finishes no tile: it had the time for one. */
+static bool had_time(const struct supervise_rank *rank, const struct supervise_signs *signs,
+                     struct supervise_timeout timeout, int64_t no_tile_ns) {
+    if (signs->returns) return no_tile_ns >= SUPERVISE_RETURN_PATIENCE * timeout.wall_ns;
+    bool had_cpu = !signs->cpu_ns || signs->cpu_ns - rank->tiles_cpu_ns >= timeout.cpu_ns;
+    return had_cpu && no_tile_ns >= timeout.wall_ns;
 }
 
 /* As if all had given a sign just now. */
@@ -55,15 +69,14 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
         forgive(watch, now_ns);
     watch->looked_ns = now_ns;
     for (uint32_t i = 0; i < watch->rank_count; i++) {
-        if (signs[i].gone || (signs[i].state == PULSE_STARTS && !watch->from_start)) continue;
+        if (!is_judged(watch, &signs[i])) continue;
         int64_t not_run_ns = now_ns - watch->ranks[i].ran_ns;
         int64_t no_tile_ns = now_ns - watch->ranks[i].tiles_ns;
-        bool had_time =
-            !signs[i].cpu_ns || signs[i].cpu_ns - watch->ranks[i].tiles_cpu_ns >= timeout.cpu_ns;
         all_run &= not_run_ns < timeout.wall_ns / 2;
         if (not_run_ns >= timeout.wall_ns && not_run_ns > frozen.silent_ns)
             frozen = (struct supervise_finding){SUPERVISE_FROZEN, i, not_run_ns};
-        if (had_time && no_tile_ns >= timeout.wall_ns && no_tile_ns > stuck.silent_ns)
+        if (had_time(&watch->ranks[i], &signs[i], timeout, no_tile_ns) &&
+            no_tile_ns > stuck.silent_ns)
             stuck = (struct supervise_finding){SUPERVISE_STUCK, i, no_tile_ns};
     }
     if (frozen.verdict) return frozen;

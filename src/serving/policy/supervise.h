@@ -9,6 +9,8 @@
  * since it looks again and again. A rank that waits is therefore never blamed for one that
  * computes nothing; where all wait for one another and nothing moves between any two, not a part of
  * a message, nobody is, and the unit is stuck as a whole. A slow link moves something all the time.
+ * A rank that comes back gives signs by being run, and by tiles of the weights that it packs. These may
+ * take SUPERVISE_RETURN_PATIENCE times as long: between them it reads files and takes memory.
  */
 #ifndef SERVING_POLICY_SUPERVISE_H
 #define SERVING_POLICY_SUPERVISE_H
@@ -26,7 +28,8 @@ struct supervise_signs {
     uint32_t peer;  /* the rank that it waits for, and 1; 0: none, but maybe an order */
     uint64_t ran;   /* grows while the scheduler runs it; 0: not known, it is not judged by that */
     int64_t cpu_ns; /* time that it got so far; 0: not known, as much as passes */
-    bool gone;      /* it has died, and the others go on: nothing is expected */
+    bool gone;      /* it has died, and the others go on: nothing is expected, unless */
+    bool returns;   /* it was started again: it has to be run, and to finish tiles of its weights */
 };
 
 /* What is remembered of it; zeros at first. */
@@ -64,6 +67,8 @@ struct supervise_timeout {
     int64_t wall_ns; /* without a sign */
     int64_t cpu_ns;  /* that a rank which computes must have had of a CPU meanwhile */
 };
+
+#define SUPERVISE_RETURN_PATIENCE 12
 
 /* `timeout_ns` of a rank with a CPU of its own, where ranks share CPUs. */
 struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus);

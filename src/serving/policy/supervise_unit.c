@@ -139,9 +139,10 @@ static struct supervise_host *host_of(struct supervise_unit *unit, uint32_t rank
 bool supervise_unit_sign(struct supervise_unit *unit, uint32_t number, uint32_t rank,
                          const struct supervise_signs *signs) {
     if (number != unit->number || rank >= unit->watch.rank_count) return false;
-    bool gone = unit->signs[rank].gone;
+    bool gone = unit->signs[rank].gone, returns = unit->signs[rank].returns;
     unit->signs[rank] = *signs;
     unit->signs[rank].gone = gone;
+    unit->signs[rank].returns = returns;
     return true;
 }
 
@@ -193,6 +194,7 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
     host->left--;
     unit->members[rank].state = SUPERVISE_MEMBER_ENDED;
     unit->signs[rank].gone = true;
+    unit->signs[rank].returns = false;
     if (unit->watch.rank_count > 1) order_rank(unit, SUPERVISE_TELL_GONE, rank);
     if (unit->state != SUPERVISE_RUNS && unit->state != SUPERVISE_FAILS) return; /* it was killed */
     if (says_more(unit, how)) {
@@ -208,8 +210,18 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
         enter(unit, SUPERVISE_FAILS, now_ns);
 }
 
+/* It is judged anew, and as what it is by now. */
+static void expect(struct supervise_unit *unit, uint32_t rank, bool gone, bool returns) {
+    unit->watch.ranks[rank] = (struct supervise_rank){.seen = false};
+    unit->signs[rank].gone = gone;
+    unit->signs[rank].returns = returns;
+}
+
 void supervise_unit_came(struct supervise_unit *unit, uint32_t rank) {
-    unit->members[rank].is_there = unit->members[rank].state == SUPERVISE_MEMBER_RETURNS;
+    struct supervise_member *member = &unit->members[rank];
+    if (member->state != SUPERVISE_MEMBER_RETURNS || member->is_there) return;
+    member->is_there = true;
+    expect(unit, rank, false, false);
 }
 
 bool supervise_unit_lose_host(struct supervise_unit *unit, uint32_t host, int64_t now_ns) {
@@ -236,8 +248,6 @@ static void look_whether_ready(struct supervise_unit *unit, int64_t now_ns) {
 static void count_in(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
     struct supervise_member *member = &unit->members[rank];
     member->state = SUPERVISE_MEMBER_LIVES;
-    unit->watch.ranks[rank] = (struct supervise_rank){.seen = false};
-    unit->signs[rank].gone = false;
     order(unit, (struct supervise_order){
                     .kind = SUPERVISE_SAY_RANK_BACK, .rank = rank, .ns = now_ns - member->died_ns});
 }
@@ -247,6 +257,7 @@ static void start_again(struct supervise_unit *unit, uint32_t rank, int64_t now_
     member->state = SUPERVISE_MEMBER_RETURNS;
     member->is_there = false;
     member->began_ns = member->state_ns = now_ns;
+    expect(unit, rank, true, true);
     host_of(unit, rank)->left++;
     order(unit,
           (struct supervise_order){.kind = SUPERVISE_AGAIN, .number = unit->number, .rank = rank});

@@ -3,7 +3,7 @@
  * and killed when rank 0 dies or stands still or a host is lost; then the unit starts again, at once or
  * after a while, or is given up. Another rank that stands still is killed alone. When one dies, rank 0
  * says that the others go on, or the unit ends. Then the rank is started again in the same way, until
- * it is given up, and all go on with it.
+ * it is given up, and all go on with it. One that hangs on its way back is killed, too.
  *
  * A machine without records: what happens and the time come as arguments, and orders come out, to be
  * carried out one after another. Each start has a number, and what is told of another start is

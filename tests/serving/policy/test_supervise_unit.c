@@ -2,7 +2,8 @@
  * Protects what a supervisor does with a unit: the death of rank 0 and a lost host end in a kill and a
  * new start, and a rank that stands still in its own death; a dead rank is told of, and waited for until
  * rank 0 goes on without it or does not; then it is started again, ever more seldom, counted in when
- * rank 0 goes on with it, or given up; ranks go with their host; what comes of another start is nothing;
+ * rank 0 goes on with it, or given up; one that hangs on its way back is killed, and one that is slow is
+ * not; ranks go with their host; what comes of another start is nothing;
  * who refuses is given up, and who waits for a host is not.
  */
 #include <setjmp.h>
@@ -150,10 +151,8 @@ static void a_dead_rank_comes_back_when_all_go_on_with_it(void **state) {
     assert_true(counts[SUPERVISE_AGAIN] == 1 && last[SUPERVISE_AGAIN].rank == 2);
     assert_int_equal(last[SUPERVISE_AGAIN].number, 1);
     assert_int_equal(supervise_unit_left(&unit), 4);
-    for (int i = 0; i < 200; i++) { /* it reads its weights, and nothing is expected of it */
-        struct supervise_signs told = signs[2];
+    for (int i = 0; i < 200; i++) { /* it reads its weights */
         tell_all(1, PULSE_IDLE);
-        supervise_unit_sign(&unit, 1, 2, &told);
         tick(100 * MS);
         assert_int_equal(counts[SUPERVISE_SAY_STUCK] + counts[SUPERVISE_SAY_RANK_BACK], 0);
     }
@@ -161,7 +160,7 @@ static void a_dead_rank_comes_back_when_all_go_on_with_it(void **state) {
     supervise_unit_came(&unit, 2);
     supervise_unit_came(&unit, 1); /* which was never away */
     tick(100 * MS);
-    assert_true(counts[SUPERVISE_SAY_RANK_BACK] == 0 && signs[2].gone);
+    assert_int_equal(counts[SUPERVISE_SAY_RANK_BACK], 0);
     go_on();
     assert_true(counts[SUPERVISE_SAY_RANK_BACK] == 1 && last[SUPERVISE_SAY_RANK_BACK].rank == 2);
     assert_int_equal(last[SUPERVISE_SAY_RANK_BACK].ns, 20600 * MS);
@@ -221,6 +220,84 @@ static void a_rank_that_never_comes_back_is_given_up(void **state) {
     assert_int_equal(supervise_unit_left(&unit), 3);
 }
 
+/* All others are run. */
+static void stand_still(uint32_t rank) {
+    for (int i = 0; i < 30; i++) {
+        struct supervise_signs told = signs[rank];
+        tell_all(1, PULSE_IDLE);
+        supervise_unit_sign(&unit, 1, rank, &told);
+        tick(100 * MS);
+        if (counts[SUPERVISE_SAY_STUCK]) return;
+    }
+}
+
+/* The rank's next signs as it comes back; false: it is killed. */
+static bool comes_on(uint32_t rank, bool runs, uint64_t tiles) {
+    struct supervise_signs told = signs[rank];
+    tell_all(1, PULSE_IDLE);
+    told.ran += runs;
+    told.tiles = tiles;
+    told.state = PULSE_STARTS;
+    supervise_unit_sign(&unit, 1, rank, &told);
+    tick(100 * MS);
+    return !counts[SUPERVISE_KILL_RANK];
+}
+
+static void lose_and_start_again(uint32_t rank) {
+    start();
+    die(rank);
+    go_on();
+    assert_int_equal(counts[SUPERVISE_AGAIN], 1);
+}
+
+/* And tried again, by the same rules as one that ends. */
+static void a_rank_that_hangs_on_its_way_back_is_killed(void **state) {
+    (void)state;
+    int ticks = 0, given_up = 0;
+    lose_and_start_again(2);
+    while (comes_on(2, false, 0) && ticks < 100)
+        ticks++;
+    assert_true(ticks >= 20 && ticks < 25);
+    assert_int_equal(last[SUPERVISE_SAY_STUCK].finding.verdict, SUPERVISE_FROZEN);
+    assert_int_equal(last[SUPERVISE_KILL_RANK].rank, 2);
+    for (int i = 0; i < 1000 && !given_up; i++) {
+        comes_on(2, false, 0);
+        if (!counts[SUPERVISE_KILL_RANK]) continue;
+        supervise_unit_ended(&unit, 1, 2, killed, now);
+        take();
+        given_up += (int)counts[SUPERVISE_SAY_RANK_GIVEN_UP];
+    }
+    assert_true(given_up == 1 && unit.state == SUPERVISE_RUNS);
+}
+
+static void a_rank_that_packs_nothing_on_its_way_back_is_killed(void **state) {
+    (void)state;
+    uint64_t tiles = 0;
+    int ticks = 0;
+    lose_and_start_again(2);
+    for (; tiles < 40; tiles++)
+        for (int i = 0; i < 200; i++) /* a tile every 20 s, which is slow */
+            assert_true(comes_on(2, true, tiles));
+    while (comes_on(2, true, tiles) && ticks < 1000)
+        ticks++;
+    assert_true(ticks >= 240 && ticks < 250);
+    assert_int_equal(last[SUPERVISE_SAY_STUCK].finding.verdict, SUPERVISE_STUCK);
+    assert_int_equal(last[SUPERVISE_KILL_RANK].rank, 2);
+}
+
+/* All have been told of it, and wait for it. */
+static void a_rank_that_came_and_stands_still_is_killed_alone(void **state) {
+    (void)state;
+    lose_and_start_again(2);
+    epochs.told++;
+    supervise_unit_came(&unit, 2);
+    supervise_unit_sign(&unit, 1, 2,
+                        &(struct supervise_signs){.state = PULSE_WAITS, .ran = signs[2].ran});
+    stand_still(2);
+    assert_int_equal(last[SUPERVISE_KILL_RANK].rank, 2);
+    assert_int_equal(counts[SUPERVISE_KILL], 0);
+}
+
 static void ranks_that_died_together_come_back_together(void **state) {
     (void)state;
     start();
@@ -268,17 +345,6 @@ static void what_another_start_brings_is_nothing(void **state) {
     supervise_unit_ended(&unit, 2, RANKS, killed, now);
     take();
     assert_int_equal(counts[SUPERVISE_TELL_GONE], 0);
-}
-
-/* All others are run. */
-static void stand_still(uint32_t rank) {
-    for (int i = 0; i < 30; i++) {
-        struct supervise_signs told = signs[rank];
-        tell_all(1, PULSE_IDLE);
-        supervise_unit_sign(&unit, 1, rank, &told);
-        tick(100 * MS);
-        if (counts[SUPERVISE_SAY_STUCK]) return;
-    }
 }
 
 static void rank_0_that_stands_still_ends_its_unit(void **state) {
@@ -391,6 +457,9 @@ int main(void) {
         cmocka_unit_test_setup(a_dead_rank_comes_back_when_all_go_on_with_it, begin),
         cmocka_unit_test_setup(a_unit_that_does_not_go_on_with_a_rank_starts_again, begin),
         cmocka_unit_test_setup(a_rank_that_never_comes_back_is_given_up, begin),
+        cmocka_unit_test_setup(a_rank_that_hangs_on_its_way_back_is_killed, begin),
+        cmocka_unit_test_setup(a_rank_that_packs_nothing_on_its_way_back_is_killed, begin),
+        cmocka_unit_test_setup(a_rank_that_came_and_stands_still_is_killed_alone, begin),
         cmocka_unit_test_setup(ranks_that_died_together_come_back_together, begin),
         cmocka_unit_test_setup(a_lost_host_takes_its_ranks_along, begin),
         cmocka_unit_test_setup(what_another_start_brings_is_nothing, begin),
