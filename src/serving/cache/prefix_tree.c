@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The maps are keyed by the first bytes of a hash; the whole key is compared before anything is
- * believed.
+ * The indexes probe linearly and are at most half full; a removal shifts later slots back, so there
+ * are no tombstones. A tag is the first bytes of a hash; the whole key is compared before anything
+ * is believed.
  */
 #include "serving/cache/prefix_tree.h"
 
@@ -9,15 +10,78 @@
 
 _Static_assert(sizeof(struct prefix_node) == 64, "a node is one cache line");
 
+/* ---- indexes ---- */
+
+static uint32_t slot_count_for(uint32_t page_count) {
+    check(page_count > 0 && page_count <= (uint32_t)1 << 30);
+    uint32_t count = 2;
+    while (count < 2 * page_count)
+        count *= 2;
+    return count;
+}
+
+static size_t index_bytes(uint32_t page_count) {
+    return slot_count_for(page_count) * sizeof(struct prefix_slot) + 16;
+}
+
+static enum status index_open(struct prefix_index *index, struct arena *arena,
+                              uint32_t page_count) {
+    uint32_t count = slot_count_for(page_count);
+    struct prefix_slot *slots = arena_take(arena, count * sizeof *slots);
+    if (!slots) return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
+        slots[i] = (struct prefix_slot){.node = PREFIX_NONE};
+    *index = (struct prefix_index){.slots = slots, .slot_count = count};
+    return STATUS_OK;
+}
+
+/* The next node of this tag from *place_io on, which goes behind its slot: the tag is the first.
+ * PREFIX_NONE: there is none left. */
+static uint32_t index_next(const struct prefix_index *index, uint32_t tag, uint32_t *place_io) {
+    uint32_t mask = index->slot_count - 1;
+    const struct prefix_slot *slot;
+    do
+        slot = &index->slots[(*place_io)++ & mask];
+    while (slot->node != PREFIX_NONE && slot->tag != tag);
+    return slot->node;
+}
+
+static void index_add(struct prefix_index *index, uint32_t tag, uint32_t node) {
+    uint32_t mask = index->slot_count - 1, place = tag & mask;
+    check(2 * ++index->used_count <= index->slot_count);
+    while (index->slots[place].node != PREFIX_NONE)
+        place = (place + 1) & mask;
+    index->slots[place] = (struct prefix_slot){tag, node};
+}
+
+static void index_remove(struct prefix_index *index, uint32_t tag, uint32_t node) {
+    struct prefix_slot *slots = index->slots;
+    uint32_t mask = index->slot_count - 1, hole = tag & mask;
+    while (slots[hole].node != node) {
+        check(slots[hole].node != PREFIX_NONE);
+        hole = (hole + 1) & mask;
+    }
+    for (uint32_t next = (hole + 1) & mask; slots[next].node != PREFIX_NONE;
+         next = (next + 1) & mask)
+        if (((next - slots[next].tag) & mask) >= ((next - hole) & mask)) {
+            slots[hole] = slots[next];
+            hole = next;
+        }
+    slots[hole].node = PREFIX_NONE;
+    index->used_count--;
+}
+
+/* ---- the tree ---- */
+
 size_t prefix_tree_bytes(uint32_t page_count, bool texts) {
-    size_t text_bytes = page_count * sizeof(struct block_key) + map_bytes(page_count) + 16;
-    return page_count * sizeof(struct prefix_node) + map_bytes(page_count) + 64 +
+    size_t text_bytes = page_count * sizeof(struct block_key) + index_bytes(page_count) + 16;
+    return page_count * sizeof(struct prefix_node) + index_bytes(page_count) + 64 +
            (texts ? text_bytes : 0);
 }
 
 static enum status open_texts(struct prefix_tree *tree, struct arena *arena) {
     tree->text_keys = arena_take(arena, tree->page_count * sizeof *tree->text_keys);
-    return tree->text_keys ? map_open(&tree->by_text, arena, tree->page_count) : STATUS_NO_MEMORY;
+    return tree->text_keys ? index_open(&tree->by_text, arena, tree->page_count) : STATUS_NO_MEMORY;
 }
 
 enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint32_t page_count,
@@ -25,7 +89,7 @@ enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint
     *tree = (struct prefix_tree){.page_count = page_count, .texts = texts};
     tree->nodes = arena_take(arena, page_count * sizeof *tree->nodes);
     if (!tree->nodes) return STATUS_NO_MEMORY;
-    enum status status = map_open(&tree->by_key, arena, page_count);
+    enum status status = index_open(&tree->by_key, arena, page_count);
     return status || !texts ? status : open_texts(tree, arena);
 }
 
@@ -44,16 +108,14 @@ struct block_key prefix_block_key(const struct block_key *previous,
     return block_key_next(BLOCK_KEY_TRUE, previous, tokens, forms);
 }
 
-static struct map_key map_key_of(const struct block_key *key) {
-    struct map_key words;
-    memcpy(&words, key->bytes, sizeof words);
-    return words;
+static uint32_t tag_of(const struct block_key *key) {
+    uint32_t tag;
+    memcpy(&tag, key->bytes, sizeof tag);
+    return tag;
 }
 
-static struct map_key text_map_key(const struct block_key *text_key, uint32_t parent) {
-    struct map_key words = map_key_of(text_key);
-    words.extra = parent;
-    return words;
+static uint32_t text_tag(const struct block_key *text_key, uint32_t parent) {
+    return tag_of(text_key) ^ parent * 0x9E3779B1u;
 }
 
 static struct prefix_node *node_at(const struct prefix_tree *tree, uint32_t node) {
@@ -62,16 +124,21 @@ static struct prefix_node *node_at(const struct prefix_tree *tree, uint32_t node
 }
 
 static uint32_t find_key(const struct prefix_tree *tree, const struct block_key *key) {
-    uint32_t node = map_find(&tree->by_key, map_key_of(key));
-    if (node == MAP_NONE) return PREFIX_NONE;
-    return block_key_equal(&node_at(tree, node)->key, key) ? node : PREFIX_NONE;
+    uint32_t tag = tag_of(key), place = tag, node;
+    do
+        node = index_next(&tree->by_key, tag, &place);
+    while (node != PREFIX_NONE && !block_key_equal(&node_at(tree, node)->key, key));
+    return node;
 }
 
 static uint32_t find_text(const struct prefix_tree *tree, const struct block_key *key,
                           uint32_t parent) {
-    uint32_t node = map_find(&tree->by_text, text_map_key(key, parent));
-    if (node == MAP_NONE || !prefix_tree_has(tree, node)) return PREFIX_NONE;
-    return block_key_equal(&tree->text_keys[node], key) ? node : PREFIX_NONE;
+    uint32_t tag = text_tag(key, parent), place = tag, node;
+    do
+        node = index_next(&tree->by_text, tag, &place);
+    while (node != PREFIX_NONE && (node_at(tree, node)->parent != parent ||
+                                   !block_key_equal(&tree->text_keys[node], key)));
+    return node;
 }
 
 struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
@@ -80,7 +147,8 @@ struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
                                     const struct block_key *known) {
     struct prefix_name name = {
         .key = known ? *known : prefix_block_key(&before->key, tokens, prompt_tokens)};
-    map_prefetch(&tree->by_key, map_key_of(&name.key));
+    const struct prefix_index *index = &tree->by_key;
+    __builtin_prefetch(&index->slots[tag_of(&name.key) & (index->slot_count - 1)], 1);
     if (tree->texts)
         name.text_key = block_key_next(BLOCK_KEY_FORM_FREE, &before->text_key, tokens, NULL);
     return name;
@@ -124,11 +192,12 @@ static uint32_t depth_behind(const struct prefix_tree *tree, uint32_t parent) {
 /* The first with these tokens stays the one that is found. */
 static void link_text(struct prefix_tree *tree, uint32_t added, const struct block_key *text_key) {
     struct prefix_node *node = &tree->nodes[added];
-    struct map_key key = text_map_key(text_key, node->parent);
     tree->text_keys[added] = *text_key;
-    uint32_t first = map_find_or_add(&tree->by_text, key, added);
-    if (first == added) return;
-    check(block_key_equal(&tree->text_keys[first], text_key));
+    uint32_t first = find_text(tree, text_key, node->parent);
+    if (first == PREFIX_NONE) {
+        index_add(&tree->by_text, text_tag(text_key, node->parent), added);
+        return;
+    }
     node->next_same_text = tree->nodes[first].next_same_text;
     tree->nodes[first].next_same_text = added;
 }
@@ -137,11 +206,9 @@ uint32_t prefix_tree_add(struct prefix_tree *tree, struct page_id page, uint32_t
                          const struct prefix_name *name, uint32_t prompt_tokens) {
     check(page.index < tree->page_count && !prefix_tree_has(tree, page.index));
     check(prompt_tokens <= KV_BLOCK_TOKENS);
-    uint32_t found = map_find_or_add(&tree->by_key, map_key_of(&name->key), page.index);
-    if (found != page.index) {
-        check(block_key_equal(&node_at(tree, found)->key, &name->key));
-        return found;
-    }
+    uint32_t found = find_key(tree, &name->key);
+    if (found != PREFIX_NONE) return found;
+    index_add(&tree->by_key, tag_of(&name->key), page.index);
     while (tree->page_end <= page.index)
         tree->nodes[tree->page_end++].present = false;
     tree->nodes[page.index] = (struct prefix_node){
@@ -161,12 +228,13 @@ uint32_t prefix_tree_add(struct prefix_tree *tree, struct page_id page, uint32_t
 
 static void unlink_text(struct prefix_tree *tree, uint32_t removed) {
     const struct prefix_node *node = &tree->nodes[removed];
-    struct map_key key = text_map_key(&tree->text_keys[removed], node->parent);
-    uint32_t first = map_find(&tree->by_text, key);
-    check(first != MAP_NONE);
+    const struct block_key *text_key = &tree->text_keys[removed];
+    uint32_t first = find_text(tree, text_key, node->parent);
     if (first == removed) {
-        map_remove(&tree->by_text, key);
-        if (node->next_same_text != PREFIX_NONE) map_add(&tree->by_text, key, node->next_same_text);
+        uint32_t tag = text_tag(text_key, node->parent);
+        index_remove(&tree->by_text, tag, removed);
+        if (node->next_same_text != PREFIX_NONE)
+            index_add(&tree->by_text, tag, node->next_same_text);
         return;
     }
     while (node_at(tree, first)->next_same_text != removed)
@@ -178,7 +246,7 @@ void prefix_tree_remove(struct prefix_tree *tree, struct page_id page) {
     struct prefix_node *node = node_at(tree, page.index);
     check(node->child_count == 0);
     if (node->parent != PREFIX_NONE) node_at(tree, node->parent)->child_count--;
-    map_remove(&tree->by_key, map_key_of(&node->key));
+    index_remove(&tree->by_key, tag_of(&node->key), page.index);
     if (tree->texts) unlink_text(tree, page.index);
     node->present = false;
     tree->node_count--;
@@ -209,5 +277,6 @@ void prefix_tree_audit(const struct prefix_tree *tree) {
         children += tree->nodes[i].child_count;
         audit_node(tree, i);
     }
-    check(count == tree->node_count && count == tree->by_key.count && count == roots + children);
+    check(count == tree->node_count && count == tree->by_key.used_count);
+    check(count == roots + children);
 }

@@ -17,7 +17,7 @@
 #ifndef SERVING_CACHE_PREFIX_TREE_H
 #define SERVING_CACHE_PREFIX_TREE_H
 
-#include "base/map.h"
+#include "base/arena.h"
 #include "contract/ids.h"
 #include "serving/cache/block_key.h"
 
@@ -35,6 +35,17 @@ struct prefix_node { /* a cache line */
     bool present;
 };
 
+/* Nodes by a number that is drawn from what they are found by. A slot is small and tells most others
+ * apart by itself, since each look at a node is one at memory that nobody has looked at for long. */
+struct prefix_index {
+    struct prefix_slot {
+        uint32_t tag;  /* that number: where the slot would like to stand, modulo slot_count */
+        uint32_t node; /* PREFIX_NONE: empty */
+    } * slots;
+    uint32_t slot_count; /* a power of two, at least twice the nodes */
+    uint32_t used_count;
+};
+
 struct prefix_tree {
     uint32_t page_count;
     uint32_t page_end; /* no page from here on has ever held a block: their nodes are not set yet */
@@ -43,9 +54,9 @@ struct prefix_tree {
     uint64_t uses;               /* the clock of last_use */
     struct prefix_node *nodes;   /* [page_count] */
     struct block_key *text_keys; /* [page_count] form-free, of each node; NULL without texts */
-    struct map by_key;           /* true key -> node */
-    struct map by_text;          /* form-free key, parent -> the first node; the others hang on it;
-                                  * not opened without texts */
+    struct prefix_index by_key;  /* by true keys */
+    struct prefix_index by_text; /* by form-free key and parent: the first node, on which the others
+                                  * hang; not opened without texts */
 };
 
 /* What a block is found by; it stands for all before it. */

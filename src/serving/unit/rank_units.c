@@ -82,9 +82,10 @@ struct rank_units {
     uint32_t missing;   /* STEP_DONEs that have not come back */
     struct map rank_of; /* request id -> rank, or IN_LINE */
     struct outbox outbox;
-    struct unit_scratch scratch; /* of whichever unit is called */
-    size_t unit_bytes;           /* of the outbox: what one unit can say at once */
-    uint32_t role;               /* enum unit_role */
+    struct pool prompts;
+    struct unit_shared shared; /* these two, and scratch of whichever unit is called */
+    size_t unit_bytes;         /* of the outbox: what one unit can say at once */
+    uint32_t role;             /* enum unit_role */
     bool hello_sent, load_changed;
     uint32_t returning;            /* ranks with a pid */
     struct record_experts experts; /* at first; zeros: nothing is to be told */
@@ -871,8 +872,9 @@ size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t rank
                     sizeof(uint64_t) + 2 * sizeof(uint32_t) + sizeof(bool) +
                     sizeof(struct record_unit_load) + sizeof(struct unit_rank_load)) +
            ranks * (recent_blocks_bytes(memory_blocks(options, ranks)) + sizeof(uint32_t)) +
-           keys_bytes(options) + unit_scratch_bytes(options) + waiting_line_bytes(options, ranks) +
-           sizeof(struct rank_units) + map_bytes(ranks * options->requests_max + 1) + outbox + 512;
+           keys_bytes(options) + unit_prompts_bytes(options, ranks) + unit_scratch_bytes(options) +
+           waiting_line_bytes(options, ranks) + sizeof(struct rank_units) +
+           map_bytes(ranks * options->requests_max + 1) + outbox + 512;
 }
 
 static void set_rules(struct rank_units *units, const struct unit_options *options,
@@ -930,15 +932,18 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
     check(ranks > 0 && ranks <= LIMIT_RANKS);
     struct rank_units *units = arena_take_zeroed(arena, sizeof *units);
     if (!units || !take_tables(units, arena, options, ranks) ||
-        unit_scratch_open(arena, options, &units->scratch))
+        unit_prompts_open(arena, options, ranks, &units->prompts) ||
+        unit_scratch_open(arena, options, &units->shared.scratch))
         return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);
+    units->shared.outbox = &units->outbox;
+    units->shared.prompts = &units->prompts;
     set_rules(units, options, ranks);
     for (uint32_t i = 0; i < ranks; i++) {
         struct unit_options own = *options;
         if (own.pids) own.pids += i;
         if (own.kv_addresses) own.kv_addresses += i;
-        enum status status = unit_create_rank(arena, &own, &units->outbox, &units->scratch,
-                                              &units->ranks[i].unit, error);
+        enum status status =
+            unit_create_rank(arena, &own, &units->shared, &units->ranks[i].unit, error);
         if (status) return status;
         units->ranks[i].machine = unit_machine(units->ranks[i].unit);
         note_change(units, i);

@@ -134,7 +134,8 @@ struct unit {
     struct page_table pages;
     struct prefix_tree tree;
     struct unit_scratch scratch; /* its own, or its ranks' */
-    struct pool pool;
+    struct pool *prompts;        /* its own, or its ranks' */
+    struct pool own_prompts;
     struct map slots;              /* request id -> slot */
     struct unit_request *requests; /* [requests_max], the first slot_end of them set */
     uint32_t slot_end;             /* no slot from here on has ever held a request */

@@ -70,32 +70,12 @@ size_t unit_outbox_bytes(const struct unit_options *options) {
     return outbox_bytes(options);
 }
 
-#define CONSTRAINT_BYTES_EACH 4096 /* of the prompts' memory; longer ones share it */
-
-/* Default: for each request the longest prompt and answer, with biases, all that penalties look at
- * and an ordinary constraint, and for one the longest constraint; at most 1 GiB (touched when
- * used). */
-static size_t prompt_bytes(const struct unit_options *options) {
-    size_t pages = divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
-    size_t context =
-        round_up(options->context_tokens_max * sizeof(uint32_t) + tiers_request_bytes_max(options) +
-                     LIMIT_HISTORY_TOKENS * sizeof(uint32_t) +
-                     LIMIT_LOGIT_BIASES * sizeof(struct token_bias) +
-                     pages * (sizeof(struct page_id) + 1) + CONSTRAINT_BYTES_EACH + 64,
-                 POOL_CHUNK_BYTES);
-    size_t bytes = options->prompt_bytes;
-    if (!bytes) bytes = (options->requests_max + (size_t)1) * context + LIMIT_CONSTRAINT_BYTES;
-    if (!options->prompt_bytes && bytes > (size_t)1 << 30) bytes = (size_t)1 << 30;
-    return round_up(bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
-}
-
 size_t unit_rank_memory_bytes(const struct unit_options *options) {
     size_t per_request = sizeof(struct unit_request) + 2 * sizeof(uint32_t);
     return sizeof(struct unit) + page_table_bytes(options->page_count) +
            prefix_tree_bytes(options->page_count, options->reuse_generated) +
-           prompt_bytes(options) + map_bytes(options->requests_max) +
-           options->requests_max * per_request + options->step_rows_max * sizeof(uint32_t) + 256 +
-           alignof(struct unit_request);
+           map_bytes(options->requests_max) + options->requests_max * per_request +
+           options->step_rows_max * sizeof(uint32_t) + 256 + alignof(struct unit_request);
 }
 
 size_t unit_scratch_bytes(const struct unit_options *options) {
@@ -121,7 +101,8 @@ enum status unit_scratch_open(struct arena *arena, const struct unit_options *op
 }
 
 size_t unit_memory_bytes(const struct unit_options *options) {
-    return unit_rank_memory_bytes(options) + unit_scratch_bytes(options) + outbox_bytes(options);
+    return unit_rank_memory_bytes(options) + unit_prompts_bytes(options, 1) +
+           unit_scratch_bytes(options) + outbox_bytes(options);
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -171,36 +152,41 @@ static struct unit_request *take_requests(struct arena *arena, uint32_t count) {
 
 static enum status take_tables(struct unit *unit, struct arena *arena) {
     const struct unit_options *o = &unit->options;
-    size_t pool_bytes = prompt_bytes(o);
-    void *pool = arena_take(arena, pool_bytes);
     unit->requests = take_requests(arena, o->requests_max);
     unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
     unit->step_slots = arena_take(arena, o->step_rows_max * sizeof *unit->step_slots);
     unit->line = arena_take(arena, o->requests_max * sizeof *unit->line);
-    if (!pool || !unit->requests || !unit->free_slots || !unit->step_slots || !unit->line)
+    if (!unit->requests || !unit->free_slots || !unit->step_slots || !unit->line)
         return STATUS_NO_MEMORY;
-    pool_open(&unit->pool, pool, pool_bytes);
     unit_request_open_all(unit);
     enum status status = map_open(&unit->slots, arena, o->requests_max);
     if (!status) status = prefix_tree_open(&unit->tree, arena, o->page_count, o->reuse_generated);
     return status ? status : page_table_open(&unit->pages, arena, o->page_count, &unit->tree);
 }
 
-/* Its outbox and its scratch; a rank's belong to all. */
-static bool take_outbox(struct unit *unit, struct arena *arena, struct outbox *lent,
-                        const struct unit_scratch *scratch) {
-    unit->outbox = lent ? lent : &unit->own;
-    if (lent) unit->scratch = *scratch;
-    if (lent) return true;
-    if (unit_scratch_open(arena, &unit->options, &unit->scratch)) return false;
+/* What it has of its own, unless it shares it with other ranks. */
+static bool take_own(struct unit *unit, struct arena *arena) {
+    unit->outbox = &unit->own;
+    unit->prompts = &unit->own_prompts;
+    if (unit_prompts_open(arena, &unit->options, 1, unit->prompts) ||
+        unit_scratch_open(arena, &unit->options, &unit->scratch))
+        return false;
     unit->own.capacity = (uint32_t)outbox_bytes(&unit->options);
     unit->own.memory = arena_take(arena, unit->own.capacity);
     return unit->own.memory != NULL;
 }
 
+static bool take_memory(struct unit *unit, struct arena *arena, const struct unit_shared *shared) {
+    if (!shared) return take_own(unit, arena) && !take_tables(unit, arena);
+    unit->outbox = shared->outbox;
+    unit->prompts = shared->prompts;
+    unit->scratch = shared->scratch;
+    return !take_tables(unit, arena);
+}
+
 static enum status create(struct arena *arena, const struct unit_options *options,
-                          struct outbox *lent, const struct unit_scratch *scratch,
-                          struct unit **unit_out, struct error *error) {
+                          const struct unit_shared *shared, struct unit **unit_out,
+                          struct error *error) {
     enum status status = options_check(options, error);
     if (status) return status;
     struct unit *unit = arena_take_zeroed(arena, sizeof *unit);
@@ -224,7 +210,7 @@ static enum status create(struct arena *arena, const struct unit_options *option
     unit->options.kv_addresses = NULL;
     unit->options.model_id = unit->model_id;
     unit->options.numerics_id = unit->numerics_id;
-    if (!take_outbox(unit, arena, lent, scratch) || take_tables(unit, arena))
+    if (!take_memory(unit, arena, shared))
         return error_set(error, STATUS_NO_MEMORY, "unit: %zu bytes of memory are not enough",
                          unit_memory_bytes(options));
     *unit_out = unit;
@@ -233,13 +219,13 @@ static enum status create(struct arena *arena, const struct unit_options *option
 
 enum status unit_create(struct arena *arena, const struct unit_options *options,
                         struct unit **unit_out, struct error *error) {
-    return create(arena, options, NULL, NULL, unit_out, error);
+    return create(arena, options, NULL, unit_out, error);
 }
 
 enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
-                             struct outbox *outbox, const struct unit_scratch *scratch,
-                             struct unit **unit_out, struct error *error) {
-    return create(arena, options, outbox, scratch, unit_out, error);
+                             const struct unit_shared *shared, struct unit **unit_out,
+                             struct error *error) {
+    return create(arena, options, shared, unit_out, error);
 }
 
 /* ---- a request's beginning and end ---- */
@@ -981,9 +967,11 @@ void unit_audit(const struct unit *unit) {
         const struct unit_request *request = &unit->requests[slot];
         in_step += request->in_step;
         leases += request->page_count + handoff_sent_count(request);
-        if (request->state != UNIT_REQUEST_FREE) audit_request(unit, slot);
+        if (request->state != UNIT_REQUEST_FREE)
+            audit_request(unit, slot);
+        else
+            check(request->arena.chunk_count == 0);
     }
     check(in_step == unit->step_row_count);
     check(leases + unit->tiers.keep_leases == unit->pages.leases);
-    if (unit_held_count(unit) == 0) check(unit->pool.free_count == unit->pool.chunk_count);
 }

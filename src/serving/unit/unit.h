@@ -54,8 +54,8 @@ struct unit_options {
     int64_t tpot_target_ns;        /* schedule_pace; 0: by stretch */
     int64_t prompt_patience_ns;    /* schedule_pace; 0: a default */
     int64_t priority_ns;           /* schedule_turn; 0: a default */
-    size_t prompt_bytes; /* memory for the prompts held; 0: a default. When it is out, a SUBMIT is
-                          * refused as with a full queue */
+    size_t prompt_bytes; /* memory for the prompts held, of several ranks for each; 0: a default.
+                          * When it is out, a SUBMIT is refused as with a full queue */
     size_t outbox_bytes; /* 0: what the largest reaction needs, which is also the least allowed */
     bool kv_storage;     /* a host keeps blocks in memory and on disk (serving/unit/tiers.h) */
     uint32_t kv_choice;  /* enum kv_choice */
@@ -113,13 +113,23 @@ size_t unit_scratch_bytes(const struct unit_options *options);
 enum status unit_scratch_open(struct arena *arena, const struct unit_options *options,
                               struct unit_scratch *scratch_out) MUST_USE;
 
-/* As unit_memory_bytes and unit_create, of a rank that puts its records into the `outbox` that all
- * ranks share, which has to have room for them with every call: as unit_outbox_bytes says; the
- * `scratch` is theirs, too. What a hello and a load report tell is asked of it, and never said. */
+/* The prompts' memory of so many ranks: what one of them does not need, the others have. */
+size_t unit_prompts_bytes(const struct unit_options *options, uint32_t ranks);
+enum status unit_prompts_open(struct arena *arena, const struct unit_options *options,
+                              uint32_t ranks, struct pool *prompts_out) MUST_USE;
+
+struct unit_shared {       /* by all ranks; it outlives them */
+    struct outbox *outbox; /* has room for a rank's records with every call: unit_outbox_bytes */
+    struct pool *prompts;
+    struct unit_scratch scratch;
+};
+
+/* As unit_memory_bytes and unit_create, of one of several ranks. What a hello and a load report tell
+ * is asked of it, and never said. */
 size_t unit_rank_memory_bytes(const struct unit_options *options);
 enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
-                             struct outbox *outbox, const struct unit_scratch *scratch,
-                             struct unit **unit_out, struct error *error) MUST_USE;
+                             const struct unit_shared *shared, struct unit **unit_out,
+                             struct error *error) MUST_USE;
 
 /* What it would say for itself, with one rank in the tail. */
 void unit_hello(const struct unit *unit, struct record_unit_hello *hello_out,

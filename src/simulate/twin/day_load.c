@@ -39,10 +39,13 @@ static double normal_quantile(double p) {
 }
 
 /* A bounded whole number of tokens. */
-static uint32_t tokens_at(double p, double mu, double sigma, uint32_t most) {
-    double tokens = exp(mu + sigma * normal_quantile(p));
+static uint32_t whole_tokens(double tokens, uint32_t most) {
     if (tokens >= most) return most;
     return tokens < 1 ? 1 : (uint32_t)(tokens + 0.5);
+}
+
+static uint32_t tokens_at(double p, double mu, double sigma, uint32_t most) {
+    return whole_tokens(exp(mu + sigma * normal_quantile(p)), most);
 }
 
 /* ---- means ---- */
@@ -51,10 +54,21 @@ struct grid_means {
     double first, second; /* of tokens, of their squares */
 };
 
-static struct grid_means means_of(double mu, double sigma, uint32_t most) {
+/* Lengths at the grid's quantiles, where mu is 0. */
+struct grid {
+    double lengths[GRID];
+};
+
+static void grid_set(struct grid *grid, double sigma) {
+    for (int i = 0; i < GRID; i++)
+        grid->lengths[i] = exp(sigma * normal_quantile((i + 0.5) / GRID));
+}
+
+static struct grid_means means_of(double mu, const struct grid *grid, uint32_t most) {
     struct grid_means means = {0, 0};
+    double scale = exp(mu);
     for (int i = 0; i < GRID; i++) {
-        double tokens = tokens_at((i + 0.5) / GRID, mu, sigma, most);
+        double tokens = whole_tokens(scale * grid->lengths[i], most);
         means.first += tokens / GRID;
         means.second += tokens * tokens / GRID;
     }
@@ -62,11 +76,11 @@ static struct grid_means means_of(double mu, double sigma, uint32_t most) {
 }
 
 /* The mu with which the bounded mean is `mean`. */
-static double mu_of(double mean, double sigma, uint32_t most) {
+static double mu_of(double mean, const struct grid *grid, uint32_t most) {
     double low = log(mean) - 8, high = log(mean) + 8;
     for (int i = 0; i < BISECTIONS; i++) {
         double middle = (low + high) / 2;
-        *(means_of(middle, sigma, most).first < mean ? &low : &high) = middle;
+        *(means_of(middle, grid, most).first < mean ? &low : &high) = middle;
     }
     return (low + high) / 2;
 }
@@ -90,14 +104,16 @@ bool day_load_solve(const struct day_moments *moments, struct day_lengths *lengt
         .moments = *moments,
         .prompt_sigma = sqrt(log(1 + moments->prompt_cv * moments->prompt_cv)),
         .answer_sigma = sqrt(log(1 + moments->answer_cv * moments->answer_cv))};
+    struct grid grid;
     double low = 1, high = moments->kv_mean;
     if (moments->in_out <= 0 || moments->kv_mean <= 1) return false;
     /* KV tokens of an answer's token: its prompt, and half of an answer, of which long ones have
      * more tokens: E[P] + E[O^2] / (2 E[O]). */
+    grid_set(&grid, lengths.answer_sigma);
     for (int i = 0; i < BISECTIONS; i++) {
         double answer = (low + high) / 2;
-        double mu = mu_of(answer, lengths.answer_sigma, moments->answer_max);
-        struct grid_means means = means_of(mu, lengths.answer_sigma, moments->answer_max);
+        double mu = mu_of(answer, &grid, moments->answer_max);
+        struct grid_means means = means_of(mu, &grid, moments->answer_max);
         double kv = moments->in_out * answer + means.second / (2 * means.first);
         *(kv < moments->kv_mean ? &low : &high) = answer;
         lengths.answer_mu = mu;
@@ -105,7 +121,8 @@ bool day_load_solve(const struct day_moments *moments, struct day_lengths *lengt
     }
     lengths.prompt_mean = moments->in_out * lengths.answer_mean;
     if (lengths.prompt_mean >= moments->prompt_max) return false;
-    lengths.prompt_mu = mu_of(lengths.prompt_mean, lengths.prompt_sigma, moments->prompt_max);
+    grid_set(&grid, lengths.prompt_sigma);
+    lengths.prompt_mu = mu_of(lengths.prompt_mean, &grid, moments->prompt_max);
     low = 0, high = 1;
     for (int i = 0; i < BISECTIONS; i++) {
         lengths.hit_of_prompt = (low + high) / 2;

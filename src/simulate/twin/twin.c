@@ -137,7 +137,13 @@ static void happen(struct twin_world *world, const struct event *event) {
     }
 }
 
-/* All moments up to now_ns that somebody wants to hear of. */
+/* Nobody asks and nobody waits, and so it stays. Gateways may still mean to wake in many years. */
+static bool rests(const struct twin_world *world) {
+    return world->end_ns == MACHINE_NEVER && !world->has_next &&
+           world->free_count == world->client_max;
+}
+
+/* All moments up to now_ns that somebody wants to hear of, to the first at rest. */
 static void sample(struct twin_world *world) {
     const struct twin_options *options = world->options;
     struct twin_sample sample = {.so_far = world->report,
@@ -148,6 +154,7 @@ static void sample(struct twin_world *world) {
         twin_units_sample(world, sample.pages_share);
         options->sampled(options->context, &sample);
         world->sample_ns += options->sample_ns;
+        if (rests(world) && sample.now_ns >= world->rest_ns) world->sample_ns = MACHINE_NEVER;
     }
 }
 

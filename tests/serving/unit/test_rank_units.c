@@ -320,6 +320,19 @@ static void a_full_unit_refuses_and_so_does_one_that_drains(void **state) {
     close_world(world);
 }
 
+static void one_rank_has_the_memory_for_prompts_that_the_others_do_not_need(void **state) {
+    struct unit_options options = small_unit();
+    options.prompt_bytes = POOL_CHUNK_BYTES; /* for each rank: of less than two requests */
+    struct world *world = open_world(&options);
+    mask(world, 1, false);
+    mask(world, 2, false);
+    for (uint32_t i = 0; i < 4; i++)
+        submit_of(world, i, PROMPT_MAX);
+    world_run(world);
+    assert_int_equal(ended(world, FINISH_LENGTH), 4);
+    close_world(world);
+}
+
 static void a_masked_rank_finishes_what_it_has_and_gets_nothing_new(void **state) {
     struct unit_options options = small_unit();
     struct record_experts experts = {.record = record_head(RECORD_EXPERTS, sizeof experts),
@@ -819,6 +832,7 @@ int main(void) {
         cmocka_unit_test(every_life_ends_each_request_once),
         cmocka_unit_test(a_full_unit_refuses_and_so_does_one_that_drains),
         cmocka_unit_test(a_rank_that_comes_back_has_its_new_address),
+        cmocka_unit_test(one_rank_has_the_memory_for_prompts_that_the_others_do_not_need),
         cmocka_unit_test(a_masked_rank_finishes_what_it_has_and_gets_nothing_new),
         cmocka_unit_test(a_request_belongs_to_no_rank_until_one_is_about_to_take_it),
         cmocka_unit_test(who_waits_in_line_is_refused_when_all_ranks_are_masked),
