@@ -126,6 +126,7 @@ static void end_transfer(struct exchange *exchange, struct exchange_transfer *tr
     transfer->waited_ns = clock_now_ns() - from_ns;
     exchange->idle_ns = exchange->seen_ns = 0;
     exchange->counts.transfer_ns += transfer->link_ns;
+    if (transfer == &exchange->dispatch) exchange->counts.dispatch_ns += transfer->link_ns;
     exchange->counts.waited_ns += transfer->waited_ns;
     exchange->last = *transfer;
 }

@@ -50,6 +50,8 @@ struct exchange_received {
                                     * are the caller's own tokens */
 };
 
+#define EXCHANGE_WAVES 4 /* in which many results come back from a rank, the first while others are
+                          * still computed */
 #define EXCHANGE_SUMMED UINT32_MAX /* a result is in the same row as the one before it */
 
 /* Where a token's results are, in the order of summation. */
@@ -107,6 +109,7 @@ struct exchange_counts {
     int64_t experts_ns;           /* from a dispatch's end until its results were handed over */
     uint64_t bytes_between_nodes; /* of bytes_sent: to ranks of other nodes */
     int64_t transfer_ns;          /* link_ns of all transfers, summed */
+    int64_t dispatch_ns;          /* of that: of dispatches */
     int64_t waited_ns;            /* of this rank's time, for the ends of transfers */
 };
 

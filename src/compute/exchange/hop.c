@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 #include "base/number.h"
-#include "compute/exchange/exchange.h"
 
 size_t hop_rows_at(uint32_t tokens, uint32_t pairs, bool weighs) {
     size_t words = 2 + (size_t)tokens + (size_t)pairs * (weighs ? 2 : 1);
@@ -49,12 +48,12 @@ static uint32_t slots_of(const struct hop_list *list, uint32_t token) {
 }
 
 uint32_t hop_wave_of_slot(uint32_t slot, uint32_t slots) {
-    return slot * HOP_WAVES / slots;
+    return slot * EXCHANGE_WAVES / slots;
 }
 
 uint32_t hop_wave(const uint32_t *slot, uint32_t count, uint32_t slots, uint32_t pairs) {
     uint32_t last = 0;
-    if (pairs < HOP_WAVE_PAIRS) return HOP_WAVES - 1;
+    if (pairs < HOP_WAVE_PAIRS) return EXCHANGE_WAVES - 1;
     for (uint32_t i = 0; i < count; i++)
         last = max_u32(last, (slot[i] & ~HOP_JOINS) % slots);
     return hop_wave_of_slot(last, slots);
@@ -62,17 +61,17 @@ uint32_t hop_wave(const uint32_t *slot, uint32_t count, uint32_t slots, uint32_t
 
 static uint32_t wave_of(const struct hop *hop, const uint32_t *slot, uint32_t count,
                         uint32_t pairs) {
-    return hop->in_waves ? hop_wave(slot, count, hop->slots_each, pairs) : HOP_WAVES - 1;
+    return hop->in_waves ? hop_wave(slot, count, hop->slots_each, pairs) : EXCHANGE_WAVES - 1;
 }
 
 /* Rows come back wave by wave, from `first` on. What was counted is of a large message. */
 static void lay_waves(struct hop_peer *peer, uint32_t first) {
     if (peer->pairs < HOP_WAVE_PAIRS) {
         memset(peer->wave_returns, 0, sizeof peer->wave_returns);
-        peer->wave_returns[HOP_WAVES - 1] = peer->returns;
+        peer->wave_returns[EXCHANGE_WAVES - 1] = peer->returns;
     }
     peer->first_return = first;
-    for (uint32_t wave = 0; wave < HOP_WAVES; wave++) {
+    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
         peer->next_return[wave] = first;
         first += peer->wave_returns[wave];
     }

@@ -20,13 +20,14 @@
 #ifndef COMPUTE_EXCHANGE_HOP_H
 #define COMPUTE_EXCHANGE_HOP_H
 
+#include "compute/exchange/exchange.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define HOP_ALIGN 64
 #define HOP_JOINS 0x80000000u    /* of a slot: it is of the same sum as the pair before it */
-#define HOP_WAVES 4
 #define HOP_WAVE_PAIRS 64        /* of a message that is not small */
 #define HOP_OWN (UINT32_MAX - 1) /* of a row: another hop says where it is */
 
@@ -54,9 +55,9 @@ struct hop_peer {
     uint32_t tokens, pairs;             /* that go there */
     uint32_t tokens_placed, pairs_laid; /* in the message so far */
     uint32_t returns;                   /* rows that come back for them, of them in each wave */
-    uint32_t wave_returns[HOP_WAVES];
+    uint32_t wave_returns[EXCHANGE_WAVES];
     uint32_t first_return;              /* the first of those rows */
-    uint32_t next_return[HOP_WAVES];    /* to be laid */
+    uint32_t next_return[EXCHANGE_WAVES];    /* to be laid */
     uint32_t last_token;                /* the last that goes there, plus one */
     struct hop_message out;
 };

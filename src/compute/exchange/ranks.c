@@ -64,8 +64,8 @@ struct sent {
 
 /* Results on their way back to a rank. */
 struct returning {
-    uint32_t waves[HOP_WAVES]; /* rows of each */
-    char *next[HOP_WAVES];     /* of them, to be placed */
+    uint32_t waves[EXCHANGE_WAVES]; /* rows of each */
+    char *next[EXCHANGE_WAVES];     /* of them, to be placed */
     char *rows;
 };
 
@@ -83,7 +83,7 @@ struct ranks {
     struct hop_peer *node_peers;     /* [node_count] of the first of two hops */
     struct hop_message *messages;    /* [ranks] that came, by whose tokens they are */
     struct returning *returning;     /* [ranks] what goes back for them */
-    struct exchange_span *spans_in;  /* [ranks][HOP_WAVES] of results from there; the first also of
+    struct exchange_span *spans_in;  /* [ranks][EXCHANGE_WAVES] of results from there; the first also of
                                       * those messages */
     struct exchange_span *spans_out; /* of what was sent since the dispatch began */
     struct sent *sent;               /* [ranks + nodes] */
@@ -91,8 +91,8 @@ struct ranks {
     struct exchange_group *groups; /* [slots_per_rank] */
     uint32_t *next_row;            /* [slots_per_rank] */
     uint32_t wave;                 /* of the results that leave next */
-    uint32_t wave_rows[HOP_WAVES]; /* rows that are computed when it leaves */
-    uint32_t wave_sums[HOP_WAVES], next_sum[HOP_WAVES]; /* sums that leave with it */
+    uint32_t wave_rows[EXCHANGE_WAVES]; /* rows that are computed when it leaves */
+    uint32_t wave_sums[EXCHANGE_WAVES], next_sum[EXCHANGE_WAVES]; /* sums that leave with it */
     /* The arrays below lie in the mapping. */
     uint32_t *pair_slot;  /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
     uint32_t *token_rows; /* [tokens_max][experts_per_token] row of `results` */
@@ -118,8 +118,8 @@ enum exchange_tag {
     TAG_DISPATCH,
     TAG_COUNTS,
     TAG_COMBINE, /* of the first wave */
-    TAG_SPAN = TAG_COMBINE + HOP_WAVES,
-    TAGS_PER_CHANNEL = TAG_SPAN + HOP_WAVES
+    TAG_SPAN = TAG_COMBINE + EXCHANGE_WAVES,
+    TAGS_PER_CHANNEL = TAG_SPAN + EXCHANGE_WAVES
 };
 
 #define TAG_NODE_SHIFT 16 /* above channels and their tags: the node whose tokens it is about */
@@ -207,7 +207,7 @@ static char *in_memory(const struct ranks *ranks, uint32_t rank) {
 
 /* Of a rank's tokens, as in_memory. */
 static struct exchange_span *span_in(const struct ranks *ranks, uint32_t rank, uint32_t wave) {
-    return &ranks->spans_in[rank * HOP_WAVES + wave];
+    return &ranks->spans_in[rank * EXCHANGE_WAVES + wave];
 }
 
 /* ---- the relays, and waiting ---- */
@@ -231,7 +231,7 @@ static bool list_is_here(const struct ranks *ranks, uint32_t node) {
 static bool results_are_here(const struct ranks *ranks, uint32_t node) {
     if (ranks->relays[node].in.open || ranks->rows_returned < ranks->row_count) return false;
     for (uint32_t place = 0; place < ranks->places && !job_broken(); place++)
-        for (uint32_t wave = 0; wave < HOP_WAVES && place != ranks->place; wave++)
+        for (uint32_t wave = 0; wave < EXCHANGE_WAVES && place != ranks->place; wave++)
             if (!link_is_through(ranks, rank_at(ranks, place),
                                  span_in(ranks, node * ranks->places + place, wave)))
                 return false;
@@ -540,7 +540,7 @@ static void form_groups(struct ranks *ranks) {
             (struct exchange_group){.slot = slot, .first_row = row, .row_count = count};
         row += count;
     }
-    for (uint32_t wave = 0, group = 0; wave < HOP_WAVES; wave++) {
+    for (uint32_t wave = 0, group = 0; wave < EXCHANGE_WAVES; wave++) {
         ranks->wave_rows[wave] = wave ? ranks->wave_rows[wave - 1] : 0;
         for (; group < ranks->group_count &&
                hop_wave_of_slot(ranks->groups[group].slot, ranks->slots_per_rank) == wave;
@@ -615,7 +615,7 @@ static char *lay_returning(struct ranks *ranks, uint32_t rank, char *back) {
         rows = results_of(ranks, rank / ranks->places) +
                relay->peers[ranks->place].first_return * bytes;
     returning->rows = rows;
-    for (uint32_t wave = 0; wave < HOP_WAVES; wave++) {
+    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
         returning->next[wave] = rows;
         rows += returning->waves[wave] * bytes;
     }
@@ -626,7 +626,7 @@ static void place_rows(struct ranks *ranks) {
     struct held held = {.next = ranks->held, .next_row = ranks->sum_rows};
     uint32_t token_index = 0, sums = 0;
     char *back = ranks->back;
-    for (uint32_t wave = 0; wave < HOP_WAVES; wave++) {
+    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
         ranks->next_sum[wave] = sums;
         sums += ranks->wave_sums[wave];
     }
@@ -654,7 +654,7 @@ static void gather_spans(struct ranks *ranks) {
     if (!exchange_is_slow(&ranks->exchange)) return;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         int64_t link_ns = 0;
-        for (uint32_t wave = 0; wave < HOP_WAVES; wave++)
+        for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++)
             gather_span(ranks, rank_at(ranks, rank % ranks->places), span_in(ranks, rank, wave),
                         &link_ns);
         if (link_ns > *most_ns) *most_ns = link_ns;
@@ -688,7 +688,7 @@ static void receive_results(struct ranks *ranks) {
         for (uint32_t place = 0; place < ranks->places; place++) {
             const struct hop_peer *peer = &relay->peers[place];
             char *rows = results_of(ranks, node) + peer->first_return * bytes;
-            for (uint32_t wave = 0; wave < HOP_WAVES && place != ranks->place; wave++) {
+            for (uint32_t wave = 0; wave < EXCHANGE_WAVES && place != ranks->place; wave++) {
                 size_t wave_bytes = peer->wave_returns[wave] * bytes;
                 if (!wave_bytes) continue;
                 receive(ranks, &relay->in, TAG_COMBINE, wave, node, rank_at(ranks, place), rows,
@@ -754,7 +754,7 @@ static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_
     struct ranks *ranks = ranks_of(exchange);
     check(first_row == ranks->rows_returned && row_count <= ranks->row_count - first_row);
     ranks->rows_returned += row_count;
-    for (; ranks->wave < HOP_WAVES; ranks->wave++) {
+    for (; ranks->wave < EXCHANGE_WAVES; ranks->wave++) {
         uint32_t sums = ranks->wave_sums[ranks->wave];
         if (ranks->rows_returned < ranks->wave_rows[ranks->wave]) return;
         make_sums(ranks, ranks->next_sum[ranks->wave] - sums, sums);
@@ -950,8 +950,8 @@ static enum status open_arrays(struct ranks *ranks, struct error *error) {
     ranks->node_peers = calloc(nodes, sizeof *ranks->node_peers);
     ranks->messages = calloc(count, sizeof *ranks->messages);
     ranks->returning = calloc(count, sizeof *ranks->returning);
-    ranks->spans_in = calloc(count * HOP_WAVES, sizeof *ranks->spans_in);
-    ranks->spans_out = calloc(count * (1 + HOP_WAVES) + 2 * nodes, sizeof *ranks->spans_out);
+    ranks->spans_in = calloc(count * EXCHANGE_WAVES, sizeof *ranks->spans_in);
+    ranks->spans_out = calloc(count * (1 + EXCHANGE_WAVES) + 2 * nodes, sizeof *ranks->spans_out);
     ranks->sent = calloc(count + nodes, sizeof *ranks->sent);
     ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
     ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);

@@ -55,6 +55,7 @@ struct model {
     struct drafts *drafts;          /* NULL without MTP */
     struct moves *moves;            /* NULL: no expert ever moves */
     uint64_t tokens;                /* of all steps' rows */
+    int64_t stage_ns[2][STAGE_COUNT]; /* see struct model_rank */
     uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since model_take_tokens */
     char numerics_id[32];
     uint8_t identity[32];
