@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
@@ -37,7 +38,7 @@
 struct overlap_values {
     struct model_run_values run;
     struct rank_job_values job;
-    uint64_t prompt, runs, steps;
+    uint64_t prompt, prompts, runs, steps;
     double ratio;
     const char *batch;
     bool json;
@@ -51,10 +52,17 @@ static const struct option overlap_rows[] = {
     {.name = "prompt",
      .type = OPTION_COUNT,
      .fallback = "2048",
-     .help = "tokens of each rank's prompt, computed in one step",
+     .help = "tokens of a prompt, computed in one step",
      .minimum = 64,
      .maximum = LIMIT_STEP_TOKENS,
      AT(prompt)},
+    {.name = "prompts",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "prompts of each rank in that step",
+     .minimum = 1,
+     .maximum = 64,
+     AT(prompts)},
     {.name = "batch",
      .type = OPTION_TEXT,
      .fallback = "1,2,4,8,16,32,64,128",
@@ -153,7 +161,8 @@ static enum status step(struct overlap_bench *bench, uint32_t row_count, struct 
 }
 
 static enum status prefill(struct overlap_bench *bench, struct error *error) {
-    for (uint32_t i = 0; i < bench->ranks; i++) {
+    uint32_t row_count = bench->ranks * (uint32_t)bench->values.prompts;
+    for (uint32_t i = 0; i < row_count; i++) {
         solo_reset(bench->solo, i);
         bench->rows[i] = (struct solo_row){.sequence = i,
                                            .form = TOKEN_PROMPT,
@@ -161,7 +170,7 @@ static enum status prefill(struct overlap_bench *bench, struct error *error) {
                                            .token_count = (uint32_t)bench->values.prompt,
                                            .logits_count = 1};
     }
-    return step(bench, bench->ranks, error);
+    return step(bench, row_count, error);
 }
 
 static enum status decode(struct overlap_bench *bench, uint32_t batch, struct error *error) {
@@ -253,7 +262,9 @@ static void print_head(const struct overlap_bench *bench, const struct result *r
         printf("decode, %u sequences a rank, %llu steps", result->batch,
                (unsigned long long)bench->values.steps);
     else
-        printf("prefill, %llu tokens a rank", (unsigned long long)bench->values.prompt);
+        printf("prefill, %llu prompts of %llu tokens a rank",
+               (unsigned long long)bench->values.prompts,
+               (unsigned long long)bench->values.prompt);
     printf(": compute %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n"
            "  %-20s %25s %12s %7s %10s %9s   walked: ms, hidden, of ideal\n",
            result->compute * 1e3, result->comm * 1e3, result->gbps,
@@ -515,10 +526,11 @@ static enum status open_bench(struct overlap_bench *bench, struct error *error) 
     bench->gbps = bench->values.job.link_gbps;
     bench->us = bench->values.job.link_us;
     uint32_t prompt = (uint32_t)bench->values.prompt;
-    options.sequences = bench->ranks * bench->batches.largest;
+    uint32_t tokens = prompt * (uint32_t)bench->values.prompts;
+    options.sequences = bench->ranks * max_u32(bench->batches.largest, (uint32_t)bench->values.prompts);
     options.context_max = prompt > 2 * CONTEXT ? prompt : 2 * CONTEXT;
     options.model.step_tokens_max =
-        prompt > bench->batches.largest ? prompt : bench->batches.largest;
+        max_u32(tokens, bench->batches.largest);
     status = model_run_open(&options, &bench->solo, error);
     if (status) return status;
     bench->vocab = model_shape(solo_model(bench->solo))->vocab;
