@@ -263,13 +263,11 @@ static void print_head(const struct overlap_bench *bench, const struct result *r
                (unsigned long long)bench->values.steps);
     else
         printf("prefill, %llu prompts of %llu tokens a rank",
-               (unsigned long long)bench->values.prompts,
-               (unsigned long long)bench->values.prompt);
+               (unsigned long long)bench->values.prompts, (unsigned long long)bench->values.prompt);
     printf(": compute %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n"
            "  %-20s %25s %12s %7s %10s %9s   walked: ms, hidden, of ideal\n",
-           result->compute * 1e3, result->comm * 1e3, result->gbps,
-           ideal_of(result) * 1e3, "schedule",
-           "ms (least-most)", "exposed ms", "hidden", "speed", "of ideal");
+           result->compute * 1e3, result->comm * 1e3, result->gbps, ideal_of(result) * 1e3,
+           "schedule", "ms (least-most)", "exposed ms", "hidden", "speed", "of ideal");
 }
 
 static double hidden_of(const struct result *result, double waited) {
@@ -282,8 +280,8 @@ static void print_walked(const struct result *result, const struct overlap_expec
 }
 
 static void print_walked_json(const struct result *result, const struct overlap_expected *walked) {
-    printf(",\"walked\":{\"seconds\":%.6g,\"hidden\":%.3f,\"of_ideal\":%.3f}",
-           walked->seconds, hidden_of(result, walked->waited), ideal_of(result) / walked->seconds);
+    printf(",\"walked\":{\"seconds\":%.6g,\"hidden\":%.3f,\"of_ideal\":%.3f}", walked->seconds,
+           hidden_of(result, walked->waited), ideal_of(result) / walked->seconds);
 }
 
 static void print_schedule(struct overlap_bench *bench, const struct result *result,
@@ -364,8 +362,8 @@ static void note_step(struct overlap_bench *bench, struct result *result, uint32
 /* Every schedule in turn. What they take is noted by the automatic choice, too. */
 static enum status measure_kinds(struct overlap_bench *bench, struct result *result,
                                  struct error *error) {
-    result->gbps = bench->gbps ? bench->gbps
-                               : result->bytes * 8e-9 / (result->compute * bench->values.ratio);
+    result->gbps =
+        bench->gbps ? bench->gbps : result->bytes * 8e-9 / (result->compute * bench->values.ratio);
     rank_group_set_link(solo_group(bench->solo), result->gbps, bench->us);
     solo_forget_measured(bench->solo);
     for (uint32_t run = 0; run < bench->values.runs; run++)
@@ -527,10 +525,10 @@ static enum status open_bench(struct overlap_bench *bench, struct error *error) 
     bench->us = bench->values.job.link_us;
     uint32_t prompt = (uint32_t)bench->values.prompt;
     uint32_t tokens = prompt * (uint32_t)bench->values.prompts;
-    options.sequences = bench->ranks * max_u32(bench->batches.largest, (uint32_t)bench->values.prompts);
+    options.sequences =
+        bench->ranks * max_u32(bench->batches.largest, (uint32_t)bench->values.prompts);
     options.context_max = prompt > 2 * CONTEXT ? prompt : 2 * CONTEXT;
-    options.model.step_tokens_max =
-        max_u32(tokens, bench->batches.largest);
+    options.model.step_tokens_max = max_u32(tokens, bench->batches.largest);
     status = model_run_open(&options, &bench->solo, error);
     if (status) return status;
     bench->vocab = model_shape(solo_model(bench->solo))->vocab;

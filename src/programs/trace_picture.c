@@ -31,8 +31,8 @@ static double layer_begin(const struct picture_event *events, size_t count, uint
 }
 
 static double x_of(const struct picture *picture, double us) {
-    return LEFT + (WIDTH - LEFT - 8) * (us - picture->from_us) /
-                      (picture->to_us - picture->from_us);
+    return LEFT +
+           (WIDTH - LEFT - 8) * (us - picture->from_us) / (picture->to_us - picture->from_us);
 }
 
 static void draw_bar(const struct picture *picture, double from_us, double to_us, uint32_t row,

@@ -84,8 +84,8 @@ static int64_t first_left_ns(const struct exchange *exchange) {
 static int64_t link_ns_of(const struct exchange *exchange) {
     int64_t most_ns = exchange->link_ns;
     for (int near = 0; near < 2; near++) {
-        int64_t in_ns = (int64_t)((double)exchange->leaves[near].bytes *
-                                  link_of(exchange, near)->ns_per_byte);
+        int64_t in_ns =
+            (int64_t)((double)exchange->leaves[near].bytes * link_of(exchange, near)->ns_per_byte);
         if (in_ns > most_ns) most_ns = in_ns;
     }
     return most_ns + exchange->options.link->latency_ns;

@@ -100,7 +100,8 @@ uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_
                 uint32_t row_pairs = pairs_of_row(hop, to, together, i, joined);
                 if (row_pairs) {
                     peer->returns++;
-                    peer->wave_returns[wave_of(hop, list->slot + pair + i, row_pairs, UINT32_MAX)]++;
+                    peer->wave_returns[wave_of(hop, list->slot + pair + i, row_pairs,
+                                               UINT32_MAX)]++;
                 }
                 if (peer->last_token != token + 1) peer->tokens++;
                 peer->last_token = token + 1;

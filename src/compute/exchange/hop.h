@@ -56,9 +56,9 @@ struct hop_peer {
     uint32_t tokens_placed, pairs_laid; /* in the message so far */
     uint32_t returns;                   /* rows that come back for them, of them in each wave */
     uint32_t wave_returns[EXCHANGE_WAVES];
-    uint32_t first_return;              /* the first of those rows */
-    uint32_t next_return[EXCHANGE_WAVES];    /* to be laid */
-    uint32_t last_token;                /* the last that goes there, plus one */
+    uint32_t first_return;                /* the first of those rows */
+    uint32_t next_return[EXCHANGE_WAVES]; /* to be laid */
+    uint32_t last_token;                  /* the last that goes there, plus one */
     struct hop_message out;
 };
 

@@ -79,18 +79,19 @@ struct ranks {
     bool dispatched;                      /* the transfer under way is a combine */
     struct job_batch in_batch, out_batch; /* of the transfers under way, but for the relays' */
     struct replicas replicas;
-    struct relay *relays;            /* [node_count] by the node whose tokens they are */
-    struct hop_peer *node_peers;     /* [node_count] of the first of two hops */
-    struct hop_message *messages;    /* [ranks] that came, by whose tokens they are */
-    struct returning *returning;     /* [ranks] what goes back for them */
-    struct exchange_span *spans_in;  /* [ranks][EXCHANGE_WAVES] of results from there; the first also of
+    struct relay *relays;         /* [node_count] by the node whose tokens they are */
+    struct hop_peer *node_peers;  /* [node_count] of the first of two hops */
+    struct hop_message *messages; /* [ranks] that came, by whose tokens they are */
+    struct returning *returning;  /* [ranks] what goes back for them */
+    struct exchange_span
+        *spans_in; /* [ranks][EXCHANGE_WAVES] of results from there; the first also of
                                       * those messages */
     struct exchange_span *spans_out; /* of what was sent since the dispatch began */
     struct sent *sent;               /* [ranks + nodes] */
     uint32_t sent_count, span_count;
-    struct exchange_group *groups; /* [slots_per_rank] */
-    uint32_t *next_row;            /* [slots_per_rank] */
-    uint32_t wave;                 /* of the results that leave next */
+    struct exchange_group *groups;      /* [slots_per_rank] */
+    uint32_t *next_row;                 /* [slots_per_rank] */
+    uint32_t wave;                      /* of the results that leave next */
     uint32_t wave_rows[EXCHANGE_WAVES]; /* rows that are computed when it leaves */
     uint32_t wave_sums[EXCHANGE_WAVES], next_sum[EXCHANGE_WAVES]; /* sums that leave with it */
     /* The arrays below lie in the mapping. */
@@ -154,8 +155,8 @@ static void receive(struct ranks *ranks, struct job_batch *batch, enum exchange_
     job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag, wave, node), from, data,
                       bytes);
     if (exchange_is_slow(&ranks->exchange))
-        job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_SPAN, wave, node), from, span,
-                          sizeof *span);
+        job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_SPAN, wave, node), from,
+                          span, sizeof *span);
 }
 
 static void send_to(struct ranks *ranks, enum exchange_tag tag, uint32_t wave, uint32_t node,
@@ -165,7 +166,8 @@ static void send_to(struct ranks *ranks, enum exchange_tag tag, uint32_t wave, u
                    data, bytes);
     counts->bytes_sent += bytes;
     if (!is_near(ranks, to)) counts->bytes_between_nodes += bytes;
-    ranks->sent[ranks->sent_count++] = (struct sent){.to = to, .node = node, .wave = wave, .bytes = bytes};
+    ranks->sent[ranks->sent_count++] =
+        (struct sent){.to = to, .node = node, .wave = wave, .bytes = bytes};
 }
 
 /* Behind what begins together: over a slow link it leaves together, too. */
@@ -567,9 +569,9 @@ static void place_pairs(struct ranks *ranks, uint32_t rank, uint32_t first, uint
     ranks->returning[rank].next[wave] += bytes;
     if (pairs > 1) {
         ranks->sums[ranks->next_sum[wave]++] = (struct exchange_sum){.count = pairs,
-                                                                .weights = in->weight + first,
-                                                                .results = held->next_row,
-                                                                .sum = result};
+                                                                     .weights = in->weight + first,
+                                                                     .results = held->next_row,
+                                                                     .sum = result};
         result = held->next;
         held->next += pairs * bytes;
     }

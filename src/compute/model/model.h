@@ -125,7 +125,8 @@ struct model_rank {
     int64_t transfer_ns;          /* of all dispatches and combines, summed; see exchange_counts */
     int64_t dispatch_ns;          /* of that: of dispatches */
     int64_t waited_ns;            /* of this rank's time, for the ends of those */
-    int64_t stage_ns[2][STAGE_COUNT]; /* of stages without waits: dense layers, those with experts */
+    int64_t stage_ns[2]
+                    [STAGE_COUNT]; /* of stages without waits: dense layers, those with experts */
 };
 struct model_rank model_rank(const struct model *model);
 

@@ -125,9 +125,8 @@ static void print_event(FILE *file, const struct trace_event *event, uint32_t ra
             "}},\n"
             "{\"ph\":\"e\",\"cat\":\"communication\",\"name\":\"%s %c\",\"pid\":%u,\"tid\":2,"
             "\"id\":%zu,\"ts\":%.3f},\n",
-            name, lane, rank, id, began_us, event->layer, (double)event->link_ns * 1e-3, event->bytes,
-            name, lane, rank, id,
-            ended_us);
+            name, lane, rank, id, began_us, event->layer, (double)event->link_ns * 1e-3,
+            event->bytes, name, lane, rank, id, ended_us);
 }
 
 enum status trace_write(const char *path, const struct trace_part *parts, uint32_t rank_count,

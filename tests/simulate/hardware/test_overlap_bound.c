@@ -62,14 +62,14 @@ static void even_stages_hide_everything(void **state) {
     assert_true(is_near(table_us(OVERLAP_PREFILL_DUAL_BATCH), 2 * LAYERS * 100, 90));
 }
 
-/* Attention is one piece of 90 and MLP 10. Of the two lanes' four transfers in a layer two can be
- * under attention, and combine needs 60; then the dispatches of 20 have only MLP's 10 over them. */
+/* Attention is one piece of 90 and MLP 10. Over a lane's combine of 60 can only be the other lane's
+ * attention; nothing is left then for its dispatch of 20: 2 * 20 are exposed. */
 static void attention_in_one_piece_leaves_a_transfer_exposed(void **state) {
     (void)state;
     fill((struct walk_lane){.attention_1 = 90},
          (struct walk_layer){.mlp = 10, .dispatch = 20, .combine = 60}, 1);
     assert_true(overlap_bound_carried(&work, 2) == LAYERS * 160);
-    assert_true(is_near(best_us(), LAYERS * 2 * 100 + LAYERS * 20, 200));
+    assert_true(is_near(best_us(), LAYERS * (2 * 100 + 2 * 20), 200));
 }
 
 /* A combine of 80 is not covered by the other's attention of 50, nor by its own and the other's MLP
