@@ -8,21 +8,24 @@
  *   ideal     the larger of the two: all of the other hidden
  *   hidden    of the comm: what no rank waited for
  *   speed     sequential's time by its own
+ *   walked    the schedule's table walked in virtual time with the stage times of the sequential
+ *             steps (simulate/hardware/overlap_walk.h), and the best walk of two lanes that there is
  *
  * With --schedule NAME that one is measured beside sequential. What --schedule auto takes is
  * measured in turns with the best once more.
  *
- * Unless told, the link is made so slow that comm takes as long as compute, where a schedule is
- * worth most.
+ * Unless told, the link is made so slow that comm takes --ratio of compute.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
+#include "bench/overlap_expected.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
 #include "serving/policy/choose_overlap.h"
@@ -35,7 +38,8 @@
 struct overlap_values {
     struct model_run_values run;
     struct rank_job_values job;
-    uint64_t prompt, runs, steps;
+    uint64_t prompt, prompts, runs, steps;
+    double ratio;
     const char *batch;
     bool json;
 };
@@ -48,10 +52,17 @@ static const struct option overlap_rows[] = {
     {.name = "prompt",
      .type = OPTION_COUNT,
      .fallback = "2048",
-     .help = "tokens of each rank's prompt, computed in one step",
+     .help = "tokens of a prompt, computed in one step",
      .minimum = 64,
      .maximum = LIMIT_STEP_TOKENS,
      AT(prompt)},
+    {.name = "prompts",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "prompts of each rank in that step",
+     .minimum = 1,
+     .maximum = 64,
+     AT(prompts)},
     {.name = "batch",
      .type = OPTION_TEXT,
      .fallback = "1,2,4,8,16,32,64,128",
@@ -72,6 +83,14 @@ static const struct option overlap_rows[] = {
      .minimum = 1,
      .maximum = RUNS_MAX,
      AT(runs)},
+    {.name = "ratio",
+     .type = OPTION_NUMBER,
+     .fallback = "0.8",
+     .help = "communication by computation: how slow the link is made, unless --experiment "
+             "link-gbps says",
+     .minimum = 0.01,
+     .maximum = 100,
+     AT(ratio)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
 
@@ -111,7 +130,8 @@ static void note_faster(uint32_t *from, uint32_t batch, bool faster) {
 
 /* A run of one schedule; seconds. Transfers and waits are means over the ranks. */
 struct timing {
-    double seconds, transfer, waited, bytes;
+    double seconds, transfer, dispatch, waited, bytes;
+    double stages[2][STAGE_COUNT]; /* of dense layers, of those with experts */
 };
 
 struct spread {
@@ -122,6 +142,11 @@ static struct timing counts_of(struct overlap_bench *bench) {
     struct timing sum = {0};
     rank_group_report(solo_group(bench->solo), bench->reports);
     for (uint32_t rank = 0; rank < bench->ranks; rank++) {
+        const struct model_rank *model = &bench->reports[rank].model;
+        for (int i = 0; i < 2 * STAGE_COUNT; i++)
+            sum.stages[i / STAGE_COUNT][i % STAGE_COUNT] +=
+                (double)model->stage_ns[i / STAGE_COUNT][i % STAGE_COUNT] * 1e-9 / bench->ranks;
+        sum.dispatch += (double)model->dispatch_ns * 1e-9 / bench->ranks;
         sum.transfer += (double)bench->reports[rank].model.transfer_ns * 1e-9 / bench->ranks;
         sum.waited += (double)bench->reports[rank].model.waited_ns * 1e-9 / bench->ranks;
         sum.bytes += (double)bench->reports[rank].model.bytes_sent / bench->ranks;
@@ -136,7 +161,8 @@ static enum status step(struct overlap_bench *bench, uint32_t row_count, struct 
 }
 
 static enum status prefill(struct overlap_bench *bench, struct error *error) {
-    for (uint32_t i = 0; i < bench->ranks; i++) {
+    uint32_t row_count = bench->ranks * (uint32_t)bench->values.prompts;
+    for (uint32_t i = 0; i < row_count; i++) {
         solo_reset(bench->solo, i);
         bench->rows[i] = (struct solo_row){.sequence = i,
                                            .form = TOKEN_PROMPT,
@@ -144,7 +170,7 @@ static enum status prefill(struct overlap_bench *bench, struct error *error) {
                                            .token_count = (uint32_t)bench->values.prompt,
                                            .logits_count = 1};
     }
-    return step(bench, bench->ranks, error);
+    return step(bench, row_count, error);
 }
 
 static enum status decode(struct overlap_bench *bench, uint32_t batch, struct error *error) {
@@ -172,8 +198,15 @@ static enum status time_run(struct overlap_bench *bench, uint32_t batch, const c
     if (status) return status;
     double seconds = machine_limits_now() - start;
     struct timing after = counts_of(bench);
-    *out = (struct timing){seconds, after.transfer - before.transfer, after.waited - before.waited,
-                           after.bytes - before.bytes};
+    *out = (struct timing){.seconds = seconds,
+                           .transfer = after.transfer - before.transfer,
+                           .dispatch = after.dispatch - before.dispatch,
+                           .waited = after.waited - before.waited,
+                           .bytes = after.bytes - before.bytes};
+    for (int i = 0; i < 2 * STAGE_COUNT; i++)
+        out->stages[i / STAGE_COUNT][i % STAGE_COUNT] =
+            after.stages[i / STAGE_COUNT][i % STAGE_COUNT] -
+            before.stages[i / STAGE_COUNT][i % STAGE_COUNT];
     return STATUS_OK;
 }
 
@@ -209,7 +242,9 @@ static void add_run(struct runs *runs, const struct timing *timing) {
 struct result {
     uint32_t batch;                   /* 0: the prompt */
     double compute, comm, sequential; /* seconds */
-    double bytes;
+    double bytes, gbps;
+    double dispatch[RUNS_MAX];         /* of sequential runs */
+    struct overlap_step_times stepped; /* their stages are sums over all runs */
     struct runs kinds[OVERLAP_KIND_COUNT];
     struct runs best, chosen; /* the fastest of these again, in turns with the automatic choice */
     enum overlap_kind best_kind;
@@ -217,26 +252,45 @@ struct result {
     double of_best;                      /* chosen seconds / best seconds */
 };
 
+static double ideal_of(const struct result *result) {
+    return result->compute > result->comm ? result->compute : result->comm;
+}
+
 static void print_head(const struct overlap_bench *bench, const struct result *result) {
     if (bench->values.json) return;
     if (result->batch)
         printf("decode, %u sequences a rank, %llu steps", result->batch,
                (unsigned long long)bench->values.steps);
     else
-        printf("prefill, %llu tokens a rank", (unsigned long long)bench->values.prompt);
+        printf("prefill, %llu prompts of %llu tokens a rank",
+               (unsigned long long)bench->values.prompts, (unsigned long long)bench->values.prompt);
     printf(": compute %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n"
-           "  %-20s %25s %12s %7s %10s %9s\n",
-           result->compute * 1e3, result->comm * 1e3, bench->gbps,
-           (result->compute > result->comm ? result->compute : result->comm) * 1e3, "schedule",
-           "ms (least-most)", "exposed ms", "hidden", "speed", "of ideal");
+           "  %-20s %25s %12s %7s %10s %9s   walked: ms, hidden, of ideal\n",
+           result->compute * 1e3, result->comm * 1e3, result->gbps, ideal_of(result) * 1e3,
+           "schedule", "ms (least-most)", "exposed ms", "hidden", "speed", "of ideal");
+}
+
+static double hidden_of(const struct result *result, double waited) {
+    return result->comm > 0 ? 1 - waited / result->comm : 0;
+}
+
+static void print_walked(const struct result *result, const struct overlap_expected *walked) {
+    printf(" %11.2f %6.0f%% %8.2f", walked->seconds * 1e3, hidden_of(result, walked->waited) * 100,
+           ideal_of(result) / walked->seconds);
+}
+
+static void print_walked_json(const struct result *result, const struct overlap_expected *walked) {
+    printf(",\"walked\":{\"seconds\":%.6g,\"hidden\":%.3f,\"of_ideal\":%.3f}", walked->seconds,
+           hidden_of(result, walked->waited), ideal_of(result) / walked->seconds);
 }
 
 static void print_schedule(struct overlap_bench *bench, const struct result *result,
-                           const char *name, struct runs *runs) {
+                           const char *name, struct runs *runs,
+                           const struct overlap_expected *walked) {
     struct spread seconds = spread_of(runs->seconds, runs->count);
     double waited = spread_of(runs->waited, runs->count).median;
-    double ideal = result->compute > result->comm ? result->compute : result->comm;
-    double hidden = result->comm > 0 ? 1 - waited / result->comm : 0;
+    double ideal = ideal_of(result);
+    double hidden = hidden_of(result, waited);
     if (bench->values.json) {
         printf("%s\n  {\"batch\":%u,\"schedule\":\"%s\",\"seconds\":%.6g,\"least\":%.6g,"
                "\"most\":%.6g,\"exposed_seconds\":%.6g,\"compute_seconds\":%.6g,"
@@ -244,6 +298,7 @@ static void print_schedule(struct overlap_bench *bench, const struct result *res
                bench->printed++ ? "," : "", result->batch, name, seconds.median, seconds.least,
                seconds.most, waited, result->compute, result->comm, hidden,
                result->sequential / seconds.median, ideal / seconds.median);
+        if (walked) print_walked_json(result, walked);
         if (runs == &result->chosen)
             printf(",\"takes\":\"%s\",\"reason\":\"%s\",\"best\":\"%s\",\"of_best\":%.3f",
                    overlap_name(result->choice.kind),
@@ -252,9 +307,11 @@ static void print_schedule(struct overlap_bench *bench, const struct result *res
         printf("}");
         return;
     }
-    printf("  %-20s %9.2f (%.2f-%.2f) %10.2f %7.0f%% %8.2f x %8.2f\n", name, seconds.median * 1e3,
+    printf("  %-20s %9.2f (%.2f-%.2f) %10.2f %7.0f%% %8.2f x %8.2f", name, seconds.median * 1e3,
            seconds.least * 1e3, seconds.most * 1e3, waited * 1e3, hidden * 100,
            result->sequential / seconds.median, ideal / seconds.median);
+    if (walked) print_walked(result, walked);
+    printf("\n");
     if (runs == &result->chosen)
         printf("  auto takes %s (%s), the best is %s: %.2f of its time\n",
                overlap_name(result->choice.kind), choose_overlap_reason_name(result->choice.reason),
@@ -278,11 +335,36 @@ static enum status measure_compute(struct overlap_bench *bench, struct result *r
     return STATUS_OK;
 }
 
+static void add_stages(struct result *result, uint32_t run, const struct timing *timing) {
+    double *in_layers = &result->stepped.in_layers, computed = timing->seconds - timing->waited;
+    result->dispatch[run] = timing->dispatch;
+    for (int i = 0; i < 2 * STAGE_COUNT; i++) {
+        double seconds = timing->stages[i / STAGE_COUNT][i % STAGE_COUNT];
+        result->stepped.stages[i / STAGE_COUNT][i % STAGE_COUNT] += seconds;
+        *in_layers += seconds / computed;
+    }
+}
+
+/* What a sequential step takes: the medians of its runs. */
+static void note_step(struct overlap_bench *bench, struct result *result, uint32_t runs) {
+    const struct shape *shape = model_shape(solo_model(bench->solo));
+    struct overlap_step_times *times = &result->stepped;
+    times->steps = result->batch ? (uint32_t)bench->values.steps : 1;
+    times->layers = shape->layers;
+    for (uint32_t layer = 0; layer < shape->layers; layer++)
+        times->dense_layers += !shape_layer_is_moe(shape, layer);
+    times->compute = result->compute;
+    times->comm = result->comm;
+    times->dispatch = spread_of(result->dispatch, runs).median;
+    times->in_layers /= runs;
+}
+
 /* Every schedule in turn. What they take is noted by the automatic choice, too. */
 static enum status measure_kinds(struct overlap_bench *bench, struct result *result,
                                  struct error *error) {
-    if (bench->gbps == 0) bench->gbps = result->bytes * 8e-9 / result->compute;
-    rank_group_set_link(solo_group(bench->solo), bench->gbps, bench->us);
+    result->gbps =
+        bench->gbps ? bench->gbps : result->bytes * 8e-9 / (result->compute * bench->values.ratio);
+    rank_group_set_link(solo_group(bench->solo), result->gbps, bench->us);
     solo_forget_measured(bench->solo);
     for (uint32_t run = 0; run < bench->values.runs; run++)
         for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
@@ -292,6 +374,7 @@ static enum status measure_kinds(struct overlap_bench *bench, struct result *res
                                           overlap_name((enum overlap_kind)kind), &timing, error);
             if (status) return status;
             add_run(&result->kinds[kind], &timing);
+            if (kind == OVERLAP_SEQUENTIAL) add_stages(result, run, &timing);
         }
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         struct runs *runs = &result->kinds[kind];
@@ -300,6 +383,7 @@ static enum status measure_kinds(struct overlap_bench *bench, struct result *res
         if (kind == OVERLAP_SEQUENTIAL) {
             result->sequential = median;
             result->comm = spread_of(runs->transfer, runs->count).median;
+            note_step(bench, result, runs->count);
         }
         if (median < spread_of(result->kinds[result->best_kind].seconds, runs->count).median)
             result->best_kind = (enum overlap_kind)kind;
@@ -331,12 +415,38 @@ static enum status measure_choice(struct overlap_bench *bench, struct result *re
 static void note_choice(struct overlap_bench *bench, struct result *result) {
     struct runs *five_stage = &result->kinds[OVERLAP_DECODE_FIVE_STAGE];
     double five = spread_of(five_stage->seconds, five_stage->count).median;
-    print_schedule(bench, result, "auto", &result->chosen);
+    print_schedule(bench, result, "auto", &result->chosen, NULL);
     bench->measured++;
     bench->near_best += result->of_best <= NEAR_BEST;
     if (!result->batch) return;
     note_faster(&bench->five_stage, result->batch, five < result->sequential);
     note_faster(&bench->any, result->batch, result->best_kind != OVERLAP_SEQUENTIAL);
+}
+
+/* The best walk of two lanes, and in which order it runs their stages. */
+static void print_bound(const struct overlap_bench *bench, const struct result *result) {
+    struct overlap_row rows[BOUND_ROWS];
+    struct overlap_expected walked = overlap_expected_of_two(&result->stepped, rows);
+    const double *stages = result->stepped.stages[1];
+    double all = 0;
+    if (bench->values.json) {
+        printf(",{\"batch\":%u,\"schedule\":\"two lanes\"", result->batch);
+        print_walked_json(result, &walked);
+        printf("}");
+        return;
+    }
+    printf("  %-20s %*s", "two lanes at best", 67, "");
+    print_walked(result, &walked);
+    printf("\n   ");
+    for (int i = 0; i < BOUND_ROWS; i++)
+        printf(" %s %c", stage_name((enum stage)rows[i].stage), 'a' + rows[i].lane);
+    for (int stage = 0; stage < STAGE_COUNT; stage++)
+        all += stages[stage];
+    printf("\n  of 100 that a layer with experts computes:");
+    for (int stage = 0; stage < STAGE_COUNT; stage++)
+        printf(" %s %.1f", stage_name((enum stage)stage), 100 * stages[stage] / all);
+    printf("; of 100 that travel, dispatch %.0f\n",
+           result->comm > 0 ? 100 * result->stepped.dispatch / result->comm : 0);
 }
 
 static enum status compare(struct overlap_bench *bench, uint32_t batch, struct error *error) {
@@ -347,10 +457,14 @@ static enum status compare(struct overlap_bench *bench, uint32_t batch, struct e
     if (!status && all_wanted(bench)) status = measure_choice(bench, &result, error);
     if (status) return status;
     print_head(bench, &result);
-    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
-        if (is_wanted(bench, kind))
-            print_schedule(bench, &result, overlap_name((enum overlap_kind)kind),
-                           &result.kinds[kind]);
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
+        struct overlap_expected walked;
+        if (!is_wanted(bench, kind)) continue;
+        walked = overlap_expected_of(&result.stepped, (enum overlap_kind)kind);
+        print_schedule(bench, &result, overlap_name((enum overlap_kind)kind), &result.kinds[kind],
+                       &walked);
+    }
+    print_bound(bench, &result);
     if (all_wanted(bench)) note_choice(bench, &result);
     return STATUS_OK;
 }
@@ -410,10 +524,11 @@ static enum status open_bench(struct overlap_bench *bench, struct error *error) 
     bench->gbps = bench->values.job.link_gbps;
     bench->us = bench->values.job.link_us;
     uint32_t prompt = (uint32_t)bench->values.prompt;
-    options.sequences = bench->ranks * bench->batches.largest;
+    uint32_t tokens = prompt * (uint32_t)bench->values.prompts;
+    options.sequences =
+        bench->ranks * max_u32(bench->batches.largest, (uint32_t)bench->values.prompts);
     options.context_max = prompt > 2 * CONTEXT ? prompt : 2 * CONTEXT;
-    options.model.step_tokens_max =
-        prompt > bench->batches.largest ? prompt : bench->batches.largest;
+    options.model.step_tokens_max = max_u32(tokens, bench->batches.largest);
     status = model_run_open(&options, &bench->solo, error);
     if (status) return status;
     bench->vocab = model_shape(solo_model(bench->solo))->vocab;

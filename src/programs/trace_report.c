@@ -3,7 +3,7 @@
  *
  *   work      time in a stage without its wait
  *   exposed   time in which a stage waited for a transfer
- *   transfer  time in which transfers were under way, each counted
+ *   transfer  time in which transfers were on the link, each counted
  *   hidden    the share of transfer that nobody waited for: the overlap's efficiency
  */
 #include <math.h>
@@ -16,6 +16,7 @@
 #include "base/tree.h"
 #include "contract/overlap.h"
 #include "programs/programs.h"
+#include "programs/trace_picture.h"
 
 #define TRACE_BYTES_MAX ((size_t)4 << 30)
 #define LINE_BYTES_MAX 4096 /* of an event, as trace_write prints them */
@@ -23,6 +24,7 @@
 
 struct report_values {
     bool json;
+    const char *svg;
 };
 
 static const struct option report_rows[] = {
@@ -30,6 +32,10 @@ static const struct option report_rows[] = {
      .type = OPTION_FLAG,
      .help = "print one JSON object",
      .offset = offsetof(struct report_values, json)},
+    {.name = "svg",
+     .type = OPTION_TEXT,
+     .help = "also draw rank 0's middle layer of the last step, to this file",
+     .offset = offsetof(struct report_values, svg)},
 };
 
 const struct option_table trace_options[1] = {
@@ -53,23 +59,29 @@ struct trace_report {
     double first_us, last_us;
     uint64_t bytes;
     uint32_t ranks;
+    struct picture_event *events; /* of rank 0, if they are to be drawn */
+    size_t event_count, event_room;
+    bool draws;
 };
 
 /* What one event says; absent members are left as they are. */
 struct trace_report_event {
     char phase;
     enum stage stage;
-    double at_us, length_us, waited_us;
-    int64_t rank, bytes;
+    double at_us, length_us, waited_us, link_us;
+    int64_t rank, layer, bytes;
+    char lane;
 };
 
-static bool read_stage(const struct tree *name, enum stage *out) {
+static bool read_stage(const struct tree *name, struct trace_report_event *event) {
     struct bytes text;
     if (!tree_get_string(name, &text) || text.count < 3) return false;
     text.count -= 2; /* the micro-batch */
+    event->lane = text.data[text.count + 1];
+    if (event->lane < 'a' || event->lane >= 'a' + OVERLAP_LANES) return false;
     for (int stage = 0; stage < STAGE_COUNT; stage++)
         if (bytes_equal(text, bytes_of(stage_name((enum stage)stage)))) {
-            *out = (enum stage)stage;
+            event->stage = (enum stage)stage;
             return true;
         }
     return false;
@@ -80,10 +92,12 @@ static bool read_event(const struct tree *root, struct trace_report_event *event
     struct bytes phase;
     if (!tree_get_string(tree_member(root, "ph"), &phase) || phase.count != 1) return false;
     event->phase = phase.data[0];
-    if (!read_stage(tree_member(root, "name"), &event->stage)) return false;
+    if (!read_stage(tree_member(root, "name"), event)) return false;
     const struct tree *arguments = tree_member(root, "args");
     tree_get_number(tree_member(root, "dur"), &event->length_us);
     tree_get_number(tree_member(arguments, "waited_us"), &event->waited_us);
+    tree_get_number(tree_member(arguments, "link_us"), &event->link_us);
+    tree_get_integer(tree_member(arguments, "layer"), &event->layer);
     tree_get_integer(tree_member(arguments, "bytes"), &event->bytes);
     return tree_get_number(tree_member(root, "ts"), &event->at_us) &&
            tree_get_integer(tree_member(root, "pid"), &event->rank) && event->rank >= 0 &&
@@ -97,15 +111,39 @@ static void add_event(struct trace_report *report, const struct trace_report_eve
         sum->work_us += event->length_us - event->waited_us;
         sum->exposed_us += event->waited_us;
     } else if (event->phase == 'b') {
-        sum->transfer_us -= event->at_us;
+        sum->transfer_us += event->link_us;
         report->bytes += (uint64_t)event->bytes;
-    } else if (event->phase == 'e') {
-        sum->transfer_us += event->at_us;
     }
     double end_us = event->at_us + event->length_us;
     if (event->at_us < report->first_us) report->first_us = event->at_us;
     if (end_us > report->last_us) report->last_us = end_us;
     if ((uint32_t)event->rank >= report->ranks) report->ranks = (uint32_t)event->rank + 1;
+}
+
+/* An event that ends a transfer is behind the one that began it. */
+static enum status keep_event(struct trace_report *report, const struct trace_report_event *event,
+                              struct error *error) {
+    if (!report->draws || event->rank != 0) return STATUS_OK;
+    if (event->phase == 'e') {
+        if (report->event_count) report->events[report->event_count - 1].end_us = event->at_us;
+        return STATUS_OK;
+    }
+    if (report->event_count == report->event_room) {
+        size_t room = report->event_room ? 2 * report->event_room : 4096;
+        struct picture_event *events = realloc(report->events, room * sizeof *events);
+        if (!events) return error_set(error, STATUS_NO_MEMORY, "no memory for the events");
+        report->events = events;
+        report->event_room = room;
+    }
+    report->events[report->event_count++] =
+        (struct picture_event){.stage = event->stage,
+                               .travels = event->phase == 'b',
+                               .lane = (uint32_t)(event->lane - 'a'),
+                               .layer = (uint32_t)event->layer,
+                               .at_us = event->at_us,
+                               .end_us = event->at_us + event->length_us,
+                               .waited_us = event->waited_us};
+    return STATUS_OK;
 }
 
 static enum status read_line(struct bytes line, size_t number, struct trace_report *report,
@@ -124,8 +162,9 @@ static enum status read_line(struct bytes line, size_t number, struct trace_repo
     arena_over(&arena, room, sizeof room);
     enum status status = tree_parse(&arena, line, "event", &root, &why);
     if (status) return error_set(error, status, "line %zu: %s", number, why.text);
-    if (read_event(root, &event)) add_event(report, &event);
-    return STATUS_OK;
+    if (!read_event(root, &event)) return STATUS_OK;
+    add_event(report, &event);
+    return keep_event(report, &event, error);
 }
 
 static enum status read_trace(struct bytes text, const char *path, struct trace_report *report,
@@ -202,6 +241,7 @@ int program_trace(int argc, char **argv) {
     struct bytes text = {NULL, 0};
     int exit_code;
     if (!command_begin(trace_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    report.draws = values.svg != NULL;
     if (strcmp(result.positional[0], "report") != 0)
         return command_misused(trace_options, "no subject named '%s'; there is: report",
                                result.positional[0]);
@@ -209,6 +249,9 @@ int program_trace(int argc, char **argv) {
     enum status status = file_take(path, TRACE_BYTES_MAX, &text, &error);
     if (!status) status = read_trace(text, path, &report, &error);
     free((void *)(uintptr_t)text.data);
+    if (!status && values.svg)
+        status = trace_picture_write(values.svg, report.events, report.event_count, &error);
+    free(report.events);
     if (status) return command_failed(trace_options, status, &error);
     (values.json ? print_json : print_table)(&report);
     return command_end(trace_options);

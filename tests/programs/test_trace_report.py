@@ -24,9 +24,15 @@ with tempfile.TemporaryDirectory() as place:
     assert begins.keys() == ends.keys() and all(begins[i] <= ends[i] for i in begins), (begins, ends)
     report = run("trace", "report", path, "--json")
     assert report["ranks"] == 2 and report["bytes"] > 0, report
-    assert abs(report["transfer_us"] - sum(ends[i] - begins[i] for i in begins)) < 1, report
+    travelled = sum(event["args"]["link_us"] for event in events if event["ph"] == "b")
+    assert abs(report["transfer_us"] - travelled) < 1, report
+    assert 0 < travelled <= sum(ends[i] - begins[i] for i in begins) + 1, report
     work = sum(event["dur"] - event["args"]["waited_us"] for event in stages)
     assert abs(report["work_us"] - work) < 1, (report, work)
+    run("trace", "report", path, "--json", "--svg", path + ".svg")
+    with open(path + ".svg", encoding="utf-8") as file:
+        picture = file.read()
+    assert picture.startswith("<svg") and picture.count("link, lane") == 4, picture
     with open(path, "w", encoding="utf-8") as file:
         file.write('{"traceEvents":[\n{"ph":}\n]}\n')
     assert "line 2" in run("trace", "report", path, code=1)

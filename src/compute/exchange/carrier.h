@@ -38,6 +38,7 @@ struct exchange {
     struct exchange_transfer last;              /* the one that the last finish ended */
     struct exchange_span leaves[2]; /* slow links, from other nodes and from this: when what has
                                      * arrived left; zeros: nothing has */
+    int64_t link_ns; /* slow links: how long one sender's link was busy with it, at most */
     int64_t idle_ns; /* since when this rank only waits for the transfer; 0: it does not */
     int64_t seen_ns; /* when the transfer was first seen to have arrived; 0: not yet */
 };

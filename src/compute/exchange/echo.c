@@ -49,7 +49,8 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
     for (uint32_t slot = 0; slot < echo->slots; slot++) {
         uint32_t rows = rows_of(echo, slot, pairs);
         check(rows <= echo->rows_max - echo->row_count);
-        echo->groups[slot] = (struct exchange_group){slot, echo->row_count, rows};
+        echo->groups[slot] =
+            (struct exchange_group){.slot = slot, .first_row = echo->row_count, .row_count = rows};
         for (uint32_t i = 0; i < rows; i++, echo->row_count++)
             echo->row_token[echo->row_count] = echo->row_count % tokens;
     }

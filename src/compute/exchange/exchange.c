@@ -80,6 +80,17 @@ static int64_t first_left_ns(const struct exchange *exchange) {
     return far->began_ns;
 }
 
+/* A receiver takes its bytes in no faster than they leave a sender. */
+static int64_t link_ns_of(const struct exchange *exchange) {
+    int64_t most_ns = exchange->link_ns;
+    for (int near = 0; near < 2; near++) {
+        int64_t in_ns =
+            (int64_t)((double)exchange->leaves[near].bytes * link_of(exchange, near)->ns_per_byte);
+        if (in_ns > most_ns) most_ns = in_ns;
+    }
+    return most_ns + exchange->options.link->latency_ns;
+}
+
 /* Wakes when it is time, not when that suits other timers. */
 static void nap(int64_t left_ns) {
     static _Thread_local bool sharp;
@@ -101,17 +112,21 @@ static void end_transfer(struct exchange *exchange, struct exchange_transfer *tr
     transfer->bytes_sent = exchange->counts.bytes_sent - transfer->bytes_sent;
     transfer->bytes_received = exchange->counts.bytes_received - transfer->bytes_received;
     transfer->ended_ns = exchange->seen_ns ? exchange->seen_ns : clock_now_ns();
+    transfer->link_ns = transfer->ended_ns - transfer->began_ns;
     if (exchange_is_slow(exchange)) {
         int64_t end_ns = arrival_ns(exchange);
         wait_until(exchange, end_ns);
         transfer->ended_ns = transfer->began_ns;
         if (end_ns) transfer->began_ns = first_left_ns(exchange);
         if (end_ns) transfer->ended_ns = end_ns;
+        transfer->link_ns = end_ns ? link_ns_of(exchange) : 0;
         memset(exchange->leaves, 0, sizeof exchange->leaves);
+        exchange->link_ns = 0;
     }
     transfer->waited_ns = clock_now_ns() - from_ns;
     exchange->idle_ns = exchange->seen_ns = 0;
-    exchange->counts.transfer_ns += transfer->ended_ns - transfer->began_ns;
+    exchange->counts.transfer_ns += transfer->link_ns;
+    if (transfer == &exchange->dispatch) exchange->counts.dispatch_ns += transfer->link_ns;
     exchange->counts.waited_ns += transfer->waited_ns;
     exchange->last = *transfer;
 }

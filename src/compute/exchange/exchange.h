@@ -29,6 +29,7 @@ struct exchange_group {
     uint32_t slot;      /* of this rank's in the layer; at one rank: the expert */
     uint32_t first_row; /* in the arrays of struct exchange_received */
     uint32_t row_count;
+    bool results_leave; /* with them: it is worth handing over all rows so far */
 };
 
 /* Results of a token that are summed on their way: all that it has of a group. */
@@ -49,6 +50,9 @@ struct exchange_received {
                                     * are the caller's own tokens */
 };
 
+#define EXCHANGE_WAVES                                                                             \
+    4 /* in which many results come back from a rank, the first while others are
+                          * still computed */
 #define EXCHANGE_SUMMED UINT32_MAX /* a result is in the same row as the one before it */
 
 /* Where a token's results are, in the order of summation. */
@@ -105,7 +109,8 @@ struct exchange_counts {
     uint64_t bytes_received;      /* from other ranks, both ways */
     int64_t experts_ns;           /* from a dispatch's end until its results were handed over */
     uint64_t bytes_between_nodes; /* of bytes_sent: to ranks of other nodes */
-    int64_t transfer_ns;          /* begin to end of all transfers, summed */
+    int64_t transfer_ns;          /* link_ns of all transfers, summed */
+    int64_t dispatch_ns;          /* of that: of dispatches */
     int64_t waited_ns;            /* of this rank's time, for the ends of transfers */
 };
 
@@ -113,6 +118,7 @@ struct exchange_counts {
 struct exchange_transfer {
     int64_t began_ns;  /* over a slow link: when the first byte left */
     int64_t ended_ns;  /* over a slow link: as computed; else when the end was seen */
+    int64_t link_ns;   /* begin to end; over a slow link without the pauses between waves */
     int64_t waited_ns; /* of this rank's time, for the transfer's end */
     uint64_t bytes_sent, bytes_received;
 };

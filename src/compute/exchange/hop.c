@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "compute/exchange/exchange.h"
+#include "base/number.h"
 
 size_t hop_rows_at(uint32_t tokens, uint32_t pairs, bool weighs) {
     size_t words = 2 + (size_t)tokens + (size_t)pairs * (weighs ? 2 : 1);
@@ -47,6 +47,44 @@ static uint32_t slots_of(const struct hop_list *list, uint32_t token) {
     return list->count ? list->count[token] : list->each;
 }
 
+uint32_t hop_wave_of_slot(uint32_t slot, uint32_t slots) {
+    return slot * EXCHANGE_WAVES / slots;
+}
+
+uint32_t hop_wave(const uint32_t *slot, uint32_t count, uint32_t slots, uint32_t pairs) {
+    uint32_t last = 0;
+    if (pairs < HOP_WAVE_PAIRS) return EXCHANGE_WAVES - 1;
+    for (uint32_t i = 0; i < count; i++)
+        last = max_u32(last, (slot[i] & ~HOP_JOINS) % slots);
+    return hop_wave_of_slot(last, slots);
+}
+
+static uint32_t wave_of(const struct hop *hop, const uint32_t *slot, uint32_t count,
+                        uint32_t pairs) {
+    return hop->in_waves ? hop_wave(slot, count, hop->slots_each, pairs) : EXCHANGE_WAVES - 1;
+}
+
+/* Rows come back wave by wave, from `first` on. What was counted is of a large message. */
+static void lay_waves(struct hop_peer *peer, uint32_t first) {
+    if (peer->pairs < HOP_WAVE_PAIRS) {
+        memset(peer->wave_returns, 0, sizeof peer->wave_returns);
+        peer->wave_returns[EXCHANGE_WAVES - 1] = peer->returns;
+    }
+    peer->first_return = first;
+    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
+        peer->next_return[wave] = first;
+        first += peer->wave_returns[wave];
+    }
+}
+
+/* Of `joined` pairs, how many the i'th one's row stands for; 0: it has no row of its own. */
+static uint32_t pairs_of_row(const struct hop *hop, uint32_t to, bool together, uint32_t i,
+                             uint32_t joined) {
+    if (to == hop->own) return !hop->own_goes_on;
+    if (!together) return 1;
+    return i == 0 ? joined : 0;
+}
+
 uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_return) {
     uint32_t pair = 0, returned = first_return;
     memset(hop->peers, 0, hop->peer_count * sizeof *hop->peers);
@@ -59,17 +97,19 @@ uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_
                 uint32_t to = peer_of(hop, list->slot[pair + i]);
                 struct hop_peer *peer = &hop->peers[to];
                 peer->pairs++;
-                if (to == hop->own)
-                    peer->returns += !hop->own_goes_on;
-                else
-                    peer->returns += i == 0 || !together;
+                uint32_t row_pairs = pairs_of_row(hop, to, together, i, joined);
+                if (row_pairs) {
+                    peer->returns++;
+                    peer->wave_returns[wave_of(hop, list->slot + pair + i, row_pairs,
+                                               UINT32_MAX)]++;
+                }
                 if (peer->last_token != token + 1) peer->tokens++;
                 peer->last_token = token + 1;
             }
         }
     }
     for (uint32_t i = 0; i < hop->peer_count; i++) {
-        hop->peers[i].first_return = returned;
+        lay_waves(&hop->peers[i], returned);
         hop->peers[i].last_token = 0;
         returned += hop->peers[i].returns;
     }
@@ -100,18 +140,18 @@ static void place_token(struct hop *hop, struct hop_peer *peer, const struct hop
     peer->last_token = token + 1;
 }
 
-/* Returns the row of its result. */
+/* A row of `row_pairs` from this pair on; 0: it has none of its own. Returns the row. */
 static uint32_t place_pair(struct hop *hop, struct hop_peer *peer, const struct hop_list *list,
-                           uint32_t pair, bool joins) {
+                           uint32_t pair, uint32_t row_pairs, bool joins) {
     bool own = peer == &hop->peers[hop->own];
     uint32_t slot = (list->slot[pair] & ~HOP_JOINS) % hop->slots_each;
     if (hop->weighs) peer->out.weight[peer->pairs_laid] = list->weight[pair];
     peer->out.slot[peer->pairs_laid++] =
         slot | (joins && (!own || hop->own_goes_on) ? HOP_JOINS : 0);
     peer->out.count[peer->tokens_placed - 1]++;
-    if (own && hop->own_goes_on) return HOP_OWN;
-    if (joins && !own) return EXCHANGE_SUMMED;
-    return peer->first_return + peer->returns_laid++;
+    if (row_pairs)
+        return peer->next_return[wave_of(hop, list->slot + pair, row_pairs, peer->pairs)]++;
+    return own ? HOP_OWN : EXCHANGE_SUMMED;
 }
 
 size_t hop_fill(struct hop *hop, const struct hop_list *list, char *out, char *own,
@@ -124,9 +164,12 @@ size_t hop_fill(struct hop *hop, const struct hop_list *list, char *out, char *o
             joined = hop_joined(list->slot, pair, end);
             bool together = go_together(hop, list->slot + pair, joined);
             for (uint32_t i = 0; i < joined; i++) {
-                struct hop_peer *peer = &hop->peers[peer_of(hop, list->slot[pair + i])];
+                uint32_t to = peer_of(hop, list->slot[pair + i]);
+                struct hop_peer *peer = &hop->peers[to];
                 if (peer->last_token != token + 1) place_token(hop, peer, list, token);
-                token_rows[pair + i] = place_pair(hop, peer, list, pair + i, together && i > 0);
+                token_rows[pair + i] =
+                    place_pair(hop, peer, list, pair + i,
+                               pairs_of_row(hop, to, together, i, joined), together && i > 0);
             }
         }
     }

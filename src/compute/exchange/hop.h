@@ -10,10 +10,17 @@
  *   u32 tokens, pairs; u32 count[tokens]; u32 slot[pairs]; f32 weight[pairs]; (to 64 bytes)
  *   row[tokens]
  *
- * with weights where there are sums. Private to src/compute/exchange; it sends nothing.
+ * with weights where there are sums.
+ *
+ * Results come back in waves, so that the first leave while others are still computed: a wave has
+ * the results of some of the receiver's slots, those of lower slots earlier, in the order of the
+ * message. Both sides know from the message how many there are. Of a small message all come in the
+ * last wave. Private to src/compute/exchange; it sends nothing.
  */
 #ifndef COMPUTE_EXCHANGE_HOP_H
 #define COMPUTE_EXCHANGE_HOP_H
+
+#include "compute/exchange/exchange.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +28,7 @@
 
 #define HOP_ALIGN 64
 #define HOP_JOINS 0x80000000u    /* of a slot: it is of the same sum as the pair before it */
+#define HOP_WAVE_PAIRS 64        /* of a message that is not small */
 #define HOP_OWN (UINT32_MAX - 1) /* of a row: another hop says where it is */
 
 struct hop_message {
@@ -46,9 +54,11 @@ struct hop_list {
 struct hop_peer {
     uint32_t tokens, pairs;             /* that go there */
     uint32_t tokens_placed, pairs_laid; /* in the message so far */
-    uint32_t returns, returns_laid;     /* rows that come back for them */
-    uint32_t first_return;              /* the first of those rows */
-    uint32_t last_token;                /* the last that goes there, plus one */
+    uint32_t returns;                   /* rows that come back for them, of them in each wave */
+    uint32_t wave_returns[EXCHANGE_WAVES];
+    uint32_t first_return;                /* the first of those rows */
+    uint32_t next_return[EXCHANGE_WAVES]; /* to be laid */
+    uint32_t last_token;                  /* the last that goes there, plus one */
     struct hop_message out;
 };
 
@@ -56,6 +66,7 @@ struct hop {
     uint32_t peer_count, slots_each, own; /* own: the peer that is oneself */
     uint32_t row_bytes;
     bool weighs;      /* there are sums */
+    bool in_waves;    /* else all comes back in the last wave */
     bool own_goes_on; /* what is one's own is dealt again: it stays joined, without rows here */
     struct hop_peer *peers; /* [peer_count] */
     uint32_t *own_row;      /* [tokens] of one's own tokens: where its row is in the list's rows */
@@ -67,6 +78,12 @@ struct hop_message hop_message_at(char *memory, uint32_t tokens, uint32_t pairs,
                                   bool weighs);
 /* How many pairs from `pair` on, which is before `end`, are of one sum. */
 uint32_t hop_joined(const uint32_t *slot, uint32_t pair, uint32_t end);
+
+/* The wave in which a slot's results leave, of a rank's `slots`. */
+uint32_t hop_wave_of_slot(uint32_t slot, uint32_t slots);
+/* The wave in which the result of `count` pairs leaves, one sum if they are several; of a message of
+ * `pairs` to a rank of `slots`. */
+uint32_t hop_wave(const uint32_t *slot, uint32_t count, uint32_t slots, uint32_t pairs);
 
 /* Says how much goes to each peer. Returns how many rows come back, from `first_return` on. */
 uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_return);

@@ -6,8 +6,8 @@
  * brings each token's activations once (hop.h). Where the sum is by groups, the results of a group
  * that all come from one other rank are summed there (exchange_options.sum).
  *
- * A combine is a message back of the results in the order of those pairs, where there were any, one
- * for the pairs of a sum; both sides know how long it is, and the receiver has said where it goes
+ * A combine is messages back of the results in the order of those pairs, where there were any, one
+ * for the pairs of a sum, in a few waves: the first leaves while others are still computed. Both sides know how long each is, and the receiver has said where it goes
  * before the first expert runs. A token's pairs are listed by ascending expert, and where each result
  * will come to lie is known at dispatch: nothing is sorted on the way back.
  *
@@ -58,13 +58,14 @@ struct relay {
 
 /* A message that was just sent, whose receiver is to hear when it leaves a slow link. */
 struct sent {
-    uint32_t to, node;
+    uint32_t to, node, wave;
     uint64_t bytes;
 };
 
 /* Results on their way back to a rank. */
 struct returning {
-    uint32_t count;
+    uint32_t waves[EXCHANGE_WAVES]; /* rows of each */
+    char *next[EXCHANGE_WAVES];     /* of them, to be placed */
     char *rows;
 };
 
@@ -78,17 +79,21 @@ struct ranks {
     bool dispatched;                      /* the transfer under way is a combine */
     struct job_batch in_batch, out_batch; /* of the transfers under way, but for the relays' */
     struct replicas replicas;
-    struct relay *relays;            /* [node_count] by the node whose tokens they are */
-    struct hop_peer *node_peers;     /* [node_count] of the first of two hops */
-    struct hop_message *messages;    /* [ranks] that came, by whose tokens they are */
-    struct returning *returning;     /* [ranks] what goes back for them */
-    struct exchange_span *spans_in;  /* [ranks] of those messages, and of results from there */
-    struct exchange_span *spans_out; /* [2 * (ranks + nodes)] of the dispatch and the combine */
+    struct relay *relays;         /* [node_count] by the node whose tokens they are */
+    struct hop_peer *node_peers;  /* [node_count] of the first of two hops */
+    struct hop_message *messages; /* [ranks] that came, by whose tokens they are */
+    struct returning *returning;  /* [ranks] what goes back for them */
+    struct exchange_span
+        *spans_in; /* [ranks][EXCHANGE_WAVES] of results from there; the first also of
+                                      * those messages */
+    struct exchange_span *spans_out; /* of what was sent since the dispatch began */
     struct sent *sent;               /* [ranks + nodes] */
     uint32_t sent_count, span_count;
-    struct exchange_group *groups; /* [slots_per_rank] */
-    uint32_t *next_row;            /* [slots_per_rank] */
-    uint32_t sum_count;
+    struct exchange_group *groups;      /* [slots_per_rank] */
+    uint32_t *next_row;                 /* [slots_per_rank] */
+    uint32_t wave;                      /* of the results that leave next */
+    uint32_t wave_rows[EXCHANGE_WAVES]; /* rows that are computed when it leaves */
+    uint32_t wave_sums[EXCHANGE_WAVES], next_sum[EXCHANGE_WAVES]; /* sums that leave with it */
     /* The arrays below lie in the mapping. */
     uint32_t *pair_slot;  /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
     uint32_t *token_rows; /* [tokens_max][experts_per_token] row of `results` */
@@ -110,7 +115,13 @@ struct ranks {
 
 static struct ranks *all_open; /* of this process: whoever waits moves the relays of all */
 
-enum exchange_tag { TAG_DISPATCH, TAG_COMBINE, TAG_SPAN, TAG_COUNTS, TAGS_PER_CHANNEL };
+enum exchange_tag {
+    TAG_DISPATCH,
+    TAG_COUNTS,
+    TAG_COMBINE, /* of the first wave */
+    TAG_SPAN = TAG_COMBINE + EXCHANGE_WAVES,
+    TAGS_PER_CHANNEL = TAG_SPAN + EXCHANGE_WAVES
+};
 
 #define TAG_NODE_SHIFT 16 /* above channels and their tags: the node whose tokens it is about */
 
@@ -118,8 +129,10 @@ static struct ranks *ranks_of(struct exchange *exchange) {
     return (struct ranks *)exchange;
 }
 
-static uint32_t tag_of(const struct ranks *ranks, enum exchange_tag tag, uint32_t node) {
-    return node << TAG_NODE_SHIFT | (ranks->exchange.options.channel * TAGS_PER_CHANNEL + tag);
+static uint32_t tag_of(const struct ranks *ranks, enum exchange_tag tag, uint32_t wave,
+                       uint32_t node) {
+    return node << TAG_NODE_SHIFT |
+           (ranks->exchange.options.channel * TAGS_PER_CHANNEL + tag + wave);
 }
 
 /* The rank of a place on this node, and that of this place on a node. */
@@ -137,22 +150,24 @@ static bool is_near(const struct ranks *ranks, uint32_t rank) {
 }
 
 static void receive(struct ranks *ranks, struct job_batch *batch, enum exchange_tag tag,
-                    uint32_t node, uint32_t from, void *data, size_t bytes,
+                    uint32_t wave, uint32_t node, uint32_t from, void *data, size_t bytes,
                     struct exchange_span *span) {
-    job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag, node), from, data, bytes);
+    job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag, wave, node), from, data,
+                      bytes);
     if (exchange_is_slow(&ranks->exchange))
-        job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_SPAN, node), from, span,
-                          sizeof *span);
+        job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_SPAN, wave, node), from,
+                          span, sizeof *span);
 }
 
-static void send_to(struct ranks *ranks, enum exchange_tag tag, uint32_t node, uint32_t to,
-                    const void *data, size_t bytes) {
+static void send_to(struct ranks *ranks, enum exchange_tag tag, uint32_t wave, uint32_t node,
+                    uint32_t to, const void *data, size_t bytes) {
     struct exchange_counts *counts = &ranks->exchange.counts;
-    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag, node), to, data,
-                   bytes);
+    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag, wave, node), to,
+                   data, bytes);
     counts->bytes_sent += bytes;
     if (!is_near(ranks, to)) counts->bytes_between_nodes += bytes;
-    ranks->sent[ranks->sent_count++] = (struct sent){.to = to, .node = node, .bytes = bytes};
+    ranks->sent[ranks->sent_count++] =
+        (struct sent){.to = to, .node = node, .wave = wave, .bytes = bytes};
 }
 
 /* Behind what begins together: over a slow link it leaves together, too. */
@@ -171,8 +186,9 @@ static void tell_spans(struct ranks *ranks) {
         struct exchange_span *span = &ranks->spans_out[ranks->span_count++];
         *span = leaves[is_near(ranks, sent->to)];
         span->bytes = sent->bytes;
-        job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_SPAN, sent->node),
-                       sent->to, span, sizeof *span);
+        job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS,
+                       tag_of(ranks, TAG_SPAN, sent->wave, sent->node), sent->to, span,
+                       sizeof *span);
     }
 }
 
@@ -189,6 +205,11 @@ static struct hop_message message_at(const struct ranks *ranks, char *memory, ui
 /* Of the tokens of a rank; at two levels it is of the sender's node and place. */
 static char *in_memory(const struct ranks *ranks, uint32_t rank) {
     return ranks->in + rank * ranks->in_bytes;
+}
+
+/* Of a rank's tokens, as in_memory. */
+static struct exchange_span *span_in(const struct ranks *ranks, uint32_t rank, uint32_t wave) {
+    return &ranks->spans_in[rank * EXCHANGE_WAVES + wave];
 }
 
 /* ---- the relays, and waiting ---- */
@@ -212,10 +233,10 @@ static bool list_is_here(const struct ranks *ranks, uint32_t node) {
 static bool results_are_here(const struct ranks *ranks, uint32_t node) {
     if (ranks->relays[node].in.open || ranks->rows_returned < ranks->row_count) return false;
     for (uint32_t place = 0; place < ranks->places && !job_broken(); place++)
-        if (place != ranks->place &&
-            !link_is_through(ranks, rank_at(ranks, place),
-                             &ranks->spans_in[node * ranks->places + place]))
-            return false;
+        for (uint32_t wave = 0; wave < EXCHANGE_WAVES && place != ranks->place; wave++)
+            if (!link_is_through(ranks, rank_at(ranks, place),
+                                 span_in(ranks, node * ranks->places + place, wave)))
+                return false;
     return true;
 }
 
@@ -264,7 +285,7 @@ static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *
     size_t experts_all = ranks->exchange.options.placement->experts;
     size_t bytes = experts_all * sizeof *replicas->own;
     struct job_batch told = {0};
-    uint32_t tag = tag_of(ranks, TAG_COUNTS, 0);
+    uint32_t tag = tag_of(ranks, TAG_COUNTS, 0, 0);
     if (!replicas_begin(replicas, layer, experts, pairs, ranks->exchange.splits_replicas)) return;
     forget_others(ranks, bytes);
     for (uint32_t i = 1; i < ranks->rank_count; i++) {
@@ -320,12 +341,12 @@ static void receive_lists(struct ranks *ranks) {
             char *memory = in_memory(ranks, whose);
             memset(memory, 0, 2 * sizeof(uint32_t));
             if (place != ranks->place)
-                receive(ranks, &ranks->in_batch, TAG_DISPATCH, node, rank_at(ranks, place), memory,
-                        ranks->in_bytes, &ranks->spans_in[whose]);
+                receive(ranks, &ranks->in_batch, TAG_DISPATCH, 0, node, rank_at(ranks, place),
+                        memory, ranks->in_bytes, span_in(ranks, whose, 0));
         }
         if (node == ranks->node) continue;
         memset(relay->list_in, 0, 2 * sizeof(uint32_t));
-        receive(ranks, &relay->in, TAG_DISPATCH, node, rank_on(ranks, node), relay->list_in,
+        receive(ranks, &relay->in, TAG_DISPATCH, 0, node, rank_on(ranks, node), relay->list_in,
                 ranks->list_bytes, &relay->span);
     }
 }
@@ -374,6 +395,7 @@ static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
                       .own = ranks->place,
                       .row_bytes = ranks->exchange.options.dispatch_bytes,
                       .weighs = sums_groups(ranks),
+                      .in_waves = true,
                       .peers = relay->peers,
                       .own_row = relay->own_row};
     hop_count(&hop, &relay->list, first_return);
@@ -383,7 +405,7 @@ static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
     for (uint32_t i = 1; i < ranks->places; i++) { /* not all to the first at once */
         uint32_t place = (ranks->place + i) % ranks->places;
         const struct hop_message *out = &relay->peers[place].out;
-        send_to(ranks, TAG_DISPATCH, node, rank_at(ranks, place), memory_of(out), out->bytes);
+        send_to(ranks, TAG_DISPATCH, 0, node, rank_at(ranks, place), memory_of(out), out->bytes);
     }
     tell_spans(ranks);
 }
@@ -410,7 +432,8 @@ static uint32_t deal_to_nodes(struct ranks *ranks, const struct hop_list *list) 
     for (uint32_t i = 1; i < ranks->nodes; i++) {
         uint32_t node = (ranks->node + i) % ranks->nodes;
         const struct hop_message *out = &ranks->node_peers[node].out;
-        send_to(ranks, TAG_DISPATCH, ranks->node, rank_on(ranks, node), memory_of(out), out->bytes);
+        send_to(ranks, TAG_DISPATCH, 0, ranks->node, rank_on(ranks, node), memory_of(out),
+                out->bytes);
     }
     tell_spans(ranks);
     return returned;
@@ -478,10 +501,39 @@ static void read_messages(struct ranks *ranks) {
     ranks->exchange.counts.pairs += ranks->row_count;
 }
 
+/* The wave of `pairs` of a message from `first` on. */
+static uint32_t wave_of(const struct ranks *ranks, const struct hop_message *in, uint32_t first,
+                        uint32_t pairs) {
+    return hop_wave(in->slot + first, pairs, ranks->slots_per_rank, in->pairs);
+}
+
+/* How many results leave in each wave. */
+static void count_returning(struct ranks *ranks) {
+    memset(ranks->wave_sums, 0, sizeof ranks->wave_sums);
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
+        const struct hop_message *in = &ranks->messages[rank];
+        struct returning *returning = &ranks->returning[rank];
+        *returning = (struct returning){.rows = NULL};
+        for (uint32_t pair = 0, joined; pair < in->pairs; pair += joined) {
+            joined = hop_joined(in->slot, pair, in->pairs);
+            uint32_t wave = wave_of(ranks, in, pair, joined);
+            returning->waves[wave]++;
+            ranks->wave_sums[wave] += joined > 1;
+        }
+    }
+}
+
+/* Others wait for results of that wave. */
+static bool wave_leaves(const struct ranks *ranks, uint32_t wave) {
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
+        if (rank % ranks->places != ranks->place && ranks->returning[rank].waves[wave]) return true;
+    return false;
+}
+
 /* Turns next_row from each slot's count of rows into its first row. */
 static void form_groups(struct ranks *ranks) {
     uint32_t row = 0;
-    ranks->group_count = 0;
+    ranks->group_count = ranks->wave = 0;
     for (uint32_t slot = 0; slot < ranks->slots_per_rank; slot++) {
         uint32_t count = ranks->next_row[slot];
         ranks->next_row[slot] = row;
@@ -489,6 +541,14 @@ static void form_groups(struct ranks *ranks) {
         ranks->groups[ranks->group_count++] =
             (struct exchange_group){.slot = slot, .first_row = row, .row_count = count};
         row += count;
+    }
+    for (uint32_t wave = 0, group = 0; wave < EXCHANGE_WAVES; wave++) {
+        ranks->wave_rows[wave] = wave ? ranks->wave_rows[wave - 1] : 0;
+        for (; group < ranks->group_count &&
+               hop_wave_of_slot(ranks->groups[group].slot, ranks->slots_per_rank) == wave;
+             group++)
+            ranks->wave_rows[wave] += ranks->groups[group].row_count;
+        if (group) ranks->groups[group - 1].results_leave |= wave_leaves(ranks, wave);
     }
 }
 
@@ -498,16 +558,20 @@ struct held {
     const char **next_row;
 };
 
-/* Where the results of a message's rows go: `pairs` of a token's from pair `first` on, which
- * become one sum if they are several. */
-static void place_pairs(struct ranks *ranks, const struct hop_message *in, uint32_t first,
-                        uint32_t pairs, uint32_t token_index, char *result, struct held *held) {
+/* Where the results of a rank's rows go: `pairs` of a token's from pair `first` on, which become
+ * one sum if they are several. */
+static void place_pairs(struct ranks *ranks, uint32_t rank, uint32_t first, uint32_t pairs,
+                        uint32_t token_index, struct held *held) {
+    const struct hop_message *in = &ranks->messages[rank];
     size_t bytes = ranks->exchange.options.combine_bytes;
+    uint32_t wave = wave_of(ranks, in, first, pairs);
+    char *result = ranks->returning[rank].next[wave];
+    ranks->returning[rank].next[wave] += bytes;
     if (pairs > 1) {
-        ranks->sums[ranks->sum_count++] = (struct exchange_sum){.count = pairs,
-                                                                .weights = in->weight + first,
-                                                                .results = held->next_row,
-                                                                .sum = result};
+        ranks->sums[ranks->next_sum[wave]++] = (struct exchange_sum){.count = pairs,
+                                                                     .weights = in->weight + first,
+                                                                     .results = held->next_row,
+                                                                     .sum = result};
         result = held->next;
         held->next += pairs * bytes;
     }
@@ -519,7 +583,7 @@ static void place_pairs(struct ranks *ranks, const struct hop_message *in, uint3
     }
 }
 
-static void place_message(struct ranks *ranks, uint32_t rank, uint32_t token_index, char *result,
+static void place_message(struct ranks *ranks, uint32_t rank, uint32_t token_index,
                           struct held *held) {
     const struct exchange_options *options = &ranks->exchange.options;
     const struct hop_message *in = &ranks->messages[rank];
@@ -535,38 +599,52 @@ static void place_message(struct ranks *ranks, uint32_t rank, uint32_t token_ind
         for (uint32_t joined; pair < end; pair += joined) {
             joined = hop_joined(in->slot, pair, end);
             check(joined == 1 || sums_groups(ranks));
-            place_pairs(ranks, in, pair, joined, token_index, result, held);
-            result += options->combine_bytes;
-            ranks->returning[rank].count++;
+            place_pairs(ranks, rank, pair, joined, token_index, held);
         }
     }
     check(pair == in->pairs);
 }
 
-static void place_rows(struct ranks *ranks) {
+/* Its results lie behind each other, wave by wave, where they are sent from or, this rank's own,
+ * where they are wanted. Returns where those of the next rank may begin. */
+static char *lay_returning(struct ranks *ranks, uint32_t rank, char *back) {
     size_t bytes = ranks->exchange.options.combine_bytes;
+    struct returning *returning = &ranks->returning[rank];
+    const struct relay *relay = &ranks->relays[rank / ranks->places];
+    bool own = rank % ranks->places == ranks->place;
+    char *rows = back;
+    if (own)
+        rows = results_of(ranks, rank / ranks->places) +
+               relay->peers[ranks->place].first_return * bytes;
+    returning->rows = rows;
+    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
+        returning->next[wave] = rows;
+        rows += returning->waves[wave] * bytes;
+    }
+    return own ? back : rows;
+}
+
+static void place_rows(struct ranks *ranks) {
     struct held held = {.next = ranks->held, .next_row = ranks->sum_rows};
-    uint32_t token_index = 0;
+    uint32_t token_index = 0, sums = 0;
     char *back = ranks->back;
-    ranks->sum_count = 0;
+    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
+        ranks->next_sum[wave] = sums;
+        sums += ranks->wave_sums[wave];
+    }
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        const struct relay *relay = &ranks->relays[rank / ranks->places];
-        bool own = rank % ranks->places == ranks->place;
-        char *result = back;
-        if (own)
-            result = results_of(ranks, rank / ranks->places) +
-                     relay->peers[ranks->place].first_return * bytes;
-        ranks->returning[rank] = (struct returning){.rows = result};
-        place_message(ranks, rank, token_index, result, &held);
+        back = lay_returning(ranks, rank, back);
+        place_message(ranks, rank, token_index, &held);
         token_index += ranks->messages[rank].tokens;
-        if (!own) back += ranks->returning[rank].count * bytes;
     }
 }
 
 /* exchange.leaves: of what came, once it is here; ranks that sent nothing said nothing. */
-static void gather_span(struct ranks *ranks, uint32_t from, struct exchange_span *span) {
+static void gather_span(struct ranks *ranks, uint32_t from, struct exchange_span *span,
+                        int64_t *link_ns) {
     struct exchange_span *all = &ranks->exchange.leaves[is_near(ranks, from)];
     if (span->ended_ns == 0) return;
+    *link_ns += span->ended_ns - span->began_ns;
     if (all->ended_ns == 0 || span->began_ns < all->began_ns) all->began_ns = span->began_ns;
     if (span->ended_ns > all->ended_ns) all->ended_ns = span->ended_ns;
     all->bytes += span->bytes;
@@ -574,12 +652,19 @@ static void gather_span(struct ranks *ranks, uint32_t from, struct exchange_span
 }
 
 static void gather_spans(struct ranks *ranks) {
+    int64_t *most_ns = &ranks->exchange.link_ns;
     if (!exchange_is_slow(&ranks->exchange)) return;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
+        int64_t link_ns = 0;
+        for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++)
+            gather_span(ranks, rank_at(ranks, rank % ranks->places), span_in(ranks, rank, wave),
+                        &link_ns);
+        if (link_ns > *most_ns) *most_ns = link_ns;
+    }
     for (uint32_t node = 0; node < ranks->nodes; node++) {
-        gather_span(ranks, rank_on(ranks, node), &ranks->relays[node].span);
-        for (uint32_t place = 0; place < ranks->places; place++)
-            gather_span(ranks, rank_at(ranks, place),
-                        &ranks->spans_in[node * ranks->places + place]);
+        int64_t link_ns = 0;
+        gather_span(ranks, rank_on(ranks, node), &ranks->relays[node].span, &link_ns);
+        if (link_ns > *most_ns) *most_ns = link_ns;
     }
 }
 
@@ -604,14 +689,18 @@ static void receive_results(struct ranks *ranks) {
         struct relay *relay = &ranks->relays[node];
         for (uint32_t place = 0; place < ranks->places; place++) {
             const struct hop_peer *peer = &relay->peers[place];
-            if (place == ranks->place || !peer->returns) continue;
-            receive(ranks, &relay->in, TAG_COMBINE, node, rank_at(ranks, place),
-                    results_of(ranks, node) + peer->first_return * bytes, peer->returns * bytes,
-                    &ranks->spans_in[node * ranks->places + place]);
+            char *rows = results_of(ranks, node) + peer->first_return * bytes;
+            for (uint32_t wave = 0; wave < EXCHANGE_WAVES && place != ranks->place; wave++) {
+                size_t wave_bytes = peer->wave_returns[wave] * bytes;
+                if (!wave_bytes) continue;
+                receive(ranks, &relay->in, TAG_COMBINE, wave, node, rank_at(ranks, place), rows,
+                        wave_bytes, span_in(ranks, node * ranks->places + place, wave));
+                rows += wave_bytes;
+            }
         }
         const struct hop_peer *peer = &ranks->node_peers[node];
         if (node == ranks->node || !peer->returns) continue;
-        receive(ranks, &ranks->in_batch, TAG_COMBINE, ranks->node, rank_on(ranks, node),
+        receive(ranks, &ranks->in_batch, TAG_COMBINE, 0, ranks->node, rank_on(ranks, node),
                 ranks->results + peer->first_return * bytes, peer->returns * bytes, &relay->span);
     }
 }
@@ -622,6 +711,7 @@ static void dispatch_finish(struct exchange *exchange, struct exchange_received 
     gather_spans(ranks);
     receive_results(ranks);
     read_messages(ranks);
+    count_returning(ranks);
     form_groups(ranks);
     place_rows(ranks);
     ranks->rows_returned = 0;
@@ -643,19 +733,21 @@ static char *result(struct exchange *exchange, uint32_t row) {
     return ranks->row_result[row];
 }
 
-static void make_sums(const struct ranks *ranks, uint32_t count) {
+static void make_sums(const struct ranks *ranks, uint32_t first, uint32_t count) {
     const struct exchange_options *options = &ranks->exchange.options;
-    if (count) options->sum(options->sum_context, ranks->sums, count);
+    if (count) options->sum(options->sum_context, ranks->sums + first, count);
 }
 
-/* To those of this node who dealt that node's tokens. */
+/* The wave's, to those of this node who dealt that node's tokens. */
 static void send_results(struct ranks *ranks, uint32_t node) {
     size_t bytes = ranks->exchange.options.combine_bytes;
     for (uint32_t place = 0; place < ranks->places; place++) {
-        const struct returning *returning = &ranks->returning[node * ranks->places + place];
-        if (place == ranks->place || !returning->count) continue;
-        send_to(ranks, TAG_COMBINE, node, rank_at(ranks, place), returning->rows,
-                returning->count * bytes);
+        struct returning *returning = &ranks->returning[node * ranks->places + place];
+        size_t wave_bytes = returning->waves[ranks->wave] * bytes;
+        if (place == ranks->place || !wave_bytes) continue;
+        send_to(ranks, TAG_COMBINE, ranks->wave, node, rank_at(ranks, place), returning->rows,
+                wave_bytes);
+        returning->rows += wave_bytes;
     }
     tell_spans(ranks);
 }
@@ -663,11 +755,14 @@ static void send_results(struct ranks *ranks, uint32_t node) {
 static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
     struct ranks *ranks = ranks_of(exchange);
     check(first_row == ranks->rows_returned && row_count <= ranks->row_count - first_row);
-    if (ranks->rows_returned + row_count == ranks->row_count) make_sums(ranks, ranks->sum_count);
     ranks->rows_returned += row_count;
-    if (ranks->rows_returned < ranks->row_count) return;
-    for (uint32_t i = 1; i <= ranks->nodes; i++) /* what another node waits for goes first */
-        send_results(ranks, (ranks->node + i) % ranks->nodes);
+    for (; ranks->wave < EXCHANGE_WAVES; ranks->wave++) {
+        uint32_t sums = ranks->wave_sums[ranks->wave];
+        if (ranks->rows_returned < ranks->wave_rows[ranks->wave]) return;
+        make_sums(ranks, ranks->next_sum[ranks->wave] - sums, sums);
+        for (uint32_t i = 1; i <= ranks->nodes; i++) /* what another node waits for goes first */
+            send_results(ranks, (ranks->node + i) % ranks->nodes);
+    }
 }
 
 /* One row for each sum of the list, made here or by the one rank that had all of it. */
@@ -695,8 +790,8 @@ static void return_home(struct ranks *ranks, uint32_t node) {
                 *row++ = relay->results + rows[i] * bytes;
         }
     }
-    make_sums(ranks, sum_count);
-    send_to(ranks, TAG_COMBINE, node, rank_on(ranks, node), relay->back, relay->returns * bytes);
+    make_sums(ranks, 0, sum_count);
+    send_to(ranks, TAG_COMBINE, 0, node, rank_on(ranks, node), relay->back, relay->returns * bytes);
     tell_spans(ranks);
 }
 
@@ -857,8 +952,8 @@ static enum status open_arrays(struct ranks *ranks, struct error *error) {
     ranks->node_peers = calloc(nodes, sizeof *ranks->node_peers);
     ranks->messages = calloc(count, sizeof *ranks->messages);
     ranks->returning = calloc(count, sizeof *ranks->returning);
-    ranks->spans_in = calloc(count, sizeof *ranks->spans_in);
-    ranks->spans_out = calloc(2 * (count + nodes), sizeof *ranks->spans_out);
+    ranks->spans_in = calloc(count * EXCHANGE_WAVES, sizeof *ranks->spans_in);
+    ranks->spans_out = calloc(count * (1 + EXCHANGE_WAVES) + 2 * nodes, sizeof *ranks->spans_out);
     ranks->sent = calloc(count + nodes, sizeof *ranks->sent);
     ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
     ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);

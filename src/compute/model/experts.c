@@ -356,6 +356,7 @@ static bool next_wave(struct wave *wave, uint32_t *group, uint32_t rows_max) {
             part.row_count = room;
         wave->groups[wave->group_count++] = part;
         wave->row_count += part.row_count;
+        if (part.results_leave) break;
     }
     return wave->row_count != 0;
 }

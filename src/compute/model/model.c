@@ -274,12 +274,13 @@ struct model_rank model_rank(const struct model *model) {
         counts.experts_ns += more.experts_ns;
         counts.bytes_between_nodes += more.bytes_between_nodes;
         counts.transfer_ns += more.transfer_ns;
+        counts.dispatch_ns += more.dispatch_ns;
         counts.waited_ns += more.waited_ns;
     }
     uint32_t slots_used = 0;
     for (uint32_t slot = 0; slot < model->weights.slot_count; slot++)
         slots_used += model->slot_tokens[slot] > 0;
-    return (struct model_rank){
+    struct model_rank out = {
         .rank = model->rank,
         .rank_count = model->placement.ranks ? model->placement.ranks : 1,
         .slots = model->placement.ranks ? model->placement.slots_per_rank : model->shape->experts,
@@ -296,8 +297,11 @@ struct model_rank model_rank(const struct model *model) {
         .bytes_moved = moves.bytes,
         .experts_ns = counts.experts_ns,
         .transfer_ns = counts.transfer_ns,
+        .dispatch_ns = counts.dispatch_ns,
         .waited_ns = counts.waited_ns,
     };
+    memcpy(out.stage_ns, model->stage_ns, sizeof out.stage_ns);
+    return out;
 }
 /* Bytes of the routed experts that tokens touch in so many layers, if they choose evenly. */
 static double routed_bytes(const struct model *model, uint32_t layers, uint32_t tokens) {

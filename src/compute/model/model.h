@@ -123,8 +123,11 @@ struct model_rank {
     uint64_t experts_moved;       /* to slots of this rank, while steps ran */
     uint64_t bytes_moved;         /* of moved experts, from other ranks or the checkpoint */
     int64_t experts_ns;           /* for those pairs */
-    int64_t transfer_ns;          /* begin to end of all dispatches and combines, summed */
+    int64_t transfer_ns;          /* of all dispatches and combines, summed; see exchange_counts */
+    int64_t dispatch_ns;          /* of that: of dispatches */
     int64_t waited_ns;            /* of this rank's time, for the ends of those */
+    int64_t stage_ns[2]
+                    [STAGE_COUNT]; /* of stages without waits: dense layers, those with experts */
 };
 struct model_rank model_rank(const struct model *model);
 

@@ -55,6 +55,7 @@ static void note_end(void *context, enum stage stage, uint32_t lane, uint32_t la
     event.stage = stage == STAGE_MLP ? STAGE_DISPATCH : STAGE_COMBINE;
     event.began_ns = ended->began_ns;
     event.ended_ns = ended->ended_ns;
+    event.link_ns = ended->link_ns;
     event.bytes = ended->bytes_sent + ended->bytes_received;
     add(trace, &event);
 }
@@ -120,11 +121,12 @@ static void print_event(FILE *file, const struct trace_event *event, uint32_t ra
     }
     fprintf(file,
             "{\"ph\":\"b\",\"cat\":\"communication\",\"name\":\"%s %c\",\"pid\":%u,\"tid\":2,"
-            "\"id\":%zu,\"ts\":%.3f,\"args\":{\"layer\":%u,\"bytes\":%" PRIu64 "}},\n"
+            "\"id\":%zu,\"ts\":%.3f,\"args\":{\"layer\":%u,\"link_us\":%.3f,\"bytes\":%" PRIu64
+            "}},\n"
             "{\"ph\":\"e\",\"cat\":\"communication\",\"name\":\"%s %c\",\"pid\":%u,\"tid\":2,"
             "\"id\":%zu,\"ts\":%.3f},\n",
-            name, lane, rank, id, began_us, event->layer, event->bytes, name, lane, rank, id,
-            ended_us);
+            name, lane, rank, id, began_us, event->layer, (double)event->link_ns * 1e-3,
+            event->bytes, name, lane, rank, id, ended_us);
 }
 
 enum status trace_write(const char *path, const struct trace_part *parts, uint32_t rank_count,

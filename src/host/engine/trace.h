@@ -15,6 +15,7 @@ enum trace_kind { TRACE_STAGE, TRACE_TRANSFER };
 struct trace_event {
     int64_t began_ns, ended_ns;
     int64_t waited_ns; /* of a stage: for the transfer that it needs; it waits first, then works */
+    int64_t link_ns;   /* of a transfer: on the link, without pauses between waves */
     uint64_t bytes;    /* of a transfer, out and in */
     uint16_t layer;
     uint8_t kind, stage, lane;

@@ -28,6 +28,15 @@ static void wait_until(struct table_walk *walk, double time) {
     walk->now = time;
 }
 
+/* A wave's results leave when they are computed. */
+static void run_experts(struct table_walk *walk, uint32_t lane, const struct walk_layer *experts) {
+    uint32_t waves = max_u32(walk->work->waves, 1);
+    for (uint32_t wave = 0; wave < waves; wave++) {
+        walk->now += experts->mlp / waves;
+        send(walk, lane, experts->combine / waves);
+    }
+}
+
 static void run(struct table_walk *walk, enum stage stage, uint32_t lane, uint32_t layer) {
     const struct walk_work *work = walk->work;
     const struct walk_lane *times = &work->lanes[work->sizes[lane]];
@@ -44,15 +53,19 @@ static void run(struct table_walk *walk, enum stage stage, uint32_t lane, uint32
         if (!dense) walk->now += times->shared;
         break;
     case STAGE_DISPATCH:
+        if (!dense) walk->now += times->send;
         if (!dense) send(walk, lane, experts->dispatch);
         break;
     case STAGE_MLP:
         if (!dense) wait_until(walk, walk->arrival[lane]);
-        walk->now += dense ? times->dense : experts->mlp;
-        if (!dense) send(walk, lane, experts->combine);
+        if (dense)
+            walk->now += times->dense;
+        else
+            run_experts(walk, lane, experts);
         break;
     case STAGE_COMBINE:
         if (!dense) wait_until(walk, walk->arrival[lane]);
+        if (!dense) walk->now += times->sum;
         break;
     case STAGE_COUNT:
         break;
@@ -135,6 +148,7 @@ static double walk_few(const struct overlap *overlap, const struct walk_work *wo
     struct table_walk walk = {.work = &few};
     few.layers = dense + WALK_FEW;
     few.dense_layers = dense;
+    few.waves = work->waves;
     memcpy(few.sizes, work->sizes, sizeof few.sizes);
     memcpy(few.lanes, work->lanes, sizeof few.lanes);
     for (uint32_t size = 0; size < WALK_SIZES; size++)

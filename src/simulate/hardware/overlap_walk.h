@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An overlap table (contract/overlap.h) walked in virtual time: one processor, which runs stages in
  * the table's order, and one link, which carries a lane's dispatch and combine one after the other.
- * MLP waits until its lane's dispatch is there, COMBINE for what its experts sent back.
+ * MLP waits until its lane's dispatch is there, COMBINE for what its experts sent back: all at MLP's
+ * end, or in waves while it runs.
  *
  * Where lanes go abreast by urgency, a table repeats itself after some layers: of models with many,
  * a few are walked, with the experts' times of several layers on average, and the rest follows from
@@ -18,6 +19,7 @@
 
 struct walk_lane { /* the same in all layers */
     double attention_0, attention_1, shared, dense;
+    double send, sum; /* what DISPATCH and COMBINE compute themselves */
 };
 
 struct walk_layer { /* of a lane, its experts; dense layers have none */
@@ -28,6 +30,7 @@ struct walk_layer { /* of a lane, its experts; dense layers have none */
 
 struct walk_work {
     uint32_t layers, dense_layers; /* the first ones */
+    uint32_t waves;                /* in which results leave; 0: one */
     uint8_t sizes[OVERLAP_LANES];  /* of each lane, below WALK_SIZES */
     struct walk_lane lanes[WALK_SIZES];
     struct walk_layer experts[WALK_SIZES][LIMIT_LAYERS];

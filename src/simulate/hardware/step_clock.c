@@ -176,8 +176,10 @@ static bool is_joined(const struct overlap *overlap) {
 
 static void add_rank(struct step_sums *sums, const struct stage_times *us, double slowness,
                      double *attention_max) {
-    const struct walk_lane own = {us->attention_0 * slowness, us->attention_1 * slowness,
-                                  us->shared * slowness, us->dense * slowness};
+    const struct walk_lane own = {.attention_0 = us->attention_0 * slowness,
+                                  .attention_1 = us->attention_1 * slowness,
+                                  .shared = us->shared * slowness,
+                                  .dense = us->dense * slowness};
     sums->total.attention_0 += own.attention_0;
     sums->total.attention_1 += own.attention_1;
     sums->total.shared += own.shared;

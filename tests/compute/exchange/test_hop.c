@@ -103,11 +103,61 @@ static void a_message_can_be_dealt_again(void **state) {
     assert_true(own_row[0] == 0 && own_row[1] == 1);
 }
 
+#define MANY HOP_WAVE_PAIRS
+
+/* Token after token to slots 0 to 3 of peer 1, in turn; `each` pairs of a token, which are one sum
+ * with what is in the last slot. */
+static void deal_many(uint32_t tokens, bool sums, uint32_t *rows_out) {
+    static uint32_t many[2 * MANY];
+    static float ones[2 * MANY];
+    static char many_rows[MANY * ROW], room[MANY * (ROW + 20) + 4 * HOP_ALIGN];
+    static uint32_t own_rows[MANY];
+    uint32_t each = sums ? 2 : 1;
+    for (uint32_t i = 0; i < tokens; i++) {
+        many[each * i] = 4 + (sums ? i % 3 : i % 4);
+        if (sums) many[each * i + 1] = 7 | J;
+    }
+    const struct hop_list list = {
+        .tokens = tokens, .each = each, .slot = many, .weight = ones, .rows = many_rows};
+    struct hop hop = {.peer_count = 3,
+                      .slots_each = 4,
+                      .row_bytes = ROW,
+                      .weighs = true,
+                      .in_waves = true,
+                      .peers = peers,
+                      .own_row = own_rows};
+    assert_int_equal(hop_count(&hop, &list, 10), tokens);
+    assert_true(hop_fill(&hop, &list, room, own, rows_out) <= sizeof room);
+}
+
+/* Both sides take a message's results in the same order: by the wave of their slots. */
+static void results_of_many_pairs_come_back_by_waves(void **state) {
+    uint32_t got[2 * MANY];
+    deal_many(MANY, false, got);
+    for (uint32_t i = 0; i < MANY; i++)
+        assert_int_equal(got[i], 10 + i % 4 * (MANY / 4) + i / 4);
+    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++)
+        assert_int_equal(peers[1].wave_returns[wave], MANY / EXCHANGE_WAVES);
+}
+
+static void few_come_back_at_once_and_sums_with_their_last_slot(void **state) {
+    uint32_t got[2 * MANY];
+    deal_many(MANY - 1, false, got);
+    assert_int_equal(peers[1].wave_returns[EXCHANGE_WAVES - 1], MANY - 1);
+    for (uint32_t i = 0; i < MANY - 1; i++)
+        assert_int_equal(got[i], 10 + i);
+    deal_many(MANY, true, got);
+    assert_int_equal(peers[1].wave_returns[EXCHANGE_WAVES - 1], MANY);
+    assert_int_equal(peers[1].wave_returns[0], 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_peer_gets_its_pairs_and_each_row_once),
         cmocka_unit_test(results_have_rows_of_their_own_or_are_summed),
         cmocka_unit_test(what_is_ones_own_is_joined_only_if_it_goes_on),
-        cmocka_unit_test(a_message_can_be_dealt_again)};
+        cmocka_unit_test(a_message_can_be_dealt_again),
+        cmocka_unit_test(results_of_many_pairs_come_back_by_waves),
+        cmocka_unit_test(few_come_back_at_once_and_sums_with_their_last_slot)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static void fill(struct walk_lane lane, struct walk_layer experts) {
 
 static void sequential_layers_add_up(void **state) {
     (void)state;
-    fill((struct walk_lane){10, 20, 5, 0}, (struct walk_layer){40, 100, 200});
+    fill((struct walk_lane){10, 20, 5, 0, 0, 0}, (struct walk_layer){40, 100, 200});
     assert_true(fabs(layer_us(OVERLAP_SEQUENTIAL) - (10 + 20 + larger(5, 100) + 40 + 200)) < 1e-9);
 }
 
@@ -52,7 +52,7 @@ static void decode_is_the_published_five_stage_form(void **state) {
     static const double transfers[][2] = {{84, 143}, {192, 369}, {10, 20}, {10, 400}, {300, 20}};
     for (int i = 0; i < 5; i++) {
         double dispatch = transfers[i][0], combine = transfers[i][1];
-        fill((struct walk_lane){52, 204, 26, 0}, (struct walk_layer){85, dispatch, combine});
+        fill((struct walk_lane){52, 204, 26, 0, 0, 0}, (struct walk_layer){85, dispatch, combine});
         double half = larger(26 + 52, dispatch) + 85 + larger(204, combine);
         assert_true(fabs(layer_us(OVERLAP_DECODE_FIVE_STAGE) - 2 * half) < 1e-6);
     }
@@ -61,15 +61,15 @@ static void decode_is_the_published_five_stage_form(void **state) {
 /* Where computing bounds, both lanes' computing and nothing else. */
 static void prefill_hides_all_communication_under_enough_work(void **state) {
     (void)state;
-    fill((struct walk_lane){3000, 5593, 738, 0}, (struct walk_layer){7814, 4316, 7846});
+    fill((struct walk_lane){3000, 5593, 738, 0, 0, 0}, (struct walk_layer){7814, 4316, 7846});
     assert_true(fabs(layer_us(OVERLAP_PREFILL_DUAL_BATCH) - 2 * (8593 + 738 + 7814)) < 1e-6);
-    fill((struct walk_lane){3000, 5593, 738, 0}, (struct walk_layer){7814, 4316, 12000});
+    fill((struct walk_lane){3000, 5593, 738, 0, 0, 0}, (struct walk_layer){7814, 4316, 12000});
     assert_true(layer_us(OVERLAP_PREFILL_DUAL_BATCH) > 2 * (8593 + 738 + 7814) + 1000);
 }
 
 static void dense_layers_send_nothing(void **state) {
     (void)state;
-    fill((struct walk_lane){10, 20, 5, 7}, (struct walk_layer){40, 100, 200});
+    fill((struct walk_lane){10, 20, 5, 7, 0, 0}, (struct walk_layer){40, 100, 200});
     double waited;
     work.layers = work.dense_layers = 3;
     assert_true(overlap_walk(overlap_of(OVERLAP_SEQUENTIAL), &work, &waited) == 3 * 37);
@@ -78,14 +78,14 @@ static void dense_layers_send_nothing(void **state) {
 
 static void the_link_bounds_a_step_of_many_lanes(void **state) {
     (void)state;
-    fill((struct walk_lane){1, 1, 1, 0}, (struct walk_layer){1, 100, 200});
+    fill((struct walk_lane){1, 1, 1, 0, 0, 0}, (struct walk_layer){1, 100, 200});
     assert_true(fabs(layer_us(OVERLAP_QUAD_BATCH) - 4 * 300) < 5);
 }
 
 /* Few layers stand for many: their pace is that of a walk of all. */
 static void a_few_walked_layers_have_the_pace_of_all(void **state) {
     (void)state;
-    fill((struct walk_lane){300, 500, 70, 90}, (struct walk_layer){600, 400, 800});
+    fill((struct walk_lane){300, 500, 70, 90, 0, 0}, (struct walk_layer){600, 400, 800});
     double twelve = walk_us(OVERLAP_QUAD_BATCH, 12), sixty = walk_us(OVERLAP_QUAD_BATCH, 60);
     double computed = 4 * (300 + 500 + 70 + 600);
     assert_true(twelve > 12 * computed && twelve < 12 * computed * 1.15);

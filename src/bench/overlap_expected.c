@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/overlap_expected.h"
+
+#include "base/number.h"
+#include "compute/exchange/exchange.h"
+
+#include <string.h>
+
+#define US_S 1e6
+
+static double sum_of(const double *stages) {
+    double sum = 0;
+    for (int stage = 0; stage < STAGE_COUNT; stage++)
+        sum += stages[stage];
+    return sum;
+}
+
+/* Lanes of size 0 have `part` of a step each, those of size 1 twice that. */
+static void fill(const struct overlap_step_times *times, double part, struct walk_work *work) {
+    const double *dense = times->stages[0], *sparse = times->stages[1];
+    const double steps = times->steps, sparse_layers = times->layers - times->dense_layers;
+    const double us =
+        times->compute * times->in_layers / (sum_of(dense) + sum_of(sparse)) * US_S / steps;
+    for (uint32_t size = 0; size < WALK_SIZES; size++) {
+        const double each = part * (size + 1), stage = each * us / sparse_layers;
+        const double carried = each * US_S / steps / sparse_layers;
+        const struct walk_layer experts = {.mlp = sparse[STAGE_MLP] * stage,
+                                           .dispatch = times->dispatch * carried,
+                                           .combine = (times->comm - times->dispatch) * carried};
+        work->lanes[size] = (struct walk_lane){
+            .attention_0 = sparse[STAGE_ATTENTION_0] * stage,
+            .attention_1 = sparse[STAGE_ATTENTION_1] * stage,
+            .shared = sparse[STAGE_SHARED] * stage,
+            .send = sparse[STAGE_DISPATCH] * stage,
+            .sum = sparse[STAGE_COMBINE] * stage,
+        };
+        if (times->dense_layers)
+            work->lanes[size].dense =
+                (sum_of(dense) - dense[STAGE_ATTENTION_0] - dense[STAGE_ATTENTION_1]) * each * us /
+                times->dense_layers;
+        for (uint32_t layer = 0; layer < times->layers; layer++)
+            work->experts[size][layer] = experts;
+    }
+    work->layers = times->layers;
+    work->dense_layers = times->dense_layers;
+    work->waves = EXCHANGE_WAVES;
+}
+
+static struct overlap_expected expect(const struct overlap_step_times *times, double us,
+                                      double waited_us) {
+    return (struct overlap_expected){
+        .seconds = times->compute * (1 - times->in_layers) + us * times->steps / US_S,
+        .waited = waited_us * times->steps / US_S,
+    };
+}
+
+struct overlap_expected overlap_expected_of(const struct overlap_step_times *times,
+                                            enum overlap_kind kind) {
+    static struct walk_work work;
+    const struct overlap *overlap = overlap_of(kind);
+    uint32_t whole = 0;
+    double waited;
+    for (uint32_t lane = 0; lane < OVERLAP_LANES && lane < overlap->lane_count; lane++) {
+        uint8_t share = overlap->shares ? overlap->shares[lane] : 1;
+        work.sizes[lane] = share - 1;
+        whole += share;
+    }
+    fill(times, 1.0 / whole, &work);
+    double us = overlap_walk(overlap, &work, &waited);
+    return expect(times, us, waited);
+}
+
+struct overlap_expected overlap_expected_of_two(const struct overlap_step_times *times,
+                                                struct overlap_row *rows_out) {
+    static struct walk_work work;
+    struct overlap_bound bound;
+    fill(times, 0.5, &work);
+    overlap_bound_find(&work, &bound);
+    memcpy(rows_out, bound.rows, sizeof bound.rows);
+    return expect(times, bound.us, bound.waited);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What is to be expected of an overlap schedule, from the stage times of a measured sequential step:
+ * its table walked in virtual time (simulate/hardware/overlap_walk.h). A lane has its share of each
+ * stage's time, as if smaller products were as efficient, and of the bytes. Times are seconds.
+ */
+#ifndef BENCH_OVERLAP_EXPECTED_H
+#define BENCH_OVERLAP_EXPECTED_H
+
+#include "simulate/hardware/overlap_bound.h"
+
+/* A sequential step, or several, one like the other. */
+struct overlap_step_times {
+    uint32_t steps, layers, dense_layers;
+    double compute;                /* all of it, so also what is not in layers */
+    double comm, dispatch;         /* on the link; of that, dispatches */
+    double stages[2][STAGE_COUNT]; /* of dense layers, of those with experts; measured with as many
+                                    * steps as one likes: only how they compare counts */
+    double in_layers;              /* the share of compute that is in stages */
+};
+
+struct overlap_expected {
+    double seconds, waited;
+};
+
+struct overlap_expected overlap_expected_of(const struct overlap_step_times *times,
+                                            enum overlap_kind kind);
+/* Of the best walk of two lanes; rows: [BOUND_ROWS] its table. */
+struct overlap_expected overlap_expected_of_two(const struct overlap_step_times *times,
+                                                struct overlap_row *rows_out);
+
+#endif
