@@ -149,7 +149,7 @@ static void slots_come_back(void **state) {
         unit_request_drop(unit, round % 2 ? first : third);
         unit_request_drop(unit, round % 2 ? third : first);
         assert_counts(unit, 0, 0, 0, 0, 0);
-        assert_int_equal(unit->pool.free_count, unit->pool.chunk_count);
+        assert_int_equal(unit->prompts->free_count, unit->prompts->chunk_count);
     }
     free(world.memory);
 }
