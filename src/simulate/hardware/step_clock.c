@@ -180,16 +180,26 @@ static struct stage_work work_of(const struct step_share *share, double part, bo
                                .prompts = prompts};
 }
 
+/* The table has the core attention of some answers in ATTENTION_0, where it begins once more. */
+static void begin_early(const struct overlap *overlap, struct stage_times *us) {
+    double early = us->core * overlap->early_sixteenths / 16;
+    if (early <= 0) return;
+    us->attention_0 += us->core_begin + early;
+    us->attention_1 -= early;
+}
+
 /* Times of one size of lane, for each rank; the ranks' mean goes to the even walk. */
-static void time_ranks(struct step_clock *clock, const struct step_share *shares, double part,
-                       bool prompts, struct unit_walk_lane *lane, struct walk_lane *mean) {
+static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
+                       const struct step_share *shares, double part, bool prompts,
+                       struct unit_walk_lane *lane, struct walk_lane *mean) {
     const uint32_t ranks = clock->options.ranks;
     double tokens = 0;
     *mean = (struct walk_lane){0};
     for (uint32_t r = 0; r < ranks; r++) {
         const struct stage_work work = work_of(&shares[r], part, prompts);
-        const struct stage_times us = stage_rates_times(clock->stages, clock->options.model, &work);
+        struct stage_times us = stage_rates_times(clock->stages, clock->options.model, &work);
         const double slowness = shares[r].slowness;
+        begin_early(overlap, &us);
         lane->tokens[r] = work.prompt_tokens + work.answer_tokens;
         mean->attention_0 += (lane->attention_0[r] = us.attention_0 * slowness) / ranks;
         mean->attention_1 += (lane->attention_1[r] = us.attention_1 * slowness) / ranks;
@@ -300,7 +310,8 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
     for (uint32_t size = 0; size < WALK_SIZES; size++) {
         if (!counts[size]) continue;
         struct unit_walk_lane *lane = &clock->walk.lanes[size];
-        time_ranks(clock, shares, (size ? 2 : 1) / whole, prompts, lane, &work->lanes[size]);
+        time_ranks(clock, overlap, shares, (size ? 2 : 1) / whole, prompts, lane,
+                   &work->lanes[size]);
         time_experts(clock, prompts, lane, work->experts[size]);
         spend_lanes(clock, &time, &work->lanes[size], counts[size]);
     }
