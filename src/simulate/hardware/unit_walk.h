@@ -22,9 +22,8 @@
 #include "simulate/hardware/expert_world.h"
 #include "simulate/hardware/overlap_walk.h"
 
-#define UNIT_WALK_TIMES                                                                            \
-    64 /* of a rank's experts, up to UNIT_WALK_TIMES_MEANS times the mean's pairs */
-#define UNIT_WALK_TIMES_MEANS 4
+#define UNIT_WALK_TIMES 64      /* of a rank's experts, */
+#define UNIT_WALK_TIMES_MEANS 4 /* up to so many times the mean's pairs */
 
 struct unit_walk_lane { /* of one size; the same in all layers */
     double attention_0[LIMIT_RANKS], attention_1[LIMIT_RANKS];
@@ -34,20 +33,17 @@ struct unit_walk_lane { /* of one size; the same in all layers */
     double experts[UNIT_WALK_TIMES + 1]; /* of a rank with i / UNIT_WALK_TIMES of the most pairs */
 };
 
-struct unit_walk_state;
-
 struct unit_walk {                 /* set by the owner, but for what follows `out` */
     struct walk_follower follower; /* first: what overlap_walk tells */
     struct expert_world *world;
     const struct walk_work *work; /* sizes, layers */
     uint32_t ranks, dense_layers;
     double pairs_per_token, issue;
-    double
-        whole_copies; /* nodes that a token goes to by the transfers' rates; 0: all ranks alike */
+    double whole_copies; /* nodes that a token goes to, as the rates have it; 0: to all alike */
     struct stage_transfers transfers;
     double slowness[LIMIT_RANKS]; /* [ranks] of experts; 1 and more */
     struct unit_walk_lane lanes[WALK_SIZES];
-    double experts_us; /* out: computed by experts, summed over ranks */
+    double experts_us; /* out: what experts computed, summed over ranks */
     double now[LIMIT_RANKS], link_free[LIMIT_RANKS];
     double arrival[OVERLAP_LANES][LIMIT_RANKS], pairs[OVERLAP_LANES][LIMIT_RANKS];
 };
