@@ -143,6 +143,13 @@ static void await_loads(const struct layer_walk *walk, const struct pass *pass) 
     }
 }
 
+/* None if rows of the lane wait for their loads, which they do before ATTENTION_1. */
+static uint32_t early_of(const struct layer_walk *walk, const struct batch *batch) {
+    for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++)
+        if (step_plan_rows(walk->plan)[batch->runs[i].plan_row].loads) return 0;
+    return overlap_early(walk->overlap, batch->token_count - batch->prompt_tokens);
+}
+
 /* The stage's time is that since `began_ns`. */
 static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, uint32_t layer,
                     int64_t began_ns) {
@@ -152,6 +159,7 @@ static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, u
                         .scratch = lane->scratch,
                         .exchange = lane->exchange,
                         .batch = &lane->batch,
+                        .early = early_of(walk, &lane->batch),
                         .layer = layer};
     if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
     run_traced(&pass, stage, index, began_ns);
