@@ -40,10 +40,10 @@ struct metrics_gauges { /* the present moment */
     uint32_t requests_queued; /* of them, wait for a unit */
     uint64_t requests_resumed;
     const struct fleet *fleet;
-    const struct accounts *accounts; /* NULL: none */
-    uint32_t page_count;             /* of all units */
-    struct bytes model, version, numerics_id;
-    struct record_unit_load load; /* of all units; zeros before the first */
+    const struct accounts *accounts;          /* NULL: none */
+    uint32_t page_count;                      /* of all units */
+    struct bytes model, version, numerics_id; /* the main numerics */
+    struct record_unit_load load;             /* of all units; zeros before the first */
 };
 
 void metrics_count_answer(struct metrics *metrics, enum endpoint_number endpoint,
