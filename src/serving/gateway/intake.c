@@ -231,6 +231,9 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
         if (!status) status = fit(gateway, head, error);
     }
     if (status) return status;
+    for (uint32_t i = 0; i < leader->prompt_count; i++)
+        metrics_count_prompt(&gateway->metrics, request_head(leader, i)->asked.prompt_tokens,
+                             leader->choice_count / leader->prompt_count);
     if (!share(leader)) return refuse_memory(error);
     struct request_work work = dispatch_work(gateway, leader);
     status = admission_check(gateway, leader, work, error);

@@ -16,6 +16,11 @@ void metrics_count_answer(struct metrics *metrics, enum endpoint_number endpoint
     metrics->answers[endpoint][column]++;
 }
 
+void metrics_count_prompt(struct metrics *metrics, uint64_t tokens, uint32_t answers) {
+    metrics->arrived_answers += answers;
+    metrics->arrived_tokens += tokens;
+}
+
 void metrics_count_tokens(struct metrics *metrics, struct metrics_times *times, int64_t now_ns) {
     if (!times->has_token) {
         times->has_token = true;
@@ -352,6 +357,11 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
     write_one(writer, "fathom_requests_cancelled_total", "counter",
               "Requests whose client left before the end.", metrics->cancelled);
     write_ended(writer, metrics);
+    write_one(writer, "fathom_arrived_answers_total", "counter",
+              "Answers that were asked for, of prompts that fit; refused ones, too.",
+              metrics->arrived_answers);
+    write_one(writer, "fathom_arrived_prompt_tokens_total", "counter", "Tokens of those prompts.",
+              metrics->arrived_tokens);
     write_one(writer, "fathom_prompt_tokens_total", "counter", "Prompt tokens of ended requests.",
               metrics->prompt_hit_tokens + metrics->prompt_miss_tokens);
     write_one(writer, "fathom_prompt_cache_hit_tokens_total", "counter",

@@ -17,6 +17,7 @@
 
 struct metrics {
     uint64_t answers[ENDPOINT_COUNT][METRICS_STATUS_COUNT];
+    uint64_t arrived_answers, arrived_tokens; /* that were asked for, of their prompts; refused or not */
     uint64_t prompt_hit_tokens, prompt_miss_tokens, output_tokens; /* of requests that ended */
     uint64_t cancelled;                                            /* by their clients */
     uint64_t ended[FINISH_REASON_COUNT];
@@ -48,6 +49,9 @@ struct metrics_gauges { /* the present moment */
 
 void metrics_count_answer(struct metrics *metrics, enum endpoint_number endpoint,
                           uint32_t http_status);
+
+/* A prompt that fits has come, for so many answers: whatever becomes of it, it is load. */
+void metrics_count_prompt(struct metrics *metrics, uint64_t tokens, uint32_t answers);
 
 /* Tokens have come for the request. */
 void metrics_count_tokens(struct metrics *metrics, struct metrics_times *times, int64_t now_ns);
