@@ -161,7 +161,7 @@ static enum status open_parts(struct model *model, const struct model_options *o
         form_of(linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
                                   model->shape->activation_scale_ue8m0));
     model->combine_form = f32 ? ROW_F32 : ROW_BF16;
-    if (status == STATUS_OK) status = compute_open(model, error);
+    if (status == STATUS_OK) status = model->compute->open(model, error);
     if (status == STATUS_OK) status = open_batches(model, error);
     if (status == STATUS_OK && mtp) status = draft_open(model, error);
     if (status == STATUS_OK) status = open_exchange(model, options, error);
@@ -177,6 +177,7 @@ enum status model_open(const struct model_options *options, struct model **model
     check(options->step_tokens_max > 0 && options->step_rows_max > 0);
     struct model *model = calloc(1, sizeof *model);
     if (!model) return error_set(error, STATUS_NO_MEMORY, "no memory for the model");
+    model->compute = &compute_on_cpu;
     model->activations = options->activations;
     model->rounds_bf16 =
         options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
@@ -210,7 +211,7 @@ void model_close(struct model *model) {
     batch_close(&model->batch);
     batch_close(&model->mtp_rows);
     batch_close(&model->mtp_batch);
-    compute_close(model);
+    if (model->compute) model->compute->close(model);
     weights_close(&model->weights);
     kv_pages_close(&model->kv);
     team_close(model->team);

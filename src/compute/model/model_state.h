@@ -15,6 +15,7 @@
 #include "compute/model/listeners.h"
 #include "compute/weights/weights.h"
 
+struct compute; /* compute/model/compute.h */
 struct scratch; /* where a batch's values are (compute/model/compute.h) */
 struct drafts;  /* compute/model/draft.h */
 struct moves;   /* compute/model/moves.h */
@@ -23,13 +24,14 @@ struct moves;   /* compute/model/moves.h */
 struct lane {
     uint32_t first;          /* token of the step */
     struct batch batch;      /* the lane's tokens, counted from 0 */
-    struct scratch *scratch; /* where the lane's values are: compute_lane */
+    struct scratch *scratch; /* where the lane's values are */
     struct exchange *exchange;
 };
 
 struct model {
     struct checkpoint *checkpoint;
     const struct shape *shape;
+    const struct compute *compute; /* what calculates a step's values */
     const struct kernels *kernels;
     struct team *team;
     enum activations activations;

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Lanes are consecutive tokens of the step, and each works on the step's values from its first
- * token on (compute_lane). A lane may be empty: among ranks all run the same table, whatever tokens
+ * token on (compute.h, lane). A lane may be empty: among ranks all run the same table, whatever tokens
  * they have.
  */
 #include "compute/model/stages.h"
 
 #include "base/pulse.h"
-#include "compute/model/attention.h"
 #include "compute/model/compute.h"
-#include "compute/model/experts.h"
-#include "compute/model/mlp.h"
 
 static uint32_t first_token(const struct model *model, struct step_cut cut) {
     const struct run *run = batch_run_of_row(&model->batch, cut.row);
@@ -25,38 +22,39 @@ void stages_set_lanes(struct model *model, const struct step_plan *plan) {
         uint32_t cut = i + 1 < count ? first_token(model, plan->cuts[i]) : model->batch.token_count;
         lane->first = end;
         if (cut > end) end = cut;
-        lane->scratch = compute_lane(model, i, lane->first);
+        lane->scratch = model->compute->lane(model, i, lane->first);
         batch_take(&lane->batch, &model->batch, lane->first, end - lane->first);
     }
 }
 
 static void run_stage(const struct pass *pass, enum stage stage) {
+    const struct compute *compute = pass->model->compute;
     bool moe = pass_is_moe(pass);
     switch (stage) {
     case STAGE_ATTENTION_0:
-        attention_begin(pass);
+        compute->attention_begin(pass);
         break;
     case STAGE_ATTENTION_1:
-        attention_finish(pass);
-        compute_add(pass);
+        compute->attention_finish(pass);
+        compute->add(pass);
         pass_part(pass, PART_ATTENTION_ADD);
-        if (moe) experts_route(pass);
+        if (moe) compute->experts_route(pass);
         break;
     case STAGE_DISPATCH:
-        if (moe) experts_dispatch(pass);
+        if (moe) compute->experts_dispatch(pass);
         break;
     case STAGE_SHARED:
-        if (moe) experts_run_shared(pass);
+        if (moe) compute->experts_run_shared(pass);
         break;
     case STAGE_MLP:
         if (moe)
-            experts_run_routed(pass);
+            compute->experts_run_routed(pass);
         else
-            mlp_run(pass);
+            compute->mlp_run(pass);
         break;
     case STAGE_COMBINE:
-        if (moe) experts_finish(pass);
-        compute_add(pass);
+        if (moe) compute->experts_finish(pass);
+        compute->add(pass);
         pass_part(pass, PART_MLP_ADD);
         break;
     case STAGE_COUNT:
@@ -102,7 +100,7 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
     if (token >= pass->batch->token_count)
         return; /* not the lane's; before it, the difference wraps around */
     uint32_t *to = probe->routing + (size_t)pass->layer * per_token;
-    if (pass_is_moe(pass)) experts_chosen(pass, token, to);
+    if (pass_is_moe(pass)) model->compute->experts_chosen(pass, token, to);
     for (uint32_t i = 0; i < per_token && !pass_is_moe(pass); i++)
         to[i] = UINT32_MAX;
 }
@@ -116,9 +114,8 @@ struct layer_walk {
     uint32_t told;                   /* leading layers that all lanes have written */
 };
 
-void stages_tell(const struct model *model, const struct step_plan *plan, uint32_t slices) {
-    if (model->follower.written && plan->row_count)
-        model->follower.written(model->follower.context, plan->step, slices);
+void stages_tell(struct model *model, const struct step_plan *plan, uint32_t slices) {
+    if (model->follower.written && plan->row_count) model->compute->tell(model, plan->step, slices);
 }
 
 /* A lane writes its rows layer by layer, each time by one; so does the slowest of all. */
@@ -139,6 +136,13 @@ static void await_loads(const struct layer_walk *walk, const struct pass *pass) 
     }
 }
 
+/* None if rows of the lane wait for their loads, which they do before ATTENTION_1. */
+static uint32_t early_of(const struct layer_walk *walk, const struct batch *batch) {
+    for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++)
+        if (step_plan_rows(walk->plan)[batch->runs[i].plan_row].loads) return 0;
+    return overlap_early(walk->overlap, batch->token_count - batch->prompt_tokens);
+}
+
 /* The stage's time is that since begin_traced. */
 static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
     struct model *model = walk->model;
@@ -147,6 +151,7 @@ static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, u
                         .scratch = lane->scratch,
                         .exchange = lane->exchange,
                         .batch = &lane->batch,
+                        .early = early_of(walk, &lane->batch),
                         .layer = layer};
     if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
     run_traced(&pass, stage, index);
