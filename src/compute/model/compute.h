@@ -1,63 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The seam between a step's flow and its values. The flow (forward.c, stages.c, mtp.c, draft.c)
  * knows tokens, rows, pages, their order, and who is told what when; whatever touches an
- * activation, a weight or a KV row stands behind this header and attention.h, experts.h, mlp.h. The
- * flow names values by the indices of tokens; where they lie it does not know. What comes out of
- * here is logits, likeliest tokens and the probed choice of experts.
+ * activation, a weight or a KV row is a function of this table. The flow names values by the
+ * indices of tokens; where they lie it does not know. What comes out of here is logits, likeliest
+ * tokens and the probed choice of experts.
  *
- * One set stands, on the CPU (compute_cpu.h). Another has to be batch invariant likewise: what a
- * token gets depends neither on the others nor on the lanes. One caller; each call may lean on the
- * calls before it, and on nothing that comes after.
+ * Two sets stand: the CPU's (compute_cpu.h) and a device's (gpu_compute.h); model_open chooses one.
+ * Each is batch invariant: what a token gets depends neither on the others nor on the lanes. One
+ * caller; each call may lean on the calls before it, and on nothing that comes after. A device only
+ * puts its work in line, unless a function says that something comes back to the host.
  */
 #ifndef COMPUTE_MODEL_COMPUTE_H
 #define COMPUTE_MODEL_COMPUTE_H
 
 #include "compute/model/pass.h"
 
-/* Room for the values of a step of model.scratch_tokens, and for the outputs that slots keep. */
-enum status compute_open(struct model *model, struct error *error);
-void compute_close(struct model *model);
-
-/* Where a lane's stages work: the step's values from a token on. It stays until the next call. */
-struct scratch *compute_lane(struct model *model, uint32_t lane, uint32_t first_token);
-
-/* The step's batch begins: x = its tokens' embeddings; the angles of their positions are known. */
-void compute_begin(struct model *model);
-
-/* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish. */
-void compute_add(const struct pass *pass);
-
-/* Gathers outputs, the final norm of x, of the step's tokens [first, first + count): as rows from
- * `row` on. */
-void compute_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row);
-/* Logits of the first `count` rows that compute_outputs gathered: [count][vocab]. */
-void compute_logits(struct model *model, uint32_t count, float *logits);
-
-/* Logits of the step's tokens [first, first + count), which nobody keeps: a whole prompt's would be
- * too many. Each token's, [vocab], are shown once, in any order and by several threads at the same
- * time; `index` is the token's among those. Undoes what compute_outputs gathered. */
+/* Each token's logits, [vocab], are shown once, in any order and by several threads at the same
+ * time; `index` is the token's among those asked for. */
 typedef void compute_logits_viewer(void *context, uint32_t index, const float *logits);
-void compute_show_logits(struct model *model, uint32_t first, uint32_t count,
-                         compute_logits_viewer *view, void *context);
 
-/* For MTP: the outputs of all of the step's tokens stay until the next step begins. */
-void compute_keep_outputs(struct model *model);
-/* The likeliest token behind a token of the step, by its kept output. */
-uint32_t compute_greedy(struct model *model, uint32_t token);
-/* A slot keeps, as its outputs 0..count-1, those of the step's tokens from `first` on, until it
- * keeps others. At most 1 + LIMIT_DRAFTS. */
-void compute_keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count);
+struct compute {
+    /* Room for the values of a step of model.scratch_tokens, and for the outputs that slots keep. */
+    enum status (*open)(struct model *model, struct error *error);
+    void (*close)(struct model *model);
 
-/* MTP (mtp.c has the formulas): u of the positions of model.mtp_rows, then of model.mtp_batch. */
-void compute_mtp_project(struct model *model);
-/* The pass's batch begins: x = u of its positions, the first of which was projected as the `first`
- * of all. */
-void compute_mtp_begin(const struct pass *pass, uint32_t first);
-/* Behind the block: each position's likeliest token. */
-void compute_mtp_finish(const struct pass *pass, uint32_t *argmax_out);
+    /* Where a lane's stages work: the step's values from a token on. It stays until the next call. */
+    struct scratch *(*lane)(struct model *model, uint32_t lane, uint32_t first_token);
+    /* The step's batch begins, whose lanes are set: x = its tokens' embeddings; the angles of their
+     * positions are known. */
+    void (*begin)(struct model *model);
+    /* The slices 0..slices-1 of the plan's rows will stand when all that was called so far is done:
+     * tells the follower, then or at the latest in `end`. */
+    void (*tell)(struct model *model, uint64_t step, uint32_t slices);
+    /* All of the step is done when it returns. */
+    void (*end)(struct model *model);
 
-/* A KV row becomes zeros. */
-void compute_clear_row(const struct model *model, struct page_id page, uint32_t slice,
-                       uint32_t row);
+    /* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish. */
+    void (*add)(const struct pass *pass);
+
+    /* Reads x: queries, and the batch's KV rows, written to their pages; the core of pass.early
+     * tokens. */
+    void (*attention_begin)(const struct pass *pass);
+    /* The others' core and the output projection; leaves what is to be added to x. */
+    void (*attention_finish)(const struct pass *pass);
+    /* The KV rows, and nothing else. */
+    void (*attention_write_rows)(const struct pass *pass);
+
+    /* A dense layer's MLP. Reads x; leaves what is to be added to it. */
+    void (*mlp_run)(const struct pass *pass);
+
+    /* The stages of a MoE layer, in order. Reads x: each token's choice of experts. */
+    void (*experts_route)(const struct pass *pass);
+    void (*experts_dispatch)(const struct pass *pass);
+    void (*experts_run_shared)(const struct pass *pass);
+    void (*experts_run_routed)(const struct pass *pass);
+    /* Leaves what is to be added to x. */
+    void (*experts_finish)(const struct pass *pass);
+    /* What a token of the batch has chosen: experts_out[experts_per_token], ascending; to the host. */
+    void (*experts_chosen)(const struct pass *pass, uint32_t token, uint32_t *experts_out);
+
+    /* Gathers outputs, the final norm of x, of the step's tokens [first, first + count): as rows
+     * from `row` on. */
+    void (*outputs)(struct model *model, uint32_t first, uint32_t count, uint32_t row);
+    /* Logits of the first `count` rows that `outputs` gathered, to the host: [count][vocab]. */
+    void (*logits)(struct model *model, uint32_t count, float *logits);
+    /* Logits of the step's tokens [first, first + count), to the host, which keeps none: a whole
+     * prompt's would be too many. Undoes what `outputs` gathered. */
+    void (*show_logits)(struct model *model, uint32_t first, uint32_t count,
+                        compute_logits_viewer *view, void *context);
+
+    /* For MTP: the outputs of all of the step's tokens stay until the next step begins. */
+    void (*keep_outputs)(struct model *model);
+    /* The likeliest token behind a token of the step, by its kept output; to the host. */
+    uint32_t (*greedy)(struct model *model, uint32_t token);
+    /* A slot keeps, as its outputs 0..count-1, those of the step's tokens from `first` on, until it
+     * keeps others. At most 1 + LIMIT_DRAFTS. */
+    void (*keep_slot)(struct model *model, uint32_t slot, uint32_t first, uint32_t count);
+
+    /* MTP (mtp.c has the formulas): u of the positions of model.mtp_rows, then of
+     * model.mtp_batch. */
+    void (*mtp_project)(struct model *model);
+    /* The pass's batch begins: x = u of its positions, the first of which was projected as the
+     * `first` of all. */
+    void (*mtp_begin)(const struct pass *pass, uint32_t first);
+    /* Behind the block: each position's likeliest token, to the host. */
+    void (*mtp_finish)(const struct pass *pass, uint32_t *argmax_out);
+
+    /* A KV row becomes zeros. */
+    void (*clear_row)(const struct model *model, struct page_id page, uint32_t slice, uint32_t row);
+};
+
+extern const struct compute compute_on_cpu;
 
 #endif

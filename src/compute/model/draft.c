@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a slot's outputs kept (compute_keep_slot) belong to. */
+/* What a slot's outputs kept (compute.h, keep_slot) belong to. */
 struct draft_kept {
     uint32_t row_position;         /* the first of the row that left them */
     uint32_t first_position;       /* of the first output kept */
@@ -129,8 +129,8 @@ void draft_make(struct model *model, const struct step_plan *plan) {
 
 static void write_zeros(const struct model *model, const struct run *run) {
     uint32_t index = run->first_position; /* where the KV row of position first_position - 1 lies */
-    compute_clear_row(model, run->pages[index / KV_BLOCK_TOKENS], model->shape->layers,
-                      index % KV_BLOCK_TOKENS);
+    model->compute->clear_row(model, run->pages[index / KV_BLOCK_TOKENS], model->shape->layers,
+                              index % KV_BLOCK_TOKENS);
 }
 
 /* `run` is the row's in the main pass. */
@@ -158,7 +158,7 @@ static void keep(struct model *model, const struct step_plan *plan, const struct
     kept->first_position = row->first_position + row->token_count - 1;
     kept->count = 1 + made->count;
     memcpy(kept->tokens, made->tokens, sizeof kept->tokens);
-    compute_keep_slot(model, row->slot, run->first + row->token_count - 1, kept->count);
+    model->compute->keep_slot(model, row->slot, run->first + row->token_count - 1, kept->count);
 }
 
 void draft_follow(struct model *model, const struct step_plan *plan) {

@@ -41,10 +41,10 @@ static void run_head(struct model *model, const struct step_plan *plan, float *l
     for (uint32_t row = 0; row < plan->row_count; row++) {
         const struct run *run = batch_run_of_row(&model->batch, row);
         uint32_t wanted = step_plan_rows(plan)[row].logits_count + draft_of_row(model, row).count;
-        compute_outputs(model, run->first + run->token_count - wanted, wanted, count);
+        model->compute->outputs(model, run->first + run->token_count - wanted, wanted, count);
         count += wanted;
     }
-    if (count) compute_logits(model, count, logits);
+    if (count) model->compute->logits(model, count, logits);
 }
 
 struct scoring { /* one row's scores, on their way to the follower */
@@ -63,8 +63,8 @@ static void run_scores(struct model *model, const struct step_plan *plan) {
         struct scoring scoring = {&model->follower, i};
         if (row->scored_count == 0) continue;
         uint32_t first = batch_run_of_row(&model->batch, i)->first;
-        compute_show_logits(model, first + step_scored_first(row), row->scored_count, score,
-                            &scoring);
+        model->compute->show_logits(model, first + step_scored_first(row), row->scored_count, score,
+                                    &scoring);
     }
 }
 
@@ -87,7 +87,7 @@ static void probe_mtp(struct model *model, const struct model_probe *probe) {
     }
     const struct run *run = batch_run_of_row(&model->batch, probe->row);
     uint32_t next = probe->mtp_next_token;
-    if (next == UINT32_MAX) next = compute_greedy(model, run->first + run->token_count - 1);
+    if (next == UINT32_MAX) next = model->compute->greedy(model, run->first + run->token_count - 1);
     draft_probe(model, run, next, probe->mtp_argmax);
 }
 
@@ -124,17 +124,18 @@ enum status forward_run(struct model *model, const struct step_plan *plan, float
     if (mtp) draft_make(model, plan);
     line_up(model, plan);
     model->tokens += model->batch.token_count;
-    compute_begin(model);
     stages_set_lanes(model, plan);
+    model->compute->begin(model);
     stages_run(model, plan, probe);
     note_pages(model, plan);
     run_head(model, plan, logits);
     run_scores(model, plan);
     if (mtp) {
-        compute_keep_outputs(model);
+        model->compute->keep_outputs(model);
         draft_follow(model, plan);
         stages_tell(model, plan, model->kv.slice_count);
     }
     if (probe && probe->mtp_argmax) probe_mtp(model, probe);
+    model->compute->end(model);
     return STATUS_OK;
 }

@@ -161,7 +161,7 @@ static enum status open_parts(struct model *model, const struct model_options *o
         form_of(linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
                                   model->shape->activation_scale_ue8m0));
     model->combine_form = f32 ? ROW_F32 : ROW_BF16;
-    if (status == STATUS_OK) status = compute_open(model, error);
+    if (status == STATUS_OK) status = model->compute->open(model, error);
     if (status == STATUS_OK) status = open_batches(model, error);
     if (status == STATUS_OK && mtp) status = draft_open(model, error);
     if (status == STATUS_OK) status = open_exchange(model, options, error);
@@ -177,6 +177,7 @@ enum status model_open(const struct model_options *options, struct model **model
     check(options->step_tokens_max > 0 && options->step_rows_max > 0);
     struct model *model = calloc(1, sizeof *model);
     if (!model) return error_set(error, STATUS_NO_MEMORY, "no memory for the model");
+    model->compute = &compute_on_cpu;
     model->activations = options->activations;
     model->rounds_bf16 =
         options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
@@ -210,7 +211,7 @@ void model_close(struct model *model) {
     batch_close(&model->batch);
     batch_close(&model->mtp_rows);
     batch_close(&model->mtp_batch);
-    compute_close(model);
+    if (model->compute) model->compute->close(model);
     weights_close(&model->weights);
     kv_pages_close(&model->kv);
     team_close(model->team);
@@ -220,6 +221,10 @@ void model_close(struct model *model) {
 
 void model_set_follower(struct model *model, const struct model_follower *follower) {
     model->follower = follower ? *follower : (struct model_follower){.written = NULL};
+}
+
+void model_set_trace(struct model *model, const struct model_trace *trace) {
+    model->trace = trace;
 }
 
 void model_set_link(struct model *model, double gbps, double us) {
@@ -280,7 +285,7 @@ struct model_rank model_rank(const struct model *model) {
     uint32_t slots_used = 0;
     for (uint32_t slot = 0; slot < model->weights.slot_count; slot++)
         slots_used += model->slot_tokens[slot] > 0;
-    struct model_rank out = {
+    return (struct model_rank){
         .rank = model->rank,
         .rank_count = model->placement.ranks ? model->placement.ranks : 1,
         .slots = model->placement.ranks ? model->placement.slots_per_rank : model->shape->experts,
@@ -300,8 +305,6 @@ struct model_rank model_rank(const struct model *model) {
         .dispatch_ns = counts.dispatch_ns,
         .waited_ns = counts.waited_ns,
     };
-    memcpy(out.stage_ns, model->stage_ns, sizeof out.stage_ns);
-    return out;
 }
 /* Bytes of the routed experts that tokens touch in so many layers, if they choose evenly. */
 static double routed_bytes(const struct model *model, uint32_t layers, uint32_t tokens) {

@@ -15,6 +15,7 @@
 #include "compute/model/listeners.h"
 #include "compute/weights/weights.h"
 
+struct compute; /* compute/model/compute.h */
 struct scratch; /* where a batch's values are (compute/model/compute.h) */
 struct drafts;  /* compute/model/draft.h */
 struct moves;   /* compute/model/moves.h */
@@ -23,13 +24,14 @@ struct moves;   /* compute/model/moves.h */
 struct lane {
     uint32_t first;          /* token of the step */
     struct batch batch;      /* the lane's tokens, counted from 0 */
-    struct scratch *scratch; /* where the lane's values are: compute_lane */
+    struct scratch *scratch; /* where the lane's values are */
     struct exchange *exchange;
 };
 
 struct model {
     struct checkpoint *checkpoint;
     const struct shape *shape;
+    const struct compute *compute; /* what calculates a step's values */
     const struct kernels *kernels;
     struct team *team;
     enum activations activations;
@@ -51,11 +53,10 @@ struct model {
     uint32_t lane_count;             /* of the last step's schedule */
     struct exchange_link link, near; /* to other nodes, or to all; and to ranks of this node */
     const struct model_trace *trace;
-    struct model_follower follower;   /* `written` is NULL if nobody follows */
-    struct drafts *drafts;            /* NULL without MTP */
-    struct moves *moves;              /* NULL: no expert ever moves */
-    uint64_t tokens;                  /* of all steps' rows */
-    int64_t stage_ns[2][STAGE_COUNT]; /* see struct model_rank */
+    struct model_follower follower; /* `written` is NULL if nobody follows */
+    struct drafts *drafts;          /* NULL without MTP */
+    struct moves *moves;            /* NULL: no expert ever moves */
+    uint64_t tokens;                /* of all steps' rows */
     uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since model_take_tokens */
     char numerics_id[32];
     uint8_t identity[32];

@@ -12,7 +12,6 @@
  */
 #include "compute/model/mtp.h"
 
-#include "compute/model/attention.h"
 #include "compute/model/compute.h"
 #include "compute/model/stages.h"
 
@@ -21,16 +20,16 @@ void mtp_run(struct model *model, uint32_t *argmax_out) {
                         .scratch = model->scratch,
                         .exchange = model->lanes[0].exchange,
                         .layer = model->shape->layers};
-    compute_mtp_project(model);
+    model->compute->mtp_project(model);
     if (model->mtp_rows.token_count) {
         pass.batch = &model->mtp_rows;
-        compute_mtp_begin(&pass, 0);
-        attention_write_rows(&pass);
+        model->compute->mtp_begin(&pass, 0);
+        model->compute->attention_write_rows(&pass);
     }
     if (argmax_out) { /* among ranks perhaps without a token of our own */
         pass.batch = &model->mtp_batch;
-        compute_mtp_begin(&pass, model->mtp_rows.token_count);
+        model->compute->mtp_begin(&pass, model->mtp_rows.token_count);
         stages_run_layer(&pass);
-        compute_mtp_finish(&pass, argmax_out);
+        model->compute->mtp_finish(&pass, argmax_out);
     }
 }

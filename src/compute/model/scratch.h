@@ -36,7 +36,7 @@ struct scratch {
     float *gate, *up; /* [tokens][mlp_stride] */
     float *mtp_pair;  /* [tokens][2 * hidden] MTP: embedding, then hidden, each normalized */
     float *mtp_u;     /* [tokens][hidden_stride] MTP: the projected pair */
-    float *hidden;    /* [tokens][hidden] MTP: the step's outputs (compute_keep_outputs) */
+    float *hidden;    /* [tokens][hidden] MTP: the step's outputs (keep_outputs) */
     float *kept;      /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: what slots keep of outputs */
     /* Of the absorbed form, a tile of generated tokens at a time: */
     uint32_t absorb_tile;

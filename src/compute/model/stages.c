@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Lanes are consecutive tokens of the step, and each works on the step's values from its first
- * token on (compute_lane). A lane may be empty: among ranks all run the same table, whatever tokens
+ * token on (compute.h, lane). A lane may be empty: among ranks all run the same table, whatever tokens
  * they have.
  */
 #include "compute/model/stages.h"
 
-#include "base/clock.h"
 #include "base/pulse.h"
-#include "compute/model/attention.h"
 #include "compute/model/compute.h"
-#include "compute/model/experts.h"
-#include "compute/model/mlp.h"
 
 static uint32_t first_token(const struct model *model, struct step_cut cut) {
     const struct run *run = batch_run_of_row(&model->batch, cut.row);
@@ -26,38 +22,39 @@ void stages_set_lanes(struct model *model, const struct step_plan *plan) {
         uint32_t cut = i + 1 < count ? first_token(model, plan->cuts[i]) : model->batch.token_count;
         lane->first = end;
         if (cut > end) end = cut;
-        lane->scratch = compute_lane(model, i, lane->first);
+        lane->scratch = model->compute->lane(model, i, lane->first);
         batch_take(&lane->batch, &model->batch, lane->first, end - lane->first);
     }
 }
 
 static void run_stage(const struct pass *pass, enum stage stage) {
+    const struct compute *compute = pass->model->compute;
     bool moe = pass_is_moe(pass);
     switch (stage) {
     case STAGE_ATTENTION_0:
-        attention_begin(pass);
+        compute->attention_begin(pass);
         break;
     case STAGE_ATTENTION_1:
-        attention_finish(pass);
-        compute_add(pass);
+        compute->attention_finish(pass);
+        compute->add(pass);
         pass_part(pass, PART_ATTENTION_ADD);
-        if (moe) experts_route(pass);
+        if (moe) compute->experts_route(pass);
         break;
     case STAGE_DISPATCH:
-        if (moe) experts_dispatch(pass);
+        if (moe) compute->experts_dispatch(pass);
         break;
     case STAGE_SHARED:
-        if (moe) experts_run_shared(pass);
+        if (moe) compute->experts_run_shared(pass);
         break;
     case STAGE_MLP:
         if (moe)
-            experts_run_routed(pass);
+            compute->experts_run_routed(pass);
         else
-            mlp_run(pass);
+            compute->mlp_run(pass);
         break;
     case STAGE_COMBINE:
-        if (moe) experts_finish(pass);
-        compute_add(pass);
+        if (moe) compute->experts_finish(pass);
+        compute->add(pass);
         pass_part(pass, PART_MLP_ADD);
         break;
     case STAGE_COUNT:
@@ -71,21 +68,18 @@ static bool awaits(const struct model *model, uint32_t layer, enum stage stage, 
            shape_layer_is_moe(model->shape, layer) && exchange_carries(model->lanes[lane].exchange);
 }
 
-/* Returns when it was. */
-static int64_t begin_traced(const struct model *model) {
+static void begin_traced(const struct model *model) {
     if (model->trace) model->trace->begin(model->trace->context);
-    return clock_now_ns();
 }
 
-static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane, int64_t began_ns) {
+static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane) {
     const struct model_trace *trace = pass->model->trace;
     bool waits = awaits(pass->model, pass->layer, stage, lane);
-    struct exchange_transfer ended = {0};
     pulse_place(pass->layer, (uint32_t)stage);
     run_stage(pass, stage);
-    if (waits) ended = exchange_last(pass->exchange);
-    pass->model->stage_ns[pass_is_moe(pass)][stage] += clock_now_ns() - began_ns - ended.waited_ns;
     if (!trace) return;
+    struct exchange_transfer ended;
+    if (waits) ended = exchange_last(pass->exchange);
     trace->end(trace->context, stage, lane, pass->layer, waits ? &ended : NULL);
 }
 
@@ -106,7 +100,7 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
     if (token >= pass->batch->token_count)
         return; /* not the lane's; before it, the difference wraps around */
     uint32_t *to = probe->routing + (size_t)pass->layer * per_token;
-    if (pass_is_moe(pass)) experts_chosen(pass, token, to);
+    if (pass_is_moe(pass)) model->compute->experts_chosen(pass, token, to);
     for (uint32_t i = 0; i < per_token && !pass_is_moe(pass); i++)
         to[i] = UINT32_MAX;
 }
@@ -120,9 +114,8 @@ struct layer_walk {
     uint32_t told;                   /* leading layers that all lanes have written */
 };
 
-void stages_tell(const struct model *model, const struct step_plan *plan, uint32_t slices) {
-    if (model->follower.written && plan->row_count)
-        model->follower.written(model->follower.context, plan->step, slices);
+void stages_tell(struct model *model, const struct step_plan *plan, uint32_t slices) {
+    if (model->follower.written && plan->row_count) model->compute->tell(model, plan->step, slices);
 }
 
 /* A lane writes its rows layer by layer, each time by one; so does the slowest of all. */
@@ -150,9 +143,8 @@ static uint32_t early_of(const struct layer_walk *walk, const struct batch *batc
     return overlap_early(walk->overlap, batch->token_count - batch->prompt_tokens);
 }
 
-/* The stage's time is that since `began_ns`. */
-static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, uint32_t layer,
-                    int64_t began_ns) {
+/* The stage's time is that since begin_traced. */
+static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
     struct model *model = walk->model;
     struct lane *lane = &model->lanes[index];
     struct pass pass = {.model = model,
@@ -162,7 +154,7 @@ static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, u
                         .early = early_of(walk, &lane->batch),
                         .layer = layer};
     if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
-    run_traced(&pass, stage, index, began_ns);
+    run_traced(&pass, stage, index);
     if (stage == STAGE_ATTENTION_0) tell_written(walk, index);
     if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, lane->first);
 }
@@ -176,8 +168,8 @@ static void run_in_order(struct layer_walk *walk) {
             uint32_t layer = at + row->ahead - 1;
             if (layer >= layers)
                 continue; /* beyond the last or, wrapped around, before the first */
-            int64_t began_ns = begin_traced(walk->model);
-            run_row(walk, (enum stage)row->stage, row->lane, layer, began_ns);
+            begin_traced(walk->model);
+            run_row(walk, (enum stage)row->stage, row->lane, layer);
         }
 }
 
@@ -205,10 +197,10 @@ static void run_by_urgency(struct layer_walk *walk) {
     struct overlap_place places[OVERLAP_LANES] = {{0}};
     uint32_t layers = walk->model->shape->layers;
     for (uint32_t left = walk->overlap->lane_count * layers * STAGE_COUNT; left > 0; left--) {
-        int64_t began_ns = begin_traced(walk->model);
+        begin_traced(walk->model);
         uint32_t lane = next_lane(walk, places);
         struct overlap_place *place = &places[lane];
-        run_row(walk, place->stage, lane, place->layer, began_ns);
+        run_row(walk, place->stage, lane, place->layer);
         overlap_advance(place);
         place->waits =
             place->layer < layers && awaits(walk->model, place->layer, place->stage, lane);

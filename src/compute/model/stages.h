@@ -14,6 +14,6 @@ void stages_run(struct model *model, const struct step_plan *plan, const struct 
 void stages_run_layer(const struct pass *pass);
 
 /* Tells the follower that the plan's KV rows are written in so many slices. */
-void stages_tell(const struct model *model, const struct step_plan *plan, uint32_t slices);
+void stages_tell(struct model *model, const struct step_plan *plan, uint32_t slices);
 
 #endif

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  * On the CPU: what stands before, between and behind the layers.
  */
-#include "compute/model/compute.h"
-
 #include "compute/model/compute_cpu.h"
+
+#include "compute/model/attention.h"
+#include "compute/model/compute.h"
+#include "compute/model/experts.h"
+#include "compute/model/mlp.h"
 #include "compute/model/rope.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* model.scratch[0] is the step's, scratch[1 + lane] a lane's view of it. */
-enum status compute_open(struct model *model, struct error *error) {
+static enum status open_scratch(struct model *model, struct error *error) {
     model->scratch = calloc(1 + OVERLAP_LANES, sizeof *model->scratch);
     if (!model->scratch) return error_set(error, STATUS_NO_MEMORY, "no memory for the scratch");
     return scratch_open(model->scratch, model, error);
 }
 
-void compute_close(struct model *model) {
+static void close_scratch(struct model *model) {
     if (model->scratch) scratch_close(model->scratch);
     free(model->scratch);
 }
 
-struct scratch *compute_lane(struct model *model, uint32_t lane, uint32_t first_token) {
+static struct scratch *take_lane(struct model *model, uint32_t lane, uint32_t first_token) {
     model->scratch[1 + lane] = scratch_from(model->scratch, model, first_token);
     return &model->scratch[1 + lane];
 }
@@ -82,7 +85,7 @@ static void add_result(void *context, uint32_t first, uint32_t count, uint32_t m
                                          s->y + (size_t)token * s->hidden_stride, 1, hidden);
 }
 
-void compute_add(const struct pass *pass) {
+static void add(const struct pass *pass) {
     compute_tokens(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
 }
 
@@ -94,7 +97,7 @@ static void embed(void *context, uint32_t first, uint32_t count, uint32_t member
                         hidden, model->scratch->x + (size_t)token * hidden);
 }
 
-void compute_begin(struct model *model) {
+static void begin(struct model *model) {
     const struct batch *batch = &model->batch;
     rope_prepare(model->shape, batch->positions, batch->token_count, model->scratch->angles);
     compute_tokens(model, embed, model, batch->token_count);
@@ -138,11 +141,11 @@ static void run_head(struct model *model, const float *hidden, uint32_t count, f
     }
 }
 
-void compute_logits(struct model *model, uint32_t count, float *logits) {
+static void write_logits(struct model *model, uint32_t count, float *logits) {
     run_head(model, model->scratch->normed, count, logits, NULL);
 }
 
-uint32_t compute_greedy(struct model *model, uint32_t token) {
+static uint32_t find_greedy(struct model *model, uint32_t token) {
     uint32_t likeliest;
     run_head(model, model->scratch->hidden + (size_t)token * model->shape->hidden, 1, NULL,
              &likeliest);
@@ -158,7 +161,7 @@ static void normalize(const struct model *model, uint32_t first, uint32_t count,
                                 model->weights.final_norm, hidden, model->shape->rms_epsilon);
 }
 
-void compute_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row) {
+static void gather_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row) {
     normalize(model, first, count, model->scratch->normed + (size_t)row * model->shape->hidden);
 }
 
@@ -176,12 +179,12 @@ static void show_tile(void *context, uint32_t first, uint32_t count, uint32_t me
         show->view(show->context, show->first + i, s->logits + (size_t)i * s->vocab_stride);
 }
 
-void compute_show_logits(struct model *model, uint32_t first, uint32_t count,
-                         compute_logits_viewer *view, void *context) {
+static void show_logits(struct model *model, uint32_t first, uint32_t count,
+                        compute_logits_viewer *view, void *context) {
     struct show show = {model->scratch, view, context, 0};
     for (; show.first < count; show.first += LOGITS_TILE) {
         uint32_t rows = tile_rows(count - show.first);
-        compute_outputs(model, first + show.first, rows, 0);
+        gather_outputs(model, first + show.first, rows, 0);
         run_tile(model, model->scratch->normed, rows);
         team_run(model->team, show_tile, &show, rows, 1);
     }
@@ -192,7 +195,7 @@ static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t 
     normalize(model, first, count, model->scratch->hidden + (size_t)first * model->shape->hidden);
 }
 
-void compute_keep_outputs(struct model *model) {
+static void keep_outputs(struct model *model) {
     compute_tokens(model, keep_output, model, model->batch.token_count);
 }
 
@@ -203,7 +206,7 @@ static float *kept(const struct model *model, uint32_t slot, uint32_t index) {
     return model->scratch->kept + row * model->shape->hidden;
 }
 
-void compute_keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count) {
+static void keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count) {
     size_t hidden = model->shape->hidden;
     memcpy(kept(model, slot, 0), model->scratch->hidden + first * hidden,
            count * hidden * sizeof(float));
@@ -235,7 +238,7 @@ static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t
     }
 }
 
-void compute_mtp_project(struct model *model) {
+static void project_mtp(struct model *model) {
     struct scratch *s = model->scratch;
     uint32_t tokens = model->mtp_rows.token_count + model->mtp_batch.token_count;
     const struct packed_matrix *projection = &model->weights.mtp->projection;
@@ -243,7 +246,7 @@ void compute_mtp_project(struct model *model) {
     compute_linear(model, projection, &s->input, s->mtp_u, s->hidden_stride, tokens);
 }
 
-void compute_mtp_begin(const struct pass *pass, uint32_t first) {
+static void begin_mtp(const struct pass *pass, uint32_t first) {
     const struct batch *batch = pass->batch;
     const struct scratch *s = pass->scratch;
     uint32_t hidden = pass->model->shape->hidden;
@@ -262,15 +265,52 @@ static void normalize_mtp(void *context, uint32_t first, uint32_t count, uint32_
                                 model->weights.mtp->head_norm, hidden, model->shape->rms_epsilon);
 }
 
-void compute_mtp_finish(const struct pass *pass, uint32_t *argmax_out) {
+static void finish_mtp(const struct pass *pass, uint32_t *argmax_out) {
     struct model *model = pass->model;
     uint32_t tokens = pass->batch->token_count;
     compute_tokens(model, normalize_mtp, model, tokens);
     run_head(model, pass->scratch->normed, tokens, NULL, argmax_out);
 }
 
-void compute_clear_row(const struct model *model, struct page_id page, uint32_t slice,
-                       uint32_t row) {
+static void clear_row(const struct model *model, struct page_id page, uint32_t slice,
+                      uint32_t row) {
     char *rows = kv_pages_slice(&model->kv, page.index, slice);
     memset(rows + row * model->kv.row_bytes, 0, model->kv.row_bytes);
 }
+
+static void tell(struct model *model, uint64_t step, uint32_t slices) {
+    model->follower.written(model->follower.context, step, slices);
+}
+
+static void end(struct model *model) {
+}
+
+const struct compute compute_on_cpu = {
+    .open = open_scratch,
+    .close = close_scratch,
+    .lane = take_lane,
+    .begin = begin,
+    .tell = tell,
+    .end = end,
+    .add = add,
+    .attention_begin = attention_begin,
+    .attention_finish = attention_finish,
+    .attention_write_rows = attention_write_rows,
+    .mlp_run = mlp_run,
+    .experts_route = experts_route,
+    .experts_dispatch = experts_dispatch,
+    .experts_run_shared = experts_run_shared,
+    .experts_run_routed = experts_run_routed,
+    .experts_finish = experts_finish,
+    .experts_chosen = experts_chosen,
+    .outputs = gather_outputs,
+    .logits = write_logits,
+    .show_logits = show_logits,
+    .keep_outputs = keep_outputs,
+    .greedy = find_greedy,
+    .keep_slot = keep_slot,
+    .mtp_project = project_mtp,
+    .mtp_begin = begin_mtp,
+    .mtp_finish = finish_mtp,
+    .clear_row = clear_row,
+};

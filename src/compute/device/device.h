@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The device seam: memory of a GPU, page-locked host memory, copies, streams, events, graphs,
+ * tensor maps and launches. Two bodies stand behind it. device_cuda.c is CUDA's runtime, compiled
+ * with -Dcuda=enabled: verified by emulation; not yet run on a GPU. device_emulated.c is a stand-in
+ * that runs on the CPU and reports what a GPU would not forgive.
+ *
+ * The rules, which the stand-in checks: device memory is touched by kernels and copies alone, and
+ * page-locked memory by the host only when no copy of it is under way. Work of one stream runs in
+ * its order; work of two streams in any order, but for what an event says. Nothing is released
+ * while work is in line.
+ *
+ * Calls that put work in line return nothing: what fails shows at the next device_wait or
+ * device_wait_stream, and stays. Any thread may call, each stream from one thread at a time.
+ */
+#ifndef COMPUTE_DEVICE_DEVICE_H
+#define COMPUTE_DEVICE_DEVICE_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct device_stream;
+struct device_event;
+struct device_graph;
+
+/* A kernel as the host starts it: `start` reads its arguments, which begin with `pointers` pointers
+ * to device memory (or NULL), and launches on `native`, CUDA's stream; the stand-in calls it when
+ * the kernel's turn has come, with NULL, and it has run when it returns. */
+struct device_kernel {
+    const char *name;
+    uint32_t pointers;
+    void (*start)(const void *arguments, void *native);
+};
+#define DEVICE_ARGUMENT_BYTES 512 /* of a kernel, at most */
+
+enum device_way { DEVICE_FROM_HOST, DEVICE_TO_HOST, DEVICE_WITHIN };
+
+/* A copy of rows; row_count 1: of one run of bytes. The host's side is page-locked. */
+struct device_copy {
+    void *to;
+    const void *from;
+    size_t to_pitch, from_pitch; /* bytes between two rows' beginnings */
+    size_t row_bytes, row_count;
+    enum device_way way;
+};
+
+/* A matrix that tiles are fetched from by TMA: rows of `columns` elements. */
+struct device_tensor {
+    void *memory; /* on the device, at a multiple of 16 */
+    uint64_t columns, rows;
+    size_t pitch; /* bytes between two rows, a multiple of 16 */
+    uint32_t element_bytes;
+    uint32_t box_columns, box_rows; /* of a tile, 1..256 each */
+    bool swizzle;                   /* by 128 bytes, which a tile's row then has at most */
+};
+struct device_tensor_map {
+    _Alignas(64) uint64_t opaque[16]; /* CUtensorMap */
+};
+
+struct device {
+    const struct device_body *body;
+    const char *name; /* "cuda" or "emulated" */
+};
+
+/* What a body has to bring. `what` names memory in messages, and outlives it. */
+struct device_body {
+    void (*close)(struct device *device);
+    enum status (*allocate)(struct device *device, size_t bytes, const char *what, bool pinned,
+                            void **memory_out, struct error *error);
+    void (*release)(struct device *device, void *memory);
+    enum status (*open_stream)(struct device *device, struct device_stream **stream_out,
+                               struct error *error);
+    void (*close_stream)(struct device *device, struct device_stream *stream);
+    enum status (*open_event)(struct device *device, struct device_event **event_out,
+                              struct error *error);
+    void (*close_event)(struct device *device, struct device_event *event);
+    void (*copy)(struct device *device, struct device_stream *stream,
+                 const struct device_copy *copy);
+    void (*fill)(struct device *device, struct device_stream *stream, void *memory, uint8_t value,
+                 size_t bytes);
+    void (*launch)(struct device *device, struct device_stream *stream,
+                   const struct device_kernel *kernel, const void *arguments, size_t bytes);
+    void (*record)(struct device *device, struct device_event *event, struct device_stream *stream);
+    void (*follow)(struct device *device, struct device_stream *stream, struct device_event *event);
+    bool (*passed)(struct device *device, struct device_event *event);
+    enum status (*wait)(struct device *device, struct device_event *event, struct error *error);
+    enum status (*wait_stream)(struct device *device, struct device_stream *stream,
+                               struct error *error);
+    void (*begin_capture)(struct device *device, struct device_stream *stream);
+    enum status (*end_capture)(struct device *device, struct device_stream *stream,
+                               struct device_graph **graph_out, struct error *error);
+    void (*launch_graph)(struct device *device, struct device_stream *stream,
+                         struct device_graph *graph);
+    void (*close_graph)(struct device *device, struct device_graph *graph);
+    enum status (*map_tensor)(struct device *device, const struct device_tensor *tensor,
+                              struct device_tensor_map *map_out, struct error *error);
+};
+
+/* STATUS_UNSUPPORTED: a build without CUDA, or no such GPU of compute capability 9.0. */
+enum status device_open_cuda(uint32_t index, struct device **device_out,
+                             struct error *error) MUST_USE;
+
+/* Misuse of the stand-in, one line; nobody listens: it ends the program. */
+typedef void device_reporter(void *context, const char *text);
+struct device_emulation {
+    uint64_t seed; /* draws the order in which streams run */
+    uint64_t memory_bytes;
+    device_reporter *report;
+    void *context;
+};
+enum status device_open_emulated(const struct device_emulation *emulation,
+                                 struct device **device_out, struct error *error) MUST_USE;
+
+/* Everything that was opened is closed before. */
+static inline void device_close(struct device *device) {
+    if (device) device->body->close(device);
+}
+
+/* Memory of the device, at a multiple of 256, or page-locked memory of the host. STATUS_NO_MEMORY.
+ * What is in it is undefined. */
+static inline enum status device_allocate(struct device *device, size_t bytes, const char *what,
+                                          void **memory_out, struct error *error) {
+    return device->body->allocate(device, bytes, what, false, memory_out, error);
+}
+static inline enum status device_allocate_pinned(struct device *device, size_t bytes,
+                                                 const char *what, void **memory_out,
+                                                 struct error *error) {
+    return device->body->allocate(device, bytes, what, true, memory_out, error);
+}
+/* Of either kind; NULL is none. */
+static inline void device_release(struct device *device, void *memory) {
+    if (memory) device->body->release(device, memory);
+}
+
+static inline enum status
+device_open_stream(struct device *device, struct device_stream **stream_out, struct error *error) {
+    return device->body->open_stream(device, stream_out, error);
+}
+static inline void device_close_stream(struct device *device, struct device_stream *stream) {
+    if (stream) device->body->close_stream(device, stream);
+}
+
+/* An event passes when all that stood in line at its last device_record is done; one that was never
+ * recorded has passed. */
+static inline enum status device_open_event(struct device *device, struct device_event **event_out,
+                                            struct error *error) {
+    return device->body->open_event(device, event_out, error);
+}
+static inline void device_close_event(struct device *device, struct device_event *event) {
+    if (event) device->body->close_event(device, event);
+}
+
+static inline void device_copy(struct device *device, struct device_stream *stream, void *to,
+                               const void *from, size_t bytes, enum device_way way) {
+    struct device_copy copy = {to, from, bytes, bytes, bytes, 1, way};
+    if (bytes) device->body->copy(device, stream, &copy);
+}
+static inline void device_copy_rows(struct device *device, struct device_stream *stream,
+                                    const struct device_copy *copy) {
+    if (copy->row_bytes && copy->row_count) device->body->copy(device, stream, copy);
+}
+/* Each byte becomes `value`. */
+static inline void device_fill(struct device *device, struct device_stream *stream, void *memory,
+                               uint8_t value, size_t bytes) {
+    if (bytes) device->body->fill(device, stream, memory, value, bytes);
+}
+/* The arguments are copied. */
+static inline void device_launch(struct device *device, struct device_stream *stream,
+                                 const struct device_kernel *kernel, const void *arguments,
+                                 size_t bytes) {
+    device->body->launch(device, stream, kernel, arguments, bytes);
+}
+
+static inline void device_record(struct device *device, struct device_event *event,
+                                 struct device_stream *stream) {
+    device->body->record(device, event, stream);
+}
+/* What the stream is given from now on runs behind the event's last record. */
+static inline void device_follow(struct device *device, struct device_stream *stream,
+                                 struct device_event *event) {
+    device->body->follow(device, stream, event);
+}
+static inline bool device_passed(struct device *device, struct device_event *event) {
+    return device->body->passed(device, event);
+}
+/* Returns when the event has passed, or the stream's work is done. Not OK: the device has failed,
+ * and nothing on it can be believed any more. */
+static inline enum status device_wait(struct device *device, struct device_event *event,
+                                      struct error *error) {
+    return device->body->wait(device, event, error);
+}
+static inline enum status device_wait_stream(struct device *device, struct device_stream *stream,
+                                             struct error *error) {
+    return device->body->wait_stream(device, stream, error);
+}
+
+/* What the stream is given between the two becomes a graph instead of running; likewise that of
+ * streams which follow its events meanwhile and which it follows again before the end. */
+static inline void device_begin_capture(struct device *device, struct device_stream *stream) {
+    device->body->begin_capture(device, stream);
+}
+static inline enum status device_end_capture(struct device *device, struct device_stream *stream,
+                                             struct device_graph **graph_out, struct error *error) {
+    return device->body->end_capture(device, stream, graph_out, error);
+}
+static inline void device_launch_graph(struct device *device, struct device_stream *stream,
+                                       struct device_graph *graph) {
+    device->body->launch_graph(device, stream, graph);
+}
+static inline void device_close_graph(struct device *device, struct device_graph *graph) {
+    if (graph) device->body->close_graph(device, graph);
+}
+
+/* STATUS_INVALID: what TMA does not take, by its first breach. */
+static inline enum status device_map_tensor(struct device *device,
+                                            const struct device_tensor *tensor,
+                                            struct device_tensor_map *map_out,
+                                            struct error *error) {
+    return device->body->map_tensor(device, tensor, map_out, error);
+}
+
+#endif

@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A stand-in for a GPU, to find what is wrong in the host's part of an engine without one.
+ *
+ * Work waits in its stream until somebody waits for it, or until the dice say so; then streams are
+ * run in an order that the seed draws, as far as events allow. Device memory lies between guard
+ * pages and cannot be touched while no work runs, so that a host that reads a device pointer ends
+ * at once; what a kernel is given must be device memory. New memory holds 0xFF, which is NaN in
+ * every float format. A copy runs in two steps: first its target holds 0xFF, later the bytes; a
+ * copy to the host spoils its target when it is asked for, and a copy from it notes a checksum of
+ * the source, which must be the same when it runs.
+ */
+#include "compute/device/device.h"
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/format.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define POISON 0xFF
+#define CANARY 0xC5
+#define MEMORY_ALIGN 256
+#define EAGER_OUT_OF 4 /* one in so many calls lets some work run at once */
+
+struct allocation {
+    char *memory; /* [bytes], behind it a canary up to `end`, where a guard page begins */
+    size_t bytes;
+    char *mapping, *end;
+    const char *what;
+    bool pinned, gone;
+};
+
+enum operation_kind {
+    OPERATION_COPY_BEGIN,
+    OPERATION_COPY_END,
+    OPERATION_FILL,
+    OPERATION_LAUNCH,
+    OPERATION_RECORD,
+    OPERATION_FOLLOW,
+    OPERATION_GRAPH
+};
+
+struct operation {
+    enum operation_kind kind;
+    struct operation *next;
+    struct device_stream *stream; /* in a graph: of the capture */
+    struct device_copy copy;
+    uint64_t checksum; /* of what a copy from the host read */
+    uint8_t fill;
+    const struct device_kernel *kernel;
+    struct device_event *event;
+    uint64_t version; /* of the event */
+    struct device_graph *graph;
+    uint32_t awaits; /* in a graph, a follow: 1 + index of the record; 0: it is outside */
+    bool done;       /* in a graph, in this run */
+    size_t argument_bytes;
+    _Alignas(16) char arguments[DEVICE_ARGUMENT_BYTES];
+};
+
+struct device_stream {
+    struct device_stream *next;
+    struct operation *first, *last;
+    struct device_graph *capture; /* NULL: work goes in line */
+};
+
+struct device_event {
+    uint64_t recorded, passed;
+    struct device_graph *capture; /* of its last record, if that was captured */
+    uint32_t record;              /* 1 + index there */
+};
+
+struct device_graph {
+    struct operation **operations;
+    uint32_t count, capacity;
+};
+
+struct emulated {
+    struct device device;
+    struct device_emulation emulation;
+    pthread_mutex_t lock;
+    uint64_t dice;
+    struct device_stream *streams;
+    struct allocation *allocations;
+    uint32_t allocation_count, allocation_capacity;
+    uint32_t events, graphs, pending; /* events and graphs that are open; operations in line */
+    uint64_t used_bytes;
+};
+
+static struct emulated *emulated_of(struct device *device) {
+    return (struct emulated *)(void *)device;
+}
+
+static void report(struct emulated *emulated, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void report(struct emulated *emulated, const char *format, ...) {
+    struct error text;
+    va_list arguments;
+    va_start(arguments, format);
+    format_va(text.text, sizeof text.text, format, arguments);
+    va_end(arguments);
+    if (!emulated->emulation.report) check_failed(text.text, "emulated device", 0);
+    emulated->emulation.report(emulated->emulation.context, text.text);
+}
+
+static uint32_t draw(struct emulated *emulated, uint32_t below) {
+    emulated->dice = emulated->dice * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((emulated->dice >> 33) % below);
+}
+
+/* ---- memory ---- */
+
+static struct allocation *find(struct emulated *emulated, const void *memory) {
+    const char *at = memory;
+    for (uint32_t i = emulated->allocation_count; i-- > 0;) {
+        struct allocation *allocation = &emulated->allocations[i];
+        if (at >= allocation->memory && at < allocation->end) return allocation;
+    }
+    return NULL;
+}
+
+/* Whether [memory, memory + bytes) is of one allocation of the kind, and reports why not. */
+static bool lies_in(struct emulated *emulated, const void *memory, size_t bytes, bool pinned,
+                    const char *whose) {
+    const struct allocation *allocation = find(emulated, memory);
+    if (!allocation || allocation->pinned != pinned)
+        report(emulated, "%s: expected %s, found an address that is none", whose,
+               pinned ? "page-locked memory" : "device memory");
+    else if (allocation->gone)
+        report(emulated, "%s: %s was released", whose, allocation->what);
+    else if ((size_t)((const char *)memory - allocation->memory) > allocation->bytes ||
+             bytes > allocation->bytes - (size_t)((const char *)memory - allocation->memory))
+        report(emulated, "%s: %zu bytes reach beyond the end of %s", whose, bytes,
+               allocation->what);
+    else
+        return true;
+    return false;
+}
+
+/* While no work runs the host cannot touch the device's memory. */
+static void open_memory(struct emulated *emulated, bool open) {
+    for (uint32_t i = 0; i < emulated->allocation_count; i++) {
+        const struct allocation *of = &emulated->allocations[i];
+        if (of->pinned || of->gone) continue;
+        int failed = mprotect(of->mapping, (size_t)(of->end - of->mapping),
+                              open ? PROT_READ | PROT_WRITE : PROT_NONE);
+        check(!failed);
+    }
+}
+
+static enum status allocate(struct device *device, size_t bytes, const char *what, bool pinned,
+                            void **memory_out, struct error *error) {
+    struct emulated *emulated = emulated_of(device);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), room = round_up(bytes + 1, MEMORY_ALIGN);
+    size_t mapped = round_up(room, page);
+    pthread_mutex_lock(&emulated->lock);
+    bool fits = pinned || emulated->used_bytes + mapped <= emulated->emulation.memory_bytes;
+    char *mapping = MAP_FAILED;
+    if (fits && emulated->allocation_count == emulated->allocation_capacity) {
+        uint32_t capacity = 2 * emulated->allocation_capacity + 16;
+        void *more = realloc(emulated->allocations, capacity * sizeof *emulated->allocations);
+        if ((fits = more != NULL)) {
+            emulated->allocations = more;
+            emulated->allocation_capacity = capacity;
+        }
+    }
+    if (fits)
+        mapping = mmap(NULL, mapped + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                       -1, 0);
+    if (mapping == MAP_FAILED) {
+        pthread_mutex_unlock(&emulated->lock);
+        return error_set(error, STATUS_NO_MEMORY,
+                         "the emulated device has no %zu bytes for %s: %llu of %llu are taken",
+                         bytes, what, (unsigned long long)emulated->used_bytes,
+                         (unsigned long long)emulated->emulation.memory_bytes);
+    }
+    struct allocation *of = &emulated->allocations[emulated->allocation_count++];
+    *of = (struct allocation){.memory = mapping + mapped - room,
+                              .bytes = bytes,
+                              .mapping = mapping,
+                              .end = mapping + mapped,
+                              .what = what,
+                              .pinned = pinned};
+    int failed = mprotect(mapping, mapped, PROT_READ | PROT_WRITE);
+    check(!failed);
+    memset(of->memory, POISON, bytes);
+    memset(of->memory + bytes, CANARY, room - bytes);
+    if (!pinned) {
+        emulated->used_bytes += mapped;
+        failed = mprotect(mapping, mapped, PROT_NONE);
+        check(!failed);
+    }
+    *memory_out = of->memory;
+    pthread_mutex_unlock(&emulated->lock);
+    return STATUS_OK;
+}
+
+/* Its addresses are never given out again, and nothing can be read there. */
+static void release(struct device *device, void *memory) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    struct allocation *of = find(emulated, memory);
+    if (!of || of->memory != memory) {
+        report(emulated, "release of an address that was never given out");
+    } else if (of->gone) {
+        report(emulated, "release of %s, which was released", of->what);
+    } else {
+        size_t mapped = (size_t)(of->end - of->mapping);
+        if (emulated->pending) report(emulated, "release of %s while work is in line", of->what);
+        int failed = mprotect(of->mapping, mapped, PROT_READ);
+        check(!failed);
+        for (const char *at = of->memory + of->bytes; at < of->end; at++)
+            if ((uint8_t)*at != CANARY) {
+                report(emulated, "%s was written to beyond its end", of->what);
+                break;
+            }
+        of->gone = true;
+        if (!of->pinned) emulated->used_bytes -= mapped;
+        madvise(of->mapping, mapped, MADV_DONTNEED);
+        failed = mprotect(of->mapping, mapped, PROT_NONE);
+        check(!failed);
+    }
+    pthread_mutex_unlock(&emulated->lock);
+}
+
+/* ---- work ---- */
+
+static uint64_t checksum_of(const struct device_copy *copy) {
+    uint64_t sum = 1469598103934665603u;
+    for (size_t row = 0; row < copy->row_count; row++) {
+        const char *from = (const char *)copy->from + row * copy->from_pitch;
+        size_t at = 0;
+        for (uint64_t word; at + sizeof word <= copy->row_bytes; at += sizeof word) {
+            memcpy(&word, from + at, sizeof word);
+            sum = (sum ^ word) * 1099511628211u;
+        }
+        for (; at < copy->row_bytes; at++)
+            sum = (sum ^ (uint8_t)from[at]) * 1099511628211u;
+    }
+    return sum;
+}
+
+static bool copy_lies_in(struct emulated *emulated, const struct device_copy *copy) {
+    size_t to = (copy->row_count - 1) * copy->to_pitch + copy->row_bytes;
+    size_t from = (copy->row_count - 1) * copy->from_pitch + copy->row_bytes;
+    return lies_in(emulated, copy->to, to, copy->way == DEVICE_TO_HOST, "target of a copy") &&
+           lies_in(emulated, copy->from, from, copy->way == DEVICE_FROM_HOST, "source of a copy");
+}
+
+static void spoil(const struct device_copy *copy) {
+    for (size_t row = 0; row < copy->row_count; row++)
+        memset((char *)copy->to + row * copy->to_pitch, POISON, copy->row_bytes);
+}
+
+static void run_copy(struct emulated *emulated, const struct operation *operation, bool end) {
+    const struct device_copy *copy = &operation->copy;
+    if (!copy_lies_in(emulated, copy)) return;
+    if (!end) {
+        if (copy->way != DEVICE_WITHIN) spoil(copy);
+        return;
+    }
+    if (copy->way == DEVICE_FROM_HOST && operation->checksum != checksum_of(copy))
+        report(emulated, "the source of a copy from the host changed before it was read");
+    for (size_t row = 0; row < copy->row_count; row++)
+        memmove((char *)copy->to + row * copy->to_pitch,
+                (const char *)copy->from + row * copy->from_pitch, copy->row_bytes);
+}
+
+static void run_kernel(struct emulated *emulated, const struct operation *operation) {
+    const void *const *pointers = (const void *const *)(const void *)operation->arguments;
+    for (uint32_t i = 0; i < operation->kernel->pointers; i++) {
+        char whose[96];
+        if (!pointers[i]) continue;
+        format_text(whose, sizeof whose, "pointer %u of kernel %s", i, operation->kernel->name);
+        if (!lies_in(emulated, pointers[i], 0, false, whose)) return;
+    }
+    operation->kernel->start(operation->arguments, NULL);
+}
+
+static void run_graph(struct emulated *emulated, const struct device_graph *graph);
+
+static void run_operation(struct emulated *emulated, const struct operation *operation) {
+    switch (operation->kind) {
+    case OPERATION_COPY_BEGIN:
+    case OPERATION_COPY_END:
+        run_copy(emulated, operation, operation->kind == OPERATION_COPY_END);
+        break;
+    case OPERATION_FILL:
+        if (lies_in(emulated, operation->copy.to, operation->copy.row_bytes, false, "a fill"))
+            memset(operation->copy.to, operation->fill, operation->copy.row_bytes);
+        break;
+    case OPERATION_LAUNCH:
+        run_kernel(emulated, operation);
+        break;
+    case OPERATION_RECORD:
+        if (operation->event->passed < operation->version)
+            operation->event->passed = operation->version;
+        break;
+    case OPERATION_FOLLOW:
+        break;
+    case OPERATION_GRAPH:
+        run_graph(emulated, operation->graph);
+        break;
+    }
+}
+
+/* Whether an operation of a graph may run: the one before it of its stream has, and its event. */
+static bool may_run(const struct device_graph *graph, uint32_t index) {
+    const struct operation *operation = graph->operations[index];
+    if (operation->done) return false;
+    if (operation->awaits && !graph->operations[operation->awaits - 1]->done) return false;
+    for (uint32_t i = index; i-- > 0;)
+        if (graph->operations[i]->stream == operation->stream) return graph->operations[i]->done;
+    return true;
+}
+
+static void run_graph(struct emulated *emulated, const struct device_graph *graph) {
+    for (uint32_t i = 0; i < graph->count; i++)
+        graph->operations[i]->done = false;
+    for (uint32_t left = graph->count; left > 0; left--) {
+        uint32_t index = draw(emulated, graph->count);
+        while (!may_run(graph, index))
+            index = (index + 1) % graph->count;
+        if (graph->operations[index]->kind != OPERATION_RECORD)
+            run_operation(emulated, graph->operations[index]);
+        graph->operations[index]->done = true;
+    }
+}
+
+static bool is_ready(const struct device_stream *stream) {
+    const struct operation *first = stream->first;
+    return first && (first->kind != OPERATION_FOLLOW || first->event->passed >= first->version);
+}
+
+/* Runs the next operation of some stream. False: none can run. */
+static bool run_one(struct emulated *emulated) {
+    uint32_t ready = 0;
+    struct device_stream *stream;
+    for (stream = emulated->streams; stream; stream = stream->next)
+        ready += is_ready(stream);
+    if (!ready) return false;
+    uint32_t chosen = draw(emulated, ready);
+    for (stream = emulated->streams;; stream = stream->next)
+        if (is_ready(stream) && chosen-- == 0) break;
+    struct operation *operation = stream->first;
+    stream->first = operation->next;
+    if (!stream->first) stream->last = NULL;
+    emulated->pending--;
+    run_operation(emulated, operation);
+    free(operation);
+    return true;
+}
+
+/* Runs operations until `done` says so, or `most` of them. */
+static void run_until(struct emulated *emulated, bool (*done)(const void *), const void *context,
+                      uint32_t most) {
+    if (done(context) || !emulated->pending) return;
+    open_memory(emulated, true);
+    while (!done(context) && most-- > 0)
+        if (!run_one(emulated)) {
+            if (most < UINT32_MAX / 2) break; /* only some were to run */
+            report(emulated, "what is waited for never comes: streams wait for one another");
+            break;
+        }
+    open_memory(emulated, false);
+}
+
+static bool never(const void *context) {
+    return false;
+}
+
+static struct operation *new_operation(struct emulated *emulated, enum operation_kind kind) {
+    struct operation *operation = calloc(1, sizeof *operation);
+    check(operation); /* some hundred bytes */
+    operation->kind = kind;
+    return operation;
+}
+
+static void add_captured(struct device_graph *graph, struct operation *operation) {
+    if (graph->count == graph->capacity) {
+        graph->capacity = 2 * graph->capacity + 64;
+        graph->operations =
+            realloc(graph->operations, graph->capacity * sizeof(struct operation *));
+        check(graph->operations);
+    }
+    graph->operations[graph->count++] = operation;
+}
+
+static void add(struct emulated *emulated, struct device_stream *stream,
+                struct operation *operation) {
+    operation->stream = stream;
+    if (stream->capture) {
+        add_captured(stream->capture, operation);
+        return;
+    }
+    if (stream->last)
+        stream->last->next = operation;
+    else
+        stream->first = operation;
+    stream->last = operation;
+    emulated->pending++;
+}
+
+/* Sometimes the device is quick. */
+static void perhaps_run(struct emulated *emulated) {
+    if (draw(emulated, EAGER_OUT_OF) == 0) run_until(emulated, never, NULL, 1 + draw(emulated, 8));
+}
+
+static void copy(struct device *device, struct device_stream *stream,
+                 const struct device_copy *copy) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    if (copy_lies_in(emulated, copy)) {
+        uint64_t checksum =
+            copy->way == DEVICE_FROM_HOST && !stream->capture ? checksum_of(copy) : 0;
+        if (copy->way == DEVICE_TO_HOST) spoil(copy);
+        for (int end = 0; end < 2; end++) {
+            struct operation *operation =
+                new_operation(emulated, end ? OPERATION_COPY_END : OPERATION_COPY_BEGIN);
+            operation->copy = *copy;
+            operation->checksum = checksum;
+            add(emulated, stream, operation);
+        }
+        perhaps_run(emulated);
+    }
+    pthread_mutex_unlock(&emulated->lock);
+}
+
+static void fill(struct device *device, struct device_stream *stream, void *memory, uint8_t value,
+                 size_t bytes) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    struct operation *operation = new_operation(emulated, OPERATION_FILL);
+    operation->copy = (struct device_copy){.to = memory, .row_bytes = bytes};
+    operation->fill = value;
+    add(emulated, stream, operation);
+    perhaps_run(emulated);
+    pthread_mutex_unlock(&emulated->lock);
+}
+
+static void launch(struct device *device, struct device_stream *stream,
+                   const struct device_kernel *kernel, const void *arguments, size_t bytes) {
+    struct emulated *emulated = emulated_of(device);
+    check(bytes <= DEVICE_ARGUMENT_BYTES && kernel->pointers * sizeof(void *) <= bytes);
+    pthread_mutex_lock(&emulated->lock);
+    struct operation *operation = new_operation(emulated, OPERATION_LAUNCH);
+    operation->kernel = kernel;
+    operation->argument_bytes = bytes;
+    memcpy(operation->arguments, arguments, bytes);
+    add(emulated, stream, operation);
+    perhaps_run(emulated);
+    pthread_mutex_unlock(&emulated->lock);
+}
+
+/* ---- events ---- */
+
+static void record(struct device *device, struct device_event *event,
+                   struct device_stream *stream) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    struct operation *operation = new_operation(emulated, OPERATION_RECORD);
+    operation->event = event;
+    event->capture = stream->capture;
+    if (stream->capture)
+        event->record = stream->capture->count + 1;
+    else
+        operation->version = ++event->recorded;
+    add(emulated, stream, operation);
+    pthread_mutex_unlock(&emulated->lock);
+}
+
+static void follow(struct device *device, struct device_stream *stream,
+                   struct device_event *event) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    struct operation *operation = new_operation(emulated, OPERATION_FOLLOW);
+    operation->event = event;
+    if (event->capture && !stream->capture && !stream->first) stream->capture = event->capture;
+    if (event->capture != stream->capture)
+        report(emulated, "a stream follows an event from outside its capture");
+    if (stream->capture)
+        operation->awaits = event->record;
+    else
+        operation->version = event->recorded;
+    add(emulated, stream, operation);
+    pthread_mutex_unlock(&emulated->lock);
+}
+
+static bool has_passed(const void *context) {
+    const struct device_event *event = context;
+    return event->passed >= event->recorded;
+}
+
+static bool passed(struct device *device, struct device_event *event) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    perhaps_run(emulated);
+    bool result = has_passed(event);
+    pthread_mutex_unlock(&emulated->lock);
+    return result;
+}
+
+static enum status wait_event(struct device *device, struct device_event *event,
+                              struct error *error) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    run_until(emulated, has_passed, event, UINT32_MAX);
+    pthread_mutex_unlock(&emulated->lock);
+    return STATUS_OK;
+}
+
+static bool is_empty(const void *context) {
+    const struct device_stream *stream = context;
+    return !stream->first;
+}
+
+static enum status wait_stream(struct device *device, struct device_stream *stream,
+                               struct error *error) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    if (stream->capture) report(emulated, "the host waits for a stream that is captured");
+    run_until(emulated, is_empty, stream, UINT32_MAX);
+    pthread_mutex_unlock(&emulated->lock);
+    return STATUS_OK;
+}
+
+/* ---- opening and closing ---- */
+
+static enum status open_stream(struct device *device, struct device_stream **stream_out,
+                               struct error *error) {
+    struct emulated *emulated = emulated_of(device);
+    struct device_stream *stream = calloc(1, sizeof *stream);
+    if (!stream) return error_set(error, STATUS_NO_MEMORY, "no memory for a stream");
+    pthread_mutex_lock(&emulated->lock);
+    stream->next = emulated->streams;
+    emulated->streams = stream;
+    pthread_mutex_unlock(&emulated->lock);
+    *stream_out = stream;
+    return STATUS_OK;
+}
+
+static void close_stream(struct device *device, struct device_stream *stream) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    struct device_stream **at = &emulated->streams;
+    if (stream->first) report(emulated, "a stream is closed while work is in it");
+    run_until(emulated, is_empty, stream, UINT32_MAX);
+    while (*at != stream)
+        at = &(*at)->next;
+    *at = stream->next;
+    pthread_mutex_unlock(&emulated->lock);
+    free(stream);
+}
+
+static enum status open_event(struct device *device, struct device_event **event_out,
+                              struct error *error) {
+    struct emulated *emulated = emulated_of(device);
+    struct device_event *event = calloc(1, sizeof *event);
+    if (!event) return error_set(error, STATUS_NO_MEMORY, "no memory for an event");
+    pthread_mutex_lock(&emulated->lock);
+    emulated->events++;
+    pthread_mutex_unlock(&emulated->lock);
+    *event_out = event;
+    return STATUS_OK;
+}
+
+static void close_event(struct device *device, struct device_event *event) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    if (!has_passed(event)) report(emulated, "an event is closed before it has passed");
+    run_until(emulated, has_passed, event, UINT32_MAX);
+    emulated->events--;
+    pthread_mutex_unlock(&emulated->lock);
+    free(event);
+}
+
+static void begin_capture(struct device *device, struct device_stream *stream) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    check(!stream->capture);
+    stream->capture = calloc(1, sizeof *stream->capture);
+    check(stream->capture); /* some bytes */
+    emulated->graphs++;
+    pthread_mutex_unlock(&emulated->lock);
+}
+
+/* Whether all that was captured ends before the stream's last operation. */
+static bool comes_back(const struct device_graph *graph, const struct device_stream *stream) {
+    for (uint32_t i = 0; i < graph->count; i++) {
+        const struct operation *operation = graph->operations[i];
+        bool followed = operation->stream == stream;
+        for (uint32_t k = i + 1; k < graph->count && !followed; k++)
+            followed = graph->operations[k]->stream == operation->stream ||
+                       graph->operations[k]->awaits == i + 1;
+        if (!followed) return false;
+    }
+    return true;
+}
+
+static enum status end_capture(struct device *device, struct device_stream *stream,
+                               struct device_graph **graph_out, struct error *error) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    struct device_graph *graph = stream->capture;
+    check(graph);
+    if (!comes_back(graph, stream))
+        report(emulated, "a capture ends before a stream that joined it was followed");
+    for (struct device_stream *each = emulated->streams; each; each = each->next)
+        if (each->capture == graph) each->capture = NULL;
+    for (uint32_t i = 0; i < graph->count; i++)
+        if (graph->operations[i]->kind == OPERATION_RECORD)
+            graph->operations[i]->event->capture = NULL;
+    pthread_mutex_unlock(&emulated->lock);
+    *graph_out = graph;
+    return STATUS_OK;
+}
+
+/* What a captured copy reads from the host is read when the graph runs. */
+static void launch_graph(struct device *device, struct device_stream *stream,
+                         struct device_graph *graph) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    struct operation *operation = new_operation(emulated, OPERATION_GRAPH);
+    operation->graph = graph;
+    for (uint32_t i = 0; i < graph->count; i++) {
+        struct operation *of = graph->operations[i];
+        if (of->kind == OPERATION_COPY_END && of->copy.way == DEVICE_FROM_HOST)
+            of->checksum = checksum_of(&of->copy);
+    }
+    add(emulated, stream, operation);
+    perhaps_run(emulated);
+    pthread_mutex_unlock(&emulated->lock);
+}
+
+static void close_graph(struct device *device, struct device_graph *graph) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    if (emulated->pending) report(emulated, "a graph is closed while work is in line");
+    emulated->graphs--;
+    pthread_mutex_unlock(&emulated->lock);
+    for (uint32_t i = 0; i < graph->count; i++)
+        free(graph->operations[i]);
+    free(graph->operations);
+    free(graph);
+}
+
+/* The stand-in's map is the description itself. */
+static enum status map_tensor(struct device *device, const struct device_tensor *tensor,
+                              struct device_tensor_map *map_out, struct error *error) {
+    const char *breach = NULL;
+    struct emulated *emulated = emulated_of(device);
+    size_t box_bytes = (size_t)tensor->box_columns * tensor->element_bytes;
+    if ((uintptr_t)tensor->memory % 16) breach = "it does not begin on a multiple of 16 bytes";
+    if (tensor->pitch % 16) breach = "its rows are not a multiple of 16 bytes apart";
+    if (tensor->pitch < tensor->columns * tensor->element_bytes) breach = "its rows overlap";
+    if (!tensor->box_columns || !tensor->box_rows || tensor->box_columns > 256 ||
+        tensor->box_rows > 256)
+        breach = "a tile has 1 to 256 columns and rows";
+    if (box_bytes % 16) breach = "a tile's row is not a multiple of 16 bytes";
+    if (tensor->swizzle && box_bytes > 128)
+        breach = "a swizzled tile's row has more than 128 bytes";
+    if (breach)
+        return error_set(error, STATUS_INVALID, "no tensor map of %llu x %llu elements: %s",
+                         (unsigned long long)tensor->rows, (unsigned long long)tensor->columns,
+                         breach);
+    pthread_mutex_lock(&emulated->lock);
+    bool lies =
+        lies_in(emulated, tensor->memory, tensor->rows * tensor->pitch, false, "a tensor map");
+    pthread_mutex_unlock(&emulated->lock);
+    if (!lies) return error_set(error, STATUS_INVALID, "a tensor map of memory that is none");
+    *map_out = (struct device_tensor_map){{0}};
+    memcpy(map_out->opaque, tensor, sizeof *tensor);
+    return STATUS_OK;
+}
+
+static void close_device(struct device *device) {
+    struct emulated *emulated = emulated_of(device);
+    for (uint32_t i = 0; i < emulated->allocation_count; i++) {
+        const struct allocation *of = &emulated->allocations[i];
+        if (!of->gone) report(emulated, "%s was not released", of->what);
+        munmap(of->mapping, (size_t)(of->end - of->mapping) + (size_t)sysconf(_SC_PAGESIZE));
+    }
+    if (emulated->streams) report(emulated, "a stream was not closed");
+    if (emulated->events) report(emulated, "%u events were not closed", emulated->events);
+    if (emulated->graphs) report(emulated, "%u graphs were not closed", emulated->graphs);
+    pthread_mutex_destroy(&emulated->lock);
+    free(emulated->allocations);
+    free(emulated);
+}
+
+static const struct device_body body = {
+    .close = close_device,
+    .allocate = allocate,
+    .release = release,
+    .open_stream = open_stream,
+    .close_stream = close_stream,
+    .open_event = open_event,
+    .close_event = close_event,
+    .copy = copy,
+    .fill = fill,
+    .launch = launch,
+    .record = record,
+    .follow = follow,
+    .passed = passed,
+    .wait = wait_event,
+    .wait_stream = wait_stream,
+    .begin_capture = begin_capture,
+    .end_capture = end_capture,
+    .launch_graph = launch_graph,
+    .close_graph = close_graph,
+    .map_tensor = map_tensor,
+};
+
+enum status device_open_emulated(const struct device_emulation *emulation,
+                                 struct device **device_out, struct error *error) {
+    struct emulated *emulated = calloc(1, sizeof *emulated);
+    if (!emulated) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulated device");
+    emulated->device = (struct device){&body, "emulated"};
+    emulated->emulation = *emulation;
+    emulated->dice = emulation->seed;
+    pthread_mutex_init(&emulated->lock, NULL);
+    *device_out = &emulated->device;
+    return STATUS_OK;
+}
