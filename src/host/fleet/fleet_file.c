@@ -229,6 +229,8 @@ static void read_root(struct fleet_reader *reader, const struct tree *root,
     if (strcmp(file->launcher, "local") != 0 && strcmp(file->launcher, "hosts") != 0 &&
         strcmp(file->launcher, "slurm") != 0)
         complain(reader, "launcher", "local, hosts or slurm");
+    if (strcmp(file->launcher, "hosts") == 0 && !file->hosts.count)
+        complain(reader, "hosts", "where units may run, as [a, b]");
     read_manager(reader, root, file);
 }
 

@@ -420,6 +420,17 @@ static enum status open_manager(struct fleet_keeper *keeper, struct error *error
 }
 
 static enum status open_launcher(struct fleet_keeper *keeper, struct error *error) {
+    static const char *const ssh[] = {"ssh", "-oBatchMode=yes", "-oConnectTimeout=5", NULL};
+    const struct fleet_file *file = keeper->file;
+    const struct launch_hosts_options hosts = {
+        .hosts = file->hosts.words,
+        .host_count = file->hosts.count,
+        .host_units = file->host_units,
+        .remote_shell = file->remote_shell.count ? file->remote_shell.words : ssh};
+    if (strcmp(file->launcher, "slurm") == 0)
+        return launch_slurm_open(keeper->mark, file->slurm.words, &keeper->launcher, error);
+    if (strcmp(file->launcher, "hosts") == 0)
+        return launch_hosts_open(keeper->mark, &hosts, &keeper->launcher, error);
     return launch_local_open(keeper->mark, &keeper->launcher, error);
 }
 

@@ -58,4 +58,20 @@ uint32_t launcher_number(const char *mark, const char *instance);
 enum status launch_local_open(const char *mark, struct unit_launcher *launcher_out,
                               struct error *error) MUST_USE;
 
+/* Of Slurm's jobs whose names have the fleet's mark. `options` are sbatch's besides, NULL at the end, and
+ * live as long. */
+enum status launch_slurm_open(const char *mark, const char *const *options,
+                              struct unit_launcher *launcher_out, struct error *error) MUST_USE;
+
+struct launch_hosts_options {
+    const char *const *hosts; /* [host_count] */
+    uint32_t host_count;
+    uint32_t host_units;             /* units of one host at most */
+    const char *const *remote_shell; /* words before a host's name; NULL at the end */
+};
+
+/* Of the processes of several hosts, by a remote shell. The options' texts live as long. */
+enum status launch_hosts_open(const char *mark, const struct launch_hosts_options *options,
+                              struct unit_launcher *launcher_out, struct error *error) MUST_USE;
+
 #endif
