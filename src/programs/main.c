@@ -25,6 +25,8 @@ const struct program programs[] = {
     {"chat", "talk with a model in the terminal", program_chat, OPTIONS(chat_options)},
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
     {"eplb", "place experts on ranks", program_eplb, OPTIONS(eplb_options)},
+    {"fleet", "units that follow their load, here, on hosts or under Slurm", program_fleet,
+     OPTIONS(fleet_options)},
     {"gateway", "an API server for units in other processes", program_gateway,
      OPTIONS(gateway_options)},
 #endif

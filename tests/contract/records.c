@@ -372,16 +372,16 @@ void *good_to_unit(void) {
 }
 
 void *(*const good_records[])(void) = {
-    good_accounts, good_settled,     good_entry,     good_unit_tally,  good_client_request,
-    good_respond,  good_stream_data, good_tokenize,  good_tokenized,   good_submit,
-    good_cancel,   good_hello,       good_tokens,    good_scores,      good_finished,
-    good_plan,     good_result,      good_gone,      good_drain,       good_begin,
-    good_end,      good_load,        good_joined,    good_lost,        good_from_unit,
-    good_to_unit,  good_continue,    good_reserved,  good_experts,     good_expect,
-    good_push,     good_kv_cancel,   good_kv_done,   good_find,        good_found,
-    good_kv_load,  good_kv_loaded,   good_keep,      good_kept,        good_kv_park,
-    good_kv_hello, good_role,        good_constrain, good_constrained,
-    good_fleet_load, good_fleet_unit, good_fleet_order, good_fleet_action,
+    good_accounts,   good_settled,     good_entry,        good_unit_tally,  good_client_request,
+    good_respond,    good_stream_data, good_tokenize,     good_tokenized,   good_submit,
+    good_cancel,     good_hello,       good_tokens,       good_scores,      good_finished,
+    good_plan,       good_result,      good_gone,         good_drain,       good_begin,
+    good_end,        good_load,        good_joined,       good_lost,        good_from_unit,
+    good_to_unit,    good_continue,    good_reserved,     good_experts,     good_expect,
+    good_push,       good_kv_cancel,   good_kv_done,      good_find,        good_found,
+    good_kv_load,    good_kv_loaded,   good_keep,         good_kept,        good_kv_park,
+    good_kv_hello,   good_role,        good_constrain,    good_constrained, good_fleet_load,
+    good_fleet_unit, good_fleet_order, good_fleet_action,
 };
 const size_t good_records_count = ARRAY_COUNT(good_records);
 

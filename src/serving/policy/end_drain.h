@@ -16,8 +16,8 @@ struct end_drain_view {
     double answer_tokens; /* of an answer, mean */
     double token_ns;      /* from token to token of an answer */
     double prompt_tokens; /* of a prompt, mean */
-    double spare_rate;    /* prompt tokens a second that other units can compute besides; may be 0 */
-    int64_t drained_ns;   /* for which it has drained */
+    double spare_rate;  /* prompt tokens a second that other units can compute besides; may be 0 */
+    int64_t drained_ns; /* for which it has drained */
     int64_t drain_ns_max; /* for which it may */
 };
 

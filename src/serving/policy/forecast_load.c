@@ -54,8 +54,7 @@ static void follow(struct forecast_load *forecast, const double *rates, double p
     double trend_kept = exp(-passed_ns / (4 * part_ns(forecast)));
     for (uint32_t i = 0; i < FORECAST_STREAMS; i++) {
         double before = forecast->recent[i];
-        forecast->recent[i] =
-            forecast->has_any ? kept * before + (1 - kept) * rates[i] : rates[i];
+        forecast->recent[i] = forecast->has_any ? kept * before + (1 - kept) * rates[i] : rates[i];
         double slope = forecast->has_any ? (forecast->recent[i] - before) / (passed_ns * 1e-9) : 0;
         forecast->trend[i] = trend_kept * forecast->trend[i] + (1 - trend_kept) * slope;
     }
@@ -105,15 +104,14 @@ static bool curve_at(const struct forecast_load *forecast, uint32_t stream, int6
 
 static double carried_on(const struct forecast_load *forecast, uint32_t stream, double ahead_ns) {
     double most_ns = TREND_PARTS * part_ns(forecast);
-    double rate = forecast->recent[stream] +
-                  forecast->trend[stream] * fmin(ahead_ns, most_ns) * 1e-9;
+    double rate =
+        forecast->recent[stream] + forecast->trend[stream] * fmin(ahead_ns, most_ns) * 1e-9;
     return fmax(rate, 0);
 }
 
 double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns) {
     double curve, present, ahead_ns = fmax((double)(at_ns - forecast->last_ns), 0);
-    if (!curve_at(forecast, stream, at_ns, &curve))
-        return carried_on(forecast, stream, ahead_ns);
+    if (!curve_at(forecast, stream, at_ns, &curve)) return carried_on(forecast, stream, ahead_ns);
     if (!forecast->has_any) return curve;
     /* recent lags behind by about a part: it is compared with the curve of then */
     int64_t then_ns = forecast->last_ns - (int64_t)part_ns(forecast);

@@ -14,7 +14,7 @@
 struct node_calendar_line {
     int64_t from_ns, until_ns; /* within a period: 0 <= ns <= period_ns; equal: the whole period */
     uint32_t promised;         /* nodes */
-    double price;              /* of a node for an hour, in whatever money; < 0: says nothing of it */
+    double price; /* of a node for an hour, in whatever money; < 0: says nothing of it */
 };
 
 struct node_calendar {

@@ -73,7 +73,8 @@ static uint32_t keep(const struct scale_state *state, const struct scale_rule *r
     *reason_out = near_units >= units ? SCALE_NEAR : SCALE_RETURNS;
     if (kept == units) return kept;
     *reason_out = SCALE_RESTS;
-    if (units <= side->most && grew_within(state, index, rule->rest_ns, now_ns)) return units;
+    int64_t rest_ns = state->was_rash[index] ? 2 * rule->rest_ns : rule->rest_ns;
+    if (units <= side->most && grew_within(state, index, rest_ns, now_ns)) return units;
     *reason_out = SCALE_SPARE;
     return kept;
 }
@@ -119,6 +120,19 @@ static uint32_t find_spare(const struct scale_rule *rule, const struct scale_vie
     return best;
 }
 
+static void note_change(struct scale_state *state, const struct scale_rule *rule, uint32_t index,
+                        uint32_t wanted, uint32_t units, int64_t now_ns) {
+    if (wanted > units) {
+        state->was_rash[index] =
+            state->has_shrunk[index] && now_ns - state->shrank_ns[index] < rule->rest_ns;
+        state->has_grown[index] = true;
+        state->grew_ns[index] = now_ns;
+    } else if (wanted < units) {
+        state->has_shrunk[index] = true;
+        state->shrank_ns[index] = now_ns;
+    }
+}
+
 struct scale_choice scale_fleet(struct scale_state *state, const struct scale_rule *rule,
                                 const struct scale_view *view, int64_t now_ns) {
     struct scale_choice choice;
@@ -131,9 +145,6 @@ struct scale_choice scale_fleet(struct scale_state *state, const struct scale_ru
         choice.reason[side] = SCALE_PROMISED;
     }
     for (uint32_t i = 0; i < SCALE_SIDES; i++)
-        if (choice.wanted[i] > view->units[i]) {
-            state->has_grown[i] = true;
-            state->grew_ns[i] = now_ns;
-        }
+        note_change(state, rule, i, choice.wanted[i], view->units[i], now_ns);
     return choice;
 }

@@ -11,8 +11,9 @@
  *           and a unit's rate less the reserve and `give_back`. So what N - 1 units would have to bear
  *           is looked at before the Nth goes.
  *
- * Fewer than needed: it grows, at once. More than kept: it shrinks, if it has not grown for `rest_ns`.
- * Between the two it stays; that, and the rest, is why noise makes nothing swing. A limit that is
+ * Fewer than needed: it grows, at once. More than kept: it shrinks, if it has not grown for `rest_ns`;
+ * twice that if it had to grow so soon after it shrank. Between the two it stays; that, and the rest, is
+ * why noise makes nothing swing: in the long run it turns once in `rest_ns` at most. A limit that is
  * missed in spite of enough units is worth one more, once in the time that a start takes.
  *
  * The state is the caller's; else pure.
@@ -54,10 +55,10 @@ struct scale_rule_side {
 
 struct scale_rule {
     struct scale_rule_side sides[SCALE_SIDES];
-    double reserve;    /* share of a unit's rate, 0 to < 1 */
-    double give_back;  /* likewise; reserve + give_back < 1 */
-    int64_t rest_ns;   /* after it has grown it shrinks no more for so long */
-    int64_t start_ns;  /* from an order to a unit that serves */
+    double reserve;   /* share of a unit's rate, 0 to < 1 */
+    double give_back; /* share of a unit's rate; reserve + give_back < 1 */
+    int64_t rest_ns;  /* after it has grown it shrinks no more for so long */
+    int64_t start_ns; /* from an order to a unit that serves */
 };
 
 struct scale_demand { /* tokens a second */
@@ -79,6 +80,9 @@ struct scale_view {
 struct scale_state { /* zeros at first */
     bool has_grown[SCALE_SIDES];
     int64_t grew_ns[SCALE_SIDES];
+    bool has_shrunk[SCALE_SIDES];
+    int64_t shrank_ns[SCALE_SIDES];
+    bool was_rash[SCALE_SIDES]; /* it grew soon after it had shrunk */
 };
 
 struct scale_choice {

@@ -63,8 +63,10 @@ static void a_crowd_is_followed_at_once_and_forgotten_far_ahead(void **state) {
     live(3 * DAY + 10 * HOUR, 3 * DAY + 11 * HOUR, 3);
     int64_t now_ns = forecast.last_ns;
     assert_near(forecast_load_at(&forecast, 0, now_ns), 3 * shape(now_ns), 0.05);
-    assert_near(forecast_load_at(&forecast, 0, now_ns + HOUR / 2), 3 * shape(now_ns + HOUR / 2), 0.15);
-    assert_near(forecast_load_at(&forecast, 0, now_ns + 20 * HOUR), shape(now_ns + 20 * HOUR), 0.15);
+    assert_near(forecast_load_at(&forecast, 0, now_ns + HOUR / 2), 3 * shape(now_ns + HOUR / 2),
+                0.15);
+    assert_near(forecast_load_at(&forecast, 0, now_ns + 20 * HOUR), shape(now_ns + 20 * HOUR),
+                0.15);
 }
 
 static void a_morning_that_does_not_come_is_not_waited_for(void **state) {

@@ -20,7 +20,8 @@ static int open_fleet(void **ignored) {
         .unit_rate = 100, .unit_nodes = 1, .least = 1, .most = 20, .group = 1};
     rule = (struct scale_rule){
         .sides = {side, side}, .reserve = 0.1, .give_back = 0.1, .rest_ns = 100, .start_ns = 20};
-    view = (struct scale_view){.units = {5, 5}, .pinned = {SCALE_FREE, SCALE_FREE}, .nodes_max = 99};
+    view =
+        (struct scale_view){.units = {5, 5}, .pinned = {SCALE_FREE, SCALE_FREE}, .nodes_max = 99};
     for (int i = 0; i < SCALE_SIDES; i++)
         view.demand[i] = (struct scale_demand){420, 420, 420};
     state = (struct scale_state){0};
