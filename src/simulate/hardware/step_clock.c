@@ -210,23 +210,19 @@ static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
     lane->pairs = tokens / ranks * clock->options.model->experts_per_token;
 }
 
-static double issue_of(const struct step_clock *clock, bool prompts) {
-    return prompts || clock->options.ranks == 1 ? 0 : clock->stages->answer.issue_us;
-}
-
 /* Experts' times by their rank's pairs; those of the mean go to the even walk. */
 static void time_experts(struct step_clock *clock, bool prompts, struct unit_walk_lane *lane,
                          struct walk_layer *layers) {
     const struct model_figures *model = clock->options.model;
     const struct stage_transfers *links = &clock->walk.transfers;
-    const double slots = clock->experts.slots_per_rank,
-                 tokens = lane->pairs / model->experts_per_token;
+    const double slots = clock->experts.slots_per_rank;
+    const double tokens = lane->pairs / model->experts_per_token;
     for (uint32_t i = 0; i <= UNIT_WALK_TIMES; i++) {
         double pairs = lane->pairs * UNIT_WALK_TIMES_MEANS * i / UNIT_WALK_TIMES;
         lane->experts[i] = stage_rates_experts(clock->stages, model, pairs, slots, prompts);
     }
     const struct walk_layer mean = {
-        .mlp = lane->experts[UNIT_WALK_TIMES / UNIT_WALK_TIMES_MEANS] + issue_of(clock, prompts),
+        .mlp = lane->experts[UNIT_WALK_TIMES / UNIT_WALK_TIMES_MEANS] + clock->walk.issue,
         .dispatch = links->dispatch_us + tokens * links->dispatch_token_us,
         .combine = links->combine_us + tokens * links->combine_token_us};
     for (uint32_t i = 0; i < clock->experts.layers; i++)
@@ -238,7 +234,7 @@ static void begin_walk(struct step_clock *clock, const struct step_share *shares
     const double nodes = (double)options->ranks / options->ranks_per_node;
     struct unit_walk *walk = &clock->walk;
     unit_walk_begin(walk);
-    walk->issue = issue_of(clock, prompts);
+    walk->issue = prompts || options->ranks == 1 ? 0 : clock->stages->answer.issue_us;
     walk->whole_copies = prompts ? stage_rates_copies(options->model, nodes) : 0;
     walk->transfers = clock->transfers[prompts];
     if (expert_world_is_moving(&clock->experts)) {

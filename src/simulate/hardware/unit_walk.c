@@ -6,12 +6,12 @@
 #include "base/number.h"
 
 /* What of a transfer a rank sends and takes, as factors of each rank's tokens or pairs. */
-struct transfer {
+struct walk_transfer {
     double latency, send, take; /* us; us for each of `sent` and of `taken` */
     const double *sent, *taken; /* [ranks] */
 };
 
-static void send(struct unit_walk *walk, uint32_t lane, const struct transfer *transfer) {
+static void send(struct unit_walk *walk, uint32_t lane, const struct walk_transfer *transfer) {
     double last = 0, weighed = 0, rows = 0;
     for (uint32_t r = 0; r < walk->ranks; r++) {
         double begin = max_double(walk->now[r], walk->link_free[r]);
@@ -65,13 +65,15 @@ static void run_sparse(struct unit_walk *walk, enum stage stage, uint32_t lane, 
     if (stage == STAGE_MLP || stage == STAGE_COMBINE) wait_for(walk, lane);
     if (stage == STAGE_DISPATCH) {
         double us = links->dispatch_token_us * copies;
-        const struct transfer dispatch = {links->dispatch_us, us, us / each, times->tokens, pairs};
+        const struct walk_transfer dispatch = {links->dispatch_us, us, us / each, times->tokens,
+                                               pairs};
         expert_world_draw(walk->world, layer, times->pairs, pairs);
         send(walk, lane, &dispatch);
     }
     if (stage == STAGE_MLP) {
         double us = links->combine_token_us * copies;
-        const struct transfer combine = {links->combine_us, us / each, us, pairs, times->tokens};
+        const struct walk_transfer combine = {links->combine_us, us / each, us, pairs,
+                                              times->tokens};
         run_experts(walk, lane, times);
         send(walk, lane, &combine);
     }
