@@ -111,8 +111,9 @@ struct stage_watch {
     struct model_trace hook;
     const struct model_trace *next; /* or NULL */
     uint32_t dense_layers;
-    double began;
+    double began, part_began;
     double seconds[2][STAGE_COUNT]; /* without waits: of dense layers, of those with experts */
+    double core;                    /* of them: answers' core attention */
 };
 
 struct overlap_bench {
@@ -143,7 +144,15 @@ static void note_faster(uint32_t *from, uint32_t batch, bool faster) {
 static void watch_begin(void *context) {
     struct stage_watch *watch = context;
     if (watch->next) watch->next->begin(watch->next->context);
-    watch->began = machine_limits_now();
+    watch->began = watch->part_began = machine_limits_now();
+}
+
+static void watch_part(void *context, enum stage_part part) {
+    struct stage_watch *watch = context;
+    const double now = machine_limits_now();
+    if (part == PART_ABSORB_QUERY || part == PART_CORE || part == PART_ABSORB_VALUE)
+        watch->core += now - watch->part_began;
+    watch->part_began = now;
 }
 
 static void watch_end(void *context, enum stage stage, uint32_t lane, uint32_t layer,
@@ -158,7 +167,8 @@ static void watch_stages(struct overlap_bench *bench, const struct model_trace *
     struct stage_watch *watch = &bench->watch;
     const struct shape *shape = model_shape(solo_model(bench->solo));
     *watch = (struct stage_watch){
-        .hook = {.context = watch, .begin = watch_begin, .end = watch_end}, .next = next};
+        .hook = {.context = watch, .begin = watch_begin, .end = watch_end, .part = watch_part},
+        .next = next};
     for (uint32_t layer = 0; layer < shape->layers; layer++)
         watch->dense_layers += !shape_layer_is_moe(shape, layer);
     model_set_trace(solo_model(bench->solo), &watch->hook);
@@ -224,6 +234,7 @@ static enum status time_run(struct overlap_bench *bench, uint32_t batch, const c
                             struct timing *out, struct error *error) {
     struct timing before = counts_of(bench);
     memset(bench->watch.seconds, 0, sizeof bench->watch.seconds);
+    bench->watch.core = 0;
     solo_set_schedule(bench->solo, schedule);
     double start = machine_limits_now();
     enum status status = batch ? decode(bench, batch, error) : prefill(bench, error);
@@ -395,6 +406,7 @@ static enum status choose_link(struct overlap_bench *bench, struct result *resul
 static void add_stages(const struct overlap_bench *bench, struct result *result, uint32_t run,
                        const struct timing *timing) {
     double *in_layers = &result->stepped.in_layers, computed = timing->seconds - timing->waited;
+    result->stepped.core += bench->watch.core;
     result->dispatch[run] = timing->dispatch;
     for (int i = 0; i < 2 * STAGE_COUNT; i++) {
         double seconds = bench->watch.seconds[i / STAGE_COUNT][i % STAGE_COUNT];
@@ -499,21 +511,22 @@ static void note_choice(struct overlap_bench *bench, struct result *result) {
 
 /* The best walk of two lanes, and in which order it runs their stages. */
 static void print_bound(const struct overlap_bench *bench, const struct result *result) {
-    struct overlap_row rows[BOUND_ROWS];
-    struct overlap_expected walked = overlap_expected_of_two(&result->stepped, rows);
+    const struct overlap_expected_two best = overlap_expected_of_two(&result->stepped);
     const double *stages = result->stepped.stages[1];
     double all = 0;
     if (bench->values.json) {
         printf(",{\"batch\":%u,\"schedule\":\"two lanes\"", result->batch);
-        print_walked_json(result, &walked);
-        printf("}");
+        print_walked_json(result, &best.walked);
+        printf(",\"early_sixteenths\":%u}", best.early_sixteenths);
         return;
     }
     printf("  %-20s %*s", "two lanes at best", 67, "");
-    print_walked(result, &walked);
+    print_walked(result, &best.walked);
     printf("\n   ");
     for (int i = 0; i < BOUND_ROWS; i++)
-        printf(" %s %c", stage_name((enum stage)rows[i].stage), 'a' + rows[i].lane);
+        printf(" %s %c", stage_name((enum stage)best.rows[i].stage), 'a' + best.rows[i].lane);
+    if (result->batch)
+        printf("; %u of 16 answers' core attention in ATTN-0", best.early_sixteenths);
     for (int stage = 0; stage < STAGE_COUNT; stage++)
         all += stages[stage];
     printf("\n  of 100 that a layer with experts computes:");
