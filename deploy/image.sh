@@ -5,10 +5,11 @@
 set -euo pipefail
 deb=$(readlink -f "$1")
 out=$(readlink -f "$(dirname "$2")")/$(basename "$2")
-# mmdebstrap takes Debian's mirrors and keys as they are on any Debian; the proxies of this machine's apt are taken over.
-# Names of hosts come from whoever runs the container.
+# Of the release that the package was built on, since it needs that one's libraries; from Debian's own mirrors. Names of
+# hosts come from whoever runs the container.
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 exec mmdebstrap --variant=minbase --mode=auto --aptopt='APT::Install-Recommends "false"' \
     --customize-hook="cp '$deb' \"\$1/tmp/fathom.deb\"" \
     --customize-hook='chroot "$1" apt-get install -y -q --no-install-recommends /tmp/fathom.deb' \
     --customize-hook='rm -f "$1/tmp/fathom.deb" "$1/etc/resolv.conf" "$1/etc/hostname"' \
-    "${FATHOM_SUITE:-bookworm}" "$out"
+    "$suite" "$out"

@@ -126,7 +126,10 @@ def commands(block):
 
 
 def make_debian(root):
-    run("mmdebstrap", "--quiet", "--variant=minbase", "--include=curl,ca-certificates,procps", "bookworm", root,
+    """Of the release that the package was built on."""
+    with open("/etc/os-release") as file:
+        [suite] = re.findall("^VERSION_CODENAME=(.*)$", file.read(), re.MULTILINE)
+    run("mmdebstrap", "--quiet", "--variant=minbase", "--include=curl,ca-certificates,procps", suite, root,
         stdout=subprocess.DEVNULL)
     # Nothing of this machine's is mounted there: the folder is removed in the end.
     run("mount", "-t", "proc", "proc", root + "/proc")
