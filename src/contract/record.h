@@ -141,6 +141,10 @@ void *record_tail(const void *record, uint32_t index);
 /* Bytes of its elements. */
 size_t record_tail_bytes(const void *record, uint32_t index);
 
+/* How many elements it has, and the bytes of one. The kind and the counts must be set. */
+uint64_t record_tail_elements(const void *record, uint32_t index);
+size_t record_tail_element_bytes(const void *record, uint32_t index);
+
 /* Declares the access to a tail: `name`(record) points to its first element. The first tail's place
  * does not hang on the record, and is known to who reads it without a call. */
 #define RECORD_TAIL(of, index, type, name)                                                         \
