@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "host/fleet/fleet_keeper.h"
+#include "programs/fleet_plan.h"
 #include "programs/log_options.h"
 #include "programs/programs.h"
 
@@ -34,7 +35,7 @@ static const struct option fleet_rows[] = {
 
 const struct option_table fleet_options[1] = {{
     .command = "fleet",
-    .arguments = "run|status|drain|resume|pin|history [UNIT|ROLE=UNITS] [FILE]",
+    .arguments = "run|status|plan|drain|resume|pin|history|twin [UNIT|ROLE=UNITS] [FILE]",
     .description =
         "Runs a fleet of units that follows its load, as FILE (fleet.yaml) says, and asks or tells "
         "its manager. What runs does not end with the manager, and another one takes it over.\n\n"
@@ -44,7 +45,9 @@ const struct option_table fleet_options[1] = {{
         "  fathom fleet resume 7\n"
         "  fathom fleet pin decode=3     (so many, whatever the load; decode=auto: as the load "
         "is)\n"
-        "  fathom fleet history",
+        "  fathom fleet plan             (the next day in virtual time, by what history says)\n"
+        "  fathom fleet history\n"
+        "  fathom fleet twin             (DeepSeek's published day in virtual time; no FILE)",
     .options = fleet_rows,
     .option_count = ARRAY_COUNT(fleet_rows),
     .positional_min = 1,
@@ -157,8 +160,8 @@ static int words_of(const char *verb) {
     static const struct {
         const char *verb;
         int words;
-    } verbs[] = {{"run", 0},   {"status", 0}, {"history", 0},
-                 {"drain", 1}, {"resume", 1}, {"pin", 1}};
+    } verbs[] = {{"run", 0},     {"plan", 0},  {"twin", 0},   {"status", 0},
+                 {"history", 0}, {"drain", 1}, {"resume", 1}, {"pin", 1}};
     for (size_t i = 0; i < ARRAY_COUNT(verbs); i++)
         if (!strcmp(verb, verbs[i].verb)) return verbs[i].words;
     return -1;
@@ -167,6 +170,7 @@ static int words_of(const char *verb) {
 static enum status act(const char *verb, const struct fleet_values *values, struct fleet_file *file,
                        struct record_fleet_order *order, struct error *error) {
     if (!strcmp(verb, "run")) return run(file, error);
+    if (!strcmp(verb, "plan")) return fleet_plan_day(file, error);
     if (!strcmp(verb, "status")) return show_status(file, values->json, error);
     if (!strcmp(verb, "history")) return show(file, "history.csv", HISTORY_BYTES_MAX, error);
     return give_order(file, order, error);
@@ -193,8 +197,10 @@ int program_fleet(int argc, char **argv) {
     void *memory = malloc(FILE_ARENA_BYTES);
     check(memory);
     arena_over(&arena, memory, FILE_ARENA_BYTES);
-    enum status status = fleet_file_read(path, &arena, &file, &error);
-    if (!status) status = act(verb, &values, &file, &order, &error);
+    bool has_file = strcmp(verb, "twin") != 0;
+    enum status status =
+        has_file ? fleet_file_read(path, &arena, &file, &error) : fleet_plan_twin(&error);
+    if (!status && has_file) status = act(verb, &values, &file, &order, &error);
     exit_code = status ? command_failed(fleet_options, status, &error) : command_end(fleet_options);
     free(memory);
     return exit_code;

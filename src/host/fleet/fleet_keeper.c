@@ -188,7 +188,7 @@ static void obey_orders(struct fleet_keeper *keeper, int64_t wall_ns) {
             log_say(LOG_INFO, "fleet", "an operator's order wish=%s unit=%u",
                     order.wish == FLEET_WISH_DRAIN ? "drain" : "resume", order.number);
         else
-            log_say(LOG_INFO, "fleet", "an operator's order wish=pin role=%s units=%d",
+            log_say(LOG_INFO, "fleet", "an operator's order wish=%s role=%s units=%d", "pin",
                     role_name(order.role), (int)order.count);
         tell(keeper, &order.record, wall_ns);
     }

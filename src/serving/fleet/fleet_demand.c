@@ -4,6 +4,7 @@
 #include <math.h>
 
 #define MIX_FAST 8        /* the mix is a mean over so many times as long as the load of now */
+#define MISSED_FASTER 4 /* what was missed is forgotten so much sooner than what arrived */
 #define MISSED_LEAST 20   /* requests, before a share of them says anything */
 #define ANSWER_TOKENS 256 /* of an answer, before the first has ended */
 
@@ -32,7 +33,7 @@ static void mix(struct fleet_demand *demand, const struct record_fleet_load *loa
     const struct record_fleet_load *last = &demand->last;
     double mix_ns = (double)demand->rule.fast_ns * MIX_FAST;
     double kept = exp(-(double)passed_ns / mix_ns);
-    double quick = exp(-(double)passed_ns / (double)demand->rule.fast_ns);
+    double quick = exp(-MISSED_FASTER * (double)passed_ns / (double)demand->rule.fast_ns);
     fade(&demand->requests, kept, last->arrived_requests, load->arrived_requests);
     fade(&demand->prompt_tokens, kept, last->arrived_tokens, load->arrived_tokens);
     fade(&demand->hit_tokens, kept, last->hit_tokens, load->hit_tokens);
@@ -74,7 +75,8 @@ void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_loa
                               fleet_demand_answer_tokens(demand);
         for (uint32_t i = 0; i < SCALE_SIDES; i++)
             demand->fast[i] = kept * demand->fast[i] + (1 - kept) * rates[i];
-        forecast_load_add(&demand->forecast, rates, now_ns);
+        if (demand->answers > 0) /* else it is not known how long they are: nothing to learn */
+            forecast_load_add(&demand->forecast, rates, now_ns);
     }
     demand->last = *load;
     demand->last_ns = now_ns;

@@ -97,8 +97,10 @@ static uint32_t choose_side(const struct scale_state *state, const struct scale_
     }
     if (view->missed[index] && units < side->most &&
         !grew_within(state, index, rule->start_ns, now_ns)) {
+        double free = rule->reserve + rule->give_back;
+        uint32_t near = scale_fleet_units(side, fmax(demand->now, demand->soon), free);
         *reason_out = SCALE_LIMIT;
-        return within(side, units + side->group);
+        return within(side, max_u32(near, units + side->group));
     }
     if (view->missed[index]) needed = units; /* what was ordered for it is on its way */
     return keep(state, rule, view, index, needed, now_ns, reason_out);

@@ -76,7 +76,7 @@ void scaled_day_options(const struct scaled_day *day, struct scaled_options *opt
     *options_out = (struct scaled_options){
         .manager = {.rule = {.sides = {side_of(day, SCALE_PREFILL), side_of(day, SCALE_DECODE)},
                              .reserve = day->reserve,
-                             .give_back = 0.1,
+                             .give_back = 0.05,
                              .rest_ns = HOUR,
                              .start_ns = 5 * MINUTE},
                     .calendar = {.period_ns = DAY, .price = 1},

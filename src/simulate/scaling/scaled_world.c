@@ -41,7 +41,7 @@ struct scaled_world {
     double queue;                    /* prompt tokens that wait */
     double arrived, ended;           /* requests in all */
     double late, slow;               /* of them */
-    double recent_ended;             /* requests that ended in the last interval of a rule */
+    double recent_arrived;           /* requests, in the last interval of a rule */
     double utilisation[SCALE_SIDES]; /* of this window */
     uint32_t asked[SCALE_SIDES][REACTIVE_LOOKS];
     uint32_t asked_count;
@@ -195,7 +195,7 @@ static void flow(struct scaled_world *world, double rate) {
     if (is_late) through = fmin(through, prompts / options->prompt_tokens * seconds);
     world->arrived += requests;
     world->ended += through;
-    world->recent_ended += through;
+    world->recent_arrived += requests;
     world->late += is_late ? requests : 0;
     world->slow += is_slow ? through : 0;
     if (world->now_ns < options->measure_ns) return;
@@ -430,10 +430,12 @@ static uint32_t react(struct scaled_world *world, uint32_t side) {
     return most;
 }
 
-/* What ended in the last interval is what is expected of the next. */
+/* What arrived in the last interval is what is expected of the next; for decode corrected by how much
+ * slower tokens come than the limit says (its correction factor for prefill never asks for more). */
 static uint32_t plan_dynamo(const struct scaled_world *world, uint32_t side, double interval_s) {
     const struct scaled_options *options = world->options;
-    double rate = world->recent_ended / interval_s * tokens_of(options, side);
+    double rate = world->recent_arrived / interval_s * tokens_of(options, side);
+    if (side == SCALE_DECODE) rate *= fmax(world->utilisation[side], 1);
     return units_for(&options->manager.rule.sides[side], rate, 1);
 }
 
@@ -460,7 +462,7 @@ static void follow_rule(struct scaled_world *world, double rate) {
     if (!is_due && !is_first) return;
     world->asked_count++;
     world->ruled_ns = world->now_ns;
-    world->recent_ended = 0;
+    world->recent_arrived = 0;
 }
 
 /* ---- a run ---- */
