@@ -2,7 +2,7 @@
  * Two bodies: the driver's, found through the runtime so that nothing links libcuda; and the
  * emulator's, whose map is its form.
  */
-#include "compute/kernels/cuda/gpu.h"
+#include "compute/kernels/cuda/gpu.cuh"
 
 #ifdef __CUDACC__
 
@@ -71,7 +71,7 @@ bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *f
 
 #endif
 
-bool tensor_map_make_matrix(struct tensor_map *map_out, const void *base, enum tensor_type type,
+bool tensor_map_make_matrix(struct tensor_map *map_out, const void *base, enum map_element type,
                             uint32_t columns, uint32_t rows, uint64_t pitch, uint32_t box_columns,
                             uint32_t box_rows) {
     struct tensor_map_form form = {};

@@ -76,7 +76,7 @@ void copy_end_block(void) {
                           (long long)barriers[i].bytes);
 }
 
-/* --- barriers in shared memory ---------------------------------------------------------------- */
+/* ---- barriers in shared memory ---- */
 
 static uint32_t barrier_offset(const uint64_t *at, const char *file, int line) {
     return memory_shared_offset(at, sizeof *at, sizeof *at, file, line);
@@ -154,7 +154,7 @@ void emulate_barrier_wait(uint64_t *at, uint32_t parity, const char *file, int l
     if (barrier->completed) emulate_learn(barrier->completed);
 }
 
-/* --- TMA ------------------------------------------------------------------------------------- */
+/* ---- TMA ---- */
 
 static uint32_t swizzled(uint32_t offset) {
     return offset ^ ((offset >> 7 & 7) << 4);
@@ -278,7 +278,7 @@ bool copy_advance(bool must) {
     return true;
 }
 
-/* --- cp.async --------------------------------------------------------------------------------- */
+/* ---- cp.async ---- */
 
 void emulate_copy16(void *to, const void *from, uint32_t bytes, const char *file, int line) {
     uint32_t thread = emulate_block_now.thread;

@@ -50,7 +50,7 @@ static _Alignas(1024) char shared[EMULATE_SHARED_MAX];
 static struct cell_page *pages[1 << 12], *last_page;
 static uint32_t page_count, launch_stamp, block_stamp;
 
-/* --- ranges --------------------------------------------------------------------------------- */
+/* ---- ranges ---- */
 
 /* The first range that ends behind the address. */
 static uint32_t range_behind(uintptr_t address) {
@@ -106,7 +106,7 @@ void memory_name(uintptr_t address, char *name, size_t size) {
         snprintf(name, size, "%p", (void *)address);
 }
 
-/* --- cells ---------------------------------------------------------------------------------- */
+/* ---- cells ---- */
 
 void memory_begin_launch(void) {
     launch_stamp++;
@@ -273,7 +273,7 @@ static void visit(const struct access *access, size_t bytes) {
     }
 }
 
-/* --- plain accesses --------------------------------------------------------------------------- */
+/* ---- plain accesses ---- */
 
 static bool lies_in(uintptr_t address, size_t bytes, const void *first, size_t count) {
     return address >= (uintptr_t)first && address + bytes <= (uintptr_t)first + count;
@@ -341,7 +341,7 @@ void __tsan_write_range(void *at, size_t bytes) {
     touch(at, bytes, true, false, __builtin_return_address(0));
 }
 
-/* --- for copies and products ------------------------------------------------------------------ */
+/* ---- for copies and products ---- */
 
 char *memory_shared(void) {
     return shared;

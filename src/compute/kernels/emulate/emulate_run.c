@@ -183,7 +183,7 @@ uint32_t emulate_grid(void) {
     return emulate_block_now.launch.grid_x;
 }
 
-/* --- what is found -------------------------------------------------------------------------- */
+/* ---- what is found ---- */
 
 static void report_fill(struct emulate_report *report, enum emulate_check check, const char *file,
                         int line, const char *format, va_list arguments) {
@@ -239,7 +239,7 @@ static void describe_waits(char *text, size_t size) {
     }
 }
 
-/* --- launches ------------------------------------------------------------------------------- */
+/* ---- launches ---- */
 
 static void begin_block(uint32_t x, uint32_t y, uint32_t number) {
     struct block *block = &emulate_block_now;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wgmma for gpu.h, which describes it: d (64 x N, float) = A (64 x 32 bytes of k) B, or d + A B. PTX
+ * wgmma for gpu.cuh, which describes it: d (64 x N, float) = A (64 x 32 bytes of k) B, or d + A B. PTX
  * ISA, "Asynchronous Warpgroup Level Matrix Instructions". One text a shape, because PTX wants every
  * register named.
  */
-#ifndef COMPUTE_KERNELS_CUDA_GPU_WGMMA_H
-#define COMPUTE_KERNELS_CUDA_GPU_WGMMA_H
+#ifndef COMPUTE_KERNELS_CUDA_GPU_WGMMA_CUH
+#define COMPUTE_KERNELS_CUDA_GPU_WGMMA_CUH
 
-#include "compute/kernels/cuda/gpu_words.h"
+#include "compute/kernels/cuda/gpu_words.cuh"
 
 /* clang-format off */
 
