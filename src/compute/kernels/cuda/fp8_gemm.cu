@@ -89,8 +89,8 @@ GPU_DEVICE void produce(const struct tensor_map *x, const struct tensor_map *x_s
             struct fp8_stage<COLUMNS> *stage = &room->stage[at];
             int32_t row = (int32_t)(tile.group.first_row + tile.row);
             gpu_barrier_wait(&room->empty[at], turn / room->count % 2 ^ 1);
-            gpu_barrier_expect(&room->full[at], sizeof stage->x + sizeof stage->weights +
-                                                    sizeof stage->scales);
+            gpu_barrier_expect(&room->full[at],
+                               sizeof stage->x + sizeof stage->weights + sizeof stage->scales);
             gpu_load_box(stage->x, x, &room->full[at], (int32_t)(block * BLOCK), row);
             gpu_load_box(stage->weights, weights, &room->full[at], (int32_t)(block * BLOCK),
                          (int32_t)tile.column, (int32_t)tile.group.slot);
@@ -116,8 +116,8 @@ GPU_DEVICE void multiply(float (&part)[COLUMNS / 2], const struct fp8_stage<COLU
 
 /* A thread's elements of the two rows from `row` on, if they are the group's. */
 template <int COLUMNS>
-GPU_DEVICE void store(const struct fp8_job *job, const struct fp8_tile *tile, const float (&sum)[COLUMNS / 2],
-                      uint32_t row) {
+GPU_DEVICE void store(const struct fp8_job *job, const struct fp8_tile *tile,
+                      const float (&sum)[COLUMNS / 2], uint32_t row) {
     uint32_t lane = gpu_thread() % GPU_WARP;
     GPU_UNROLL
     for (uint32_t i = 0; i < COLUMNS / 2; i += 2) {
@@ -170,7 +170,8 @@ GPU_DEVICE void consume(const struct fp8_job *job, struct fp8_stages<COLUMNS> *r
 }
 
 template <int COLUMNS>
-GPU_KERNEL(THREADS) fp8_gemm(GPU_MAP x, GPU_MAP x_scales, GPU_MAP weights, struct fp8_job job) {
+GPU_KERNEL(THREADS)
+fp8_gemm(GPU_MAP x, GPU_MAP x_scales, GPU_MAP weights, struct fp8_job job) {
     struct fp8_stages<COLUMNS> *room = (struct fp8_stages<COLUMNS> *)gpu_shared();
     if (gpu_thread() == 0) {
         for (uint32_t i = 0; i < room->count; i++) {
@@ -239,7 +240,8 @@ bool fp8_gemm_make_rows(struct fp8_gemm_rows *rows_out, const void *codes, uint6
 template <int COLUMNS>
 static void launch(void *stream, const struct fp8_gemm_weights *weights,
                    const struct fp8_gemm_rows *x, struct fp8_job job) {
-    uint32_t across = (job.n + COLUMNS - 1) / COLUMNS, down = (job.rows + TILE_ROWS - 1) / TILE_ROWS;
+    uint32_t across = (job.n + COLUMNS - 1) / COLUMNS,
+             down = (job.rows + TILE_ROWS - 1) / TILE_ROWS;
     uint32_t tiles = job.groups ? GPU_PROCESSORS : across * down;
     struct gpu_shape shape = {tiles < GPU_PROCESSORS ? tiles : GPU_PROCESSORS, 1, THREADS,
                               sizeof(struct fp8_stages<COLUMNS>)};

@@ -14,8 +14,8 @@
 #define COMPUTE_KERNELS_CUDA_GPU_CUH
 
 #include "compute/kernels/constants.h"
-#include "compute/kernels/cuda/gpu_words.cuh"
 #include "compute/kernels/cuda/gpu_wgmma.cuh"
+#include "compute/kernels/cuda/gpu_words.cuh"
 
 #ifndef __CUDACC__
 #include "base/number.h"
@@ -177,10 +177,10 @@ GPU_DEVICE void gpu_barrier_arrive(uint64_t *barrier GPU_AT) {
 /* Arrives, and lets the phase wait for so many bytes more. */
 GPU_DEVICE void gpu_barrier_expect(uint64_t *barrier, uint32_t bytes GPU_AT) {
 #ifdef __CUDACC__
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     gpu_shared_address(barrier)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(gpu_shared_address(barrier)),
+        "r"(bytes)
+        : "memory");
 #else
     emulate_barrier_arrive(barrier, bytes, GPU_PLACE);
 #endif
@@ -506,12 +506,13 @@ static inline void gpu_launch(const char *name, void (*kernel)(P...), struct gpu
              (cudaStream_t)stream>>>(arguments...);
 #else
     auto call = [=] { kernel(arguments...); };
-    struct emulate_launch launch = {name,
-                                    shape.grid_x,
-                                    shape.grid_y,
-                                    shape.threads,
-                                    shape.shared_bytes,
-                                    [](const void *closure) { (*(const decltype(call) *)closure)(); }};
+    struct emulate_launch launch = {
+        name,
+        shape.grid_x,
+        shape.grid_y,
+        shape.threads,
+        shape.shared_bytes,
+        [](const void *closure) { (*(const decltype(call) *)closure)(); }};
     emulate_launch(&launch, &call, sizeof call, stream);
 #endif
 }

@@ -260,7 +260,8 @@ GPU_KERNEL(ROW_THREADS) row_look_up(struct look_up_job job) {
     struct four four = {};
     GPU_UNROLL
     for (uint32_t i = 0; i < 4; i++)
-        if (i < count) four.value[i] = job.bf16 ? gpu_from_bf16(job.bf16[from + i]) : job.f32[from + i];
+        if (i < count)
+            four.value[i] = job.bf16 ? gpu_from_bf16(job.bf16[from + i]) : job.f32[from + i];
     store_four(job.y + row * job.y_stride + column, &four, count);
 }
 

@@ -61,8 +61,7 @@ void emulate_learn(struct emulate_clock *clock);
 
 /* Ends the launch. */
 _Noreturn void emulate_found(enum emulate_check check, const char *file, int line,
-                             const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- emulate_memory.c ---- */
 

@@ -161,8 +161,7 @@ static _Noreturn void complain(const struct access *access, uintptr_t address,
     char name[120];
     memory_name(address, name, sizeof name);
     const char *verb = access->writes ? "writes" : "reads";
-    if (access->instruction)
-        report_at(check, access->instruction, "%s %s: %s", verb, name, text);
+    if (access->instruction) report_at(check, access->instruction, "%s %s: %s", verb, name, text);
     emulate_found(check, access->file, access->line, "%s %s: %s", verb, name, text);
 }
 
@@ -295,10 +294,8 @@ static void touch(const void *at, size_t bytes, bool writes, bool aligned,
         wgmma_check_stack(address, bytes, instruction);
         return;
     }
-    struct access access = {.address = address,
-                            .epoch = emulate_epoch(),
-                            .writes = writes,
-                            .instruction = instruction};
+    struct access access = {
+        .address = address, .epoch = emulate_epoch(), .writes = writes, .instruction = instruction};
     access.in_shared = lies_in(address, bytes, shared, emulate_block_now.launch.shared_bytes);
     if (!access.in_shared && !in_range(address, bytes)) {
         if (!writes && may_be_read(address, bytes)) return;

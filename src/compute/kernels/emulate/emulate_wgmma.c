@@ -39,7 +39,8 @@ struct wgmma_product {
 
 struct warpgroup {
     struct wgmma_tile tiles[TILES_MAX];
-    struct wgmma_product products[PRODUCTS_MAX]; /* a ring: those numbered first..made-1 are in flight */
+    struct wgmma_product
+        products[PRODUCTS_MAX]; /* a ring: those numbered first..made-1 are in flight */
     uint32_t first, made, tiles_used;
 };
 
@@ -64,8 +65,10 @@ void wgmma_begin_block(void) {
 void wgmma_end_block(void) {
     for (uint32_t i = 0; i < emulate_block_now.launch.threads / WARPGROUP; i++)
         if (groups[i].first != groups[i].made)
-            emulate_found(EMULATE_LEFT, NULL, 0, "the block ends, and %u products of warpgroup %u are "
-                          "in flight", groups[i].made - groups[i].first, i);
+            emulate_found(EMULATE_LEFT, NULL, 0,
+                          "the block ends, and %u products of warpgroup %u are "
+                          "in flight",
+                          groups[i].made - groups[i].first, i);
 }
 
 void wgmma_check_stack(uintptr_t address, size_t bytes, const void *place) {
@@ -121,11 +124,11 @@ static struct operand operand_of(uint64_t descriptor, bool mn, const char *file,
         emulate_found(EMULATE_DESCRIPTOR, file, line,
                       "descriptor %016llx: only swizzling by 128 bytes at offset 0 is emulated",
                       (unsigned long long)descriptor);
-    if (operand.start & 0x380 || operand.stride % 1024 ||
-        (mn && operand.leading % 1024))
+    if (operand.start & 0x380 || operand.stride % 1024 || (mn && operand.leading % 1024))
         emulate_found(EMULATE_DESCRIPTOR, file, line,
                       "descriptor %016llx: an atom of 8 rows of 128 bytes begins at a multiple of "
-                      "1,024", (unsigned long long)descriptor);
+                      "1,024",
+                      (unsigned long long)descriptor);
     return operand;
 }
 
@@ -251,7 +254,8 @@ static void multiply(struct wgmma_product *product) {
 
 /* ---- calls ---- */
 
-static struct wgmma_tile *tile_of(struct warpgroup *group, const float *d, uint32_t thread, uint32_t n) {
+static struct wgmma_tile *tile_of(struct warpgroup *group, const float *d, uint32_t thread,
+                                  uint32_t n) {
     for (uint32_t i = 0; i < TILES_MAX; i++)
         if (group->tiles[i].users && group->tiles[i].d[thread] == d) return &group->tiles[i];
     for (uint32_t i = 0; i < TILES_MAX; i++)
@@ -280,8 +284,8 @@ static void begin_product(struct warpgroup *group, float *d, const struct emulat
     product->line = line;
 }
 
-static void join_tile(struct wgmma_tile *tile, float *d, uint32_t n, uint32_t lane, const char *file,
-                      int line) {
+static void join_tile(struct wgmma_tile *tile, float *d, uint32_t n, uint32_t lane,
+                      const char *file, int line) {
     if (!tile->d[lane]) {
         tile->d[lane] = d;
         gather(tile, lane);
@@ -343,7 +347,8 @@ void emulate_wgmma_wait(uint32_t left, const char *file, int line) {
     for (uint32_t i = first + 1; i < first + WARPGROUP; i++)
         if (committed[i] != committed[first] || next_product[i] != next_product[first])
             emulate_found(EMULATE_DIVERGENCE, file, line,
-                          "threads %u and %u have issued or committed different products", first, i);
+                          "threads %u and %u have issued or committed different products", first,
+                          i);
     uint32_t last = committed[first] > left ? committed[first] - left : 0;
     finish_products(&groups[index], last);
     for (uint32_t i = first; i < first + WARPGROUP; i++) {

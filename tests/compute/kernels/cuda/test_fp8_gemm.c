@@ -66,7 +66,7 @@ static const uint32_t shapes[][3] = {
     {1, 64, 128}, {7, 200, 200}, {128, 128, 256}, {130, 96, 44}, {65, 8512, 128}, {3, 129, 1000},
 };
 
-static void test_agrees_with_the_twin(void **context) {
+static void sums_agree_with_the_twin(void **context) {
     uint64_t state = 7;
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t exact = 0; exact < 2; exact++) {
@@ -86,7 +86,7 @@ static void test_agrees_with_the_twin(void **context) {
     emulate_e4m3_bits(13);
 }
 
-static void test_a_row_alone_has_the_bits_it_has_among_others(void **context) {
+static void a_row_alone_has_the_bits_it_has_among_others(void **context) {
     uint64_t state = 8;
     struct product p = product_make(&state, 100, 136, 300, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     run(&p, p.m);
@@ -114,7 +114,7 @@ static void test_a_row_alone_has_the_bits_it_has_among_others(void **context) {
     product_free(&p);
 }
 
-static void test_no_schedule_shows_a_fault(void **context) {
+static void no_schedule_shows_a_fault(void **context) {
     uint64_t state = 9;
     struct product p = product_make(&state, 70, 200, 1100, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     float *first = malloc((size_t)p.m * p.y_stride * sizeof *first);
@@ -129,7 +129,7 @@ static void test_no_schedule_shows_a_fault(void **context) {
 }
 
 /* Two matrices in slots, 140 rows: the groups' rows have the bits of products of their own. */
-static void test_groups_are_products_of_their_own(void **context) {
+static void groups_are_products_of_their_own(void **context) {
     uint64_t state = 10;
     struct product p = product_make(&state, 140, 256, 260, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     static const struct fp8_gemm_group groups[] = {{0, 3, 1}, {3, 0, 0}, {3, 131, 0}, {134, 5, 1}};
@@ -161,10 +161,10 @@ static void test_groups_are_products_of_their_own(void **context) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_groups_are_products_of_their_own),
-        cmocka_unit_test(test_agrees_with_the_twin),
-        cmocka_unit_test(test_a_row_alone_has_the_bits_it_has_among_others),
-        cmocka_unit_test(test_no_schedule_shows_a_fault),
+        cmocka_unit_test(groups_are_products_of_their_own),
+        cmocka_unit_test(sums_agree_with_the_twin),
+        cmocka_unit_test(a_row_alone_has_the_bits_it_has_among_others),
+        cmocka_unit_test(no_schedule_shows_a_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

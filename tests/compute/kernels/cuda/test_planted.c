@@ -65,18 +65,16 @@ static struct outcome run_norm(const struct planted *planted) {
     return outcome;
 }
 
-#define ROW(bug, checks)                                                                           \
-    __typeof__(fp8_gemm_run) planted_##bug##_fp8_gemm_run;
+#define ROW(bug, checks) __typeof__(fp8_gemm_run) planted_##bug##_fp8_gemm_run;
 PLANTED_fp8_gemm(ROW)
 #undef ROW
-#define ROW(bug, checks)                                                                           \
-    __typeof__(row_kernels_norm) planted_##bug##_row_kernels_norm;
-PLANTED_row_kernels(ROW)
+#define ROW(bug, checks) __typeof__(row_kernels_norm) planted_##bug##_row_kernels_norm;
+    PLANTED_row_kernels(ROW)
 #undef ROW
 
-static const struct planted products[] = {
+        static const struct planted products[] = {
 #define ROW(bug, checks) {#bug, checks, planted_##bug##_fp8_gemm_run, NULL},
-    PLANTED_fp8_gemm(ROW)
+            PLANTED_fp8_gemm(ROW)
 #undef ROW
 };
 static const struct planted norms[] = {
@@ -119,14 +117,14 @@ static void look_for_all(const struct planted *planted, size_t count, run_plante
     free(expected);
 }
 
-static void test_bugs_of_the_fp8_product_are_found(void **context) {
+static void bugs_of_the_fp8_product_are_found(void **context) {
     uint64_t state = 11;
     product = product_make(&state, 70, 200, 1100, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     look_for_all(products, sizeof products / sizeof *products, run_product);
     product_free(&product);
 }
 
-static void test_bugs_of_the_norm_are_found(void **context) {
+static void bugs_of_the_norm_are_found(void **context) {
     uint64_t state = 12;
     norm.x = device_new(NORM_ROWS * NORM_STRIDE * sizeof(float), "x");
     norm.weight = device_new(NORM_LENGTH * sizeof(float), "weight");
@@ -143,8 +141,8 @@ static void test_bugs_of_the_norm_are_found(void **context) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bugs_of_the_fp8_product_are_found),
-        cmocka_unit_test(test_bugs_of_the_norm_are_found),
+        cmocka_unit_test(bugs_of_the_fp8_product_are_found),
+        cmocka_unit_test(bugs_of_the_norm_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

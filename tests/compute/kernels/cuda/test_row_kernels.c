@@ -93,8 +93,7 @@ static void expect(struct rows *r, enum kernel kernel) {
         float *out = r->expected + at, *x = r->x + at;
         memcpy(out, x, r->n * sizeof *out);
         if (kernel == NORM_ADDED) twin->add_scaled(out, r->other + at, 1, r->n);
-        if (kernel == NORM || kernel == NORM_ADDED)
-            twin->rmsnorm(out, out, r->weight, r->n, 1e-6f);
+        if (kernel == NORM || kernel == NORM_ADDED) twin->rmsnorm(out, out, r->weight, r->n, 1e-6f);
         if (kernel == ACTIVATE) twin->silu_multiply(out, x, r->other + at, r->n);
         if (kernel == ADD) twin->add_scaled(out, r->other + at, -0.7f, r->n);
     }
@@ -120,16 +119,16 @@ static void run(struct rows *r, enum kernel kernel) {
     default:
         row_kernels_prepare(NULL, r->x, r->stride, &r->outputs[0], ROWS, r->n);
         row_kernels_add(NULL, r->values, r->stride, r->other, r->stride, -0.7f, ROWS, r->n);
-        row_kernels_prepare(NULL, r->values, r->stride,
-                            &(struct row_output){.rounded = r->rounded, .rounded_stride = r->stride},
-                            ROWS, r->n);
+        row_kernels_prepare(
+            NULL, r->values, r->stride,
+            &(struct row_output){.rounded = r->rounded, .rounded_stride = r->stride}, ROWS, r->n);
         break;
     }
     emulate_collect(NULL);
     device_check(&report);
 }
 
-static void test_rows_have_the_bits_of_the_twins(void **context) {
+static void rows_have_the_bits_of_the_twins(void **context) {
     uint64_t state = 3;
     for (enum kernel kernel = 0; kernel < KERNEL_COUNT; kernel++)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
@@ -143,7 +142,7 @@ static void test_rows_have_the_bits_of_the_twins(void **context) {
             }
 }
 
-static void test_a_table_is_looked_up(void **context) {
+static void a_table_is_looked_up(void **context) {
     uint64_t state = 4;
     uint32_t ids[] = {6, 0, 6}, n = 133;
     float *table = device_new(7 * n * sizeof *table, "table");
@@ -153,7 +152,8 @@ static void test_a_table_is_looked_up(void **context) {
     levels_fill(&state, NUMBERS_MIXED, table, 7 * n);
     kernels_table_c.bf16_from_float(halves, table, 7 * n);
     for (uint32_t half = 0; half < 2; half++) {
-        row_kernels_look_up(NULL, half ? halves : NULL, half ? NULL : table, on_device, y, 136, 3, n);
+        row_kernels_look_up(NULL, half ? halves : NULL, half ? NULL : table, on_device, y, 136, 3,
+                            n);
         for (uint32_t row = 0; row < 3; row++)
             for (uint32_t i = 0; i < n; i++) {
                 float value = table[ids[row] * n + i];
@@ -167,7 +167,7 @@ static void test_a_table_is_looked_up(void **context) {
     device_free(y);
 }
 
-static void test_no_schedule_shows_a_fault(void **context) {
+static void no_schedule_shows_a_fault(void **context) {
     uint64_t state = 5;
     for (enum kernel kernel = 0; kernel < KERNEL_COUNT; kernel++)
         for (uint32_t seed = 0; seed < device_seeds(); seed++) {
@@ -182,9 +182,9 @@ static void test_no_schedule_shows_a_fault(void **context) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_have_the_bits_of_the_twins),
-        cmocka_unit_test(test_a_table_is_looked_up),
-        cmocka_unit_test(test_no_schedule_shows_a_fault),
+        cmocka_unit_test(rows_have_the_bits_of_the_twins),
+        cmocka_unit_test(a_table_is_looked_up),
+        cmocka_unit_test(no_schedule_shows_a_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
