@@ -8,7 +8,7 @@
  */
 #include "compute/kernels/cuda/fp8_gemm.h"
 
-#include "compute/kernels/cuda/gpu.h"
+#include "compute/kernels/cuda/gpu.cuh"
 
 #define TILE_ROWS 128u
 #define BLOCK FP8_GEMM_BLOCK
@@ -16,7 +16,7 @@
 #define CONSUMING_WARPS 8
 #define SHARED_BUDGET 200000
 
-struct job {
+struct fp8_job {
     const float *weight_scales;
     const struct fp8_gemm_group *groups; /* nullptr: one, the first `rows` rows */
     float *y;
@@ -25,41 +25,41 @@ struct job {
     uint32_t n, blocks; /* of k */
 };
 
-template <int COLUMNS> struct stage {
+template <int COLUMNS> struct fp8_stage {
     char x[TILE_ROWS * BLOCK];
     char weights[COLUMNS * BLOCK];
     float scales[TILE_ROWS];
     char fill[512];
 };
 
-template <int COLUMNS> struct stages {
-    static constexpr uint32_t count = SHARED_BUDGET / sizeof(struct stage<COLUMNS>);
-    struct stage<COLUMNS> stage[count];
+template <int COLUMNS> struct fp8_stages {
+    static constexpr uint32_t count = SHARED_BUDGET / sizeof(struct fp8_stage<COLUMNS>);
+    struct fp8_stage<COLUMNS> stage[count];
     uint64_t full[count], empty[count];
 };
 
 /* Which tile: of which group, and where in it. */
-struct tile {
+struct fp8_tile {
     struct fp8_gemm_group group;
     uint32_t index, tiles_before; /* the group's; tiles of all groups before it */
     uint32_t row, column;
 };
 
-GPU_DEVICE struct fp8_gemm_group group_at(const struct job *job, uint32_t index) {
+GPU_DEVICE struct fp8_gemm_group group_at(const struct fp8_job *job, uint32_t index) {
     if (job->groups) return job->groups[index];
     struct fp8_gemm_group all = {0, job->rows, 0};
     return all;
 }
 
-GPU_DEVICE struct tile first_tile(const struct job *job) {
-    struct tile tile = {group_at(job, 0), 0, 0, 0, 0};
+GPU_DEVICE struct fp8_tile first_tile(const struct fp8_job *job) {
+    struct fp8_tile tile = {group_at(job, 0), 0, 0, 0, 0};
     return tile;
 }
 
 /* Moves on to tile `number` of the job; false: there is none. Column by column, so that blocks side
  * by side read the same weights. */
 template <int COLUMNS>
-GPU_DEVICE bool find_tile(const struct job *job, uint32_t number, struct tile *tile) {
+GPU_DEVICE bool find_tile(const struct fp8_job *job, uint32_t number, struct fp8_tile *tile) {
     uint32_t across = (job->n + COLUMNS - 1) / COLUMNS;
     for (;;) {
         uint32_t down = (tile->group.row_count + TILE_ROWS - 1) / TILE_ROWS;
@@ -78,19 +78,19 @@ GPU_DEVICE bool find_tile(const struct job *job, uint32_t number, struct tile *t
 /* One thread brings all boxes of the block's tiles. */
 template <int COLUMNS>
 GPU_DEVICE void produce(const struct tensor_map *x, const struct tensor_map *x_scales,
-                        const struct tensor_map *weights, const struct job *job,
-                        struct stages<COLUMNS> *room) {
-    struct tile tile = first_tile(job);
+                        const struct tensor_map *weights, const struct fp8_job *job,
+                        struct fp8_stages<COLUMNS> *room) {
+    struct fp8_tile tile = first_tile(job);
     uint32_t turn = 0;
     for (uint32_t number = gpu_block(); find_tile<COLUMNS>(job, number, &tile);
          number += gpu_grid())
         for (uint32_t block = 0; block < job->blocks; block++, turn++) {
             uint32_t at = turn % room->count;
-            struct stage<COLUMNS> *stage = &room->stage[at];
+            struct fp8_stage<COLUMNS> *stage = &room->stage[at];
             int32_t row = (int32_t)(tile.group.first_row + tile.row);
             gpu_barrier_wait(&room->empty[at], turn / room->count % 2 ^ 1);
-            gpu_barrier_expect(&room->full[at], sizeof stage->x + sizeof stage->weights +
-                                                    sizeof stage->scales);
+            gpu_barrier_expect(&room->full[at],
+                               sizeof stage->x + sizeof stage->weights + sizeof stage->scales);
             gpu_load_box(stage->x, x, &room->full[at], (int32_t)(block * BLOCK), row);
             gpu_load_box(stage->weights, weights, &room->full[at], (int32_t)(block * BLOCK),
                          (int32_t)tile.column, (int32_t)tile.group.slot);
@@ -100,7 +100,7 @@ GPU_DEVICE void produce(const struct tensor_map *x, const struct tensor_map *x_s
 
 /* part = 64 rows of the stage's x times its weights. */
 template <int COLUMNS>
-GPU_DEVICE void multiply(float (&part)[COLUMNS / 2], const struct stage<COLUMNS> *stage,
+GPU_DEVICE void multiply(float (&part)[COLUMNS / 2], const struct fp8_stage<COLUMNS> *stage,
                          uint32_t half) {
     uint32_t x = gpu_shared_address(stage->x + half * (TILE_ROWS / 2) * BLOCK);
     uint32_t weights = gpu_shared_address(stage->weights);
@@ -116,8 +116,8 @@ GPU_DEVICE void multiply(float (&part)[COLUMNS / 2], const struct stage<COLUMNS>
 
 /* A thread's elements of the two rows from `row` on, if they are the group's. */
 template <int COLUMNS>
-GPU_DEVICE void store(const struct job *job, const struct tile *tile, const float (&sum)[COLUMNS / 2],
-                      uint32_t row) {
+GPU_DEVICE void store(const struct fp8_job *job, const struct fp8_tile *tile,
+                      const float (&sum)[COLUMNS / 2], uint32_t row) {
     uint32_t lane = gpu_thread() % GPU_WARP;
     GPU_UNROLL
     for (uint32_t i = 0; i < COLUMNS / 2; i += 2) {
@@ -132,12 +132,12 @@ GPU_DEVICE void store(const struct job *job, const struct tile *tile, const floa
 }
 
 template <int COLUMNS>
-GPU_DEVICE void consume(const struct job *job, struct stages<COLUMNS> *room) {
+GPU_DEVICE void consume(const struct fp8_job *job, struct fp8_stages<COLUMNS> *room) {
     uint32_t half = gpu_thread() / GPU_WARPGROUP - 1;
     uint32_t warp = gpu_thread() % GPU_WARPGROUP / GPU_WARP, lane = gpu_thread() % GPU_WARP;
     uint32_t own = half * (TILE_ROWS / 2) + warp * 16 + lane / 4; /* first of the thread's rows */
     uint32_t down = (job->n + BLOCK - 1) / BLOCK;
-    struct tile tile = first_tile(job);
+    struct fp8_tile tile = first_tile(job);
     uint32_t turn = 0;
     for (uint32_t number = gpu_block(); find_tile<COLUMNS>(job, number, &tile);
          number += gpu_grid()) {
@@ -148,7 +148,7 @@ GPU_DEVICE void consume(const struct job *job, struct stages<COLUMNS> *room) {
         float sum[COLUMNS / 2] = {0};
         for (uint32_t block = 0; block < job->blocks; block++, turn++) {
             uint32_t at = turn % room->count;
-            const struct stage<COLUMNS> *stage = &room->stage[at];
+            const struct fp8_stage<COLUMNS> *stage = &room->stage[at];
             float weight_scale = weight_scales[block];
             gpu_barrier_wait(&room->full[at], turn / room->count % 2);
             float part[COLUMNS / 2];
@@ -170,8 +170,9 @@ GPU_DEVICE void consume(const struct job *job, struct stages<COLUMNS> *room) {
 }
 
 template <int COLUMNS>
-GPU_KERNEL(THREADS) fp8_gemm(GPU_MAP x, GPU_MAP x_scales, GPU_MAP weights, struct job job) {
-    struct stages<COLUMNS> *room = (struct stages<COLUMNS> *)gpu_shared();
+GPU_KERNEL(THREADS)
+fp8_gemm(GPU_MAP x, GPU_MAP x_scales, GPU_MAP weights, struct fp8_job job) {
+    struct fp8_stages<COLUMNS> *room = (struct fp8_stages<COLUMNS> *)gpu_shared();
     if (gpu_thread() == 0) {
         for (uint32_t i = 0; i < room->count; i++) {
             gpu_barrier_init(&room->full[i], 1);
@@ -189,7 +190,7 @@ GPU_KERNEL(THREADS) fp8_gemm(GPU_MAP x, GPU_MAP x_scales, GPU_MAP weights, struc
     }
 }
 
-/* --- the host's side ------------------------------------------------------------------------------ */
+/* ---- the host's side ---- */
 
 static bool is_narrow(uint32_t n) {
     return n <= 64 * GPU_PROCESSORS;
@@ -200,7 +201,7 @@ bool fp8_gemm_make_weights(struct fp8_gemm_weights *weights_out, const void *cod
                            uint32_t slots) {
     struct tensor_map_form form = {};
     form.base = codes;
-    form.type = TENSOR_BYTES;
+    form.type = MAP_ELEMENT_BYTE;
     form.dimensions = 3;
     form.size[0] = k;
     form.size[1] = n;
@@ -223,7 +224,7 @@ bool fp8_gemm_make_rows(struct fp8_gemm_rows *rows_out, const void *codes, uint6
     uint32_t blocks = (k + BLOCK - 1) / BLOCK;
     struct tensor_map_form form = {};
     form.base = scales;
-    form.type = TENSOR_F32;
+    form.type = MAP_ELEMENT_F32;
     form.dimensions = 2;
     form.size[0] = scale_stride;
     form.size[1] = blocks;
@@ -232,23 +233,24 @@ bool fp8_gemm_make_rows(struct fp8_gemm_rows *rows_out, const void *codes, uint6
     form.pitch[0] = scale_stride * sizeof(float);
     rows_out->k = k;
     return tensor_map_make(&rows_out->scale_map, &form) &&
-           tensor_map_make_matrix(&rows_out->map, codes, TENSOR_BYTES, k, rows, pitch, BLOCK,
+           tensor_map_make_matrix(&rows_out->map, codes, MAP_ELEMENT_BYTE, k, rows, pitch, BLOCK,
                                   TILE_ROWS);
 }
 
 template <int COLUMNS>
 static void launch(void *stream, const struct fp8_gemm_weights *weights,
-                   const struct fp8_gemm_rows *x, struct job job) {
-    uint32_t across = (job.n + COLUMNS - 1) / COLUMNS, down = (job.rows + TILE_ROWS - 1) / TILE_ROWS;
+                   const struct fp8_gemm_rows *x, struct fp8_job job) {
+    uint32_t across = (job.n + COLUMNS - 1) / COLUMNS,
+             down = (job.rows + TILE_ROWS - 1) / TILE_ROWS;
     uint32_t tiles = job.groups ? GPU_PROCESSORS : across * down;
     struct gpu_shape shape = {tiles < GPU_PROCESSORS ? tiles : GPU_PROCESSORS, 1, THREADS,
-                              sizeof(struct stages<COLUMNS>)};
+                              sizeof(struct fp8_stages<COLUMNS>)};
     gpu_launch(COLUMNS == 64 ? "fp8_gemm<64>" : "fp8_gemm<128>", fp8_gemm<COLUMNS>, shape, stream,
                x->map, x->scale_map, weights->map, job);
 }
 
 static void run(void *stream, const struct fp8_gemm_weights *weights, const struct fp8_gemm_rows *x,
-                struct job job) {
+                struct fp8_job job) {
     job.weight_scales = weights->scales;
     job.n = weights->n;
     job.blocks = (weights->k + BLOCK - 1) / BLOCK;
@@ -260,7 +262,7 @@ static void run(void *stream, const struct fp8_gemm_weights *weights, const stru
 
 void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
                   const struct fp8_gemm_rows *x, float *y, size_t y_stride, uint32_t m) {
-    struct job job = {};
+    struct fp8_job job = {};
     job.y = y;
     job.y_stride = y_stride;
     job.rows = m;
@@ -271,7 +273,7 @@ void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
 void fp8_gemm_run_groups(void *stream, const struct fp8_gemm_weights *weights,
                          const struct fp8_gemm_rows *x, const struct fp8_gemm_group *groups,
                          uint32_t group_count, float *y, size_t y_stride) {
-    struct job job = {};
+    struct fp8_job job = {};
     job.y = y;
     job.y_stride = y_stride;
     job.groups = groups;

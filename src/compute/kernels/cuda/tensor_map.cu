@@ -2,7 +2,7 @@
  * Two bodies: the driver's, found through the runtime so that nothing links libcuda; and the
  * emulator's, whose map is its form.
  */
-#include "compute/kernels/cuda/gpu.h"
+#include "compute/kernels/cuda/gpu.cuh"
 
 #ifdef __CUDACC__
 
@@ -32,13 +32,12 @@ bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *f
         if (i) pitch[i - 1] = form->pitch[i - 1];
     }
     PFN_cuTensorMapEncodeTiled_v12000 encode = encoder();
-    return encode &&
-           encode((CUtensorMap *)map_out, types[form->type], form->dimensions,
-                  (void *)(uintptr_t)form->base, size, pitch, box, step,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  form->swizzle ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    return encode && encode((CUtensorMap *)map_out, types[form->type], form->dimensions,
+                            (void *)(uintptr_t)form->base, size, pitch, box, step,
+                            CU_TENSOR_MAP_INTERLEAVE_NONE,
+                            form->swizzle ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 #else
@@ -71,7 +70,7 @@ bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *f
 
 #endif
 
-bool tensor_map_make_matrix(struct tensor_map *map_out, const void *base, enum tensor_type type,
+bool tensor_map_make_matrix(struct tensor_map *map_out, const void *base, enum map_element type,
                             uint32_t columns, uint32_t rows, uint64_t pitch, uint32_t box_columns,
                             uint32_t box_rows) {
     struct tensor_map_form form = {};

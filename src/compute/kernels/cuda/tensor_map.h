@@ -16,7 +16,7 @@ extern "C" {
 
 #define TENSOR_MAP_DIMENSIONS 5
 
-enum tensor_type { TENSOR_BYTES, TENSOR_BF16, TENSOR_F32 };
+enum map_element { MAP_ELEMENT_BYTE, MAP_ELEMENT_BF16, MAP_ELEMENT_F32 };
 
 struct tensor_map {
     alignas(64) unsigned char bytes[128];
@@ -26,7 +26,7 @@ struct tensor_map {
  * side is a multiple of 16 bytes, of 128 at most when swizzled; no side has more than 256. */
 struct tensor_map_form {
     const void *base;
-    enum tensor_type type;
+    enum map_element type;
     uint32_t dimensions;
     uint32_t size[TENSOR_MAP_DIMENSIONS];
     uint32_t box[TENSOR_MAP_DIMENSIONS];
@@ -38,7 +38,7 @@ struct tensor_map_form {
 bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *form);
 
 /* A matrix of rows of `columns`, `pitch` bytes apart, in boxes; swizzled. */
-bool tensor_map_make_matrix(struct tensor_map *map_out, const void *base, enum tensor_type type,
+bool tensor_map_make_matrix(struct tensor_map *map_out, const void *base, enum map_element type,
                             uint32_t columns, uint32_t rows, uint64_t pitch, uint32_t box_columns,
                             uint32_t box_rows);
 

@@ -6,7 +6,7 @@
  * and races, by vector clocks: between threads of a block in shared and global memory, and
  * between blocks, which nothing orders within a launch.
  *
- * The functions below stand behind the wrappers of compute/kernels/cuda/gpu.h, one for each; what
+ * The functions below stand behind the wrappers of compute/kernels/cuda/gpu.cuh, one for each; what
  * an operation means is said there. `file` and `line` are where the kernel calls.
  *
  * What this cannot see: how the machine reorders memory, its tensor cores' exact rounding, a wrapper
@@ -27,7 +27,7 @@ extern "C" {
 #define EMULATE_SHARED_MAX 232448 /* bytes that a block of Hopper may have */
 #define EMULATE_SHARED_BASE 1024  /* a block's first shared address */
 
-/* --- for whoever launches kernels -------------------------------------------------------------- */
+/* ---- for whoever launches kernels ---- */
 
 enum emulate_check {
     EMULATE_RACE,       /* two threads, or two blocks, and nothing orders them */
@@ -72,7 +72,7 @@ void emulate_streams(emulate_stream_put *put);
  * keep 13), or 0: exactly, in floats. */
 void emulate_e4m3_bits(uint32_t bits);
 
-/* --- for gpu.h --------------------------------------------------------------------------------- */
+/* ---- for gpu.cuh ---- */
 
 struct emulate_launch {
     const char *kernel;

@@ -61,10 +61,9 @@ void emulate_learn(struct emulate_clock *clock);
 
 /* Ends the launch. */
 _Noreturn void emulate_found(enum emulate_check check, const char *file, int line,
-                             const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* --- emulate_memory.c --- */
+/* ---- emulate_memory.c ---- */
 
 /* A launch, then a block begins: nothing is known of the memory's history. */
 void memory_begin_launch(void);
@@ -87,7 +86,7 @@ void memory_reserve(uint32_t offset, uint32_t bytes);
 /* What an address is called: a range of the device's memory, shared memory, a stack. */
 void memory_name(uintptr_t address, char *name, size_t size);
 
-/* --- emulate_warp.c --- */
+/* ---- emulate_warp.c ---- */
 
 void warp_begin_block(void);
 /* The thread joins the others of its group of `size`, who must come from the same place. True for the
@@ -95,7 +94,7 @@ void warp_begin_block(void);
 bool warp_meet(uint32_t size, const char *what, const char *file, int line);
 void warp_part(uint32_t size);
 
-/* --- emulate_copy.c --- */
+/* ---- emulate_copy.c ---- */
 
 void copy_begin_block(void);
 /* Something arrives, perhaps; false: nothing is on its way. */
@@ -103,14 +102,14 @@ bool copy_advance(bool must);
 void copy_end_block(void);
 void copy_forget(void);
 
-/* --- emulate_wgmma.c --- */
+/* ---- emulate_wgmma.c ---- */
 
 void wgmma_begin_block(void);
 void wgmma_end_block(void);
 /* A plain access to the running thread's stack: no product in flight may own it. */
 void wgmma_check_stack(uintptr_t address, size_t bytes, const void *place);
 
-/* --- emulate_report.c --- */
+/* ---- emulate_report.c ---- */
 
 /* "file:line" of an instruction. */
 void report_place(const void *instruction, char *text, size_t size);

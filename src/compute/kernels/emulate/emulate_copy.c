@@ -65,18 +65,20 @@ void copy_end_block(void) {
                       box_count);
     for (uint32_t i = 0; i < emulate_block_now.launch.threads; i++)
         if (copy_counts[i])
-            emulate_found(EMULATE_LEFT, NULL, 0, "thread %u ends, and %u of its copies are on their "
-                          "way", i, copy_counts[i]);
+            emulate_found(EMULATE_LEFT, NULL, 0,
+                          "thread %u ends, and %u of its copies are on their "
+                          "way",
+                          i, copy_counts[i]);
     for (uint32_t i = 0; i < barrier_count; i++)
         if (barriers[i].left != barriers[i].count || barriers[i].bytes)
             emulate_found(EMULATE_LEFT, NULL, 0,
                           "the block ends, and the barrier at shared+0x%x has %u of %u arrivals, "
-                          "%lld bytes to come", barriers[i].offset,
-                          barriers[i].count - barriers[i].left, barriers[i].count,
-                          (long long)barriers[i].bytes);
+                          "%lld bytes to come",
+                          barriers[i].offset, barriers[i].count - barriers[i].left,
+                          barriers[i].count, (long long)barriers[i].bytes);
 }
 
-/* --- barriers in shared memory ---------------------------------------------------------------- */
+/* ---- barriers in shared memory ---- */
 
 static uint32_t barrier_offset(const uint64_t *at, const char *file, int line) {
     return memory_shared_offset(at, sizeof *at, sizeof *at, file, line);
@@ -154,7 +156,7 @@ void emulate_barrier_wait(uint64_t *at, uint32_t parity, const char *file, int l
     if (barrier->completed) emulate_learn(barrier->completed);
 }
 
-/* --- TMA ------------------------------------------------------------------------------------- */
+/* ---- TMA ---- */
 
 static uint32_t swizzled(uint32_t offset) {
     return offset ^ ((offset >> 7 & 7) << 4);
@@ -171,8 +173,7 @@ static void check_map(const struct emulate_map *map, const char *file, int line)
     if (map->mark != EMULATE_MAP_MARK)
         emulate_found(EMULATE_DESCRIPTOR, file, line, "not a tensor map");
     uint32_t inner = map->box[0] * map->element_bytes;
-    bool fits = (uintptr_t)map->base % 16 == 0 && inner % 16 == 0 &&
-                !(map->swizzle && inner > 128);
+    bool fits = (uintptr_t)map->base % 16 == 0 && inner % 16 == 0 && !(map->swizzle && inner > 128);
     for (uint32_t i = 0; i < map->dimensions; i++) {
         fits &= map->size[i] && map->box[i] && map->box[i] <= BOX_SIDE_MAX;
         if (i + 1 < map->dimensions) fits &= map->pitch[i] % 16 == 0;
@@ -247,7 +248,8 @@ static void arrive(struct box *box) {
     if (barrier->phase != box->phase)
         emulate_found(EMULATE_BARRIER, NULL, 0,
                       "a box arrives for a phase of the barrier at shared+0x%x that is over: it "
-                      "expects too few bytes", barrier->offset);
+                      "expects too few bytes",
+                      barrier->offset);
     for (uint32_t row = 0, skip, there; row < box_rows(&box->map); row++) {
         const char *from = box_row(box, row, &skip, &there);
         memset(values, 0, inner);
@@ -278,7 +280,7 @@ bool copy_advance(bool must) {
     return true;
 }
 
-/* --- cp.async --------------------------------------------------------------------------------- */
+/* ---- cp.async ---- */
 
 void emulate_copy16(void *to, const void *from, uint32_t bytes, const char *file, int line) {
     uint32_t thread = emulate_block_now.thread;

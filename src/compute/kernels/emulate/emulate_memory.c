@@ -50,7 +50,7 @@ static _Alignas(1024) char shared[EMULATE_SHARED_MAX];
 static struct cell_page *pages[1 << 12], *last_page;
 static uint32_t page_count, launch_stamp, block_stamp;
 
-/* --- ranges --------------------------------------------------------------------------------- */
+/* ---- ranges ---- */
 
 /* The first range that ends behind the address. */
 static uint32_t range_behind(uintptr_t address) {
@@ -106,7 +106,7 @@ void memory_name(uintptr_t address, char *name, size_t size) {
         snprintf(name, size, "%p", (void *)address);
 }
 
-/* --- cells ---------------------------------------------------------------------------------- */
+/* ---- cells ---- */
 
 void memory_begin_launch(void) {
     launch_stamp++;
@@ -161,8 +161,7 @@ static _Noreturn void complain(const struct access *access, uintptr_t address,
     char name[120];
     memory_name(address, name, sizeof name);
     const char *verb = access->writes ? "writes" : "reads";
-    if (access->instruction)
-        report_at(check, access->instruction, "%s %s: %s", verb, name, text);
+    if (access->instruction) report_at(check, access->instruction, "%s %s: %s", verb, name, text);
     emulate_found(check, access->file, access->line, "%s %s: %s", verb, name, text);
 }
 
@@ -273,7 +272,7 @@ static void visit(const struct access *access, size_t bytes) {
     }
 }
 
-/* --- plain accesses --------------------------------------------------------------------------- */
+/* ---- plain accesses ---- */
 
 static bool lies_in(uintptr_t address, size_t bytes, const void *first, size_t count) {
     return address >= (uintptr_t)first && address + bytes <= (uintptr_t)first + count;
@@ -295,10 +294,8 @@ static void touch(const void *at, size_t bytes, bool writes, bool aligned,
         wgmma_check_stack(address, bytes, instruction);
         return;
     }
-    struct access access = {.address = address,
-                            .epoch = emulate_epoch(),
-                            .writes = writes,
-                            .instruction = instruction};
+    struct access access = {
+        .address = address, .epoch = emulate_epoch(), .writes = writes, .instruction = instruction};
     access.in_shared = lies_in(address, bytes, shared, emulate_block_now.launch.shared_bytes);
     if (!access.in_shared && !in_range(address, bytes)) {
         if (!writes && may_be_read(address, bytes)) return;
@@ -341,7 +338,7 @@ void __tsan_write_range(void *at, size_t bytes) {
     touch(at, bytes, true, false, __builtin_return_address(0));
 }
 
-/* --- for copies and products ------------------------------------------------------------------ */
+/* ---- for copies and products ---- */
 
 char *memory_shared(void) {
     return shared;

@@ -15,9 +15,9 @@
 extern char **environ;
 
 const char *emulate_check_name(enum emulate_check check) {
-    static const char *const names[] = {"race",       "bounds",    "alignment",  "unset",
-                                        "pending",    "proxy",     "barrier",    "divergence",
-                                        "registers",  "descriptor", "deadlock",  "left"};
+    static const char *const names[] = {"race",      "bounds",     "alignment", "unset",
+                                        "pending",   "proxy",      "barrier",   "divergence",
+                                        "registers", "descriptor", "deadlock",  "left"};
     return names[check];
 }
 

@@ -183,7 +183,7 @@ uint32_t emulate_grid(void) {
     return emulate_block_now.launch.grid_x;
 }
 
-/* --- what is found -------------------------------------------------------------------------- */
+/* ---- what is found ---- */
 
 static void report_fill(struct emulate_report *report, enum emulate_check check, const char *file,
                         int line, const char *format, va_list arguments) {
@@ -193,9 +193,9 @@ static void report_fill(struct emulate_report *report, enum emulate_check check,
     const char *slash = file ? strrchr(file, '/') : NULL;
     char place[80] = "";
     if (file) snprintf(place, sizeof place, "%s:%d: ", slash ? slash + 1 : file, line);
-    int used = snprintf(report->text, sizeof report->text, "%s: %s%s, block %u,%u, thread %u: ",
-                        emulate_check_name(check), place, block->launch.kernel, block->x, block->y,
-                        block->thread);
+    int used = snprintf(report->text, sizeof report->text,
+                        "%s: %s%s, block %u,%u, thread %u: ", emulate_check_name(check), place,
+                        block->launch.kernel, block->x, block->y, block->thread);
     vsnprintf(report->text + used, sizeof report->text - (size_t)used, format, arguments);
 }
 
@@ -228,8 +228,8 @@ static void describe_waits(char *text, size_t size) {
             next++;
         const struct fiber *fiber = &fibers[first];
         const char *slash = fiber->file ? strrchr(fiber->file, '/') : NULL;
-        int wrote = snprintf(text + used, size - used, "%sthreads %u-%u wait for %s", used ? "; " : "",
-                             first, next - 1, fiber->waits_for);
+        int wrote = snprintf(text + used, size - used, "%sthreads %u-%u wait for %s",
+                             used ? "; " : "", first, next - 1, fiber->waits_for);
         used += (size_t)wrote;
         if (fiber->file && used < size) {
             wrote = snprintf(text + used, size - used, " at %s:%d", slash ? slash + 1 : fiber->file,
@@ -239,7 +239,7 @@ static void describe_waits(char *text, size_t size) {
     }
 }
 
-/* --- launches ------------------------------------------------------------------------------- */
+/* ---- launches ---- */
 
 static void begin_block(uint32_t x, uint32_t y, uint32_t number) {
     struct block *block = &emulate_block_now;

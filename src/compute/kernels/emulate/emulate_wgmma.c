@@ -21,16 +21,16 @@
 #define PRODUCTS_MAX 128
 
 /* An accumulator: where each thread keeps its fragment, and the whole. */
-struct tile {
+struct wgmma_tile {
     uint32_t users; /* products in flight; 0: free */
     uint32_t n;
     float *d[WARPGROUP];
     float sum[ROWS][COLUMNS_MAX];
 };
 
-struct product {
+struct wgmma_product {
     struct emulate_wgmma form;
-    struct tile *tile;
+    struct wgmma_tile *tile;
     uint32_t joined, checker, group;
     const char *file;
     int line;
@@ -38,8 +38,9 @@ struct product {
 };
 
 struct warpgroup {
-    struct tile tiles[TILES_MAX];
-    struct product products[PRODUCTS_MAX]; /* a ring: those numbered first..made-1 are in flight */
+    struct wgmma_tile tiles[TILES_MAX];
+    struct wgmma_product
+        products[PRODUCTS_MAX]; /* a ring: those numbered first..made-1 are in flight */
     uint32_t first, made, tiles_used;
 };
 
@@ -64,8 +65,10 @@ void wgmma_begin_block(void) {
 void wgmma_end_block(void) {
     for (uint32_t i = 0; i < emulate_block_now.launch.threads / WARPGROUP; i++)
         if (groups[i].first != groups[i].made)
-            emulate_found(EMULATE_LEFT, NULL, 0, "the block ends, and %u products of warpgroup %u are "
-                          "in flight", groups[i].made - groups[i].first, i);
+            emulate_found(EMULATE_LEFT, NULL, 0,
+                          "the block ends, and %u products of warpgroup %u are "
+                          "in flight",
+                          groups[i].made - groups[i].first, i);
 }
 
 void wgmma_check_stack(uintptr_t address, size_t bytes, const void *place) {
@@ -73,7 +76,7 @@ void wgmma_check_stack(uintptr_t address, size_t bytes, const void *place) {
     const struct warpgroup *group = &groups[thread / WARPGROUP];
     if (!group->tiles_used) return;
     for (uint32_t i = 0; i < TILES_MAX; i++) {
-        const struct tile *tile = &group->tiles[i];
+        const struct wgmma_tile *tile = &group->tiles[i];
         uintptr_t d = (uintptr_t)tile->d[thread % WARPGROUP];
         if (tile->users && d && address < d + tile->n / 2 * sizeof(float) && address + bytes > d)
             report_at(EMULATE_REGISTERS, place,
@@ -82,30 +85,30 @@ void wgmma_check_stack(uintptr_t address, size_t bytes, const void *place) {
     }
 }
 
-/* --- fragments -------------------------------------------------------------------------------- */
+/* ---- fragments ---- */
 
 /* D: element i of a thread is at row 16 * warp + lane / 4, 8 further for each odd pair, and column
  * 8 * (i / 4) + 2 * (lane % 4) + i % 2. PTX ISA, wgmma .m64nNk16, register fragments. */
-static float *sum_at(struct tile *tile, uint32_t thread, uint32_t i) {
+static float *sum_at(struct wgmma_tile *tile, uint32_t thread, uint32_t i) {
     uint32_t row = thread / WARP * 16 + thread % WARP / 4 + i / 2 % 2 * 8;
     uint32_t column = i / 4 * 8 + thread % 4 * 2 + i % 2;
     return &tile->sum[row][column];
 }
 
-static void gather(struct tile *tile, uint32_t thread) {
+static void gather(struct wgmma_tile *tile, uint32_t thread) {
     for (uint32_t i = 0; i < tile->n / 2; i++) {
         *sum_at(tile, thread, i) = tile->d[thread][i];
         tile->d[thread][i] = float_from_bits(0x7FE5A5A5u);
     }
 }
 
-static void scatter(struct tile *tile) {
+static void scatter(struct wgmma_tile *tile) {
     for (uint32_t thread = 0; thread < WARPGROUP; thread++)
         for (uint32_t i = 0; i < tile->n / 2; i++)
             tile->d[thread][i] = *sum_at(tile, thread, i);
 }
 
-/* --- operands --------------------------------------------------------------------------------- */
+/* ---- operands ---- */
 
 struct operand {
     uint32_t start, leading, stride; /* bytes */
@@ -121,11 +124,11 @@ static struct operand operand_of(uint64_t descriptor, bool mn, const char *file,
         emulate_found(EMULATE_DESCRIPTOR, file, line,
                       "descriptor %016llx: only swizzling by 128 bytes at offset 0 is emulated",
                       (unsigned long long)descriptor);
-    if (operand.start & 0x380 || operand.stride % 1024 ||
-        (mn && operand.leading % 1024))
+    if (operand.start & 0x380 || operand.stride % 1024 || (mn && operand.leading % 1024))
         emulate_found(EMULATE_DESCRIPTOR, file, line,
                       "descriptor %016llx: an atom of 8 rows of 128 bytes begins at a multiple of "
-                      "1,024", (unsigned long long)descriptor);
+                      "1,024",
+                      (unsigned long long)descriptor);
     return operand;
 }
 
@@ -140,7 +143,7 @@ static uint32_t operand_offset(const struct operand *operand, uint32_t line, uin
     return (at ^ ((at >> 7 & 7) << 4)) - EMULATE_SHARED_BASE;
 }
 
-static void read_operand(const struct product *product, uint64_t descriptor, uint32_t lines,
+static void read_operand(const struct wgmma_product *product, uint64_t descriptor, uint32_t lines,
                          bool mn, uint32_t actor) {
     struct operand operand = operand_of(descriptor, mn, product->file, product->line);
     uint32_t outer = mn ? K_BYTES / 2 : lines, inner = mn ? lines * 2 : K_BYTES;
@@ -168,7 +171,7 @@ static float operand_value(const struct operand *operand, enum emulate_type type
 
 /* A's fragment in registers: pairs of k, low half first: (row, 2t) (row + 8, 2t) (row, 2t + 8) (row
  * + 8, 2t + 8); of E4M3 four of k: 4t and 4t + 16. */
-static float register_value(const struct product *product, uint32_t row, uint32_t k) {
+static float register_value(const struct wgmma_product *product, uint32_t row, uint32_t k) {
     bool wide = product->form.type == EMULATE_BF16;
     uint32_t per = wide ? 2 : 4, half = 4 * per;
     uint32_t thread = row / 16 * WARP + row % 8 * 4 + k % half / per;
@@ -177,7 +180,7 @@ static float register_value(const struct product *product, uint32_t row, uint32_
     return wide ? float_from_bf16((uint16_t)bits) : float_from_e4m3((uint8_t)bits);
 }
 
-/* --- sums ------------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__
 #define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -223,10 +226,10 @@ WIDEST static void add_cut(float *restrict sum, const float *restrict a, uint32_
         sum[c] = (float)whole[c] * down[c];
 }
 
-static void multiply(struct product *product) {
+static void multiply(struct wgmma_product *product) {
     static float a[ROWS][K_MAX], b[K_MAX][COLUMNS_MAX];
     const struct emulate_wgmma *form = &product->form;
-    struct tile *tile = product->tile;
+    struct wgmma_tile *tile = product->tile;
     uint32_t k_count = form->type == EMULATE_BF16 ? K_BYTES / 2 : K_BYTES;
     struct operand of_a = {0};
     struct operand of_b =
@@ -249,9 +252,10 @@ static void multiply(struct product *product) {
     }
 }
 
-/* --- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ---- */
 
-static struct tile *tile_of(struct warpgroup *group, const float *d, uint32_t thread, uint32_t n) {
+static struct wgmma_tile *tile_of(struct warpgroup *group, const float *d, uint32_t thread,
+                                  uint32_t n) {
     for (uint32_t i = 0; i < TILES_MAX; i++)
         if (group->tiles[i].users && group->tiles[i].d[thread] == d) return &group->tiles[i];
     for (uint32_t i = 0; i < TILES_MAX; i++)
@@ -268,7 +272,7 @@ static struct tile *tile_of(struct warpgroup *group, const float *d, uint32_t th
 static void begin_product(struct warpgroup *group, float *d, const struct emulate_wgmma *form,
                           const char *file, int line) {
     check(group->made - group->first < PRODUCTS_MAX);
-    struct product *product = &group->products[group->made++ % PRODUCTS_MAX];
+    struct wgmma_product *product = &group->products[group->made++ % PRODUCTS_MAX];
     uint32_t thread = emulate_block_now.thread;
     product->form = *form;
     product->tile = tile_of(group, d, thread % WARPGROUP, form->n);
@@ -280,8 +284,8 @@ static void begin_product(struct warpgroup *group, float *d, const struct emulat
     product->line = line;
 }
 
-static void join_tile(struct tile *tile, float *d, uint32_t n, uint32_t lane, const char *file,
-                      int line) {
+static void join_tile(struct wgmma_tile *tile, float *d, uint32_t n, uint32_t lane,
+                      const char *file, int line) {
     if (!tile->d[lane]) {
         tile->d[lane] = d;
         gather(tile, lane);
@@ -297,7 +301,7 @@ void emulate_wgmma(float *d, const struct emulate_wgmma *form, const char *file,
     if (!emulate_self()->wgmma_fenced)
         emulate_found(EMULATE_REGISTERS, file, line, "no wgmma.fence since the last wait");
     if (next_product[thread] == group->made) begin_product(group, d, form, file, line);
-    struct product *product = &group->products[next_product[thread]++ % PRODUCTS_MAX];
+    struct wgmma_product *product = &group->products[next_product[thread]++ % PRODUCTS_MAX];
     const struct emulate_wgmma *first = &product->form;
     if (first->a_descriptor != form->a_descriptor || first->b_descriptor != form->b_descriptor ||
         first->accumulate != form->accumulate || product->line != line ||
@@ -326,7 +330,7 @@ void emulate_wgmma_commit(void) {
 
 static void finish_products(struct warpgroup *group, uint32_t last) {
     while (group->first != group->made) {
-        struct product *product = &group->products[group->first % PRODUCTS_MAX];
+        struct wgmma_product *product = &group->products[group->first % PRODUCTS_MAX];
         if (product->group > last) return;
         multiply(product);
         group->first++;
@@ -343,7 +347,8 @@ void emulate_wgmma_wait(uint32_t left, const char *file, int line) {
     for (uint32_t i = first + 1; i < first + WARPGROUP; i++)
         if (committed[i] != committed[first] || next_product[i] != next_product[first])
             emulate_found(EMULATE_DIVERGENCE, file, line,
-                          "threads %u and %u have issued or committed different products", first, i);
+                          "threads %u and %u have issued or committed different products", first,
+                          i);
     uint32_t last = committed[first] > left ? committed[first] - left : 0;
     finish_products(&groups[index], last);
     for (uint32_t i = first; i < first + WARPGROUP; i++) {

@@ -3,82 +3,18 @@
  * 13 bits may cost, and within rounding once sums are exact; a row's bits depend on no other row;
  * nothing but their output is written; and no schedule shows a fault.
  */
-#include "device.h"
+#include "products.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/number.h"
-#include "compute/kernels/cuda/fp8_gemm.h"
 #include "compute/kernels/tables.h"
-
-#include "../problems.h"
-
-/* A product on the device. */
-struct product {
-    struct problem problem;
-    uint32_t m, n, k, blocks, y_stride;
-    void *codes, *x;
-    float *weight_scales, *x_scales, *y;
-    struct fp8_gemm_weights weights;
-    struct fp8_gemm_rows rows;
-};
-
-static void *pitched(const uint8_t *rows, uint32_t count, uint32_t bytes, uint32_t pitch,
-                     const char *name) {
-    uint8_t *memory = device_new((size_t)count * pitch, name);
-    for (uint32_t i = 0; i < count; i++)
-        memcpy(memory + (size_t)i * pitch, rows + (size_t)i * bytes, bytes);
-    return memory;
-}
-
-static void load_rows(struct product *p) {
-    uint8_t *codes = malloc((size_t)p->m * p->k);
-    uint32_t stride = (uint32_t)round_up(p->m, 4), pitch = (uint32_t)round_up(p->k, 16);
-    p->x_scales = device_new((size_t)p->blocks * stride * sizeof(float), "x scales");
-    for (uint32_t row = 0; row < p->m; row++) {
-        for (uint32_t k = 0; k < p->k; k++)
-            codes[(size_t)row * p->k + k] =
-                e4m3_from_float(p->problem.x[row * p->problem.x_stride + k]);
-        for (uint32_t b = 0; b < p->blocks; b++)
-            p->x_scales[(size_t)b * stride + row] =
-                p->problem.x_scales[row * p->problem.x_scale_stride + b];
-    }
-    p->x = pitched(codes, p->m, p->k, pitch, "x");
-    free(codes);
-    assert_true(fp8_gemm_make_rows(&p->rows, p->x, pitch, p->x_scales, stride, p->m, p->k));
-}
-
-static struct product product_make(uint64_t *state, uint32_t m, uint32_t n, uint32_t k,
-                                   enum weight_kind kind, enum numbers numbers) {
-    struct product p = {.m = m, .n = n, .k = k, .blocks = (uint32_t)divide_up(k, QUANT_GROUP)};
-    uint32_t pitch = (uint32_t)round_up(k, 16);
-    p.problem = problem_make(state, WEIGHT_FP8, m, n, k, kind, numbers, 2);
-    p.codes = pitched(p.problem.raw, n, k, pitch, "weights");
-    p.weight_scales = device_copy(p.problem.scales,
-                                  divide_up(n, QUANT_GROUP) * p.blocks * sizeof(float),
-                                  "weight scales");
-    p.y_stride = (uint32_t)round_up(n, 2) + 2;
-    p.y = device_new((size_t)m * p.y_stride * sizeof(float), "y");
-    assert_true(fp8_gemm_make_weights(&p.weights, p.codes, pitch, (uint64_t)pitch * n,
-                                      p.weight_scales, n, k, 1));
-    load_rows(&p);
-    return p;
-}
-
-static void product_free(struct product *p) {
-    device_free(p->codes);
-    device_free(p->x);
-    device_free(p->weight_scales);
-    device_free(p->x_scales);
-    device_free(p->y);
-    problem_free(&p->problem);
-}
 
 static void run(struct product *p, uint32_t m) {
     struct emulate_report report = {0};
     emulate_collect(&report);
-    memset(p->y, 0xFF, (size_t)p->m * p->y_stride * sizeof(float));
+    product_poison(p);
     fp8_gemm_run(NULL, &p->weights, &p->rows, p->y, p->y_stride, m);
     emulate_collect(NULL);
     device_check(&report);
@@ -130,7 +66,7 @@ static const uint32_t shapes[][3] = {
     {1, 64, 128}, {7, 200, 200}, {128, 128, 256}, {130, 96, 44}, {65, 8512, 128}, {3, 129, 1000},
 };
 
-static void test_agrees_with_the_twin(void **context) {
+static void sums_agree_with_the_twin(void **context) {
     uint64_t state = 7;
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t exact = 0; exact < 2; exact++) {
@@ -150,7 +86,7 @@ static void test_agrees_with_the_twin(void **context) {
     emulate_e4m3_bits(13);
 }
 
-static void test_a_row_alone_has_the_bits_it_has_among_others(void **context) {
+static void a_row_alone_has_the_bits_it_has_among_others(void **context) {
     uint64_t state = 8;
     struct product p = product_make(&state, 100, 136, 300, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     run(&p, p.m);
@@ -160,7 +96,7 @@ static void test_a_row_alone_has_the_bits_it_has_among_others(void **context) {
         one.problem.x_scales += row * p.problem.x_scale_stride;
         one.m = 1;
         one.y = device_new(p.y_stride * sizeof(float), "y of one row");
-        load_rows(&one);
+        product_load_rows(&one);
         run(&one, 1);
         assert_memory_equal(one.y, p.y + (size_t)row * p.y_stride, p.n * sizeof(float));
         device_free(one.x);
@@ -178,7 +114,7 @@ static void test_a_row_alone_has_the_bits_it_has_among_others(void **context) {
     product_free(&p);
 }
 
-static void test_no_schedule_shows_a_fault(void **context) {
+static void no_schedule_shows_a_fault(void **context) {
     uint64_t state = 9;
     struct product p = product_make(&state, 70, 200, 1100, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     float *first = malloc((size_t)p.m * p.y_stride * sizeof *first);
@@ -192,11 +128,43 @@ static void test_no_schedule_shows_a_fault(void **context) {
     product_free(&p);
 }
 
+/* Two matrices in slots, 140 rows: the groups' rows have the bits of products of their own. */
+static void groups_are_products_of_their_own(void **context) {
+    uint64_t state = 10;
+    struct product p = product_make(&state, 140, 256, 260, WEIGHTS_RANDOM, NUMBERS_NORMAL);
+    static const struct fp8_gemm_group groups[] = {{0, 3, 1}, {3, 0, 0}, {3, 131, 0}, {134, 5, 1}};
+    uint32_t pitch = (uint32_t)round_up(p.k, 16), half = p.n / 2;
+    struct fp8_gemm_group *on_device = device_copy(groups, sizeof groups, "groups");
+    run(&p, p.m);
+    float *whole = malloc((size_t)p.m * p.y_stride * sizeof *whole);
+    memcpy(whole, p.y, (size_t)p.m * p.y_stride * sizeof *whole);
+    assert_true(fp8_gemm_make_weights(&p.weights, p.codes, pitch, (uint64_t)pitch * half,
+                                      p.weight_scales, half, p.k, 2));
+    product_poison(&p);
+    struct emulate_report report = {0};
+    emulate_collect(&report);
+    fp8_gemm_run_groups(NULL, &p.weights, &p.rows, on_device, 4, p.y, p.y_stride);
+    emulate_collect(NULL);
+    device_check(&report);
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t row = groups[i].first_row; row < groups[i].first_row + groups[i].row_count;
+             row++)
+            assert_memory_equal(p.y + (size_t)row * p.y_stride,
+                                whole + (size_t)row * p.y_stride + groups[i].slot * half,
+                                half * sizeof(float));
+    assert_int_equal(float_bits(p.y[139 * p.y_stride]), 0xFFFFFFFFu);
+    assert_int_equal(float_bits(p.y[half]), 0xFFFFFFFFu);
+    free(whole);
+    device_free(on_device);
+    product_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agrees_with_the_twin),
-        cmocka_unit_test(test_a_row_alone_has_the_bits_it_has_among_others),
-        cmocka_unit_test(test_no_schedule_shows_a_fault),
+        cmocka_unit_test(groups_are_products_of_their_own),
+        cmocka_unit_test(sums_agree_with_the_twin),
+        cmocka_unit_test(a_row_alone_has_the_bits_it_has_among_others),
+        cmocka_unit_test(no_schedule_shows_a_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

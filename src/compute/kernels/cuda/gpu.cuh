@@ -10,12 +10,12 @@
  * Terms: a warp has 32 threads, a warpgroup four warps, a block up to 1,024 threads. Memory: shared
  * belongs to a block, global to the device. The asynchronous proxy is how TMA and wgmma see memory.
  */
-#ifndef COMPUTE_KERNELS_CUDA_GPU_H
-#define COMPUTE_KERNELS_CUDA_GPU_H
+#ifndef COMPUTE_KERNELS_CUDA_GPU_CUH
+#define COMPUTE_KERNELS_CUDA_GPU_CUH
 
 #include "compute/kernels/constants.h"
-#include "compute/kernels/cuda/gpu_words.h"
-#include "compute/kernels/cuda/gpu_wgmma.h"
+#include "compute/kernels/cuda/gpu_wgmma.cuh"
+#include "compute/kernels/cuda/gpu_words.cuh"
 
 #ifndef __CUDACC__
 #include "base/number.h"
@@ -25,7 +25,7 @@
 #define GPU_WARPGROUP 128u
 #define GPU_PROCESSORS 132u /* of an H100 or H800 (SXM): a grid that stays has one block on each */
 
-/* --- who is it, and where ---------------------------------------------------------------------- */
+/* ---- who is it, and where ---- */
 
 GPU_DEVICE uint32_t gpu_thread(void) {
 #ifdef __CUDACC__
@@ -79,7 +79,7 @@ GPU_DEVICE uint32_t gpu_shared_address(const void *at GPU_AT) {
 #endif
 }
 
-/* --- together ------------------------------------------------------------------------------------ */
+/* ---- together ---- */
 
 /* All threads of the block; orders their memory. */
 GPU_DEVICE void gpu_sync(GPU_AT_ONLY) {
@@ -142,7 +142,7 @@ template <int COUNT> GPU_DEVICE void gpu_registers_take(GPU_AT_ONLY) {
 #endif
 }
 
-/* --- barriers in shared memory: count arrivals, and bytes that TMA brings; have phases ----------- */
+/* ---- barriers in shared memory: count arrivals, and bytes that TMA brings; have phases ---- */
 
 /* Each phase ends with `count` arrivals and all expected bytes. By one thread, before others are
  * let in by gpu_barriers_ready and gpu_sync. */
@@ -177,10 +177,10 @@ GPU_DEVICE void gpu_barrier_arrive(uint64_t *barrier GPU_AT) {
 /* Arrives, and lets the phase wait for so many bytes more. */
 GPU_DEVICE void gpu_barrier_expect(uint64_t *barrier, uint32_t bytes GPU_AT) {
 #ifdef __CUDACC__
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     gpu_shared_address(barrier)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(gpu_shared_address(barrier)),
+        "r"(bytes)
+        : "memory");
 #else
     emulate_barrier_arrive(barrier, bytes, GPU_PLACE);
 #endif
@@ -208,7 +208,7 @@ GPU_DEVICE void gpu_fence_async(void) {
 #endif
 }
 
-/* --- copies to shared memory --------------------------------------------------------------------- */
+/* ---- copies to shared memory ---- */
 
 /* TMA: the map's box at these coordinates (innermost first), counted by the barrier. By one thread. */
 GPU_DEVICE void gpu_load_box(void *to, const struct tensor_map *map, uint64_t *barrier, int32_t x,
@@ -288,7 +288,7 @@ template <int LEFT> GPU_DEVICE void gpu_copies_wait(GPU_AT_ONLY) {
 #endif
 }
 
-/* --- plain memory, wide --------------------------------------------------------------------------- */
+/* ---- plain memory, wide ---- */
 
 struct gpu_words {
     alignas(16) uint32_t word[4];
@@ -319,8 +319,9 @@ GPU_DEVICE void gpu_store_pair(float *to, float a, float b GPU_AT) {
     *(struct gpu_pair *)to = pair;
 }
 
-/* --- wgmma ---------------------------------------------------------------------------------------
- * gpu_wgmma_e4m3, gpu_wgmma_bf16: gpu_wgmma.h. A thread's part of d (64 x N): d[i] is row 16w + g,
+/* ---- wgmma ---- */
+
+/* gpu_wgmma_e4m3, gpu_wgmma_bf16: gpu_wgmma.cuh. A thread's part of d (64 x N): d[i] is row 16w + g,
  * 8 further for each odd pair, and column 8 (i / 4) + 2t + i % 2, where w is the warp in its
  * warpgroup, g = lane / 4, t = lane % 4. A fence stands before the first, a commit behind the last of
  * a group; until the wait neither d nor the operands may be touched. */
@@ -374,7 +375,7 @@ template <int COUNT> GPU_DEVICE void gpu_pin(float (&d)[COUNT]) {
 #endif
 }
 
-/* --- numbers: the twins' arithmetic, bit for bit (nvcc runs with -fmad=false) ---------------------- */
+/* ---- numbers: the twins' arithmetic, bit for bit (nvcc runs with -fmad=false) ---- */
 
 GPU_DEVICE float gpu_fma(float a, float b, float c) {
 #ifdef __CUDACC__
@@ -485,7 +486,7 @@ GPU_DEVICE float gpu_exp(float x) {
            gpu_float((uint32_t)(power - half + 127) << 23);
 }
 
-/* --- launching ------------------------------------------------------------------------------------ */
+/* ---- launching ---- */
 
 struct gpu_shape {
     uint32_t grid_x, grid_y, threads;
@@ -505,12 +506,13 @@ static inline void gpu_launch(const char *name, void (*kernel)(P...), struct gpu
              (cudaStream_t)stream>>>(arguments...);
 #else
     auto call = [=] { kernel(arguments...); };
-    struct emulate_launch launch = {name,
-                                    shape.grid_x,
-                                    shape.grid_y,
-                                    shape.threads,
-                                    shape.shared_bytes,
-                                    [](const void *closure) { (*(const decltype(call) *)closure)(); }};
+    struct emulate_launch launch = {
+        name,
+        shape.grid_x,
+        shape.grid_y,
+        shape.threads,
+        shape.shared_bytes,
+        [](const void *closure) { (*(const decltype(call) *)closure)(); }};
     emulate_launch(&launch, &call, sizeof call, stream);
 #endif
 }

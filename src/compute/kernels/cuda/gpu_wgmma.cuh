@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wgmma for gpu.h, which describes it: d (64 x N, float) = A (64 x 32 bytes of k) B, or d + A B. PTX
+ * wgmma for gpu.cuh, which describes it: d (64 x N, float) = A (64 x 32 bytes of k) B, or d + A B. PTX
  * ISA, "Asynchronous Warpgroup Level Matrix Instructions". One text a shape, because PTX wants every
  * register named.
  */
-#ifndef COMPUTE_KERNELS_CUDA_GPU_WGMMA_H
-#define COMPUTE_KERNELS_CUDA_GPU_WGMMA_H
+#ifndef COMPUTE_KERNELS_CUDA_GPU_WGMMA_CUH
+#define COMPUTE_KERNELS_CUDA_GPU_WGMMA_CUH
 
-#include "compute/kernels/cuda/gpu_words.h"
+#include "compute/kernels/cuda/gpu_words.cuh"
 
 /* clang-format off */
 
@@ -56,6 +56,23 @@ GPU_DEVICE void gpu_wgmma_e4m3(float (&d)[64], uint64_t a, uint64_t b, bool accu
 }
 
 /* BF16, A in shared memory, K-major; B K-major or, TRANSPOSED, MN-major. */
+template <int TRANSPOSED>
+GPU_DEVICE void gpu_wgmma_bf16(float (&d)[16], uint64_t a, uint64_t b, bool accumulate GPU_AT) {
+#ifdef __CUDACC__
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+        "%16, %17, p, 1, 1, 0, %19;\n}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+        : "l"(a), "l"(b), "r"((uint32_t)accumulate), "n"(TRANSPOSED));
+#else
+    struct emulate_wgmma form = {EMULATE_BF16, 32, nullptr, a, b, TRANSPOSED != 0, accumulate};
+    emulate_wgmma(d, &form, GPU_PLACE);
+#endif
+}
+
 template <int TRANSPOSED>
 GPU_DEVICE void gpu_wgmma_bf16(float (&d)[32], uint64_t a, uint64_t b, bool accumulate GPU_AT) {
 #ifdef __CUDACC__

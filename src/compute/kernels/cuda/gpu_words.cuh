@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The words that nvcc and g++ must agree on before anything else of gpu.h.
+ * The words that nvcc and g++ must agree on before anything else of gpu.cuh.
  */
-#ifndef COMPUTE_KERNELS_CUDA_GPU_WORDS_H
-#define COMPUTE_KERNELS_CUDA_GPU_WORDS_H
+#ifndef COMPUTE_KERNELS_CUDA_GPU_WORDS_CUH
+#define COMPUTE_KERNELS_CUDA_GPU_WORDS_CUH
 
 #include <stddef.h>
 #include <stdint.h>
