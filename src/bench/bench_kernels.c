@@ -141,9 +141,11 @@ static void bench_product(struct kernels_bench *bench, const char *name, enum we
     for (uint32_t run = 0; run < bench->values.runs; run++) {
         double start = machine_limits_now();
         for (uint32_t call = 0; call < calls; call++) {
-            struct packed_matrix weights = {type, outputs, channels,
-                                            bench->pool + (run + call) % copies * bytes,
-                                            bench->scales};
+            struct packed_matrix weights = {.type = type,
+                                            .rows = outputs,
+                                            .cols = channels,
+                                            .data = bench->pool + (run + call) % copies * bytes,
+                                            .scales = bench->scales};
             struct product product = {
                 bench->kernels,
                 {.weights = &weights,

@@ -512,6 +512,9 @@ static enum status run_cases(struct layer_bench *bench, struct error *error) {
 static enum status run_all(struct layer_bench *bench, struct error *error) {
     const char *path = bench->values.table;
     enum status status = engine_check_device(bench->values.device, error);
+    if (!status && strcmp(bench->values.device, "cpu") != 0)
+        status = error_set(error, STATUS_UNSUPPORTED,
+                           "a layer is timed on the CPU alone; use --device cpu");
     if (status != STATUS_OK) return status;
     if (path && !(bench->table = fopen(path, "w"))) /* before anything takes long */
         return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));

@@ -22,8 +22,9 @@ struct model_run_values {
 /* A row: `member` of TYPE is what engine_check_device takes. */
 #define MODEL_RUN_DEVICE(TYPE, member)                                                             \
     {                                                                                              \
-        .name = "device", .type = OPTION_CHOICE, .fallback = "cpu", .choices = "cpu|cuda",         \
-        .help = "what computes; this version has no engine for cuda yet",                          \
+        .name = "device", .type = OPTION_CHOICE, .fallback = "cpu",                                \
+        .choices = "cpu|cuda|emulated",                                                            \
+        .help = "what computes; there is no CUDA engine yet, and the emulated one is for tests",   \
         .offset = offsetof(TYPE, member)                                                           \
     }
 

@@ -6,6 +6,7 @@
  * (deviations.json).
  *
  *   test_golden measure     measures that anew, and prints it
+ *   test_golden emulated    the same bounds for the emulated device
  */
 #include <math.h>
 #include <setjmp.h>
@@ -43,6 +44,8 @@ struct way {
     enum expert_sum sum;
 };
 
+static enum model_device device = MODEL_ON_CPU;
+
 struct bench {
     struct solo *solo;
     const struct shape *shape;
@@ -77,6 +80,7 @@ static void bench_open(struct bench *bench, const char *directory, struct way wa
         .model = {.directory = directory,
                   .activations = way.activations,
                   .expert_sum = way.sum,
+                  .device = device,
                   .level = level,
                   .threads = 2,
                   .step_tokens_max = CONTEXT_MAX,
@@ -473,6 +477,15 @@ int main(int argc, char **argv) {
         cmocka_unit_test(quantized_activations_meet_the_pass_rule),
         cmocka_unit_test(rounded_modes_stay_near),
     };
+    const struct CMUnitTest emulated[] = {
+        cmocka_unit_test(f32_meets_every_golden),
+        cmocka_unit_test(quantized_activations_meet_the_pass_rule),
+        cmocka_unit_test(rounded_modes_stay_near),
+    };
+    if (argc > 1 && strcmp(argv[1], "emulated") == 0) {
+        device = MODEL_ON_EMULATED;
+        return cmocka_run_group_tests(emulated, NULL, NULL);
+    }
     if (argc > 1) return strcmp(argv[1], "measure") == 0 ? measure() : 2;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ import sys
 
 # A step's flow, and the headers behind which its values lie (compute/model/compute.h).
 FLOW = re.compile(r"src/compute/model/(batch|draft|forward|mtp|plan_check|stages)\.[ch]$")
-VALUES = tuple("compute/model/%s.h" % name for name in ("attention", "compute_cpu", "experts", "mlp", "scratch"))
+VALUES = tuple("compute/model/%s.h" % name for name in ("attention", "compute_cpu", "compute_gpu", "compute_layer", "experts", "gpu_state", "mlp", "scratch"))
 PURE_ROOMS = ("contract", "serving", "simulate") # each with the rooms in it
 FILE_LINES_MAX = 1000
 COVERED_MAX = 59
@@ -385,12 +385,12 @@ def law_words(root):
 
 # --- mirrors ----------------------------------------------------------------------------------------
 
-VARIANT = re.compile(r"_(c|avx2|avx512|avx512bf16|cuda|none)$")
+VARIANT = re.compile(r"_(c|avx2|avx512|avx512bf16|cpu|cuda|emulated|gpu|none)$")
 
 
 def tests_of(path):
     """Where a source's own test may be. Programs and benchmarks are tested from outside, as a whole. What one header has
-    for several instruction sets, or for builds with and without a library, is tested by that header's test."""
+    for several instruction sets or devices, or for builds with and without a library, is tested by that header's test."""
     room, name = os.path.split(os.path.splitext(path[len("src/"):])[0])
     names = [name] + [VARIANT.sub("", name)] * bool(VARIANT.search(name))
     tests = ["tests/%s/test_%s.c" % (room, each) for each in names]

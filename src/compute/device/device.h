@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The device seam: memory of a GPU, page-locked host memory, copies, streams, events, graphs,
- * tensor maps and launches. Two bodies stand behind it. device_cuda.c is CUDA's runtime, compiled
+ * The device seam: memory of a GPU, page-locked host memory, copies, streams, events, graphs and
+ * launches (tensor maps are the kernels' own). Two bodies stand behind it. device_cuda.c is CUDA's runtime, compiled
  * with -Dcuda=enabled: verified by emulation; not yet run on a GPU. device_emulated.c is a stand-in
  * that runs on the CPU and reports what a GPU would not forgive.
  *
@@ -45,19 +45,6 @@ struct device_copy {
     enum device_way way;
 };
 
-/* A matrix that tiles are fetched from by TMA: rows of `columns` elements. */
-struct device_tensor {
-    void *memory; /* on the device, at a multiple of 16 */
-    uint64_t columns, rows;
-    size_t pitch; /* bytes between two rows, a multiple of 16 */
-    uint32_t element_bytes;
-    uint32_t box_columns, box_rows; /* of a tile, 1..256 each */
-    bool swizzle;                   /* by 128 bytes, which a tile's row then has at most */
-};
-struct device_tensor_map {
-    _Alignas(64) uint64_t opaque[16]; /* CUtensorMap */
-};
-
 struct device {
     const struct device_body *body;
     const char *name; /* "cuda" or "emulated" */
@@ -93,8 +80,6 @@ struct device_body {
     void (*launch_graph)(struct device *device, struct device_stream *stream,
                          struct device_graph *graph);
     void (*close_graph)(struct device *device, struct device_graph *graph);
-    enum status (*map_tensor)(struct device *device, const struct device_tensor *tensor,
-                              struct device_tensor_map *map_out, struct error *error);
 };
 
 /* STATUS_UNSUPPORTED: a build without CUDA, or no such GPU of compute capability 9.0. */
@@ -109,6 +94,8 @@ struct device_emulation {
     device_reporter *report;
     void *context;
 };
+/* Whether programs offer it (-Demulated=true); tests have it anyway. */
+bool device_is_offered(void);
 enum status device_open_emulated(const struct device_emulation *emulation,
                                  struct device **device_out, struct error *error) MUST_USE;
 
@@ -210,14 +197,6 @@ static inline void device_launch_graph(struct device *device, struct device_stre
 }
 static inline void device_close_graph(struct device *device, struct device_graph *graph) {
     if (graph) device->body->close_graph(device, graph);
-}
-
-/* STATUS_INVALID: what TMA does not take, by its first breach. */
-static inline enum status device_map_tensor(struct device *device,
-                                            const struct device_tensor *tensor,
-                                            struct device_tensor_map *map_out,
-                                            struct error *error) {
-    return device->body->map_tensor(device, tensor, map_out, error);
 }
 
 #endif

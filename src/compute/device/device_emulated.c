@@ -24,7 +24,8 @@
 #define POISON 0xFF
 #define CANARY 0xC5
 #define MEMORY_ALIGN 256
-#define EAGER_OUT_OF 4 /* one in so many calls lets some work run at once */
+#define POISONED_BYTES_MAX ((size_t)256 << 20) /* larger memory is not all used, and stays empty */
+#define EAGER_OUT_OF 32                        /* one in so many calls lets some work run at once */
 
 struct allocation {
     char *memory; /* [bytes], behind it a canary up to `end`, where a guard page begins */
@@ -186,7 +187,7 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
                               .pinned = pinned};
     int failed = mprotect(mapping, mapped, PROT_READ | PROT_WRITE);
     check(!failed);
-    memset(of->memory, POISON, bytes);
+    if (bytes <= POISONED_BYTES_MAX) memset(of->memory, POISON, bytes);
     memset(of->memory + bytes, CANARY, room - bytes);
     if (!pinned) {
         emulated->used_bytes += mapped;
@@ -406,7 +407,8 @@ static void add(struct emulated *emulated, struct device_stream *stream,
 
 /* Sometimes the device is quick. */
 static void perhaps_run(struct emulated *emulated) {
-    if (draw(emulated, EAGER_OUT_OF) == 0) run_until(emulated, never, NULL, 1 + draw(emulated, 8));
+    if (draw(emulated, EAGER_OUT_OF) == 0)
+        run_until(emulated, never, NULL, 1 + draw(emulated, 2 * EAGER_OUT_OF));
 }
 
 static void copy(struct device *device, struct device_stream *stream,
@@ -647,35 +649,6 @@ static void close_graph(struct device *device, struct device_graph *graph) {
     free(graph);
 }
 
-/* The stand-in's map is the description itself. */
-static enum status map_tensor(struct device *device, const struct device_tensor *tensor,
-                              struct device_tensor_map *map_out, struct error *error) {
-    const char *breach = NULL;
-    struct emulated *emulated = emulated_of(device);
-    size_t box_bytes = (size_t)tensor->box_columns * tensor->element_bytes;
-    if ((uintptr_t)tensor->memory % 16) breach = "it does not begin on a multiple of 16 bytes";
-    if (tensor->pitch % 16) breach = "its rows are not a multiple of 16 bytes apart";
-    if (tensor->pitch < tensor->columns * tensor->element_bytes) breach = "its rows overlap";
-    if (!tensor->box_columns || !tensor->box_rows || tensor->box_columns > 256 ||
-        tensor->box_rows > 256)
-        breach = "a tile has 1 to 256 columns and rows";
-    if (box_bytes % 16) breach = "a tile's row is not a multiple of 16 bytes";
-    if (tensor->swizzle && box_bytes > 128)
-        breach = "a swizzled tile's row has more than 128 bytes";
-    if (breach)
-        return error_set(error, STATUS_INVALID, "no tensor map of %llu x %llu elements: %s",
-                         (unsigned long long)tensor->rows, (unsigned long long)tensor->columns,
-                         breach);
-    pthread_mutex_lock(&emulated->lock);
-    bool lies =
-        lies_in(emulated, tensor->memory, tensor->rows * tensor->pitch, false, "a tensor map");
-    pthread_mutex_unlock(&emulated->lock);
-    if (!lies) return error_set(error, STATUS_INVALID, "a tensor map of memory that is none");
-    *map_out = (struct device_tensor_map){{0}};
-    memcpy(map_out->opaque, tensor, sizeof *tensor);
-    return STATUS_OK;
-}
-
 static void close_device(struct device *device) {
     struct emulated *emulated = emulated_of(device);
     for (uint32_t i = 0; i < emulated->allocation_count; i++) {
@@ -711,8 +684,15 @@ static const struct device_body body = {
     .end_capture = end_capture,
     .launch_graph = launch_graph,
     .close_graph = close_graph,
-    .map_tensor = map_tensor,
 };
+
+bool device_is_offered(void) {
+#ifdef FATHOM_EMULATED
+    return true;
+#else
+    return false;
+#endif
+}
 
 enum status device_open_emulated(const struct device_emulation *emulation,
                                  struct device **device_out, struct error *error) {

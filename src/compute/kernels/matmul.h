@@ -42,12 +42,14 @@ static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
 /* A packed weight matrix W[rows][cols]; rows are outputs. It consists of panels of MATMUL_PANEL
  * rows, each laid out [cols][MATMUL_PANEL]: for every input channel the 32 outputs side by side.
  * The last panel is filled up with zeros. FP8 scales are [ceil(rows / 128)][ceil(cols / 128)],
- * factors of the codes' values (the checkpoint's weight_scale_inv). */
+ * factors of the codes' values (the checkpoint's weight_scale_inv).
+ * On a device it lies as in the checkpoint instead: row by row, `pitch` bytes apart. */
 struct packed_matrix {
     enum weight_type type;
     uint32_t rows, cols;
     const void *data;    /* 64-byte aligned */
     const float *scales; /* of FP8; else NULL */
+    size_t pitch;        /* on a device; 0: panels */
 };
 
 static inline uint32_t packed_panels(uint32_t rows) {
@@ -66,6 +68,11 @@ static inline size_t packed_scale_bytes(enum weight_type type, uint32_t rows, ui
                                              divide_up(cols, QUANT_GROUP) * sizeof(float),
                                          64)
                               : 0;
+}
+
+/* Bytes between two rows of a matrix on a device, and of all its rows. */
+static inline size_t packed_pitch(enum weight_type type, uint32_t cols) {
+    return round_up(weight_type_bytes(type, cols), 16);
 }
 
 /* Packs rows [row_first, row_first + row_count) of a row-major matrix (its element type is `type`)

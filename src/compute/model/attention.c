@@ -17,8 +17,7 @@
 #include "compute/model/rope.h"
 
 static enum input_kind down_kind(const struct pass *pass, const struct packed_matrix *weights) {
-    return linear_input_kind(pass->model->activations, weights->type,
-                             pass->model->shape->activation_scale_ue8m0);
+    return compute_kind_ue8m0(pass->model, weights->type);
 }
 
 static const struct packed_matrix *query_down(const struct pass *pass) {

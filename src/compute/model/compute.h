@@ -5,7 +5,7 @@
  * indices of tokens; where they lie it does not know. What comes out of here is logits, likeliest
  * tokens and the probed choice of experts.
  *
- * Two sets stand: the CPU's (compute_cpu.h) and a device's (gpu_compute.h); model_open chooses one.
+ * Two sets stand: the CPU's (compute_cpu.h) and a device's (compute_gpu.h); model_open chooses one.
  * Each is batch invariant: what a token gets depends neither on the others nor on the lanes. One
  * caller; each call may lean on the calls before it, and on nothing that comes after. A device only
  * puts its work in line, unless a function says that something comes back to the host.
@@ -32,8 +32,9 @@ struct compute {
     /* The slices 0..slices-1 of the plan's rows will stand when all that was called so far is done:
      * tells the follower, then or at the latest in `end`. */
     void (*tell)(struct model *model, uint64_t step, uint32_t slices);
-    /* All of the step is done when it returns. */
-    void (*end)(struct model *model);
+    /* All of the step is done when it returns. Not OK: the device has failed, and what came out means
+     * nothing. */
+    enum status (*end)(struct model *model, struct error *error);
 
     /* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish. */
     void (*add)(const struct pass *pass);

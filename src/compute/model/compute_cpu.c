@@ -282,7 +282,8 @@ static void tell(struct model *model, uint64_t step, uint32_t slices) {
     model->follower.written(model->follower.context, step, slices);
 }
 
-static void end(struct model *model) {
+static enum status end(struct model *model, struct error *error) {
+    return STATUS_OK;
 }
 
 const struct compute compute_on_cpu = {

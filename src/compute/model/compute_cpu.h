@@ -8,15 +8,8 @@
 #ifndef COMPUTE_MODEL_COMPUTE_CPU_H
 #define COMPUTE_MODEL_COMPUTE_CPU_H
 
-#include "compute/model/pass.h"
+#include "compute/model/compute_layer.h"
 #include "compute/model/scratch.h"
-
-/* The weights of the pass's layer. */
-static inline const struct layer_weights *compute_weights(const struct pass *pass) {
-    const struct weights *weights = &pass->model->weights;
-    bool mtp = pass->layer == pass->model->shape->layers;
-    return mtp ? &weights->mtp->block : &weights->layers[pass->layer];
-}
 
 /* Calls work for all tokens, in shares over the team if there are enough of them. */
 void compute_tokens(const struct model *model, team_work *work, void *context, uint32_t count);
@@ -25,12 +18,6 @@ void compute_tokens(const struct model *model, team_work *work, void *context, u
  * `shared` is NULL, scratch.input_shared = that as `shared` wants it. */
 void compute_normalize(const struct pass *pass, const float *norm, enum input_kind input,
                        const enum input_kind *shared);
-
-/* How a linear that takes no ue8m0 scales wants its input. */
-static inline enum input_kind compute_kind(const struct model *model,
-                                           const struct packed_matrix *weights) {
-    return linear_input_kind(model->activations, weights->type, false);
-}
 
 /* One linear over the first `rows` rows of the buffer, prepared for it: y [rows][y_stride]. */
 void compute_linear(const struct model *model, const struct packed_matrix *weights,

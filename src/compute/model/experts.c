@@ -39,15 +39,11 @@ static bool has_shared(const struct pass *pass) {
 }
 
 static enum input_kind routed_kind(const struct pass *pass) {
-    const struct model *model = pass->model;
-    return linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
-                             model->shape->activation_scale_ue8m0);
+    return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.gate.type);
 }
 
 static enum input_kind middle_kind(const struct pass *pass) {
-    const struct model *model = pass->model;
-    return linear_input_kind(model->activations, model->weights.expert.matrices.down.type,
-                             model->shape->activation_scale_ue8m0);
+    return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.down.type);
 }
 
 static void route(void *context, uint32_t first, uint32_t count, uint32_t member) {

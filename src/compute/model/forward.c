@@ -136,6 +136,5 @@ enum status forward_run(struct model *model, const struct step_plan *plan, float
         stages_tell(model, plan, model->kv.slice_count);
     }
     if (probe && probe->mtp_argmax) probe_mtp(model, probe);
-    model->compute->end(model);
-    return STATUS_OK;
+    return model->compute->end(model, error);
 }

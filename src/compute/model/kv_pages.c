@@ -4,6 +4,8 @@
  */
 #include "compute/model/kv_pages.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -39,7 +41,71 @@ enum status kv_pages_open(struct kv_pages *pages, enum kv_element element, uint3
     return STATUS_OK;
 }
 
+/* One copy at a time, whoever asks: by a stream of its own, beside the engine's. */
+struct kv_staging {
+    struct device *device;
+    struct device_stream *stream;
+    void *buffer; /* [slice_bytes] page-locked */
+    pthread_mutex_t lock;
+};
+
+enum status kv_pages_put_on(struct kv_pages *pages, struct device *device, struct error *error) {
+    struct kv_staging *staging = pages->staging = calloc(1, sizeof *staging);
+    void *memory;
+    if (!staging) return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
+    staging->device = device;
+    pthread_mutex_init(&staging->lock, NULL);
+    enum status status = device_open_stream(device, &staging->stream, error);
+    if (status == STATUS_OK)
+        status = device_allocate_pinned(device, pages->slice_bytes, "KV rows on their way",
+                                        &staging->buffer, error);
+    if (status == STATUS_OK)
+        status = device_allocate(device, pages->mapped_bytes, "the KV pages", &memory, error);
+    if (status == STATUS_OK) pages->on_device = memory;
+    return status;
+}
+
+static void close_staging(struct kv_pages *pages) {
+    struct kv_staging *staging = pages->staging;
+    if (!staging) return;
+    device_release(staging->device, pages->on_device);
+    device_release(staging->device, staging->buffer);
+    device_close_stream(staging->device, staging->stream);
+    pthread_mutex_destroy(&staging->lock);
+    free(staging);
+}
+
+/* What fails here fails in the engine's next step, too, and is told there. */
+static void move(const struct kv_pages *pages, uint32_t page, uint32_t slice, bool to_device) {
+    struct kv_staging *staging = pages->staging;
+    char *host = kv_pages_slice(pages, page, slice);
+    char *there = pages->on_device + (host - pages->memory);
+    pthread_mutex_lock(&staging->lock);
+    if (to_device) {
+        memcpy(staging->buffer, host, pages->slice_bytes);
+        device_copy(staging->device, staging->stream, there, staging->buffer, pages->slice_bytes,
+                    DEVICE_FROM_HOST);
+    } else {
+        device_copy(staging->device, staging->stream, staging->buffer, there, pages->slice_bytes,
+                    DEVICE_TO_HOST);
+    }
+    (void)device_wait_stream(staging->device, staging->stream, NULL);
+    if (!to_device) memcpy(host, staging->buffer, pages->slice_bytes);
+    pthread_mutex_unlock(&staging->lock);
+}
+
+void kv_pages_take(const struct kv_pages *pages, uint32_t page, uint32_t first, uint32_t count) {
+    for (uint32_t slice = first; pages->on_device && slice < first + count; slice++)
+        move(pages, page, slice, false);
+}
+
+void kv_pages_give(const struct kv_pages *pages, uint32_t page, uint32_t first, uint32_t count) {
+    for (uint32_t slice = first; pages->on_device && slice < first + count; slice++)
+        move(pages, page, slice, true);
+}
+
 void kv_pages_close(struct kv_pages *pages) {
+    close_staging(pages);
     if (pages->memory) munmap(pages->memory, pages->mapped_bytes);
     *pages = (struct kv_pages){0};
 }

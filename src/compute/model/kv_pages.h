@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The KV pages of one rank: a run of KV blocks (contract/kv_block.h) in one anonymous mapping,
  * taken at start-up. Knows addresses and formats; who owns a page is the unit's business.
+ *
+ * With a device the rows that steps read and write lie in its memory, at the same places of pages of
+ * the same size, and the mapping is where blocks stand on their way in and out: kv_pages_take and
+ * kv_pages_give copy them through a page-locked buffer, by any thread. Without one the two do
+ * nothing, as there is one place only.
  */
 #ifndef COMPUTE_MODEL_KV_PAGES_H
 #define COMPUTE_MODEL_KV_PAGES_H
 
+#include "compute/device/device.h"
 #include "compute/kernels/kernels.h"
 #include "contract/kv_block.h"
 
@@ -17,6 +23,8 @@ struct kv_pages {
     size_t row_bytes;
     uint32_t width, slice_count, mtp_count;
     enum kv_element element;
+    char *on_device; /* [page_count][page_bytes]; NULL: the CPU computes */
+    struct kv_staging *staging;
 };
 
 /* `mtp_count` of the slices belong to MTP layers. Takes as many whole pages as `bytes` hold; at
@@ -25,6 +33,14 @@ enum status kv_pages_open(struct kv_pages *pages, enum kv_element element, uint3
                           uint32_t slice_count, uint32_t mtp_count, uint64_t bytes,
                           struct error *error);
 void kv_pages_close(struct kv_pages *pages);
+
+/* Makes the pages those of a device, which outlives them. */
+enum status kv_pages_put_on(struct kv_pages *pages, struct device *device, struct error *error);
+
+/* A page's slices [first, first + count) come from the device to the mapping, or go there from it;
+ * no step writes to them meanwhile. */
+void kv_pages_take(const struct kv_pages *pages, uint32_t page, uint32_t first, uint32_t count);
+void kv_pages_give(const struct kv_pages *pages, uint32_t page, uint32_t first, uint32_t count);
 
 /* First row of a page's slice. */
 static inline void *kv_pages_slice(const struct kv_pages *pages, uint32_t page, uint32_t slice) {

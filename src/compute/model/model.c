@@ -4,7 +4,7 @@
 #include "compute/model/model.h"
 
 #include "base/check.h"
-#include "compute/model/compute.h"
+#include "compute/model/compute_gpu.h"
 #include "compute/model/draft.h"
 #include "compute/model/experts.h"
 #include "compute/model/linear.h"
@@ -119,6 +119,41 @@ static enum row_form form_of(enum input_kind kind) {
     return kind == INPUT_BF16 ? ROW_BF16 : ROW_FP8;
 }
 
+enum status model_device_named(const char *name, enum model_device *out, struct error *error) {
+    static const char *const names[] = {
+        [MODEL_ON_CPU] = "cpu", [MODEL_ON_CUDA] = "cuda", [MODEL_ON_EMULATED] = "emulated"};
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+        if (!strcmp(name, names[i])) {
+            *out = (enum model_device)i;
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_INVALID, "unknown device '%s': expected cpu, cuda or emulated",
+                     name);
+}
+
+bool model_offers_emulated(void) {
+    return device_is_offered();
+}
+
+/* Where the model is computed, and by which set of functions. */
+static enum status open_device(struct model *model, const struct model_options *options,
+                               struct error *error) {
+    struct device_emulation emulation = {.seed = options->device_seed,
+                                         .memory_bytes = UINT64_MAX / 2};
+    model->compute = options->device == MODEL_ON_CPU ? &compute_on_cpu : &compute_on_gpu;
+    if (options->device == MODEL_ON_CPU) return STATUS_OK;
+    if (options->rank_count > 1)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "one of %u ranks cannot be on a device yet; use --device cpu, or one rank",
+                         options->rank_count);
+    if (options->device == MODEL_ON_CUDA)
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "--device cuda: the engine has only reference bodies for its kernels, "
+            "which the emulated device runs, and no kernel for a GPU; use --device cpu");
+    return device_open_emulated(&emulation, &model->device, error);
+}
+
 static enum status open_parts(struct model *model, const struct model_options *options,
                               struct error *error) {
     enum status status = STATUS_OK;
@@ -139,11 +174,14 @@ static enum status open_parts(struct model *model, const struct model_options *o
     struct pack_progress progress = {options->progress, options->progress_context};
     uint32_t slices = model->shape->layers + mtp;
     bool f32 = !model->rounds_bf16;
-    status = kernels_select(options->level, &model->kernels, error);
+    status = open_device(model, options, error);
+    if (status == STATUS_OK) status = kernels_select(options->level, &model->kernels, error);
     if (status == STATUS_OK) status = team_open(options->threads, &model->team, error);
     if (status == STATUS_OK)
         status = kv_pages_open(&model->kv, f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16,
                                shape_kv_width(model->shape), slices, mtp, options->kv_bytes, error);
+    if (status == STATUS_OK && model->device)
+        status = kv_pages_put_on(&model->kv, model->device, error);
     if (status == STATUS_OK) status = open_placement(model, options, mtp, error);
     struct weights_options weights = {.mtp = mtp,
                                       .placement =
@@ -153,7 +191,8 @@ static enum status open_parts(struct model *model, const struct model_options *o
                                       .level = (uint32_t)options->level,
                                       .directory = options->weights_directory,
                                       .unit = options->weights_unit,
-                                      .verify = options->weights_verify};
+                                      .verify = options->weights_verify,
+                                      .device = model->device};
     if (status == STATUS_OK)
         status = weights_load(&model->weights, model->checkpoint, &weights, model->team, &progress,
                               error);
@@ -177,7 +216,6 @@ enum status model_open(const struct model_options *options, struct model **model
     check(options->step_tokens_max > 0 && options->step_rows_max > 0);
     struct model *model = calloc(1, sizeof *model);
     if (!model) return error_set(error, STATUS_NO_MEMORY, "no memory for the model");
-    model->compute = &compute_on_cpu;
     model->activations = options->activations;
     model->rounds_bf16 =
         options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
@@ -191,7 +229,8 @@ enum status model_open(const struct model_options *options, struct model **model
         model_close(model);
         return status;
     }
-    snprintf(model->numerics_id, sizeof model->numerics_id, "%s.%s%s.%s", model->kernels->numerics,
+    snprintf(model->numerics_id, sizeof model->numerics_id, "%s.%s%s.%s",
+             model->gpu ? model->gpu->kernels->numerics : model->kernels->numerics,
              activations_name(model->activations),
              options->expert_sum == EXPERT_SUM_GROUPS ? ".groups" : "", NUMERICS_VERSION);
     *model_out = model;
@@ -216,6 +255,7 @@ void model_close(struct model *model) {
     kv_pages_close(&model->kv);
     team_close(model->team);
     checkpoint_close(model->checkpoint);
+    device_close(model->device);
     free(model);
 }
 

@@ -15,13 +15,27 @@
 
 struct checkpoint; /* compute/weights/checkpoint.h */
 
+enum model_device {
+    MODEL_ON_CPU,
+    MODEL_ON_CUDA,    /* a GPU */
+    MODEL_ON_EMULATED /* a stand-in for one (compute/device/device.h) */
+};
+
+/* "cpu", "cuda" or "emulated". */
+enum status model_device_named(const char *name, enum model_device *out, struct error *error);
+
+/* Whether programs offer the stand-in; a build has it in any case, for tests. */
+bool model_offers_emulated(void);
+
 struct model_options {
     const char *directory;
     struct checkpoint *checkpoint; /* instead of what lies in `directory`; taken over, also when
                                     * opening fails. NULL: none */
     enum activations activations;
     enum expert_sum expert_sum;
-    enum kernel_level level;
+    enum model_device device;
+    uint64_t device_seed;     /* emulated: draws the order in which its streams run */
+    enum kernel_level level;  /* of the CPU */
     uint32_t threads;         /* 0: one per CPU */
     uint64_t kv_bytes;        /* memory for KV pages; rounded down to whole pages */
     uint32_t step_tokens_max; /* tokens in one step */

@@ -15,10 +15,12 @@
 #include "compute/model/listeners.h"
 #include "compute/weights/weights.h"
 
-struct compute; /* compute/model/compute.h */
-struct scratch; /* where a batch's values are (compute/model/compute.h) */
-struct drafts;  /* compute/model/draft.h */
-struct moves;   /* compute/model/moves.h */
+struct compute;   /* compute/model/compute.h */
+struct device;    /* compute/device/device.h */
+struct gpu_state; /* compute/model/gpu_state.h */
+struct scratch;   /* where a batch's values are (compute/model/compute.h) */
+struct drafts;    /* compute/model/draft.h */
+struct moves;     /* compute/model/moves.h */
 
 /* A micro-batch of the step: consecutive tokens of its batch. */
 struct lane {
@@ -33,6 +35,8 @@ struct model {
     const struct shape *shape;
     const struct compute *compute; /* what calculates a step's values */
     const struct kernels *kernels;
+    struct device *device; /* that computes; NULL: the CPU */
+    struct gpu_state *gpu; /* what stands on it */
     struct team *team;
     enum activations activations;
     uint32_t group_experts; /* so many experts in a row are a group of the sum; 0: it has none */

@@ -37,6 +37,7 @@ static size_t fetched_row_bytes(const struct pack_job *job) {
 enum status pack_list_add(struct pack_list *list, const struct pack_job *whole,
                           struct error *error) {
     size_t row_bytes = fetched_row_bytes(whole);
+    size_t kept_bytes = whole->form == PACK_ROWS ? whole->pitch : row_bytes;
     size_t piece_bytes = list->piece_bytes ? list->piece_bytes : PACK_PIECE_BYTES;
     uint32_t piece_rows = whole->row_count;
     if (whole->form != PACK_PANELS_TRANSPOSED && row_bytes * piece_rows > piece_bytes) {
@@ -55,7 +56,7 @@ enum status pack_list_add(struct pack_list *list, const struct pack_job *whole,
         *job = *whole;
         job->source_row += row;
         job->row_count = row + piece_rows < whole->row_count ? piece_rows : whole->row_count - row;
-        if (whole->data) job->data = (char *)whole->data + row * row_bytes;
+        if (whole->data) job->data = (char *)whole->data + row * kept_bytes;
     }
     return STATUS_OK;
 }
@@ -136,6 +137,19 @@ static void drop_mapped(const struct pack_job *job) {
     if (end > start) madvise((void *)start, end - start, MADV_DONTNEED);
 }
 
+/* The rows go to the device as they were fetched. */
+static bool send_job(const struct pack_job *job, struct upload *upload, uint32_t member) {
+    bool finite = fetch(job, upload_room(upload, member));
+    size_t bytes = fetched_row_bytes(job);
+    struct upload_rows rows = {.to = job->data,
+                               .row_bytes = bytes,
+                               .row_count = job->row_count,
+                               .pitch = job->form == PACK_ROWS ? job->pitch : bytes};
+    upload_send(upload, member, &rows);
+    drop_mapped(job);
+    return finite;
+}
+
 static bool run_job(const struct pack_job *job, char *buffer) {
     uint32_t cols = (uint32_t)pack_columns(job->tensor);
     size_t bytes = job->row_count * fetched_row_bytes(job);
@@ -153,6 +167,7 @@ static bool run_job(const struct pack_job *job, char *buffer) {
         memcpy(job->data, buffer, bytes);
         break;
     case PACK_SCAN:
+    case PACK_ROWS:
         break;
     }
     drop_mapped(job);
@@ -161,9 +176,11 @@ static bool run_job(const struct pack_job *job, char *buffer) {
 
 static void run_jobs(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct pack_run *run = context;
-    char *buffer = run->buffers + member * run->buffer_bytes;
     for (uint32_t i = run->first_job + first; i < run->first_job + first + count; i++) {
-        if (run_job(&run->list->jobs[i], buffer)) continue;
+        const struct pack_job *job = &run->list->jobs[i];
+        if (run->upload ? send_job(job, run->upload, member)
+                        : run_job(job, run->buffers + member * run->buffer_bytes))
+            continue;
         if (i < run->bad_jobs[member]) run->bad_jobs[member] = i;
     }
 }
@@ -195,16 +212,27 @@ enum status pack_run_open(struct pack_run *run, const struct pack_list *list, st
         run->total_bytes += pack_job_bytes(&list->jobs[i]);
     }
     run->buffer_bytes = round_up(run->buffer_bytes + 1, 4096);
-    run->buffers = aligned_alloc(4096, run->buffer_bytes * threads);
     run->bad_jobs = malloc(threads * sizeof *run->bad_jobs);
-    if (!run->buffers || !run->bad_jobs)
+    if (list->device) {
+        enum status status =
+            upload_open(list->device, threads, run->buffer_bytes, &run->upload, error);
+        if (status != STATUS_OK) return status;
+    } else {
+        run->buffers = aligned_alloc(4096, run->buffer_bytes * threads);
+    }
+    if ((!run->buffers && !run->upload) || !run->bad_jobs)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of loading buffers",
                          run->buffer_bytes * threads);
     memset(run->bad_jobs, 0xFF, threads * sizeof *run->bad_jobs);
     return STATUS_OK;
 }
 
+enum status pack_run_finish(struct pack_run *run, struct error *error) {
+    return run->upload ? upload_finish(run->upload, error) : STATUS_OK;
+}
+
 void pack_run_close(struct pack_run *run) {
+    upload_close(run->upload);
     free(run->buffers);
     free(run->bad_jobs);
     *run = (struct pack_run){.list = NULL};

@@ -9,6 +9,7 @@
 #include "compute/kernels/kernels.h"
 #include "compute/kernels/team.h"
 #include "compute/weights/checkpoint.h"
+#include "compute/weights/upload.h"
 
 /* Counts up whenever the same tensors are packed, or laid out, in another way: part of the key of
  * files that outlive this program (compute/weights/weights_file.h). */
@@ -18,6 +19,7 @@ enum pack_form {
     PACK_PANELS,            /* rows of W, as panels (compute/kernels/matmul.h) */
     PACK_PANELS_TRANSPOSED, /* rows of W, transposed, as panels */
     PACK_FLOATS,            /* rows of W, as floats, row-major */
+    PACK_ROWS, /* rows of W as they are, each at a multiple of the pitch; for a device */
     PACK_SCAN, /* rows are only looked through for values that are not finite; none is kept */
 };
 
@@ -29,13 +31,15 @@ struct pack_job {
     const struct tensor *scale; /* multiplied in when E4M3 becomes F32; else NULL */
     uint64_t source_row;
     uint32_t row_count;
-    void *data; /* where the rows' first panel, or first float, goes; PACK_SCAN: NULL */
+    void *data;   /* where the rows' first panel, or first float, goes; PACK_SCAN: NULL */
+    size_t pitch; /* PACK_ROWS: bytes between two rows there */
 };
 
 struct pack_list {
     struct pack_job *jobs;
     uint32_t count, capacity;
-    size_t piece_bytes; /* that a job has about, at most; 0: a few MiB */
+    size_t piece_bytes;    /* that a job has about, at most; 0: a few MiB */
+    struct device *device; /* whose memory the jobs' data is; NULL: the host's */
 };
 
 /* Appends jobs for the rows, cut into pieces (a transposed one stays whole). */
@@ -58,8 +62,9 @@ struct pack_run {
     /* The rest is private. */
     uint32_t first_job; /* of the round under way */
     size_t buffer_bytes;
-    char *buffers;      /* [threads][buffer_bytes] */
-    uint32_t *bad_jobs; /* [threads] each thread's lowest index of a job with a value that is not
+    char *buffers;         /* [threads][buffer_bytes]; with a device none */
+    struct upload *upload; /* with a device */
+    uint32_t *bad_jobs;    /* [threads] each thread's lowest index of a job with a value that is not
                          * finite, or UINT32_MAX */
 };
 
@@ -70,6 +75,8 @@ enum status pack_run_jobs(struct pack_run *run, uint32_t first, uint32_t count,
                           struct error *error);
 /* Jobs [first, first + count) were done by somebody else. */
 void pack_run_skip(struct pack_run *run, uint32_t first, uint32_t count);
+/* Returns when what was packed so far is there: on a device it is still on its way before. */
+enum status pack_run_finish(struct pack_run *run, struct error *error);
 void pack_run_close(struct pack_run *run);
 
 /* Bytes that a job reads of the checkpoint. */

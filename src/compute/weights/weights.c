@@ -93,11 +93,12 @@ static void fill_matrix(struct builder *builder, const struct packed_matrix *mat
                         const struct tensor *tensor) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
     bool dequantize = matrix->type == WEIGHT_F32 && tensor->type == TENSOR_E4M3;
-    add_job(builder, &(struct pack_job){.form = PACK_PANELS,
+    add_job(builder, &(struct pack_job){.form = matrix->pitch ? PACK_ROWS : PACK_PANELS,
                                         .type = matrix->type,
                                         .tensor = tensor,
                                         .scale = dequantize ? scale : NULL,
                                         .row_count = matrix->rows,
+                                        .pitch = matrix->pitch,
                                         .data = (void *)(uintptr_t)matrix->data});
     if (matrix->type == WEIGHT_FP8)
         add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
@@ -107,10 +108,17 @@ static void fill_matrix(struct builder *builder, const struct packed_matrix *mat
                                             .data = (void *)(uintptr_t)matrix->scales});
 }
 
+/* Bytes of a matrix's data, as the matrix lies. */
+static size_t data_bytes(const struct packed_matrix *matrix) {
+    if (matrix->pitch) return matrix->rows * matrix->pitch;
+    return packed_data_bytes(matrix->type, matrix->rows, matrix->cols);
+}
+
 static struct packed_matrix place_matrix(struct builder *builder, enum weight_type type,
                                          uint32_t rows, uint32_t cols) {
     struct packed_matrix matrix = {.type = type, .rows = rows, .cols = cols};
-    matrix.data = place(builder, packed_data_bytes(type, rows, cols), PLACE_ALIGN);
+    if (builder->options->device) matrix.pitch = packed_pitch(type, cols);
+    matrix.data = place(builder, data_bytes(&matrix), PLACE_ALIGN);
     size_t scale_bytes = packed_scale_bytes(type, rows, cols);
     if (scale_bytes) matrix.scales = place(builder, scale_bytes, PLACE_ALIGN);
     return matrix;
@@ -177,7 +185,7 @@ static void put_absorbed(struct builder *builder, struct attention_weights *atte
                          const struct tensor *kv_b) {
     const struct shape *shape = builder->shape;
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
-    if (!kv_b) return;
+    if (!kv_b || builder->options->device) return; /* its kernels read kv_b itself */
     for (uint32_t head = 0; head < shape->heads; head++) {
         uint32_t first = head * head_rows, value_first = first + shape->nope_dim;
         struct packed_matrix k = put_rows(builder, kv_b, first, shape->nope_dim, true);
@@ -305,14 +313,15 @@ static uint32_t put_layer(struct builder *builder, uint32_t layer, uint32_t firs
 }
 
 /* Offsets inside a slot, once the counting walk knows the types. */
-static void lay_out_slot(struct expert_layout *layout) {
+static void lay_out_slot(struct expert_layout *layout, bool on_device) {
     struct builder offsets = {.base = (char *)0};
     struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
                                         &layout->matrices.down};
     for (uint32_t i = 0; i < ARRAY_COUNT(matrices); i++) {
         struct packed_matrix *matrix = matrices[i];
+        if (on_device) matrix->pitch = packed_pitch(matrix->type, matrix->cols);
         matrix->data = (const void *)(uintptr_t)round_up(offsets.used, PLACE_ALIGN);
-        place(&offsets, packed_data_bytes(matrix->type, matrix->rows, matrix->cols), PLACE_ALIGN);
+        place(&offsets, data_bytes(matrix), PLACE_ALIGN);
         matrix->scales = (const float *)(uintptr_t)round_up(offsets.used, PLACE_ALIGN);
         place(&offsets, packed_scale_bytes(matrix->type, matrix->rows, matrix->cols), PLACE_ALIGN);
     }
@@ -422,7 +431,9 @@ static void walk(struct builder *builder) {
     weights->final_norm = put_floats(builder, find(builder, "model.norm.weight"));
     weights->head = put_matrix(builder, find(builder, "lm_head.weight"));
     weights->embedding = find(builder, "model.embed_tokens.weight");
-    if (weights->embedding)
+    if (weights->embedding && builder->options->device)
+        weights->embedding_rows = put_matrix(builder, weights->embedding);
+    else if (weights->embedding)
         add_job(builder, &(struct pack_job){.form = PACK_SCAN,
                                             .type = type_kept(weights->embedding),
                                             .tensor = weights->embedding,
@@ -439,8 +450,18 @@ static uint32_t count_slots(const struct builder *builder) {
 
 /* ---- memory ---- */
 
-static enum status map_private(struct weights_region *region, struct error *error) {
+static enum status map_private(struct weights_region *region, struct device *device,
+                               struct error *error) {
+    void *on_device;
     if (!region->bytes) return STATUS_OK;
+    if (device) {
+        enum status status =
+            device_allocate(device, region->bytes, "the weights", &on_device, error);
+        if (status != STATUS_OK) return status;
+        region->memory = on_device;
+        region->device = device;
+        return STATUS_OK;
+    }
     void *memory = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -486,7 +507,8 @@ static enum status map_region(struct builder *builder, bool common, uint32_t par
     struct weights *weights = builder->weights;
     const struct weights_options *options = builder->options;
     struct weights_region *region = common ? &weights->common : &weights->own;
-    if (!options->directory || !region->bytes) return map_private(region, builder->error);
+    if (!options->directory || !region->bytes || options->device)
+        return map_private(region, options->device, builder->error);
     char name[64];
     struct error why;
     struct weights_file_plan plan = {.directory = options->directory,
@@ -513,7 +535,7 @@ static enum status map_region(struct builder *builder, bool common, uint32_t par
                     "packed weights lie in this process's own memory and are loaded at each start: "
                     "%.400s",
                     why.text);
-    return map_private(region, builder->error);
+    return map_private(region, NULL, builder->error);
 }
 
 /* ---- parts ---- */
@@ -598,7 +620,7 @@ static enum status assign_slots(struct builder *builder) {
 static uint32_t count_spares(const struct builder *builder) {
     const struct weights *weights = builder->weights;
     uint64_t bytes = builder->options->move_bytes, least = slots_in_layer(builder);
-    if (!bytes || !weights->slot_count) return 0;
+    if (!bytes || !weights->slot_count || builder->options->device) return 0;
     uint64_t spares = bytes / weights->expert.slot_bytes;
     if (spares > weights->slot_count) spares = weights->slot_count;
     return (uint32_t)(spares < least ? least : spares);
@@ -650,10 +672,12 @@ static enum status run_jobs(struct builder *builder, struct fill *common, struct
                             struct team *team, const struct pack_progress *progress) {
     struct pack_run run;
     uint32_t left_out;
+    builder->list.device = builder->options->device;
     enum status status = pack_run_open(&run, &builder->list, team, progress, builder->error);
     if (status == STATUS_OK) status = fill_some(common, &run, &left_out, builder->error);
     if (status == STATUS_OK) status = fill_all(own, &run, builder->error);
     if (status == STATUS_OK) status = fill_all(common, &run, builder->error);
+    if (status == STATUS_OK) status = pack_run_finish(&run, builder->error);
     builder->weights->read_bytes = run.read_bytes;
     pack_run_close(&run);
     if (builder->weights->common.in_file) weights_file_protect(&builder->weights->common.file);
@@ -668,7 +692,7 @@ static enum status load(struct builder *builder, struct team *team,
     if (status != STATUS_OK) return status;
     walk(builder);
     if (builder->status != STATUS_OK) return builder->status;
-    if (weights->slot_count) lay_out_slot(&weights->expert);
+    if (weights->slot_count) lay_out_slot(&weights->expert, builder->options->device);
     weights->spare_count = count_spares(builder);
     uint32_t places = weights->slot_count + weights->spare_count;
     weights->spares = calloc(weights->spare_count + 1, sizeof *weights->spares);
@@ -711,7 +735,9 @@ enum status weights_load(struct weights *weights, const struct checkpoint *check
 }
 
 static void close_region(struct weights_region *region) {
-    if (region->in_file)
+    if (region->device)
+        device_release(region->device, region->memory);
+    else if (region->in_file)
         weights_file_close(&region->file);
     else if (region->memory)
         munmap(region->memory, region->bytes);

@@ -12,6 +12,9 @@
  * all ranks of the machine map and pack together; a rank's slots lie in a file of its own, whose
  * places say which expert they hold. Both outlive the process: its successor maps what is whole.
  *
+ * On a device all lie as in the checkpoint, rows pitched for its kernels, the embedding too; there
+ * are no files and no spare slots.
+ *
  * kv_b is kept as panels for the expanded attention form. The absorbed form multiplies by each
  * head's key half transposed, q' = W_k^T q, and by its value half, o = W_v u. The key halves are
  * kept once more, transposed; the value halves are views into kv_b's panels where a head's rows
@@ -77,6 +80,7 @@ struct weights_region {
     size_t bytes;
     bool in_file;
     struct weights_file file;
+    struct device *device; /* whose memory it is; NULL: the host's */
 };
 
 struct weights {
@@ -85,6 +89,7 @@ struct weights {
     float *final_norm;
     struct packed_matrix head; /* [vocab][hidden] */
     const struct tensor *embedding;
+    struct packed_matrix embedding_rows; /* on a device; else no data */
     struct expert_layout expert;
     char **slots;                   /* [slot_count] each slot's memory, slot_bytes */
     char **spares;                  /* [spare_count] as they were when loaded */
@@ -110,6 +115,7 @@ struct weights_options {
     const char *directory;             /* of files (weights_file.h); NULL: none */
     uint32_t unit;                     /* tells files of slots apart: each has one user at a time */
     bool verify;                       /* look through what is found in files */
+    struct device *device;             /* where weights lie; NULL: in the host's memory */
 };
 
 /* Loads everything; what is found in the directory's files is not read again. The checkpoint must

@@ -3,7 +3,7 @@
  * comes out. Synchronous: runs a plan and returns its result. Owns the model, the logits and the
  * sampler's room; the thread around it, and when it runs, is the caller's business.
  *
- * Where the tensors are computed is the model's affair (compute/model/model.h): on a CPU.
+ * Where the tensors are computed is the model's affair (compute/model/model.h).
  */
 #ifndef HOST_ENGINE_ENGINE_H
 #define HOST_ENGINE_ENGINE_H
@@ -13,7 +13,8 @@
 
 struct engine;
 
-/* STATUS_UNSUPPORTED: no model of this program can be computed there. `device`: "cpu" or "cuda". */
+/* STATUS_UNSUPPORTED: no model of this program can be computed there. `device`: "cpu",
+ * "cuda" or "emulated". */
 enum status engine_check_device(const char *device, struct error *error) MUST_USE;
 
 enum status engine_open(const struct model_options *options, struct engine **engine_out,

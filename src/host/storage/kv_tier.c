@@ -24,8 +24,9 @@ struct loading { /* a KV_LOAD */
     struct kv_load *load;
     struct request_id request;
     uint32_t rank, slot, asked;
-    bool in_step;     /* its end goes to the engine, by its slot */
-    uint32_t awaited; /* calls of kv_tier_await that look at `load` */
+    bool in_step;          /* its end goes to the engine, by its slot */
+    struct page_id *pages; /* [asked] that it fills */
+    uint32_t awaited;      /* calls of kv_tier_await that look at `load` */
 };
 
 /* What an engine may wait for: a slot's KV_LOAD with in_step. */
@@ -110,6 +111,7 @@ static void free_ended(struct kv_tier *tier) {
     while (ended) {
         struct loading *next = ended->next;
         kv_load_end(ended->load);
+        free(ended->pages);
         free(ended);
         ended = next;
     }
@@ -170,6 +172,12 @@ static void tell_loaded(struct kv_tier *tier, struct request_id request, uint32_
     answer(tier, &told.record);
 }
 
+/* Leading slices of leading blocks are there for the engine. */
+static void give_pages(const struct loading *loading, uint32_t blocks, uint32_t slices) {
+    for (uint32_t i = 0; i < blocks; i++)
+        kv_pages_give(loading->tier->pages, loading->pages[i].index, 0, slices);
+}
+
 /* On the store's thread. Once it is among the ended it may be freed. */
 static void loaded(void *context, struct kv_load *load) {
     struct loading *loading = context;
@@ -178,6 +186,7 @@ static void loaded(void *context, struct kv_load *load) {
     struct load_end end = {.blocks = state.blocks, .host_blocks = state.host, .ns = state.ns};
     struct request_id request = loading->request;
     uint32_t rank = loading->rank;
+    give_pages(loading, state.blocks, tier->pages->slice_count);
     pthread_mutex_lock(&tier->lock);
     bool in_step = loading->in_step;
     if (in_step)
@@ -261,6 +270,14 @@ static bool wait_slices(const struct loading *loading, uint32_t slices, int64_t 
     return state.blocks == loading->asked && (state.done || state.slices >= slices);
 }
 
+/* What an engine waited for: up to the slices it knows it has already given those before. */
+static void give_slices(const struct loading *loading, uint32_t slices) {
+    const struct kv_pages *pages = loading->tier->pages;
+    if (slices > pages->slice_count) return; /* the load's end gives all */
+    for (uint32_t i = 0; i < loading->asked; i++)
+        kv_pages_give(pages, loading->pages[i].index, slices - 1, 1);
+}
+
 bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t slices) {
     int64_t until_ns = clock_now_ns() + AWAIT_NS_MAX;
     check(slot < LIMIT_UNIT_REQUESTS);
@@ -271,6 +288,7 @@ bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t slices) {
     pthread_mutex_unlock(&tier->lock);
     if (found.state != SLOT_LOADING) return found.state == SLOT_OVER && found.whole;
     bool come = wait_slices(found.loading, slices, until_ns);
+    if (come) give_slices(found.loading, slices);
     pthread_mutex_lock(&tier->lock);
     found.loading->awaited--;
     pthread_mutex_unlock(&tier->lock);
@@ -294,6 +312,8 @@ static void begin_load(struct kv_tier *tier, const struct record_kv_load *record
     const struct page_id *pages = kv_load_pages(record);
     void **blocks = calloc(count, sizeof *blocks);
     struct loading *loading = calloc(1, sizeof *loading);
+    struct page_id *filled = malloc(count * sizeof *filled + 1);
+    if (filled) memcpy(filled, pages, count * sizeof *filled);
     for (uint32_t i = 0; blocks && i < count; i++)
         blocks[i] = block_of(tier, pages[i]);
     struct kv_load_ask ask = {.keys = kv_load_keys(record),
@@ -307,11 +327,13 @@ static void begin_load(struct kv_tier *tier, const struct record_kv_load *record
                                     .rank = record->rank,
                                     .slot = record->slot,
                                     .asked = count,
-                                    .in_step = record->in_step};
+                                    .in_step = record->in_step,
+                                    .pages = filled};
     check(record->slot < LIMIT_UNIT_REQUESTS);
-    if (!blocks || !loading || !start_load(loading, &ask)) {
+    if (!blocks || !loading || !filled || !start_load(loading, &ask)) {
         end_unbegun(tier, record);
         free(loading);
+        free(filled);
     }
     free(blocks);
 }
@@ -344,6 +366,7 @@ static void keep(struct kv_tier *tier, const struct record_kv_keep *record) {
     *keeping = (struct keeping){tier, record->rank, record->last_page, 0, record->block_count + 1};
     uint32_t ours = 1; /* it is not over before all have been given */
     for (uint32_t i = 0; i < record->block_count; i++) {
+        kv_pages_take(tier->pages, pages[i].index, 0, tier->pages->slice_count);
         struct kv_keep_ask ask = {.key = keys[i + 1],
                                   .parent = keys[i],
                                   .position = record->first_block + i,

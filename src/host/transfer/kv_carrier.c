@@ -93,7 +93,9 @@ static void push_on(struct kv_carrier *carrier, struct transfer_order *order) {
     struct step_progress *progress = carrier->options.progress;
     uint32_t block, slice, written = progress ? step_progress_written(progress, order->step) : 0;
     while (transfer_order_next(order, written, &block, &slice)) {
-        void *memory = kv_pages_slice(carrier->options.pages, order->pages[block].index, slice);
+        uint32_t page = order->pages[block].index;
+        void *memory = kv_pages_slice(carrier->options.pages, page, slice);
+        kv_pages_take(carrier->options.pages, page, slice, 1);
         if (kv_transport_push(transport, order->ticket, block, slice, memory,
                               transfer_order_rows(order, block)))
             return; /* full; or it has ended, and says so */

@@ -109,6 +109,7 @@ static void finish_slice(struct kv_transport *transport, const struct kv_wire_sl
         const void *rows = kv_pages_slice(&transport->pages, write->page.index, write->slice);
         how =
             checksum_of(rows, slice->bytes) == slice->checksum ? TRANSFER_WRITTEN : TRANSFER_SPOILT;
+        kv_pages_give(&transport->pages, write->page.index, write->slice, 1);
     }
     pthread_mutex_lock(&transport->lock);
     transport->announced |= transfer_ledger_written(&transport->ledger, write, how);

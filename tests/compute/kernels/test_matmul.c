@@ -39,7 +39,7 @@ static void every_fp8_code_is_exact(void **unused) {
     _Alignas(64) uint8_t packed[256];
     matmul_pack(WEIGHT_FP8, codes, 256, 1, 0, 256, packed);
     float scales[2] = {1, 1}, x[3] = {1, -0.5f, 0x1p100f};
-    struct packed_matrix weights = {WEIGHT_FP8, 256, 1, packed, scales};
+    struct packed_matrix weights = {WEIGHT_FP8, 256, 1, packed, scales, 0};
     for (uint32_t l = 0; l < level_count; l++)
         for (int form = 0; form < 2; form++) {
             float y[3 * 256];

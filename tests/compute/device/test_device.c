@@ -361,32 +361,6 @@ static void a_graph_runs_again_with_what_lies_there_now(void **state) {
     }
 }
 
-static void tensor_maps_are_held_to_what_tma_takes(void **state) {
-    struct fixture fixture = fixture_open(1);
-    struct error error;
-    struct device_tensor_map map;
-    struct device_tensor right = {.memory = fixture.far,
-                                  .columns = 16,
-                                  .rows = 16,
-                                  .pitch = 16,
-                                  .element_bytes = 1,
-                                  .box_columns = 16,
-                                  .box_rows = 8,
-                                  .swizzle = true};
-    assert_int_equal(device_map_tensor(fixture.device, &right, &map, &error), STATUS_OK);
-    struct device_tensor wrong = right;
-    wrong.pitch = 44;
-    assert_int_equal(device_map_tensor(fixture.device, &wrong, &map, &error), STATUS_INVALID);
-    wrong = right;
-    wrong.box_columns = 257;
-    assert_int_equal(device_map_tensor(fixture.device, &wrong, &map, &error), STATUS_INVALID);
-    wrong = right;
-    wrong.rows = 17;
-    assert_int_equal(device_map_tensor(fixture.device, &wrong, &map, &error), STATUS_INVALID);
-    expect_found("a tensor map: 272 bytes reach beyond the end");
-    fixture_close(&fixture);
-}
-
 static void memory_has_an_end(void **state) {
     struct fixture fixture = fixture_open(1);
     struct error error;
@@ -410,7 +384,6 @@ int main(void) {
         cmocka_unit_test(what_is_left_behind_is_found),
         cmocka_unit_test(a_capture_that_is_not_joined_is_found),
         cmocka_unit_test(a_graph_runs_again_with_what_lies_there_now),
-        cmocka_unit_test(tensor_maps_are_held_to_what_tma_takes),
         cmocka_unit_test(memory_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

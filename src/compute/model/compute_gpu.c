@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * On a device: what stands before, between and behind the layers. What lanes do not share runs on
+ * the first lane's stream; the others' follow it at a step's begin, and it follows them behind the
+ * layers.
+ */
+#include "compute/model/compute_gpu.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+static struct device_stream *main_stream(const struct model *model) {
+    return model->gpu->lanes[0].stream;
+}
+
+static enum status open_state(struct model *model, struct error *error) {
+    enum status status = gpu_state_open(model, error);
+    if (status != STATUS_OK) return status;
+    model->scratch = (struct scratch *)(void *)&model->gpu->mtp;
+    return STATUS_OK;
+}
+
+/* A lane's rows begin behind those of the lanes before it, at a multiple of 4. */
+static struct scratch *take_lane(struct model *model, uint32_t index, uint32_t first_token) {
+    struct gpu_lane *lane = &model->gpu->lanes[index];
+    lane->first_token = first_token;
+    lane->row = (uint32_t)round_up(first_token, 4) + 4 * index;
+    return (struct scratch *)(void *)lane;
+}
+
+static void embed(const struct model *model, float *x, uint32_t stride, const uint32_t *ids,
+                  uint32_t rows) {
+    const struct packed_matrix *embedding = &model->weights.embedding_rows;
+    struct gpu_embed arguments = {.x = x,
+                                  .embedding = embedding->data,
+                                  .embedding_scales = embedding->scales,
+                                  .ids = ids,
+                                  .form = gpu_matrix_form(embedding),
+                                  .x_stride = stride,
+                                  .rows = rows};
+    if (rows) gpu_launch(model->gpu, main_stream(model), embed, arguments);
+}
+
+static void begin(struct model *model) {
+    struct gpu_state *state = model->gpu;
+    uint32_t run = 0;
+    struct gpu_batch batch = gpu_state_send(model, &model->batch, NULL);
+    for (uint32_t i = 0; i < model->lane_count; i++) {
+        const struct lane *lane = &model->lanes[i];
+        state->lanes[i].batch = gpu_state_from(&batch, lane->first, run);
+        for (uint32_t k = 0; k < lane->batch.prompt_runs; k++)
+            run += lane->batch.runs[k].token_count > 0;
+    }
+    embed(model, state->x, model->shape->hidden, batch.ids, model->batch.token_count);
+    state->forked = model->lane_count > 1;
+    if (!state->forked) return;
+    device_record(state->device, state->begun, main_stream(model));
+    for (uint32_t i = 1; i < model->lane_count; i++)
+        device_follow(state->device, state->lanes[i].stream, state->begun);
+}
+
+/* What follows on the first stream runs behind all lanes. */
+static void join(struct model *model) {
+    struct gpu_state *state = model->gpu;
+    if (!state->forked) return;
+    state->forked = false;
+    for (uint32_t i = 1; i < model->lane_count; i++) {
+        device_record(state->device, state->lanes[i].done, state->lanes[i].stream);
+        device_follow(state->device, main_stream(model), state->lanes[i].done);
+    }
+}
+
+/* ---- the follower ---- */
+
+/* Tells what has come to stand; with `wait` waits for all of it. */
+static void tell_passed(struct model *model, bool wait) {
+    struct gpu_state *state = model->gpu;
+    struct error error;
+    while (state->told_count) {
+        const struct gpu_told *told = &state->told[state->told_first];
+        struct device_event *event = state->told_events[state->told_first];
+        if (wait) gpu_state_note(state, device_wait(state->device, event, &error), &error);
+        if (!wait && !device_passed(state->device, event)) return;
+        state->told_first = (state->told_first + 1) % state->told_max;
+        state->told_count--;
+        if (state->status == STATUS_OK)
+            model->follower.written(model->follower.context, told->step, told->slices);
+    }
+}
+
+static void tell(struct model *model, uint64_t step, uint32_t slices) {
+    struct gpu_state *state = model->gpu;
+    check(state->told_count < state->told_max); /* a step tells each slice once */
+    uint32_t at = (state->told_first + state->told_count++) % state->told_max;
+    state->told[at] = (struct gpu_told){step, slices};
+    bool behind_layers = slices == model->kv.slice_count;
+    if (behind_layers) device_record(state->device, state->begun, main_stream(model));
+    if (behind_layers) device_follow(state->device, state->teller, state->begun);
+    for (uint32_t i = 0; i < model->lane_count; i++)
+        device_follow(state->device, state->teller, state->lanes[i].written);
+    device_record(state->device, state->told_events[at], state->teller);
+    tell_passed(model, false);
+}
+
+static void count_slots(struct model *model) {
+    const struct gpu_state *state = model->gpu;
+    for (uint32_t i = 0; i < model->weights.slot_count; i++)
+        model->slot_tokens[i] += state->slot_tokens_host[i];
+}
+
+static enum status end(struct model *model, struct error *error) {
+    struct gpu_state *state = model->gpu;
+    struct device_stream *stream = main_stream(model);
+    size_t bytes = model->weights.slot_count * sizeof(uint32_t);
+    struct error why;
+    join(model);
+    device_copy(state->device, stream, state->slot_tokens_host, state->slot_tokens, bytes,
+                DEVICE_TO_HOST);
+    device_fill(state->device, stream, state->slot_tokens, 0, bytes);
+    gpu_state_note(state, device_wait_stream(state->device, stream, &why), &why);
+    tell_passed(model, true);
+    if (state->status != STATUS_OK) return error_set(error, state->status, "%s", state->error.text);
+    count_slots(model);
+    return STATUS_OK;
+}
+
+static void add(const struct pass *pass) {
+    struct gpu_state *state = pass->model->gpu;
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    uint32_t hidden = pass->model->shape->hidden;
+    struct gpu_add arguments = {.y = state->x + (size_t)lane->first_token * hidden,
+                                .x = state->y + (size_t)lane->row * state->hidden_stride,
+                                .y_stride = hidden,
+                                .x_stride = state->hidden_stride,
+                                .n = hidden,
+                                .rows = pass->batch->token_count};
+    if (arguments.rows) gpu_launch(state, lane->stream, add, arguments);
+}
+
+/* ---- outputs ---- */
+
+/* to = the norm of rows of x. */
+static void normalize(const struct model *model, const float *x, const float *norm, float *to,
+                      uint32_t rows) {
+    uint32_t hidden = model->shape->hidden;
+    struct gpu_prepare arguments = {.x = x,
+                                    .weight = norm,
+                                    .plain = to,
+                                    .x_stride = hidden,
+                                    .plain_stride = hidden,
+                                    .n = hidden,
+                                    .rows = rows,
+                                    .epsilon = model->shape->rms_epsilon};
+    if (rows) gpu_launch(model->gpu, main_stream(model), prepare, arguments);
+}
+
+static const float *x_at(const struct model *model, uint32_t token) {
+    return model->gpu->x + (size_t)token * model->shape->hidden;
+}
+
+static void gather_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row) {
+    join(model);
+    check(row + count <= model->gpu->outputs_max);
+    normalize(model, x_at(model, first), model->weights.final_norm,
+              model->gpu->gathered + (size_t)row * model->shape->hidden, count);
+}
+
+/* Logits of at most GPU_LOGITS_TILE rows after a final norm, on the device. */
+static void run_head(const struct model *model, const float *rows, uint32_t count) {
+    struct gpu_state *state = model->gpu;
+    const struct packed_matrix *head = &model->weights.head;
+    enum input_kind kind = compute_kind(model, head);
+    struct gpu_prepare arguments = {
+        .x = rows, .x_stride = model->shape->hidden, .n = model->shape->hidden, .rows = count};
+    gpu_prepare_rows(model, main_stream(model), &state->input, kind, arguments);
+    gpu_multiply(model, main_stream(model), head, &state->input, kind, state->logits,
+                 state->vocab_stride, count);
+}
+
+/* The tile's logits in logits_host: [count][vocab]. */
+static void fetch_logits(const struct model *model, uint32_t count) {
+    struct gpu_state *state = model->gpu;
+    size_t row_bytes = model->shape->vocab * sizeof(float);
+    struct error error;
+    struct device_copy copy = {.to = state->logits_host,
+                               .from = state->logits,
+                               .to_pitch = row_bytes,
+                               .from_pitch = state->vocab_stride * sizeof(float),
+                               .row_bytes = row_bytes,
+                               .row_count = count,
+                               .way = DEVICE_TO_HOST};
+    device_copy_rows(state->device, main_stream(model), &copy);
+    gpu_state_note(state, device_wait_stream(state->device, main_stream(model), &error), &error);
+}
+
+static uint32_t tile_rows(uint32_t left) {
+    return left < GPU_LOGITS_TILE ? left : GPU_LOGITS_TILE;
+}
+
+static void write_logits(struct model *model, uint32_t count, float *logits) {
+    const struct gpu_state *state = model->gpu;
+    size_t vocab = model->shape->vocab;
+    for (uint32_t first = 0; first < count; first += GPU_LOGITS_TILE) {
+        uint32_t rows = tile_rows(count - first);
+        run_head(model, state->gathered + (size_t)first * model->shape->hidden, rows);
+        fetch_logits(model, rows);
+        memcpy(logits + first * vocab, state->logits_host, rows * vocab * sizeof *logits);
+    }
+}
+
+static void show_logits(struct model *model, uint32_t first, uint32_t count,
+                        compute_logits_viewer *view, void *context) {
+    const struct gpu_state *state = model->gpu;
+    for (uint32_t at = 0; at < count; at += GPU_LOGITS_TILE) {
+        uint32_t rows = tile_rows(count - at);
+        gather_outputs(model, first + at, rows, 0);
+        run_head(model, state->gathered, rows);
+        fetch_logits(model, rows);
+        for (uint32_t i = 0; i < rows; i++)
+            view(context, at + i, state->logits_host + (size_t)i * model->shape->vocab);
+    }
+}
+
+/* Each row's likeliest token, by rows after a final norm. */
+static void find_likeliest(const struct model *model, const float *rows, uint32_t count,
+                           uint32_t *tokens_out) {
+    struct gpu_state *state = model->gpu;
+    struct error error;
+    for (uint32_t first = 0; first < count; first += GPU_LOGITS_TILE) {
+        uint32_t some = tile_rows(count - first);
+        run_head(model, rows + (size_t)first * model->shape->hidden, some);
+        struct gpu_likeliest arguments = {state->logits, state->likeliest, state->vocab_stride,
+                                          model->shape->vocab, some};
+        gpu_launch(state, main_stream(model), likeliest, arguments);
+        device_copy(state->device, main_stream(model), state->words_host, state->likeliest,
+                    some * sizeof(uint32_t), DEVICE_TO_HOST);
+        gpu_state_note(state, device_wait_stream(state->device, main_stream(model), &error),
+                       &error);
+        memcpy(tokens_out + first, state->words_host, some * sizeof *tokens_out);
+    }
+}
+
+static uint32_t find_greedy(struct model *model, uint32_t token) {
+    uint32_t likeliest;
+    find_likeliest(model, model->gpu->hidden + (size_t)token * model->shape->hidden, 1, &likeliest);
+    return likeliest;
+}
+
+/* ---- MTP ---- */
+
+static void keep_outputs(struct model *model) {
+    join(model);
+    normalize(model, model->gpu->x, model->weights.final_norm, model->gpu->hidden,
+              model->batch.token_count);
+}
+
+static void keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count) {
+    struct gpu_state *state = model->gpu;
+    size_t hidden = model->shape->hidden;
+    device_copy(state->device, main_stream(model),
+                state->kept + (size_t)slot * (1 + LIMIT_DRAFTS) * hidden,
+                state->hidden + first * hidden, count * hidden * sizeof(float), DEVICE_WITHIN);
+}
+
+static void project_mtp(struct model *model) {
+    struct gpu_state *state = model->gpu;
+    const struct mtp_weights *mtp = model->weights.mtp;
+    const struct packed_matrix *embedding = &model->weights.embedding_rows;
+    uint32_t rows = model->mtp_rows.token_count + model->mtp_batch.token_count;
+    uint32_t hidden = model->shape->hidden;
+    enum input_kind kind = compute_kind(model, &mtp->projection);
+    state->mtp_batch = gpu_state_send(model, &model->mtp_rows, &model->mtp_batch);
+    if (!rows) return;
+    struct gpu_pair pairs = {.pair = state->mtp_pair,
+                             .embedding = embedding->data,
+                             .embedding_scales = embedding->scales,
+                             .embedding_norm = mtp->embedding_norm,
+                             .hidden_norm = mtp->hidden_norm,
+                             .hidden = state->hidden,
+                             .kept = state->kept,
+                             .ids = state->mtp_batch.ids,
+                             .source = state->mtp_batch.source,
+                             .form = gpu_matrix_form(embedding),
+                             .n = hidden,
+                             .rows = rows,
+                             .epsilon = model->shape->rms_epsilon};
+    gpu_launch(state, main_stream(model), pair, pairs);
+    struct gpu_prepare arguments = {
+        .x = state->mtp_pair, .x_stride = 2 * hidden, .n = 2 * hidden, .rows = rows};
+    gpu_prepare_rows(model, main_stream(model), &state->input, kind, arguments);
+    gpu_multiply(model, main_stream(model), &mtp->projection, &state->input, kind, state->mtp_u,
+                 state->hidden_stride, rows);
+}
+
+static void begin_mtp(const struct pass *pass, uint32_t first) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    struct device_copy copy = {.to = state->x,
+                               .from = state->mtp_u + (size_t)first * state->hidden_stride,
+                               .to_pitch = model->shape->hidden * sizeof(float),
+                               .from_pitch = state->hidden_stride * sizeof(float),
+                               .row_bytes = model->shape->hidden * sizeof(float),
+                               .row_count = pass->batch->token_count,
+                               .way = DEVICE_WITHIN};
+    state->mtp.batch = gpu_state_from(&state->mtp_batch, first, 0);
+    device_copy_rows(state->device, main_stream(model), &copy);
+}
+
+static void finish_mtp(const struct pass *pass, uint32_t *argmax_out) {
+    const struct model *model = pass->model;
+    normalize(model, model->gpu->x, model->weights.mtp->head_norm, model->gpu->gathered,
+              pass->batch->token_count);
+    find_likeliest(model, model->gpu->gathered, pass->batch->token_count, argmax_out);
+}
+
+static void clear_row(const struct model *model, struct page_id page, uint32_t slice,
+                      uint32_t row) {
+    const struct kv_pages *kv = &model->kv;
+    device_fill(model->device, main_stream(model),
+                kv->on_device + page.index * kv->page_bytes + KV_BLOCK_HEADER_BYTES +
+                    slice * kv->slice_bytes + row * kv->row_bytes,
+                0, kv->row_bytes);
+}
+
+const struct compute compute_on_gpu = {
+    .open = open_state,
+    .close = gpu_state_close,
+    .lane = take_lane,
+    .begin = begin,
+    .tell = tell,
+    .end = end,
+    .add = add,
+    .attention_begin = gpu_attention_begin,
+    .attention_finish = gpu_attention_finish,
+    .attention_write_rows = gpu_attention_write_rows,
+    .mlp_run = gpu_mlp_run,
+    .experts_route = gpu_experts_route,
+    .experts_dispatch = gpu_experts_dispatch,
+    .experts_run_shared = gpu_experts_run_shared,
+    .experts_run_routed = gpu_experts_run_routed,
+    .experts_finish = gpu_experts_finish,
+    .experts_chosen = gpu_experts_chosen,
+    .outputs = gather_outputs,
+    .logits = write_logits,
+    .show_logits = show_logits,
+    .keep_outputs = keep_outputs,
+    .greedy = find_greedy,
+    .keep_slot = keep_slot,
+    .mtp_project = project_mtp,
+    .mtp_begin = begin_mtp,
+    .mtp_finish = finish_mtp,
+    .clear_row = clear_row,
+};

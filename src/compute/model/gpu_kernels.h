@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels that a device's engine launches, as a table: each with its arguments, which begin with
+ * pointers to the device's memory (compute/device/device.h). A row is a token or a (token, expert)
+ * pair; what a row gets depends on nothing but that row, never on how many there are.
+ *
+ * Rows that a product takes ("prepared") are of a form: F32 or BF16, `pitch` bytes apart, or E4M3
+ * codes with one scale for 128 channels, the scales block by block: [ceil(n / 128)][scale_stride].
+ *
+ * gpu_reference has a plain body for each, of the CPU's arithmetic, which only the emulated device
+ * runs. No entry is a kernel for a GPU yet.
+ */
+#ifndef COMPUTE_MODEL_GPU_KERNELS_H
+#define COMPUTE_MODEL_GPU_KERNELS_H
+
+#include "compute/device/device.h"
+#include "compute/kernels/matmul.h"
+#include "compute/model/linear.h"
+#include "compute/weights/shape.h"
+
+/* How rows lie; `kind`: INPUT_F32, INPUT_BF16, or codes with the two kinds of scales. */
+struct gpu_form {
+    enum input_kind kind;
+    uint32_t pitch;        /* bytes */
+    uint32_t scale_stride; /* floats */
+};
+
+/* x[row] = the embedding's row ids[row], as floats. */
+struct gpu_embed {
+    float *x;
+    const void *embedding;
+    const float *embedding_scales; /* or NULL */
+    const uint32_t *ids;
+    struct packed_matrix form; /* without pointers */
+    uint32_t x_stride, rows;
+};
+
+/* Row of x, normalized if `weight` is not NULL, to up to three places: in two forms, and plain. */
+struct gpu_prepare {
+    const float *x;
+    const float *weight; /* rmsnorm's */
+    void *first;
+    float *first_scales;
+    void *second; /* or NULL */
+    float *second_scales;
+    float *plain; /* or NULL; may be x */
+    struct gpu_form first_form, second_form;
+    uint32_t x_stride, plain_stride, n, rows;
+    float epsilon;
+};
+
+/* y[row] = W x[row]; by groups: W of the group's slot, whose data lie slot_bytes apart. */
+struct gpu_group {
+    uint32_t first_row, row_count, slot;
+};
+struct gpu_product {
+    const void *x;
+    const float *x_scales;
+    const void *weights;
+    const float *weight_scales;
+    float *y;
+    const struct gpu_group *groups; /* [group_count], or NULL: all rows, one matrix */
+    struct gpu_form form;
+    struct packed_matrix matrix; /* without pointers */
+    size_t slot_bytes;
+    uint32_t y_stride, rows, group_count;
+};
+
+/* silu(gate) * up, prepared. */
+struct gpu_activate {
+    const float *gate;
+    const float *up;
+    void *to;
+    float *to_scales;
+    struct gpu_form form;
+    uint32_t stride, n, rows;
+};
+
+/* y = y + x. */
+struct gpu_add {
+    float *y;
+    const float *x;
+    uint32_t y_stride, x_stride, n, rows;
+};
+
+/* Where KV rows are: of token i, row kv_index[i] % 64 of page pages[first_page[i] + kv_index[i] / 64]. */
+struct gpu_kv_form {
+    size_t page_bytes, slice_at, row_bytes; /* slice_at: of the layer, in a page */
+    uint32_t width, is_bf16;
+};
+
+/* The KV row of each token: its latent normalized, its key rotated. */
+struct gpu_latent {
+    const float *kv_a;
+    const float *weight;
+    const float *angles; /* [positions][rope_dim] */
+    const uint32_t *positions;
+    const uint32_t *kv_index;
+    const uint32_t *first_page;
+    const uint32_t *pages;
+    char *memory;
+    struct gpu_kv_form kv;
+    uint32_t stride, rows, kv_rank, rope_dim, interleaved;
+    float epsilon;
+};
+
+/* Queries [heads][nope + rope], their last rope channels rotated, F32 or BF16. */
+struct gpu_queries {
+    const float *q;
+    const float *angles;
+    const uint32_t *positions;
+    void *to;
+    uint32_t stride, rows, heads, nope_dim, rope_dim, interleaved;
+    uint32_t is_bf16, to_pitch;
+};
+
+/* kv_b's rows of a head are nope_dim for keys, then value_dim for values; each [kv_rank]. */
+struct gpu_heads {
+    uint32_t heads, nope_dim, rope_dim, value_dim, kv_rank;
+    uint32_t is_bf16; /* of queries and of what lies between the products */
+    float scale;      /* of scores */
+};
+
+/* Absorbed form: q'[h] = W_k[h]^T q_nope[h], then the rope part: [heads][kv_rank + rope_dim]. */
+struct gpu_absorb {
+    const void *queries;
+    const void *kv_b;
+    const float *kv_b_scales;
+    void *to;
+    struct packed_matrix matrix; /* kv_b's, without pointers */
+    struct gpu_heads of;
+    uint32_t queries_pitch, to_pitch, rows;
+};
+/* The core: u[h] = sum of softmax(scale q'[h] . row[t]) c[t] over the KV rows t of the token. */
+struct gpu_core {
+    const void *absorbed;
+    const uint32_t *kv_index;
+    const uint32_t *kv_first; /* rows before it are none */
+    const uint32_t *first_page;
+    const uint32_t *pages;
+    const char *memory;
+    void *to; /* [heads][kv_rank] */
+    struct gpu_kv_form kv;
+    struct gpu_heads of;
+    uint32_t absorbed_pitch, to_pitch, rows;
+};
+/* o[h] = W_v[h] u[h]: attended[heads][value_dim]. */
+struct gpu_release {
+    const void *u;
+    const void *kv_b;
+    const float *kv_b_scales;
+    float *attended;
+    struct packed_matrix matrix;
+    struct gpu_heads of;
+    uint32_t u_pitch, rows;
+};
+
+/* Expanded form, for tokens of prompts: a run of a lane. */
+struct gpu_run {
+    uint32_t first, count; /* rows */
+    uint32_t kv_first;     /* KV rows before it are none */
+    uint32_t first_page;
+};
+struct gpu_prompt {
+    const void *queries;
+    const void *kv_b;
+    const float *kv_b_scales;
+    const uint32_t *kv_index; /* of each row */
+    const struct gpu_run *runs;
+    const uint32_t *pages;
+    const char *memory;
+    float *attended;
+    struct packed_matrix matrix;
+    struct gpu_kv_form kv;
+    struct gpu_heads of;
+    enum input_kind latents; /* how kv_b takes them */
+    uint32_t queries_pitch, run_count;
+};
+
+/* Each token's experts, ascending, and their weights. */
+struct gpu_route {
+    const float *logits;
+    const float *bias; /* or NULL */
+    uint32_t *experts;
+    float *weights;
+    uint32_t stride, rows, experts_all, per_token;
+    uint32_t groups, groups_kept, scoring, method, normalizes, is_v2;
+    float scaling;
+};
+
+/* Pairs by expert, ascending, tokens ascending within one: where each lies, and the groups. */
+struct gpu_sort {
+    const uint32_t *experts;  /* [tokens][per_token] */
+    uint32_t *pair_row;       /* [tokens][per_token] */
+    uint32_t *row_token;      /* [tokens * per_token] */
+    struct gpu_group *groups; /* [slots] */
+    uint32_t *slot_tokens;    /* [slots] += */
+    uint32_t tokens, per_token, slots;
+};
+
+/* Prepared row `row_token[row]` becomes row `row`. */
+struct gpu_gather {
+    const void *from;
+    const float *from_scales;
+    const uint32_t *row_token;
+    void *to;
+    float *to_scales;
+    struct gpu_form from_form, to_form;
+    uint32_t n, rows;
+};
+
+/* A token's results, rounded to BF16 with rounds_bf16, times their weights, summed in the order of
+ * compute/model/expert_sum.h. */
+struct gpu_combine {
+    const float *results;
+    const uint32_t *pair_row;
+    const uint32_t *experts;
+    const float *weights;
+    float *y;
+    uint32_t stride, y_stride, n, tokens, per_token, group_experts, rounds_bf16;
+};
+
+/* The index of each row's largest value, of equal ones the first. */
+struct gpu_likeliest {
+    const float *logits;
+    uint32_t *to;
+    uint32_t stride, n, rows;
+};
+
+/* MTP: pair = rmsnorm(E[ids[row]]) | rmsnorm(h), h = outputs' row `source[row]`: of the step below
+ * 2^31, else of those kept. */
+#define GPU_KEPT UINT32_C(0x80000000)
+struct gpu_pair {
+    float *pair;
+    const void *embedding;
+    const float *embedding_scales;
+    const float *embedding_norm;
+    const float *hidden_norm;
+    const float *hidden;
+    const float *kept;
+    const uint32_t *ids;
+    const uint32_t *source;
+    struct packed_matrix form;
+    uint32_t n, rows;
+    float epsilon;
+};
+
+struct gpu_kernels {
+    const char *numerics; /* kernels with the same text give the same bits */
+    struct device_kernel embed, prepare, product, activate, add;
+    struct device_kernel latent, queries, absorb, core, release, prompt;
+    struct device_kernel route, sort, gather, combine, likeliest, pair;
+};
+
+extern const struct gpu_kernels gpu_reference;
+
+#endif

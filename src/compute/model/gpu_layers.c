@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A layer on a device: each function puts its kernels in line on the lane's stream.
+ */
+#include "compute/model/compute_gpu.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+/* ---- what all stages do ---- */
+
+void gpu_prepare_rows(const struct model *model, struct device_stream *stream,
+                      const struct gpu_rows *to, enum input_kind kind,
+                      struct gpu_prepare arguments) {
+    arguments.first = to->data;
+    arguments.first_scales = to->scales;
+    arguments.first_form = gpu_form_of(to, kind);
+    arguments.epsilon = model->shape->rms_epsilon;
+    if (arguments.rows) gpu_launch(model->gpu, stream, prepare, arguments);
+}
+
+void gpu_multiply(const struct model *model, struct device_stream *stream,
+                  const struct packed_matrix *weights, const struct gpu_rows *x,
+                  enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows) {
+    struct gpu_product arguments = {.x = x->data,
+                                    .x_scales = x->scales,
+                                    .weights = weights->data,
+                                    .weight_scales = weights->scales,
+                                    .y = y,
+                                    .form = gpu_form_of(x, kind),
+                                    .matrix = gpu_matrix_form(weights),
+                                    .y_stride = y_stride,
+                                    .rows = rows};
+    if (rows) gpu_launch(model->gpu, stream, product, arguments);
+}
+
+/* Rows of floats of the lane. */
+static float *rows_of(const struct pass *pass, float *rows, uint32_t stride) {
+    return rows + (size_t)gpu_lane_of(pass)->row * stride;
+}
+
+static float *x_of(const struct pass *pass) {
+    const struct model *model = pass->model;
+    return model->gpu->x + (size_t)gpu_lane_of(pass)->first_token * model->shape->hidden;
+}
+
+static struct gpu_rows input_of(const struct pass *pass) {
+    return gpu_rows_from(&pass->model->gpu->input, gpu_lane_of(pass)->row);
+}
+
+static struct gpu_rows shared_of(const struct pass *pass) {
+    return gpu_rows_from(&pass->model->gpu->input_shared, gpu_lane_of(pass)->row);
+}
+
+/* The lane's input = x after a norm; the shared one likewise, unless `shared` is NULL; unrounded in
+ * `plain`, unless that is. */
+static void normalize(const struct pass *pass, const float *norm, enum input_kind kind,
+                      const enum input_kind *shared, float *plain) {
+    struct gpu_rows input = input_of(pass), second = shared_of(pass);
+    struct gpu_prepare arguments = {.x = x_of(pass),
+                                    .weight = norm,
+                                    .plain = plain,
+                                    .x_stride = pass->model->shape->hidden,
+                                    .plain_stride = pass->model->shape->hidden,
+                                    .n = pass->model->shape->hidden,
+                                    .rows = pass->batch->token_count};
+    if (shared) {
+        arguments.second = second.data;
+        arguments.second_scales = second.scales;
+        arguments.second_form = gpu_form_of(&second, *shared);
+    }
+    gpu_prepare_rows(pass->model, gpu_lane_of(pass)->stream, &input, kind, arguments);
+}
+
+/* y = W x of the lane's rows. */
+static void multiply(const struct pass *pass, const struct packed_matrix *weights,
+                     const struct gpu_rows *x, enum input_kind kind, float *y, uint32_t stride) {
+    gpu_multiply(pass->model, gpu_lane_of(pass)->stream, weights, x, kind, rows_of(pass, y, stride),
+                 stride, pass->batch->token_count);
+}
+
+/* to = silu(gate) * up of the lane's rows, prepared. */
+static void activate(const struct pass *pass, const struct gpu_rows *to, enum input_kind kind,
+                     uint32_t n) {
+    struct gpu_state *state = pass->model->gpu;
+    struct gpu_activate arguments = {.gate = rows_of(pass, state->gate, state->mlp_stride),
+                                     .up = rows_of(pass, state->up, state->mlp_stride),
+                                     .to = to->data,
+                                     .to_scales = to->scales,
+                                     .form = gpu_form_of(to, kind),
+                                     .stride = state->mlp_stride,
+                                     .n = n,
+                                     .rows = pass->batch->token_count};
+    gpu_launch(state, gpu_lane_of(pass)->stream, activate, arguments);
+}
+
+static bool is_empty(const struct pass *pass) {
+    return pass->batch->token_count == 0;
+}
+
+/* ---- attention ---- */
+
+static struct gpu_kv_form kv_form(const struct pass *pass) {
+    const struct kv_pages *kv = &pass->model->kv;
+    return (struct gpu_kv_form){.page_bytes = kv->page_bytes,
+                                .slice_at = KV_BLOCK_HEADER_BYTES + pass->layer * kv->slice_bytes,
+                                .row_bytes = kv->row_bytes,
+                                .width = kv->width,
+                                .is_bf16 = kv->element == KV_ELEMENT_BF16};
+}
+
+static struct gpu_heads heads_of(const struct model *model) {
+    const struct shape *shape = model->shape;
+    return (struct gpu_heads){.heads = shape->heads,
+                              .nope_dim = shape->nope_dim,
+                              .rope_dim = shape->rope_dim,
+                              .value_dim = shape->value_dim,
+                              .kv_rank = shape->kv_rank,
+                              .is_bf16 = model->rounds_bf16,
+                              .scale = shape->attention_scale};
+}
+
+/* The KV rows of the lane's tokens, from kv_a. */
+static void write_rows(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    struct gpu_lane *lane = gpu_lane_of(pass);
+    struct gpu_latent arguments = {.kv_a = rows_of(pass, state->kv_a, state->kv_a_stride),
+                                   .weight = compute_weights(pass)->attention.kv_a_norm,
+                                   .angles = state->angles,
+                                   .positions = lane->batch.positions,
+                                   .kv_index = lane->batch.kv_index,
+                                   .first_page = lane->batch.first_page,
+                                   .pages = lane->batch.pages,
+                                   .memory = model->kv.on_device,
+                                   .kv = kv_form(pass),
+                                   .stride = state->kv_a_stride,
+                                   .rows = pass->batch->token_count,
+                                   .kv_rank = model->shape->kv_rank,
+                                   .rope_dim = model->shape->rope_dim,
+                                   .interleaved = model->shape->rope_interleaved,
+                                   .epsilon = model->shape->rms_epsilon};
+    gpu_launch(state, lane->stream, latent, arguments);
+}
+
+void gpu_attention_write_rows(const struct pass *pass) {
+    struct gpu_state *state = pass->model->gpu;
+    const struct attention_weights *attention = &compute_weights(pass)->attention;
+    enum input_kind kind = compute_kind_ue8m0(pass->model, attention->kv_a.type);
+    struct gpu_rows input = input_of(pass);
+    if (is_empty(pass)) return;
+    normalize(pass, attention->norm, kind, NULL, NULL);
+    multiply(pass, &attention->kv_a, &input, kind, state->kv_a, state->kv_a_stride);
+    write_rows(pass);
+}
+
+/* q_b(rmsnorm(q_a x)), or q_proj x: left in state.q. */
+static void project_queries(const struct pass *pass, enum input_kind kind) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    const struct attention_weights *attention = &compute_weights(pass)->attention;
+    struct gpu_rows input = input_of(pass);
+    if (!model->shape->q_rank) {
+        multiply(pass, &attention->q, &input, kind, state->q, state->q_stride);
+        return;
+    }
+    enum input_kind up_kind = compute_kind(model, &attention->q_b);
+    multiply(pass, &attention->q_a, &input, kind, state->q_a, state->q_a_stride);
+    struct gpu_prepare arguments = {.x = rows_of(pass, state->q_a, state->q_a_stride),
+                                    .weight = attention->q_a_norm,
+                                    .x_stride = state->q_a_stride,
+                                    .n = model->shape->q_rank,
+                                    .rows = pass->batch->token_count};
+    gpu_prepare_rows(model, gpu_lane_of(pass)->stream, &input, up_kind, arguments);
+    multiply(pass, &attention->q_b, &input, up_kind, state->q, state->q_stride);
+}
+
+static char *queries_of(const struct pass *pass) {
+    const struct gpu_state *state = pass->model->gpu;
+    return state->queries + (size_t)gpu_lane_of(pass)->row * state->queries_pitch;
+}
+
+static void rotate_queries(const struct pass *pass) {
+    const struct shape *shape = pass->model->shape;
+    struct gpu_state *state = pass->model->gpu;
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    struct gpu_queries arguments = {.q = rows_of(pass, state->q, state->q_stride),
+                                    .angles = state->angles,
+                                    .positions = lane->batch.positions,
+                                    .to = queries_of(pass),
+                                    .stride = state->q_stride,
+                                    .rows = pass->batch->token_count,
+                                    .heads = shape->heads,
+                                    .nope_dim = shape->nope_dim,
+                                    .rope_dim = shape->rope_dim,
+                                    .interleaved = shape->rope_interleaved,
+                                    .is_bf16 = pass->model->rounds_bf16,
+                                    .to_pitch = state->queries_pitch};
+    gpu_launch(state, lane->stream, queries, arguments);
+}
+
+void gpu_attention_begin(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    const struct attention_weights *attention = &compute_weights(pass)->attention;
+    const struct packed_matrix *down = model->shape->q_rank ? &attention->q_a : &attention->q;
+    enum input_kind kv_kind = compute_kind_ue8m0(model, attention->kv_a.type);
+    enum input_kind q_kind =
+        model->shape->q_rank ? compute_kind_ue8m0(model, down->type) : compute_kind(model, down);
+    struct gpu_rows input = input_of(pass), other = shared_of(pass);
+    if (is_empty(pass)) return;
+    normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind, NULL);
+    multiply(pass, &attention->kv_a, kv_kind == q_kind ? &input : &other, kv_kind, state->kv_a,
+             state->kv_a_stride);
+    write_rows(pass);
+    device_record(state->device, gpu_lane_of(pass)->written, gpu_lane_of(pass)->stream);
+    project_queries(pass, q_kind);
+    rotate_queries(pass);
+}
+
+static void attend_prompts(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    const struct packed_matrix *kv_b = &compute_weights(pass)->attention.kv_b;
+    uint32_t width = model->shape->heads * model->shape->value_dim, runs = 0;
+    for (uint32_t i = 0; i < pass->batch->prompt_runs; i++)
+        runs += pass->batch->runs[i].token_count > 0;
+    struct gpu_prompt arguments = {.queries = queries_of(pass),
+                                   .kv_b = kv_b->data,
+                                   .kv_b_scales = kv_b->scales,
+                                   .kv_index = lane->batch.kv_index,
+                                   .runs = lane->batch.runs,
+                                   .pages = lane->batch.pages,
+                                   .memory = model->kv.on_device,
+                                   .attended = rows_of(pass, state->attended, width),
+                                   .matrix = gpu_matrix_form(kv_b),
+                                   .kv = kv_form(pass),
+                                   .of = heads_of(model),
+                                   .queries_pitch = state->queries_pitch,
+                                   .run_count = runs};
+    arguments.latents = compute_kind(model, kv_b);
+    if (model->activations == ACTIVATIONS_FP8_F32) arguments.latents = INPUT_F32;
+    if (runs) gpu_launch(state, lane->stream, prompt, arguments);
+}
+
+/* Generated tokens [first, first + count) of the lane. */
+static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    const struct packed_matrix *kv_b = &compute_weights(pass)->attention.kv_b;
+    uint32_t width = model->shape->heads * model->shape->value_dim;
+    char *absorbed = state->absorbed + (size_t)lane->tile * state->absorbed_pitch;
+    char *u = state->u + (size_t)lane->tile * state->u_pitch;
+    struct gpu_absorb in = {.queries = queries_of(pass) + (size_t)first * state->queries_pitch,
+                            .kv_b = kv_b->data,
+                            .kv_b_scales = kv_b->scales,
+                            .to = absorbed,
+                            .matrix = gpu_matrix_form(kv_b),
+                            .of = heads_of(model),
+                            .queries_pitch = state->queries_pitch,
+                            .to_pitch = state->absorbed_pitch,
+                            .rows = count};
+    struct gpu_core arguments = {.absorbed = absorbed,
+                                 .kv_index = lane->batch.kv_index + first,
+                                 .kv_first = lane->batch.kv_first + first,
+                                 .first_page = lane->batch.first_page + first,
+                                 .pages = lane->batch.pages,
+                                 .memory = model->kv.on_device,
+                                 .to = u,
+                                 .kv = kv_form(pass),
+                                 .of = heads_of(model),
+                                 .absorbed_pitch = state->absorbed_pitch,
+                                 .to_pitch = state->u_pitch,
+                                 .rows = count};
+    struct gpu_release out = {.u = u,
+                              .kv_b = kv_b->data,
+                              .kv_b_scales = kv_b->scales,
+                              .attended =
+                                  rows_of(pass, state->attended, width) + (size_t)first * width,
+                              .matrix = gpu_matrix_form(kv_b),
+                              .of = heads_of(model),
+                              .u_pitch = state->u_pitch,
+                              .rows = count};
+    gpu_launch(state, lane->stream, absorb, in);
+    gpu_launch(state, lane->stream, core, arguments);
+    gpu_launch(state, lane->stream, release, out);
+}
+
+/* Behind all lanes' KV rows: a token may see those of a lane before its own. */
+void gpu_attention_finish(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    const struct packed_matrix *o = &compute_weights(pass)->attention.o;
+    uint32_t tokens = pass->batch->token_count;
+    uint32_t width = model->shape->heads * model->shape->value_dim;
+    struct gpu_rows input = input_of(pass);
+    if (is_empty(pass)) return;
+    for (uint32_t i = 0; i < model->lane_count; i++)
+        if (state->lanes[i].stream != lane->stream)
+            device_follow(state->device, lane->stream, state->lanes[i].written);
+    attend_prompts(pass);
+    for (uint32_t first = pass->batch->prompt_tokens; first < tokens; first += GPU_ABSORB_TILE)
+        attend_tile(pass, first,
+                    tokens - first < GPU_ABSORB_TILE ? tokens - first : GPU_ABSORB_TILE);
+    struct gpu_prepare arguments = {
+        .x = rows_of(pass, state->attended, width), .x_stride = width, .n = width, .rows = tokens};
+    gpu_prepare_rows(model, lane->stream, &input, compute_kind(model, o), arguments);
+    multiply(pass, o, &input, compute_kind(model, o), state->y, state->hidden_stride);
+}
+
+/* ---- dense layers ---- */
+
+/* y = down(silu(gate x) * up x), x being prepared for gate. */
+static void run_mlp(const struct pass *pass, const struct mlp_weights *mlp,
+                    const struct gpu_rows *input, float *y) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    enum input_kind kind = compute_kind(model, &mlp->gate);
+    multiply(pass, &mlp->gate, input, kind, state->gate, state->mlp_stride);
+    multiply(pass, &mlp->up, input, kind, state->up, state->mlp_stride);
+    activate(pass, input, compute_kind(model, &mlp->down), mlp->gate.rows);
+    multiply(pass, &mlp->down, input, compute_kind(model, &mlp->down), y, state->hidden_stride);
+}
+
+void gpu_mlp_run(const struct pass *pass) {
+    const struct mlp_weights *dense = &compute_weights(pass)->dense;
+    struct gpu_rows input = input_of(pass);
+    if (is_empty(pass)) return;
+    normalize(pass, compute_weights(pass)->mlp_norm, compute_kind(pass->model, &dense->gate), NULL,
+              NULL);
+    run_mlp(pass, dense, &input, pass->model->gpu->y);
+}
+
+/* ---- layers with experts ---- */
+
+static enum input_kind routed_kind(const struct pass *pass) {
+    return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.gate.type);
+}
+
+static bool has_shared(const struct pass *pass) {
+    return pass->model->shape->shared_experts != 0;
+}
+
+/* The lane's part of an array with per_token words for each row. */
+static uint32_t *pairs_of(const struct pass *pass, void *words) {
+    return (uint32_t *)words +
+           (size_t)gpu_lane_of(pass)->row * pass->model->shape->experts_per_token;
+}
+
+static uint32_t pair_count(const struct pass *pass) {
+    return pass->batch->token_count * pass->model->shape->experts_per_token;
+}
+
+void gpu_experts_route(const struct pass *pass) {
+    const struct model *model = pass->model;
+    const struct shape *shape = model->shape;
+    struct gpu_state *state = model->gpu;
+    const struct layer_weights *weights = compute_weights(pass);
+    enum input_kind shared = compute_kind(model, &weights->shared.gate);
+    float *normed = rows_of(pass, state->normed, shape->hidden);
+    if (is_empty(pass)) return;
+    normalize(pass, weights->mlp_norm, routed_kind(pass), has_shared(pass) ? &shared : NULL,
+              normed);
+    struct gpu_rows plain = {.data = (char *)normed, .pitch = shape->hidden * sizeof(float)};
+    multiply(pass, &weights->router, &plain, INPUT_F32, state->router_logits,
+             state->experts_stride);
+    struct gpu_route arguments = {.logits =
+                                      rows_of(pass, state->router_logits, state->experts_stride),
+                                  .bias = weights->router_bias,
+                                  .experts = pairs_of(pass, state->experts),
+                                  .weights = (float *)(void *)pairs_of(pass, state->expert_weights),
+                                  .stride = state->experts_stride,
+                                  .rows = pass->batch->token_count,
+                                  .experts_all = shape->experts,
+                                  .per_token = shape->experts_per_token,
+                                  .groups = shape->groups,
+                                  .groups_kept = shape->groups_kept,
+                                  .scoring = shape->scoring,
+                                  .method = shape->method,
+                                  .normalizes = shape->normalize_weights,
+                                  .is_v2 = shape->is_v2,
+                                  .scaling = shape->routed_scaling};
+    gpu_launch(state, gpu_lane_of(pass)->stream, route, arguments);
+}
+
+static struct gpu_group *groups_of(const struct pass *pass) {
+    const struct model *model = pass->model;
+    size_t lane = gpu_lane_of(pass)->tile / GPU_ABSORB_TILE;
+    return model->gpu->groups + lane * model->shape->experts;
+}
+
+/* Alone, an expert's slot has its number. */
+void gpu_experts_dispatch(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    struct device_stream *stream = gpu_lane_of(pass)->stream;
+    uint32_t per_token = model->shape->experts_per_token;
+    if (is_empty(pass)) return;
+    struct gpu_sort sorted = {.experts = pairs_of(pass, state->experts),
+                              .pair_row = pairs_of(pass, state->pair_row),
+                              .row_token = pairs_of(pass, state->row_token),
+                              .groups = groups_of(pass),
+                              .slot_tokens = state->slot_tokens + compute_weights(pass)->first_slot,
+                              .tokens = pass->batch->token_count,
+                              .per_token = per_token,
+                              .slots = model->shape->experts};
+    struct gpu_rows from = input_of(pass);
+    struct gpu_rows to = gpu_rows_from(&state->expert_input, gpu_lane_of(pass)->row * per_token);
+    struct gpu_gather gathered = {.from = from.data,
+                                  .from_scales = from.scales,
+                                  .row_token = sorted.row_token,
+                                  .to = to.data,
+                                  .to_scales = to.scales,
+                                  .from_form = gpu_form_of(&from, routed_kind(pass)),
+                                  .to_form = gpu_form_of(&to, routed_kind(pass)),
+                                  .n = model->shape->hidden,
+                                  .rows = pair_count(pass)};
+    gpu_launch(state, stream, sort, sorted);
+    gpu_launch(state, stream, gather, gathered);
+}
+
+void gpu_experts_run_shared(const struct pass *pass) {
+    struct gpu_rows input = shared_of(pass);
+    if (is_empty(pass) || !has_shared(pass)) return;
+    run_mlp(pass, &compute_weights(pass)->shared, &input, pass->model->gpu->shared_y);
+}
+
+/* y = W x of all pairs, each with its expert's W. */
+static void multiply_pairs(const struct pass *pass, const struct packed_matrix *offsets,
+                           const struct gpu_rows *x, enum input_kind kind, float *y,
+                           uint32_t stride) {
+    const struct model *model = pass->model;
+    const char *slot = model->weights.slots[compute_weights(pass)->first_slot];
+    uint32_t per_token = model->shape->experts_per_token;
+    struct gpu_product arguments = {
+        .x = x->data,
+        .x_scales = x->scales,
+        .weights = slot + (uintptr_t)offsets->data,
+        .weight_scales = offsets->type == WEIGHT_FP8
+                             ? (const float *)(const void *)(slot + (uintptr_t)offsets->scales)
+                             : NULL,
+        .y = y + (size_t)gpu_lane_of(pass)->row * per_token * stride,
+        .groups = groups_of(pass),
+        .form = gpu_form_of(x, kind),
+        .matrix = gpu_matrix_form(offsets),
+        .slot_bytes = model->weights.expert.slot_bytes,
+        .y_stride = stride,
+        .rows = pair_count(pass),
+        .group_count = model->shape->experts};
+    gpu_launch(model->gpu, gpu_lane_of(pass)->stream, product, arguments);
+}
+
+void gpu_experts_run_routed(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    const struct mlp_weights *expert = &model->weights.expert.matrices;
+    struct device_stream *stream = gpu_lane_of(pass)->stream;
+    uint32_t row = gpu_lane_of(pass)->row * model->shape->experts_per_token;
+    struct gpu_rows input = gpu_rows_from(&state->expert_input, row);
+    struct gpu_rows middle = gpu_rows_from(&state->expert_middle, row);
+    enum input_kind kind = routed_kind(pass);
+    enum input_kind middle_kind = compute_kind_ue8m0(model, expert->down.type);
+    if (is_empty(pass)) return;
+    multiply_pairs(pass, &expert->gate, &input, kind, state->expert_gate, state->expert_stride);
+    multiply_pairs(pass, &expert->up, &input, kind, state->expert_up, state->expert_stride);
+    struct gpu_activate silu = {.gate = state->expert_gate + (size_t)row * state->expert_stride,
+                                .up = state->expert_up + (size_t)row * state->expert_stride,
+                                .to = middle.data,
+                                .to_scales = middle.scales,
+                                .form = gpu_form_of(&middle, middle_kind),
+                                .stride = state->expert_stride,
+                                .n = model->shape->expert_width,
+                                .rows = pair_count(pass)};
+    gpu_launch(state, stream, activate, silu);
+    multiply_pairs(pass, &expert->down, &middle, middle_kind, state->expert_y,
+                   state->hidden_stride);
+}
+
+void gpu_experts_finish(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    struct device_stream *stream = gpu_lane_of(pass)->stream;
+    uint32_t hidden = model->shape->hidden, per_token = model->shape->experts_per_token;
+    size_t row = (size_t)gpu_lane_of(pass)->row * per_token;
+    if (is_empty(pass)) return;
+    struct gpu_combine sums = {.results = state->expert_y + row * state->hidden_stride,
+                               .pair_row = pairs_of(pass, state->pair_row),
+                               .experts = pairs_of(pass, state->experts),
+                               .weights = (float *)(void *)pairs_of(pass, state->expert_weights),
+                               .y = rows_of(pass, state->y, state->hidden_stride),
+                               .stride = state->hidden_stride,
+                               .y_stride = state->hidden_stride,
+                               .n = hidden,
+                               .tokens = pass->batch->token_count,
+                               .per_token = per_token,
+                               .group_experts = model->group_experts,
+                               .rounds_bf16 = model->rounds_bf16};
+    gpu_launch(state, stream, combine, sums);
+    if (!has_shared(pass)) return;
+    struct gpu_add shared = {.y = sums.y,
+                             .x = rows_of(pass, state->shared_y, state->hidden_stride),
+                             .y_stride = state->hidden_stride,
+                             .x_stride = state->hidden_stride,
+                             .n = hidden,
+                             .rows = pass->batch->token_count};
+    gpu_launch(state, stream, add, shared);
+}
+
+void gpu_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out) {
+    struct gpu_state *state = pass->model->gpu;
+    struct device_stream *stream = gpu_lane_of(pass)->stream;
+    uint32_t per_token = pass->model->shape->experts_per_token;
+    size_t bytes = per_token * sizeof *experts_out;
+    struct error error;
+    device_copy(state->device, stream, state->words_host,
+                pairs_of(pass, state->experts) + (size_t)token * per_token, bytes, DEVICE_TO_HOST);
+    gpu_state_note(state, device_wait_stream(state->device, stream, &error), &error);
+    memcpy(experts_out, state->words_host, bytes);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compute/model/gpu_state.h"
+
+#include "base/check.h"
+#include "compute/model/rope.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static uint32_t padded(uint32_t columns) {
+    return (uint32_t)round_up(columns, MATMUL_PANEL);
+}
+
+struct taker { /* takes memory until some is refused */
+    struct gpu_state *state;
+    enum status status;
+    struct error *error;
+};
+
+static void *take(struct taker *taker, size_t bytes, bool pinned, const char *what) {
+    struct gpu_state *state = taker->state;
+    void *memory = NULL;
+    if (taker->status != STATUS_OK || !bytes) return NULL;
+    check(state->memory_count < ARRAY_COUNT(state->memory));
+    taker->status = pinned
+                        ? device_allocate_pinned(state->device, bytes, what, &memory, taker->error)
+                        : device_allocate(state->device, bytes, what, &memory, taker->error);
+    if (taker->status == STATUS_OK) state->memory[state->memory_count++] = memory;
+    return memory;
+}
+
+static float *take_floats(struct taker *taker, size_t rows, size_t columns, const char *what) {
+    return take(taker, rows * columns * sizeof(float), false, what);
+}
+
+static struct gpu_rows take_rows(struct taker *taker, uint32_t rows, uint32_t columns,
+                                 const char *what) {
+    struct gpu_rows taken = {.pitch = (uint32_t)round_up(columns * sizeof(float), 16),
+                             .scale_stride = (uint32_t)round_up(rows, 4)};
+    taken.data = take(taker, (size_t)rows * taken.pitch, false, what);
+    taken.scales = take_floats(taker, divide_up(columns, QUANT_GROUP), taken.scale_stride, what);
+    return taken;
+}
+
+static void set_strides(struct gpu_state *state, const struct model *model) {
+    const struct shape *shape = model->shape;
+    size_t element = model->rounds_bf16 ? sizeof(uint16_t) : sizeof(float);
+    state->q_a_stride = padded(shape->q_rank);
+    state->q_stride = padded(shape->heads * shape_query_dim(shape));
+    state->kv_a_stride = padded(shape_kv_width(shape));
+    state->hidden_stride = padded(shape->hidden);
+    state->mlp_stride =
+        padded(larger(shape->dense_width, shape->shared_experts * shape->expert_width));
+    state->experts_stride = padded(shape->experts);
+    state->expert_stride = padded(shape->expert_width);
+    state->vocab_stride = padded(shape->vocab);
+    state->queries_pitch = (uint32_t)round_up(shape->heads * shape_query_dim(shape) * element, 16);
+    state->absorbed_pitch = (uint32_t)round_up(shape->heads * shape_kv_width(shape) * element, 16);
+    state->u_pitch = (uint32_t)round_up(shape->heads * shape->kv_rank * element, 16);
+}
+
+static void take_tokens(struct taker *taker, const struct model *model) {
+    struct gpu_state *state = taker->state;
+    const struct shape *shape = model->shape;
+    uint32_t rows = state->rows_max, hidden = shape->hidden;
+    uint32_t attended = shape->heads * shape->value_dim;
+    uint32_t widest = larger(larger(hidden, shape->q_rank), larger(attended, state->mlp_stride));
+    if (model->weights.mtp) widest = larger(widest, 2 * hidden);
+    state->x = take_floats(taker, state->tokens_max, hidden, "x");
+    state->input = take_rows(taker, rows, widest, "inputs");
+    state->input_shared = take_rows(taker, rows, widest, "inputs of the shared expert");
+    state->normed = take_floats(taker, rows, hidden, "normalized values");
+    state->q_a = take_floats(taker, rows, state->q_a_stride, "q_a");
+    state->q = take_floats(taker, rows, state->q_stride, "q");
+    state->kv_a = take_floats(taker, rows, state->kv_a_stride, "kv_a");
+    state->queries = take(taker, (size_t)rows * state->queries_pitch, false, "queries");
+    state->attended = take_floats(taker, rows, attended, "attended values");
+    state->y = take_floats(taker, rows, state->hidden_stride, "results");
+    state->gate = take_floats(taker, rows, state->mlp_stride, "gates");
+    state->up = take_floats(taker, rows, state->mlp_stride, "ups");
+    size_t tile = (size_t)OVERLAP_LANES * GPU_ABSORB_TILE;
+    state->absorbed = take(taker, tile * state->absorbed_pitch, false, "absorbed queries");
+    state->u = take(taker, tile * state->u_pitch, false, "attended latents");
+    if (!model->weights.mtp) return;
+    state->hidden = take_floats(taker, state->tokens_max, hidden, "outputs");
+    state->kept = take_floats(taker, (size_t)model->slots_max * (1 + LIMIT_DRAFTS), hidden,
+                              "outputs that slots keep");
+    state->mtp_pair = take_floats(taker, state->tokens_max, 2 * (size_t)hidden, "MTP's pairs");
+    state->mtp_u = take_floats(taker, state->tokens_max, state->hidden_stride, "MTP's inputs");
+}
+
+static void take_experts(struct taker *taker, const struct model *model) {
+    struct gpu_state *state = taker->state;
+    const struct shape *shape = model->shape;
+    uint32_t rows = state->rows_max, pairs = rows * shape->experts_per_token;
+    size_t words = pairs * sizeof(uint32_t);
+    if (!shape->experts) return;
+    state->shared_y = take_floats(taker, rows, state->hidden_stride, "the shared expert's results");
+    state->router_logits = take_floats(taker, rows, state->experts_stride, "the router's logits");
+    state->experts = take(taker, words, false, "choices of experts");
+    state->expert_weights = take(taker, words, false, "experts' weights");
+    state->pair_row = take(taker, words, false, "pairs' rows");
+    state->row_token = take(taker, words, false, "rows' tokens");
+    state->groups = take(taker, sizeof(struct gpu_group) * OVERLAP_LANES * shape->experts, false,
+                         "experts' groups");
+    state->expert_input = take_rows(taker, pairs, shape->hidden, "inputs of experts");
+    state->expert_middle = take_rows(taker, pairs, shape->expert_width, "middles of experts");
+    state->expert_gate = take_floats(taker, pairs, state->expert_stride, "experts' gates");
+    state->expert_up = take_floats(taker, pairs, state->expert_stride, "experts' ups");
+    state->expert_y = take_floats(taker, pairs, state->hidden_stride, "experts' results");
+    state->slot_tokens =
+        take(taker, model->weights.slot_count * sizeof(uint32_t), false, "tokens of slots");
+    state->slot_tokens_host =
+        take(taker, model->weights.slot_count * sizeof(uint32_t), true, "tokens of slots");
+}
+
+static void take_outputs(struct taker *taker, const struct model *model) {
+    struct gpu_state *state = taker->state;
+    state->outputs_max = larger(model->step_rows_max * (1 + LIMIT_DRAFTS), state->tokens_max);
+    state->gathered =
+        take_floats(taker, state->outputs_max, model->shape->hidden, "outputs wanted");
+    state->logits = take_floats(taker, GPU_LOGITS_TILE, state->vocab_stride, "logits");
+    state->likeliest = take(taker, GPU_LOGITS_TILE * sizeof(uint32_t), false, "likeliest tokens");
+    state->logits_host = take(taker, (size_t)GPU_LOGITS_TILE * model->shape->vocab * sizeof(float),
+                              true, "logits on the host");
+    uint32_t words = larger(GPU_LOGITS_TILE, model->shape->experts_per_token);
+    state->words_host = take(taker, words * sizeof(uint32_t), true, "words on the host");
+}
+
+static size_t token_words(const struct gpu_state *state) {
+    return round_up(state->tokens_max, 4);
+}
+
+/* Six arrays of tokens, runs, pages. */
+static void take_stages(struct taker *taker) {
+    struct gpu_state *state = taker->state;
+    state->stage_bytes = 6 * token_words(state) * sizeof(uint32_t) +
+                         state->runs_max * sizeof(struct gpu_run) +
+                         state->pages_max * sizeof(uint32_t);
+    for (uint32_t i = 0; i < GPU_STAGES && !taker->status; i++) {
+        struct gpu_stage *stage = &state->stages[i];
+        stage->host = take(taker, state->stage_bytes, true, "a batch's arrays on the host");
+        stage->device = take(taker, state->stage_bytes, false, "a batch's arrays");
+        if (!taker->status)
+            taker->status = device_open_event(state->device, &stage->sent, taker->error);
+    }
+}
+
+static enum status open_streams(struct gpu_state *state, struct error *error) {
+    enum status status = device_open_event(state->device, &state->begun, error);
+    if (!status) status = device_open_stream(state->device, &state->teller, error);
+    for (uint32_t i = 0; i < OVERLAP_LANES && !status; i++) {
+        struct gpu_lane *lane = &state->lanes[i];
+        lane->tile = i * GPU_ABSORB_TILE;
+        status = device_open_stream(state->device, &lane->stream, error);
+        if (!status) status = device_open_event(state->device, &lane->written, error);
+        if (!status) status = device_open_event(state->device, &lane->done, error);
+    }
+    if (status == STATUS_OK) state->mtp = state->lanes[0];
+    state->told_events = calloc(state->told_max, sizeof(struct device_event *));
+    state->told = calloc(state->told_max, sizeof *state->told);
+    if (!state->told_events || !state->told)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for events");
+    for (uint32_t i = 0; i < state->told_max && !status; i++)
+        status = device_open_event(state->device, &state->told_events[i], error);
+    return status;
+}
+
+/* Angles of all positions that pages can hold, and zeros where the device counts. */
+static enum status fill(struct gpu_state *state, const struct model *model, struct error *error) {
+    struct device_stream *stream = state->lanes[0].stream;
+    uint32_t dim = model->shape->rope_dim, some = 1024;
+    size_t row_bytes = dim * sizeof(float);
+    void *host;
+    enum status status =
+        device_allocate_pinned(state->device, some * row_bytes, "angles on the host", &host, error);
+    uint32_t *positions = malloc(some * sizeof *positions);
+    if (status == STATUS_OK && !positions)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for angles");
+    for (uint32_t first = 0; first < state->positions_max && !status; first += some) {
+        uint32_t left = state->positions_max - first, count = left < some ? left : some;
+        for (uint32_t i = 0; i < count; i++)
+            positions[i] = first + i;
+        rope_prepare(model->shape, positions, count, host);
+        device_copy(state->device, stream, state->angles + (size_t)first * dim, host,
+                    count * row_bytes, DEVICE_FROM_HOST);
+        status = device_wait_stream(state->device, stream, error);
+    }
+    free(positions);
+    device_release(state->device, host);
+    if (state->slot_tokens)
+        device_fill(state->device, stream, state->slot_tokens, 0,
+                    model->weights.slot_count * sizeof(uint32_t));
+    enum status waited = device_wait_stream(state->device, stream, error);
+    return status ? status : waited;
+}
+
+enum status gpu_state_open(struct model *model, struct error *error) {
+    struct gpu_state *state = model->gpu = calloc(1, sizeof *state);
+    if (!state) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's engine");
+    struct taker taker = {.state = state, .error = error};
+    uint64_t positions = (uint64_t)model->kv.page_count * KV_BLOCK_TOKENS;
+    uint32_t context = model->shape->context_max + KV_BLOCK_TOKENS; /* drafts reach beyond it */
+    state->device = model->device;
+    state->kernels = &gpu_reference;
+    state->tokens_max = model->scratch_tokens;
+    state->rows_max = (uint32_t)round_up(model->scratch_tokens, 4) + 4 * OVERLAP_LANES;
+    state->positions_max = positions < context ? (uint32_t)positions : context;
+    if (state->rows_max < GPU_LOGITS_TILE) state->rows_max = GPU_LOGITS_TILE;
+    state->runs_max = 2 * model->step_rows_max + OVERLAP_LANES;
+    uint32_t row_pages = (uint32_t)divide_up(state->positions_max, KV_BLOCK_TOKENS);
+    state->pages_max = 2 * model->step_rows_max * row_pages;
+    state->told_max = model->kv.slice_count + 1;
+    set_strides(state, model);
+    enum status status = open_streams(state, error);
+    if (status != STATUS_OK) return status;
+    take_tokens(&taker, model);
+    take_experts(&taker, model);
+    take_outputs(&taker, model);
+    take_stages(&taker);
+    state->angles =
+        take_floats(&taker, state->positions_max, model->shape->rope_dim, "rotary angles");
+    if (taker.status != STATUS_OK) return taker.status;
+    return fill(state, model, error);
+}
+
+void gpu_state_close(struct model *model) {
+    struct gpu_state *state = model->gpu;
+    if (!state) return;
+    struct device *device = state->device;
+    for (uint32_t i = 0; i < OVERLAP_LANES; i++)
+        if (state->lanes[i].stream) (void)device_wait_stream(device, state->lanes[i].stream, NULL);
+    if (state->teller) (void)device_wait_stream(device, state->teller, NULL);
+    for (uint32_t i = 0; i < OVERLAP_LANES; i++) {
+        device_close_event(device, state->lanes[i].written);
+        device_close_event(device, state->lanes[i].done);
+        device_close_stream(device, state->lanes[i].stream);
+    }
+    for (uint32_t i = 0; i < GPU_STAGES; i++)
+        device_close_event(device, state->stages[i].sent);
+    for (uint32_t i = 0; state->told_events && i < state->told_max; i++)
+        device_close_event(device, state->told_events[i]);
+    device_close_event(device, state->begun);
+    device_close_stream(device, state->teller);
+    for (uint32_t i = 0; i < state->memory_count; i++)
+        device_release(device, state->memory[i]);
+    free(state->told_events);
+    free(state->told);
+    free(state);
+    model->gpu = NULL;
+}
+
+void gpu_state_note(struct gpu_state *state, enum status status, const struct error *error) {
+    if (status == STATUS_OK || state->status != STATUS_OK) return;
+    state->status = status;
+    state->error = *error;
+}
+
+/* ---- a batch's arrays ---- */
+
+/* Arrays at their places in a stage, whose memory begins at `base`. */
+static struct gpu_batch lay_out(const struct gpu_state *state, char *base) {
+    uint32_t *words = (uint32_t *)(void *)base;
+    size_t tokens = token_words(state);
+    struct gpu_batch batch = {.ids = words,
+                              .positions = words + tokens,
+                              .kv_index = words + 2 * tokens,
+                              .kv_first = words + 3 * tokens,
+                              .first_page = words + 4 * tokens,
+                              .source = words + 5 * tokens,
+                              .runs = (struct gpu_run *)(void *)(words + 6 * tokens)};
+    batch.pages = (uint32_t *)(void *)(batch.runs + state->runs_max);
+    return batch;
+}
+
+struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, uint32_t run) {
+    return (struct gpu_batch){.ids = batch->ids + token,
+                              .positions = batch->positions + token,
+                              .kv_index = batch->kv_index + token,
+                              .kv_first = batch->kv_first + token,
+                              .first_page = batch->first_page + token,
+                              .source = batch->source + token,
+                              .pages = batch->pages,
+                              .runs = batch->runs + run};
+}
+
+struct filling { /* a stage that is being filled */
+    const struct gpu_state *state;
+    struct gpu_batch batch;
+    uint32_t tokens, runs, pages;
+};
+
+static void add_token(struct filling *filling, const struct batch *batch, uint32_t token,
+                      const struct run *run, uint32_t first_page) {
+    uint32_t at = filling->tokens + token, index = batch->positions[token] + run->kv_shift;
+    struct output_ref ref = batch->outputs[token];
+    check(batch->positions[token] < filling->state->positions_max);
+    filling->batch.ids[at] = batch->token_ids[token];
+    filling->batch.positions[at] = batch->positions[token];
+    filling->batch.kv_index[at] = index;
+    filling->batch.kv_first[at] = run->kv_shift;
+    filling->batch.first_page[at] = first_page;
+    filling->batch.source[at] = ref.slot == OUTPUT_OF_STEP
+                                    ? ref.index
+                                    : GPU_KEPT | (ref.slot * (1 + LIMIT_DRAFTS) + ref.index);
+}
+
+static void add_batch(struct filling *filling, const struct batch *batch) {
+    for (uint32_t i = 0; i < batch->run_count; i++) {
+        const struct run *run = &batch->runs[i];
+        uint32_t end = run->first_position + run->token_count + run->kv_shift;
+        uint32_t pages = run->token_count ? (uint32_t)divide_up(end, KV_BLOCK_TOKENS) : 0;
+        check(pages <= filling->state->pages_max - filling->pages);
+        for (uint32_t page = 0; page < pages; page++)
+            filling->batch.pages[filling->pages + page] = run->pages[page].index;
+        for (uint32_t k = 0; k < run->token_count; k++)
+            add_token(filling, batch, run->first + k, run, filling->pages);
+        filling->pages += pages;
+    }
+    filling->tokens += batch->token_count;
+}
+
+/* The runs of each lane's prompts, a lane's behind another's, whose pages are those of the step's.
+ * Rows count from the lane's first. */
+static void add_runs(struct filling *filling, const struct batch *batch, uint32_t first_token) {
+    for (uint32_t i = 0; i < batch->prompt_runs; i++) {
+        const struct run *run = &batch->runs[i];
+        if (!run->token_count) continue;
+        check(filling->runs < filling->state->runs_max);
+        filling->batch.runs[filling->runs++] =
+            (struct gpu_run){.first = run->first,
+                             .count = run->token_count,
+                             .kv_first = run->kv_shift,
+                             .first_page = filling->batch.first_page[first_token + run->first]};
+    }
+}
+
+struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
+                                const struct batch *second) {
+    struct gpu_state *state = model->gpu;
+    struct gpu_stage *stage = &state->stages[state->next_stage];
+    struct error error;
+    gpu_state_note(state, device_wait(state->device, stage->sent, &error), &error);
+    state->next_stage = (state->next_stage + 1) % GPU_STAGES;
+    struct filling filling = {.state = state, .batch = lay_out(state, stage->host)};
+    add_batch(&filling, first);
+    if (second) {
+        add_batch(&filling, second);
+        add_runs(&filling, second, first->token_count);
+    }
+    for (uint32_t lane = 0; !second && lane < model->lane_count; lane++)
+        add_runs(&filling, &model->lanes[lane].batch, model->lanes[lane].first);
+    struct device_stream *stream = state->lanes[0].stream;
+    size_t used = (size_t)((char *)(filling.batch.pages + filling.pages) - stage->host);
+    device_copy(state->device, stream, stage->device, stage->host, used, DEVICE_FROM_HOST);
+    device_record(state->device, stage->sent, stream);
+    return lay_out(state, stage->device);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Behind compute.h, for what a device computes: its streams, where a step's values are there, and
+ * the arrays of a batch that its kernels read. Only files gpu_*.c include it.
+ *
+ * A lane's work runs on a stream of its own. Rows of a lane begin at a multiple of 4, so that
+ * scales, which lie block by block, begin where TMA takes them; x and what is kept for MTP are by
+ * the step's tokens.
+ */
+#ifndef COMPUTE_MODEL_GPU_STATE_H
+#define COMPUTE_MODEL_GPU_STATE_H
+
+#include "compute/model/gpu_kernels.h"
+#include "compute/model/pass.h"
+
+#define GPU_LOGITS_TILE 64  /* rows of logits computed at a time */
+#define GPU_ABSORB_TILE 256 /* generated tokens of a lane between the two halves of kv_b */
+#define GPU_STAGES 4        /* batches' arrays on their way at the same time */
+
+/* A batch's arrays on the device; of a lane, from its first token on. */
+struct gpu_batch {
+    uint32_t *ids, *positions, *kv_index, *kv_first, *first_page; /* [tokens] */
+    uint32_t *source;                                             /* [tokens] MTP: gpu_pair */
+    uint32_t *pages;                                              /* of all runs */
+    struct gpu_run *runs;                                         /* of prompts */
+};
+
+/* A place for a batch's arrays, which go there in one copy. */
+struct gpu_stage {
+    char *host, *device; /* [stage_bytes] page-locked, and there */
+    struct device_event *sent;
+};
+
+/* Prepared rows; the form's kind is of the moment. */
+struct gpu_rows {
+    char *data;
+    float *scales;
+    uint32_t pitch, scale_stride;
+};
+
+struct gpu_lane { /* what a pass's `scratch` is here */
+    struct device_stream *stream;
+    struct device_event *written; /* the last KV rows of its attention_begin */
+    struct device_event *done;
+    uint32_t first_token; /* of the step */
+    uint32_t row;         /* where its rows begin */
+    uint32_t tile;        /* its tile of the absorbed form */
+    struct gpu_batch batch;
+};
+
+struct gpu_told { /* slices that stand once the event has passed */
+    uint64_t step;
+    uint32_t slices;
+};
+
+struct gpu_state {
+    struct device *device;
+    const struct gpu_kernels *kernels;
+    struct gpu_lane lanes[OVERLAP_LANES]; /* lanes[0] runs also what no lane does */
+    struct gpu_lane mtp;                  /* on the stream of lanes[0] */
+    bool forked;                          /* lanes other than the first have work */
+    struct device_event *begun;
+    struct device_stream *teller; /* follows what is written, for the follower */
+    struct gpu_stage stages[GPU_STAGES];
+    size_t stage_bytes;
+    uint32_t next_stage, pages_max, runs_max, tokens_max, rows_max;
+    struct gpu_batch mtp_batch; /* of mtp_rows, then of mtp_batch */
+    float *angles;              /* [positions_max][rope_dim] */
+    uint32_t positions_max;
+    /* [tokens][hidden] by the step's tokens: */
+    float *x, *hidden, *kept;
+    /* [rows_max][stride] by lanes' rows: */
+    struct gpu_rows input, input_shared;
+    float *normed, *q_a, *q, *kv_a, *attended, *y, *shared_y, *gate, *up, *router_logits;
+    char *queries; /* F32 or BF16 */
+    uint32_t q_a_stride, q_stride, kv_a_stride, hidden_stride, mlp_stride, experts_stride;
+    uint32_t expert_stride, queries_pitch, absorbed_pitch, u_pitch;
+    char *absorbed, *u;                          /* [lanes][GPU_ABSORB_TILE] */
+    uint32_t *experts;                           /* [rows_max][per_token] */
+    float *expert_weights;                       /* [rows_max][per_token] */
+    uint32_t *pair_row;                          /* [rows_max][per_token] */
+    uint32_t *row_token;                         /* [rows_max * per_token] */
+    struct gpu_group *groups;                    /* [lanes][experts] */
+    uint32_t *slot_tokens;                       /* [slot_count] since slot_tokens_host was taken */
+    struct gpu_rows expert_input, expert_middle; /* [rows_max * per_token] */
+    float *expert_gate, *expert_up, *expert_y;
+    float *mtp_pair, *mtp_u; /* [tokens] */
+    float *gathered;         /* [outputs_max][hidden] */
+    float *logits;           /* [GPU_LOGITS_TILE][vocab_stride] */
+    uint32_t *likeliest;     /* [GPU_LOGITS_TILE] */
+    uint32_t vocab_stride, outputs_max;
+    /* page-locked: */
+    float *logits_host;                /* [GPU_LOGITS_TILE][vocab] */
+    uint32_t *words_host;              /* what few words come back */
+    uint32_t *slot_tokens_host;        /* [slot_count] */
+    struct device_event **told_events; /* [told_max] */
+    struct gpu_told *told;             /* [told_max] a ring */
+    uint32_t told_max, told_first, told_count;
+    void *memory[64]; /* all that was allocated */
+    uint32_t memory_count;
+    enum status status; /* the first failure of the device, which `end` tells */
+    struct error error;
+};
+
+static inline struct gpu_lane *gpu_lane_of(const struct pass *pass) {
+    return (struct gpu_lane *)(void *)pass->scratch;
+}
+
+/* Room on the device for a step; whatever it returns, close it. */
+enum status gpu_state_open(struct model *model, struct error *error);
+void gpu_state_close(struct model *model);
+
+/* Sends a batch's arrays, of one or of two batches behind each other, on the first lane's stream. */
+struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
+                                const struct batch *second);
+/* The arrays from a token of theirs on, and from a run of prompts on. */
+struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, uint32_t run);
+
+/* Notes a failure. */
+void gpu_state_note(struct gpu_state *state, enum status status, const struct error *error);
+
+#endif

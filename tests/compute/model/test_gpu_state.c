@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what a device's kernels are told of a batch: for each token its position, where its KV
+ * row is and which rows it sees, with the shift of MTP's rows; the runs of each lane's prompts; and
+ * for MTP whose output a position takes. The arrays are read back from the emulated device.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compute/model/gpu_state.h"
+#include "compute/model/model.h"
+#include "../../golden/golden.h"
+
+#define WORDS 16
+
+static struct model *open_model(void) {
+    static char directory[512];
+    struct error error;
+    struct model *model;
+    snprintf(directory, sizeof directory, "%s/v3-fp8-yarn-g8-mtp-sharded", golden_home());
+    struct model_options options = {.directory = directory,
+                                    .device = MODEL_ON_EMULATED,
+                                    .activations = ACTIVATIONS_F32,
+                                    .threads = 1,
+                                    .kv_bytes = 4 << 20,
+                                    .step_tokens_max = 8,
+                                    .step_rows_max = 2,
+                                    .mtp = true,
+                                    .mtp_required = true};
+    if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
+    return model;
+}
+
+/* Reads words of the device into one of few places. */
+static const uint32_t *fetch(const struct model *model, const void *from, uint32_t count) {
+    static uint32_t words[WORDS];
+    struct gpu_state *state = model->gpu;
+    struct device_stream *stream = state->lanes[0].stream;
+    struct error error;
+    assert_in_range(count, 1, WORDS);
+    device_copy(state->device, stream, state->words_host, from, count * sizeof(uint32_t),
+                DEVICE_TO_HOST);
+    assert_int_equal(device_wait_stream(state->device, stream, &error), STATUS_OK);
+    memcpy(words, state->words_host, count * sizeof(uint32_t));
+    return words;
+}
+
+#define expect_words(model, from, ...)                                                             \
+    do {                                                                                           \
+        const uint32_t expected[] = {__VA_ARGS__};                                                 \
+        assert_memory_equal(fetch(model, from, sizeof expected / sizeof *expected), expected,      \
+                            sizeof expected);                                                      \
+    } while (0)
+
+static const struct page_id pages[] = {{7}, {3}, {5}};
+
+/* A prompt of three tokens from position 63 on, cut after the second one; a generated token. */
+static void a_step_is_told_token_by_token(void **state) {
+    struct model *model = open_model();
+    struct batch *batch = &model->batch;
+    batch_clear(batch);
+    batch_begin_run(batch, (struct run){.first_position = 63, .pages = pages});
+    for (uint32_t i = 0; i < 3; i++)
+        batch_add(batch, 100 + i);
+    batch_end_prompts(batch);
+    batch_begin_run(batch, (struct run){.plan_row = 1, .first_position = 9, .pages = pages + 2});
+    batch_add(batch, 200);
+    model->lane_count = 2;
+    model->lanes[0].first = 0;
+    batch_take(&model->lanes[0].batch, batch, 0, 2);
+    model->lanes[1].first = 2;
+    batch_take(&model->lanes[1].batch, batch, 2, 2);
+    struct gpu_batch sent = gpu_state_send(model, batch, NULL);
+    expect_words(model, sent.ids, 100, 101, 102, 200);
+    expect_words(model, sent.positions, 63, 64, 65, 9);
+    expect_words(model, sent.kv_index, 63, 64, 65, 9);
+    expect_words(model, sent.kv_first, 0, 0, 0, 0);
+    expect_words(model, sent.first_page, 0, 0, 0, 2);
+    expect_words(model, sent.pages, 7, 3, 5);
+    expect_words(model, sent.runs, 0, 2, 0, 0, /* rows 0 and 1 of the first lane */
+                 0, 1, 0, 0);
+    struct gpu_batch second = gpu_state_from(&sent, 2, 1);
+    expect_words(model, second.positions, 65, 9);
+    model_close(model);
+}
+
+static void mtp_is_told_whose_outputs_it_takes(void **state) {
+    struct model *model = open_model();
+    struct batch *rows = &model->mtp_rows, *batch = &model->mtp_batch;
+    batch_clear(rows);
+    batch_clear(batch);
+    batch_begin_run(rows, (struct run){.first_position = 5, .kv_shift = 1, .pages = pages});
+    batch_add_output(rows, 11, (struct output_ref){1, 1});
+    batch_add_output(rows, 12, (struct output_ref){OUTPUT_OF_STEP, 3});
+    batch_begin_run(batch, (struct run){.first_position = 63, .kv_shift = 1, .pages = pages});
+    batch_add_output(batch, 13, (struct output_ref){0, 0});
+    struct gpu_batch sent = gpu_state_send(model, rows, batch);
+    expect_words(model, sent.ids, 11, 12, 13);
+    expect_words(model, sent.positions, 5, 6, 63);
+    expect_words(model, sent.kv_index, 6, 7, 64);
+    expect_words(model, sent.kv_first, 1, 1, 1);
+    expect_words(model, sent.first_page, 0, 0, 1);
+    expect_words(model, sent.pages, 7, 7, 3);
+    expect_words(model, sent.source, GPU_KEPT | (1 + LIMIT_DRAFTS + 1), 3, GPU_KEPT);
+    model_close(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_is_told_token_by_token),
+        cmocka_unit_test(mtp_is_told_whose_outputs_it_takes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
