@@ -17,17 +17,16 @@
 #include "base/format.h"
 #include "base/nearest.h"
 
-#define HELP_COLUMNS 100   /* of a line of --help */
-#define HELP_INDENT 30     /* where an option's text begins */
-#define HELP_BYTES_MAX 768 /* of an option's text with its range and fallback */
+#define HELP_COLUMNS 100 /* of a line of --help */
+#define HELP_INDENT 30   /* where an option's text begins */
 
-static bool is_experiment(const struct option *option) {
+bool options_is_experiment(const struct option *option) {
     return option->group == OPTION_GROUP_EXPERIMENTS && option->type != OPTION_EXPERIMENT;
 }
 
 /* What stands before the option's name where a message names it. */
 static const char *prefix_of(const struct option *option) {
-    return is_experiment(option) ? "--experiment " : "--";
+    return options_is_experiment(option) ? "--experiment " : "--";
 }
 
 static const struct option *find_option(const struct option_table *table, struct bytes name) {
@@ -39,7 +38,8 @@ static const struct option *find_option(const struct option_table *table, struct
 const char *options_nearest(const struct option_table *table, struct bytes name) {
     struct nearest nearest = nearest_begin(name);
     for (size_t i = 0; i < table->option_count; i++)
-        if (!is_experiment(&table->options[i])) nearest_try(&nearest, table->options[i].name);
+        if (!options_is_experiment(&table->options[i]))
+            nearest_try(&nearest, table->options[i].name);
     return nearest.name;
 }
 
@@ -60,7 +60,7 @@ static enum status look_up(const struct option_table *table, struct bytes name,
                            const struct option **option_out, struct error *error) {
     const struct option *option = find_option(table, name);
     if (!option) return unknown_option(table, name, error);
-    if (is_experiment(option))
+    if (options_is_experiment(option))
         return error_set(error, STATUS_INVALID, "--%s is now --experiment %s=VALUE", option->name,
                          option->name);
     *option_out = option;
@@ -190,7 +190,7 @@ static enum status unknown_experiment(const struct option_table *table, struct b
     char names[256] = "";
     size_t used = 0;
     for (size_t i = 0; i < table->option_count; i++)
-        if (is_experiment(&table->options[i]))
+        if (options_is_experiment(&table->options[i]))
             used += format_text(names + used, sizeof names - used, "%s%s", used ? ", " : "",
                                 table->options[i].name);
     return error_set(error, STATUS_INVALID, "unknown experiment '%.*s'; there are: %s",
@@ -226,7 +226,7 @@ static enum status set_experiment(const struct option_table *table, struct bytes
     const char *equals = memchr(setting.data, '=', setting.count);
     struct bytes name = {setting.data, equals ? (size_t)(equals - setting.data) : setting.count};
     const struct option *option = find_option(table, name);
-    if (!option || !is_experiment(option)) return unknown_experiment(table, name, error);
+    if (!option || !options_is_experiment(option)) return unknown_experiment(table, name, error);
     if (!equals)
         return error_set(error, STATUS_INVALID, "option --experiment %s needs a value: %s=VALUE",
                          option->name, option->name);
@@ -283,8 +283,7 @@ static void set_fallback(const struct option *option, void *values) {
         *(const char **)out = NULL;
 }
 
-/* What stands for the option's value; "" if it needs none. */
-static const char *value_name(const struct option *option) {
+const char *options_value(const struct option *option) {
     static const char *const names[] = {
         [OPTION_FLAG] = "",       [OPTION_COUNT] = "N",    [OPTION_NUMBER] = "X",
         [OPTION_BYTES] = "BYTES", [OPTION_TEXT] = "VALUE", [OPTION_EXPERIMENT] = "NAME=VALUE",
@@ -318,7 +317,7 @@ static enum status read_flag(const struct option_table *table, int argc, char **
     if (!value && option->type == OPTION_FLAG) value = "true";
     if (!value && (*at == argc || !strncmp(argv[*at], "--", 2)))
         return error_set(error, STATUS_INVALID, "option --%s needs a value: --%s=%s", option->name,
-                         option->name, value_name(option));
+                         option->name, options_value(option));
     if (!value) value = argv[(*at)++];
     *flag_out = (struct flag){option, value};
     return STATUS_OK;
@@ -430,44 +429,54 @@ static void print_wrapped(const char *text, int indent, FILE *file) {
 }
 
 /* How the option is written, and where its text begins: on the same line if there is room. */
-static void print_spelling(const struct option *option, bool on, FILE *file) {
+static void print_spelling(const struct option *option, FILE *file) {
     char text[160];
-    const char *value = value_name(option), *joint = *value ? " " : "";
-    size_t width = is_experiment(option)
-                       ? format_text(text, sizeof text, "%s=%s", option->name, value)
-                       : format_text(text, sizeof text, "--%s%s%s%s", on ? "[no-]" : "",
-                                     option->name, joint, value);
+    const char *value = options_value(option), *joint = *value ? " " : "";
+    size_t width =
+        options_is_experiment(option)
+            ? format_text(text, sizeof text, "%s=%s", option->name, value)
+            : format_text(text, sizeof text, "--%s%s%s%s", options_is_on(option) ? "[no-]" : "",
+                          option->name, joint, value);
     if (width > HELP_INDENT - 4)
         fprintf(file, "  %s\n%*s", text, HELP_INDENT, "");
     else
         fprintf(file, "  %-*s", HELP_INDENT - 2, text);
 }
 
-static void print_option(const struct option *option, FILE *file) {
-    char text[HELP_BYTES_MAX];
-    bool on = option->type == OPTION_FLAG && option->fallback && !strcmp(option->fallback, "true");
+bool options_is_on(const struct option *option) {
+    return option->type == OPTION_FLAG && option->fallback && !strcmp(option->fallback, "true");
+}
+
+void options_describe(const struct option *option, char text[OPTION_TEXT_BYTES]) {
+    const size_t bytes = OPTION_TEXT_BYTES;
+    bool on = options_is_on(option);
     bool bounded = option->minimum != 0 || option->maximum != 0;
     const char *fallback = on ? "on" : option->type == OPTION_FLAG ? NULL : option->fallback;
-    size_t used = format_text(text, sizeof text, "%s", option->help);
+    size_t used = format_text(text, bytes, "%s", option->help);
     if (bounded)
-        used += format_text(text + used, sizeof text - used, " (%.15g to %.15g%s", option->minimum,
+        used += format_text(text + used, bytes - used, " (%.15g to %.15g%s", option->minimum,
                             option->maximum, fallback ? "" : ")");
     if (fallback)
-        used += format_text(text + used, sizeof text - used, "%sdefault: %s)",
-                            bounded ? "; " : " (", fallback);
-    check(used + 1 < sizeof text);
-    print_spelling(option, on, file);
+        used += format_text(text + used, bytes - used, "%sdefault: %s)", bounded ? "; " : " (",
+                            fallback);
+    check(used + 1 < bytes);
+}
+
+static void print_option(const struct option *option, FILE *file) {
+    char text[OPTION_TEXT_BYTES];
+    options_describe(option, text);
+    print_spelling(option, file);
     print_wrapped(text, HELP_INDENT, file);
 }
 
-static size_t count_group(const struct option_table *table, enum option_group group) {
+size_t options_group_count(const struct option_table *table, enum option_group group) {
     size_t count = 0;
     for (size_t i = 0; i < table->option_count; i++)
         count += table->options[i].group == group;
     return count;
 }
 
-static void print_group(const struct option_table *table, enum option_group group, FILE *file) {
+const char *options_group_title(const struct option_table *table, enum option_group group) {
     static const char *const titles[OPTION_GROUP_COUNT] = {
         [OPTION_GROUP_EVERYDAY] = "everyday options",
         [OPTION_GROUP_RANKS] = "several ranks",
@@ -476,9 +485,12 @@ static void print_group(const struct option_table *table, enum option_group grou
         [OPTION_GROUP_TUNING] = "tuning",
         [OPTION_GROUP_EXPERIMENTS] = "experiments",
     };
-    size_t count = count_group(table, group);
-    if (count == 0) return;
-    fprintf(file, "\n%s:\n", count == table->option_count ? "options" : titles[group]);
+    return options_group_count(table, group) == table->option_count ? "options" : titles[group];
+}
+
+static void print_group(const struct option_table *table, enum option_group group, FILE *file) {
+    if (options_group_count(table, group) == 0) return;
+    fprintf(file, "\n%s:\n", options_group_title(table, group));
     for (size_t i = 0; i < table->option_count; i++)
         if (table->options[i].group == group) print_option(&table->options[i], file);
 }
@@ -500,7 +512,7 @@ const struct option *options_find(const struct option_table *table, const char *
 
 size_t options_format(const struct option *option, const void *values, char *out, size_t bytes) {
     const char *at = (const char *)values + option->offset;
-    const char *prefix = is_experiment(option) ? "--experiment=" : "--";
+    const char *prefix = options_is_experiment(option) ? "--experiment=" : "--";
     const char *text;
     double number;
     uint64_t count;

@@ -105,4 +105,26 @@ const char *options_nearest(const struct option_table *table, struct bytes name)
 /* Prints usage and options, group by group, to a FILE *. */
 void options_print(const struct option_table *table, void *file);
 
+/* ---- what a help, a manual page and a shell's completion say alike ---- */
+
+#define OPTION_TEXT_BYTES 768 /* that suffice for options_describe */
+
+/* What the option does, with its range and its fallback. */
+void options_describe(const struct option *option, char text_out[OPTION_TEXT_BYTES]);
+
+/* What stands for the option's value: "BYTES", "late|arrival"; "" if it needs none. */
+const char *options_value(const struct option *option);
+
+/* True for a flag that is on unless --no-NAME is given. */
+bool options_is_on(const struct option *option);
+
+/* True for a row that is set by --experiment NAME=VALUE. */
+bool options_is_experiment(const struct option *option);
+
+/* Over the options of a group: "several ranks"; "options" if the table has no other. */
+const char *options_group_title(const struct option_table *table, enum option_group group);
+
+/* How many options of the table are of the group. */
+size_t options_group_count(const struct option_table *table, enum option_group group);
+
 #endif

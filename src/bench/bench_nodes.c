@@ -16,6 +16,7 @@
 #include "bench/drawn_loads.h"
 #include "host/process/yaml_tree.h"
 #include "simulate/hardware/builtin.h"
+#include "simulate/hardware/stage_rates.h"
 #include "simulate/hardware/step_clock.h"
 
 #define RANKS_MAX 144
@@ -204,6 +205,26 @@ static void print_head(const struct nodes_bench *bench, const struct nodes_unit 
     printf("\n");
 }
 
+/* What a layer's two transfers take by the hardware file, alone, and what the bytes between nodes take
+ * of a rank's link to them. Groups are taken to be whole on nodes, and equally often chosen. */
+static void print_transfers(const struct nodes_bench *bench, const struct nodes_unit *unit) {
+    const struct hardware *hardware = &bench->hardware;
+    const double tokens = unit->share.prompt_tokens + (double)unit->share.answer_tokens;
+    const double nodes = (double)unit->ranks / hardware->gpus_per_node;
+    const struct stage_transfers transfers =
+        stage_rates_transfers(hardware->stages, &bench->model, unit->ranks, hardware->gpus_per_node,
+                              !unit->makes_answers);
+    const double bytes =
+        kilobytes_of(bench, unit, stage_rates_copies(&bench->model, nodes)) * 1e3 * tokens;
+    const double link_us = bytes / (hardware->nic_gbps / 8 * 1e3), all = FP8_ROW + BF16_ROW;
+    if (bench->values.json) return;
+    printf("  a layer's transfers alone: dispatch %.0f us, combine %.0f us; bytes between nodes by "
+           "the link's rate: %.0f and %.0f us\n",
+           transfers.dispatch_us + transfers.dispatch_token_us * tokens,
+           transfers.combine_us + transfers.combine_token_us * tokens, link_us * FP8_ROW / all,
+           link_us * BF16_ROW / all);
+}
+
 static enum status run_unit(struct nodes_bench *bench, const struct nodes_unit *unit) {
     enum status status = STATUS_OK;
     for (uint32_t rank = 0; rank < unit->ranks; rank++)
@@ -220,6 +241,7 @@ static enum status run_unit(struct nodes_bench *bench, const struct nodes_unit *
         }
         if (!bench->values.json) printf("\n");
     }
+    if (!status) print_transfers(bench, unit);
     return status;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench overlap: what the overlap schedules hide, on ranks with a link that was slowed down.
- * Each rank computes a prompt, then decodes; every schedule in turn, several times over, so that a
- * disturbance meets them all; medians, with the extremes beside.
+ * Each rank computes a prompt, then decodes; every schedule in turn, several rounds, so that a
+ * disturbance meets them all; medians, with the extremes beside. What is a share of something is so
+ * within its round.
  *
  *   compute   the sequential step without its waits, on a link as fast as it goes
+ *   uneven    those waits: for the slower rank of each layer, with no link in the way
  *   comm      what the transfers of a sequential step take on the slow link
  *   ideal     the larger of the two: all of the other hidden
  *   hidden    of the comm: what no rank waited for
@@ -104,8 +106,19 @@ const struct option_table bench_overlap_options = {
 
 #define CONTEXT 128u /* of a decoding sequence at first */
 
+/* Times the stages of rank 0, and tells the trace of them, if one is kept. */
+struct stage_watch {
+    struct model_trace hook;
+    const struct model_trace *next; /* or NULL */
+    uint32_t dense_layers;
+    double began, part_began;
+    double seconds[2][STAGE_COUNT]; /* without waits: of dense layers, of those with experts */
+    double core;                    /* of them: answers' core attention */
+};
+
 struct overlap_bench {
     struct overlap_values values;
+    struct stage_watch watch;
     struct model_run_sizes batches; /* none: the prompt alone */
     uint32_t ranks;
     struct solo *solo;
@@ -128,10 +141,42 @@ static void note_faster(uint32_t *from, uint32_t batch, bool faster) {
         *from = batch;
 }
 
+static void watch_begin(void *context) {
+    struct stage_watch *watch = context;
+    if (watch->next) watch->next->begin(watch->next->context);
+    watch->began = watch->part_began = machine_limits_now();
+}
+
+static void watch_part(void *context, enum stage_part part) {
+    struct stage_watch *watch = context;
+    const double now = machine_limits_now();
+    if (part == PART_ABSORB_QUERY || part == PART_CORE || part == PART_ABSORB_VALUE)
+        watch->core += now - watch->part_began;
+    watch->part_began = now;
+}
+
+static void watch_end(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+                      const struct exchange_transfer *ended) {
+    struct stage_watch *watch = context;
+    watch->seconds[layer >= watch->dense_layers][stage] +=
+        machine_limits_now() - watch->began - (ended ? (double)ended->waited_ns * 1e-9 : 0);
+    if (watch->next) watch->next->end(watch->next->context, stage, lane, layer, ended);
+}
+
+static void watch_stages(struct overlap_bench *bench, const struct model_trace *next) {
+    struct stage_watch *watch = &bench->watch;
+    const struct shape *shape = model_shape(solo_model(bench->solo));
+    *watch = (struct stage_watch){
+        .hook = {.context = watch, .begin = watch_begin, .end = watch_end, .part = watch_part},
+        .next = next};
+    for (uint32_t layer = 0; layer < shape->layers; layer++)
+        watch->dense_layers += !shape_layer_is_moe(shape, layer);
+    model_set_trace(solo_model(bench->solo), &watch->hook);
+}
+
 /* A run of one schedule; seconds. Transfers and waits are means over the ranks. */
 struct timing {
     double seconds, transfer, dispatch, waited, bytes;
-    double stages[2][STAGE_COUNT]; /* of dense layers, of those with experts */
 };
 
 struct spread {
@@ -142,11 +187,7 @@ static struct timing counts_of(struct overlap_bench *bench) {
     struct timing sum = {0};
     rank_group_report(solo_group(bench->solo), bench->reports);
     for (uint32_t rank = 0; rank < bench->ranks; rank++) {
-        const struct model_rank *model = &bench->reports[rank].model;
-        for (int i = 0; i < 2 * STAGE_COUNT; i++)
-            sum.stages[i / STAGE_COUNT][i % STAGE_COUNT] +=
-                (double)model->stage_ns[i / STAGE_COUNT][i % STAGE_COUNT] * 1e-9 / bench->ranks;
-        sum.dispatch += (double)model->dispatch_ns * 1e-9 / bench->ranks;
+        sum.dispatch += (double)bench->reports[rank].model.dispatch_ns * 1e-9 / bench->ranks;
         sum.transfer += (double)bench->reports[rank].model.transfer_ns * 1e-9 / bench->ranks;
         sum.waited += (double)bench->reports[rank].model.waited_ns * 1e-9 / bench->ranks;
         sum.bytes += (double)bench->reports[rank].model.bytes_sent / bench->ranks;
@@ -192,6 +233,8 @@ static enum status decode(struct overlap_bench *bench, uint32_t batch, struct er
 static enum status time_run(struct overlap_bench *bench, uint32_t batch, const char *schedule,
                             struct timing *out, struct error *error) {
     struct timing before = counts_of(bench);
+    memset(bench->watch.seconds, 0, sizeof bench->watch.seconds);
+    bench->watch.core = 0;
     solo_set_schedule(bench->solo, schedule);
     double start = machine_limits_now();
     enum status status = batch ? decode(bench, batch, error) : prefill(bench, error);
@@ -203,10 +246,6 @@ static enum status time_run(struct overlap_bench *bench, uint32_t batch, const c
                            .dispatch = after.dispatch - before.dispatch,
                            .waited = after.waited - before.waited,
                            .bytes = after.bytes - before.bytes};
-    for (int i = 0; i < 2 * STAGE_COUNT; i++)
-        out->stages[i / STAGE_COUNT][i % STAGE_COUNT] =
-            after.stages[i / STAGE_COUNT][i % STAGE_COUNT] -
-            before.stages[i / STAGE_COUNT][i % STAGE_COUNT];
     return STATUS_OK;
 }
 
@@ -227,34 +266,52 @@ static bool is_wanted(const struct overlap_bench *bench, int kind) {
 
 /* ---- runs ---- */
 
+/* What a round's sequential steps took: without waits on a link as fast as it goes, and in all and
+ * on the link once that is slow. */
+struct round {
+    double compute, sequential, comm;
+};
+
 struct runs {
-    double seconds[RUNS_MAX], waited[RUNS_MAX], transfer[RUNS_MAX];
+    double seconds[RUNS_MAX], waited[RUNS_MAX];
+    double hidden[RUNS_MAX], of_sequential[RUNS_MAX], of_ideal[RUNS_MAX];
     uint32_t count;
 };
 
-static void add_run(struct runs *runs, const struct timing *timing) {
-    runs->seconds[runs->count] = timing->seconds;
-    runs->waited[runs->count] = timing->waited;
-    runs->transfer[runs->count++] = timing->transfer;
+static double ideal_of(const struct round *round) {
+    return round->compute > round->comm ? round->compute : round->comm;
+}
+
+static double hidden_of(const struct round *round, double waited) {
+    return round->comm > 0 ? 1 - waited / round->comm : 0;
+}
+
+static void add_run(struct runs *runs, const struct round *round, const struct timing *timing) {
+    uint32_t run = runs->count++;
+    runs->seconds[run] = timing->seconds;
+    runs->waited[run] = timing->waited;
+    runs->hidden[run] = hidden_of(round, timing->waited);
+    runs->of_sequential[run] = round->sequential / timing->seconds;
+    runs->of_ideal[run] = ideal_of(round) / timing->seconds;
+}
+
+static double median_of(double *values, uint32_t count) {
+    return spread_of(values, count).median;
 }
 
 /* One batch size, or the prompt. */
 struct result {
-    uint32_t batch;                   /* 0: the prompt */
-    double compute, comm, sequential; /* seconds */
-    double bytes, gbps;
+    uint32_t batch;     /* 0: the prompt */
+    struct round usual; /* medians of all rounds */
+    double uneven, bytes, gbps;
     double dispatch[RUNS_MAX];         /* of sequential runs */
     struct overlap_step_times stepped; /* their stages are sums over all runs */
     struct runs kinds[OVERLAP_KIND_COUNT];
-    struct runs best, chosen; /* the fastest of these again, in turns with the automatic choice */
+    struct runs chosen; /* the automatic choice, in turns with the fastest of these */
     enum overlap_kind best_kind;
     struct choose_overlap_choice choice; /* the last of the automatic ones */
-    double of_best;                      /* chosen seconds / best seconds */
+    double of_best;                      /* chosen seconds / the fastest's */
 };
-
-static double ideal_of(const struct result *result) {
-    return result->compute > result->comm ? result->compute : result->comm;
-}
 
 static void print_head(const struct overlap_bench *bench, const struct result *result) {
     if (bench->values.json) return;
@@ -264,40 +321,40 @@ static void print_head(const struct overlap_bench *bench, const struct result *r
     else
         printf("prefill, %llu prompts of %llu tokens a rank",
                (unsigned long long)bench->values.prompts, (unsigned long long)bench->values.prompt);
-    printf(": compute %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n"
+    printf(": compute %.2f ms, uneven %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n"
            "  %-20s %25s %12s %7s %10s %9s   walked: ms, hidden, of ideal\n",
-           result->compute * 1e3, result->comm * 1e3, result->gbps, ideal_of(result) * 1e3,
-           "schedule", "ms (least-most)", "exposed ms", "hidden", "speed", "of ideal");
-}
-
-static double hidden_of(const struct result *result, double waited) {
-    return result->comm > 0 ? 1 - waited / result->comm : 0;
+           result->usual.compute * 1e3, result->uneven * 1e3, result->usual.comm * 1e3,
+           result->gbps, ideal_of(&result->usual) * 1e3, "schedule", "ms (least-most)",
+           "exposed ms", "hidden", "speed", "of ideal");
 }
 
 static void print_walked(const struct result *result, const struct overlap_expected *walked) {
-    printf(" %11.2f %6.0f%% %8.2f", walked->seconds * 1e3, hidden_of(result, walked->waited) * 100,
-           ideal_of(result) / walked->seconds);
+    printf(" %11.2f %6.0f%% %8.2f", walked->seconds * 1e3,
+           hidden_of(&result->usual, walked->waited) * 100,
+           ideal_of(&result->usual) / walked->seconds);
 }
 
 static void print_walked_json(const struct result *result, const struct overlap_expected *walked) {
     printf(",\"walked\":{\"seconds\":%.6g,\"hidden\":%.3f,\"of_ideal\":%.3f}", walked->seconds,
-           hidden_of(result, walked->waited), ideal_of(result) / walked->seconds);
+           hidden_of(&result->usual, walked->waited), ideal_of(&result->usual) / walked->seconds);
 }
 
 static void print_schedule(struct overlap_bench *bench, const struct result *result,
                            const char *name, struct runs *runs,
                            const struct overlap_expected *walked) {
     struct spread seconds = spread_of(runs->seconds, runs->count);
-    double waited = spread_of(runs->waited, runs->count).median;
-    double ideal = ideal_of(result);
-    double hidden = hidden_of(result, waited);
+    double waited = median_of(runs->waited, runs->count);
+    double hidden = median_of(runs->hidden, runs->count);
+    double speed = median_of(runs->of_sequential, runs->count);
+    double of_ideal = median_of(runs->of_ideal, runs->count);
     if (bench->values.json) {
         printf("%s\n  {\"batch\":%u,\"schedule\":\"%s\",\"seconds\":%.6g,\"least\":%.6g,"
                "\"most\":%.6g,\"exposed_seconds\":%.6g,\"compute_seconds\":%.6g,"
-               "\"comm_seconds\":%.6g,\"hidden\":%.3f,\"of_sequential\":%.3f,\"of_ideal\":%.3f",
+               "\"uneven_seconds\":%.6g,\"comm_seconds\":%.6g,\"hidden\":%.3f,\"of_sequential\":%."
+               "3f,\"of_ideal\":%.3f",
                bench->printed++ ? "," : "", result->batch, name, seconds.median, seconds.least,
-               seconds.most, waited, result->compute, result->comm, hidden,
-               result->sequential / seconds.median, ideal / seconds.median);
+               seconds.most, waited, result->usual.compute, result->uneven, result->usual.comm,
+               hidden, speed, of_ideal);
         if (walked) print_walked_json(result, walked);
         if (runs == &result->chosen)
             printf(",\"takes\":\"%s\",\"reason\":\"%s\",\"best\":\"%s\",\"of_best\":%.3f",
@@ -308,8 +365,7 @@ static void print_schedule(struct overlap_bench *bench, const struct result *res
         return;
     }
     printf("  %-20s %9.2f (%.2f-%.2f) %10.2f %7.0f%% %8.2f x %8.2f", name, seconds.median * 1e3,
-           seconds.least * 1e3, seconds.most * 1e3, waited * 1e3, hidden * 100,
-           result->sequential / seconds.median, ideal / seconds.median);
+           seconds.least * 1e3, seconds.most * 1e3, waited * 1e3, hidden * 100, speed, of_ideal);
     if (walked) print_walked(result, walked);
     printf("\n");
     if (runs == &result->chosen)
@@ -318,28 +374,42 @@ static void print_schedule(struct overlap_bench *bench, const struct result *res
                overlap_name(result->best_kind), result->of_best);
 }
 
-/* Seconds in which the ranks compute, and the bytes of one run, on a link as fast as it goes. */
-static enum status measure_compute(struct overlap_bench *bench, struct result *result,
-                                   struct error *error) {
+/* A sequential run on a link as fast as it goes. */
+static enum status run_fast(struct overlap_bench *bench, const struct result *result,
+                            struct timing *out, struct error *error) {
+    rank_group_set_link(solo_group(bench->solo), 0, 0);
+    solo_set_measured(bench->solo, false);
+    enum status status =
+        time_run(bench, result->batch, overlap_name(OVERLAP_SEQUENTIAL), out, error);
+    solo_set_measured(bench->solo, true);
+    return status;
+}
+
+/* How slow the link is to be made. */
+static enum status choose_link(struct overlap_bench *bench, struct result *result,
+                               struct error *error) {
     double seconds[RUNS_MAX];
     struct timing timing = {0};
     enum status status = STATUS_OK;
-    rank_group_set_link(solo_group(bench->solo), 0, 0);
     for (uint32_t run = 0; !status && run < bench->values.runs + WARM_RUNS; run++) {
-        status = time_run(bench, result->batch, overlap_name(OVERLAP_SEQUENTIAL), &timing, error);
+        status = run_fast(bench, result, &timing, error);
         if (run >= WARM_RUNS) seconds[run - WARM_RUNS] = timing.seconds - timing.waited;
     }
     if (status) return status;
-    result->compute = machine_limits_median(seconds, (uint32_t)bench->values.runs);
     result->bytes = timing.bytes;
+    result->gbps = result->bytes * 8e-9 /
+                   (median_of(seconds, (uint32_t)bench->values.runs) * bench->values.ratio);
+    if (bench->gbps) result->gbps = bench->gbps;
     return STATUS_OK;
 }
 
-static void add_stages(struct result *result, uint32_t run, const struct timing *timing) {
+static void add_stages(const struct overlap_bench *bench, struct result *result, uint32_t run,
+                       const struct timing *timing) {
     double *in_layers = &result->stepped.in_layers, computed = timing->seconds - timing->waited;
+    result->stepped.core += bench->watch.core;
     result->dispatch[run] = timing->dispatch;
     for (int i = 0; i < 2 * STAGE_COUNT; i++) {
-        double seconds = timing->stages[i / STAGE_COUNT][i % STAGE_COUNT];
+        double seconds = bench->watch.seconds[i / STAGE_COUNT][i % STAGE_COUNT];
         result->stepped.stages[i / STAGE_COUNT][i % STAGE_COUNT] += seconds;
         *in_layers += seconds / computed;
     }
@@ -347,47 +417,64 @@ static void add_stages(struct result *result, uint32_t run, const struct timing 
 
 /* What a sequential step takes: the medians of its runs. */
 static void note_step(struct overlap_bench *bench, struct result *result, uint32_t runs) {
-    const struct shape *shape = model_shape(solo_model(bench->solo));
     struct overlap_step_times *times = &result->stepped;
     times->steps = result->batch ? (uint32_t)bench->values.steps : 1;
-    times->layers = shape->layers;
-    for (uint32_t layer = 0; layer < shape->layers; layer++)
-        times->dense_layers += !shape_layer_is_moe(shape, layer);
-    times->compute = result->compute;
-    times->comm = result->comm;
-    times->dispatch = spread_of(result->dispatch, runs).median;
+    times->layers = model_shape(solo_model(bench->solo))->layers;
+    times->dense_layers = bench->watch.dense_layers;
+    times->compute = result->usual.compute;
+    times->comm = result->usual.comm;
+    times->dispatch = median_of(result->dispatch, runs);
     times->in_layers /= runs;
 }
 
-/* Every schedule in turn. What they take is noted by the automatic choice, too. */
+/* Sequential on a fast link, then every schedule on the slow one. What these take is noted by the
+ * automatic choice, too. */
+static enum status run_round(struct overlap_bench *bench, struct result *result, uint32_t run,
+                             struct round *round, double *uneven_out, struct error *error) {
+    struct timing timing;
+    enum status status = run_fast(bench, result, &timing, error);
+    if (status) return status;
+    *round = (struct round){.compute = timing.seconds - timing.waited};
+    *uneven_out = timing.waited;
+    rank_group_set_link(solo_group(bench->solo), result->gbps, bench->us);
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
+        if (!is_wanted(bench, kind)) continue;
+        status =
+            time_run(bench, result->batch, overlap_name((enum overlap_kind)kind), &timing, error);
+        if (status) return status;
+        if (kind == OVERLAP_SEQUENTIAL) {
+            round->sequential = timing.seconds;
+            round->comm = timing.transfer;
+            add_stages(bench, result, run, &timing);
+        }
+        add_run(&result->kinds[kind], round, &timing);
+    }
+    return STATUS_OK;
+}
+
 static enum status measure_kinds(struct overlap_bench *bench, struct result *result,
                                  struct error *error) {
-    result->gbps =
-        bench->gbps ? bench->gbps : result->bytes * 8e-9 / (result->compute * bench->values.ratio);
-    rank_group_set_link(solo_group(bench->solo), result->gbps, bench->us);
+    double compute[RUNS_MAX], uneven[RUNS_MAX], sequential[RUNS_MAX], comm[RUNS_MAX];
+    uint32_t runs = (uint32_t)bench->values.runs;
     solo_forget_measured(bench->solo);
-    for (uint32_t run = 0; run < bench->values.runs; run++)
-        for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
-            struct timing timing;
-            if (!is_wanted(bench, kind)) continue;
-            enum status status = time_run(bench, result->batch,
-                                          overlap_name((enum overlap_kind)kind), &timing, error);
-            if (status) return status;
-            add_run(&result->kinds[kind], &timing);
-            if (kind == OVERLAP_SEQUENTIAL) add_stages(result, run, &timing);
-        }
-    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
-        struct runs *runs = &result->kinds[kind];
-        if (!is_wanted(bench, kind)) continue;
-        double median = spread_of(runs->seconds, runs->count).median;
-        if (kind == OVERLAP_SEQUENTIAL) {
-            result->sequential = median;
-            result->comm = spread_of(runs->transfer, runs->count).median;
-            note_step(bench, result, runs->count);
-        }
-        if (median < spread_of(result->kinds[result->best_kind].seconds, runs->count).median)
-            result->best_kind = (enum overlap_kind)kind;
+    for (uint32_t run = 0; run < runs; run++) {
+        struct round round;
+        enum status status = run_round(bench, result, run, &round, &uneven[run], error);
+        if (status) return status;
+        compute[run] = round.compute;
+        sequential[run] = round.sequential;
+        comm[run] = round.comm;
     }
+    result->usual = (struct round){.compute = median_of(compute, runs),
+                                   .sequential = median_of(sequential, runs),
+                                   .comm = median_of(comm, runs)};
+    result->uneven = median_of(uneven, runs);
+    note_step(bench, result, runs);
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
+        if (is_wanted(bench, kind) &&
+            median_of(result->kinds[kind].of_sequential, runs) >
+                median_of(result->kinds[result->best_kind].of_sequential, runs))
+            result->best_kind = (enum overlap_kind)kind;
     return STATUS_OK;
 }
 
@@ -395,64 +482,64 @@ static enum status measure_kinds(struct overlap_bench *bench, struct result *res
 static enum status measure_choice(struct overlap_bench *bench, struct result *result,
                                   struct error *error) {
     enum status status = STATUS_OK;
+    double of_best[RUNS_MAX];
     uint32_t learning = bench->values.runs < LEARN_RUNS ? LEARN_RUNS : 0;
     for (uint32_t run = 0; !status && run < bench->values.runs + learning; run++) {
         struct timing best, chosen;
         status = time_run(bench, result->batch, overlap_name(result->best_kind), &best, error);
         if (!status) status = time_run(bench, result->batch, "auto", &chosen, error);
         if (status || run < learning) continue;
-        add_run(&result->best, &best);
-        add_run(&result->chosen, &chosen);
+        of_best[result->chosen.count] = chosen.seconds / best.seconds;
+        add_run(&result->chosen, &result->usual, &chosen);
         result->choice = solo_schedule(bench->solo);
     }
     if (status) return status;
-    uint32_t count = result->best.count;
-    result->of_best = spread_of(result->chosen.seconds, count).median /
-                      spread_of(result->best.seconds, count).median;
+    result->of_best = median_of(of_best, result->chosen.count);
     return STATUS_OK;
 }
 
 static void note_choice(struct overlap_bench *bench, struct result *result) {
     struct runs *five_stage = &result->kinds[OVERLAP_DECODE_FIVE_STAGE];
-    double five = spread_of(five_stage->seconds, five_stage->count).median;
+    double five = median_of(five_stage->of_sequential, five_stage->count);
     print_schedule(bench, result, "auto", &result->chosen, NULL);
     bench->measured++;
     bench->near_best += result->of_best <= NEAR_BEST;
     if (!result->batch) return;
-    note_faster(&bench->five_stage, result->batch, five < result->sequential);
+    note_faster(&bench->five_stage, result->batch, five > 1);
     note_faster(&bench->any, result->batch, result->best_kind != OVERLAP_SEQUENTIAL);
 }
 
 /* The best walk of two lanes, and in which order it runs their stages. */
 static void print_bound(const struct overlap_bench *bench, const struct result *result) {
-    struct overlap_row rows[BOUND_ROWS];
-    struct overlap_expected walked = overlap_expected_of_two(&result->stepped, rows);
+    const struct overlap_expected_two best = overlap_expected_of_two(&result->stepped);
     const double *stages = result->stepped.stages[1];
     double all = 0;
     if (bench->values.json) {
         printf(",{\"batch\":%u,\"schedule\":\"two lanes\"", result->batch);
-        print_walked_json(result, &walked);
-        printf("}");
+        print_walked_json(result, &best.walked);
+        printf(",\"early_sixteenths\":%u}", best.early_sixteenths);
         return;
     }
     printf("  %-20s %*s", "two lanes at best", 67, "");
-    print_walked(result, &walked);
+    print_walked(result, &best.walked);
     printf("\n   ");
     for (int i = 0; i < BOUND_ROWS; i++)
-        printf(" %s %c", stage_name((enum stage)rows[i].stage), 'a' + rows[i].lane);
+        printf(" %s %c", stage_name((enum stage)best.rows[i].stage), 'a' + best.rows[i].lane);
+    if (result->batch)
+        printf("; %u of 16 answers' core attention in ATTN-0", best.early_sixteenths);
     for (int stage = 0; stage < STAGE_COUNT; stage++)
         all += stages[stage];
     printf("\n  of 100 that a layer with experts computes:");
     for (int stage = 0; stage < STAGE_COUNT; stage++)
         printf(" %s %.1f", stage_name((enum stage)stage), 100 * stages[stage] / all);
     printf("; of 100 that travel, dispatch %.0f\n",
-           result->comm > 0 ? 100 * result->stepped.dispatch / result->comm : 0);
+           result->usual.comm > 0 ? 100 * result->stepped.dispatch / result->usual.comm : 0);
 }
 
 static enum status compare(struct overlap_bench *bench, uint32_t batch, struct error *error) {
     static struct result result;
     result = (struct result){.batch = batch};
-    enum status status = measure_compute(bench, &result, error);
+    enum status status = choose_link(bench, &result, error);
     if (!status) status = measure_kinds(bench, &result, error);
     if (!status && all_wanted(bench)) status = measure_choice(bench, &result, error);
     if (status) return status;
@@ -531,6 +618,7 @@ static enum status open_bench(struct overlap_bench *bench, struct error *error) 
     options.model.step_tokens_max = max_u32(tokens, bench->batches.largest);
     status = model_run_open(&options, &bench->solo, error);
     if (status) return status;
+    watch_stages(bench, options.model.trace);
     bench->vocab = model_shape(solo_model(bench->solo))->vocab;
     bench->tokens = malloc((prompt > CONTEXT ? prompt : CONTEXT) * sizeof *bench->tokens);
     bench->logits = malloc((size_t)options.sequences * bench->vocab * sizeof *bench->logits);

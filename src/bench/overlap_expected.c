@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "compute/exchange/exchange.h"
 
+#include <math.h>
 #include <string.h>
 
 #define US_S 1e6
@@ -15,21 +16,29 @@ static double sum_of(const double *stages) {
     return sum;
 }
 
+/* Of attention, which is the same in all layers. */
+static double both(const struct overlap_step_times *times, enum stage stage) {
+    return times->stages[0][stage] + times->stages[1][stage];
+}
+
 /* Lanes of size 0 have `part` of a step each, those of size 1 twice that. */
-static void fill(const struct overlap_step_times *times, double part, struct walk_work *work) {
+static void fill(const struct overlap_step_times *times, uint32_t early_sixteenths, double part,
+                 struct walk_work *work) {
     const double *dense = times->stages[0], *sparse = times->stages[1];
     const double steps = times->steps, sparse_layers = times->layers - times->dense_layers;
     const double us =
         times->compute * times->in_layers / (sum_of(dense) + sum_of(sparse)) * US_S / steps;
     for (uint32_t size = 0; size < WALK_SIZES; size++) {
         const double each = part * (size + 1), stage = each * us / sparse_layers;
+        const double attention = each * us / times->layers;
+        const double early = times->core * attention * early_sixteenths / 16;
         const double carried = each * US_S / steps / sparse_layers;
         const struct walk_layer experts = {.mlp = sparse[STAGE_MLP] * stage,
                                            .dispatch = times->dispatch * carried,
                                            .combine = (times->comm - times->dispatch) * carried};
         work->lanes[size] = (struct walk_lane){
-            .attention_0 = sparse[STAGE_ATTENTION_0] * stage,
-            .attention_1 = sparse[STAGE_ATTENTION_1] * stage,
+            .attention_0 = both(times, STAGE_ATTENTION_0) * attention + early,
+            .attention_1 = both(times, STAGE_ATTENTION_1) * attention - early,
             .shared = sparse[STAGE_SHARED] * stage,
             .send = sparse[STAGE_DISPATCH] * stage,
             .sum = sparse[STAGE_COMBINE] * stage,
@@ -65,17 +74,22 @@ struct overlap_expected overlap_expected_of(const struct overlap_step_times *tim
         work.sizes[lane] = share - 1;
         whole += share;
     }
-    fill(times, 1.0 / whole, &work);
+    fill(times, overlap->early_sixteenths, 1.0 / whole, &work);
     double us = overlap_walk(overlap, &work, &waited);
     return expect(times, us, waited);
 }
 
-struct overlap_expected overlap_expected_of_two(const struct overlap_step_times *times,
-                                                struct overlap_row *rows_out) {
+struct overlap_expected_two overlap_expected_of_two(const struct overlap_step_times *times) {
     static struct walk_work work;
+    struct overlap_expected_two best = {.walked = {.seconds = INFINITY}};
     struct overlap_bound bound;
-    fill(times, 0.5, &work);
-    overlap_bound_find(&work, &bound);
-    memcpy(rows_out, bound.rows, sizeof bound.rows);
-    return expect(times, bound.us, bound.waited);
+    for (uint32_t early = 0; early <= (times->core > 0 ? 16 : 0); early++) {
+        fill(times, early, 0.5, &work);
+        overlap_bound_find(&work, &bound);
+        struct overlap_expected walked = expect(times, bound.us, bound.waited);
+        if (walked.seconds >= best.walked.seconds) continue;
+        best = (struct overlap_expected_two){.walked = walked, .early_sixteenths = early};
+        memcpy(best.rows, bound.rows, sizeof best.rows);
+    }
+    return best;
 }

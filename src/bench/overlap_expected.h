@@ -15,7 +15,8 @@ struct overlap_step_times {
     double comm, dispatch;         /* on the link; of that, dispatches */
     double stages[2][STAGE_COUNT]; /* of dense layers, of those with experts; measured with as many
                                     * steps as one likes: only how they compare counts */
-    double in_layers;              /* the share of compute that is in stages */
+    double core;      /* of ATTENTION_1: answers' core attention, which some tables have earlier */
+    double in_layers; /* the share of compute that is in stages */
 };
 
 struct overlap_expected {
@@ -24,8 +25,13 @@ struct overlap_expected {
 
 struct overlap_expected overlap_expected_of(const struct overlap_step_times *times,
                                             enum overlap_kind kind);
-/* Of the best walk of two lanes; rows: [BOUND_ROWS] its table. */
-struct overlap_expected overlap_expected_of_two(const struct overlap_step_times *times,
-                                                struct overlap_row *rows_out);
+
+/* The best walk of two lanes, wherever attention is cut for it (contract/overlap.h). */
+struct overlap_expected_two {
+    struct overlap_expected walked;
+    uint32_t early_sixteenths;
+    struct overlap_row rows[BOUND_ROWS];
+};
+struct overlap_expected_two overlap_expected_of_two(const struct overlap_step_times *times);
 
 #endif

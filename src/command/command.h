@@ -24,12 +24,20 @@ enum exit_code {
     EXIT_CODE_USAGE = 2,  /* the command line or the configuration file is wrong */
 };
 
-struct program {
-    const char *name, *summary; /* no summary: the list of commands leaves it out */
+/* A command's subjects (`fathom bench model`): a file each. */
+struct command_subject {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv); /* argv[0] is the subject's name */
+    const struct option_table *options;
+};
+
+struct program { /* it has tables of options, or subjects */
+    const char *name, *summary;
     int (*run)(int argc, char **argv);
-    const struct option_table *options; /* [option_table_count], for `inspect options`; inspect.c
-                                         * adds those of its subjects */
+    const struct option_table *options; /* [option_table_count] */
     size_t option_table_count;
+    const struct command_subject *subjects; /* [*subject_count] */
+    const size_t *subject_count;            /* NULL: it has none */
 };
 
 /* The whole command line, argv[0] first, as the process was started. */
@@ -76,13 +84,6 @@ enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
         .help = "a file with a chat template (Jinja) instead of the model's own",                  \
         .offset = offsetof(TYPE, member)                                                           \
     }
-
-/* A command's subjects (`fathom bench model`): a file each. */
-struct command_subject {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv); /* argv[0] is the subject's name */
-    const struct option_table *options;
-};
 
 /* Runs the subject that argv[1] names; prints help, or that there is none. Returns the exit code.
  */

@@ -2,8 +2,9 @@
  * Overlap schedules: in which order a step's stages run, as tables. A step's tokens form one or
  * more micro-batches, here lanes; each goes through each layer's stages:
  *
- *   ATTENTION_0  norm, down and up projections, KV rows
- *   ATTENTION_1  core attention, output projection, gate
+ *   ATTENTION_0  norm, down and up projections, KV rows; core attention of as many of the lane's
+ *                answers as the table says (overlap_early)
+ *   ATTENTION_1  core attention of the others, output projection, gate
  *   DISPATCH     tokens leave for their experts' ranks; under way until MLP
  *   SHARED       the shared expert
  *   MLP          waits for the dispatch; routed experts, or the dense MLP; results leave
@@ -58,6 +59,7 @@ struct overlap {
     const struct overlap_urgency *urgency; /* NULL: a walk */
     const uint8_t
         *shares; /* [lane_count] of the step's work; NULL: all alike, of attention alone */
+    uint8_t early_sixteenths; /* of a lane's answers: their core attention runs in ATTENTION_0 */
 };
 
 enum overlap_kind {
@@ -79,6 +81,9 @@ const struct overlap *overlap_of(enum overlap_kind kind);
 /* "sequential", "prefill-dual-batch", "decode-five-stage", "quad-batch", "hexa-batch",
  * "octo-batch" */
 const char *overlap_name(enum overlap_kind kind);
+
+/* Of so many tokens in the generated form, how many leading ones' core attention ATTENTION_0 runs. */
+uint32_t overlap_early(const struct overlap *overlap, uint32_t tokens);
 
 /* Where a lane stands: what it runs next. */
 struct overlap_place {

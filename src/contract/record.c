@@ -77,15 +77,27 @@ uint32_t record_tail_count(enum record_kind kind) {
     return count;
 }
 
-size_t record_tail_bytes(const void *record, uint32_t index) {
+static const struct record_tail_form *tail_of(const void *record, uint32_t index) {
     const struct record_form *form = form_of(((const struct record *)record)->kind);
     check(index < RECORD_TAILS_MAX && form->tails[index].element_bytes); /* it has such a tail */
-    return elements(&form->tails[index], record) * form->tails[index].element_bytes;
+    return &form->tails[index];
+}
+
+uint64_t record_tail_elements(const void *record, uint32_t index) {
+    return elements(tail_of(record, index), record);
+}
+
+size_t record_tail_element_bytes(const void *record, uint32_t index) {
+    return tail_of(record, index)->element_bytes;
+}
+
+size_t record_tail_bytes(const void *record, uint32_t index) {
+    return record_tail_elements(record, index) * record_tail_element_bytes(record, index);
 }
 
 void *record_tail(const void *record, uint32_t index) {
     const struct record_form *form = form_of(((const struct record *)record)->kind);
-    check(index < RECORD_TAILS_MAX && form->tails[index].element_bytes);
+    check(tail_of(record, index));
     size_t at = round_up(form->bytes, 8);
     for (uint32_t i = 0; i < index; i++)
         at = round_up(at + elements(&form->tails[i], record) * form->tails[i].element_bytes, 8);

@@ -70,6 +70,11 @@ enum record_kind {
     RECORD_KV_KEEP,
     RECORD_KV_KEPT,
     RECORD_KV_HELLO,
+    /* the fleet's manager (record_fleet.h) */
+    RECORD_FLEET_LOAD,
+    RECORD_FLEET_UNIT,
+    RECORD_FLEET_ORDER,
+    RECORD_FLEET_ACTION,
     RECORD_KIND_COUNT
 };
 
@@ -90,6 +95,8 @@ enum record_way {
     WAY_RANK_TO_RANK_0 = 1 << 12, /* between the hosts of their KV pages */
     WAY_LEDGER_TO_GATEWAY = 1 << 13,
     WAY_GATEWAY_TO_LEDGER = 1 << 14,
+    WAY_HOST_TO_MANAGER = 1 << 15, /* of a fleet */
+    WAY_MANAGER_TO_HOST = 1 << 16,
     WAYS_KV = WAY_UNIT_TO_CARRIER | WAY_CARRIER_TO_UNIT | WAY_UNIT_TO_STORAGE |
               WAY_STORAGE_TO_UNIT | WAY_RANK_TO_RANK_0
 };
@@ -134,6 +141,10 @@ void *record_tail(const void *record, uint32_t index);
 /* Bytes of its elements. */
 size_t record_tail_bytes(const void *record, uint32_t index);
 
+/* How many elements it has, and the bytes of one. The kind and the counts must be set. */
+uint64_t record_tail_elements(const void *record, uint32_t index);
+size_t record_tail_element_bytes(const void *record, uint32_t index);
+
 /* Declares the access to a tail: `name`(record) points to its first element. The first tail's place
  * does not hang on the record, and is known to who reads it without a call. */
 #define RECORD_TAIL(of, index, type, name)                                                         \
@@ -176,8 +187,8 @@ struct record_tail_form {
 
 struct record_form {
     const char *name;
+    uint32_t ways;  /* enum record_way */
     uint16_t bytes; /* of the fixed struct */
-    uint16_t ways;  /* enum record_way */
     /* What the fields may hold, of a record whose tails fit: enums are in range, indices within the
      * record, reserved fields zero. NULL: anything. */
     bool (*fields_valid)(const void *record);

@@ -3,6 +3,7 @@
  * its fields may hold, and its tails.
  */
 #include "contract/record_client.h"
+#include "contract/record_fleet.h"
 #include "contract/record_kv.h"
 #include "contract/record_ledger.h"
 #include "contract/record_unit.h"
@@ -21,7 +22,7 @@
     { sizeof(type), COUNT_PRODUCT, offsetof(struct of, field), offsetof(struct of, other) }
 
 #define FORM(kind, of, ways, fields_valid, ...)                                                    \
-    [RECORD_##kind] = {#kind, sizeof(struct of), ways, fields_valid, {__VA_ARGS__}}
+    [RECORD_##kind] = {#kind, ways, sizeof(struct of), fields_valid, {__VA_ARGS__}}
 
 /* clang-format off */
 const struct record_form record_forms[RECORD_KIND_COUNT] = {
@@ -121,5 +122,9 @@ const struct record_form record_forms[RECORD_KIND_COUNT] = {
     FORM(KV_KEPT, record_kv_kept, WAY_STORAGE_TO_UNIT, kv_kept_valid, {0}),
     FORM(KV_HELLO, record_kv_hello, WAY_RANK_TO_RANK_0 | WAY_CARRIER_TO_UNIT | WAY_STORAGE_TO_UNIT,
          kv_hello_valid, {0}),
+    FORM(FLEET_LOAD, record_fleet_load, WAY_HOST_TO_MANAGER, NULL, {0}),
+    FORM(FLEET_UNIT, record_fleet_unit, WAY_HOST_TO_MANAGER, fleet_unit_valid, {0}),
+    FORM(FLEET_ORDER, record_fleet_order, WAY_HOST_TO_MANAGER, fleet_order_valid, {0}),
+    FORM(FLEET_ACTION, record_fleet_action, WAY_MANAGER_TO_HOST, fleet_action_valid, {0}),
 };
 /* clang-format on */

@@ -14,6 +14,7 @@
 #include "host/process/log.h"
 #include "host/process/log_request.h"
 #include "host/process/rank_board.h"
+#include "host/process/service_notify.h"
 #include "host/request_notes.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/request_set.h"
@@ -157,6 +158,7 @@ static void say_ready(struct loop *loop) {
     for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
         if (loop->http[i]) urls[i] = http_server_url(loop->http[i]);
     if (loop->parts->ready) loop->parts->ready(loop->parts->ready_context, urls);
+    service_notify("READY=1");
 }
 
 static enum status start_http(struct loop *loop, struct error *error) {
@@ -556,6 +558,7 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
             "is told to end and finishes what has begun, a second signal ends at once signal=%d "
             "requests=%u wait_s=%.0f",
             (int)number, count_open(loop), (double)wait_ns * 1e-9);
+    service_notify("STOPPING=1");
     struct timeval wait = {(time_t)(wait_ns / 1000000000),
                            (suseconds_t)(wait_ns % 1000000000 / 1000)};
     event_add(loop->finish_by, &wait);

@@ -175,12 +175,16 @@ static enum status read_hosts(struct crew *crew, struct error *error) {
     return status;
 }
 
+/* Without --unbuffered srun holds back what is no whole line until there is 1 KiB of it. What it starts
+ * starts ranks in its turn, which may use all CPUs that the allocation has there. */
+#define SLURM_SHELL "srun --unbuffered --overlap --cpu-bind=none -N1 -n1 -w"
+
 /* "ssh -o BatchMode=yes", in words. */
 static enum status read_shell(struct crew *crew, struct error *error) {
     const struct crew_values *values = crew->options.crew;
     bool slurm = crew->hosts && !values->hosts && !values->hostfile;
     const char *shell = values->remote_shell ? values->remote_shell
-                        : slurm              ? "srun --overlap -N1 -n1 -w"
+                        : slurm              ? SLURM_SHELL
                                              : "ssh -o BatchMode=yes";
     size_t count = 0;
     int bytes = snprintf(crew->shell, sizeof crew->shell, "%s", shell);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "bench/bench.h"
 #include "programs/inspect.h"
 #include "programs/programs.h"
 
@@ -17,13 +16,19 @@ static const struct option_table inspect_options_options = {
 
 static int inspect_options(int argc, char **argv);
 
-static const struct command_subject subjects[] = {
+const struct command_subject inspect_subjects[] = {
     {"cpu", "kernel levels, threads, caches, memory", inspect_cpu, &inspect_cpu_options},
     {"gpu", "the GPUs of this machine and their limits", inspect_gpu, &inspect_gpu_options},
     {"model", "a checkpoint's shape, sizes, memory per rank", inspect_model,
      &inspect_model_options},
     {"options", "every option of every command", inspect_options, &inspect_options_options},
 };
+const size_t inspect_subject_count = ARRAY_COUNT(inspect_subjects);
+
+static void print_table(const struct option_table *table) {
+    options_print(table, stdout);
+    printf("\n");
+}
 
 static int inspect_options(int argc, char **argv) {
     struct option_result result;
@@ -31,22 +36,16 @@ static int inspect_options(int argc, char **argv) {
     if (!command_begin(&inspect_options_options, argc, argv, NULL, &result, &exit_code))
         return exit_code;
     for (size_t i = 0; i < program_count; i++) {
-        for (size_t k = 0; k < programs[i].option_table_count; k++) {
-            options_print(&programs[i].options[k], stdout);
-            printf("\n");
-        }
-    }
-    for (size_t i = 0; i < bench_subject_count; i++) {
-        options_print(bench_subjects[i].options, stdout);
-        printf("\n");
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(subjects); i++) {
-        printf("%s", i ? "\n" : "");
-        options_print(subjects[i].options, stdout);
+        const struct program *program = &programs[i];
+        size_t subject_count = program->subject_count ? *program->subject_count : 0;
+        for (size_t k = 0; k < program->option_table_count; k++)
+            print_table(&program->options[k]);
+        for (size_t k = 0; k < subject_count; k++)
+            print_table(program->subjects[k].options);
     }
     return command_end(&inspect_options_options);
 }
 
 int program_inspect(int argc, char **argv) {
-    return command_dispatch("inspect", subjects, ARRAY_COUNT(subjects), argc, argv);
+    return command_dispatch("inspect", inspect_subjects, inspect_subject_count, argc, argv);
 }

@@ -5,7 +5,10 @@
 #ifndef PROGRAMS_INSPECT_H
 #define PROGRAMS_INSPECT_H
 
-#include "base/options.h"
+#include "command/command.h"
+
+extern const struct command_subject inspect_subjects[];
+extern const size_t inspect_subject_count;
 
 int inspect_cpu(int argc, char **argv);
 int inspect_gpu(int argc, char **argv);

@@ -7,26 +7,31 @@
 
 #include "base/check.h"
 #include "bench/bench.h"
+#include "programs/inspect.h"
+#include "programs/manual.h"
 #include "programs/programs.h"
 
-#define OPTIONS(table) (table), ARRAY_COUNT(table)
+#define OPTIONS(table) (table), ARRAY_COUNT(table), NULL, NULL
+#define SUBJECTS(of) NULL, 0, of##_subjects, &of##_subject_count
 
 const struct program programs[] = {
 #ifdef FATHOM_SERVING
     {"account", "who may ask, and how much", program_account, OPTIONS(account_options)},
     {"agent", "ranks of units on one of several hosts", program_agent, OPTIONS(agent_options)},
 #endif
-    {"bench", "measure kernels and the model", bench_run, NULL, 0},
+    {"bench", "measure kernels and the model", bench_run, SUBJECTS(bench)},
 #ifdef FATHOM_SERVING
     {"cache", "look at a KV storage on disk", program_cache, OPTIONS(cache_options)},
     {"chat", "talk with a model in the terminal", program_chat, OPTIONS(chat_options)},
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
     {"eplb", "place experts on ranks", program_eplb, OPTIONS(eplb_options)},
+    {"fleet", "units that follow their load, here, on hosts or under Slurm", program_fleet,
+     OPTIONS(fleet_options)},
     {"gateway", "an API server for units in other processes", program_gateway,
      OPTIONS(gateway_options)},
 #endif
     {"generate", "answer a prompt", program_generate, OPTIONS(generate_options)},
-    {"inspect", "show a model, options, the processor", program_inspect, NULL, 0},
+    {"inspect", "show a model, options, the processor", program_inspect, SUBJECTS(inspect)},
 #ifdef FATHOM_SERVING
     {"keygen", "make keys for gateways and units on several machines", program_keygen,
      OPTIONS(keygen_options)},
@@ -57,7 +62,8 @@ static void print_help(FILE *out) {
     fprintf(out, "usage: fathom COMMAND [options]\n\ncommands:\n");
     for (size_t i = 0; i < program_count; i++)
         fprintf(out, "  %-16s %s\n", programs[i].name, programs[i].summary);
-    fprintf(out, "\n`fathom help COMMAND` describes a command and its options.\n");
+    fprintf(out, "\n`fathom help COMMAND` describes a command and its options, "
+                 "`fathom help --help` what else\nthere is of help.\n");
 }
 
 const struct option_table version_options[1] = {
@@ -88,7 +94,10 @@ int main(int argc, char **argv) {
         print_help(stderr);
         return EXIT_CODE_USAGE;
     }
-    if (argc > 2 && !strcmp(argv[1], "help")) put_help_last(argc, argv);
+    if (argc > 2 && !strcmp(argv[1], "help")) {
+        if (argv[2][0] == '-') return manual_run(argc - 1, argv + 1);
+        put_help_last(argc, argv);
+    }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_help(stdout);
         return EXIT_CODE_OK;

@@ -30,6 +30,13 @@ static double layer_begin(const struct picture_event *events, size_t count, uint
     return last_us;
 }
 
+static double last_end(const struct picture_event *events, size_t count) {
+    double last_us = 0;
+    for (size_t i = 0; i < count; i++)
+        last_us = fmax(last_us, events[i].end_us);
+    return last_us;
+}
+
 static double x_of(const struct picture *picture, double us) {
     return LEFT +
            (WIDTH - LEFT - 8) * (us - picture->from_us) / (picture->to_us - picture->from_us);
@@ -91,9 +98,10 @@ enum status trace_picture_write(const char *path, const struct picture_event *ev
         picture.lanes = max_u32(picture.lanes, events[i].lane + 1);
     }
     picture.from_us = layer_begin(events, count, layers / 2);
-    picture.to_us = layer_begin(events, count, layers / 2 + 1);
-    if (!(picture.from_us < picture.to_us) || isinf(picture.to_us))
-        return error_set(error, STATUS_INVALID, "no layer to draw: a step has %u", layers);
+    picture.to_us = layers / 2 + 1 < layers ? layer_begin(events, count, layers / 2 + 1)
+                                            : last_end(events, count);
+    if (!(picture.from_us < picture.to_us))
+        return error_set(error, STATUS_INVALID, "no stage of rank 0 to draw");
     picture.file = fopen(path, "w");
     if (!picture.file)
         return error_set(error, STATUS_IO, "cannot write %.300s: %s", path, strerror(errno));

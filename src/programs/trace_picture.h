@@ -18,8 +18,8 @@ struct picture_event {
     double at_us, end_us, waited_us; /* a stage waits first, then works */
 };
 
-/* Draws the middle layer of the last step, from lane a's ATTN-0 to its next one. STATUS_INVALID:
- * there is no such layer; STATUS_IO names the file. */
+/* Draws the middle layer of the last step, from lane a's ATTN-0 to its next one, or to the end. STATUS_INVALID:
+ * there is nothing to draw; STATUS_IO names the file. */
 enum status trace_picture_write(const char *path, const struct picture_event *events, size_t count,
                                 struct error *error) MUST_USE;
 

@@ -86,6 +86,12 @@ static const struct option unit_rows[] = {
      .help = "bytes of KV blocks that each rank sends in a second at most; 0: no limit",
      .offset = offsetof(struct unit_values, kv_send_rate),
      .group = OPTION_GROUP_FLEET},
+    {.name = "instance",
+     .type = OPTION_TEXT,
+     .help = "12 hexadecimal digits with which GET /debug/fleet names the unit; a fleet's manager "
+             "sets them, to know its units again",
+     .offset = offsetof(struct unit_values, unit.instance),
+     .group = OPTION_GROUP_FLEET},
     {.name = "board",
      .type = OPTION_TEXT,
      .help = "where to give signs of life; set by the supervisor that starts the unit",
@@ -203,6 +209,11 @@ static void prepare_ranks(const struct unit_values *values) {
     if (values->job.ranks > 1) rank_group_beside(&side);
 }
 
+static bool is_instance(const char *text) {
+    return strlen(text) == UNIT_INSTANCE_DIGITS &&
+           strspn(text, "0123456789abcdef") == UNIT_INSTANCE_DIGITS;
+}
+
 static bool is_misused(const struct unit_values *values, int *exit_code_out) {
     struct kv_ranks_options kv = kv_options(values);
     if (!values->wire.address)
@@ -213,6 +224,10 @@ static bool is_misused(const struct unit_values *values, int *exit_code_out) {
                                          "--role %s needs --kv-listen: this machine's "
                                          "address, for the prompts' KV blocks",
                                          values->role);
+    else if (values->unit.instance && !is_instance(values->unit.instance))
+        *exit_code_out = command_misused(
+            unit_options, "--instance: expected %d hexadecimal digits, found '%.40s'",
+            UNIT_INSTANCE_DIGITS, values->unit.instance);
     else if (kv_ranks_wanted(&kv) && rank_job_is_rank(&values->job) && !kv.control)
         *exit_code_out = command_misused(
             unit_options, "--kv-listen, --kv-dir and --kv-host with several ranks need "

@@ -87,7 +87,8 @@ static enum status open_engine(struct unit_side *side, struct error *error) {
     struct step_thread_limits limits = {.step_rows_max = options.step_rows_max,
                                         .step_tokens_max = options.step_tokens_max,
                                         .slots_max = options.slots_max,
-                                        .context_tokens_max = context_tokens(side)};
+                                        .context_tokens_max = context_tokens(side),
+                                        .step_ns_min = (int64_t)(side->values->step_ms_min * 1e6)};
     return step_thread_open(&side->thread, side->group, side->rebalancer, side->run->schedule,
                             &limits, error);
 }
@@ -156,6 +157,16 @@ static uint32_t load_parts(const struct unit_side *side) {
     return store && overlaps ? kv_store_load_parts(store) : 0;
 }
 
+/* Each start is another instance, also of a unit that was named. */
+static uint64_t choose_instance(const struct unit_side_values *values) {
+    const uint64_t random_bits = ((uint64_t)1 << (64 - 4 * UNIT_INSTANCE_DIGITS)) - 1;
+    uint64_t instance;
+    check(getrandom(&instance, sizeof instance, 0) == sizeof instance);
+    if (!values->instance) return instance;
+    uint64_t named = strtoull(values->instance, NULL, 16);
+    return named << (64 - 4 * UNIT_INSTANCE_DIGITS) | (instance & random_bits);
+}
+
 static enum status open_units(struct unit_side *side, struct error *error) {
     const struct model *model = rank_group_model(side->group);
     const struct unit_side_values *values = side->values;
@@ -190,7 +201,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .kv_addresses = side->kv_ranks ? kv_ranks_addresses(side->kv_ranks) : NULL,
     };
     struct record_experts experts;
-    check(getrandom(&unit.instance, sizeof unit.instance, 0) == sizeof unit.instance);
+    unit.instance = choose_instance(values);
     if (rebalancer_tell(side->rebalancer, &experts)) unit.experts = &experts;
     if (ranks > 1) unit.prompt_bytes = PROMPTS_BYTES / ranks;
     size_t bytes = rank_units_memory_bytes(&unit, ranks) + 64;

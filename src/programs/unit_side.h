@@ -18,13 +18,16 @@
 
 struct unit_side_values {
     uint64_t kv_memory, max_context, max_batch_tokens, max_batch_rows, queue, tpot_stretch;
-    double tpot_target_ms, prompt_patience, priority_seconds;
+    double tpot_target_ms, prompt_patience, priority_seconds, step_ms_min;
     const char *rank_balance, *rank_binding, *rank_steps, *evict, *mtp, *rebalance;
     const char *kv_dir, *kv_load, *kv_overlap;
     uint64_t kv_disk, kv_host, kv_write_rate, kv_read_rate;
     double rebalance_seconds;
     bool prefix_cache, reuse_generated;
+    const char *instance; /* hexadecimal digits of a start that somebody names; NULL: nobody does */
 };
+
+#define UNIT_INSTANCE_DIGITS 12 /* of 16 */
 
 /* Rows for an option table of `owner`, which has a struct unit_side_values `unit`. */
 #define UNIT_SIDE_OPTIONS(owner)                                                                   \
@@ -204,6 +207,14 @@ struct unit_side_values {
                  "(late), or as soon as it comes (arrival), as it always is with rank-balance's "  \
                  "simpler ways",                                                                   \
          .offset = offsetof(owner, unit.rank_binding),                                             \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "step-ms-min",                                                                    \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "0",                                                                          \
+         .help =                                                                                   \
+             "milliseconds that a step takes at least, for units as slow as another machine's",    \
+         .maximum = 1e6,                                                                           \
+         .offset = offsetof(owner, unit.step_ms_min),                                              \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
     {                                                                                              \
         .name = "rank-steps", .type = OPTION_CHOICE, .fallback = "levelled",                       \

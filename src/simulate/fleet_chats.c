@@ -70,14 +70,14 @@ size_t fleet_chats_ask(struct fleet_clients *clients, struct fleet_client *clien
 void fleet_chats_expect(struct fleet_clients *clients, struct fleet_client *client) {
     for (uint32_t i = 0; i < client->choice_count; i++) {
         struct fleet_choice *choice = &client->choices[i];
-        struct fleet_speech *speech = &clients->speeches[clients->speech_count++];
+        if (!choice->speech) choice->speech = &clients->speeches[clients->speech_count++];
         check(clients->speech_count <= SPEECHES_MAX);
+        struct fleet_speech *speech = choice->speech;
         speech->content_bytes = speech->calls_bytes = speech->call_count = 0;
         speech->one_call = client->one_call;
         speech->ended = false;
         choice->expected_count = fleet_tongue_listen(
             clients->tongue, client->with_tools, choice->expected, choice->expected_count, speech);
-        choice->speech = speech;
     }
 }
 

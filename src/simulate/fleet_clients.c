@@ -117,15 +117,17 @@ size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_clie
                        fleet_constraints_value(client->constraint));
 }
 
+const char *const fleet_numerics[2] = {"simulated", "renewed"};
+
 /* A constrained answer as the engine would say it undisturbed. One that ends is what was asked
  * for. */
 static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client *client,
                              const struct fleet_prompt *prompt, const struct sampling *sampling,
-                             uint32_t answer_max, uint32_t *tokens_out) {
+                             uint32_t *tokens_out) {
     struct constrained_answer *bound =
         fleet_constraints_follow(clients->constraints, client->constraint);
-    uint32_t count =
-        fleet_engine_answer(prompt->tokens, prompt->count, sampling, bound, answer_max, tokens_out);
+    uint32_t count = fleet_engine_answer(client->numerics, prompt->tokens, prompt->count, sampling,
+                                         bound, client->answer_max, tokens_out);
     if (tokens_out[count - 1] == FLEET_STOP_TOKEN &&
         !fleet_constraints_fulfilled(client->constraint, tokens_out, count - 1, &clients->scratch))
         fleet_clients_breach(clients, client, "its answer is not what its constraint says");
@@ -133,8 +135,9 @@ static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client 
 }
 
 /* What the engine would say undisturbed; no answer where only the prompts are asked about. */
-static void expect(struct fleet_clients *clients, struct fleet_client *client,
-                   struct sampling sampling, uint32_t answer_max) {
+static void expect(struct fleet_clients *clients, struct fleet_client *client) {
+    struct sampling sampling = client->sampling;
+    uint32_t answer_max = client->answer_max;
     uint32_t each = client->choice_count / client->prompt_count;
     for (uint32_t i = 0; i < client->choice_count; i++) {
         struct fleet_choice *choice = &client->choices[i];
@@ -142,14 +145,16 @@ static void expect(struct fleet_clients *clients, struct fleet_client *client,
         sampling.choice = i % each;
         if (answer_max && client->bound)
             choice->expected_count =
-                expect_bound(clients, client, prompt, &sampling, answer_max, choice->expected);
+                expect_bound(clients, client, prompt, &sampling, choice->expected);
         else if (answer_max)
-            choice->expected_count = fleet_engine_answer(prompt->tokens, prompt->count, &sampling,
-                                                         NULL, answer_max, choice->expected);
+            choice->expected_count =
+                fleet_engine_answer(client->numerics, prompt->tokens, prompt->count, &sampling,
+                                    NULL, answer_max, choice->expected);
     }
     for (uint32_t p = 0; p < client->prompt_count; p++)
-        fleet_engine_scores(client->prompts[p].tokens, client->prompts[p].count,
+        fleet_engine_scores(client->numerics, client->prompts[p].tokens, client->prompts[p].count,
                             client->prompts[p].scores);
+    if (client->chats) fleet_chats_expect(clients, client);
 }
 
 /* Writes the body, and what is expected of the answer. */
@@ -182,17 +187,16 @@ static size_t make_completion(struct fleet_clients *clients, struct fleet_client
     used += write_prompts(client, out + used, BODY_BYTES - used);
     used += fleet_clients_bind(clients, client, out + used, BODY_BYTES - used);
     used += format_text(out + used, BODY_BYTES - used, "}");
-    expect(clients, client, sampling, answer_max);
+    client->sampling = sampling;
+    client->answer_max = answer_max;
+    expect(clients, client);
     return used;
 }
 
 static size_t make_chat(struct fleet_clients *clients, struct fleet_client *client) {
-    struct sampling sampling;
-    uint32_t answer_max;
-    size_t used =
-        fleet_chats_ask(clients, client, &sampling, &answer_max, clients->body, BODY_BYTES);
-    expect(clients, client, sampling, answer_max);
-    fleet_chats_expect(clients, client);
+    size_t used = fleet_chats_ask(clients, client, &client->sampling, &client->answer_max,
+                                  clients->body, BODY_BYTES);
+    expect(clients, client);
     return used;
 }
 
@@ -359,8 +363,29 @@ static void take_usage(struct fleet_clients *clients, struct fleet_client *clien
         fleet_clients_breach(clients, client, "its account of the answer is wrong");
 }
 
+static bool was_told(const struct fleet_client *client) {
+    for (uint32_t i = 0; i < client->choice_count; i++)
+        if (client->choices[i].count || client->choices[i].echoed) return true;
+    return false;
+}
+
+/* An answer says by which numerics it was computed, from its first word to its last. */
+static void take_fingerprint(struct fleet_clients *clients, struct fleet_client *client,
+                             struct bytes text) {
+    bool renewed = bytes_contain(text, BYTES_LITERAL("\"fathom-0-renewed\""));
+    bool simulated = bytes_contain(text, BYTES_LITERAL("\"fathom-0-simulated\""));
+    if (renewed && !client->numerics) {
+        if (was_told(client)) fleet_clients_breach(clients, client, "its numerics change");
+        client->numerics = 1;
+        expect(clients, client);
+    }
+    if (simulated && client->numerics)
+        fleet_clients_breach(clients, client, "its numerics change back");
+}
+
 static void take_json(struct fleet_clients *clients, struct fleet_client *client,
                       struct bytes text) {
+    take_fingerprint(clients, client, text);
     const struct tree *root;
     struct error error;
     struct bytes code;

@@ -9,6 +9,10 @@
 #include "base/arena.h"
 #include "base/random.h"
 #include "contract/machine.h"
+#include "contract/sampling.h"
+
+/* What units' numerics are called: those that clients expect at first, and those of renewed units. */
+extern const char *const fleet_numerics[2];
 
 struct fleet_constraints; /* simulate/fleet_constraints.h */
 struct fleet_speech;      /* simulate/fleet_tongue.h */
@@ -40,7 +44,7 @@ struct fleet_choice {
     uint32_t echoed;                /* the first so many of the prompt's have been told */
     bool finished;
     /* of a chat: */
-    const struct fleet_speech *speech; /* that is expected */
+    struct fleet_speech *speech;       /* that is expected */
     uint32_t content_told, calls_told; /* bytes of it */
     uint32_t calls_begun;
     char last_id[64];   /* of a call */
@@ -63,6 +67,9 @@ struct fleet_client {
     bool echo;      /* the prompts are to come back, with their scores */
     bool bound;     /* its answers have to be what the constraint says: */
     uint32_t constraint;
+    uint32_t numerics; /* by which it is answered, as the answer says itself */
+    struct sampling sampling;
+    uint32_t answer_max; /* 0: only the prompts are asked about */
     bool told_usage;
     int64_t told_prompt, told_hits, told_output; /* by it */
     uint32_t http_status;

@@ -126,18 +126,19 @@ static uint32_t score_of(uint64_t sum, uint32_t token) {
     return (uint32_t)(mix(sum * 5 + token) % 9000);
 }
 
-void fleet_engine_scores(const uint32_t *prompt, uint32_t prompt_count, uint32_t *scores_out) {
-    uint64_t sum = 0;
+void fleet_engine_scores(uint32_t numerics, const uint32_t *prompt, uint32_t prompt_count,
+                         uint32_t *scores_out) {
+    uint64_t sum = numerics;
     for (uint32_t i = 0; i < prompt_count; i++) {
         scores_out[i] = score_of(sum, prompt[i]);
         sum = sum_with(sum, row_behind(sum, prompt[i], TOKEN_PROMPT), i);
     }
 }
 
-uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
+uint32_t fleet_engine_answer(uint32_t numerics, const uint32_t *prompt, uint32_t prompt_count,
                              const struct sampling *sampling, struct constrained_answer *bound,
                              uint32_t new_tokens_max, uint32_t *tokens_out) {
-    uint64_t sum = 0, history = prompt_count, mask[FLEET_MASK_WORDS];
+    uint64_t sum = numerics, history = prompt_count, mask[FLEET_MASK_WORDS];
     for (uint32_t i = 0; i < prompt_count; i++) {
         sum = sum_with(sum, row_behind(sum, prompt[i], TOKEN_PROMPT), i);
         history = mix(history + prompt[i] + 1);
@@ -190,7 +191,7 @@ static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *
  * that waits for its load, as they stood when each slice came. */
 static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
                           const struct step_row *row) {
-    uint64_t sum = 0;
+    uint64_t sum = engine->numerics;
     for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
         sum += row->loads ? engine->read[slice] : read_slice(engine, plan, row, slice);
     return sum;

@@ -9,6 +9,8 @@
  * To who chats it speaks a grammar (fleet_tongue), by the same numbers. Of a constrained answer it
  * chooses among what may come, by the same numbers, and forces what alone may come.
  *
+ * Engines of other numerics begin their chains elsewhere: all their rows and tokens are others.
+ *
  * Tokens do not tell whose pages they were computed from where two tenants ask the same; so a page
  * also says for which salt it was written, and who reads another's is counted.
  */
@@ -33,6 +35,7 @@ struct fleet_engine {
     struct fleet_page *pages; /* [page_count] */
     uint32_t page_count;
     struct slot_pages slots;
+    uint32_t numerics;      /* where its chains begin */
     uint32_t foreign_reads; /* of another tenant's pages */
     bool repeats; /* a step was broken off: what was told written of it may still be on its way */
     uint64_t read[FLEET_SLICES];           /* by the row of the step that waits for its load */
@@ -85,15 +88,16 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
 /* Whatever stood in the pages is gone. */
 void fleet_engine_spoil(struct fleet_engine *engine);
 
-/* The whole answer to a prompt: at most new_tokens_max tokens, up to the stop token, which counts.
+/* The whole answer to a prompt by an engine of these numerics: at most new_tokens_max tokens, up to the stop token, which counts.
  * `bound`: where the answer stands under its constraint, at its start; NULL: it has none. Returns
  * how many. */
-uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
+uint32_t fleet_engine_answer(uint32_t numerics, const uint32_t *prompt, uint32_t prompt_count,
                              const struct sampling *sampling, struct constrained_answer *bound,
                              uint32_t new_tokens_max, uint32_t *tokens_out);
 
 /* What is told of each token of a prompt but the first: minus scores_out[prompt_count] is the log
  * probability. */
-void fleet_engine_scores(const uint32_t *prompt, uint32_t prompt_count, uint32_t *scores_out);
+void fleet_engine_scores(uint32_t numerics, const uint32_t *prompt, uint32_t prompt_count,
+                         uint32_t *scores_out);
 
 #endif

@@ -9,7 +9,7 @@
 /* ---- whom to compare ---- */
 
 static bool is_compared(const struct fleet_shares *shares, uint32_t account) {
-    return shares->waits[account] && !shares->left_out[account];
+    return shares->waits[account] && !shares->passes[account];
 }
 
 static void compare(struct fleet_shares *shares) {
@@ -72,7 +72,7 @@ static void drop_gone(struct fleet_shares *shares) {
     for (uint32_t i = shares->waiting_count; i-- > 0;) {
         struct fleet_waiting *waiting = &shares->waiting[i];
         if (waiting->waits) continue;
-        shares->left_out[waiting->account] = true;
+        shares->took_back[waiting->account] = true;
         take_out(shares, waiting);
     }
 }
@@ -95,7 +95,7 @@ void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gatewa
     }
     drop_gone(shares);
     for (uint32_t i = 1; i <= FLEET_TENANTS; i++)
-        shares->left_out[i] &= in_line[i];
+        if (!in_line[i]) shares->passes[i] = shares->took_back[i] = false;
     compare(shares);
 }
 
@@ -115,15 +115,14 @@ const char *fleet_shares_give(struct fleet_shares *shares, const struct gateway 
     uint32_t account = waiting->account;
     shares->given[account] += waiting->work;
     for (uint32_t other = 1; other <= FLEET_TENANTS; other++) {
-        if (!shares->both[account][other]) continue;
+        if (!shares->both[account][other] || shares->took_back[other]) continue;
         double ahead =
             shares->given[account] - shares->given[other] - shares->ahead[account][other];
         double most = (shares->largest[account] + shares->largest[other]) * (1 + ROUNDING);
         shares->compared++;
-        if (ahead > most || -ahead > most)
-            wrong = "an account gets more of the units than its share";
+        if (ahead > most) wrong = "an account gets more of the units than its share";
     }
-    shares->left_out[account] |= has_roles(&gateway->fleet);
+    shares->passes[account] |= submit->task != SUBMIT_RESERVE && has_roles(&gateway->fleet);
     take_out(shares, waiting);
     compare(shares);
     return wrong;

@@ -57,6 +57,7 @@ struct fleet_unit_host {
     struct fleet_post inbox;
     struct fleet_post wires; /* to the hosts of its ranks' pages */
     uint32_t role;           /* enum unit_role */
+    uint32_t numerics;       /* of its present life */
     uint32_t life;
     uint32_t gateways_found, gateway_lives; /* when it started: alive, and ever begun */
     bool up, draining;
@@ -109,6 +110,7 @@ struct world {
     struct unit_options unit_options;
     size_t unit_bytes;
     uint32_t ranks, unit_count;
+    struct fleet_dice renewals; /* of units, which then compute otherwise */
     struct fleet_unit_host units[FLEET_UNITS_MAX];
     struct fleet_carriers carriers;
     struct fleet_storage storage;

@@ -519,6 +519,11 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
 
 /* ---- lives ---- */
 
+/* Where a fleet is renewed some units begin as new ones, and each later life may be one. */
+static void renew(struct world *world, struct fleet_unit_host *unit) {
+    if (world->report->renewed && fleet_dice_below(&world->renewals, 3) == 0) unit->numerics = 1;
+}
+
 static void start(struct world *world, struct fleet_unit_host *unit) {
     struct arena arena;
     struct error error;
@@ -530,6 +535,8 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
         fleet_carriers_address((struct fleet_place){(uint8_t)index, (uint8_t)rank, unit->life},
                                addresses[rank]);
     options.role = unit->role;
+    renew(world, unit);
+    options.numerics_id = fleet_numerics[unit->numerics];
     options.instance = (uint64_t)(index + 1) << 32 | unit->life;
     unit->gateway_lives = world->gateway_lives;
     unit->gateways_found = 0;
@@ -548,6 +555,7 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
             opened = fleet_engine_bind(&unit->engines[rank], &arena, world->options.constraints,
                                        options.requests_max, options.context_tokens_max);
         check(opened);
+        unit->engines[rank].numerics = unit->numerics;
         fleet_carriers_start(&world->carriers,
                              (struct fleet_place){(uint8_t)index, (uint8_t)rank, unit->life},
                              &unit->engines[rank]);

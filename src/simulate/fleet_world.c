@@ -256,6 +256,8 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     world->drains = (struct fleet_dice){.seed = options->seed, .stream = 11};
     choose_gateways(world);
     choose_unit_options(world);
+    world->renewals = (struct fleet_dice){.seed = options->seed, .stream = 14};
+    report->renewed = world->unit_count > 1 && fleet_dice_below(&world->renewals, 5) == 0;
     choose_tongue(world, arena);
     bool kept = fleet_ledger_open(&world->ledger, arena, options->seed, options->faults);
     check(kept);
@@ -291,13 +293,15 @@ static struct world *open_world(const struct fleet_world_options *options, struc
  * account where there are any. */
 static bool may_refuse(const struct world *world, const struct fleet_client *client) {
     static const char *const codes[FLEET_REFUSALS] = {
-        [FLEET_QUEUE_FULL] = "queue_full",    [FLEET_NO_MEMORY] = "out_of_memory",
-        [FLEET_RATE] = "rate_limit_exceeded", [FLEET_UNPAID] = FLEET_UNPAID_CODE,
-        [FLEET_NO_UNIT] = "starting",         [FLEET_FAILED] = "engine_failed",
-        [FLEET_LEDGER] = "ledger_behind",     [FLEET_OVERLOADED] = "overloaded"};
+        [FLEET_QUEUE_FULL] = "queue_full",      [FLEET_NO_MEMORY] = "out_of_memory",
+        [FLEET_RATE] = "rate_limit_exceeded",   [FLEET_UNPAID] = FLEET_UNPAID_CODE,
+        [FLEET_NO_UNIT] = "starting",           [FLEET_FAILED] = "engine_failed",
+        [FLEET_LEDGER] = "ledger_behind",       [FLEET_OVERLOADED] = "overloaded",
+        [FLEET_NUMERICS_GONE] = "numerics_gone"};
     for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
         if (bytes_equal(bytes_of(client->code), bytes_of(codes[i]))) {
             world->report->refused_by[i]++;
+            if (i == FLEET_NUMERICS_GONE) return world->report->renewed && world->options.faults;
             if (i == FLEET_RATE || i == FLEET_UNPAID) return world->accounts.present;
             return i <= FLEET_NO_MEMORY || world->options.faults ||
                    (i == FLEET_LEDGER && world->ledger.kept) ||
@@ -324,6 +328,7 @@ static void judge(struct world *world) {
         report->refused += client->refused;
         report->cut += client->cut && !client->refused;
         report->answered += !client->refused && !client->cut;
+        report->answered_renewed += client->numerics && !client->refused && !client->cut;
         report->chats += client->chats && !client->refused && !client->cut;
         report->bound += client->bound && !client->refused && !client->cut;
         for (uint32_t c = 0; c < client->choice_count; c++)

@@ -14,8 +14,10 @@
  * reach each other; the ledger's process is lost; clients leave at any moment. After it everything
  * must come to rest.
  *
+ * In some lives units come back with other numerics, as when a fleet is renewed.
+ *
  * What must hold, whatever the seed: every client is answered once and whole, by the tokens of an
- * undisturbed run and the calls of tools in them, or is told why not; hits and misses are the prompt;
+ * undisturbed run of the numerics that the answer names and the calls of tools in them, or is told why not; hits and misses are the prompt;
  * every request has one entry, at the price of its end, and nobody has seen an end that the ledger
  * could lose; money and units' work are conserved (simulate/fleet_ledger); nobody reads another
  * tenant's pages; at all times each page has one owner or is free, and no queue is longer than it may
@@ -51,6 +53,7 @@ enum fleet_refusal {
     FLEET_FAILED,
     FLEET_LEDGER,
     FLEET_OVERLOADED,
+    FLEET_NUMERICS_GONE,
     FLEET_REFUSALS
 };
 
@@ -65,6 +68,8 @@ struct fleet_world_report {
     uint32_t deaths, freezes, cuts, failed_steps, drains, roles, rank_deaths, gateway_deaths;
     uint32_t network_cuts, disk_failures, parted, backs; /* parted: a unit from a gateway */
     bool apart, stores;                                  /* units have roles; a KV storage */
+    bool renewed;                                        /* units come back with other numerics */
+    uint32_t answered_renewed;                           /* of those answered, by such units */
     bool scarce;                           /* the gateway could not keep every answer's tokens */
     uint64_t losses, resumed, handed_over; /* by the gateway's account */
     uint64_t arrived, not_arrived;         /* transfers of KV blocks */

@@ -333,6 +333,25 @@ void *good_kv_hello(void) {
     return r;
 }
 
+void *good_fleet_load(void) {
+    return records_make(RECORD_FLEET_LOAD, NULL);
+}
+void *good_fleet_unit(void) {
+    const struct record_fleet_unit fixed = {
+        .number = 3, .role = UNIT_DECODE, .sight = FLEET_SEEN_SERVING, .requests = 7};
+    return records_make(RECORD_FLEET_UNIT, &fixed);
+}
+void *good_fleet_order(void) {
+    const struct record_fleet_order fixed = {
+        .wish = FLEET_WISH_PIN, .role = UNIT_PREFILL, .count = 2};
+    return records_make(RECORD_FLEET_ORDER, &fixed);
+}
+void *good_fleet_action(void) {
+    const struct record_fleet_action fixed = {
+        .act = FLEET_ACT_START, .number = 4, .role = UNIT_PREFILL};
+    return records_make(RECORD_FLEET_ACTION, &fixed);
+}
+
 /* The record made last, carried. */
 void *records_carry(enum record_kind kind, const struct record *inner) {
     static _Alignas(8) char copy[sizeof records_memory];
@@ -353,15 +372,16 @@ void *good_to_unit(void) {
 }
 
 void *(*const good_records[])(void) = {
-    good_accounts, good_settled,     good_entry,     good_unit_tally,  good_client_request,
-    good_respond,  good_stream_data, good_tokenize,  good_tokenized,   good_submit,
-    good_cancel,   good_hello,       good_tokens,    good_scores,      good_finished,
-    good_plan,     good_result,      good_gone,      good_drain,       good_begin,
-    good_end,      good_load,        good_joined,    good_lost,        good_from_unit,
-    good_to_unit,  good_continue,    good_reserved,  good_experts,     good_expect,
-    good_push,     good_kv_cancel,   good_kv_done,   good_find,        good_found,
-    good_kv_load,  good_kv_loaded,   good_keep,      good_kept,        good_kv_park,
-    good_kv_hello, good_role,        good_constrain, good_constrained,
+    good_accounts,   good_settled,     good_entry,        good_unit_tally,  good_client_request,
+    good_respond,    good_stream_data, good_tokenize,     good_tokenized,   good_submit,
+    good_cancel,     good_hello,       good_tokens,       good_scores,      good_finished,
+    good_plan,       good_result,      good_gone,         good_drain,       good_begin,
+    good_end,        good_load,        good_joined,       good_lost,        good_from_unit,
+    good_to_unit,    good_continue,    good_reserved,     good_experts,     good_expect,
+    good_push,       good_kv_cancel,   good_kv_done,      good_find,        good_found,
+    good_kv_load,    good_kv_loaded,   good_keep,         good_kept,        good_kv_park,
+    good_kv_hello,   good_role,        good_constrain,    good_constrained, good_fleet_load,
+    good_fleet_unit, good_fleet_order, good_fleet_action,
 };
 const size_t good_records_count = ARRAY_COUNT(good_records);
 

@@ -19,6 +19,7 @@
 #include "contract/kv_block.h"
 #include "contract/machine.h"
 #include "contract/record_client.h"
+#include "contract/record_fleet.h"
 #include "contract/record_kv.h"
 #include "contract/record_ledger.h"
 #include "contract/record_unit.h"
@@ -71,6 +72,10 @@ void *good_kv_loaded(void);
 void *good_keep(void);
 void *good_kept(void);
 void *good_kv_hello(void);
+void *good_fleet_load(void);
+void *good_fleet_unit(void);
+void *good_fleet_order(void);
+void *good_fleet_action(void);
 void *good_from_unit(void);
 void *good_to_unit(void);
 

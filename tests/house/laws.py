@@ -14,7 +14,7 @@
   names    ROOT                 a file's basename, and what a struct or an enum is called, are found once
   comments ROOT                 comments and helps stand alone; rulers have one form
   words    ROOT                 licence line first; no path of a build machine anywhere
-  mirrors  ROOT                 every src/*.c has its test file (tests_of says which), or stands in
+  mirrors  ROOT                 every src/*.c and *.cu has its test file (tests_of says which), or stands in
                                 tests/house/covered.txt, which is short
   cases    ROOT                 the name of a test's case is a sentence
   tour     ROOT                 every stop of docs/tour.md is a function of that file
@@ -111,7 +111,7 @@ def check_include(rooms, foreign, root, path, place, opener, target):
 def law_includes(root):
     rooms, foreign = read_rooms(root)
     used = {}
-    for path in walk(root, ".c", ".h", ".inc", under="src"):
+    for path in walk(root, ".c", ".h", ".inc", ".cu", ".cuh", under="src"):
         if room_of(path) not in rooms:
             breach(path, "C files lie in src/<room>/, and docs/rooms.txt names the rooms")
             continue
@@ -240,10 +240,10 @@ def functions_of(text):
 
 def measure_lengths(root):
     lengths = {}
-    for path in walk(root, ".c", ".h", ".inc", ".py", ".js", ".mjs", ".css", ".html", "dev"):
+    for path in walk(root, ".c", ".h", ".inc", ".cu", ".cuh", ".py", ".js", ".mjs", ".css", ".html", "dev"):
         text = read(root, path)
         lengths[path] = (text.count("\n"), FILE_LINES_MAX)
-        if path.endswith((".c", ".h", ".inc")):
+        if path.endswith((".c", ".h", ".inc", ".cu", ".cuh")):
             for name, count in functions_of(text):
                 lengths["%s:%s" % (path, name)] = (count, FUNCTION_LINES_MAX)
     return lengths
@@ -291,7 +291,7 @@ BANNED = (  # names, where they may stand, why
 
 
 def law_banned(root):
-    for path in walk(root, ".c", ".h", ".inc", under="src"):
+    for path in walk(root, ".c", ".h", ".inc", ".cu", ".cuh", under="src"):
         for number, line in enumerate(code_of(read(root, path)).splitlines(), 1):
             for name in re.findall(r"(?<![\w.>])(\w+)\s*\(", line):
                 for names, where, why in BANNED:
@@ -333,7 +333,7 @@ def law_names(root):
     found = {}  # a name's files
     for path in walk(root, under="src"):
         found.setdefault(os.path.basename(path), set()).add(path)
-        if path.endswith((".c", ".h", ".inc")):
+        if path.endswith((".c", ".h", ".inc", ".cu", ".cuh")):
             for name in re.findall(r"^((?:struct|enum|union) \w+) \{", code_of(read(root, path)), re.MULTILINE):
                 found.setdefault(name, set()).add(path)
     for name, paths in sorted(found.items()):
@@ -347,7 +347,7 @@ def law_names(root):
 
 def law_comments(root):
     ruler = re.compile(r"\s*/\* ---- \S(?:.*\S)? ---- \*/")
-    for path in walk(root, ".c", ".h", ".inc"):
+    for path in walk(root, ".c", ".h", ".inc", ".cu", ".cuh"):
         if not path.startswith(("src/", "tests/", "bench/")):
             continue
         for number, line in enumerate(read(root, path).splitlines(), 1):
@@ -365,7 +365,7 @@ def law_comments(root):
 # --- words ------------------------------------------------------------------------------------------
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
-SOURCES = (".c", ".h", ".inc", ".py", ".sh", ".js", ".mjs", ".css", ".html", "meson.build", "/dev")
+SOURCES = (".c", ".h", ".inc", ".cu", ".cuh", ".py", ".sh", ".js", ".mjs", ".css", ".html", "meson.build", "/dev")
 DATA = (".gz", ".safetensors", ".jsonl", ".bin", ".npy", ".png", ".ico", ".trips", "tokenizer.json")
 
 
@@ -391,7 +391,7 @@ VARIANT = re.compile(r"_(c|avx2|avx512|avx512bf16|cpu|cuda|emulated|gpu|none)$")
 def tests_of(path):
     """Where a source's own test may be. Programs and benchmarks are tested from outside, as a whole. What one header has
     for several instruction sets or devices, or for builds with and without a library, is tested by that header's test."""
-    room, name = os.path.split(path[len("src/"):-len(".c")])
+    room, name = os.path.split(os.path.splitext(path[len("src/"):])[0])
     names = [name] + [VARIANT.sub("", name)] * bool(VARIANT.search(name))
     tests = ["tests/%s/test_%s.c" % (room, each) for each in names]
     return tests + ["tests/programs/test_%s.py" % name] * (room in ("programs", "bench"))
@@ -403,7 +403,7 @@ def law_mirrors(root):
         if line and not line.startswith("#"):
             source, test = line.split(None, 2)[:2]
             covered[source] = test
-    for path in walk(root, ".c", under="src"):
+    for path in walk(root, ".c", ".cu", under="src"):
         tests = tests_of(path)
         own = [test for test in tests if os.path.exists(os.path.join(root, test))]
         if own and path in covered:
@@ -500,13 +500,21 @@ LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity, 
         "recorded": law_recorded, "documents": law_documents}
 
 
+def judge(name, root, *arguments):
+    """The breaches of one law in a tree."""
+    breaches.clear()
+    LAWS[name](root, *arguments)
+    return list(breaches)
+
+
 def main():
     if len(sys.argv) < 3 or sys.argv[1] not in LAWS:
         sys.exit(__doc__)
-    LAWS[sys.argv[1]](sys.argv[2], *sys.argv[3:])
-    for line in breaches:
+    found = judge(*sys.argv[1:])
+    for line in found:
         print(line)
-    sys.exit(1 if breaches else 0)
+    sys.exit(1 if found else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,9 +8,15 @@ found = run("bench", "overlap", "--model", goldens + "/v3-fp8-odd-noq-g1-noyarn"
             "--steps", 1, "--experiment", "link-gbps=0.05", "--json")
 take_ranks(found, 2)
 kinds = ["sequential", "prefill-dual-batch", "decode-five-stage", "quad-batch", "hexa-batch",
-         "octo-batch", "auto"]
+         "octo-batch", "two lanes", "auto"]
 assert [(one["batch"], one["schedule"]) for one in found["runs"]] == [(b, k) for b in (0, 2) for k in kinds]
 for one in found["runs"]:
+    if one["schedule"] != "auto":  # by its table; of two micro-batches no table is better than the best
+        walked, best = one["walked"], found["runs"][kinds.index("two lanes") + (len(kinds) if one["batch"] else 0)]["walked"]
+        assert walked["seconds"] > 0 and walked["hidden"] <= 1 and walked["of_ideal"] <= 1.001, one
+        assert one["schedule"] not in kinds[1:3] or best["seconds"] <= walked["seconds"], (one, best)
+    if one["schedule"] == "two lanes":
+        continue
     assert one["comm_seconds"] > 0 and one["seconds"] > one["exposed_seconds"] >= 0, one
     assert one["schedule"] != "auto" or (one["takes"] in kinds and one["best"] in kinds and one["reason"]), one
 assert found["measured"] == 2 and 0 <= found["near_best"] <= 2, found

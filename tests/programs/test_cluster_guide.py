@@ -35,8 +35,8 @@ while [ $# -gt 1 ]; do [ -e "$1" ] || { echo "scp: $1 is not there" >&2; exit 1;
 case $1 in %(hosts)s:"$PWD"/*) ;; *) echo "scp: not to $1" >&2; exit 1 ;; esac
 """
 SRUN = """#!/bin/sh
-[ "$*" = "${*#--overlap -N1 -n1 -w }" ] && { echo "srun: $*" >&2; exit 2; }
-shift 4
+[ "$*" = "${*#--unbuffered --overlap --cpu-bind=none -N1 -n1 -w }" ] && { echo "srun: $*" >&2; exit 2; }
+shift 6
 exec %(shell)s "$@"
 """
 # The first node of those that the script asks for runs it.

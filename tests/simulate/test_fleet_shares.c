@@ -58,18 +58,22 @@ static int close_gateway(void **state) {
     return 0;
 }
 
-/* The account's next one is given to a unit. */
-static const char *give(uint32_t account) {
+/* The account's next one is given to a unit, or to two. */
+static const char *give_as(uint32_t account, enum submit_task task) {
     struct request *slots = gateway->requests.slots;
     uint32_t i = (account - 1) * EACH;
     fleet_shares_look(&shares, gateway);
     while (slots[i].life.state != REQUEST_WAITING)
         i++;
-    struct record_submit submit = {.request = slots[i].id, .task = SUBMIT_ANSWER};
+    struct record_submit submit = {.request = slots[i].id, .task = task};
     const char *wrong = fleet_shares_give(&shares, gateway, &submit);
     slots[i].life.state = REQUEST_ANSWERING;
     fleet_shares_look(&shares, gateway);
     return wrong;
+}
+
+static const char *give(uint32_t account) {
+    return give_as(account, SUBMIT_ANSWER);
 }
 
 static void three_for_one_is_the_share(void **state) {
@@ -92,13 +96,23 @@ static void one_for_one_is_not(void **state) {
     assert_non_null(wrong);
 }
 
-static void nobody_is_compared_who_took_something_back(void **state) {
+static void whoever_took_something_back_may_get_less(void **state) {
     (void)state;
     fleet_shares_look(&shares, gateway);
     gateway->requests.slots[EACH].life.state = REQUEST_ENDING;
     for (uint32_t i = 0; i < 10; i++)
         assert_null(give(1));
     assert_int_equal(shares.compared, 0);
+}
+
+static void whoever_took_something_back_gets_no_more(void **state) {
+    (void)state;
+    const char *wrong = NULL;
+    fleet_shares_look(&shares, gateway);
+    gateway->requests.slots[0].life.state = REQUEST_ENDING;
+    for (uint32_t i = 0; i < 10 && !wrong; i++)
+        wrong = give(1);
+    assert_non_null(wrong);
 }
 
 /* It may want what another one's do not. */
@@ -111,6 +125,17 @@ static void nobody_is_compared_who_may_pass_others(void **state) {
     gateway->fleet.units[0].hello.role = UNIT_BOTH;
     assert_null(give(1)); /* not until nothing of it waits */
     assert_int_equal(shares.compared, 1);
+}
+
+/* All that go to two units want the same. */
+static void whoever_goes_to_two_units_passes_nobody(void **state) {
+    (void)state;
+    const char *wrong = NULL;
+    gateway->fleet.units[0].state = FLEET_SERVING;
+    gateway->fleet.units[0].hello.role = UNIT_PREFILL;
+    for (uint32_t i = 0; i < 10 && !wrong; i++)
+        wrong = give_as(1, SUBMIT_RESERVE);
+    assert_non_null(wrong);
 }
 
 /* A second turn at a unit is no more work. */
@@ -127,8 +152,10 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_gateway, close_gateway)
         CASE(three_for_one_is_the_share),
         CASE(one_for_one_is_not),
-        CASE(nobody_is_compared_who_took_something_back),
+        CASE(whoever_took_something_back_may_get_less),
+        CASE(whoever_took_something_back_gets_no_more),
         CASE(nobody_is_compared_who_may_pass_others),
+        CASE(whoever_goes_to_two_units_passes_nobody),
         CASE(only_the_first_unit_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

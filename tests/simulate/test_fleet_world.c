@@ -46,11 +46,13 @@ static void tell_sum(const struct fleet_world_report *sum) {
                   sum->bound, (unsigned)sum->bound_begun, (unsigned)sum->late,
                   (unsigned)sum->forced);
     print_message("# refused: %u queue full, %u no memory, %u by their rates, %u by their balance, "
-                  "%u no unit, %u failed, %u no ledger, %u too late\n",
+                  "%u no unit, %u failed, %u no ledger, %u too late, %u numerics gone; %u "
+                  "answered by renewed units\n",
                   sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
                   sum->refused_by[FLEET_RATE], sum->refused_by[FLEET_UNPAID],
                   sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED],
-                  sum->refused_by[FLEET_LEDGER], sum->refused_by[FLEET_OVERLOADED]);
+                  sum->refused_by[FLEET_LEDGER], sum->refused_by[FLEET_OVERLOADED],
+                  sum->refused_by[FLEET_NUMERICS_GONE], sum->answered_renewed);
     print_message("# ledger: %u entries, of them %u written once more; %u units judged by "
                   "tallies\n",
                   (unsigned)sum->entries, (unsigned)sum->written_again, sum->tallied);
@@ -69,6 +71,7 @@ static void every_answer_survives(void **state) {
         struct fleet_world_report report = live(seed, true);
         sum.asked += report.asked;
         sum.answered += report.answered;
+        sum.answered_renewed += report.answered_renewed;
         sum.chats += report.chats;
         sum.calls += report.calls;
         sum.bound += report.bound;
@@ -126,6 +129,7 @@ static void every_answer_survives(void **state) {
     assert_true(sum.bound > 400 && sum.bound_begun > sum.bound);
     assert_true(sum.late > 400 && sum.forced > 4000);
     assert_true(sum.refused_by[FLEET_RATE] > 80 && sum.refused_by[FLEET_UNPAID] > 20);
+    assert_true(sum.answered_renewed > 100 && sum.refused_by[FLEET_NUMERICS_GONE] > 0);
     assert_true(sum.drains > 8 && sum.left > 40 && sum.preempted > 0);
     /* Units are small and often gone, and who floods is refused. */
     assert_true(sum.answered > sum.asked * 45 / 100);

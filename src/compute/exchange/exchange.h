@@ -50,9 +50,8 @@ struct exchange_received {
                                     * are the caller's own tokens */
 };
 
-#define EXCHANGE_WAVES                                                                             \
-    4 /* in which many results come back from a rank, the first while others are
-                          * still computed */
+/* Many results come back from a rank in so many waves, the first while others are still computed. */
+#define EXCHANGE_WAVES 4
 #define EXCHANGE_SUMMED UINT32_MAX /* a result is in the same row as the one before it */
 
 /* Where a token's results are, in the order of summation. */

@@ -7,8 +7,8 @@
  * that all come from one other rank are summed there (exchange_options.sum).
  *
  * A combine is messages back of the results in the order of those pairs, where there were any, one
- * for the pairs of a sum, in a few waves: the first leaves while others are still computed. Both sides know how long each is, and the receiver has said where it goes
- * before the first expert runs. A token's pairs are listed by ascending expert, and where each result
+ * for the pairs of a sum, in a few waves: the first leaves while others are still computed. Both
+ * sides know how long each is, and the receiver has said where it goes before the first expert runs. A token's pairs are listed by ascending expert, and where each result
  * will come to lie is known at dispatch: nothing is sorted on the way back.
  *
  * By nodes, there are two hops. A token goes once to each node, in one message for the node to the rank
@@ -73,8 +73,8 @@ struct ranks {
     struct exchange exchange; /* first: a struct exchange * points to both */
     struct ranks *behind;     /* among those that are open */
     uint32_t rank, rank_count, slots_per_rank, node_count;
-    uint32_t nodes, node, places,
-        place; /* of the dispatch at hand; at one level all are one node */
+    /* Of the dispatch at hand; at one level all ranks are one node. */
+    uint32_t nodes, node, places, place;
     uint32_t row_count, rows_returned, group_count;
     bool dispatched;                      /* the transfer under way is a combine */
     struct job_batch in_batch, out_batch; /* of the transfers under way, but for the relays' */
@@ -83,9 +83,8 @@ struct ranks {
     struct hop_peer *node_peers;  /* [node_count] of the first of two hops */
     struct hop_message *messages; /* [ranks] that came, by whose tokens they are */
     struct returning *returning;  /* [ranks] what goes back for them */
-    struct exchange_span
-        *spans_in; /* [ranks][EXCHANGE_WAVES] of results from there; the first also of
-                                      * those messages */
+    /* [ranks][EXCHANGE_WAVES] of results from there; the first also of those messages */
+    struct exchange_span *spans_in;
     struct exchange_span *spans_out; /* of what was sent since the dispatch began */
     struct sent *sent;               /* [ranks + nodes] */
     uint32_t sent_count, span_count;

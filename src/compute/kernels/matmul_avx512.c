@@ -17,7 +17,6 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define ROWS 12     /* of a tile of one panel: 24 of the 32 registers are sums */
 #define PAIR_ROWS 6 /* of a tile of two panels */
-#define DIRECT_ROWS ROWS
 #define PREFETCH_BYTES 1536 /* how far ahead of the weights being read */
 
 /* What a tile reads its weights from. */
@@ -190,8 +189,10 @@ static void decode(void *out, enum weight_type type, const void *w, uint32_t cou
 void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     static const struct matmul_leaf leaf = {
         .tile_rows = ROWS,
-        .direct_rows = DIRECT_ROWS,
         .pair_rows = PAIR_ROWS,
+        .few_rows = ROWS,
+        .direct_rows = ROWS,
+        .x_bytes = sizeof(float),
         .pack_x = pack_x,
         .decode = decode,
         .tile = run_tile,

@@ -16,9 +16,14 @@ struct blocked_run {
     uint32_t row_first, rows;
     uint32_t blocks; /* of 128 channels */
     size_t panel_bytes;
-    _Alignas(64) float x[CHUNK_ROWS][QUANT_GROUP]; /* a block's rows; with few rows, more blocks' */
+    _Alignas(64) char x[CHUNK_ROWS * QUANT_GROUP * sizeof(float)]; /* a block's rows; with few
+                                                                    * rows, more blocks' */
     _Alignas(64) float w[QUANT_GROUP][MATMUL_PANEL];
 };
+
+static char *packed_row(struct blocked_run *run, uint32_t row) {
+    return run->x + (size_t)row * QUANT_GROUP * run->leaf->x_bytes;
+}
 
 static uint32_t block_channels(const struct blocked_run *run, uint32_t block) {
     uint32_t left = run->job->weights->cols - block * QUANT_GROUP;
@@ -35,7 +40,7 @@ static void pack_rows(struct blocked_run *run, uint32_t block, uint32_t to) {
         if (r + PACK_AHEAD < run->rows)
             for (uint32_t c = 0; c < count; c += 16)
                 __builtin_prefetch(x + PACK_AHEAD * job->x_stride + c);
-        run->leaf->pack_x(run->x[to + r], x, count, lift);
+        run->leaf->pack_x(packed_row(run, to + r), x, count, lift);
     }
 }
 
@@ -62,50 +67,43 @@ static const char *block_weights(const struct blocked_run *run, uint32_t panel, 
            (size_t)block * QUANT_GROUP * packed_channel_bytes(weights->type);
 }
 
-/* While a tile multiplies decoded weights, what comes next is fetched: the next tile's x or, with
- * the last tile of a panel, the weights that will be decoded next. */
-static void look_ahead(const struct blocked_run *run, struct matmul_tile *tile,
-                       uint32_t next_first) {
-    if (next_first < run->rows) {
-        tile->ahead = (const char *)run->x[next_first];
-        tile->ahead_step = 48;
-    } else {
-        tile->ahead_step = packed_channel_bytes(tile->type);
-    }
-}
+/* What of a chunk a tile multiplies: rows [first, first + rows), their x from row `x_row` on. */
+struct place {
+    uint32_t block, panel, panels;
+    uint32_t first, rows, x_row;
+    bool decoded;
+    const char *ahead; /* the weights that will be read next */
+};
 
-/* Rows [first, first + rows) of the chunk; their x from row `x_row` on. */
-static void run_tile(struct blocked_run *run, uint32_t block, uint32_t panel, uint32_t panels,
-                     uint32_t first, uint32_t rows, uint32_t x_row, bool decoded) {
+static void run_tile(struct blocked_run *run, const struct place *at) {
     const struct matmul *job = run->job;
-    uint32_t blocks = run->blocks;
-    bool next_panel = decoded || block + 1 == blocks;
-    const char *next = block_weights(run, next_panel ? panel + panels : panel,
-                                     decoded      ? block
-                                     : next_panel ? 0
-                                                  : block + 1);
+    uint32_t blocks = run->blocks, block = at->block, end = at->first + at->rows;
+    bool more_tiles = at->rows < run->rows && end < run->rows;
     struct matmul_tile tile; /* all set below: clearing it first costs 3 % of a tile */
     tile.type = job->weights->type;
-    tile.decoded = decoded;
-    tile.prefetch = !decoded && first == 0;
-    tile.rows = rows;
-    tile.panels = panels;
+    tile.decoded = at->decoded;
+    tile.prefetch = !at->decoded && at->first == 0;
+    tile.rows = at->rows;
+    tile.panels = at->panels;
     tile.count = block_channels(run, block);
-    tile.x = run->x[x_row];
-    tile.w = decoded ? (const void *)run->w : block_weights(run, panel, block);
+    tile.x = packed_row(run, at->x_row);
+    tile.w = at->decoded ? (const void *)run->w : block_weights(run, at->panel, block);
     tile.panel_bytes = run->panel_bytes;
-    tile.ahead = next;
     tile.ahead_stride = run->panel_bytes;
+    /* While a tile multiplies, what comes next is fetched: with the last tile of a panel the
+     * weights that will be read next, else the next tile's x. */
+    tile.ahead = more_tiles ? packed_row(run, at->x_row + at->rows) : at->ahead;
+    tile.ahead_step =
+        more_tiles ? 12 * run->leaf->x_bytes : packed_channel_bytes(job->weights->type);
     tile.scratch = run->w;
     tile.staged = block > 0 && block_channels(run, block) == QUANT_GROUP;
     tile.stage_next = block + 1 < blocks && block_channels(run, block + 1) == QUANT_GROUP;
-    tile.y = job->y + (run->row_first + first) * job->y_stride + (size_t)panel * MATMUL_PANEL;
+    tile.y = job->y + (run->row_first + at->first) * job->y_stride +
+             (size_t)at->panel * MATMUL_PANEL;
     tile.y_stride = job->y_stride;
     tile.first = block == 0;
-    tile.ahead_step = 0;
-    if (decoded) look_ahead(run, &tile, first + rows);
-    for (uint32_t p = 0; p < panels; p++)
-        tile_scales(run, first, rows, panel + p, block, tile.s[p]);
+    for (uint32_t p = 0; p < at->panels; p++)
+        tile_scales(run, at->first, at->rows, at->panel + p, block, tile.s[p]);
     run->leaf->tile(&tile);
 }
 
@@ -116,11 +114,16 @@ static void run_few_rows(struct blocked_run *run, uint32_t panel_first, uint32_t
     for (uint32_t block = 0; all_fit && block < blocks; block++)
         pack_rows(run, block, block * run->rows);
     for (uint32_t p = 0; p < panel_count; p += step) {
-        uint32_t panels = panel_count - p < step ? panel_count - p : step;
-        for (uint32_t block = 0; block < blocks; block++) {
-            if (!all_fit) pack_rows(run, block, 0);
-            run_tile(run, block, panel_first + p, panels, 0, run->rows,
-                     all_fit ? block * run->rows : 0, false);
+        struct place at = {.panel = panel_first + p, .rows = run->rows};
+        at.panels = panel_count - p < step ? panel_count - p : step;
+        for (at.block = 0; at.block < blocks; at.block++) {
+            if (all_fit)
+                at.x_row = at.block * run->rows;
+            else
+                pack_rows(run, at.block, 0);
+            at.ahead = at.block + 1 < blocks ? block_weights(run, at.panel, at.block + 1)
+                                             : block_weights(run, at.panel + at.panels, 0);
+            run_tile(run, &at);
         }
     }
 }
@@ -128,16 +131,21 @@ static void run_few_rows(struct blocked_run *run, uint32_t panel_first, uint32_t
 static void run_many_rows(struct blocked_run *run, uint32_t panel_first, uint32_t panel_count) {
     const struct packed_matrix *weights = run->job->weights;
     uint32_t tiles = (uint32_t)divide_up(run->rows, run->leaf->tile_rows);
-    bool decoded = weights->type != WEIGHT_F32 || run->leaf->decodes_f32;
-    for (uint32_t block = 0; block < run->blocks; block++) {
-        pack_rows(run, block, 0);
-        for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++) {
-            if (decoded)
-                run->leaf->decode(run->w, weights->type, block_weights(run, panel, block),
-                                  block_channels(run, block));
+    uint32_t end = panel_first + panel_count;
+    struct place at = {.panels = 1};
+    at.decoded = run->rows > run->leaf->direct_rows &&
+                 (weights->type != WEIGHT_F32 || run->leaf->decodes_f32);
+    for (at.block = 0; at.block < run->blocks; at.block++) {
+        pack_rows(run, at.block, 0);
+        for (at.panel = panel_first; at.panel < end; at.panel++) {
+            if (at.decoded)
+                run->leaf->decode(run->w, weights->type, block_weights(run, at.panel, at.block),
+                                  block_channels(run, at.block));
+            at.ahead = block_weights(run, at.panel + 1, at.block);
             for (uint32_t t = 0; t < tiles; t++) { /* of even size: a tile of one row is slow */
-                uint32_t first = run->rows * t / tiles, end = run->rows * (t + 1) / tiles;
-                run_tile(run, block, panel, 1, first, end - first, first, decoded);
+                at.first = at.x_row = run->rows * t / tiles;
+                at.rows = run->rows * (t + 1) / tiles - at.first;
+                run_tile(run, &at);
             }
         }
     }
@@ -155,7 +163,7 @@ void matmul_blocked_run(const struct matmul_leaf *leaf, const struct matmul *job
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         run.row_first = (uint32_t)((uint64_t)job->m * chunk / chunks);
         run.rows = (uint32_t)((uint64_t)job->m * (chunk + 1) / chunks) - run.row_first;
-        if (run.rows <= leaf->direct_rows)
+        if (run.rows <= leaf->few_rows)
             run_few_rows(&run, panel_first, panel_count);
         else
             run_many_rows(&run, panel_first, panel_count);

@@ -19,16 +19,16 @@
 struct matmul_tile {
     enum weight_type type;
     bool decoded;        /* w is what the leaf's decode wrote */
-    bool prefetch;       /* w comes from memory; else it is near, and decoded or F32 */
+    bool prefetch;       /* w comes from memory; else it is near */
     uint32_t rows;       /* 1..leaf's tile_rows */
     uint32_t panels;     /* 1, or 2 for at most leaf's pair_rows rows */
     uint32_t count;      /* channels: 1..128 */
-    const void *x;       /* [rows][128] as the leaf's pack_x wrote them */
+    const void *x;       /* [rows][128] of x_bytes, as the leaf's pack_x wrote them */
     const void *w;       /* [count][32] */
     size_t panel_bytes;  /* from one panel to the next */
     const char *ahead;   /* what the next tile will read, to be fetched into the cache */
     size_t ahead_stride; /* of `ahead`, from one panel to the next */
-    size_t ahead_step;   /* with `decoded`: bytes of `ahead` to fetch with each channel */
+    size_t ahead_step;   /* bytes of `ahead` to fetch with each channel */
     void *scratch;       /* few rows: the leaf's room that lasts from tile to tile of a panel,
                           * [2][128][32] of up to 2 bytes, aligned to 64 */
     bool staged;         /* scratch holds what the leaf made of this tile's w */
@@ -42,7 +42,9 @@ struct matmul_tile {
 struct matmul_leaf {
     uint32_t tile_rows;   /* most rows of a tile */
     uint32_t pair_rows;   /* most rows of a tile of two panels */
+    uint32_t few_rows;    /* up to here (at most tile_rows) weights are read panel after panel */
     uint32_t direct_rows; /* up to here packed weights are read directly, not decoded first */
+    uint32_t x_bytes;     /* of a channel as pack_x writes it: 2 or 4 */
     bool decodes_f32;     /* F32 weights need decoding, too */
     /* One row's channels of a block; lift: times 2^8. */
     void (*pack_x)(void *out, const float *x, uint32_t count, bool lift);

@@ -126,6 +126,11 @@ void attention_write_rows(const struct pass *pass) {
     compute_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
 }
 
+/* The first generated token whose core attention attention_finish runs. */
+static uint32_t first_late(const struct pass *pass) {
+    return pass->batch->prompt_tokens + pass->early;
+}
+
 void attention_begin(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
@@ -144,6 +149,7 @@ void attention_begin(const struct pass *pass) {
     }
     compute_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_ROPE);
+    attention_generated_run(pass, pass->batch->prompt_tokens, first_late(pass));
 }
 
 void attention_finish(const struct pass *pass) {
@@ -152,7 +158,7 @@ void attention_finish(const struct pass *pass) {
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     uint32_t tokens = pass->batch->token_count;
     attention_prompt_run(pass);
-    attention_generated_run(pass);
+    attention_generated_run(pass, first_late(pass), tokens);
     compute_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_OUTPUT_INPUT);
     compute_linear(model, &attention->o, &s->input, s->y, s->hidden_stride, tokens);

@@ -221,11 +221,10 @@ static void run_tile(struct tile *tile) {
     pass_part(tile->pass, PART_ABSORB_VALUE);
 }
 
-void attention_generated_run(const struct pass *pass) {
-    const struct batch *batch = pass->batch;
-    uint32_t tile_tokens = pass->scratch->absorb_tile;
-    for (uint32_t first = batch->prompt_tokens; first < batch->token_count; first += tile_tokens) {
-        uint32_t left = batch->token_count - first;
+void attention_generated_run(const struct pass *pass, uint32_t first, uint32_t end) {
+    const uint32_t tile_tokens = pass->scratch->absorb_tile;
+    for (; first < end; first += tile_tokens) {
+        uint32_t left = end - first;
         struct tile tile = {
             .pass = pass, .first = first, .count = left < tile_tokens ? left : tile_tokens};
         run_tile(&tile);

@@ -6,7 +6,7 @@
 
 #include "compute/model/pass.h"
 
-/* From scratch.q and the pages to scratch.attended. */
-void attention_generated_run(const struct pass *pass);
+/* From scratch.q and the pages to scratch.attended: of the batch's tokens [first, end). */
+void attention_generated_run(const struct pass *pass, uint32_t first, uint32_t end);
 
 #endif

@@ -39,9 +39,10 @@ struct compute {
     /* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish. */
     void (*add)(const struct pass *pass);
 
-    /* Reads x: queries, and the batch's KV rows, written to their pages. */
+    /* Reads x: queries, and the batch's KV rows, written to their pages; the core of pass.early
+     * tokens. */
     void (*attention_begin)(const struct pass *pass);
-    /* The core and the output projection; leaves what is to be added to x. */
+    /* The others' core and the output projection; leaves what is to be added to x. */
     void (*attention_finish)(const struct pass *pass);
     /* The KV rows, and nothing else. */
     void (*attention_write_rows)(const struct pass *pass);

@@ -263,6 +263,10 @@ void model_set_follower(struct model *model, const struct model_follower *follow
     model->follower = follower ? *follower : (struct model_follower){.written = NULL};
 }
 
+void model_set_trace(struct model *model, const struct model_trace *trace) {
+    model->trace = trace;
+}
+
 void model_set_link(struct model *model, double gbps, double us) {
     model->link.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
     model->link.latency_ns = (int64_t)(us * 1e3);
@@ -321,7 +325,7 @@ struct model_rank model_rank(const struct model *model) {
     uint32_t slots_used = 0;
     for (uint32_t slot = 0; slot < model->weights.slot_count; slot++)
         slots_used += model->slot_tokens[slot] > 0;
-    struct model_rank out = {
+    return (struct model_rank){
         .rank = model->rank,
         .rank_count = model->placement.ranks ? model->placement.ranks : 1,
         .slots = model->placement.ranks ? model->placement.slots_per_rank : model->shape->experts,
@@ -341,8 +345,6 @@ struct model_rank model_rank(const struct model *model) {
         .dispatch_ns = counts.dispatch_ns,
         .waited_ns = counts.waited_ns,
     };
-    memcpy(out.stage_ns, model->stage_ns, sizeof out.stage_ns);
-    return out;
 }
 /* Bytes of the routed experts that tokens touch in so many layers, if they choose evenly. */
 static double routed_bytes(const struct model *model, uint32_t layers, uint32_t tokens) {

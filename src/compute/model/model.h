@@ -85,6 +85,8 @@ void model_set_link(struct model *model, double gbps, double us);
 /* Of that link, to ranks of the same node or of others; 0: it is not slowed down. */
 double model_byte_ns(const struct model *model, bool near);
 
+/* Between two steps; see struct model_options. */
+void model_set_trace(struct model *model, const struct model_trace *trace);
 /* Between two steps; copied. NULL: nobody follows. */
 void model_set_follower(struct model *model, const struct model_follower *follower);
 
@@ -140,8 +142,6 @@ struct model_rank {
     int64_t transfer_ns;          /* of all dispatches and combines, summed; see exchange_counts */
     int64_t dispatch_ns;          /* of that: of dispatches */
     int64_t waited_ns;            /* of this rank's time, for the ends of those */
-    int64_t stage_ns[2]
-                    [STAGE_COUNT]; /* of stages without waits: dense layers, those with experts */
 };
 struct model_rank model_rank(const struct model *model);
 

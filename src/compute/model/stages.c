@@ -5,7 +5,6 @@
  */
 #include "compute/model/stages.h"
 
-#include "base/clock.h"
 #include "base/pulse.h"
 #include "compute/model/compute.h"
 
@@ -69,21 +68,18 @@ static bool awaits(const struct model *model, uint32_t layer, enum stage stage, 
            shape_layer_is_moe(model->shape, layer) && exchange_carries(model->lanes[lane].exchange);
 }
 
-/* Returns when it was. */
-static int64_t begin_traced(const struct model *model) {
+static void begin_traced(const struct model *model) {
     if (model->trace) model->trace->begin(model->trace->context);
-    return clock_now_ns();
 }
 
-static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane, int64_t began_ns) {
+static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane) {
     const struct model_trace *trace = pass->model->trace;
     bool waits = awaits(pass->model, pass->layer, stage, lane);
-    struct exchange_transfer ended = {0};
     pulse_place(pass->layer, (uint32_t)stage);
     run_stage(pass, stage);
-    if (waits) ended = exchange_last(pass->exchange);
-    pass->model->stage_ns[pass_is_moe(pass)][stage] += clock_now_ns() - began_ns - ended.waited_ns;
     if (!trace) return;
+    struct exchange_transfer ended;
+    if (waits) ended = exchange_last(pass->exchange);
     trace->end(trace->context, stage, lane, pass->layer, waits ? &ended : NULL);
 }
 
@@ -140,18 +136,25 @@ static void await_loads(const struct layer_walk *walk, const struct pass *pass) 
     }
 }
 
-/* The stage's time is that since `began_ns`. */
-static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, uint32_t layer,
-                    int64_t began_ns) {
+/* None if rows of the lane wait for their loads, which they do before ATTENTION_1. */
+static uint32_t early_of(const struct layer_walk *walk, const struct batch *batch) {
+    for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++)
+        if (step_plan_rows(walk->plan)[batch->runs[i].plan_row].loads) return 0;
+    return overlap_early(walk->overlap, batch->token_count - batch->prompt_tokens);
+}
+
+/* The stage's time is that since begin_traced. */
+static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
     struct model *model = walk->model;
     struct lane *lane = &model->lanes[index];
     struct pass pass = {.model = model,
                         .scratch = lane->scratch,
                         .exchange = lane->exchange,
                         .batch = &lane->batch,
+                        .early = early_of(walk, &lane->batch),
                         .layer = layer};
     if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
-    run_traced(&pass, stage, index, began_ns);
+    run_traced(&pass, stage, index);
     if (stage == STAGE_ATTENTION_0) tell_written(walk, index);
     if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, lane->first);
 }
@@ -165,8 +168,8 @@ static void run_in_order(struct layer_walk *walk) {
             uint32_t layer = at + row->ahead - 1;
             if (layer >= layers)
                 continue; /* beyond the last or, wrapped around, before the first */
-            int64_t began_ns = begin_traced(walk->model);
-            run_row(walk, (enum stage)row->stage, row->lane, layer, began_ns);
+            begin_traced(walk->model);
+            run_row(walk, (enum stage)row->stage, row->lane, layer);
         }
 }
 
@@ -194,10 +197,10 @@ static void run_by_urgency(struct layer_walk *walk) {
     struct overlap_place places[OVERLAP_LANES] = {{0}};
     uint32_t layers = walk->model->shape->layers;
     for (uint32_t left = walk->overlap->lane_count * layers * STAGE_COUNT; left > 0; left--) {
-        int64_t began_ns = begin_traced(walk->model);
+        begin_traced(walk->model);
         uint32_t lane = next_lane(walk, places);
         struct overlap_place *place = &places[lane];
-        run_row(walk, place->stage, lane, place->layer, began_ns);
+        run_row(walk, place->stage, lane, place->layer);
         overlap_advance(place);
         place->waits =
             place->layer < layers && awaits(walk->model, place->layer, place->stage, lane);

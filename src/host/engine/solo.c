@@ -29,6 +29,7 @@ struct solo {
     struct solo_part *parts; /* [ranks] */
     struct rank_step *steps; /* [ranks] */
     struct lanes lanes;
+    bool unmeasured;          /* lanes are not told what steps take */
     struct step_plan **plans; /* [ranks] the parts' */
     struct {
         bool set;
@@ -195,6 +196,10 @@ void solo_forget_measured(struct solo *solo) {
     solo->lanes.choose = (struct choose_overlap){0};
 }
 
+void solo_set_measured(struct solo *solo, bool measured) {
+    solo->unmeasured = !measured;
+}
+
 struct choose_overlap_choice solo_schedule(const struct solo *solo) {
     return (struct choose_overlap_choice){solo->lanes.kind, solo->lanes.reason};
 }
@@ -271,7 +276,7 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
     int64_t began_ns = clock_now_ns();
     status = rank_group_step(solo->group, solo->steps, error);
     if (status != STATUS_OK) return status;
-    lanes_end(&solo->lanes, clock_now_ns() - began_ns);
+    if (!solo->unmeasured) lanes_end(&solo->lanes, clock_now_ns() - began_ns);
     if (ranks > 1) sort_logits(solo, rows, row_count, logits);
     for (uint32_t i = 0; i < row_count; i++)
         solo->lengths[rows[i].sequence] += rows[i].token_count;

@@ -42,6 +42,8 @@ void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length);
 /* From the next step on; what was measured stays, until it is forgotten. */
 void solo_set_schedule(struct solo *solo, const char *schedule);
 void solo_forget_measured(struct solo *solo);
+/* From the next step on: not measured, or measured as at first. */
+void solo_set_measured(struct solo *solo, bool measured);
 /* Of the last step, and why. */
 struct choose_overlap_choice solo_schedule(const struct solo *solo);
 

@@ -35,7 +35,8 @@ enum status step_thread_open(struct step_thread *thread, struct rank_group *grou
                              struct rebalancer *rebalancer, const char *schedule,
                              const struct step_thread_limits *limits, struct error *error) {
     uint32_t ranks = rank_group_count(group);
-    *thread = (struct step_thread){.group = group, .rebalancer = rebalancer};
+    *thread = (struct step_thread){
+        .group = group, .rebalancer = rebalancer, .step_ns_min = limits->step_ns_min};
     bool known = lanes_named(schedule, &thread->lanes);
     check(known);
     thread->plans = calloc(ranks, sizeof *thread->plans);
@@ -171,15 +172,26 @@ static void take_plan(struct step_thread *thread, const struct step_plan *plan) 
     thread->plan_count++;
 }
 
+/* For whoever tries with small machines what slower ones would do: a unit's speed is known then, and
+ * does not hang on what else runs here. */
+static void wait_for(int64_t until_ns) {
+    for (int64_t left_ns; (left_ns = until_ns - clock_now_ns()) > 0;)
+        nanosleep(&(struct timespec){left_ns / 1000000000, left_ns % 1000000000}, NULL);
+}
+
 static void run_step(struct step_thread *thread, struct worker *worker) {
     struct error error = {""};
     uint32_t ranks = rank_group_count(thread->group);
+    int64_t began_ns = clock_now_ns();
     lanes_begin(&thread->lanes, thread->plans, ranks, model_shape(rank_group_model(thread->group)));
     rank_group_run(thread->group, (const struct step_plan *const *)thread->plans, thread->results,
                    &error);
     lanes_end(&thread->lanes, thread->results[0]->compute_ns);
+    wait_for(began_ns + thread->step_ns_min);
     bool broken = rank_group_is_broken(thread->group);
     for (uint32_t rank = 0; rank < ranks; rank++) {
+        if (thread->results[rank]->compute_ns < thread->step_ns_min)
+            thread->results[rank]->compute_ns = thread->step_ns_min;
         if (thread->results[rank]->failed && rank_group_lives(thread->group, rank) && !broken)
             log_say(LOG_ERROR, "engine", "a step failed rank=%u why=%s", rank, error.text);
         worker_answer(worker, &thread->results[rank]->record);

@@ -19,6 +19,7 @@ struct step_thread {
     void *slot_memory;
     struct step_plan **plans; /* [ranks] whole copies of those that have come: plan_count */
     uint32_t plan_count;
+    int64_t step_ns_min;
     struct step_result **results; /* [ranks] */
     bool *dead;                   /* [ranks] and the unit was told */
     struct rank_report *reports;  /* [ranks] */
@@ -27,6 +28,7 @@ struct step_thread {
 struct step_thread_limits { /* of each rank */
     uint32_t step_rows_max, step_tokens_max;
     uint32_t slots_max, context_tokens_max;
+    int64_t step_ns_min; /* a step that is done sooner is told as late as that */
 };
 
 /* `schedule` as lanes_named knows it. Borrows group and rebalancer. STATUS_NO_MEMORY. */

@@ -12,6 +12,9 @@
  *     (STATE_DROPPED), and is deaf to us from then on.
  *   - Where files have run out, it tries to accept again and again, without a pause. So a socket
  * that listens is unbound, and bound again a little later; connections that are there stay.
+ *   - A side that listens answers in the version of records that it was greeted in, the present one or
+ *     the one before. A side that connects greets in the present one; an older process that listens
+ *     answers in its own and ends that connection, and is greeted in its own the next time.
  *   - A ZAP handler at inproc://zeromq.zap.01, of this context alone, lets keys in.
  */
 #include "host/wire/wire.h"
@@ -20,6 +23,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/machine.h"
+#include "contract/record_past.h"
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
 
@@ -68,6 +72,7 @@ enum wire_state { STATE_NONE, STATE_UP, STATE_DROPPED };
 struct wire_peer {
     enum wire_state state;
     uint32_t number;
+    uint32_t version;     /* of records between us */
     uint8_t id[ID_BYTES]; /* of a side that listens */
     int64_t last_seen_ns;
 };
@@ -84,12 +89,15 @@ struct wire {
     struct wire_peer *peers; /* [peer_count]; one that connects has one */
     uint32_t peer_count;
     uint32_t last_number;
-    uint32_t monitors; /* so far: a name once used may still be bound */
-    bool told;         /* why it does not connect; until it does */
-    bool ending;       /* the socket is done with, and will be closed */
+    uint32_t monitors;  /* so far: a name once used may still be bound */
+    uint32_t greets_in; /* of a side that connects: the version that its next greeting says */
+    bool told;          /* why it does not connect; until it does */
+    bool ending;        /* the socket is done with, and will be closed */
     bool full_told;
     char address[256];
     void *buffer; /* [WIRE_MESSAGE_BYTES_MAX] a message, aligned */
+    /* [WIRE_MESSAGE_BYTES_MAX] one that came, and one that goes, in the other version's form */
+    void *came, *goes;
 };
 
 /* ---- peers ---- */
@@ -115,7 +123,8 @@ static struct wire_peer *add_peer(struct wire *wire, const uint8_t id[ID_BYTES])
         at++;
     if (at == WIRE_PEERS_MAX) return NULL;
     if (at == wire->peer_count) wire->peer_count++;
-    wire->peers[at] = (struct wire_peer){.state = STATE_UP, .number = ++wire->last_number};
+    wire->peers[at] = (struct wire_peer){
+        .state = STATE_UP, .number = ++wire->last_number, .version = RECORD_VERSION};
     memcpy(wire->peers[at].id, id, ID_BYTES);
     wire->peers[at].last_seen_ns = clock_now_ns();
     return &wire->peers[at];
@@ -125,7 +134,9 @@ static void lose(struct wire *wire, struct wire_peer *peer) {
     enum wire_state before = peer->state;
     uint32_t number = peer->number;
     peer->state = STATE_NONE;
-    if (before == STATE_UP) wire->options.lost(wire->options.context, number);
+    if (before != STATE_UP) return;
+    wire->greets_in = RECORD_VERSION; /* who comes next may be another one */
+    wire->options.lost(wire->options.context, number);
 }
 
 /* ---- what TSan is told ---- */
@@ -178,12 +189,16 @@ static enum status send_bytes(struct wire *wire, const struct wire_peer *peer, c
 enum status wire_send(struct wire *wire, uint32_t number, const struct record *record) {
     struct wire_peer *peer = find_number(wire, number);
     check(record->bytes <= WIRE_MESSAGE_BYTES_MAX);
-    return peer ? send_bytes(wire, peer, record, record->bytes) : STATUS_GONE;
+    if (!peer) return STATUS_GONE;
+    if (peer->version == RECORD_VERSION) return send_bytes(wire, peer, record, record->bytes);
+    size_t bytes = record_to_past(&record_past, record, wire->goes, WIRE_MESSAGE_BYTES_MAX);
+    return bytes ? send_bytes(wire, peer, wire->goes, bytes) : STATUS_OK; /* nothing for it */
 }
 
-static enum status send_greeting(struct wire *wire, const struct wire_peer *peer) {
+static enum status send_greeting(struct wire *wire, const struct wire_peer *peer,
+                                 uint32_t record_version) {
     struct greeting greeting = {.greeting_version = GREETING_VERSION,
-                                .record_version = RECORD_VERSION};
+                                .record_version = record_version};
     memcpy(greeting.magic, GREETING_MAGIC, sizeof greeting.magic);
     snprintf(greeting.version, sizeof greeting.version, "%s", FATHOM_VERSION);
     return send_bytes(wire, peer, &greeting, sizeof greeting);
@@ -214,13 +229,15 @@ static bool has_magic(const void *data, size_t bytes, const char magic[8]) {
     return bytes >= 8 && memcmp(data, magic, 8) == 0;
 }
 
-/* NULL: it is one of ours. */
-static const char *greeting_fault(const void *data, size_t bytes, char text[static 200]) {
+/* NULL: it is one of ours, with records of that version. */
+static const char *greeting_fault(const void *data, size_t bytes, uint32_t *version_out,
+                                  char text[static 200]) {
     const struct greeting *greeting = data;
     if (bytes < sizeof *greeting || !has_magic(data, bytes, GREETING_MAGIC))
         return "it does not greet as Fathom does";
+    *version_out = greeting->record_version;
     if (greeting->greeting_version == GREETING_VERSION && bytes == sizeof *greeting &&
-        greeting->record_version == RECORD_VERSION)
+        (*version_out == RECORD_VERSION || *version_out == record_past.version))
         return NULL;
     char version[sizeof greeting->version] = "";
     for (size_t i = 0; i + 1 < sizeof version; i++)
@@ -229,16 +246,18 @@ static const char *greeting_fault(const void *data, size_t bytes, char text[stat
         else
             break;
     snprintf(text, 200,
-             "it is Fathom %s, which speaks records of version %u; here is %s with version %d: run "
-             "the same on both sides",
-             version, greeting->record_version, FATHOM_VERSION, RECORD_VERSION);
+             "it is Fathom %s, which speaks records of version %u; here is %s with versions %d and "
+             "%d: run releases that follow one another",
+             version, greeting->record_version, FATHOM_VERSION, record_past.version,
+             RECORD_VERSION);
     return text;
 }
 
 static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t bytes) {
     char text[200];
     if (bytes == 0) return; /* a sign of life of one that was dropped, and forgotten */
-    const char *fault = greeting_fault(wire->buffer, bytes, text);
+    uint32_t version = RECORD_VERSION;
+    const char *fault = greeting_fault(wire->buffer, bytes, &version, text);
     struct wire_peer *peer = add_peer(wire, id);
     if (!peer) {
         if (!wire->full_told)
@@ -247,7 +266,8 @@ static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t byt
         wire->full_told = true;
         return;
     }
-    enum status status = send_greeting(wire, peer);
+    if (!fault) peer->version = version;
+    enum status status = send_greeting(wire, peer, peer->version);
     if (fault) {
         peer->state = STATE_DROPPED; /* it was never told of */
         drop(wire, peer, fault);
@@ -262,6 +282,10 @@ static void take_record(struct wire *wire, struct wire_peer *peer, size_t bytes)
     const struct record *record = wire->buffer;
     peer->last_seen_ns = clock_now_ns();
     if (bytes == 0) return;
+    if (peer->version != RECORD_VERSION) {
+        bytes = record_from_past(&record_past, record, bytes, wire->came, WIRE_MESSAGE_BYTES_MAX);
+        record = wire->came;
+    }
     if (!record_valid(record, bytes))
         drop(wire, peer, "it sent what is no valid record");
     else if (!(wire->options.kinds & wire_kind((enum record_kind)record->kind)))
@@ -336,14 +360,22 @@ static bool take_single(struct wire *wire) {
         leave(wire, NULL, REFUSED_MS);
         return false;
     }
-    const char *fault = greeting_fault(wire->buffer, whole ? (size_t)bytes : 1, text);
+    uint32_t version;
+    const char *fault = greeting_fault(wire->buffer, whole ? (size_t)bytes : 1, &version, text);
     if (fault) {
         leave(wire, fault, REFUSED_MS);
         return false;
     }
+    if (version != wire->greets_in) { /* it does not know ours */
+        wire->greets_in = version;
+        leave(wire, NULL, REOPEN_MS);
+        return false;
+    }
     wire->told = false;
-    *peer = (struct wire_peer){
-        .state = STATE_UP, .number = ++wire->last_number, .last_seen_ns = clock_now_ns()};
+    *peer = (struct wire_peer){.state = STATE_UP,
+                               .number = ++wire->last_number,
+                               .version = version,
+                               .last_seen_ns = clock_now_ns()};
     wire->options.joined(wire->options.context, peer->number);
     return true;
 }
@@ -592,7 +624,8 @@ static enum status open_sockets(struct wire *wire, struct error *error) {
     if (!wire->socket_event || !wire->monitor_event)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %.200s", wire->address);
     if (!wire->options.listens) /* goes out as soon as there is a connection */
-        return send_greeting(wire, &wire->peers[0]) ? failed(wire, "greet", error) : STATUS_OK;
+        return send_greeting(wire, &wire->peers[0], wire->greets_in) ? failed(wire, "greet", error)
+                                                                     : STATUS_OK;
     return STATUS_OK;
 }
 
@@ -645,13 +678,16 @@ enum status wire_open(const struct wire_options *options, struct event_base *bas
     snprintf(wire->address, sizeof wire->address, "%s", options->address);
     wire->peers = calloc(WIRE_PEERS_MAX, sizeof *wire->peers);
     wire->peer_count = options->listens ? 0 : 1;
+    wire->greets_in = RECORD_VERSION;
     wire->buffer = malloc(WIRE_MESSAGE_BYTES_MAX);
+    wire->came = calloc(1, WIRE_MESSAGE_BYTES_MAX); /* untouched among those of one version */
+    wire->goes = calloc(1, WIRE_MESSAGE_BYTES_MAX);
     wire->zmq = zmq_ctx_new();
     wire->tick = evtimer_new(base, on_tick, wire);
     wire->reopen = evtimer_new(base, on_reopen, wire);
     wire->rebind = evtimer_new(base, on_rebind, wire);
-    if (!wire->peers || !wire->buffer || !wire->zmq || !wire->tick || !wire->reopen ||
-        !wire->rebind)
+    if (!wire->peers || !wire->buffer || !wire->came || !wire->goes || !wire->zmq || !wire->tick ||
+        !wire->reopen || !wire->rebind)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a wire");
     if (!status) status = open_zap(wire, error);
     if (!status) status = open_sockets(wire, error);
@@ -674,6 +710,8 @@ void wire_close(struct wire *wire) {
     if (wire->zmq) zmq_ctx_term(wire->zmq);
     free(wire->peers);
     free(wire->buffer);
+    free(wire->came);
+    free(wire->goes);
     free(wire);
 }
 

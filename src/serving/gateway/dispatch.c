@@ -73,6 +73,12 @@ enum outcome {
     OUTCOME_NOT_FOR_TWO
 };
 
+/* A bit each: of the units that may have it. Tokens of two numerics make no answer. 0: any. */
+static uint64_t numerics_of(const struct request *request) {
+    uint32_t numerics = request->leader->life.numerics;
+    return numerics == FLEET_NONE ? 0 : (uint64_t)1 << numerics;
+}
+
 static struct balance_units_need need_of(const struct request *request) {
     const struct request_asked *asked = &request->asked;
     struct admit_need need = {asked->prompt_tokens, asked->new_tokens_max};
@@ -83,6 +89,7 @@ static struct balance_units_need need_of(const struct request *request) {
         .start_pages = admit_start_pages(need, known),
         .partner = request->head->life.at[PART_ANSWER].unit,
         .avoided_unit = request->placing.avoided_unit,
+        .numerics = numerics_of(request),
         .roles =
             BALANCE_ROLE(UNIT_BOTH) | BALANCE_ROLE(asked->prompt_only ? UNIT_PREFILL : UNIT_DECODE),
     };
@@ -101,6 +108,15 @@ static void make_prefix_keys(struct gateway *gateway, struct request *head) {
     head->placing.prefix_key_count = count;
 }
 
+/* Blocks that a storage would have for the unit: what was computed with its numerics. */
+static uint32_t known_for(const struct fleet *fleet, uint32_t unit, const uint32_t *hits) {
+    uint32_t known = hits[unit];
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (fleet_is_member(fleet, i) && fleet->units[i].numerics == fleet->units[unit].numerics)
+            known = max_u32(known, hits[i]);
+    return known;
+}
+
 /* hits_out[LIMIT_FLEET_UNITS]: what each unit need not compute of the prompt, as far as is known
  * here; what another one computed counts a little less where units share a storage. */
 static void find_hits(struct gateway *gateway, struct request *request,
@@ -108,12 +124,15 @@ static void find_hits(struct gateway *gateway, struct request *request,
     const struct request_placing *heads = &request->head->placing;
     make_prefix_keys(gateway, request->head);
     if (!heads->prefix_keys || request_scores(request)) return;
-    uint32_t known = prefix_affinity_find(&gateway->affinity, heads->prefix_keys,
-                                          heads->prefix_key_count, hits_out);
+    const struct fleet *fleet = &gateway->fleet;
+    uint32_t hits[LIMIT_FLEET_UNITS];
+    uint32_t all =
+        prefix_affinity_find(&gateway->affinity, heads->prefix_keys, heads->prefix_key_count, hits);
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
-        bool loads = gateway->fleet.units[i].load.kv_storage != KV_STORAGE_NONE;
-        double more = loads ? BALANCE_UNITS_LOADED * (known - hits_out[i]) : 0;
-        hits_out[i] = hits_out[i] * KV_BLOCK_TOKENS + (uint32_t)(more * KV_BLOCK_TOKENS);
+        bool loads = fleet->units[i].load.kv_storage != KV_STORAGE_NONE;
+        uint32_t known = loads && fleet->is_mixed ? known_for(fleet, i, hits) : all;
+        double more = loads ? BALANCE_UNITS_LOADED * (known - hits[i]) : 0;
+        hits_out[i] = hits[i] * KV_BLOCK_TOKENS + (uint32_t)(more * KV_BLOCK_TOKENS);
     }
     need->prompt_tokens = request->asked.prompt_tokens;
     need->hit_tokens = hits_out;
@@ -161,20 +180,23 @@ struct request_work dispatch_work(struct gateway *gateway, struct request *leade
 
 /* ---- two units for one request ---- */
 
-/* True if the fleet has units for either task, and the request is one to hand over. */
-static bool may_be_shared(const struct gateway *gateway, const struct request *request) {
+/* The numerics that may have it and of which the fleet has units for either task, a bit each; 0: there
+ * are none, or the request is not one to hand over. */
+static uint64_t may_be_shared(const struct gateway *gateway, const struct request *request) {
     const struct request_placing *placing = &request->placing;
-    bool computes = false, answers = false;
+    uint64_t computes = 0, answers = 0, wanted = numerics_of(request);
     if (request->asked.prompt_only || request->answered.output_tokens || placing->retries ||
         placing->refusals || placing->losses)
-        return false;
+        return 0;
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         const struct fleet_unit *unit = &gateway->fleet.units[i];
+        uint64_t numerics = (uint64_t)1 << unit->numerics;
         if (!fleet_takes(&gateway->fleet, i)) continue;
-        computes |= unit->hello.role == UNIT_PREFILL;
-        answers |= unit->hello.role == UNIT_DECODE && fleet_moves_blocks(&gateway->fleet, i);
+        if (unit->hello.role == UNIT_PREFILL) computes |= numerics;
+        if (unit->hello.role == UNIT_DECODE && fleet_moves_blocks(&gateway->fleet, i))
+            answers |= numerics;
     }
-    return computes && answers;
+    return computes & answers & (wanted ? wanted : UINT64_MAX);
 }
 
 struct kv_route dispatch_route(const struct request *request) {
@@ -182,17 +204,22 @@ struct kv_route dispatch_route(const struct request *request) {
     return (struct kv_route){.ticket = {request->id.high, request->id.low ^ attempt}};
 }
 
-/* The unit that is to make the answer is asked first whether it has room. */
+/* The unit that is to make the answer is asked first whether it has room. `numerics` as
+ * may_be_shared. */
 static enum outcome place_at_two(struct gateway *gateway, struct request *request,
-                                 const struct balance_unit *units) {
+                                 const struct balance_unit *units, uint64_t numerics) {
     uint32_t prompt_tokens = request->asked.prompt_tokens;
     struct balance_units_need need = need_of(request), prefill = need;
     need.roles = BALANCE_ROLE(UNIT_DECODE);
+    need.numerics = numerics;
     prefill.roles = BALANCE_ROLE(UNIT_PREFILL);
     prefill.partner = request->head->life.at[PART_PROMPT].unit;
     prefill.tokens = (uint64_t)prompt_tokens + 1;
     prefill.page_count = prefill.start_pages = admit_pages((struct admit_need){prompt_tokens, 1});
     struct units_choice second = balance_units(&need, units, LIMIT_FLEET_UNITS);
+    prefill.numerics = second.unit == BALANCE_NO_RANK
+                           ? numerics
+                           : (uint64_t)1 << gateway->fleet.units[second.unit].numerics;
     uint32_t hits[LIMIT_FLEET_UNITS];
     find_hits(gateway, request, &prefill, hits);
     struct units_choice first = balance_units(&prefill, units, LIMIT_FLEET_UNITS);
@@ -226,8 +253,9 @@ static enum outcome place(struct gateway *gateway, struct request *request,
                           const struct balance_unit *units, int64_t now_ns) {
     struct balance_units_need need = need_of(request);
     int64_t retry_ns = request->placing.retry_ns;
-    if (may_be_shared(gateway, request)) {
-        enum outcome outcome = place_at_two(gateway, request, units);
+    uint64_t shared = may_be_shared(gateway, request);
+    if (shared) {
+        enum outcome outcome = place_at_two(gateway, request, units, shared);
         if (outcome != OUTCOME_NOT_FOR_TWO) return outcome;
     }
     uint32_t hits[LIMIT_FLEET_UNITS];
@@ -247,9 +275,18 @@ static enum outcome place(struct gateway *gateway, struct request *request,
     }
     note_choice(gateway, request, &choice);
     if (choice.reason == UNITS_WAITS_ROOM) return OUTCOME_ALL_FULL;
-    if (now_ns < dispatch_gives_up_ns(gateway, request, choice.reason == UNITS_WAITS_SIZE))
+    /* Others may serve, which are too small for it or compute otherwise. */
+    bool any_serves = fleet_serves(&gateway->fleet);
+    int64_t gives_up_ns = dispatch_gives_up_ns(gateway, request, any_serves);
+    bool is_bound = any_serves && choice.reason == UNITS_WAITS_UNIT;
+    if (now_ns < gives_up_ns) {
+        if (any_serves) gateway->retry_ns = min_i64(gateway->retry_ns, gives_up_ns);
         return OUTCOME_WENT_ON;
-    request_cancel(gateway, request, gateway->draining ? CAUSE_DRAINING : CAUSE_NO_UNIT);
+    }
+    request_cancel(gateway, request,
+                   gateway->draining ? CAUSE_DRAINING
+                   : is_bound        ? CAUSE_NUMERICS_GONE
+                                     : CAUSE_NO_UNIT);
     return OUTCOME_WENT_ON;
 }
 

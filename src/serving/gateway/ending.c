@@ -52,6 +52,7 @@ static enum api_finish finish_of(const struct request *request) {
     case CAUSE_ECHO_TOO_LONG:
     case CAUSE_NO_MEMORY:
     case CAUSE_NO_UNIT:
+    case CAUSE_NUMERICS_GONE:
     case CAUSE_DRAINING:
         return API_FINISH_NONE;
     case CAUSE_NONE:
@@ -105,6 +106,12 @@ static void explain(const struct request *request, struct api_error *error) {
         return;
     case CAUSE_NO_UNIT:
         api_error_no_unit(error);
+        return;
+    case CAUSE_NUMERICS_GONE:
+        api_error_set(error, 503, NULL, "numerics_gone",
+                      "No unit that computes as this answer began has been there for too long. "
+                      "Ask again.");
+        error->retry_after_seconds = 1;
         return;
     case CAUSE_DRAINING:
         api_error_draining(error);

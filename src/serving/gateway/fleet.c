@@ -60,8 +60,23 @@ static bool has_members(const struct fleet *fleet) {
 
 static bool same_model(const struct record_unit_hello *a, const struct record_unit_hello *b) {
     return a->vocab_count == b->vocab_count &&
-           memcmp(a->model_id, b->model_id, sizeof a->model_id) == 0 &&
-           strcmp(a->numerics_id, b->numerics_id) == 0;
+           memcmp(a->model_id, b->model_id, sizeof a->model_id) == 0;
+}
+
+/* Its number among those that the fleet has seen. FLEET_NONE: there are too many. */
+static uint32_t number_numerics(struct fleet *fleet, const char *id) {
+    for (uint32_t i = 0; i < fleet->numerics_count; i++)
+        if (strcmp(fleet->numerics[i], id) == 0) return i;
+    if (fleet->numerics_count == FLEET_NUMERICS_MAX) return FLEET_NONE;
+    memcpy(fleet->numerics[fleet->numerics_count], id, sizeof fleet->numerics[0]);
+    return fleet->numerics_count++;
+}
+
+uint32_t fleet_count_numerics(const struct fleet *fleet, uint32_t numerics) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        count += fleet_is_member(fleet, i) && fleet->units[i].numerics == numerics;
+    return count;
 }
 
 uint64_t fleet_room_tokens(struct fleet_room room) {
@@ -69,16 +84,23 @@ uint64_t fleet_room_tokens(struct fleet_room room) {
 }
 
 /* Of those that are there; of the last ones while nobody is. */
-static void find_largest(struct fleet *fleet) {
+static void look_at_members(struct fleet *fleet) {
     struct fleet_room most = {0, 0};
+    uint32_t first = FLEET_NONE;
+    fleet->is_mixed = false;
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         const struct fleet_unit *unit = &fleet->units[i];
         if (!fleet_is_member(fleet, i)) continue;
+        if (first == FLEET_NONE) first = i;
+        fleet->is_mixed |= unit->numerics != fleet->units[first].numerics;
         struct fleet_room room = {unit->hello.context_tokens_max,
                                   (uint64_t)unit->rank_pages * KV_BLOCK_TOKENS};
         if (fleet_room_tokens(room) > fleet_room_tokens(most)) most = room;
     }
-    if (has_members(fleet)) fleet->largest = most;
+    if (first == FLEET_NONE) return;
+    fleet->largest = most;
+    if (!fleet_count_numerics(fleet, fleet->main_numerics))
+        fleet->main_numerics = fleet->units[first].numerics;
 }
 
 uint64_t fleet_tokens_max(const struct fleet *fleet) {
@@ -108,9 +130,14 @@ bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_h
         renew_ranks(unit, hello);
         return false;
     }
-    if (!fleet_knows_model(fleet) || (idle && !has_members(fleet))) fleet->model = *hello;
+    if (!fleet_knows_model(fleet) || (idle && !has_members(fleet))) {
+        fleet->model = *hello;
+        fleet->numerics_count = 0;
+    }
     unit->hello = *hello;
-    if (!is_usable(hello) || !same_model(hello, &fleet->model)) {
+    bool is_ours = is_usable(hello) && same_model(hello, &fleet->model);
+    if (is_ours) unit->numerics = number_numerics(fleet, hello->numerics_id);
+    if (!is_ours || unit->numerics == FLEET_NONE) {
         unit->state = FLEET_REFUSED;
         fleet->refused_total++;
         return false;
@@ -122,7 +149,7 @@ bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_h
         unit->ranks[i] = (struct fleet_rank){*rank, {.pages_free = rank->page_count}};
         if (rank->page_count > unit->rank_pages) unit->rank_pages = rank->page_count;
     }
-    find_largest(fleet);
+    look_at_members(fleet);
     return true;
 }
 
@@ -172,7 +199,7 @@ void fleet_leave(struct fleet *fleet, uint32_t index, bool lost) {
     unit_counters_add_unit(&fleet->gone.totals, &unit->load.totals);
     map_remove(&fleet->by_id, key_of(unit->id));
     *unit = (struct fleet_unit){.ranks = unit->ranks};
-    find_largest(fleet);
+    look_at_members(fleet);
 }
 
 void fleet_expel(struct fleet *fleet, uint32_t index) {
@@ -183,7 +210,7 @@ void fleet_expel(struct fleet *fleet, uint32_t index) {
     unit->state = FLEET_REFUSED;
     fleet->losses_total++;
     fleet->refused_total++;
-    find_largest(fleet);
+    look_at_members(fleet);
 }
 
 /* ---- views ---- */
@@ -232,6 +259,7 @@ void fleet_view_unit(const struct fleet *fleet, uint32_t index, int64_t now_ns,
         .takes = fleet_takes(fleet, index),
         .full = unit->full,
         .role = unit->hello.role,
+        .numerics = unit->numerics,
         .movable = fleet_moves_blocks(fleet, index),
         .rank_count = unit->hello.rank_count,
         .context_tokens_max = unit->hello.context_tokens_max,

@@ -3,9 +3,10 @@
  * sent a record, and how many requests are bound to it. Tables only: whose requests go where is
  * serving/gateway/dispatch.
  *
- * All units of a fleet compute with the same numerics on the same checkpoint, or a request could
- * not go on elsewhere with the same tokens: the first hello says which, and a unit that differs is
- * refused. A fleet that has lost its last unit, and holds no request, takes the next one's.
+ * All units of a fleet compute on the same checkpoint: the first hello says which, and a unit that
+ * differs is refused. A fleet that has lost its last unit, and holds no request, takes the next one's.
+ * Units may differ in their numerics, while a fleet is renewed: then the same request has other
+ * tokens at some of them, and stays where it began (request_life.numerics).
  */
 #ifndef SERVING_GATEWAY_FLEET_H
 #define SERVING_GATEWAY_FLEET_H
@@ -17,13 +18,14 @@
 #include "serving/policy/balance_units.h"
 
 #define FLEET_NONE BALANCE_NO_RANK
+#define FLEET_NUMERICS_MAX 64 /* kinds of them that a gateway has seen; one more is refused */
 
 enum fleet_state {
     FLEET_FREE,
     FLEET_JOINING, /* connected, has not said hello */
     FLEET_SERVING,
     FLEET_SILENT, /* no record from it for too long; what it had has gone elsewhere */
-    FLEET_REFUSED /* another model, or it broke the rules; nothing it says counts */
+    FLEET_REFUSED /* another model, too many numerics, or it broke the rules; it does not count */
 };
 
 struct fleet_rank {
@@ -39,6 +41,7 @@ struct fleet_unit {
     bool scarce;   /* has reserved nothing since it had no room: it is asked for
                                      * one request at a time */
     struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
+    uint32_t numerics;              /* of the fleet's table; of members */
     struct record_unit_load load;   /* without its tail; before the first, all pages are free */
     struct record_experts experts;  /* zeros before the first */
     struct fleet_rank *ranks;       /* [LIMIT_RANKS], of them hello.rank_count */
@@ -60,8 +63,12 @@ struct fleet {
     struct fleet_unit *units;       /* [LIMIT_FLEET_UNITS] */
     struct map by_id;               /* -> units that are not free */
     struct record_unit_hello model; /* that of all units; record.kind RECORD_NONE before any */
-    struct fleet_room largest;      /* of those that are there; of the last ones while nobody is */
-    struct record_unit_load gone;   /* totals of units that have left */
+    char numerics[FLEET_NUMERICS_MAX][32]; /* [numerics_count] that units have had */
+    uint32_t numerics_count;
+    uint32_t main_numerics;       /* which a member has; of the last ones while there is none */
+    bool is_mixed;                /* members have more than one */
+    struct fleet_room largest;    /* of those that are there; of the last ones while nobody is */
+    struct record_unit_load gone; /* totals of units that have left */
     uint64_t losses_total, refused_total;
     /* Of the units that compute prompts, sums over their last steps, each before the last counting
      * a little less: ranks' nanoseconds, tokens computed, pages of our own prompts that were done. */
@@ -81,6 +88,9 @@ uint32_t fleet_find(const struct fleet *fleet, struct unit_id id);
 
 /* The member whose hello said this instance. FLEET_NONE: none did, or it is 0. */
 uint32_t fleet_find_instance(const struct fleet *fleet, uint64_t instance);
+
+/* The members that have these numerics. */
+uint32_t fleet_count_numerics(const struct fleet *fleet, uint32_t numerics);
 
 /* True if it serves from now on; one that has served tells its ranks' processes and addresses again.
  * `idle`: the gateway holds no request. */

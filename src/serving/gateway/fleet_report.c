@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What an operator sees and says of the fleet. GET /debug/fleet:
  *
- *   {"units":[{"id","role","state":"joining|serving|draining|silent|refused","model","numerics",
+ *   {"units":[{"id","instance","role","state":"joining|serving|draining|silent|refused","model","numerics",
  *     "ranks":[{"pid","requests_waiting","requests_running","requests_parked","kv_pages":{...}}],
  *     "requests_bound","requests_waiting","requests_running",
  *     "kv_pages":{"free","held","cached","total"},"steps_total","last_step_ms",
@@ -110,12 +110,14 @@ static void write_choices(struct json_writer *writer, const struct record_unit_l
 static void write_unit(struct json_writer *writer, const struct fleet_unit *unit,
                        uint32_t *ranks_told) {
     static const char digits[] = "0123456789abcdef";
-    char model[2 * sizeof unit->hello.model_id + 1] = "", milliseconds[32];
+    char model[2 * sizeof unit->hello.model_id + 1] = "", milliseconds[32], instance[24];
     for (size_t i = 0; i < sizeof unit->hello.model_id; i++) {
         model[2 * i] = digits[(uint8_t)unit->hello.model_id[i] >> 4];
         model[2 * i + 1] = digits[(uint8_t)unit->hello.model_id[i] & 15];
     }
     write_member(writer, "{\"id\":", unit->id.value);
+    format_text(instance, sizeof instance, "%016llx", (unsigned long long)unit->hello.instance);
+    write_text_member(writer, ",\"instance\":", instance);
     write_text_member(writer, ",\"role\":", role_name(unit->hello.role));
     write_text_member(writer, ",\"state\":", state_name(unit));
     write_text_member(writer, ",\"model\":", model);

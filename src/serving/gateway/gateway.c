@@ -285,10 +285,9 @@ static enum status receive_hello(struct gateway *gateway, uint32_t unit,
         return STATUS_OK;
     prefix_affinity_welcome(&gateway->affinity, unit, hello->page_count);
     gateway->changed = true;
-    if (gateway->fingerprint[0] && gateway_held_count(gateway))
-        return STATUS_OK; /* answers point to it */
-    format_text(gateway->fingerprint, sizeof gateway->fingerprint, "fathom-%s-%s",
-                gateway->options.version, gateway->fleet.model.numerics_id);
+    uint32_t numerics = gateway->fleet.units[unit].numerics;
+    format_text(gateway->fingerprints[numerics], sizeof gateway->fingerprints[0], "fathom-%s-%s",
+                gateway->options.version, gateway->fleet.numerics[numerics]);
     return STATUS_OK;
 }
 

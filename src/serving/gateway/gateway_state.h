@@ -31,8 +31,8 @@ struct entry_mark { /* as far as the gateway had spoken */
 struct gateway {
     struct gateway_options options;
     struct models models;
-    struct bytes model_name, version; /* the first of the names */
-    char fingerprint[96];
+    struct bytes model_name, version;          /* the first of the names */
+    char fingerprints[FLEET_NUMERICS_MAX][96]; /* of answers, by the fleet's numerics */
     struct outbox outbox;
     size_t token_bytes; /* of what newly chosen tokens may have it say to units: CANCEL, CONTINUE */
     struct pool pool;   /* requests' arenas */

@@ -225,11 +225,15 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
     enum status status = check_vocab(gateway, leader, error);
     for (uint32_t i = 0; i < leader->prompt_count && !status; i++) {
         struct request *head = request_head(leader, i);
-        head->asked.answer.fingerprint = bytes_of(gateway->fingerprint);
+        head->asked.answer.fingerprint = /* until a unit has it */
+            bytes_of(gateway->fingerprints[gateway->fleet.main_numerics]);
         status = check_prompt(gateway, head, error);
         if (!status) status = fit(gateway, head, error);
     }
     if (status) return status;
+    for (uint32_t i = 0; i < leader->prompt_count; i++)
+        metrics_count_prompt(&gateway->metrics, request_head(leader, i)->asked.prompt_tokens,
+                             leader->choice_count / leader->prompt_count);
     if (!share(leader)) return refuse_memory(error);
     struct request_work work = dispatch_work(gateway, leader);
     status = admission_check(gateway, leader, work, error);

@@ -16,6 +16,11 @@ void metrics_count_answer(struct metrics *metrics, enum endpoint_number endpoint
     metrics->answers[endpoint][column]++;
 }
 
+void metrics_count_prompt(struct metrics *metrics, uint64_t tokens, uint32_t answers) {
+    metrics->arrived_answers += answers;
+    metrics->arrived_tokens += tokens;
+}
+
 void metrics_count_tokens(struct metrics *metrics, struct metrics_times *times, int64_t now_ns) {
     if (!times->has_token) {
         times->has_token = true;
@@ -165,16 +170,26 @@ static void write_ended(struct json_writer *writer, const struct metrics *metric
     }
 }
 
-static void write_info(struct json_writer *writer, const struct metrics_gauges *gauges) {
-    write_family(writer, "fathom_info", "gauge", "What is served.");
+static void write_one_info(struct json_writer *writer, const struct metrics_gauges *gauges,
+                           struct bytes numerics_id) {
     json_writer_text(writer, "fathom_info{model=");
     json_writer_string(writer,
                        gauges->model); /* label values escape as JSON does, as far as names go */
     json_writer_text(writer, ",version=");
     json_writer_string(writer, gauges->version);
     json_writer_text(writer, ",numerics=");
-    json_writer_string(writer, gauges->numerics_id);
+    json_writer_string(writer, numerics_id);
     json_writer_text(writer, "} 1\n");
+}
+
+/* A line for each numerics that units have. */
+static void write_info(struct json_writer *writer, const struct metrics_gauges *gauges) {
+    const struct fleet *fleet = gauges->fleet;
+    write_family(writer, "fathom_info", "gauge", "What is served.");
+    write_one_info(writer, gauges, gauges->numerics_id);
+    for (uint32_t i = 0; i < fleet->numerics_count; i++)
+        if (i != fleet->main_numerics && fleet_count_numerics(fleet, i))
+            write_one_info(writer, gauges, bytes_of(fleet->numerics[i]));
 }
 
 static void write_fleet(struct json_writer *writer, const struct metrics_gauges *gauges) {
@@ -199,8 +214,7 @@ static void write_fleet(struct json_writer *writer, const struct metrics_gauges 
               "Units that were lost, or fell silent, while they served.",
               gauges->fleet->losses_total);
     write_one(writer, "fathom_units_refused_total", "counter",
-              "Units that serve another model or other numerics, or broke the rules.",
-              gauges->fleet->refused_total);
+              "Units that serve another model, or broke the rules.", gauges->fleet->refused_total);
     write_one(writer, "fathom_requests_queued", "gauge", "Requests that wait for a unit.",
               gauges->requests_queued);
     write_one(writer, "fathom_requests_resumed_total", "counter",
@@ -343,6 +357,11 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
     write_one(writer, "fathom_requests_cancelled_total", "counter",
               "Requests whose client left before the end.", metrics->cancelled);
     write_ended(writer, metrics);
+    write_one(writer, "fathom_arrived_answers_total", "counter",
+              "Answers that were asked for, of prompts that fit; refused ones, too.",
+              metrics->arrived_answers);
+    write_one(writer, "fathom_arrived_prompt_tokens_total", "counter", "Tokens of those prompts.",
+              metrics->arrived_tokens);
     write_one(writer, "fathom_prompt_tokens_total", "counter", "Prompt tokens of ended requests.",
               metrics->prompt_hit_tokens + metrics->prompt_miss_tokens);
     write_one(writer, "fathom_prompt_cache_hit_tokens_total", "counter",

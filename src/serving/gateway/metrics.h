@@ -17,6 +17,7 @@
 
 struct metrics {
     uint64_t answers[ENDPOINT_COUNT][METRICS_STATUS_COUNT];
+    uint64_t arrived_answers, arrived_tokens; /* that were asked for, of their prompts; refused or not */
     uint64_t prompt_hit_tokens, prompt_miss_tokens, output_tokens; /* of requests that ended */
     uint64_t cancelled;                                            /* by their clients */
     uint64_t ended[FINISH_REASON_COUNT];
@@ -40,14 +41,17 @@ struct metrics_gauges { /* the present moment */
     uint32_t requests_queued; /* of them, wait for a unit */
     uint64_t requests_resumed;
     const struct fleet *fleet;
-    const struct accounts *accounts; /* NULL: none */
-    uint32_t page_count;             /* of all units */
-    struct bytes model, version, numerics_id;
-    struct record_unit_load load; /* of all units; zeros before the first */
+    const struct accounts *accounts;          /* NULL: none */
+    uint32_t page_count;                      /* of all units */
+    struct bytes model, version, numerics_id; /* the main numerics */
+    struct record_unit_load load;             /* of all units; zeros before the first */
 };
 
 void metrics_count_answer(struct metrics *metrics, enum endpoint_number endpoint,
                           uint32_t http_status);
+
+/* A prompt that fits has come, for so many answers: whatever becomes of it, it is load. */
+void metrics_count_prompt(struct metrics *metrics, uint64_t tokens, uint32_t answers);
 
 /* Tokens have come for the request. */
 void metrics_count_tokens(struct metrics *metrics, struct metrics_times *times, int64_t now_ns);

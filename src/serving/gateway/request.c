@@ -187,7 +187,7 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
     request->id = id;
     for (uint32_t part = 0; part < PART_COUNT; part++)
         request->life.at[part].unit = FLEET_NONE;
-    request->placing.avoided_unit = FLEET_NONE;
+    request->placing.avoided_unit = request->life.numerics = FLEET_NONE;
     request->asked.account = request->asked.key = ACCOUNT_NONE;
     map_add(&requests->by_id, key_of_id(id), slot);
     set_state(gateway, request, REQUEST_READING);
@@ -295,9 +295,30 @@ static void end_work(struct gateway *gateway, struct request *request) {
     gateway->begun_tokens -= request->life.work_tokens;
 }
 
+/* What answers say that they were computed with. */
+static void keep_numerics(struct gateway *gateway, struct request *leader, uint32_t numerics) {
+    if (leader->life.numerics == numerics) return;
+    check(leader->life.numerics == FLEET_NONE);
+    leader->life.numerics = numerics;
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        leader->choices[i]->asked.answer.fingerprint = bytes_of(gateway->fingerprints[numerics]);
+}
+
+static bool has_begun(const struct request *request) {
+    return request->life.at[PART_ANSWER].unit != FLEET_NONE || request->answered.output_tokens ||
+           request->answered.scored_count;
+}
+
+static void free_numerics(struct request *leader) {
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        if (has_begun(leader->choices[i])) return;
+    leader->life.numerics = FLEET_NONE;
+}
+
 static void bind_part(struct gateway *gateway, struct request *request, enum request_part part,
                       struct request_binding binding) {
     struct fleet_unit *unit = &gateway->fleet.units[binding.unit];
+    keep_numerics(gateway, request->leader, unit->numerics);
     request->life.at[part] = binding;
     unit->promised_pages += binding.promised_pages;
     unit->bound++;
@@ -449,6 +470,7 @@ void request_wait_again(struct gateway *gateway, struct request *request, int64_
     require(request, UNDISTURBED);
     struct request *leader = request->leader;
     unbind_parts(gateway, request);
+    free_numerics(leader);
     request->id.attempt++;
     request->life.waits_since_ns = now_ns;
     if (request->asked.stream && !leader->owed.gone) /* the pause is no silence */
@@ -559,6 +581,7 @@ static void audit_unit(const struct gateway *gateway, uint32_t index) {
         for (uint32_t part = 0; part < PART_COUNT; part++) {
             const struct request_binding *binding = &request->life.at[part];
             if (request->life.state == REQUEST_FREE || binding->unit != index) continue;
+            check(request->leader->life.numerics == unit->numerics);
             pages += binding->promised_pages;
             bound++;
         }

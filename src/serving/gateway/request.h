@@ -81,6 +81,7 @@ enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
                      CAUSE_NO_MEMORY,     /* there is no room to keep what is told of its prompt */
                      CAUSE_OTHER_FAILED,  /* another choice has no answer, so there is none */
                      CAUSE_NO_UNIT,       /* none could take it for too long */
+                     CAUSE_NUMERICS_GONE, /* none that computes as it began, likewise */
                      CAUSE_QUEUED_LONG,   /* it has waited too long to begin */
                      CAUSE_DRAINING       /* the server ends */
 };
@@ -110,7 +111,10 @@ struct request_life {                      /* changed by serving/gateway/request
     uint64_t turn; /* virtual time at which its account is to have it done */
     int64_t waits_since_ns;
     uint64_t work_tokens; /* of request_work, its part */
-    bool is_begun;        /* units have it, and it has no token yet */
+    /* Leader, of the fleet's table: all its choices are computed with these, from when the first of
+     * them is bound until none is bound and none has begun. FLEET_NONE: any will do. */
+    uint32_t numerics;
+    bool is_begun; /* units have it, and it has no token yet */
 };
 
 struct request_asked { /* by the client; the same for all but the prompt and its length, `sampling`

@@ -153,7 +153,7 @@ enum status service_metrics(struct gateway *gateway, const struct endpoint_call 
                    .accounts = &gateway->accounts,
                    .model = gateway->model_name,
                    .version = gateway->version,
-                   .numerics_id = bytes_of(gateway->fleet.model.numerics_id),
+                   .numerics_id = bytes_of(gateway->fleet.numerics[gateway->fleet.main_numerics]),
                    .load = load},
     };
     return reply_whole(gateway, &reply, write_metrics, &view);

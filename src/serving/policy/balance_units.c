@@ -18,13 +18,15 @@ const char *units_reason_name(enum units_reason reason) {
     return names[reason];
 }
 
-static bool is_wanted(const struct balance_unit *unit, uint32_t roles) {
-    return unit->takes && (roles & BALANCE_ROLE(unit->role));
+static bool is_wanted(const struct balance_unit *unit, const struct balance_units_need *need,
+                      uint32_t roles) {
+    bool alike = !need->numerics || (need->numerics >> unit->numerics & 1);
+    return unit->takes && alike && (roles & BALANCE_ROLE(unit->role));
 }
 
 static bool is_large_enough(const struct balance_unit *unit, const struct balance_units_need *need,
                             uint32_t roles) {
-    return is_wanted(unit, roles) && need->tokens <= unit->context_tokens_max &&
+    return is_wanted(unit, need, roles) && need->tokens <= unit->context_tokens_max &&
            need->page_count <= unit->rank_pages;
 }
 
@@ -42,7 +44,7 @@ static double share(const struct balance_unit *unit, const struct balance_units_
 static uint32_t roles_there(const struct balance_units_need *need, const struct balance_unit *units,
                             uint32_t unit_count) {
     for (uint32_t i = 0; i < unit_count; i++)
-        if (is_wanted(&units[i], need->roles)) return need->roles;
+        if (is_wanted(&units[i], need, need->roles)) return need->roles;
     return UINT32_MAX;
 }
 
@@ -87,7 +89,7 @@ struct units_choice balance_units(const struct balance_units_need *need,
     double least = 0, best_score = 0;
     uint32_t roles = roles_there(need, units, unit_count);
     for (uint32_t i = 0; i < unit_count; i++) {
-        serving += is_wanted(&units[i], roles);
+        serving += is_wanted(&units[i], need, roles);
         able += is_large_enough(&units[i], need, roles);
     }
     for (uint32_t i = 0; i < unit_count; i++) {

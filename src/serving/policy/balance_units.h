@@ -44,6 +44,7 @@ struct balance_unit {
     bool takes;                      /* serves, and is not draining */
     bool full;                       /* has just said that it has no room */
     uint32_t role;                   /* enum unit_role */
+    uint32_t numerics;               /* < 64: units with the same number compute alike */
     bool movable;                    /* it can be given another one */
     uint32_t rank_count;             /* >= 1 */
     uint32_t context_tokens_max;     /* prompt and answer of one request */
@@ -67,6 +68,7 @@ struct balance_units_need {
                                  * BALANCE_NO_RANK */
     uint32_t avoided_unit;      /* a unit where it failed: only if nobody else is large enough; or
                                  * BALANCE_NO_RANK */
+    uint64_t numerics;          /* a bit each: only units with these; 0: any */
     uint32_t roles;             /* BALANCE_ROLE of those wanted; if none such serves, any will do */
     uint32_t prompt_tokens;     /* >= 1 if hit_tokens is given */
     const uint32_t *hit_tokens; /* [unit_count] of the prompt, that need not be computed there;

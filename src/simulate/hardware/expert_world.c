@@ -47,23 +47,26 @@ static struct rebalance_shape shape_of(const struct expert_world_options *option
 size_t expert_world_bytes(const struct expert_world_options *options) {
     const struct rebalance_shape shape = shape_of(options);
     size_t layers = layers_of(options), slots = (size_t)options->ranks * slots_of(options);
-    size_t each = 16 * options->model->experts + 8 * options->ranks + 8 * EXPERT_LOADS + 8 * slots +
+    size_t each = 16 * options->model->experts + 16 * options->ranks + 8 * slots +
                   sizeof(struct rebalance_gain) + sizeof(double) + sizeof(bool);
     size_t once = 8 * options->model->experts + 5 * options->ranks +
-                  slots * sizeof(struct expert_move) + sizeof(struct rebalance);
+                  slots * sizeof(struct expert_move) + sizeof(struct rebalance) +
+                  EXPERT_NOISE * sizeof(double);
     return layers * each + once + rebalance_bytes(&shape) + 4096;
 }
 
 /* ---- chance ---- */
 
-/* A normal variable by Box and Muller: the next one of the world's. */
-static double draw_normal(struct expert_world *world) {
-    uint64_t at = world->draws++;
-    double u =
-        random_uniform(world->options.seed, (uint32_t)(at >> 24) * 2, (uint32_t)at & 0xffffff);
-    double v =
-        random_uniform(world->options.seed, (uint32_t)(at >> 24) * 2 + 1, (uint32_t)at & 0xffffff);
+/* A normal variable by Box and Muller. */
+static double normal_at(uint64_t seed, uint64_t at) {
+    double u = random_uniform(seed, (uint32_t)(at >> 24) * 2, (uint32_t)at & 0xffffff);
+    double v = random_uniform(seed, (uint32_t)(at >> 24) * 2 + 1, (uint32_t)at & 0xffffff);
     return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
+}
+
+/* The next one of the world's. */
+static double draw_normal(struct expert_world *world) {
+    return normal_at(world->options.seed, world->draws++);
 }
 
 static bool is_hot(const struct expert_world *world, uint32_t layer, uint32_t expert) {
@@ -91,31 +94,18 @@ static void drift(struct expert_world *world, int64_t hours) {
     choose_loads(world);
 }
 
-/* ---- the busiest rank ---- */
+/* ---- what ranks get ---- */
 
-static double normal_below(double z) {
-    return 0.5 * erfc(-z * M_SQRT1_2);
-}
-
-/* Of ranks with those shares and `mean` pairs each on average: what the busiest has. `spreads`: the
- * variance of a rank's pairs over all pairs. */
-static double largest_of(const double *shares, const double *spreads, uint32_t ranks, double mean) {
-    const double step = 0.25;
-    double top = 0, sum = 0;
-    for (uint32_t r = 0; r < ranks; r++)
-        top = max_double(top, shares[r]);
-    top *= ranks * mean;
-    double spread = sqrt(top), from = top - 3 * spread;
-    if (top <= 0) return mean;
-    for (double z = step / 2; z < 9; z += step) {
-        double at = from + z * spread, below = 1;
-        for (uint32_t r = 0; r < ranks && below > 1e-9; r++) {
-            double own = shares[r] * ranks * mean, deviation = sqrt(spreads[r] * ranks * mean);
-            if (own > 0 && at - own < 6 * deviation) below *= normal_below((at - own) / deviation);
-        }
-        sum += (1 - below) * step * spread;
+void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, double *pairs_out) {
+    const uint32_t ranks = world->options.ranks;
+    const double *shares = world->shares + (size_t)layer * ranks, all = mean * ranks;
+    const double *deviations = world->deviations + (size_t)layer * ranks, root = sqrt(all);
+    /* Steps of the golden ratio come near to no place twice in a row. */
+    uint64_t at = world->pair_draws++ * 0x9e3779b97f4a7c15 >> 32;
+    for (uint32_t r = 0; r < ranks; r++) {
+        double chance = root * deviations[r] * world->noise[(at + r) % EXPERT_NOISE];
+        pairs_out[r] = max_double(0, all * shares[r] + chance);
     }
-    return from + sum;
 }
 
 /* Nodes that a token of the layer goes to. */
@@ -133,39 +123,27 @@ static void weigh(struct expert_world *world, uint32_t layer) {
     const uint32_t *slots = world->slots + (size_t)layer * ranks * room;
     const double *chosen = world->chosen + (size_t)layer * world->experts;
     double *shares = world->shares + (size_t)layer * ranks;
-    double spreads[LIMIT_RANKS];
+    double *deviations = world->deviations + (size_t)layer * ranks;
     uint16_t replicas[LIMIT_EXPERTS] = {0};
     for (uint32_t i = 0; i < ranks * room; i++)
         if (slots[i] != REBALANCE_EMPTY) replicas[slots[i]]++;
     for (uint32_t r = 0; r < ranks; r++) {
-        shares[r] = spreads[r] = 0;
+        double variance = 0;
+        shares[r] = 0;
         for (uint32_t i = r * room; i < (r + 1) * room; i++)
             if (slots[i] != REBALANCE_EMPTY) {
                 double share = chosen[slots[i]] / replicas[slots[i]];
                 shares[r] += share;
-                spreads[r] += share / replicas[slots[i]];
+                variance += share / replicas[slots[i]];
             }
+        deviations[r] = world->options.skew == 0 || ranks == 1 ? 0 : sqrt(variance);
     }
     world->copies[layer] = count_copies(world, layer);
-    double mean = 1;
-    for (uint32_t i = 0; i < EXPERT_LOADS; i++) {
-        mean *= 4;
-        world->busiest[layer][i] = world->options.skew == 0 ? expert_world_balance(world, layer)
-                                   : ranks == 1             ? 1
-                                                : largest_of(shares, spreads, ranks, mean) / mean;
-    }
 }
 
 static void weigh_all(struct expert_world *world) {
     for (uint32_t layer = 0; layer < world->layers; layer++)
         weigh(world, layer);
-}
-
-struct expert_mean expert_world_mean(double pairs) {
-    double at = pairs > 4 ? log2(pairs) / 2 - 1 : 0;
-    if (at > EXPERT_LOADS - 1) at = EXPERT_LOADS - 1;
-    uint32_t column = min_u32((uint32_t)at, EXPERT_LOADS - 2);
-    return (struct expert_mean){column, at - column};
 }
 
 double expert_world_balance(const struct expert_world *world, uint32_t layer) {
@@ -327,7 +305,8 @@ static bool take_memory(struct expert_world *world, struct arena *arena) {
            (world->chosen = arena_take(arena, experts * sizeof *world->chosen)) &&
            (world->shares = arena_take(arena, layers * shape.ranks * sizeof *world->shares)) &&
            (world->copies = arena_take_zeroed(arena, layers * sizeof *world->copies)) &&
-           (world->busiest = arena_take(arena, layers * sizeof *world->busiest)) &&
+           (world->deviations = arena_take(arena, layers * shape.ranks * sizeof(double))) &&
+           (world->noise = arena_take(arena, EXPERT_NOISE * sizeof *world->noise)) &&
            (world->slots = arena_take(arena, layers * slots * sizeof *world->slots)) &&
            (world->target = arena_take(arena, layers * slots * sizeof *world->target)) &&
            (world->loads = arena_take(arena, world->experts * sizeof *world->loads)) &&
@@ -351,6 +330,8 @@ bool expert_world_open(struct expert_world *world, struct arena *arena,
     if (!take_memory(world, arena)) return false;
     for (size_t i = 0; i < (size_t)world->layers * world->experts && options->skew > 0; i++)
         world->logs[i] = options->logs ? options->logs[i] : draw_normal(world);
+    for (uint32_t i = 0; i < EXPERT_NOISE; i++)
+        world->noise[i] = normal_at(~options->seed, i);
     choose_loads(world);
     lay_in_order(world);
     if (options->balances && options->ranks > 1) {

@@ -10,10 +10,8 @@
  *
  * A step has a finite number of tokens: a rank whose slots have the shares q_i of a layer's load,
  * each of an expert with k_i replicas that take turns, gets N sum q_i of N pairs on average, with
- * about the variance N sum q_i / k_i. What counts is the busiest rank: the expectation of the
- * largest of all ranks' normal variables, E = x + int (1 - prod Phi((t - mean_r) / deviation_r)) dt
- * from x on, x where no rank's largest can be; tabulated for each layer by the mean of pairs.
- * Without skew all experts are chosen equally often, and a step has no chance in it.
+ * about the variance N sum q_i / k_i. So many are drawn from a normal distribution, for each layer of
+ * each step. Without skew all experts are chosen equally often, and a step has no chance in it.
  *
  * Where groups of experts divide over the nodes, the nodes that a token goes to follow from where the
  * experts lie (serving/policy/balance_traffic).
@@ -37,7 +35,7 @@ struct expert_world_options {
     const double *logs;             /* [layers][experts] the g_e at first; NULL: they are drawn */
 };
 
-#define EXPERT_LOADS 9 /* 4^1 to 4^9 pairs a rank, on average */
+#define EXPERT_NOISE 4096 /* normal variables that are drawn once; a draw begins at any of them */
 
 struct expert_world {
     struct expert_world_options options;
@@ -47,11 +45,12 @@ struct expert_world {
     double *shares;                           /* [layers][ranks] of a layer's load; sum 1 */
     double *copies;                           /* [layers] nodes that a token goes to, its own too;
                                                * 0: groups do not divide over nodes */
-    double (*busiest)[EXPERT_LOADS];          /* [layers] largest rank over mean, by the mean */
-    uint32_t *slots, *target;                 /* [layers][ranks * slots_per_rank] */
-    uint64_t *loads;                          /* [experts] as the balancer sees them */
-    bool *masked, *changes;                   /* [ranks] none is; [layers] */
-    struct rebalance_gain *gains;             /* [layers] */
+    double *deviations; /* [layers][ranks] of what a rank gets of N pairs, over the root of N */
+    double *noise;      /* [EXPERT_NOISE] */
+    uint32_t *slots, *target;     /* [layers][ranks * slots_per_rank] */
+    uint64_t *loads;              /* [experts] as the balancer sees them */
+    bool *masked, *changes;       /* [ranks] none is; [layers] */
+    struct rebalance_gain *gains; /* [layers] */
     struct rebalance *rebalance;
     struct expert_move *moves; /* [slots] */
     uint32_t *gives;           /* [ranks] */
@@ -61,7 +60,7 @@ struct expert_world {
     bool began;
     uint32_t looks;                            /* that are left until the loads drift again */
     uint64_t choices, counted, counted_before; /* since the last map; in all; at the last look */
-    uint64_t move_count, new_moves, draws;
+    uint64_t move_count, new_moves, draws, pair_draws;
     uint64_t far_count, new_far; /* of the moves: from another node */
     uint32_t waves;
     double heat; /* 1: none are hot */
@@ -81,18 +80,9 @@ double expert_world_advance(struct expert_world *world, int64_t now_ns, double t
 void expert_world_heat(struct expert_world *world, double factor, int64_t now_ns);
 bool expert_world_is_moving(const struct expert_world *world);
 
-/* Where between the columns of `busiest` a mean of pairs stands. */
-struct expert_mean {
-    uint32_t column;
-    double f;
-};
-struct expert_mean expert_world_mean(double pairs);
-
-static inline double expert_world_busiest(const struct expert_world *world, uint32_t layer,
-                                          struct expert_mean mean) {
-    const double *row = world->busiest[layer] + mean.column;
-    return row[0] + (row[1] - row[0]) * mean.f;
-}
+/* Pairs of a token and an expert that come to each rank in a lane of a step, `mean` on average:
+ * pairs_out[ranks]. Each call draws others. */
+void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, double *pairs_out);
 
 /* Largest rank's share of a layer's load over the mean, of endless tokens. */
 double expert_world_balance(const struct expert_world *world, uint32_t layer);

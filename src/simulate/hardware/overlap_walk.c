@@ -12,6 +12,7 @@
 
 struct table_walk {
     const struct walk_work *work;
+    double stride; /* layers with experts for each one that is walked; 0: one */
     double now, link_free, waited;
     double settled, settled_waited, paced, paced_waited; /* when all lanes were so far */
     double arrival[OVERLAP_LANES];
@@ -37,11 +38,20 @@ static void run_experts(struct table_walk *walk, uint32_t lane, const struct wal
     }
 }
 
+static void tell(const struct table_walk *walk, enum stage stage, uint32_t lane, uint32_t layer) {
+    struct walk_follower *follower = walk->work->follower;
+    uint32_t dense = walk->work->dense_layers;
+    if (walk->stride > 0 && layer >= dense)
+        layer = dense + (uint32_t)((layer - dense) * walk->stride);
+    if (follower) follower->run(follower, stage, lane, layer);
+}
+
 static void run(struct table_walk *walk, enum stage stage, uint32_t lane, uint32_t layer) {
     const struct walk_work *work = walk->work;
     const struct walk_lane *times = &work->lanes[work->sizes[lane]];
     const struct walk_layer *experts = &work->experts[work->sizes[lane]][layer];
     bool dense = layer < work->dense_layers;
+    tell(walk, stage, lane, layer);
     switch (stage) {
     case STAGE_ATTENTION_0:
         walk->now += times->attention_0;
@@ -145,10 +155,11 @@ static double walk_few(const struct overlap *overlap, const struct walk_work *wo
     const uint32_t dense = work->dense_layers, sparse = work->layers - dense;
     const double left = (double)(sparse - WALK_FEW) / WALK_PACES;
     struct walk_work few;
-    struct table_walk walk = {.work = &few};
+    struct table_walk walk = {.work = &few, .stride = (double)sparse / WALK_FEW};
     few.layers = dense + WALK_FEW;
     few.dense_layers = dense;
     few.waves = work->waves;
+    few.follower = work->follower;
     memcpy(few.sizes, work->sizes, sizeof few.sizes);
     memcpy(few.lanes, work->lanes, sizeof few.lanes);
     for (uint32_t size = 0; size < WALK_SIZES; size++)
@@ -157,6 +168,7 @@ static double walk_few(const struct overlap *overlap, const struct walk_work *wo
                 mean_of(work->experts[size], dense + i * sparse / WALK_FEW,
                         dense + (i + 1) * sparse / WALK_FEW);
     walk_urgency(&walk, overlap);
+    if (work->follower) work->follower->walked = walk.now;
     *waited_out = walk.waited + (walk.paced_waited - walk.settled_waited) * left;
     return walk.now + (walk.paced - walk.settled) * left;
 }
@@ -171,6 +183,7 @@ double overlap_walk(const struct overlap *overlap, const struct walk_work *work,
         walk_urgency(&walk, overlap);
     else
         walk_rows(&walk, overlap);
+    if (work->follower) work->follower->walked = walk.now;
     *waited_out = walk.waited;
     return walk.now;
 }

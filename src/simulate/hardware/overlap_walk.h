@@ -8,8 +8,8 @@
  * a few are walked, with the experts' times of several layers on average, and the rest follows from
  * their pace.
  *
- * One rank stands for all of a unit: each of its stages takes as long as the slowest rank's, as all
- * wait for each other twice a layer. Times are microseconds.
+ * One rank stands for all of a unit. Where ranks differ, a follower takes the order of the stages
+ * from here and walks all of them (unit_walk.h). Times are microseconds.
  */
 #ifndef SIMULATE_HARDWARE_OVERLAP_WALK_H
 #define SIMULATE_HARDWARE_OVERLAP_WALK_H
@@ -28,10 +28,18 @@ struct walk_layer { /* of a lane, its experts; dense layers have none */
 
 #define WALK_SIZES 2 /* of lanes: a table has large and small ones */
 
+/* Is told of each stage in the order in which it runs, with the layer whose experts it has. */
+struct walk_follower {
+    void (*run)(struct walk_follower *self, enum stage stage, uint32_t lane, uint32_t layer);
+    double walked; /* set at the end: how long the stages that it was told of took here. It is less
+                    * than the whole where only a few layers are walked */
+};
+
 struct walk_work {
-    uint32_t layers, dense_layers; /* the first ones */
-    uint32_t waves;                /* in which results leave; 0: one */
-    uint8_t sizes[OVERLAP_LANES];  /* of each lane, below WALK_SIZES */
+    uint32_t layers, dense_layers;  /* the first ones */
+    uint32_t waves;                 /* in which results leave; 0: one */
+    struct walk_follower *follower; /* NULL: nobody is told */
+    uint8_t sizes[OVERLAP_LANES];   /* of each lane, below WALK_SIZES */
     struct walk_lane lanes[WALK_SIZES];
     struct walk_layer experts[WALK_SIZES][LIMIT_LAYERS];
 };

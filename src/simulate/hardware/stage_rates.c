@@ -57,8 +57,7 @@ static double answer_core(const struct hardware_stages *stages, const struct mod
     double width = 2.0 * model->kv_rank + model->rope_dim;
     double flop = 2 * model->heads * width * work->context * each;
     double bytes = work->context * 2 * (model->kv_rank + model->rope_dim);
-    return rates->core_us +
-           max_double(flop / (tflops * 1e6), bytes / (rates->core_gbps * 1e3) * stages->hbm_scale);
+    return max_double(flop / (tflops * 1e6), bytes / (rates->core_gbps * 1e3) * stages->hbm_scale);
 }
 
 static double answer_absorb(const struct hardware_stages *stages, const struct model_figures *model,
@@ -86,7 +85,9 @@ static struct stage_times times_of_rates(const struct hardware_stages *stages,
     if (work->answer_tokens > 0) {
         double absorb = answer_absorb(stages, model, work->answer_tokens);
         us.attention_0 += answer->attention_0_us + absorb;
-        us.attention_1 += answer->attention_1_us + absorb + answer_core(stages, model, work);
+        us.core = answer_core(stages, model, work);
+        us.core_begin = answer->core_us;
+        us.attention_1 += answer->attention_1_us + absorb + us.core_begin + us.core;
         us.shared += answer->shared_us;
     }
     if (work->prompt_tokens > 0) {
@@ -167,8 +168,8 @@ static struct stage_times times_of_table(const struct stage_table *table,
                  stage_table_us(table, prompt, PART_DENSE, prompts, 0),
     };
     if (answers > 0)
-        us.attention_1 +=
-            stage_table_us(table, decode, PART_CORE, answers, work->context / answers);
+        us.core = stage_table_us(table, decode, PART_CORE, answers, work->context / answers);
+    us.attention_1 += us.core;
     return us;
 }
 

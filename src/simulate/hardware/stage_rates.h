@@ -81,6 +81,8 @@ struct stage_work {
 
 struct stage_times {
     double attention_0, attention_1, shared, dense;
+    double core;       /* of attention_1: answers' core attention, */
+    double core_begin; /* and what each beginning of it takes beside that */
 };
 
 struct stage_times stage_rates_times(const struct hardware_stages *stages,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A step in three parts: what each rank computes of a lane (the slowest decides), what the experts
- * of the busiest rank do in each layer, and the walk of the overlap table over both.
+ * A step in three parts: what each rank computes of a lane, how long experts take by the pairs that
+ * come to them, and the walk of the overlap table by all ranks with both. A rank that has the mean of
+ * all walks the same table alone: what it waits is owed to communication, and the rest to the ranks'
+ * being different.
  */
 #include "simulate/hardware/step_clock.h"
 
@@ -13,6 +15,7 @@
 #include "simulate/hardware/expert_world.h"
 #include "simulate/hardware/overlap_walk.h"
 #include "simulate/hardware/step_rows.h"
+#include "simulate/hardware/unit_walk.h"
 
 #define PAGE_TOKENS KV_BLOCK_TOKENS
 #define US_S 1e-6
@@ -24,7 +27,8 @@ struct step_clock {
     const struct step_fit *fit; /* of measured steps; else NULL, and the rest counts */
     struct expert_world experts;
     struct stage_transfers transfers[2]; /* of steps without prompts, with prompts */
-    struct walk_work work;
+    struct walk_work work;               /* of a rank with the mean of all */
+    struct unit_walk walk;
 };
 
 /* The ranks of a node, as the rebalancer has them: one node where not all have as many. */
@@ -111,6 +115,12 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
                                                           options->ranks_per_node, prompts);
     clock->work.layers = options->model->layers;
     clock->work.dense_layers = options->model->dense_layers;
+    clock->work.follower = &clock->walk.follower;
+    clock->walk.world = &clock->experts;
+    clock->walk.work = &clock->work;
+    clock->walk.ranks = options->ranks;
+    clock->walk.dense_layers = options->model->dense_layers;
+    clock->walk.pairs_per_token = options->model->experts_per_token;
     *clock_out = clock;
     return STATUS_OK;
 }
@@ -159,114 +169,90 @@ static struct step_time measured_step(const struct step_clock *clock,
 
 /* ---- a step by stages ---- */
 
-struct step_sums { /* of the ranks, for one size of lane */
-    struct walk_lane slowest;
-    struct walk_lane total;
-    double tokens, tokens_max; /* of all ranks; of one */
-    double slowness;           /* the largest one */
-};
-
-/* The first stage of a lane's attention stands right before its second: nobody waits between. */
-static bool is_joined(const struct overlap *overlap) {
-    for (uint32_t i = 0; i < overlap->row_count; i++)
-        if (overlap->rows[i].stage == STAGE_ATTENTION_0)
-            return overlap->rows[i + 1].stage == STAGE_ATTENTION_1;
-    return true;
+/* A lane's share of a rank's work. */
+static struct stage_work work_of(const struct step_share *share, double part, bool prompts) {
+    return (struct stage_work){.prompt_tokens = share->prompt_tokens * part,
+                               .attended = (double)share->attended * part,
+                               .cached = (double)share->cached * part,
+                               .answer_rows = share->answer_rows * part,
+                               .answer_tokens = share->answer_tokens * part,
+                               .context = (double)share->context * part,
+                               .prompts = prompts};
 }
 
-static void add_rank(struct step_sums *sums, const struct stage_times *us, double slowness,
-                     double *attention_max) {
-    const struct walk_lane own = {.attention_0 = us->attention_0 * slowness,
-                                  .attention_1 = us->attention_1 * slowness,
-                                  .shared = us->shared * slowness,
-                                  .dense = us->dense * slowness};
-    sums->total.attention_0 += own.attention_0;
-    sums->total.attention_1 += own.attention_1;
-    sums->total.shared += own.shared;
-    sums->total.dense += own.dense;
-    sums->slowest.attention_0 = max_double(sums->slowest.attention_0, own.attention_0);
-    sums->slowest.attention_1 = max_double(sums->slowest.attention_1, own.attention_1);
-    sums->slowest.shared = max_double(sums->slowest.shared, own.shared);
-    sums->slowest.dense = max_double(sums->slowest.dense, own.dense);
-    *attention_max = max_double(*attention_max, own.attention_0 + own.attention_1);
+/* The table has the core attention of some answers in ATTENTION_0, where it begins once more. */
+static void begin_early(const struct overlap *overlap, struct stage_times *us) {
+    double early = us->core * overlap->early_sixteenths / 16;
+    if (early <= 0) return;
+    us->attention_0 += us->core_begin + early;
+    us->attention_1 -= early;
 }
 
-static struct step_sums sum_ranks(const struct step_clock *clock, const struct step_share *shares,
-                                  double part, bool prompts, bool joined) {
-    struct step_sums sums = {.slowness = 1};
-    double attention_max = 0;
-    for (uint32_t r = 0; r < clock->options.ranks; r++) {
-        const struct step_share *share = &shares[r];
-        const struct stage_work work = {.prompt_tokens = share->prompt_tokens * part,
-                                        .attended = (double)share->attended * part,
-                                        .cached = (double)share->cached * part,
-                                        .answer_rows = share->answer_rows * part,
-                                        .answer_tokens = share->answer_tokens * part,
-                                        .context = (double)share->context * part,
-                                        .prompts = prompts};
-        double tokens = work.prompt_tokens + work.answer_tokens;
-        const struct stage_times us = stage_rates_times(clock->stages, clock->options.model, &work);
-        add_rank(&sums, &us, share->slowness, &attention_max);
-        sums.tokens += tokens;
-        sums.tokens_max = max_double(sums.tokens_max, tokens);
-        sums.slowness = max_double(sums.slowness, share->slowness);
+/* Times of one size of lane, for each rank; the ranks' mean goes to the even walk. */
+static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
+                       const struct step_share *shares, double part, bool prompts,
+                       struct unit_walk_lane *lane, struct walk_lane *mean) {
+    const uint32_t ranks = clock->options.ranks;
+    double tokens = 0;
+    *mean = (struct walk_lane){0};
+    for (uint32_t r = 0; r < ranks; r++) {
+        const struct stage_work work = work_of(&shares[r], part, prompts);
+        struct stage_times us = stage_rates_times(clock->stages, clock->options.model, &work);
+        const double slowness = shares[r].slowness;
+        begin_early(overlap, &us);
+        lane->tokens[r] = work.prompt_tokens + work.answer_tokens;
+        mean->attention_0 += (lane->attention_0[r] = us.attention_0 * slowness) / ranks;
+        mean->attention_1 += (lane->attention_1[r] = us.attention_1 * slowness) / ranks;
+        mean->shared += (lane->shared[r] = us.shared * slowness) / ranks;
+        mean->dense += (lane->dense[r] = us.dense * slowness) / ranks;
+        tokens += lane->tokens[r];
     }
-    if (joined) sums.slowest.attention_1 = attention_max - sums.slowest.attention_0;
-    return sums;
+    lane->pairs = tokens / ranks * clock->options.model->experts_per_token;
 }
 
-/* Of a slow rank's experts, with its own share of the layer's load. */
-static double slow_experts(const struct step_clock *clock, const struct step_share *shares,
-                           uint32_t layer, double pairs, bool prompts) {
-    const double *loads = clock->experts.shares + (size_t)layer * clock->options.ranks;
-    double us = 0;
-    for (uint32_t r = 0; r < clock->options.ranks; r++)
-        if (shares[r].slowness > 1)
-            us = max_double(us, shares[r].slowness *
-                                    stage_rates_experts(clock->stages, clock->options.model,
-                                                        pairs * clock->options.ranks * loads[r],
-                                                        clock->experts.slots_per_rank, prompts));
-    return us;
+/* Experts' times by their rank's pairs; those of the mean go to the even walk. */
+static void time_experts(struct step_clock *clock, bool prompts, struct unit_walk_lane *lane,
+                         struct walk_layer *layers) {
+    const struct model_figures *model = clock->options.model;
+    const struct stage_transfers *links = &clock->walk.transfers;
+    const double slots = clock->experts.slots_per_rank;
+    const double tokens = lane->pairs / model->experts_per_token;
+    for (uint32_t i = 0; i <= UNIT_WALK_TIMES; i++) {
+        double pairs = lane->pairs * UNIT_WALK_TIMES_MEANS * i / UNIT_WALK_TIMES;
+        lane->experts[i] = stage_rates_experts(clock->stages, model, pairs, slots, prompts);
+    }
+    const struct walk_layer mean = {
+        .mlp = lane->experts[UNIT_WALK_TIMES / UNIT_WALK_TIMES_MEANS] + clock->walk.issue,
+        .dispatch = links->dispatch_us + tokens * links->dispatch_token_us,
+        .combine = links->combine_us + tokens * links->combine_token_us};
+    for (uint32_t i = 0; i < clock->experts.layers; i++)
+        layers[model->dense_layers + i] = mean;
 }
 
-/* The layers of one size of lane. Returns what a rank with the mean load computes in all of them.
- */
-static double weigh_layers(struct step_clock *clock, const struct step_share *shares,
-                           const struct step_sums *sums, struct walk_layer *layers, bool prompts) {
+static void begin_walk(struct step_clock *clock, const struct step_share *shares, bool prompts) {
     const struct step_clock_options *options = &clock->options;
-    struct stage_transfers links = clock->transfers[prompts];
-    const double slots = clock->experts.slots_per_rank, mean = sums->tokens / options->ranks;
-    const double pairs = mean * options->model->experts_per_token;
-    const double issue = prompts || options->ranks == 1 ? 0 : clock->stages->answer.issue_us;
     const double nodes = (double)options->ranks / options->ranks_per_node;
-    const double copies = stage_rates_copies(options->model, nodes);
-    const struct expert_mean column = expert_world_mean(pairs);
+    struct unit_walk *walk = &clock->walk;
+    unit_walk_begin(walk);
+    walk->issue = prompts || options->ranks == 1 ? 0 : clock->stages->answer.issue_us;
+    walk->whole_copies = prompts ? stage_rates_copies(options->model, nodes) : 0;
+    walk->transfers = clock->transfers[prompts];
     if (expert_world_is_moving(&clock->experts)) {
         double left = 1 - clock->stages->moves.gbps / options->hardware->nic_gbps;
-        links.dispatch_token_us /= max_double(0.1, left);
-        links.combine_token_us /= max_double(0.1, left);
+        walk->transfers.dispatch_token_us /= max_double(0.1, left);
+        walk->transfers.combine_token_us /= max_double(0.1, left);
     }
-    for (uint32_t i = 0; i < clock->experts.layers; i++) {
-        double busiest = expert_world_busiest(&clock->experts, i, column);
-        double mlp =
-            stage_rates_experts(clock->stages, options->model, pairs * busiest, slots, prompts);
-        double tokens = max_double(sums->tokens_max, mean * busiest);
-        if (prompts && clock->experts.copies[i] > 0) tokens *= clock->experts.copies[i] / copies;
-        if (sums->slowness > 1)
-            mlp = max_double(mlp, slow_experts(clock, shares, i, pairs, prompts));
-        layers[options->model->dense_layers + i] =
-            (struct walk_layer){.mlp = mlp + issue,
-                                .dispatch = links.dispatch_us + tokens * links.dispatch_token_us,
-                                .combine = links.combine_us + tokens * links.combine_token_us};
-    }
-    return clock->experts.layers *
-           stage_rates_experts(clock->stages, options->model, pairs, slots, prompts);
+    for (uint32_t r = 0; r < options->ranks; r++)
+        walk->slowness[r] = shares[r].slowness;
 }
 
+/* Where the time of all ranks went. What the even walk waited is communication that nothing hides;
+ * what ranks took beyond it they waited for each other. */
 static void spend(const struct step_clock *clock, struct step_time *time, double us, double waited,
                   double other, double stall) {
     const double ranks = clock->options.ranks;
     double known = 0;
+    time->spent[SPENT_EXPERTS] += clock->walk.experts_us * US_S;
     time->spent[SPENT_COMM] = ranks * waited * US_S;
     time->spent[SPENT_OTHER] += ranks * other * US_S;
     time->spent[SPENT_MOVES] = ranks * stall * US_S;
@@ -277,17 +263,14 @@ static void spend(const struct step_clock *clock, struct step_time *time, double
 
 /* What one size of lane adds to the ranks' own times. */
 static void spend_lanes(const struct step_clock *clock, struct step_time *time,
-                        const struct step_sums *sums, double experts, double lanes, bool prompts) {
-    const struct walk_work *work = &clock->work;
-    const double all = work->layers, dense = work->dense_layers, sparse = all - dense;
-    const double issue =
-        prompts || clock->options.ranks == 1 ? 0 : clock->stages->answer.issue_us * sparse;
+                        const struct walk_lane *mean, double lanes) {
+    const double ranks = clock->options.ranks, all = clock->work.layers;
+    const double dense = clock->work.dense_layers, sparse = all - dense;
     time->spent[SPENT_ATTENTION] +=
-        lanes * all * (sums->total.attention_0 + sums->total.attention_1) * US_S;
-    time->spent[SPENT_SHARED] += lanes * sparse * sums->total.shared * US_S;
-    time->spent[SPENT_EXPERTS] +=
-        lanes * (dense * sums->total.dense + experts * clock->options.ranks) * US_S;
-    time->spent[SPENT_OTHER] += lanes * issue * clock->options.ranks * US_S;
+        lanes * ranks * all * (mean->attention_0 + mean->attention_1) * US_S;
+    time->spent[SPENT_SHARED] += lanes * ranks * sparse * mean->shared * US_S;
+    time->spent[SPENT_EXPERTS] += lanes * ranks * dense * mean->dense * US_S;
+    time->spent[SPENT_OTHER] += lanes * ranks * sparse * clock->walk.issue * US_S;
 }
 
 static void tell_work(const struct step_clock *clock, const struct step_share *shares,
@@ -319,15 +302,19 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
         counts[work->sizes[lane]]++;
         whole += share;
     }
+    begin_walk(clock, shares, prompts);
     for (uint32_t size = 0; size < WALK_SIZES; size++) {
         if (!counts[size]) continue;
-        double part = (size ? 2 : 1) / whole;
-        struct step_sums sums = sum_ranks(clock, shares, part, prompts, is_joined(overlap));
-        work->lanes[size] = sums.slowest;
-        double experts = weigh_layers(clock, shares, &sums, work->experts[size], prompts);
-        spend_lanes(clock, &time, &sums, experts, counts[size], prompts);
+        struct unit_walk_lane *lane = &clock->walk.lanes[size];
+        time_ranks(clock, overlap, shares, (size ? 2 : 1) / whole, prompts, lane,
+                   &work->lanes[size]);
+        time_experts(clock, prompts, lane, work->experts[size]);
+        spend_lanes(clock, &time, &work->lanes[size], counts[size]);
     }
-    double layers = overlap_walk(overlap, work, &waited);
+    double even = overlap_walk(overlap, work, &waited);
+    double part = even / work->follower->walked; /* 1, or how much more there is than was walked */
+    double layers = unit_walk_end(&clock->walk) * part;
+    clock->walk.experts_us *= part;
     double other = max_double(prompts ? clock->stages->prompt.step_us : 0,
                               answers ? clock->stages->answer.step_us : 0);
     double us = layers + other + stall;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects records between processes: whole, in order, in both directions; back-pressure loses
  * none; a peer that ends is lost once and comes back as another; what is not a record, or not the
- * peer's to send, costs it its connection; keys let in whom they name and nobody else.
+ * peer's to send, costs it its connection; a peer of the version before is spoken with in it; keys let in whom they name and nobody else.
  */
 #include <arpa/inet.h>
 #include <event2/event.h>
@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "contract/record_past.h"
 #include "contract/record_unit.h"
 #include "host/wire/wire.h"
 
@@ -263,12 +264,111 @@ static void expect_farewell(void *socket, const char *reason) {
     }
 }
 
-static void what_is_no_record_costs_the_connection(void **state) {
+struct greeting {
+    char magic[8];
+    uint32_t greeting, records;
+    char version[24];
+};
+
+/* The next message of that size that a stranger gets. */
+static void take_sized(void *socket, void *out, size_t bytes) {
+    for (int64_t end_ns = clock_now_ns() + PATIENCE_NS;;) {
+        char message[512];
+        assert_true(clock_now_ns() < end_ns);
+        int count = zmq_recv(socket, message, sizeof message, ZMQ_DONTWAIT);
+        if (count < 0) turn();
+        if (count != (int)bytes) continue;
+        memcpy(out, message, bytes);
+        return;
+    }
+}
+
+/* As a process of the release before says and wants it. */
+static void a_unit_of_the_version_before_is_understood(void **state) {
+    struct greeting greeting = {"FATHOMGW", 1, record_past.version, "0.0.9"}, answer;
+    struct record_cancel cancel = numbered(0);
+    cancel.record.version = record_past.version;
+    struct side gateway = {.next = 0};
+    open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
+    void *zmq = zmq_ctx_new(), *socket = stranger(zmq, wire_address(gateway.wire));
+    say(socket, &greeting, sizeof greeting);
+    take_sized(socket, &answer, sizeof answer);
+    assert_int_equal(answer.records, record_past.version);
+    wait_for(&gateway.joins, 1);
+    say(socket, &cancel, sizeof cancel);
+    wait_for(&gateway.records, 1);
+    struct record_drain drain = {.one_rank = 1, .rank = 2, .pid = 9}, heard = {.rank = 0};
+    record_set_head(&drain, RECORD_DRAIN);
+    assert_int_equal(wire_send(gateway.wire, gateway.peer, &drain.record), STATUS_OK);
+    take_sized(socket, &heard, sizeof heard - sizeof heard.pid);
+    assert_true(heard.record.version == record_past.version && heard.rank == 2);
+    assert_int_equal(heard.record.bytes, sizeof heard - sizeof heard.pid);
+    cancel.record.version = RECORD_VERSION; /* which it does not speak here */
+    say(socket, &cancel, sizeof cancel);
+    expect_farewell(socket, "no valid record");
+    wait_for(&gateway.losses, 1);
+    zmq_close(socket);
+    zmq_ctx_term(zmq);
+    wire_close(gateway.wire);
+}
+
+/* Name and message of whoever has just connected. */
+static size_t take_routed(void *socket, char name[16], void *message, size_t room) {
+    for (int64_t end_ns = clock_now_ns() + PATIENCE_NS;;) {
+        assert_true(clock_now_ns() < end_ns);
+        int bytes = zmq_recv(socket, name, 16, ZMQ_DONTWAIT);
+        if (bytes < 0) {
+            turn();
+            continue;
+        }
+        int count = zmq_recv(socket, message, room, 0);
+        if (count > 0) return (size_t)bytes; /* else a sign of life */
+    }
+}
+
+static void answer_routed(void *socket, const char *name, size_t name_bytes, const void *data,
+                          size_t bytes) {
+    assert_int_equal(zmq_send(socket, name, name_bytes, ZMQ_SNDMORE), (int)name_bytes);
+    assert_int_equal(zmq_send(socket, data, bytes, 0), (int)bytes);
+}
+
+/* It knows nothing of ours and refuses us; then it is greeted as it greets. */
+static void a_gateway_of_the_version_before_is_spoken_with(void **state) {
+    struct greeting own = {"FATHOMGW", 1, record_past.version, "0.0.9"}, theirs;
     struct {
-        char magic[8];
-        uint32_t greeting, records;
-        char version[24];
-    } greeting = {"FATHOMGW", 1, RECORD_VERSION, "0.1.0"}, old = greeting;
+        char magic[8], why[248];
+    } farewell = {"FATHOMBY", "run the same on both sides"};
+    memcpy(farewell.magic, "FATHOMBY", 8);
+    char address[128], name[16];
+    size_t address_bytes = sizeof address;
+    void *zmq = zmq_ctx_new(), *router = zmq_socket(zmq, ZMQ_ROUTER);
+    const int zero = 0;
+    zmq_setsockopt(router, ZMQ_LINGER, &zero, sizeof zero);
+    assert_int_equal(zmq_bind(router, "tcp://127.0.0.1:*"), 0);
+    zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, address, &address_bytes);
+    struct side unit = {.next = 0};
+    open_side(&unit, address, false, NULL);
+    size_t bytes = take_routed(router, name, &theirs, sizeof theirs);
+    assert_int_equal(theirs.records, RECORD_VERSION);
+    answer_routed(router, name, bytes, &own, sizeof own);
+    answer_routed(router, name, bytes, &farewell, sizeof farewell);
+    bytes = take_routed(router, name, &theirs, sizeof theirs);
+    assert_int_equal(theirs.records, record_past.version);
+    answer_routed(router, name, bytes, &own, sizeof own);
+    wait_for(&unit.joins, 1);
+    struct record_cancel cancel = numbered(0), heard;
+    assert_int_equal(wire_send(unit.wire, unit.peer, &cancel.record), STATUS_OK);
+    bytes = take_routed(router, name, &heard, sizeof heard);
+    assert_true(heard.record.version == record_past.version && heard.request.high == 0);
+    answer_routed(router, name, bytes, &heard, sizeof heard);
+    wait_for(&unit.records, 1);
+    wire_close(unit.wire);
+    zmq_close(router);
+    zmq_ctx_term(zmq);
+}
+
+static void what_is_no_record_costs_the_connection(void **state) {
+    struct greeting greeting = {"FATHOMGW", 1, RECORD_VERSION, "0.1.0"}, old = greeting;
     memcpy(greeting.magic, "FATHOMGW", 8);
     memcpy(old.magic, "FATHOMGW", 8);
     old.records = 900;
@@ -387,6 +487,8 @@ int main(void) {
         cmocka_unit_test(files_that_run_out_are_waited_for),
         cmocka_unit_test(a_side_that_holds_makes_the_other_wait),
         cmocka_unit_test(a_unit_comes_back_to_another_gateway),
+        cmocka_unit_test(a_unit_of_the_version_before_is_understood),
+        cmocka_unit_test(a_gateway_of_the_version_before_is_spoken_with),
         cmocka_unit_test(what_is_no_record_costs_the_connection),
         cmocka_unit_test(keys_let_in_whom_they_name),
         cmocka_unit_test(an_address_that_cannot_be_opened_is_an_error),

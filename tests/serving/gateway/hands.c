@@ -49,6 +49,12 @@ void say_hello(struct world *world, uint32_t unit, const char *numerics) {
     tell(world, unit, make_hello(unit, numerics));
 }
 
+void say_model(struct world *world, uint32_t unit, uint8_t model) {
+    struct record_unit_hello *hello = make_hello(unit, "test.v1");
+    hello->model_id[0] = (char)model;
+    tell(world, unit, hello);
+}
+
 void join(struct world *world, uint32_t unit) {
     world_join(world, unit);
     say_hello(world, unit, "test.v1");
@@ -62,7 +68,11 @@ void join_again(struct world *world, uint32_t unit, uint32_t former) {
 }
 
 void join_as(struct world *world, uint32_t unit, enum unit_role role) {
-    struct record_unit_hello *hello = make_hello(unit, "test.v1");
+    join_with(world, unit, role, "test.v1");
+}
+
+void join_with(struct world *world, uint32_t unit, enum unit_role role, const char *numerics) {
+    struct record_unit_hello *hello = make_hello(unit, numerics);
     hello->role = role;
     snprintf(hello_ranks(hello)->kv_address, KV_ADDRESS_BYTES, "unit:%u", unit);
     world_join(world, unit);
@@ -98,6 +108,12 @@ void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint3
     record->token_count = count;
     tokens_work(record)->prompt_miss_tokens = 3;
     memcpy(tokens_chosen(record), tokens, count * sizeof *tokens);
+    tell(world, unit, record);
+}
+
+void tell_reserved(struct world *world, uint32_t unit, struct request_id id) {
+    struct record_reserved *record = make(RECORD_RESERVED, NULL);
+    record->request = id;
     tell(world, unit, record);
 }
 

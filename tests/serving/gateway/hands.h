@@ -26,6 +26,11 @@ void close_empty(struct world *world);
 /* The unit says so. */
 void tell(struct world *world, uint32_t unit, const void *record);
 void say_hello(struct world *world, uint32_t unit, const char *numerics);
+/* Of a checkpoint of that number; others' is 0. */
+void say_model(struct world *world, uint32_t unit, uint8_t model);
+void tell_reserved(struct world *world, uint32_t unit, struct request_id id);
+/* Joins, and takes KV blocks. */
+void join_with(struct world *world, uint32_t unit, enum unit_role role, const char *numerics);
 void join(struct world *world, uint32_t unit);
 /* The unit that joined as `former` connects once more, under a new number. */
 void join_again(struct world *world, uint32_t unit, uint32_t former);

@@ -293,12 +293,6 @@ static void nothing_is_told_twice_when_units_are_lost(void **state) {
         }
 }
 
-static void tell_reserved(struct world *world, uint32_t unit, struct request_id id) {
-    struct record_reserved *record = make(RECORD_RESERVED, NULL);
-    record->request = id;
-    tell(world, unit, record);
-}
-
 static struct world *open_apart(void) {
     struct world *world = open_empty((struct gateway_options){0});
     join_as(world, 1, UNIT_PREFILL);

@@ -316,7 +316,7 @@ static void another_model_is_refused(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
     world_join(world, 2);
-    say_hello(world, 2, "other.v1");
+    say_model(world, 2, 1);
     for (uint32_t i = 0; i < 4; i++) {
         ask(world, "");
         assert_int_equal(world->last_unit.value, 1);
@@ -333,7 +333,7 @@ static void another_model_is_refused(void **state) {
     assert_int_equal(gateway_request_count(world->gateway), 0);
     lose(world, 3);
     world_join(world, 4);
-    say_hello(world, 4, "other.v1"); /* nothing is held: another model may come */
+    say_model(world, 4, 1); /* nothing is held: another model may come */
     ask(world, "");
     assert_int_equal(world->last_unit.value, 4);
     tell_finished(world, 4, world->last_submit->request, FINISH_LENGTH, 0);

@@ -24,12 +24,6 @@ static struct world *open_apart(uint32_t second_units) {
     return world;
 }
 
-static void tell_reserved(struct world *world, uint32_t unit, struct request_id id) {
-    struct record_reserved *record = make(RECORD_RESERVED, NULL);
-    record->request = id;
-    tell(world, unit, record);
-}
-
 static void tell_handed_over(struct world *world, struct request_id id, uint32_t hits) {
     struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = id;

@@ -377,6 +377,7 @@ static void carry_one(struct world *world, const struct record *record) {
     switch (record->kind) {
     case RECORD_SUBMIT:
         world->submits++;
+        if (world->last_unit.value < 16) world->submits_to[world->last_unit.value]++;
         free(world->last_submit);
         world->last_submit = malloc(record->bytes);
         memcpy(world->last_submit, record, record->bytes);

@@ -48,6 +48,7 @@ struct world {
     uint32_t last_continued;  /* its first token */
     struct unit_id speaker;   /* the unit that speaks when a unit speaks; at first unit 1 */
     struct unit_id last_unit; /* the unit that was spoken to last */
+    uint32_t submits_to[16];  /* of `submits`, each of the first units */
     struct request_id last_tokenized;
     const char *constraint_fault; /* the verdict about each constraint; NULL: it holds */
     enum constraint_verdict constraint_verdict;

@@ -65,6 +65,30 @@ static void who_waits_is_told_why(void **state) {
         assert_true(units_reason_name((enum units_reason)reason)[0] != 0);
 }
 
+/* A request that began at units of one kind of arithmetic sees no others. */
+static void who_computes_otherwise_is_not_there(void **state) {
+    (void)state;
+    struct balance_unit units[3] = {unit(0, 0), unit(2, 10), unit(1, 10)};
+    struct balance_units_need one = need, two = need;
+    units[1].numerics = 1;
+    units[2].numerics = 63;
+    one.numerics = 2;
+    two.numerics = (uint64_t)1 << 63 | 2;
+    assert_choice(balance_units(&need, units, 3), 0, UNITS_BOUND);
+    assert_choice(balance_units(&one, units, 3), 1, UNITS_BOUND);
+    assert_choice(balance_units(&two, units, 3), 2, UNITS_BOUND);
+    one.avoided_unit = 1; /* nobody else is large enough */
+    assert_choice(balance_units(&one, units, 3), 1, UNITS_BOUND);
+    units[1].requests = units[1].requests_max;
+    assert_choice(balance_units(&one, units, 3), BALANCE_NO_RANK, UNITS_WAITS_ROOM);
+    one.roles = BALANCE_ROLE(UNIT_DECODE); /* of another role, but of these numerics */
+    units[1].requests = 0;
+    units[2].role = UNIT_DECODE;
+    assert_choice(balance_units(&one, units, 3), 1, UNITS_BOUND);
+    units[1].takes = false;
+    assert_choice(balance_units(&one, units, 3), BALANCE_NO_RANK, UNITS_WAITS_UNIT);
+}
+
 /* Answers to one prompt share its computation; a failure is retried elsewhere where it can. */
 static void partners_meet_and_failures_part(void **state) {
     (void)state;
@@ -190,6 +214,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_share_takes),
         cmocka_unit_test(who_waits_is_told_why),
+        cmocka_unit_test(who_computes_otherwise_is_not_there),
         cmocka_unit_test(partners_meet_and_failures_part),
         cmocka_unit_test(a_prefix_is_worth_a_bounded_load),
         cmocka_unit_test(a_prompt_goes_where_it_waits_least),

@@ -120,6 +120,18 @@ static void everybody_waits_for_the_slowest_rank(void **state) {
     assert_true(decode_ms() > even * 1.2);
 }
 
+/* With as many answers as DeepSeek's decode GPUs have on average the processor hardly waits: SHARED
+ * and ATTENTION_0, with an eighth of the core attention, take as long as a dispatch. */
+static void the_five_stage_table_hides_what_a_steady_load_sends(void **state) {
+    (void)state;
+    open_unit(144, 32, 0, NULL, 0);
+    answer_all(100, 1, 4989);
+    struct step_time time = step_clock_step(unit, shares, OVERLAP_DECODE_FIVE_STAGE, 0);
+    assert_true(time.spent[SPENT_COMM] < 0.01 * 144e-9 * (double)time.ns);
+    time = step_clock_step(unit, shares, OVERLAP_SEQUENTIAL, 0);
+    assert_true(time.spent[SPENT_COMM] > 0.3 * 144e-9 * (double)time.ns);
+}
+
 static void all_time_is_accounted_for(void **state) {
     (void)state;
     open_unit(144, 32, 1.1, NULL, 0);
@@ -177,6 +189,7 @@ int main(void) {
         cmocka_unit_test_setup(bandwidths_scale_what_they_bound, begin_tree),
         cmocka_unit_test_setup(weights_leave_as_many_pages_as_published_batches_need, begin_tree),
         cmocka_unit_test_setup(everybody_waits_for_the_slowest_rank, begin_tree),
+        cmocka_unit_test_setup(the_five_stage_table_hides_what_a_steady_load_sends, begin_tree),
         cmocka_unit_test_setup(all_time_is_accounted_for, begin_tree),
         cmocka_unit_test_setup(an_empty_step_takes_no_time_and_more_tokens_more, begin_tree),
         cmocka_unit_test_setup(uneven_experts_cost_time_and_balancing_returns_most, begin_tree),

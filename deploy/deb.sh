@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# deb.sh BUILD OUT: a Debian package of what BUILD (a Meson build directory) has, into the folder OUT; prints its path.
+#
+# Made with dpkg-deb alone. debhelper would bring a build system of its own around Meson's, and a folder debian/ with
+# rules for what is six commands here; what it would find out, the libraries that the program needs in which version, is
+# found out by the same dpkg-shlibdeps. The same sources and the same compiler give the same bytes: times are
+# SOURCE_DATE_EPOCH's, or the last commit's.
+set -euo pipefail
+root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
+build=$(readlink -f "$1")
+mkdir -p "$2"
+out=$(readlink -f "$2")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+umask 022
+export LC_ALL=C TZ=UTC
+
+# 0.1.0~git202611231712.33aa530e comes before 0.1.0, which has not been released.
+version=$("$build/fathom" version | cut -d' ' -f2)
+if commit=$(git -C "$root" log -1 --date=format-local:%Y%m%d%H%M --format='%cd.%h' 2>/dev/null); then
+    version+="~git$commit"
+    git -C "$root" diff --quiet HEAD || version+="+changed"
+    export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
+fi
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0}
+
+# The program, the model and its licences. The program finds its model beside itself, wherever the prefix was.
+prefix=$(meson introspect "$build" --buildoptions |
+    python3 -c 'import json, sys; print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')
+DESTDIR=$folder/stage meson install -C "$build" --no-rebuild --quiet >&2
+package=$folder/package
+mkdir -p "$package/DEBIAN"
+mv "$folder/stage$prefix" "$package/usr"
+strip --strip-unneeded "$package/usr/bin/fathom"
+
+# What the program says of itself.
+man=$package/usr/share/man/man1 completions=$package/usr/share/bash-completion/completions
+mkdir -p "$man" "$completions"
+"$build/fathom" help --man "$man"
+gzip -9n "$man"/*
+"$build/fathom" help --completion bash >"$completions/fathom"
+
+# Guides and examples.
+doc=$package/usr/share/doc/fathom
+mkdir -p "$doc/examples"
+cp "$root"/docs/*.md "$root/README.md" "$root/SECURITY.md" "$doc"
+gzip -9nc "$root/CHANGELOG.md" >"$doc/changelog.gz"
+mv "$doc/LICENSE" "$doc/copyright"
+cp "$root"/deploy/*.yaml "$doc/examples"
+chmod 0644 "$doc"/* "$doc"/examples/* 2>/dev/null || true
+chmod 0755 "$doc/examples"
+
+# Services, and what they read.
+install -D -m 0644 -t "$package/lib/systemd/system" "$root"/deploy/*.service
+install -D -m 0644 -t "$package/etc/fathom" "$root/deploy/serve.yaml" "$root/deploy/gateway.yaml"
+printf '/etc/fathom/%s\n' serve.yaml gateway.yaml >"$package/DEBIAN/conffiles"
+install -m 0755 "$root/deploy/postinst" "$root/deploy/prerm" "$package/DEBIAN"
+
+# What it stands on.
+mkdir "$folder/debian"
+printf 'Source: fathom\n\nPackage: fathom\nArchitecture: any\n' >"$folder/debian/control"
+depends=$(cd "$folder" && dpkg-shlibdeps -O "$package/usr/bin/fathom" | sed -n 's/^shlibs:Depends=//p')
+cat >"$package/DEBIAN/control" <<CONTROL
+Package: fathom
+Version: $version
+Architecture: $(dpkg --print-architecture)
+Maintainer: The Fathom authors <fathom@localhost>
+Installed-Size: $(du -sk --apparent-size "$package" | cut -f1)
+Depends: $depends, passwd
+Suggests: prometheus
+Section: net
+Priority: optional
+Description: inference system for DeepSeek-V3 and R1
+ An API server, a chat page, engines on CPUs, and what it takes to run many of
+ them: gateways and units in processes of their own, prompts and answers on
+ units apart, a KV storage, accounts and a ledger. A small model comes with it.
+CONTROL
+(cd "$package" && find usr lib -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+
+deb=$out/fathom_${version}_$(dpkg --print-architecture).deb
+dpkg-deb --root-owner-group -Zxz --build "$package" "$deb" >&2
+echo "$deb"

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Kernels on rows of values, on a GPU: norm, activation, sums, each of which also leaves its rows as
+ * the next product takes them. From equal inputs they give the bits of their twins
+ * (compute/kernels/kernels.h, compute/model/rope.h, compute/model/router.h). Verified by emulation;
+ * not yet run on a GPU.
+ *
+ * Rows lie in the device's memory, `stride` elements apart. Row addresses of floats are multiples of
+ * 16 bytes, of BF16 of 8, of codes of 4.
+ */
+#ifndef COMPUTE_KERNELS_CUDA_ROW_KERNELS_H
+#define COMPUTE_KERNELS_CUDA_ROW_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where rows go: any of these that is not NULL. */
+struct row_output {
+    float *values;
+    size_t value_stride;
+    uint16_t *rounded; /* to BF16 */
+    size_t rounded_stride;
+    uint8_t *codes; /* quantize_e4m3: E4M3 in groups of 128 channels */
+    size_t code_stride;
+    float *scales; /* [group][scale_stride], a column for each row: as fp8_gemm.h wants them */
+    size_t scale_stride;
+    bool scale_power_of_two;
+};
+
+/* x = x + add, unless add is NULL; then rmsnorm of x with the weight [n], to both outputs. n <=
+ * 49,152. */
+void row_kernels_norm(void *stream, float *x, size_t x_stride, const float *add, size_t add_stride,
+                      const float *weight, float epsilon, const struct row_output outputs[2],
+                      uint32_t rows, uint32_t n);
+
+/* silu_multiply of gate and up. */
+void row_kernels_activate(void *stream, const float *gate, const float *up, size_t stride,
+                          const struct row_output *output, uint32_t rows, uint32_t n);
+
+/* The values as they are. */
+void row_kernels_prepare(void *stream, const float *x, size_t stride,
+                         const struct row_output *output, uint32_t rows, uint32_t n);
+
+/* y = y + a * x by fma. */
+void row_kernels_add(void *stream, float *y, size_t y_stride, const float *x, size_t x_stride,
+                     float a, uint32_t rows, uint32_t n);
+
+/* A row of BF16 or F32 becomes floats: embedding's rows `ids[row]` of a table [.][n]. Exactly one
+ * of the tables is not NULL. */
+void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *table_f32,
+                         const uint32_t *ids, float *y, size_t y_stride, uint32_t rows, uint32_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

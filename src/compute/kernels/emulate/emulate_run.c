@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Launches: blocks one after another in an order of chance, a block's threads as fibers on stacks of
+ * their own. A fiber that waits hands over to the next by itself.
+ */
+#undef _FORTIFY_SOURCE /* its longjmp refuses to go to another stack */
+#include "compute/kernels/emulate/emulate_block.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "base/check.h"
+
+#define STACK_BYTES (128u << 10)
+
+enum host_return { HOST_STARTS, HOST_ALL_ENDED, HOST_NONE_RUNS, HOST_FOUND };
+
+struct block emulate_block_now;
+
+static struct fiber fibers[EMULATE_THREADS_MAX];
+static char *stacks; /* [EMULATE_THREADS_MAX][STACK_BYTES] */
+static uint32_t ready[EMULATE_THREADS_MAX], ready_count, ended_count;
+static bool running;
+static jmp_buf host;
+static uint64_t random_state = 1;
+static struct emulate_report *collected;
+static emulate_stream_put *put_on_stream;
+
+void emulate_seed(uint64_t seed) {
+    random_state = seed * 0x9E3779B97F4A7C15u + 0x5DEECE66Du;
+    if (!random_state) random_state = 1;
+}
+
+void emulate_collect(struct emulate_report *report) {
+    collected = report;
+}
+
+void emulate_streams(emulate_stream_put *put) {
+    put_on_stream = put;
+}
+
+uint32_t emulate_random(uint32_t below) {
+    random_state ^= random_state >> 12;
+    random_state ^= random_state << 25;
+    random_state ^= random_state >> 27;
+    return (uint32_t)((random_state * 0x2545F4914F6CDD1Du >> 32) * below >> 32);
+}
+
+bool emulate_running(void) {
+    return running;
+}
+
+struct fiber *emulate_self(void) {
+    return &fibers[emulate_block_now.thread];
+}
+
+bool emulate_on_stack(uintptr_t address, uintptr_t *offset_out) {
+    uintptr_t first = (uintptr_t)stacks + (size_t)emulate_block_now.thread * STACK_BYTES;
+    *offset_out = address - first;
+    return address >= first && address < first + STACK_BYTES;
+}
+
+static void fiber_main(void) {
+    emulate_block_now.launch.run(emulate_block_now.closure);
+    struct fiber *self = emulate_self();
+    self->ended = true;
+    ended_count++;
+    emulate_sleep("nothing: it has ended", NULL, 0);
+}
+
+static _Noreturn void resume(uint32_t thread) {
+    emulate_block_now.thread = thread;
+    struct fiber *fiber = &fibers[thread];
+    fiber->waits_for = NULL;
+    if (fiber->started) _longjmp(fiber->context, 1);
+    fiber->started = true;
+    ucontext_t start;
+    getcontext(&start);
+    start.uc_stack.ss_sp = stacks + (size_t)thread * STACK_BYTES;
+    start.uc_stack.ss_size = STACK_BYTES;
+    start.uc_link = NULL;
+    makecontext(&start, fiber_main, 0);
+    setcontext(&start);
+    abort();
+}
+
+/* The thread that goes on, or none. */
+static bool draw_next(uint32_t *thread_out) {
+    if (ended_count == emulate_block_now.launch.threads) return false;
+    while (copy_advance(ready_count == 0) && ready_count == 0) {
+    }
+    if (!ready_count) return false;
+    uint32_t drawn = emulate_random(ready_count);
+    *thread_out = ready[drawn];
+    ready[drawn] = ready[--ready_count];
+    return true;
+}
+
+static void hand_over(void) {
+    uint32_t next;
+    if (!draw_next(&next))
+        _longjmp(host,
+                 ended_count == emulate_block_now.launch.threads ? HOST_ALL_ENDED : HOST_NONE_RUNS);
+    if (next == emulate_block_now.thread)
+        emulate_self()->waits_for = NULL;
+    else if (!_setjmp(emulate_self()->context))
+        resume(next);
+}
+
+void emulate_sleep(const char *what, const char *file, int line) {
+    struct fiber *self = emulate_self();
+    self->waits_for = what;
+    self->file = file;
+    self->line = line;
+    hand_over();
+}
+
+void emulate_wake(uint32_t thread) {
+    ready[ready_count++] = thread;
+}
+
+void emulate_rest(void) {
+    if (!ready_count || emulate_random(4)) return;
+    emulate_wake(emulate_block_now.thread);
+    hand_over();
+}
+
+bool emulate_knows(uint32_t epoch) {
+    uint32_t index = clock_index(epoch), time = clock_time(epoch);
+    if (index == emulate_block_now.thread) return true;
+    const struct emulate_clock *known = emulate_self()->known;
+    return index < known->count && time <= known->at[index];
+}
+
+bool emulate_knows_fenced(uint32_t epoch) {
+    uint32_t index = clock_index(epoch), time = clock_time(epoch);
+    if (index >= EMULATE_THREADS_MAX) return true; /* was asynchronous itself */
+    const struct fiber *writer = &fibers[index];
+    for (uint32_t i = 0; i < FENCES_KEPT && i < writer->fence_count; i++)
+        if (time <= writer->fences[i] && emulate_knows(clock_epoch(index, writer->fences[i])))
+            return true;
+    return false;
+}
+
+uint32_t emulate_epoch(void) {
+    return clock_epoch(emulate_block_now.thread, emulate_self()->now);
+}
+
+static void begin_time(struct fiber *fiber) {
+    check(++fiber->now < CLOCK_TIME_MAX);
+}
+
+void emulate_tell(struct emulate_clock **clock) {
+    struct fiber *self = emulate_self();
+    clock_learn(clock, self->known);
+    clock_note(clock, emulate_block_now.thread, self->now);
+    begin_time(self);
+}
+
+void emulate_learn(struct emulate_clock *clock) {
+    clock_learn(&emulate_self()->known, clock);
+}
+
+void emulate_fence_proxy(void) {
+    struct fiber *self = emulate_self();
+    self->fences[self->fence_count++ % FENCES_KEPT] = self->now;
+    begin_time(self);
+}
+
+uint32_t emulate_thread(void) {
+    return emulate_block_now.thread;
+}
+uint32_t emulate_block(void) {
+    return emulate_block_now.x;
+}
+uint32_t emulate_block_y(void) {
+    return emulate_block_now.y;
+}
+uint32_t emulate_grid(void) {
+    return emulate_block_now.launch.grid_x;
+}
+
+/* ---- what is found ---- */
+
+static void report_fill(struct emulate_report *report, enum emulate_check check, const char *file,
+                        int line, const char *format, va_list arguments) {
+    const struct block *block = &emulate_block_now;
+    report->made = true;
+    report->check = check;
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    char place[80] = "";
+    if (file) snprintf(place, sizeof place, "%s:%d: ", slash ? slash + 1 : file, line);
+    int used = snprintf(report->text, sizeof report->text,
+                        "%s: %s%s, block %u,%u, thread %u: ", emulate_check_name(check), place,
+                        block->launch.kernel, block->x, block->y, block->thread);
+    vsnprintf(report->text + used, sizeof report->text - (size_t)used, format, arguments);
+}
+
+void emulate_found(enum emulate_check check, const char *file, int line, const char *format, ...) {
+    struct emulate_report printed, *report = collected ? collected : &printed;
+    va_list arguments;
+    va_start(arguments, format);
+    report_fill(report, check, file, line, format, arguments);
+    va_end(arguments);
+    if (!collected) {
+        fprintf(stderr, "%s\n", report->text);
+        abort();
+    }
+    running = false;
+    _longjmp(host, HOST_FOUND);
+}
+
+static bool waits_alike(const struct fiber *a, const struct fiber *b) {
+    return a->ended == b->ended && a->waits_for == b->waits_for && a->file == b->file &&
+           a->line == b->line;
+}
+
+/* Who waits where, threads that do alike together. */
+static void describe_waits(char *text, size_t size) {
+    uint32_t threads = emulate_block_now.launch.threads;
+    size_t used = 0;
+    text[0] = 0;
+    for (uint32_t first = 0, next; first < threads && used < size - 1; first = next) {
+        for (next = first + 1; next < threads && waits_alike(&fibers[first], &fibers[next]);)
+            next++;
+        const struct fiber *fiber = &fibers[first];
+        const char *slash = fiber->file ? strrchr(fiber->file, '/') : NULL;
+        int wrote = snprintf(text + used, size - used, "%sthreads %u-%u wait for %s",
+                             used ? "; " : "", first, next - 1, fiber->waits_for);
+        used += (size_t)wrote;
+        if (fiber->file && used < size) {
+            wrote = snprintf(text + used, size - used, " at %s:%d", slash ? slash + 1 : fiber->file,
+                             fiber->line);
+            used += (size_t)wrote;
+        }
+    }
+}
+
+/* ---- launches ---- */
+
+static void begin_block(uint32_t x, uint32_t y, uint32_t number) {
+    struct block *block = &emulate_block_now;
+    block->x = x;
+    block->y = y;
+    block->number = number;
+    block->fibers = fibers;
+    memory_begin_block();
+    warp_begin_block();
+    copy_begin_block();
+    wgmma_begin_block();
+    ready_count = ended_count = 0;
+    struct emulate_clock *nothing = clock_new();
+    for (uint32_t i = 0; i < block->launch.threads; i++) {
+        clock_drop(fibers[i].known);
+        fibers[i] = (struct fiber){.known = clock_hold(nothing), .now = 1};
+        emulate_wake(i);
+    }
+    clock_drop(nothing);
+}
+
+/* False: the launch is over. */
+static bool run_block(uint32_t x, uint32_t y, uint32_t number) {
+    begin_block(x, y, number);
+    static volatile enum host_return how;
+    how = (enum host_return)_setjmp(host);
+    if (how == HOST_STARTS) {
+        uint32_t first;
+        running = true;
+        check(draw_next(&first));
+        resume(first);
+    }
+    if (how == HOST_NONE_RUNS) {
+        char waits[400];
+        describe_waits(waits, sizeof waits);
+        how = (enum host_return)_setjmp(host);
+        if (how == HOST_STARTS) emulate_found(EMULATE_DEADLOCK, NULL, 0, "%s", waits);
+    } else if (how == HOST_ALL_ENDED) {
+        how = (enum host_return)_setjmp(host);
+        if (how == HOST_STARTS) {
+            copy_end_block();
+            wgmma_end_block();
+        }
+    }
+    running = false;
+    copy_forget();
+    return how == HOST_STARTS;
+}
+
+struct job {
+    struct emulate_launch launch;
+    size_t closure_bytes;
+    _Alignas(64) char closure[];
+};
+
+static void run_launch(void *argument) {
+    struct job *job = argument;
+    uint32_t count = job->launch.grid_x * job->launch.grid_y;
+    uint32_t *order = malloc(count * sizeof *order);
+    check(order && !running);
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    emulate_block_now.launch = job->launch;
+    emulate_block_now.closure = job->closure;
+    emulate_block_now.closure_bytes = job->closure_bytes;
+    memory_begin_launch();
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t drawn = i + emulate_random(count - i), block = order[drawn];
+        order[drawn] = order[i];
+        if (!run_block(block % job->launch.grid_x, block / job->launch.grid_x, i + 1)) break;
+    }
+    free(order);
+}
+
+void emulate_launch(const struct emulate_launch *launch, const void *closure, size_t bytes,
+                    void *stream) {
+    check(launch->threads && launch->threads % WARP == 0 &&
+          launch->threads <= EMULATE_THREADS_MAX && launch->shared_bytes <= EMULATE_SHARED_MAX);
+    if (!stacks) {
+        stacks = mmap(NULL, (size_t)EMULATE_THREADS_MAX * STACK_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        check(stacks != MAP_FAILED);
+    }
+    struct job *job = aligned_alloc(64, (sizeof *job + bytes + 63) / 64 * 64);
+    check(job);
+    job->launch = *launch;
+    job->closure_bytes = bytes;
+    memcpy(job->closure, closure, bytes);
+    if (put_on_stream) {
+        put_on_stream(stream, run_launch, job);
+        return;
+    }
+    run_launch(job);
+    free(job);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a fleet's manager and its host tell each other: what gateways have counted, what became of
+ * each unit, what an operator wants; and what is to be done with a unit. A unit's number is the
+ * fleet's own, is given once and never again, and is known to the unit, too.
+ */
+#ifndef CONTRACT_RECORD_FLEET_H
+#define CONTRACT_RECORD_FLEET_H
+
+#include "contract/record.h"
+
+/* FLEET_LOAD: sums over the fleet's gateways. All but the last two are counters, which may begin
+ * anew with a gateway. */
+struct record_fleet_load {
+    struct record record;
+    uint64_t arrived_requests; /* whose prompt is known, computed or not */
+    uint64_t arrived_tokens;   /* of their prompts */
+    uint64_t hit_tokens;       /* of the prompts of requests that ended, found in a cache */
+    uint64_t miss_tokens;      /* of those prompts, computed */
+    uint64_t answers;          /* requests that ended with an answer */
+    uint64_t answer_tokens;    /* theirs */
+    uint64_t first_tokens;     /* requests that have their first token */
+    uint64_t late_first;       /* of them, later than the TTFT limit after they came */
+    uint64_t timed_answers;    /* answers of two tokens and more that ended */
+    uint64_t slow_answers;     /* of them, whose mean time from token to token is above the limit */
+    uint32_t queued;           /* requests that wait for a unit */
+    uint32_t held;             /* requests that a gateway has, those included */
+};
+
+enum fleet_sight {
+    FLEET_SEEN_QUEUED,   /* its launcher has it, and waits for nodes */
+    FLEET_SEEN_STARTING, /* it runs, and no gateway knows it yet */
+    FLEET_SEEN_SERVING,
+    FLEET_SEEN_DRAINING, /* it takes nothing new */
+    FLEET_SEEN_GONE,     /* its launcher does not have it any more */
+    FLEET_SEEN_REFUSED,  /* it could not be launched at all */
+    FLEET_SEEN_COUNT
+};
+
+/* FLEET_UNIT: what is seen of a unit, told again and again; of one that the manager does not know
+ * yet, too: it takes it over. */
+struct record_fleet_unit {
+    struct record record;
+    uint32_t number;   /* 1.. */
+    uint32_t role;     /* enum unit_role: UNIT_PREFILL or UNIT_DECODE */
+    uint32_t sight;    /* enum fleet_sight */
+    uint32_t requests; /* that it has, as gateways know */
+    uint32_t held;     /* 1: an operator drained it: it stays so until he says otherwise */
+    uint32_t reserved; /* zero */
+};
+
+enum fleet_wish { FLEET_WISH_DRAIN, FLEET_WISH_RESUME, FLEET_WISH_PIN, FLEET_WISH_COUNT };
+
+#define FLEET_UNPINNED UINT32_MAX
+
+/* FLEET_ORDER: an operator's. */
+struct record_fleet_order {
+    struct record record;
+    uint32_t wish;   /* enum fleet_wish */
+    uint32_t number; /* DRAIN, RESUME: of the unit */
+    uint32_t role;   /* PIN: enum unit_role, as above */
+    uint32_t count;  /* PIN: units, or FLEET_UNPINNED */
+};
+
+enum fleet_act {
+    FLEET_ACT_START, /* a new unit */
+    FLEET_ACT_DRAIN, /* it takes nothing new */
+    FLEET_ACT_BACK,  /* it takes requests again */
+    FLEET_ACT_ROLE,  /* it is `role` from now on */
+    FLEET_ACT_STOP,  /* it has nothing left: it ends */
+    FLEET_ACT_KILL,  /* it ends now; what it has goes on elsewhere */
+    FLEET_ACT_COUNT
+};
+
+/* FLEET_ACTION: for the host, told again until it shows. */
+struct record_fleet_action {
+    struct record record;
+    uint32_t act;    /* enum fleet_act */
+    uint32_t number; /* of the unit */
+    uint32_t role;   /* START, ROLE: enum unit_role, as above; else 0 */
+    uint32_t reason; /* enum scale_reason, for the log; below FLEET_REASONS_MAX */
+};
+
+#define FLEET_REASONS_MAX 32
+
+/* What the fields of each may hold, for record_forms.c. */
+bool fleet_unit_valid(const void *record);
+bool fleet_order_valid(const void *record);
+bool fleet_action_valid(const void *record);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/fleet/fleet_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "contract/record_unit.h"
+#include "host/process/log.h"
+
+#define BOOK_BYTES ((size_t)64 << 10)
+
+static enum status complain(struct error *error, const char *path) {
+    return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));
+}
+
+static void path_of(char path[FLEET_PATH_BYTES], const char *folder, const char *name) {
+    snprintf(path, FLEET_PATH_BYTES, "%.300s/%.150s", folder, name);
+}
+
+static const char *role_name(uint32_t role) {
+    return role == UNIT_PREFILL ? "prefill" : "decode";
+}
+
+enum status fleet_folder_make(const char *folder, struct error *error) {
+    static const char *const inside[] = {"", "orders", "logs"};
+    for (size_t i = 0; i < ARRAY_COUNT(inside); i++) {
+        char path[FLEET_PATH_BYTES];
+        path_of(path, folder, inside[i]);
+        if (mkdir(path, 0755) && errno != EEXIST) return complain(error, path);
+    }
+    return STATUS_OK;
+}
+
+/* ---- the lock ---- */
+
+pid_t fleet_folder_holder(const char *folder) {
+    char path[FLEET_PATH_BYTES];
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    path_of(path, folder, "lock");
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0) return 0;
+    bool known = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    close(file);
+    return known ? lock.l_pid : 0;
+}
+
+enum status fleet_folder_lock(const char *folder, struct error *error) {
+    char path[FLEET_PATH_BYTES];
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    path_of(path, folder, "lock");
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644); /* open while the process lives */
+    if (file < 0) return complain(error, path);
+    if (fcntl(file, F_SETLK, &lock) == 0) return STATUS_OK;
+    pid_t holder = fcntl(file, F_GETLK, &lock) == 0 ? lock.l_pid : 0;
+    close(file);
+    return error_set(error, STATUS_GONE,
+                     "%.300s: another manager runs this fleet, process %d; end it first", folder,
+                     (int)holder);
+}
+
+/* ---- files ---- */
+
+static bool write_all(int file, struct bytes text) {
+    size_t at = 0;
+    while (at < text.count) {
+        ssize_t count = write(file, text.data + at, text.count - at);
+        if (count <= 0) return false;
+        at += (size_t)count;
+    }
+    return true;
+}
+
+enum status fleet_folder_write(const char *folder, const char *name, struct bytes text,
+                               struct error *error) {
+    char path[FLEET_PATH_BYTES], temporary[FLEET_PATH_BYTES + 16];
+    path_of(path, folder, name);
+    snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid());
+    int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    bool whole = file >= 0 && write_all(file, text) && fdatasync(file) == 0;
+    if (file >= 0 && close(file)) whole = false;
+    if (whole && rename(temporary, path) == 0) return STATUS_OK;
+    enum status status = complain(error, path);
+    unlink(temporary);
+    return status;
+}
+
+enum status fleet_folder_append(const char *folder, const char *name, const char *line,
+                                struct error *error) {
+    char path[FLEET_PATH_BYTES];
+    path_of(path, folder, name);
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    bool whole = file >= 0 && write_all(file, bytes_of(line));
+    enum status status = whole ? STATUS_OK : complain(error, path);
+    if (file >= 0) close(file);
+    return status;
+}
+
+/* ---- the book ---- */
+
+enum status fleet_folder_write_book(const char *folder, const struct fleet_book *book,
+                                    struct error *error) {
+    char *text = malloc(BOOK_BYTES);
+    if (!text) return error_set(error, STATUS_NO_MEMORY, "no memory for the fleet's book");
+    size_t at = (size_t)snprintf(text, BOOK_BYTES, "last %u\n", book->last_number);
+    for (uint32_t side = 0; side < SCALE_SIDES; side++)
+        if (book->pinned[side] != SCALE_FREE)
+            at +=
+                (size_t)snprintf(text + at, BOOK_BYTES - at, "pin %s %u\n",
+                                 side == SCALE_PREFILL ? "prefill" : "decode", book->pinned[side]);
+    for (uint32_t i = 0; i < book->count; i++)
+        at += (size_t)snprintf(text + at, BOOK_BYTES - at, "unit %u %s%s\n", book->units[i].number,
+                               role_name(book->units[i].role), book->units[i].held ? " held" : "");
+    enum status status = fleet_folder_write(folder, "book", (struct bytes){text, at}, error);
+    free(text);
+    return status;
+}
+
+static bool read_line(const char *line, struct fleet_book *book) {
+    char role[16], held[16] = "";
+    uint32_t number;
+    if (sscanf(line, "last %u", &number) == 1) {
+        book->last_number = number;
+        return true;
+    }
+    if (sscanf(line, "pin %15s %u", role, &number) == 2) {
+        book->pinned[strcmp(role, "prefill") ? SCALE_DECODE : SCALE_PREFILL] = number;
+        return true;
+    }
+    if (sscanf(line, "unit %u %15s %15s", &number, role, held) < 2) return false;
+    if (!number || book->count == MANAGED_UNITS_MAX) return false;
+    book->units[book->count++] =
+        (struct fleet_book_unit){.number = number,
+                                 .role = strcmp(role, "prefill") ? UNIT_DECODE : UNIT_PREFILL,
+                                 .held = strcmp(held, "held") == 0};
+    return true;
+}
+
+enum status fleet_folder_read_book(const char *folder, struct fleet_book *book_out,
+                                   struct error *error) {
+    char path[FLEET_PATH_BYTES];
+    struct bytes text;
+    *book_out = (struct fleet_book){.pinned = {SCALE_FREE, SCALE_FREE}};
+    path_of(path, folder, "book");
+    enum status status = file_take(path, BOOK_BYTES, &text, error);
+    if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    if (status) return status;
+    char *rest = (char *)(uintptr_t)text.data;
+    for (char *line; !status && (line = strsep(&rest, "\n"));)
+        if (*line && !read_line(line, book_out))
+            status = error_set(error, STATUS_CORRUPT,
+                               "%.300s: '%.80s' is no line of a fleet's book", path, line);
+    free((void *)(uintptr_t)text.data);
+    return status;
+}
+
+/* ---- orders ---- */
+
+enum status fleet_folder_order(const char *folder, const struct record_fleet_order *order,
+                               struct error *error) {
+    char name[96], text[96];
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(name, sizeof name, "orders/%020lld-%d",
+             (long long)now.tv_sec * 1000000000 + now.tv_nsec, (int)getpid());
+    if (order->wish == FLEET_WISH_PIN)
+        snprintf(text, sizeof text, "pin %s %u\n", role_name(order->role), order->count);
+    else
+        snprintf(text, sizeof text, "%s %u\n", order->wish == FLEET_WISH_DRAIN ? "drain" : "resume",
+                 order->number);
+    return fleet_folder_write(folder, name, bytes_of(text), error);
+}
+
+/* The oldest file that is whole; one that is being written has a name with a dot. */
+static bool find_oldest(const char *folder, char name_out[256]) {
+    char path[FLEET_PATH_BYTES];
+    path_of(path, folder, "orders");
+    DIR *files = opendir(path);
+    name_out[0] = 0;
+    for (struct dirent *entry; files && (entry = readdir(files));)
+        if (!strchr(entry->d_name, '.') && (!name_out[0] || strcmp(entry->d_name, name_out) < 0))
+            snprintf(name_out, 256, "%s", entry->d_name);
+    if (files) closedir(files);
+    return name_out[0] != 0;
+}
+
+static bool read_order(const char *text, struct record_fleet_order *order) {
+    char role[16];
+    *order = (struct record_fleet_order){.wish = FLEET_WISH_PIN};
+    if (sscanf(text, "pin %15s %u", role, &order->count) == 2)
+        order->role = strcmp(role, "prefill") ? UNIT_DECODE : UNIT_PREFILL;
+    else if (sscanf(text, "drain %u", &order->number) == 1)
+        order->wish = FLEET_WISH_DRAIN;
+    else if (sscanf(text, "resume %u", &order->number) == 1)
+        order->wish = FLEET_WISH_RESUME;
+    else
+        return false;
+    record_set_head(order, RECORD_FLEET_ORDER);
+    return record_valid(order, sizeof *order);
+}
+
+bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out) {
+    char name[256], path[FLEET_PATH_BYTES];
+    while (find_oldest(folder, name)) {
+        struct error error;
+        struct bytes text;
+        snprintf(path, sizeof path, "%.300s/orders/%.140s", folder, name);
+        bool known = !file_take(path, 4096, &text, &error);
+        bool is_order = known && read_order(text.data, order_out);
+        if (known) free((void *)(uintptr_t)text.data);
+        if (unlink(path)) return false;
+        if (is_order) return true;
+        log_say(LOG_WARNING, "fleet", "an order is none, and was removed file=%s", name);
+    }
+    return false;
+}

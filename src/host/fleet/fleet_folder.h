@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The folder of a fleet's manager: a lock, since there is one manager; what the next one has to know
+ * of units and of an operator's wishes; orders that wait; what is told to whoever asks; and the
+ * load's history.
+ *
+ *   lock         held by the manager that runs; the kernel frees it with the process
+ *   book         the last number given, what is pinned, units with their roles
+ *   orders/      a file an order, in the order of their names; taken and removed
+ *   status.json, status.txt, metrics.prom     of the last look
+ *   history.csv  a line for each 288th of a day
+ *   logs/        what each unit prints
+ *
+ * A file is replaced as a whole, never half.
+ */
+#ifndef HOST_FLEET_FLEET_FOLDER_H
+#define HOST_FLEET_FLEET_FOLDER_H
+
+#include <sys/types.h>
+
+#include "base/bytes.h"
+#include "contract/record_fleet.h"
+#include "serving/fleet/fleet_manager.h"
+
+struct fleet_book_unit {
+    uint32_t number;
+    uint32_t role; /* enum unit_role */
+    bool held;
+};
+
+struct fleet_book {
+    uint32_t last_number;
+    uint32_t pinned[SCALE_SIDES]; /* or SCALE_FREE */
+    uint32_t count;
+    struct fleet_book_unit units[MANAGED_UNITS_MAX];
+};
+
+#define FLEET_PATH_BYTES 512
+
+/* Makes what is missing of the folder. */
+enum status fleet_folder_make(const char *folder, struct error *error) MUST_USE;
+
+/* GONE: another manager has it; the message names its process. The lock is held until the process
+ * ends. */
+enum status fleet_folder_lock(const char *folder, struct error *error) MUST_USE;
+
+/* Who holds it; 0: nobody. */
+pid_t fleet_folder_holder(const char *folder);
+
+/* A book that is not there is empty. */
+enum status fleet_folder_read_book(const char *folder, struct fleet_book *book_out,
+                                   struct error *error) MUST_USE;
+enum status fleet_folder_write_book(const char *folder, const struct fleet_book *book,
+                                    struct error *error) MUST_USE;
+
+/* Replaces a file of the folder. */
+enum status fleet_folder_write(const char *folder, const char *name, struct bytes text,
+                               struct error *error) MUST_USE;
+
+/* Adds a line to a file of the folder. */
+enum status fleet_folder_append(const char *folder, const char *name, const char *line,
+                                struct error *error) MUST_USE;
+
+/* For the manager that runs, or the next one. */
+enum status fleet_folder_order(const char *folder, const struct record_fleet_order *order,
+                               struct error *error) MUST_USE;
+
+/* Takes the oldest order that waits; false: there is none. One that is none is removed, and said. */
+bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/fleet/fleet_status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/bytes.h"
+
+static const char *const side_names[SCALE_SIDES] = {
+    [SCALE_PREFILL] = "prefill", [SCALE_DECODE] = "decode"};
+
+static uint32_t side_of(uint32_t role) {
+    return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
+}
+
+static void put(struct json_writer *writer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void put(struct json_writer *writer, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    json_writer_text(writer, text);
+}
+
+void fleet_status_time(int64_t wall_ns, char *text_out) {
+    time_t seconds = (time_t)(wall_ns / 1000000000);
+    struct tm when;
+    gmtime_r(&seconds, &when);
+    strftime(text_out, 24, "%Y-%m-%dT%H:%M:%SZ", &when);
+}
+
+static const char *job_of(const struct fleet_moment *told, uint32_t number) {
+    for (uint32_t i = 0; i < told->unit_count; i++)
+        if (told->units[i].number == number) return told->units[i].job;
+    return "";
+}
+
+/* "start 2 decode". */
+static void write_action(char text[64], const struct fleet_next *next) {
+    snprintf(text, 64, "%s %d %s", next->change > 0 ? "start" : "drain", abs(next->change),
+             side_names[next->side]);
+}
+
+/* ---- JSON ---- */
+
+static void write_units(struct json_writer *writer, const struct fleet_moment *told) {
+    struct managed_unit units[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(told->manager, units);
+    json_writer_text(writer, "{\"units\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t side = side_of(units[i].role);
+        put(writer,
+            "%s{\"id\":%u,\"role\":\"%s\",\"state\":\"%s\",\"nodes\":%u,\"launcher\":\"%s\"",
+            i ? "," : "", units[i].number, side_names[side], managed_state_name(units[i].state),
+            told->file->manager.rule.sides[side].unit_nodes, told->launcher);
+        json_writer_text(writer, ",\"job\":");
+        json_writer_string(writer, bytes_of(job_of(told, units[i].number)));
+        json_writer_text(writer, "}");
+    }
+}
+
+void fleet_status_write_json(struct json_writer *writer, const struct fleet_moment *told) {
+    struct fleet_outlook outlook = fleet_manager_outlook(told->manager);
+    struct fleet_next next = fleet_manager_next(told->manager, told->wall_ns);
+    char at[24], action[64];
+    write_units(writer, told);
+    put(writer,
+        "],\"wanted\":{\"prefill\":%u,\"decode\":%u},\"next\":", outlook.wanted[SCALE_PREFILL],
+        outlook.wanted[SCALE_DECODE]);
+    if (next.is_known) {
+        fleet_status_time(next.at_ns, at);
+        write_action(action, &next);
+        put(writer, "{\"at\":\"%s\",\"action\":\"%s\",\"reason\":\"%s\"}}\n", at, action,
+            scale_reason_name(next.reason));
+    } else {
+        json_writer_text(writer, "{\"at\":null,\"action\":null,\"reason\":null}}\n");
+    }
+}
+
+/* ---- the table ---- */
+
+static void write_sides(struct json_writer *writer, const struct fleet_outlook *outlook) {
+    put(writer, "%-8s %6s %6s %12s %12s %12s  %s\n", "role", "units", "wanted", "tokens/s now",
+        "soon", "later", "why");
+    for (uint32_t side = 0; side < SCALE_SIDES; side++) {
+        const struct scale_demand *demand = &outlook->demand[side];
+        put(writer, "%-8s %6u %6u %12.1f %12.1f %12.1f  %s\n", side_names[side],
+            outlook->units[side], outlook->wanted[side], demand->now, demand->soon, demand->later,
+            outlook->has_load ? scale_reason_name(outlook->reason[side])
+                              : "the load is not known yet");
+    }
+}
+
+void fleet_status_write_table(struct json_writer *writer, const struct fleet_moment *told) {
+    struct managed_unit units[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(told->manager, units);
+    struct fleet_outlook outlook = fleet_manager_outlook(told->manager);
+    struct fleet_next next = fleet_manager_next(told->manager, told->wall_ns);
+    char at[24], action[64];
+    fleet_status_time(told->wall_ns, at);
+    put(writer, "fleet %s at %s: %u of %u nodes, %llu starts, %llu failed, %llu units lost\n",
+        told->file->name, at, outlook.nodes, outlook.nodes_max,
+        (unsigned long long)outlook.starts_total, (unsigned long long)outlook.failed_total,
+        (unsigned long long)outlook.lost_total);
+    if (told->trouble[0]) put(writer, "cannot be seen: %s\n", told->trouble);
+    json_writer_text(writer, "\n");
+    write_sides(writer, &outlook);
+    put(writer, "\n%6s %-8s %-9s %6s %9s  %s\n", "unit", "role", "state", "nodes", "requests",
+        "job");
+    for (uint32_t i = 0; i < count; i++)
+        put(writer, "%6u %-8s %-9s %6u %9u  %s%s\n", units[i].number,
+            side_names[side_of(units[i].role)], managed_state_name(units[i].state),
+            told->file->manager.rule.sides[side_of(units[i].role)].unit_nodes, units[i].requests,
+            job_of(told, units[i].number), units[i].held ? " (drained by an operator)" : "");
+    if (next.is_known) {
+        fleet_status_time(next.at_ns, at);
+        write_action(action, &next);
+        put(writer, "\nnext: %s at %s: %s\n", action, at, scale_reason_name(next.reason));
+    } else {
+        json_writer_text(writer, "\nnext: nothing within a day, as far as is expected\n");
+    }
+}
+
+/* ---- metrics ---- */
+
+static void write_family(struct json_writer *writer, const char *name, const char *type,
+                         const char *help) {
+    put(writer, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void write_total(struct json_writer *writer, const char *name, const char *help,
+                        uint64_t value) {
+    write_family(writer, name, "counter", help);
+    put(writer, "%s %llu\n", name, (unsigned long long)value);
+}
+
+void fleet_status_write_metrics(struct json_writer *writer, const struct fleet_moment *told) {
+    struct fleet_outlook outlook = fleet_manager_outlook(told->manager);
+    write_family(writer, "fathom_fleet_units", "gauge", "Units that serve or start.");
+    for (uint32_t side = 0; side < SCALE_SIDES; side++)
+        put(writer, "fathom_fleet_units{role=\"%s\"} %u\n", side_names[side], outlook.units[side]);
+    write_family(writer, "fathom_fleet_units_wanted", "gauge", "Units that the load wants.");
+    for (uint32_t side = 0; side < SCALE_SIDES; side++)
+        put(writer, "fathom_fleet_units_wanted{role=\"%s\"} %u\n", side_names[side],
+            outlook.wanted[side]);
+    write_family(writer, "fathom_fleet_tokens_per_second", "gauge",
+                 "Tokens that arrive for a role, now and by the time a unit has started.");
+    for (uint32_t side = 0; side < SCALE_SIDES; side++)
+        put(writer,
+            "fathom_fleet_tokens_per_second{role=\"%s\",when=\"now\"} %.3f\n"
+            "fathom_fleet_tokens_per_second{role=\"%s\",when=\"soon\"} %.3f\n",
+            side_names[side], outlook.demand[side].now, side_names[side],
+            outlook.demand[side].soon);
+    write_family(writer, "fathom_fleet_nodes", "gauge", "Nodes that the fleet has, and may have.");
+    put(writer, "fathom_fleet_nodes{is=\"used\"} %u\nfathom_fleet_nodes{is=\"allowed\"} %u\n",
+        outlook.nodes, outlook.nodes_max);
+    write_total(writer, "fathom_fleet_starts_total", "Units that were ordered.",
+                outlook.starts_total);
+    write_total(writer, "fathom_fleet_starts_failed_total", "Of them, never served.",
+                outlook.failed_total);
+    write_total(writer, "fathom_fleet_units_lost_total", "Units that ended while they served.",
+                outlook.lost_total);
+    write_total(writer, "fathom_fleet_reversals_total",
+                "Times that growth followed on shrinking, or the opposite.",
+                outlook.reversals_total);
+}

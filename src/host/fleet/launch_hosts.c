@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Units as processes of several hosts, through a remote shell. A unit starts on the host that has the
+ * fewest of the fleet's and did not fail of late; each in a session of its own, so that it outlives the
+ * shell. Who is there is what `ps` says on each host. A host that does not answer keeps what it had for
+ * as long as gateways may still hear its units; then they count as gone, and are taken over when the host
+ * comes back with them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "host/fleet/launcher.h"
+#include "host/fleet/run_command.h"
+#include "host/process/log.h"
+
+#define SHOWS_NS ((int64_t)5000000000)
+#define TIMEOUT_MS 10000
+#define ANSWER_BYTES ((size_t)4 << 20)
+#define SCRIPT_BYTES 16384
+#define AWAY_NS ((int64_t)60000000000)  /* until a host's units count as gone */
+#define SHUN_NS ((int64_t)120000000000) /* after a start on it failed */
+#define HOST_UNITS_MAX 64
+
+struct launch_host {
+    const char *name;
+    uint32_t unit_count;
+    struct launch_seen units[HOST_UNITS_MAX];
+    long pids[HOST_UNITS_MAX];
+    int64_t answered_ns; /* 0: never */
+    int64_t failed_ns;   /* a start on it; 0: never */
+};
+
+struct launch_hosts {
+    char mark[FLEET_MARK_DIGITS + 1];
+    struct launch_hosts_options options;
+    struct launch_host *hosts; /* [options.host_count] */
+    char *answer;              /* [ANSWER_BYTES] */
+};
+
+/* One script for a host's shell. */
+static enum status run_on(struct launch_hosts *hosts, const struct launch_host *host,
+                          const char *script, struct error *error) {
+    struct command_line line = {.count = 0};
+    for (const char *const *word = hosts->options.remote_shell; *word; word++)
+        (void)command_line_add(&line, *word);
+    (void)command_line_add(&line, host->name);
+    if (!command_line_add(&line, script))
+        return error_set(error, STATUS_TOO_LARGE, "the remote shell has too many words");
+    struct error why;
+    enum status status = run_command(&line, TIMEOUT_MS, hosts->answer, ANSWER_BYTES, &why);
+    return status ? error_set(error, status, "host %.100s: %.300s", host->name, why.text)
+                  : STATUS_OK;
+}
+
+/* ---- looking ---- */
+
+/* The word behind `name` in a command line; empty: there is none. */
+static void word_behind(const char *text, const char *name, char word[64]) {
+    const char *at = strstr(text, name);
+    word[0] = 0;
+    if (!at) return;
+    at += strlen(name);
+    size_t bytes = strcspn(at, " ");
+    if (bytes < 64) snprintf(word, 64, "%.*s", (int)bytes, at);
+}
+
+static void read_process(const struct launch_hosts *hosts, struct launch_host *host,
+                         const char *line) {
+    char instance[64], role[64], *words;
+    long pid = strtol(line, &words, 10);
+    word_behind(words, " --instance ", instance);
+    word_behind(words, " --role ", role);
+    uint32_t number = launcher_number(hosts->mark, instance);
+    bool is_shell = strstr(words, "setsid") != NULL; /* that starts it */
+    if (!number || is_shell || host->unit_count == HOST_UNITS_MAX) return;
+    struct launch_seen *unit = &host->units[host->unit_count];
+    *unit = (struct launch_seen){.number = number,
+                                 .role = strcmp(role, "prefill") ? UNIT_DECODE : UNIT_PREFILL};
+    snprintf(unit->job, sizeof unit->job, "pid %ld on %.40s", pid, host->name);
+    host->pids[host->unit_count++] = pid;
+}
+
+static enum status look_at(struct launch_hosts *hosts, struct launch_host *host,
+                           struct error *error) {
+    enum status status = run_on(hosts, host, "ps -ww -eo pid=,args=", error);
+    if (status) return status;
+    char *rest = hosts->answer;
+    host->unit_count = 0;
+    host->answered_ns = clock_now_ns();
+    for (char *line; (line = strsep(&rest, "\n"));)
+        read_process(hosts, host, line);
+    return STATUS_OK;
+}
+
+static enum status hosts_look(void *self,
+                              void (*seen)(void *context, const struct launch_seen *unit),
+                              void *context, struct error *error) {
+    struct launch_hosts *hosts = self;
+    enum status status = STATUS_OK;
+    uint32_t answered = 0;
+    for (uint32_t i = 0; i < hosts->options.host_count; i++) {
+        struct launch_host *host = &hosts->hosts[i];
+        enum status one = look_at(hosts, host, error);
+        answered += !one;
+        if (one) status = one;
+        if (one && clock_now_ns() - host->answered_ns > AWAY_NS) host->unit_count = 0;
+        for (uint32_t unit = 0; unit < host->unit_count; unit++)
+            seen(context, &host->units[unit]);
+    }
+    return answered ? STATUS_OK : status; /* without any it is this machine's network */
+}
+
+/* ---- starting ---- */
+
+static struct launch_host *choose_host(struct launch_hosts *hosts) {
+    struct launch_host *best = NULL;
+    int64_t now_ns = clock_now_ns();
+    for (uint32_t i = 0; i < hosts->options.host_count; i++) {
+        struct launch_host *host = &hosts->hosts[i];
+        bool is_shunned = host->failed_ns && now_ns - host->failed_ns < SHUN_NS;
+        bool is_away = !host->answered_ns || now_ns - host->answered_ns > AWAY_NS;
+        if (is_shunned || is_away || host->unit_count >= hosts->options.host_units) continue;
+        if (!best || host->unit_count < best->unit_count) best = host;
+    }
+    return best;
+}
+
+/* The program is looked for before the shell's answer can only be a success. */
+static enum status write_script(const struct launch_order *order, char script[SCRIPT_BYTES],
+                                struct error *error) {
+    char log_path[1024] = "", program[4096] = "";
+    bool fits = run_command_quote(program, sizeof program, order->words[0]) &&
+                run_command_quote(log_path, sizeof log_path, order->log_path);
+    snprintf(script, SCRIPT_BYTES,
+             "command -v %s >/dev/null || { echo %s is not there >&2; exit 127; }; setsid", program,
+             program);
+    for (const char *const *word = order->words; *word && fits; word++) {
+        size_t bytes = strlen(script);
+        fits = bytes + 2 < SCRIPT_BYTES;
+        if (fits) memcpy(script + bytes, " ", 2);
+        fits = fits && run_command_quote(script, SCRIPT_BYTES, *word);
+    }
+    size_t bytes = strlen(script);
+    int more = snprintf(script + bytes, SCRIPT_BYTES - bytes, " </dev/null >>%s 2>&1 &", log_path);
+    fits = fits && more > 0 && bytes + (size_t)more < SCRIPT_BYTES;
+    return fits ? STATUS_OK
+                : error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
+}
+
+static enum status hosts_start(void *self, const struct launch_order *order, struct error *error) {
+    struct launch_hosts *hosts = self;
+    char script[SCRIPT_BYTES];
+    struct launch_host *host = choose_host(hosts);
+    if (!host)
+        return error_set(error, STATUS_FULL, "no host has room that answers and did not just fail");
+    enum status status = write_script(order, script, error);
+    if (!status) status = run_on(hosts, host, script, error);
+    if (status)
+        host->failed_ns = clock_now_ns();
+    else
+        host->unit_count += host->unit_count < HOST_UNITS_MAX; /* until the next look */
+    return status;
+}
+
+/* ---- stopping ---- */
+
+static void hosts_stop(void *self, uint32_t number, bool at_once) {
+    struct launch_hosts *hosts = self;
+    struct error error;
+    char script[64];
+    for (uint32_t i = 0; i < hosts->options.host_count; i++) {
+        struct launch_host *host = &hosts->hosts[i];
+        if (look_at(hosts, host, &error)) continue; /* it is told again */
+        for (uint32_t unit = 0; unit < host->unit_count; unit++) {
+            if (host->units[unit].number != number) continue;
+            snprintf(script, sizeof script, "kill -%s %ld", at_once ? "KILL" : "TERM",
+                     host->pids[unit]);
+            if (run_on(hosts, host, script, &error))
+                log_say(LOG_WARNING, "fleet", "a unit could not be told to end unit=%u why=%s",
+                        number, error.text);
+        }
+    }
+}
+
+static void hosts_close(void *self) {
+    struct launch_hosts *hosts = self;
+    free(hosts->hosts);
+    free(hosts->answer);
+    free(hosts);
+}
+
+enum status launch_hosts_open(const char *mark, const struct launch_hosts_options *options,
+                              struct unit_launcher *launcher_out, struct error *error) {
+    struct launch_hosts *hosts = calloc(1, sizeof *hosts);
+    if (hosts) hosts->hosts = calloc(options->host_count, sizeof *hosts->hosts);
+    if (hosts) hosts->answer = malloc(ANSWER_BYTES);
+    if (!hosts || !hosts->hosts || !hosts->answer) {
+        if (hosts) hosts_close(hosts);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
+    }
+    snprintf(hosts->mark, sizeof hosts->mark, "%s", mark);
+    hosts->options = *options;
+    for (uint32_t i = 0; i < options->host_count; i++)
+        hosts->hosts[i].name = options->hosts[i];
+    *launcher_out = (struct unit_launcher){.self = hosts,
+                                           .name = "hosts",
+                                           .shows_ns = SHOWS_NS,
+                                           .start = hosts_start,
+                                           .look = hosts_look,
+                                           .stop = hosts_stop,
+                                           .close = hosts_close};
+    return STATUS_OK;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Units as processes of this machine, each in a session of its own. Who is there is read from /proc:
+ * a process whose command line has the words "--instance" and an instance of the fleet. Ranks that a
+ * unit starts for itself have that as one word, and are its own affair.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "host/fleet/launcher.h"
+
+#define SHOWS_NS ((int64_t)2000000000)
+#define COMMAND_BYTES_MAX 65536
+
+struct launch_local {
+    char mark[FLEET_MARK_DIGITS + 1];
+};
+
+/* ---- starting ---- */
+
+/* In the child: says its errno into the pipe and ends, or becomes the unit. */
+static void become(const struct launch_order *order, int report) {
+    sigset_t none;
+    int output = open(order->log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    int input = open("/dev/null", O_RDONLY);
+    setsid();
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    if (output >= 0 && input >= 0 && dup2(input, 0) >= 0 && dup2(output, 1) >= 0 &&
+        dup2(output, 2) >= 0)
+        execvp(order->words[0], (char *const *)(uintptr_t)order->words);
+    int why = errno;
+    if (write(report, &why, sizeof why) < 0) _exit(126);
+    _exit(127);
+}
+
+static enum status local_start(void *self, const struct launch_order *order, struct error *error) {
+    int report[2], why = 0;
+    if (pipe2(report, O_CLOEXEC)) return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) become(order, report[1]);
+    close(report[1]);
+    bool failed = pid < 0 || read(report[0], &why, sizeof why) > 0;
+    if (pid < 0) why = errno;
+    close(report[0]);
+    if (!failed) return STATUS_OK;
+    return error_set(error, STATUS_IO, "%.200s: %s", order->words[0], strerror(why));
+}
+
+/* ---- looking ---- */
+
+/* The words of a process, each with its terminator; 0: there are none, or it has gone. */
+static size_t read_words(long pid, char *words) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    ssize_t bytes = read(file, words, COMMAND_BYTES_MAX - 1);
+    close(file);
+    if (bytes <= 0) return 0;
+    words[bytes] = 0;
+    return (size_t)bytes;
+}
+
+/* The word behind the last one that says `name`; NULL: there is none. */
+static const char *value_of(const char *words, size_t bytes, const char *name) {
+    const char *found = NULL;
+    for (const char *word = words; word < words + bytes; word += strlen(word) + 1)
+        if (strcmp(word, name) == 0 && word + strlen(word) + 1 < words + bytes)
+            found = word + strlen(word) + 1;
+    return found;
+}
+
+/* 0: it is no unit of the fleet. */
+static uint32_t look_at(const struct launch_local *local, long pid, enum unit_role *role_out) {
+    static char words[COMMAND_BYTES_MAX];
+    size_t bytes = read_words(pid, words);
+    const char *instance = value_of(words, bytes, "--instance");
+    const char *role = value_of(words, bytes, "--role");
+    *role_out = role && strcmp(role, "prefill") == 0 ? UNIT_PREFILL : UNIT_DECODE;
+    return instance && role ? launcher_number(local->mark, instance) : 0;
+}
+
+/* Calls `visit` for each; false from it ends the walk. */
+static enum status walk(const struct launch_local *local,
+                        void (*visit)(void *context, long pid, uint32_t number,
+                                      enum unit_role role),
+                        void *context, struct error *error) {
+    DIR *processes = opendir("/proc");
+    if (!processes) return error_set(error, STATUS_IO, "/proc: %s", strerror(errno));
+    for (struct dirent *entry; (entry = readdir(processes));) {
+        enum unit_role role;
+        if (!isdigit((unsigned char)entry->d_name[0])) continue;
+        long pid = strtol(entry->d_name, NULL, 10);
+        uint32_t number = look_at(local, pid, &role);
+        if (number) visit(context, pid, number, role);
+    }
+    closedir(processes);
+    return STATUS_OK;
+}
+
+struct local_look {
+    void (*seen)(void *context, const struct launch_seen *unit);
+    void *context;
+};
+
+static void tell_seen(void *context, long pid, uint32_t number, enum unit_role role) {
+    const struct local_look *look = context;
+    struct launch_seen unit = {.number = number, .role = role};
+    snprintf(unit.job, sizeof unit.job, "pid %ld", pid);
+    look->seen(look->context, &unit);
+}
+
+static enum status local_look(void *self,
+                              void (*seen)(void *context, const struct launch_seen *unit),
+                              void *context, struct error *error) {
+    struct local_look look = {seen, context};
+    return walk(self, tell_seen, &look, error);
+}
+
+/* ---- stopping ---- */
+
+struct local_stop {
+    uint32_t number;
+    int signal_number;
+};
+
+static void stop_one(void *context, long pid, uint32_t number, enum unit_role role) {
+    const struct local_stop *stop = context;
+    if (number == stop->number) kill((pid_t)pid, stop->signal_number);
+}
+
+static void local_stop(void *self, uint32_t number, bool at_once) {
+    struct local_stop stop = {number, at_once ? SIGKILL : SIGTERM};
+    struct error error;
+    (void)walk(self, stop_one, &stop, &error);
+}
+
+static void local_close(void *self) {
+    free(self);
+}
+
+enum status launch_local_open(const char *mark, struct unit_launcher *launcher_out,
+                              struct error *error) {
+    struct launch_local *local = calloc(1, sizeof *local);
+    if (!local) return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
+    snprintf(local->mark, sizeof local->mark, "%s", mark);
+    signal(SIGCHLD, SIG_IGN); /* whoever ends is not waited for */
+    *launcher_out = (struct unit_launcher){.self = local,
+                                           .name = "local",
+                                           .shows_ns = SHOWS_NS,
+                                           .start = local_start,
+                                           .look = local_look,
+                                           .stop = local_stop,
+                                           .close = local_close};
+    return STATUS_OK;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Units as Slurm's jobs, one each: sbatch starts, squeue tells, scancel ends. A job's name has the fleet's
+ * mark, the unit's number and its role. The batch script becomes the unit, so that signals to the batch
+ * process are the unit's: a drain is SIGTERM, which Slurm sends, too, when it takes the nodes away. While
+ * Slurm's controller does not answer, nothing is known, and nothing changes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/fleet/launcher.h"
+#include "host/fleet/run_command.h"
+#include "host/process/log.h"
+
+#define SHOWS_NS ((int64_t)20000000000)
+#define TIMEOUT_MS 20000
+#define ANSWER_BYTES ((size_t)1 << 20)
+#define SCRIPT_BYTES 16384
+#define NAME_BYTES 64
+
+struct launch_slurm {
+    char mark[FLEET_MARK_DIGITS + 1];
+    const char *const *options; /* of sbatch; NULL at the end */
+    char *answer;               /* [ANSWER_BYTES] */
+};
+
+static const char *role_name(enum unit_role role) {
+    return role == UNIT_PREFILL ? "prefill" : "decode";
+}
+
+/* Comes to the first job of that name, whatever its role is by now. */
+static void name_of(const struct launch_slurm *slurm, uint32_t number, enum unit_role role,
+                    char name[NAME_BYTES]) {
+    snprintf(name, NAME_BYTES, "fathom-%s-%u-%s", slurm->mark, number, role_name(role));
+}
+
+/* ---- starting ---- */
+
+static enum status write_script(const struct launch_order *order, char script[SCRIPT_BYTES],
+                                struct error *error) {
+    bool fits = true;
+    snprintf(script, SCRIPT_BYTES, "exec");
+    for (const char *const *word = order->words; *word && fits; word++) {
+        size_t bytes = strlen(script);
+        fits = bytes + 2 < SCRIPT_BYTES;
+        if (fits) memcpy(script + bytes, " ", 2);
+        fits = fits && run_command_quote(script, SCRIPT_BYTES, *word);
+    }
+    return fits ? STATUS_OK
+                : error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
+}
+
+static enum status slurm_start(void *self, const struct launch_order *order, struct error *error) {
+    struct launch_slurm *slurm = self;
+    struct command_line line = {.count = 0};
+    char script[SCRIPT_BYTES], name[NAME_BYTES], nodes[16], answer[256];
+    name_of(slurm, order->number, order->role, name);
+    snprintf(nodes, sizeof nodes, "%u", order->nodes);
+    enum status status = write_script(order, script, error);
+    if (status) return status;
+    const char *const words[] = {"sbatch",      "--parsable", "--job-name",   name,
+                                 "--nodes",     nodes,        "--output",     order->log_path,
+                                 "--open-mode", "append",     "--no-requeue", NULL};
+    for (const char *const *word = words; *word; word++)
+        (void)command_line_add(&line, *word);
+    for (const char *const *word = slurm->options; *word; word++)
+        (void)command_line_add(&line, *word);
+    (void)command_line_add(&line, "--wrap");
+    if (!command_line_add(&line, script))
+        return error_set(error, STATUS_TOO_LARGE, "too many options of sbatch");
+    return run_command(&line, TIMEOUT_MS, answer, sizeof answer, error);
+}
+
+/* ---- looking ---- */
+
+/* "17|fathom-a1b2c3-4-decode|RUNNING|n3|None"; false: it is no unit of the fleet, or has ended. */
+static bool read_job(const struct launch_slurm *slurm, char *line, struct launch_seen *seen_out) {
+    char *fields[5], prefix[NAME_BYTES];
+    for (int i = 0; i < 5; i++)
+        if (!(fields[i] = strsep(&line, "|"))) return false;
+    int bytes = snprintf(prefix, sizeof prefix, "fathom-%s-", slurm->mark);
+    if (strncmp(fields[1], prefix, (size_t)bytes) != 0) return false;
+    char *role;
+    unsigned long number = strtoul(fields[1] + bytes, &role, 10);
+    bool is_prefill = strcmp(role, "-prefill") == 0, is_decode = strcmp(role, "-decode") == 0;
+    if (!number || number > 0xffffff || (!is_prefill && !is_decode)) return false;
+    if (strcmp(fields[2], "COMPLETING") == 0) return false;
+    *seen_out = (struct launch_seen){.number = (uint32_t)number,
+                                     .role = is_prefill ? UNIT_PREFILL : UNIT_DECODE,
+                                     .waits = strcmp(fields[2], "PENDING") == 0};
+    if (seen_out->waits)
+        snprintf(seen_out->job, sizeof seen_out->job, "job %.16s waits: %.30s", fields[0],
+                 fields[4]);
+    else
+        snprintf(seen_out->job, sizeof seen_out->job, "job %.16s on %.30s", fields[0], fields[3]);
+    return true;
+}
+
+static enum status slurm_look(void *self,
+                              void (*seen)(void *context, const struct launch_seen *unit),
+                              void *context, struct error *error) {
+    struct launch_slurm *slurm = self;
+    struct command_line line = {.words = {"squeue", "--noheader", "--format", "%i|%j|%T|%N|%r"},
+                                .count = 4};
+    enum status status = run_command(&line, TIMEOUT_MS, slurm->answer, ANSWER_BYTES, error);
+    if (status) return status;
+    char *rest = slurm->answer;
+    for (char *job; (job = strsep(&rest, "\n"));) {
+        struct launch_seen unit;
+        if (read_job(slurm, job, &unit)) seen(context, &unit);
+    }
+    return STATUS_OK;
+}
+
+/* ---- stopping ---- */
+
+static void cancel(const char *name, const char *how, const char *value) {
+    struct command_line line = {.count = 0};
+    char answer[256];
+    struct error error;
+    const char *const words[] = {"scancel", "--quiet", "--name", name, how, value, NULL};
+    for (const char *const *word = words; *word; word++)
+        (void)command_line_add(&line, *word);
+    if (strcmp(how, "--signal") == 0) (void)command_line_add(&line, "--batch");
+    if (run_command(&line, TIMEOUT_MS, answer, sizeof answer, &error))
+        log_say(LOG_WARNING, "fleet", "a job could not be cancelled name=%s why=%s", name,
+                error.text);
+}
+
+/* The role in a job's name is the one that it was started with. */
+static void slurm_stop(void *self, uint32_t number, bool at_once) {
+    struct launch_slurm *slurm = self;
+    for (int role = UNIT_PREFILL; role <= UNIT_DECODE; role++) {
+        char name[NAME_BYTES];
+        name_of(slurm, number, (enum unit_role)role, name);
+        cancel(name, "--state", "PENDING");
+        cancel(name, "--signal", at_once ? "KILL" : "TERM");
+    }
+}
+
+static void slurm_close(void *self) {
+    struct launch_slurm *slurm = self;
+    free(slurm->answer);
+    free(slurm);
+}
+
+enum status launch_slurm_open(const char *mark, const char *const *options,
+                              struct unit_launcher *launcher_out, struct error *error) {
+    struct launch_slurm *slurm = calloc(1, sizeof *slurm);
+    if (slurm) slurm->answer = malloc(ANSWER_BYTES);
+    if (!slurm || !slurm->answer) {
+        free(slurm);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
+    }
+    snprintf(slurm->mark, sizeof slurm->mark, "%s", mark);
+    slurm->options = options;
+    *launcher_out = (struct unit_launcher){.self = slurm,
+                                           .name = "slurm",
+                                           .shows_ns = SHOWS_NS,
+                                           .start = slurm_start,
+                                           .look = slurm_look,
+                                           .stop = slurm_stop,
+                                           .close = slurm_close};
+    return STATUS_OK;
+}

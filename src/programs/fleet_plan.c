@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "programs/fleet_plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "host/fleet/fleet_folder.h"
+#include "simulate/scaling/scaled_day.h"
+
+#define LIVED_DAYS 3    /* two to learn from, one that is told */
+#define PARTS_LEAST 144 /* of a day's parts, that a history has to have */
+#define TOKENS 1000.0   /* of a prompt and of an answer: with tokens like water any number does */
+#define RESERVE 0.02
+#define RESERVE_HARD 0.05
+
+static enum status run(const struct scaled_options *options, struct scaled_outcome *outcome_out,
+                       struct error *error) {
+    struct arena arena;
+    void *memory = malloc(scaled_world_bytes());
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet in virtual time");
+    arena_over(&arena, memory, scaled_world_bytes());
+    enum status status = scaled_world_run(&arena, options, outcome_out);
+    free(memory);
+    return status ? error_set(error, status, "no memory for a fleet in virtual time") : STATUS_OK;
+}
+
+static double missed(const struct scaled_outcome *outcome) {
+    return 100 * (double)outcome->missed_windows / (double)outcome->windows;
+}
+
+/* ---- the next day ---- */
+
+struct plan_curve { /* tokens a second by part of the day */
+    int64_t period_ns;
+    double decode[FORECAST_PARTS];
+    double prefill_share; /* prompts' tokens for each of answers' */
+    uint32_t known;
+};
+
+static double curve_arrivals(const void *load, int64_t at_ns) {
+    const struct plan_curve *curve = load;
+    double part = (double)(at_ns % curve->period_ns) / (double)curve->period_ns * FORECAST_PARTS;
+    return curve->decode[(uint32_t)part % FORECAST_PARTS] / TOKENS;
+}
+
+/* Of several days the last one counts; a part without a line is as the one before it. */
+static enum status read_curve(const struct fleet_file *file, struct plan_curve *curve,
+                              struct error *error) {
+    char path[FLEET_PATH_BYTES], line[256];
+    double at, prefill, decode, prefills = 0, decodes = 0;
+    bool known[FORECAST_PARTS] = {false};
+    curve->period_ns = file->manager.calendar.period_ns;
+    snprintf(path, sizeof path, "%.400s/history.csv", file->folder);
+    FILE *history = fopen(path, "re");
+    while (history && fgets(line, sizeof line, history))
+        if (sscanf(line, "%lf,%lf,%lf", &at, &prefill, &decode) == 3) {
+            double within = fmod(at * 1e9, (double)curve->period_ns) / (double)curve->period_ns;
+            uint32_t part = (uint32_t)(within * FORECAST_PARTS) % FORECAST_PARTS;
+            curve->decode[part] = decode;
+            curve->known += !known[part];
+            known[part] = true;
+            prefills += prefill;
+            decodes += decode;
+        }
+    if (history) fclose(history);
+    if (curve->known < PARTS_LEAST || decodes <= 0)
+        return error_set(error, STATUS_NOT_FOUND,
+                         "%.300s: a history of half a day is needed, %u of %d parts are known",
+                         file->folder, curve->known, FORECAST_PARTS);
+    curve->prefill_share = prefills / decodes;
+    for (uint32_t i = 0; i < 2 * FORECAST_PARTS; i++) {
+        uint32_t part = i % FORECAST_PARTS, before = (part + FORECAST_PARTS - 1) % FORECAST_PARTS;
+        if (!known[part] && known[before]) curve->decode[part] = curve->decode[before];
+        known[part] |= known[before];
+    }
+    return STATUS_OK;
+}
+
+static void print_day(const struct fleet_file *file, const struct plan_curve *curve,
+                      const struct scaled_outcome *outcome) {
+    printf("%-6s %14s %14s %6s\n", "hour", "prompts/s", "answers/s", "nodes");
+    for (uint32_t hour = 0; hour < 24; hour++) {
+        uint32_t part = hour * FORECAST_PARTS / 24 + FORECAST_PARTS / 48;
+        printf("%02u:30 %14.1f %14.1f %6u\n", hour, curve->decode[part] * curve->prefill_share,
+               curve->decode[part], outcome->hour_nodes[hour]);
+    }
+    double day_hours = (double)file->manager.calendar.period_ns / 3.6e12;
+    printf("\nprompts and answers in tokens; %.2f nodes on average (%.2f node-hours a day), %u at "
+           "most\n%llu starts, limits missed in %.2f %% of windows of %.3g s\n",
+           outcome->nodes_mean, outcome->nodes_mean * day_hours, outcome->nodes_max,
+           (unsigned long long)outcome->starts / LIVED_DAYS, missed(outcome),
+           day_hours * 3600 / 17280);
+}
+
+enum status fleet_plan_day(const struct fleet_file *file, struct error *error) {
+    struct plan_curve curve = {.period_ns = 0};
+    struct scaled_outcome outcome;
+    enum status status = read_curve(file, &curve, error);
+    if (status) return status;
+    int64_t day_ns = curve.period_ns;
+    struct scaled_options options = {.manager = file->manager,
+                                     .rule = SCALED_MANAGER,
+                                     .arrivals = curve_arrivals,
+                                     .load = &curve,
+                                     .prompt_tokens = TOKENS * curve.prefill_share,
+                                     .answer_tokens = TOKENS,
+                                     .tick_ns = day_ns / 17280,
+                                     .begin_ns = day_ns,
+                                     .measure_ns = LIVED_DAYS * day_ns,
+                                     .end_ns = (LIVED_DAYS + 1) * day_ns};
+    status = run(&options, &outcome, error);
+    if (!status) print_day(file, &curve, &outcome);
+    return status;
+}
+
+/* ---- the published day ---- */
+
+static enum status live(struct scaled_day day, struct scaled_outcome *outcome_out,
+                        struct error *error) {
+    struct scaled_options options;
+    scaled_day_options(&day, &options);
+    options.load = &day;
+    return run(&options, outcome_out, error);
+}
+
+static enum status print_nodes(struct error *error) {
+    struct scaled_outcome published, own;
+    struct scaled_day day = {
+        .as_published = true, .unit_rate = SCALED_DAY_UNIT_RATE, .rule = SCALED_MANAGER};
+    enum status status = live(day, &published, error);
+    day.as_published = false;
+    day.reserve = 0;
+    if (!status) status = live(day, &own, error);
+    if (status) return status;
+    printf("DeepSeek's published day (UTC+8). Free parameter: a decode unit of 18 nodes bears %.0f "
+           "tokens a second.\n\n%-6s %10s %10s %10s\n",
+           SCALED_DAY_UNIT_RATE, "hour", "published", "re-derived", "own rules");
+    for (uint32_t hour = 0; hour < 24; hour++)
+        printf("%02u:30  %10u %10u %10u\n", hour, scaled_day_published(hour),
+               published.hour_nodes[hour], own.hour_nodes[hour]);
+    printf("%-6s %10.2f %10.2f %10.2f\n%-6s %10s %9.2f%% %9.2f%%\n\n", "mean",
+           SCALED_DAY_NODES_MEAN, published.nodes_mean, own.nodes_mean, "missed", "",
+           missed(&published), missed(&own));
+    return STATUS_OK;
+}
+
+enum status fleet_plan_twin(struct error *error) {
+    static const enum scaled_rule rules[] = {SCALED_MANAGER, SCALED_REACTIVE, SCALED_DYNAMO,
+                                             SCALED_STATIC, SCALED_CLAIRVOYANT};
+    enum status status = print_nodes(error);
+    if (status) return status;
+    printf("%-22s %-12s %11s %9s %8s %10s\n", "load", "rule", "node-hours", "max nodes", "missed",
+           "reversals");
+    for (int load = 0; load < SCALED_LOAD_COUNT; load++)
+        for (size_t i = 0; i < ARRAY_COUNT(rules); i++) {
+            struct scaled_outcome outcome;
+            struct scaled_day day = {.load = (enum scaled_load)load,
+                                     .unit_rate = SCALED_DAY_UNIT_RATE,
+                                     .reserve = load == SCALED_PLAIN ? RESERVE : RESERVE_HARD,
+                                     .rule = rules[i],
+                                     .seed = 1};
+            status = live(day, &outcome, error);
+            if (status) return status;
+            printf("%-22s %-12s %11.0f %9u %7.2f%% %10llu\n", scaled_load_name(day.load),
+                   scaled_rule_name(day.rule), outcome.node_hours, outcome.nodes_max,
+                   missed(&outcome), (unsigned long long)outcome.reversals);
+        }
+    return STATUS_OK;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom fleet: the manager that starts and drains units as the load comes and goes, and what an
+ * operator asks it and tells it.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "host/fleet/fleet_keeper.h"
+#include "programs/fleet_plan.h"
+#include "programs/log_options.h"
+#include "programs/programs.h"
+
+#define FILE_ARENA_BYTES ((size_t)8 << 20)
+#define TOLD_BYTES_MAX ((size_t)1 << 20)
+#define HISTORY_BYTES_MAX ((size_t)256 << 20)
+
+struct fleet_values {
+    struct log_values log;
+    bool json;
+};
+
+static const struct option fleet_rows[] = {
+    {.name = "json",
+     .type = OPTION_FLAG,
+     .help = "status: print one JSON object",
+     .offset = offsetof(struct fleet_values, json)},
+    LOG_OPTIONS(struct fleet_values),
+};
+
+const struct option_table fleet_options[1] = {{
+    .command = "fleet",
+    .arguments = "run|status|plan|drain|resume|pin|history|twin [UNIT|ROLE=UNITS] [FILE]",
+    .description =
+        "Runs a fleet of units that follows its load, as FILE (fleet.yaml) says, and asks or tells "
+        "its manager. What runs does not end with the manager, and another one takes it over.\n\n"
+        "  fathom fleet run fleet.yaml\n"
+        "  fathom fleet status --json\n"
+        "  fathom fleet drain 7          (takes nothing new, until it is resumed)\n"
+        "  fathom fleet resume 7\n"
+        "  fathom fleet pin decode=3     (so many, whatever the load; decode=auto: as the load "
+        "is)\n"
+        "  fathom fleet plan             (the next day in virtual time, by what history says)\n"
+        "  fathom fleet history\n"
+        "  fathom fleet twin             (DeepSeek's published day in virtual time; no FILE)",
+    .options = fleet_rows,
+    .option_count = ARRAY_COUNT(fleet_rows),
+    .positional_min = 1,
+    .positional_max = 3,
+}};
+
+static volatile int ends; /* set by a signal */
+
+static void on_signal(int number) {
+    (void)number;
+    ends = 1;
+}
+
+/* ---- run ---- */
+
+/* This program, by a name that other hosts may know it by, too. */
+static enum status name_program(struct fleet_file *file, struct error *error) {
+    static char path[4096];
+    if (file->program.count) return STATUS_OK;
+    ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (bytes <= 0) return error_set(error, STATUS_IO, "/proc/self/exe: %s", strerror(errno));
+    path[bytes] = 0;
+    file->program = (struct fleet_words){.count = 1, .words = {path}};
+    return STATUS_OK;
+}
+
+static enum status run(struct fleet_file *file, struct error *error) {
+    struct fleet_keeper *keeper;
+    struct sigaction action = {.sa_handler = on_signal};
+    enum status status = name_program(file, error);
+    if (!status) status = fleet_keeper_open(file, &keeper, error);
+    if (status) return status;
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    fleet_keeper_run(keeper, &ends);
+    fleet_keeper_close(keeper);
+    return STATUS_OK;
+}
+
+/* ---- asking and telling ---- */
+
+/* Prints a file of the fleet's folder. */
+static enum status show(const struct fleet_file *file, const char *name, size_t bytes_max,
+                        struct error *error) {
+    char path[FLEET_PATH_BYTES];
+    struct bytes text;
+    snprintf(path, sizeof path, "%.400s/%.60s", file->folder, name);
+    enum status status = file_take(path, bytes_max, &text, error);
+    if (status == STATUS_NOT_FOUND)
+        return error_set(error, status,
+                         "%.300s: no manager has run this fleet yet; `fathom fleet "
+                         "run` does",
+                         file->folder);
+    if (status) return status;
+    fwrite(text.data, 1, text.count, stdout);
+    free((void *)(uintptr_t)text.data);
+    return STATUS_OK;
+}
+
+static enum status show_status(const struct fleet_file *file, bool json, struct error *error) {
+    enum status status = show(file, json ? "status.json" : "status.txt", TOLD_BYTES_MAX, error);
+    if (!status && !fleet_folder_holder(file->folder))
+        fprintf(stderr,
+                "fathom fleet: no manager runs this fleet; that is what the last one saw\n");
+    return status;
+}
+
+/* False: the text is no whole number. */
+static bool read_number(const char *text, uint32_t *number_out) {
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+    *number_out = (uint32_t)number;
+    return text[0] >= '0' && text[0] <= '9' && !*end && number < UINT32_MAX;
+}
+
+/* False: the words are none, and that was said. */
+static bool read_wish(const char *verb, const char *what, struct record_fleet_order *order,
+                      int *exit_code_out) {
+    const char *count = what ? strchr(what, '=') : NULL;
+    if (strcmp(verb, "pin")) {
+        order->wish = strcmp(verb, "drain") ? FLEET_WISH_RESUME : FLEET_WISH_DRAIN;
+        if (what && read_number(what, &order->number) && order->number) return true;
+        *exit_code_out = command_misused(fleet_options, "%s: expected a unit's number", verb);
+        return false;
+    }
+    order->wish = FLEET_WISH_PIN;
+    order->role = what && !strncmp(what, "prefill=", 8) ? UNIT_PREFILL : UNIT_DECODE;
+    order->count = FLEET_UNPINNED;
+    bool known = count && (order->role == UNIT_PREFILL || !strncmp(what, "decode=", 7)) &&
+                 (!strcmp(count + 1, "auto") || read_number(count + 1, &order->count));
+    if (!known)
+        *exit_code_out =
+            command_misused(fleet_options, "pin: expected prefill=UNITS or decode=UNITS");
+    return known;
+}
+
+static enum status give_order(const struct fleet_file *file, struct record_fleet_order *order,
+                              struct error *error) {
+    record_set_head(order, RECORD_FLEET_ORDER);
+    enum status status = fleet_folder_order(file->folder, order, error);
+    if (!status && !fleet_folder_holder(file->folder))
+        fprintf(stderr, "fathom fleet: no manager runs this fleet; the next one will do it\n");
+    return status;
+}
+
+/* ---- the command ---- */
+
+/* How many words come between the verb and the file; -1: there is no such verb. */
+static int words_of(const char *verb) {
+    static const struct {
+        const char *verb;
+        int words;
+    } verbs[] = {{"run", 0},     {"plan", 0},  {"twin", 0},   {"status", 0},
+                 {"history", 0}, {"drain", 1}, {"resume", 1}, {"pin", 1}};
+    for (size_t i = 0; i < ARRAY_COUNT(verbs); i++)
+        if (!strcmp(verb, verbs[i].verb)) return verbs[i].words;
+    return -1;
+}
+
+static enum status act(const char *verb, const struct fleet_values *values, struct fleet_file *file,
+                       struct record_fleet_order *order, struct error *error) {
+    if (!strcmp(verb, "run")) return run(file, error);
+    if (!strcmp(verb, "plan")) return fleet_plan_day(file, error);
+    if (!strcmp(verb, "status")) return show_status(file, values->json, error);
+    if (!strcmp(verb, "history")) return show(file, "history.csv", HISTORY_BYTES_MAX, error);
+    return give_order(file, order, error);
+}
+
+int program_fleet(int argc, char **argv) {
+    struct fleet_values values;
+    struct option_result result;
+    struct record_fleet_order order = {.wish = FLEET_WISH_PIN};
+    struct fleet_file file;
+    struct error error;
+    struct arena arena;
+    int exit_code;
+    if (!command_begin(fleet_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    const char *verb = result.positional[0];
+    int words = words_of(verb);
+    if (words < 0 || result.positional_count > (size_t)words + 2)
+        return command_misused(fleet_options, "expected %s", fleet_options->arguments);
+    const char *what = words && result.positional_count > 1 ? result.positional[1] : NULL;
+    if (words && !read_wish(verb, what, &order, &exit_code)) return exit_code;
+    const char *path =
+        result.positional_count > (size_t)words + 1 ? result.positional[words + 1] : "fleet.yaml";
+    log_start(values.log.format, values.log.level, false);
+    void *memory = malloc(FILE_ARENA_BYTES);
+    check(memory);
+    arena_over(&arena, memory, FILE_ARENA_BYTES);
+    bool has_file = strcmp(verb, "twin") != 0;
+    enum status status =
+        has_file ? fleet_file_read(path, &arena, &file, &error) : fleet_plan_twin(&error);
+    if (!status && has_file) status = act(verb, &values, &file, &order, &error);
+    exit_code = status ? command_failed(fleet_options, status, &error) : command_end(fleet_options);
+    free(memory);
+    return exit_code;
+}

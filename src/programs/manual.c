@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Manual pages are in man(7)'s macros: fathom.1 and one page for each command. The completion is one
+ * function of bash, which needs no other package.
+ */
+#include "programs/manual.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "programs/programs.h"
+
+/* ---- text in a manual page ---- */
+
+/* A character that groff would set as another one, or read as a request. */
+static void print_character(char c, bool first, FILE *out) {
+    static const char set[] = "\\-'`^~";
+    static const char *const as[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
+    const char *found = strchr(set, c);
+    if (c == '.' && first) fputs("\\&", out);
+    if (found)
+        fputs(as[found - set], out);
+    else
+        putc(c, out);
+}
+
+static void print_text(const char *text, size_t bytes, FILE *out) {
+    for (size_t i = 0; i < bytes; i++)
+        print_character(text[i], i == 0, out);
+}
+
+static void print_all(const char *text, FILE *out) {
+    print_text(text, strlen(text), out);
+}
+
+/* Lines that begin with a space stay as they are; others are paragraphs, with empty lines between. */
+static void print_paragraphs(const char *text, FILE *out) {
+    bool as_it_is = false;
+    while (*text) {
+        size_t bytes = strcspn(text, "\n");
+        bool wants = bytes > 0 && *text == ' ';
+        if (wants && !as_it_is) fputs(".PP\n.nf\n", out);
+        if (!wants && as_it_is) fputs(".fi\n", out);
+        if (bytes == 0) fputs(".PP\n", out);
+        print_text(text, bytes, out);
+        if (bytes) putc('\n', out);
+        as_it_is = wants;
+        text += bytes + (text[bytes] == '\n');
+    }
+    if (as_it_is) fputs(".fi\n", out);
+}
+
+/* ---- a page ---- */
+
+static void print_option(const struct option *option, FILE *out) {
+    char text[OPTION_TEXT_BYTES];
+    const char *value = options_value(option);
+    bool experiment = options_is_experiment(option);
+    fputs(".TP\n\\fB", out);
+    if (!experiment) fputs(options_is_on(option) ? "\\-\\-[no\\-]" : "\\-\\-", out);
+    print_all(option->name, out);
+    fprintf(out, "\\fR%s\\fI", experiment ? "=" : *value ? " " : "");
+    print_all(value, out);
+    fputs("\\fR\n", out);
+    options_describe(option, text);
+    print_all(text, out);
+    putc('\n', out);
+}
+
+/* `alone`: the page is about nothing else. */
+static void print_table(const struct option_table *table, bool alone, FILE *out) {
+    fprintf(out, alone ? ".SH SYNOPSIS\n" : ".SS ");
+    fputs("\\fBfathom ", out);
+    print_all(table->command, out);
+    fprintf(out, "\\fR%s%s", table->option_count ? " [\\fIoptions\\fR]" : "",
+            *table->arguments ? " " : "");
+    print_all(table->arguments, out);
+    fprintf(out, "\n%s", alone ? ".SH DESCRIPTION\n" : ".PP\n");
+    print_paragraphs(table->description, out);
+    if (alone && table->option_count) fputs(".SH OPTIONS\n", out);
+    for (int group = 0; group < OPTION_GROUP_COUNT; group++) {
+        size_t count = options_group_count(table, (enum option_group)group);
+        if (count && count < table->option_count)
+            fprintf(out, ".%s %s\n", alone ? "SS" : "PP\n",
+                    options_group_title(table, (enum option_group)group));
+        for (size_t i = 0; i < table->option_count; i++)
+            if ((int)table->options[i].group == group) print_option(&table->options[i], out);
+    }
+}
+
+static void print_head(const char *name, const char *summary, FILE *out) {
+    fputs(".\\\" Written by `fathom help --man`.\n.TH \"", out);
+    print_all(name, out);
+    fprintf(out, "\" 1 \"\" \"fathom %s\" \"Fathom\"\n.SH NAME\n", FATHOM_VERSION);
+    print_all(name, out);
+    fputs(" \\- ", out);
+    print_all(summary, out);
+    putc('\n', out);
+}
+
+static void print_tail(FILE *out) {
+    fputs(".SH \"EXIT STATUS\"\n0: done. 1: the work failed. 2: the command line is wrong.\n"
+          ".SH \"SEE ALSO\"\n\\fBfathom\\fR(1); the guides in \\fI/usr/share/doc/fathom\\fR\n",
+          out);
+}
+
+static void print_program(const struct program *program, FILE *out) {
+    size_t subject_count = program->subject_count ? *program->subject_count : 0;
+    bool alone = program->option_table_count == 1;
+    char name[64];
+    snprintf(name, sizeof name, "fathom-%s", program->name);
+    print_head(name, program->summary, out);
+    if (!alone) {
+        fputs(".SH SYNOPSIS\n\\fBfathom ", out);
+        print_all(program->name, out);
+        fputs("\\fR \\fISUBJECT\\fR [\\fIoptions\\fR]\n.SH SUBJECTS\n", out);
+    }
+    for (size_t i = 0; i < program->option_table_count; i++)
+        print_table(&program->options[i], alone, out);
+    for (size_t i = 0; i < subject_count; i++)
+        print_table(program->subjects[i].options, false, out);
+    print_tail(out);
+}
+
+static void print_overview(FILE *out) {
+    print_head("fathom", "an inference system for DeepSeek-V3 and R1", out);
+    fputs(".SH SYNOPSIS\n\\fBfathom\\fR \\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH DESCRIPTION\n", out);
+    print_all(
+        "Serves large language models of DeepSeek's architecture: an API server, a chat page, "
+        "engines, and what it takes to run many of them. `fathom serve` alone serves the model "
+        "that comes with it.",
+        out);
+    fputs("\n.SH COMMANDS\n", out);
+    for (size_t i = 0; i < program_count; i++) {
+        fputs(".TP\n\\fBfathom\\-", out);
+        print_all(programs[i].name, out);
+        fputs("\\fR(1)\n", out);
+        print_all(programs[i].summary, out);
+        putc('\n', out);
+    }
+    print_tail(out);
+}
+
+/* `program` NULL: the overview. */
+static enum status write_page(const char *directory, const struct program *program,
+                              struct error *error) {
+    char path[4096];
+    int bytes = snprintf(path, sizeof path, "%s/fathom%s%s.1", directory, program ? "-" : "",
+                         program ? program->name : "");
+    FILE *out = bytes < (int)sizeof path ? fopen(path, "w") : NULL;
+    if (!out) return error_set(error, STATUS_IO, "cannot write %.200s: %s", path, strerror(errno));
+    if (program)
+        print_program(program, out);
+    else
+        print_overview(out);
+    bool failed = ferror(out);
+    if (fclose(out) || failed)
+        return error_set(error, STATUS_IO, "cannot write %.200s: %s", path, strerror(errno));
+    return STATUS_OK;
+}
+
+static enum status write_pages(const char *directory, struct error *error) {
+    enum status status = write_page(directory, NULL, error);
+    for (size_t i = 0; i < program_count && !status; i++)
+        status = write_page(directory, &programs[i], error);
+    return status;
+}
+
+/* ---- completion ---- */
+
+/* "serve", "bench model": what selects a table of options; in words of the command line. */
+static void print_bash_table(const struct option_table *table) {
+    printf("    '%s')\n        options='", table->command);
+    for (size_t i = 0; i < table->option_count; i++) {
+        const struct option *option = &table->options[i];
+        if (options_is_experiment(option)) continue;
+        printf("--%s ", option->name);
+        if (options_is_on(option)) printf("--no-%s ", option->name);
+    }
+    printf("--help'\n        case $before in\n");
+    for (size_t i = 0; i < table->option_count; i++) {
+        const struct option *option = &table->options[i];
+        if (option->type != OPTION_CHOICE || options_is_experiment(option)) continue;
+        printf("        --%s) values='%s' ;;\n", option->name, option->choices);
+    }
+    printf("        esac ;;\n");
+}
+
+static void print_bash_words(const char *pattern, const struct command_subject *subjects,
+                             size_t subject_count) {
+    printf("    '%s') values='", pattern);
+    for (size_t i = 0; i < subject_count; i++)
+        printf("%s%s", i ? "|" : "", subjects[i].name);
+    printf("' ;;\n");
+}
+
+static const char bash_head[] =
+    "# Completion of fathom's commands and options for bash; written by "
+    "`fathom help --completion bash`.\n"
+    "_fathom() {\n"
+    "    local words=(\"${COMP_WORDS[@]}\") at=$COMP_CWORD word before command options= values=\n"
+    "    # bash splits --name=value at the equals sign.\n"
+    "    if [ \"${words[at]}\" = = ]; then words[at]=''; at=$((at + 1)); words[at]=''; fi\n"
+    "    word=${words[at]} before=${words[at - 1]}\n"
+    "    if [ \"$before\" = = ] || [ -z \"$before\" ]; then before=${words[at - 2]}; fi\n"
+    "    command=${words[1]}\n"
+    "    case $command in\n";
+
+static void print_bash_subjects(void) {
+    for (size_t i = 0; i < program_count; i++)
+        if (programs[i].subject_count)
+            printf("    %s) [ \"$at\" -eq 2 ] || command=\"$command ${words[2]}\" ;;\n",
+                   programs[i].name);
+}
+
+static void print_bash(void) {
+    fputs(bash_head, stdout);
+    print_bash_subjects();
+    printf("    esac\n    [ \"$at\" -gt 1 ] || command=\n    case $command in\n    '' | help) "
+           "values='help");
+    for (size_t i = 0; i < program_count; i++)
+        printf("|%s", programs[i].name);
+    printf("' ;;\n");
+    for (size_t i = 0; i < program_count; i++) {
+        const struct program *program = &programs[i];
+        size_t subject_count = program->subject_count ? *program->subject_count : 0;
+        if (subject_count) print_bash_words(program->name, program->subjects, subject_count);
+        for (size_t k = 0; k < program->option_table_count; k++)
+            print_bash_table(&program->options[k]);
+        for (size_t k = 0; k < subject_count; k++)
+            print_bash_table(program->subjects[k].options);
+    }
+    printf("    esac\n"
+           "    [ -n \"$values\" ] || [ \"${word:0:1}\" != - ] || values=$options\n"
+           "    COMPREPLY=($(compgen -W \"${values//|/ }\" -- \"$word\"))\n"
+           "}\n"
+           "complete -o default -F _fathom fathom\n");
+}
+
+/* ---- the command line ---- */
+
+struct manual_values {
+    const char *man, *completion;
+};
+
+static const struct option manual_rows[] = {
+    {.name = "man",
+     .type = OPTION_TEXT,
+     .help = "write a manual page for each command into this directory, and fathom.1",
+     .offset = offsetof(struct manual_values, man)},
+    {.name = "completion",
+     .type = OPTION_CHOICE,
+     .choices = "bash",
+     .help = "print what completes commands and options in this shell",
+     .offset = offsetof(struct manual_values, completion)},
+};
+
+static const struct option_table manual_options = {
+    .command = "help",
+    .arguments = "[COMMAND]",
+    .description =
+        "Describes a command and its options.\n\n"
+        "examples:\n"
+        "  fathom help serve                      what serve does, as on the manual page\n"
+        "  . <(fathom help --completion bash)     completion, in this shell",
+    .options = manual_rows,
+    .option_count = ARRAY_COUNT(manual_rows),
+};
+
+int manual_run(int argc, char **argv) {
+    struct manual_values values;
+    struct option_result result;
+    struct error error;
+    int exit_code;
+    if (!command_begin(&manual_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    enum status status = values.man ? write_pages(values.man, &error) : STATUS_OK;
+    if (status) return command_failed(&manual_options, status, &error);
+    if (values.completion) print_bash();
+    return command_end(&manual_options);
+}

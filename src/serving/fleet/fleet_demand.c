@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/fleet/fleet_demand.h"
+
+#include <math.h>
+
+#define MIX_FAST 8        /* the mix is a mean over so many times as long as the load of now */
+#define MISSED_FASTER 4 /* what was missed is forgotten so much sooner than what arrived */
+#define MISSED_LEAST 20   /* requests, before a share of them says anything */
+#define ANSWER_TOKENS 256 /* of an answer, before the first has ended */
+
+void fleet_demand_open(struct fleet_demand *demand, const struct fleet_demand_rule *rule) {
+    *demand = (struct fleet_demand){.rule = *rule};
+    forecast_load_open(&demand->forecast, rule->period_ns);
+}
+
+/* A gateway that has begun anew counts from 0: that window is left out. */
+static bool has_fallen(const struct record_fleet_load *before,
+                       const struct record_fleet_load *load) {
+    return load->arrived_requests < before->arrived_requests ||
+           load->arrived_tokens < before->arrived_tokens || load->hit_tokens < before->hit_tokens ||
+           load->miss_tokens < before->miss_tokens || load->answers < before->answers ||
+           load->answer_tokens < before->answer_tokens ||
+           load->first_tokens < before->first_tokens || load->late_first < before->late_first ||
+           load->timed_answers < before->timed_answers || load->slow_answers < before->slow_answers;
+}
+
+static void fade(double *sum, double kept, uint64_t before, uint64_t now) {
+    *sum = kept * *sum + (double)(now - before);
+}
+
+static void mix(struct fleet_demand *demand, const struct record_fleet_load *load,
+                int64_t passed_ns) {
+    const struct record_fleet_load *last = &demand->last;
+    double mix_ns = (double)demand->rule.fast_ns * MIX_FAST;
+    double kept = exp(-(double)passed_ns / mix_ns);
+    double quick = exp(-MISSED_FASTER * (double)passed_ns / (double)demand->rule.fast_ns);
+    fade(&demand->requests, kept, last->arrived_requests, load->arrived_requests);
+    fade(&demand->prompt_tokens, kept, last->arrived_tokens, load->arrived_tokens);
+    fade(&demand->hit_tokens, kept, last->hit_tokens, load->hit_tokens);
+    fade(&demand->miss_tokens, kept, last->miss_tokens, load->miss_tokens);
+    fade(&demand->answers, kept, last->answers, load->answers);
+    fade(&demand->answer_tokens, kept, last->answer_tokens, load->answer_tokens);
+    fade(&demand->first, quick, last->first_tokens, load->first_tokens);
+    fade(&demand->late_first, quick, last->late_first, load->late_first);
+    fade(&demand->timed, quick, last->timed_answers, load->timed_answers);
+    fade(&demand->slow, quick, last->slow_answers, load->slow_answers);
+}
+
+static double miss_share(const struct fleet_demand *demand) {
+    double all = demand->hit_tokens + demand->miss_tokens;
+    return all > 0 ? demand->miss_tokens / all : 1;
+}
+
+double fleet_demand_prompt_tokens(const struct fleet_demand *demand) {
+    double requests = demand->requests;
+    return requests > 0 ? demand->prompt_tokens / requests * miss_share(demand) : 0;
+}
+
+double fleet_demand_answer_tokens(const struct fleet_demand *demand) {
+    return demand->answers > 0 ? demand->answer_tokens / demand->answers : ANSWER_TOKENS;
+}
+
+void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_load *load,
+                      int64_t now_ns) {
+    const struct record_fleet_load *last = &demand->last;
+    int64_t passed_ns = now_ns - demand->last_ns;
+    if (last->record.kind != RECORD_NONE && passed_ns > 0 && !has_fallen(last, load)) {
+        double seconds = (double)passed_ns * 1e-9, rates[SCALE_SIDES];
+        double kept = exp(-(double)passed_ns / (double)demand->rule.fast_ns);
+        if (!demand->windows++) kept = 0;
+        mix(demand, load, passed_ns);
+        rates[SCALE_PREFILL] =
+            (double)(load->arrived_tokens - last->arrived_tokens) / seconds * miss_share(demand);
+        rates[SCALE_DECODE] = (double)(load->arrived_requests - last->arrived_requests) / seconds *
+                              fleet_demand_answer_tokens(demand);
+        for (uint32_t i = 0; i < SCALE_SIDES; i++)
+            demand->fast[i] = kept * demand->fast[i] + (1 - kept) * rates[i];
+        if (demand->answers > 0) /* else it is not known how long they are: nothing to learn */
+            forecast_load_add(&demand->forecast, rates, now_ns);
+    }
+    demand->last = *load;
+    demand->last_ns = now_ns;
+}
+
+/* Where prompts wait for pages of the other side, it is the other side that is short. */
+static uint32_t find_short(const struct fleet_demand *demand, const double *rates) {
+    double prefill = demand->fast[SCALE_PREFILL] / fmax(rates[SCALE_PREFILL], 1e-9);
+    double decode = demand->fast[SCALE_DECODE] / fmax(rates[SCALE_DECODE], 1e-9);
+    return decode > prefill ? SCALE_DECODE : SCALE_PREFILL;
+}
+
+static bool is_missed(const struct fleet_demand *demand, double count, double beyond) {
+    return count >= MISSED_LEAST && beyond > demand->rule.missed_share * count;
+}
+
+void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCALE_SIDES],
+                       int64_t soon_ns, int64_t later_ns, struct scale_view *view) {
+    double queued = demand->last.queued, limit_s = (double)demand->rule.ttft_limit_ns * 1e-9;
+    double tokens[SCALE_SIDES] = {fleet_demand_prompt_tokens(demand),
+                                  fleet_demand_answer_tokens(demand)};
+    uint32_t is_short = find_short(demand, rates);
+    for (uint32_t i = 0; i < SCALE_SIDES; i++) {
+        const struct forecast_load *forecast = &demand->forecast;
+        view->demand[i] = (struct scale_demand){
+            .now = fmax(demand->fast[i], forecast->recent[i]),
+            .soon = forecast_load_peak(forecast, i, soon_ns),
+            .later = forecast_load_peak(forecast, i, later_ns),
+        };
+        view->missed[i] = false;
+    }
+    /* What fits into one limit is no backlog: that much waits in a fleet that keeps it. */
+    double wait_s = queued * tokens[is_short] / fmax(rates[is_short], 1e-9);
+    if (wait_s > limit_s / 2) view->demand[is_short].now += queued * tokens[is_short] / limit_s;
+    if (is_missed(demand, demand->first, demand->late_first)) view->missed[is_short] = true;
+    if (is_missed(demand, demand->timed, demand->slow)) view->missed[SCALE_DECODE] = true;
+}

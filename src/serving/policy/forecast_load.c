@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/forecast_load.h"
+
+#include <math.h>
+
+#include "base/check.h"
+
+#define HALF_PARTS (FORECAST_PARTS / 6)   /* a deviation has half its weight after so many */
+#define TREND_PARTS (FORECAST_PARTS / 48) /* a trend goes on for so many */
+#define NEWEST_WEIGHT 0.5                 /* of the last period, in a part's mean */
+#define DEVIATION_MAX 8.0                 /* recent over curve: what is more is an empty curve */
+#define CURVE_LEAST 1e-9                  /* less is no curve to stand to */
+
+void forecast_load_open(struct forecast_load *forecast, int64_t period_ns) {
+    check(period_ns >= FORECAST_PARTS);
+    *forecast = (struct forecast_load){.period_ns = period_ns};
+}
+
+static double part_ns(const struct forecast_load *forecast) {
+    return (double)forecast->period_ns / FORECAST_PARTS;
+}
+
+static uint32_t part_at(const struct forecast_load *forecast, int64_t at_ns) {
+    int64_t within = at_ns % forecast->period_ns;
+    if (within < 0) within += forecast->period_ns;
+    uint32_t part = (uint32_t)((double)within / part_ns(forecast));
+    return part < FORECAST_PARTS ? part : FORECAST_PARTS - 1;
+}
+
+/* A part joins the mean of those before when half a period has passed since, if at least half of it
+ * was seen: until then what comes is compared with the periods before, and with them alone. */
+static void settle(struct forecast_load *forecast, struct forecast_part *part) {
+    if (part->present_ns >= 0.5 * part_ns(forecast)) {
+        double weight = part->periods ? NEWEST_WEIGHT : 1;
+        for (uint32_t i = 0; i < FORECAST_STREAMS; i++)
+            part->mean[i] += weight * (part->present[i] / part->present_ns * 1e9 - part->mean[i]);
+        part->periods++;
+    }
+    for (uint32_t i = 0; i < FORECAST_STREAMS; i++)
+        part->present[i] = 0;
+    part->present_ns = 0;
+}
+
+/* On entering a part: those half a period behind it and more. */
+static void settle_behind(struct forecast_load *forecast, uint32_t part) {
+    for (uint32_t behind = FORECAST_PARTS / 2; behind <= FORECAST_PARTS; behind++) {
+        uint32_t index = (part + 2 * FORECAST_PARTS - behind) % FORECAST_PARTS;
+        if (forecast->parts[index].present_ns > 0) settle(forecast, &forecast->parts[index]);
+    }
+}
+
+static void follow(struct forecast_load *forecast, const double *rates, double passed_ns) {
+    double kept = exp(-passed_ns / part_ns(forecast));
+    double trend_kept = exp(-passed_ns / (4 * part_ns(forecast)));
+    for (uint32_t i = 0; i < FORECAST_STREAMS; i++) {
+        double before = forecast->recent[i];
+        forecast->recent[i] = forecast->has_any ? kept * before + (1 - kept) * rates[i] : rates[i];
+        double slope = forecast->has_any ? (forecast->recent[i] - before) / (passed_ns * 1e-9) : 0;
+        forecast->trend[i] = trend_kept * forecast->trend[i] + (1 - trend_kept) * slope;
+    }
+}
+
+void forecast_load_add(struct forecast_load *forecast, const double rates[FORECAST_STREAMS],
+                       int64_t now_ns) {
+    int64_t passed_ns = now_ns - forecast->last_ns;
+    uint32_t part = part_at(forecast, now_ns), before = part_at(forecast, forecast->last_ns);
+    if (forecast->last_ns && passed_ns <= 0) return;
+    if (!forecast->last_ns) passed_ns = (int64_t)part_ns(forecast) / 4;
+    if (forecast->last_ns && (part != before || passed_ns > (int64_t)part_ns(forecast)))
+        settle_behind(forecast, part);
+    follow(forecast, rates, (double)passed_ns);
+    double counted_ns = fmin((double)passed_ns, part_ns(forecast));
+    for (uint32_t i = 0; i < FORECAST_STREAMS; i++)
+        forecast->parts[part].present[i] += rates[i] * counted_ns * 1e-9;
+    forecast->parts[part].present_ns += counted_ns;
+    forecast->last_ns = now_ns;
+    forecast->has_any = true;
+}
+
+void forecast_load_teach(struct forecast_load *forecast, int64_t at_ns,
+                         const double rates[FORECAST_STREAMS]) {
+    struct forecast_part *part = &forecast->parts[part_at(forecast, at_ns)];
+    for (uint32_t i = 0; i < FORECAST_STREAMS; i++)
+        part->mean[i] = rates[i];
+    part->periods++;
+}
+
+/* False: nothing is known of that time. */
+static bool curve_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns,
+                     double *rate_out) {
+    double middle = part_ns(forecast) / 2;
+    int64_t from_ns = at_ns - (int64_t)middle;
+    uint32_t first = part_at(forecast, from_ns), second = (first + 1) % FORECAST_PARTS;
+    const struct forecast_part *a = &forecast->parts[first], *b = &forecast->parts[second];
+    if (!a->periods) a = b;
+    if (!b->periods) b = a;
+    if (!a->periods) return false;
+    int64_t within = from_ns % forecast->period_ns;
+    if (within < 0) within += forecast->period_ns;
+    double share = (double)within / part_ns(forecast) - first;
+    *rate_out = a->mean[stream] * (1 - share) + b->mean[stream] * share;
+    return true;
+}
+
+static double carried_on(const struct forecast_load *forecast, uint32_t stream, double ahead_ns) {
+    double most_ns = TREND_PARTS * part_ns(forecast);
+    double rate =
+        forecast->recent[stream] + forecast->trend[stream] * fmin(ahead_ns, most_ns) * 1e-9;
+    return fmax(rate, 0);
+}
+
+double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns) {
+    double curve, present, ahead_ns = fmax((double)(at_ns - forecast->last_ns), 0);
+    if (!curve_at(forecast, stream, at_ns, &curve)) return carried_on(forecast, stream, ahead_ns);
+    if (!forecast->has_any) return curve;
+    /* recent lags behind by about a part: it is compared with the curve of then */
+    int64_t then_ns = forecast->last_ns - (int64_t)part_ns(forecast);
+    if (!curve_at(forecast, stream, then_ns, &present) || present < CURVE_LEAST)
+        return fmax(curve, carried_on(forecast, stream, ahead_ns));
+    double deviation = fmin(forecast->recent[stream] / present, DEVIATION_MAX);
+    double weight = exp2(-ahead_ns / (HALF_PARTS * part_ns(forecast)));
+    return curve * (1 + (deviation - 1) * weight);
+}
+
+double forecast_load_peak(const struct forecast_load *forecast, uint32_t stream, int64_t until_ns) {
+    int64_t step_ns = (int64_t)(part_ns(forecast) / 2), from_ns = forecast->last_ns;
+    double most = forecast_load_at(forecast, stream, until_ns);
+    if (until_ns - from_ns > forecast->period_ns) until_ns = from_ns + forecast->period_ns;
+    for (int64_t at_ns = from_ns; at_ns < until_ns; at_ns += step_ns)
+        most = fmax(most, forecast_load_at(forecast, stream, at_ns));
+    return most;
+}
+
+int64_t forecast_load_reaches(const struct forecast_load *forecast, uint32_t stream, double rate,
+                              int64_t until_ns) {
+    int64_t step_ns = (int64_t)(part_ns(forecast) / 2);
+    for (int64_t at_ns = forecast->last_ns + step_ns; at_ns < until_ns; at_ns += step_ns)
+        if (forecast_load_at(forecast, stream, at_ns) >= rate) return at_ns;
+    return until_ns;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/scale_fleet.h"
+
+#include <math.h>
+
+#include "base/check.h"
+#include "base/number.h"
+
+#define NEARLY 1e-9 /* of a unit: what rounding may add to a whole number of them */
+
+const char *scale_reason_name(enum scale_reason reason) {
+    static const char *const names[SCALE_REASON_COUNT] = {
+        [SCALE_ENOUGH] = "as many as are needed",
+        [SCALE_LOAD] = "the load wants more",
+        [SCALE_FORECAST] = "more is expected by the time a unit has started",
+        [SCALE_LIMIT] = "a limit is missed",
+        [SCALE_LEAST] = "fewer than there always have to be",
+        [SCALE_NEAR] = "with one unit fewer it would be near its limits",
+        [SCALE_RETURNS] = "the load comes back too soon to give a unit away",
+        [SCALE_RESTS] = "it grew not long ago",
+        [SCALE_SPARE] = "load and forecast allow fewer",
+        [SCALE_PROMISED] = "nodes are promised to others",
+        [SCALE_PINNED] = "an operator wants so many",
+    };
+    check(reason < SCALE_REASON_COUNT);
+    return names[reason];
+}
+
+uint32_t scale_fleet_units(const struct scale_rule_side *side, double rate, double free_share) {
+    double units = ceil(rate / (side->unit_rate * (1 - free_share)) - NEARLY);
+    uint32_t count = units > 0 ? (uint32_t)fmin(units, 1e6) : 0;
+    return side->beside + (count + side->group - 1) / side->group * side->group;
+}
+
+uint32_t scale_fleet_nodes(const struct scale_rule *rule, const uint32_t units[SCALE_SIDES]) {
+    uint32_t nodes = 0;
+    for (uint32_t i = 0; i < SCALE_SIDES; i++)
+        nodes += units[i] * rule->sides[i].unit_nodes;
+    return nodes;
+}
+
+static uint32_t within(const struct scale_rule_side *side, uint32_t units) {
+    return min_u32(max_u32(units, side->least), side->most);
+}
+
+static bool grew_within(const struct scale_state *state, uint32_t index, int64_t time_ns,
+                        int64_t now_ns) {
+    return state->has_grown[index] && now_ns - state->grew_ns[index] < time_ns;
+}
+
+/* More than there are: why. */
+static enum scale_reason why_more(const struct scale_rule *rule, const struct scale_view *view,
+                                  uint32_t index) {
+    const struct scale_rule_side *side = &rule->sides[index];
+    if (view->units[index] < side->least) return SCALE_LEAST;
+    uint32_t now = scale_fleet_units(side, view->demand[index].now, rule->reserve);
+    return now > view->units[index] ? SCALE_LOAD : SCALE_FORECAST;
+}
+
+/* At least as many as are needed: which of them stay. */
+static uint32_t keep(const struct scale_state *state, const struct scale_rule *rule,
+                     const struct scale_view *view, uint32_t index, uint32_t needed, int64_t now_ns,
+                     enum scale_reason *reason_out) {
+    const struct scale_rule_side *side = &rule->sides[index];
+    const struct scale_demand *demand = &view->demand[index];
+    double near = fmax(demand->now, demand->soon), free = rule->reserve + rule->give_back;
+    uint32_t units = view->units[index];
+    uint32_t near_units = within(side, scale_fleet_units(side, near, free));
+    uint32_t later_units = within(side, scale_fleet_units(side, demand->later, rule->reserve));
+    uint32_t kept = min_u32(units, max_u32(needed, max_u32(near_units, later_units)));
+    *reason_out = SCALE_ENOUGH;
+    if (units <= needed) return min_u32(units, side->most);
+    *reason_out = near_units >= units ? SCALE_NEAR : SCALE_RETURNS;
+    if (kept == units) return kept;
+    *reason_out = SCALE_RESTS;
+    int64_t rest_ns = state->was_rash[index] ? 2 * rule->rest_ns : rule->rest_ns;
+    if (units <= side->most && grew_within(state, index, rest_ns, now_ns)) return units;
+    *reason_out = SCALE_SPARE;
+    return kept;
+}
+
+static uint32_t choose_side(const struct scale_state *state, const struct scale_rule *rule,
+                            const struct scale_view *view, uint32_t index, int64_t now_ns,
+                            enum scale_reason *reason_out) {
+    const struct scale_rule_side *side = &rule->sides[index];
+    const struct scale_demand *demand = &view->demand[index];
+    uint32_t units = view->units[index];
+    if (view->pinned[index] != SCALE_FREE) {
+        *reason_out = SCALE_PINNED;
+        return view->pinned[index];
+    }
+    uint32_t needed =
+        within(side, scale_fleet_units(side, fmax(demand->now, demand->soon), rule->reserve));
+    if (needed > units) {
+        *reason_out = why_more(rule, view, index);
+        return needed;
+    }
+    if (view->missed[index] && units < side->most &&
+        !grew_within(state, index, rule->start_ns, now_ns)) {
+        double free = rule->reserve + rule->give_back;
+        uint32_t near = scale_fleet_units(side, fmax(demand->now, demand->soon), free);
+        *reason_out = SCALE_LIMIT;
+        return within(side, max_u32(near, units + side->group));
+    }
+    if (view->missed[index]) needed = units; /* what was ordered for it is on its way */
+    return keep(state, rule, view, index, needed, now_ns, reason_out);
+}
+
+/* What may go first, where nodes are promised: of the side that has most to spare. */
+static uint32_t find_spare(const struct scale_rule *rule, const struct scale_view *view,
+                           const struct scale_choice *choice) {
+    uint32_t best = SCALE_SIDES;
+    double most = -1;
+    for (uint32_t i = 0; i < SCALE_SIDES; i++) {
+        const struct scale_rule_side *side = &rule->sides[i];
+        double load = fmax(view->demand[i].now, view->demand[i].soon);
+        double spare = choice->wanted[i] * side->unit_rate / fmax(load, side->unit_rate * 1e-6);
+        if (choice->wanted[i] <= side->least || spare <= most) continue;
+        best = i;
+        most = spare;
+    }
+    return best;
+}
+
+static void note_change(struct scale_state *state, const struct scale_rule *rule, uint32_t index,
+                        uint32_t wanted, uint32_t units, int64_t now_ns) {
+    if (wanted > units) {
+        state->was_rash[index] =
+            state->has_shrunk[index] && now_ns - state->shrank_ns[index] < rule->rest_ns;
+        state->has_grown[index] = true;
+        state->grew_ns[index] = now_ns;
+    } else if (wanted < units) {
+        state->has_shrunk[index] = true;
+        state->shrank_ns[index] = now_ns;
+    }
+}
+
+struct scale_choice scale_fleet(struct scale_state *state, const struct scale_rule *rule,
+                                const struct scale_view *view, int64_t now_ns) {
+    struct scale_choice choice;
+    for (uint32_t i = 0; i < SCALE_SIDES; i++)
+        choice.wanted[i] = choose_side(state, rule, view, i, now_ns, &choice.reason[i]);
+    while (scale_fleet_nodes(rule, choice.wanted) > view->nodes_max) {
+        uint32_t side = find_spare(rule, view, &choice);
+        if (side == SCALE_SIDES) break;
+        choice.wanted[side]--;
+        choice.reason[side] = SCALE_PROMISED;
+    }
+    for (uint32_t i = 0; i < SCALE_SIDES; i++)
+        note_change(state, rule, i, choice.wanted[i], view->units[i], now_ns);
+    return choice;
+}

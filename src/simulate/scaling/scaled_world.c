@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/scaling/scaled_world.h"
+
+#include <math.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "contract/record_unit.h"
+
+#define UNITS_MAX MANAGED_UNITS_MAX
+#define HOUR_NS 3.6e12
+#define REACTIVE_TARGET 0.8    /* of what a unit bears */
+#define REACTIVE_TOLERANCE 0.1 /* a ratio so near to 1 changes nothing */
+#define REACTIVE_NS ((int64_t)15000000000)
+#define REACTIVE_DOWN_NS ((int64_t)300000000000) /* the most of so long counts, before it shrinks */
+#define REACTIVE_LOOKS 20
+#define DYNAMO_NS ((int64_t)180000000000)
+#define ORPHAN_NS ((int64_t)60000000000) /* whoever lives so long is known to the manager */
+
+enum { DICE_NOISE, DICE_START, DICE_DEATH, DICE_MANAGER, DICE_BLIND, DICE_ACTION };
+
+struct scaled_unit {
+    uint32_t number; /* 0: none */
+    uint32_t role;
+    bool serves, drains, never, fails;
+    int64_t begun_ns, ready_ns, drained_ns;
+    int64_t unknown_ns; /* since when the manager does not know it; 0: it does */
+};
+
+struct scaled_world {
+    const struct scaled_options *options;
+    struct scaled_outcome *outcome;
+    int64_t now_ns;
+    struct scaled_unit units[UNITS_MAX];
+    uint32_t last_number;
+    void *memory; /* of a manager's life */
+    struct fleet_manager *manager;
+    struct machine machine;
+    int64_t blind_until_ns;
+    double noise;                    /* factor on the load */
+    double queue;                    /* prompt tokens that wait */
+    double arrived, ended;           /* requests in all */
+    double late, slow;               /* of them */
+    double recent_arrived;           /* requests, in the last interval of a rule */
+    double utilisation[SCALE_SIDES]; /* of this window */
+    uint32_t asked[SCALE_SIDES][REACTIVE_LOOKS];
+    uint32_t asked_count;
+    int64_t ruled_ns;
+    int direction[SCALE_SIDES];
+    uint32_t before[SCALE_SIDES];
+    uint64_t reversals[SCALE_SIDES];
+    uint32_t draws[8];
+};
+
+const char *scaled_rule_name(enum scaled_rule rule) {
+    static const char *const names[SCALED_RULE_COUNT] = {[SCALED_MANAGER] = "fathom",
+                                                         [SCALED_STATIC] = "static",
+                                                         [SCALED_CLAIRVOYANT] = "clairvoyant",
+                                                         [SCALED_REACTIVE] = "reactive",
+                                                         [SCALED_DYNAMO] = "dynamo"};
+    check(rule < SCALED_RULE_COUNT);
+    return names[rule];
+}
+
+static double draw(struct scaled_world *world, uint32_t dice) {
+    return random_uniform(world->options->seed, dice, world->draws[dice]++);
+}
+
+static void breach(struct scaled_world *world, const char *what) {
+    if (world->outcome->breach) return;
+    world->outcome->breach = what;
+    world->outcome->breach_ns = world->now_ns;
+}
+
+static uint32_t side_of(uint32_t role) {
+    return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
+}
+
+static uint32_t role_of(uint32_t side) {
+    return side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE;
+}
+
+static bool faults_strike(const struct scaled_world *world) {
+    return world->now_ns < world->options->end_ns - world->options->calm_ns;
+}
+
+static double per_tick(const struct scaled_world *world, double per_hour) {
+    return per_hour * (double)world->options->tick_ns / HOUR_NS;
+}
+
+/* ---- units ---- */
+
+static struct scaled_unit *find(struct scaled_world *world, uint32_t number) {
+    for (uint32_t i = 0; i < UNITS_MAX; i++)
+        if (number && world->units[i].number == number) return &world->units[i];
+    return NULL;
+}
+
+static uint32_t count_serving(const struct scaled_world *world, uint32_t side) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < UNITS_MAX; i++) {
+        const struct scaled_unit *unit = &world->units[i];
+        count += unit->number && side_of(unit->role) == side && unit->serves && !unit->drains;
+    }
+    return count;
+}
+
+static uint32_t count_nodes(const struct scaled_world *world) {
+    uint32_t nodes = 0;
+    for (uint32_t i = 0; i < UNITS_MAX; i++)
+        if (world->units[i].number && !world->units[i].never)
+            nodes += world->options->manager.rule.sides[side_of(world->units[i].role)].unit_nodes;
+    return nodes;
+}
+
+static double answer_ns(const struct scaled_world *world) {
+    return world->options->answer_tokens * (double)world->options->manager.tpot_limit_ns;
+}
+
+/* Of a unit that drains ever fewer: none is left when an answer that had just begun has ended. */
+static double requests_of(const struct scaled_world *world, const struct scaled_unit *unit,
+                          double rate) {
+    uint32_t side = side_of(unit->role), count = count_serving(world, side);
+    double stay_ns = side == SCALE_PREFILL ? 1e9 : answer_ns(world);
+    double share = rate * stay_ns * 1e-9 / (count ? count : 1);
+    if (!unit->serves) return 0;
+    if (!unit->drains) return share;
+    double left = 1 - (double)(world->now_ns - unit->drained_ns) / stay_ns;
+    return left > 0 ? share * left : 0;
+}
+
+static struct scaled_unit *start(struct scaled_world *world, uint32_t number, uint32_t role) {
+    const struct scaled_options *options = world->options;
+    struct scaled_unit *unit = NULL;
+    for (uint32_t i = 0; i < UNITS_MAX && !unit; i++)
+        if (!world->units[i].number) unit = &world->units[i];
+    check(unit);
+    bool strikes = faults_strike(world);
+    *unit = (struct scaled_unit){
+        .number = number,
+        .role = role,
+        .begun_ns = world->now_ns,
+        .ready_ns = world->now_ns + options->manager.rule.start_ns,
+        .fails = strikes && draw(world, DICE_START) < options->faults.start_fails,
+        .never = strikes && draw(world, DICE_START) < options->faults.never_comes,
+    };
+    world->outcome->starts++;
+    return unit;
+}
+
+static void advance_units(struct scaled_world *world) {
+    const struct scaled_faults *faults = &world->options->faults;
+    for (uint32_t i = 0; i < UNITS_MAX; i++) {
+        struct scaled_unit *unit = &world->units[i];
+        if (!unit->number || unit->never) continue;
+        if (!unit->serves && world->now_ns >= unit->ready_ns) {
+            unit->serves = !unit->fails;
+            if (unit->fails) *unit = (struct scaled_unit){0};
+        } else if (unit->serves && faults->dies_per_hour > 0 && faults_strike(world) &&
+                   draw(world, DICE_DEATH) < per_tick(world, faults->dies_per_hour)) {
+            *unit = (struct scaled_unit){0};
+        }
+    }
+}
+
+/* ---- load ---- */
+
+static double wander(struct scaled_world *world) {
+    const struct scaled_options *options = world->options;
+    if (options->noise <= 0) return 1;
+    double kept = exp(-(double)options->tick_ns / (double)options->noise_ns), sum = 0;
+    for (int i = 0; i < 12; i++)
+        sum += draw(world, DICE_NOISE); /* of mean 6 and deviation 1 */
+    world->noise = kept * world->noise + sqrt(1 - kept * kept) * (sum - 6) * options->noise;
+    return exp(world->noise - options->noise * options->noise / 2);
+}
+
+static void flow(struct scaled_world *world, double rate) {
+    const struct scaled_options *options = world->options;
+    const struct scale_rule_side *sides = options->manager.rule.sides;
+    double seconds = (double)options->tick_ns * 1e-9, requests = rate * seconds;
+    double prompts = count_serving(world, SCALE_PREFILL) * sides[SCALE_PREFILL].unit_rate;
+    double answers = count_serving(world, SCALE_DECODE) * sides[SCALE_DECODE].unit_rate;
+    world->queue = fmax(world->queue + requests * options->prompt_tokens - prompts * seconds, 0);
+    double wait_s = world->queue / fmax(prompts, 1e-9);
+    double limit_s = (double)options->manager.ttft_limit_ns * 1e-9;
+    bool is_late = wait_s > limit_s;
+    bool is_slow = rate * options->answer_tokens > answers * (1 + 1e-9);
+    world->utilisation[SCALE_PREFILL] =
+        (rate * options->prompt_tokens + world->queue / limit_s) / fmax(prompts, 1e-9);
+    world->utilisation[SCALE_DECODE] = rate * options->answer_tokens / fmax(answers, 1e-9);
+    /* Clients that wait too long for a token are gone: a queue is no longer than a minute. */
+    world->queue = fmin(world->queue, 60 * fmax(prompts, 1));
+    double through = is_slow ? answers / options->answer_tokens * seconds : requests;
+    if (is_late) through = fmin(through, prompts / options->prompt_tokens * seconds);
+    world->arrived += requests;
+    world->ended += through;
+    world->recent_arrived += requests;
+    world->late += is_late ? requests : 0;
+    world->slow += is_slow ? through : 0;
+    if (world->now_ns < options->measure_ns) return;
+    struct scaled_outcome *outcome = world->outcome;
+    outcome->windows++;
+    outcome->late_windows += is_late;
+    outcome->slow_windows += is_slow;
+    outcome->missed_windows += is_late || is_slow;
+}
+
+/* ---- the product's manager ---- */
+
+static enum status begin_manager(struct scaled_world *world) {
+    struct fleet_manager_options options = world->options->manager;
+    struct arena arena;
+    options.first_number = world->last_number + 1;
+    arena_over(&arena, world->memory, fleet_manager_bytes());
+    enum status status = fleet_manager_create(&arena, &options, &world->manager);
+    if (!status) world->machine = fleet_manager_machine(world->manager);
+    world->outcome->manager_lives++;
+    return status;
+}
+
+static void give(struct scaled_world *world, const void *record) {
+    check(record_valid(record, ((const struct record *)record)->bytes));
+    enum status status = world->machine.receive(world->machine.self, record, world->now_ns);
+    check(!status);
+}
+
+static void tell_units(struct scaled_world *world, double rate) {
+    struct managed_unit known[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(world->manager, known);
+    for (uint32_t i = 0; i < UNITS_MAX; i++) {
+        const struct scaled_unit *unit = &world->units[i];
+        if (!unit->number) continue;
+        struct record_fleet_unit record = {
+            .number = unit->number,
+            .role = unit->role,
+            .sight = unit->drains   ? FLEET_SEEN_DRAINING
+                     : unit->serves ? FLEET_SEEN_SERVING
+                     : unit->never  ? FLEET_SEEN_QUEUED
+                                    : FLEET_SEEN_STARTING,
+            .requests = (uint32_t)ceil(requests_of(world, unit, rate) - 1e-6)};
+        record_set_head(&record, RECORD_FLEET_UNIT);
+        give(world, &record);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct record_fleet_unit record = {
+            .number = known[i].number, .role = known[i].role, .sight = FLEET_SEEN_GONE};
+        if (find(world, known[i].number)) continue;
+        record_set_head(&record, RECORD_FLEET_UNIT);
+        give(world, &record);
+    }
+}
+
+static void tell_load(struct scaled_world *world) {
+    const struct scaled_options *options = world->options;
+    struct record_fleet_load load = {
+        .arrived_requests = (uint64_t)world->arrived,
+        .arrived_tokens = (uint64_t)(world->arrived * options->prompt_tokens),
+        .miss_tokens = (uint64_t)(world->ended * options->prompt_tokens),
+        .answers = (uint64_t)world->ended,
+        .answer_tokens = (uint64_t)(world->ended * options->answer_tokens),
+        .first_tokens = (uint64_t)world->arrived,
+        .late_first = (uint64_t)world->late,
+        .timed_answers = (uint64_t)world->ended,
+        .slow_answers = (uint64_t)world->slow,
+        .queued = (uint32_t)fmin(world->queue / options->prompt_tokens, 1e9)};
+    record_set_head(&load, RECORD_FLEET_LOAD);
+    give(world, &load);
+}
+
+static void end(struct scaled_world *world, struct scaled_unit *unit, bool at_once, double rate) {
+    if (!at_once && requests_of(world, unit, rate) > 1)
+        breach(world, "a unit was stopped that had requests");
+    if (at_once && unit->serves && !unit->drains)
+        breach(world, "a unit was ended at once that served");
+    world->outcome->kills += at_once && unit->serves;
+    *unit = (struct scaled_unit){0};
+}
+
+static void drain(struct scaled_world *world, struct scaled_unit *unit) {
+    uint32_t side = side_of(unit->role);
+    if (unit->serves && !unit->drains && count_serving(world, side) <= 1 && faults_strike(world) &&
+        world->options->faults.dies_per_hour <= 0)
+        breach(world, "the last unit of a role was drained");
+    unit->drains = true;
+    unit->drained_ns = world->now_ns;
+    world->outcome->drains++;
+}
+
+static void carry_out(struct scaled_world *world, const struct record_fleet_action *action,
+                      double rate) {
+    struct scaled_unit *unit = find(world, action->number);
+    if (action->act == FLEET_ACT_START) {
+        if (action->number <= world->last_number) breach(world, "a number was given twice");
+        world->last_number = action->number;
+        start(world, action->number, action->role);
+        return;
+    }
+    if (!unit) return; /* it died meanwhile */
+    switch ((enum fleet_act)action->act) {
+    case FLEET_ACT_DRAIN:
+        if (unit->serves && !unit->drains) drain(world, unit);
+        return;
+    case FLEET_ACT_BACK:
+        unit->drains = false;
+        return;
+    case FLEET_ACT_ROLE:
+        if (unit->serves && !unit->drains && unit->role != action->role &&
+            count_serving(world, side_of(unit->role)) <= 1 &&
+            world->options->faults.dies_per_hour <= 0)
+            breach(world, "the last unit of a role changed it");
+        unit->role = action->role;
+        return;
+    case FLEET_ACT_STOP:
+    case FLEET_ACT_KILL:
+        end(world, unit, action->act == FLEET_ACT_KILL, rate);
+        return;
+    case FLEET_ACT_START:
+    case FLEET_ACT_COUNT:
+        return;
+    }
+}
+
+/* A manager that is killed loses what it has said and nobody carried out yet. */
+static void obey(struct scaled_world *world, double rate) {
+    const struct scaled_faults *faults = &world->options->faults;
+    const struct record *record = NULL;
+    while ((record = outbox_next(world->machine.outbox, record))) {
+        const struct record_fleet_action *action = (const struct record_fleet_action *)record;
+        check(record_valid(record, record->bytes));
+        bool is_lost = action->act != FLEET_ACT_START && faults->action_lost > 0 &&
+                       faults_strike(world) && draw(world, DICE_ACTION) < faults->action_lost;
+        if (!is_lost) carry_out(world, action, rate);
+    }
+    outbox_clear(world->machine.outbox);
+}
+
+static void look_for_orphans(struct scaled_world *world) {
+    struct managed_unit known[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(world->manager, known);
+    for (uint32_t i = 0; i < UNITS_MAX; i++) {
+        struct scaled_unit *unit = &world->units[i];
+        bool is_known = !unit->number;
+        for (uint32_t k = 0; k < count && !is_known; k++)
+            is_known = known[k].number == unit->number;
+        if (is_known)
+            unit->unknown_ns = 0;
+        else if (!unit->unknown_ns)
+            unit->unknown_ns = world->now_ns;
+        else if (world->now_ns - unit->unknown_ns > ORPHAN_NS)
+            breach(world, "a unit runs that its manager does not know");
+    }
+}
+
+static enum status manage(struct scaled_world *world, double rate) {
+    const struct scaled_faults *faults = &world->options->faults;
+    if (faults_strike(world) && faults->manager_dies_per_hour > 0 &&
+        draw(world, DICE_MANAGER) < per_tick(world, faults->manager_dies_per_hour)) {
+        enum status status = begin_manager(world);
+        if (status) return status;
+    }
+    if (faults_strike(world) && faults->blind_per_hour > 0 &&
+        draw(world, DICE_BLIND) < per_tick(world, faults->blind_per_hour))
+        world->blind_until_ns = world->now_ns + faults->blind_ns;
+    if (world->now_ns >= world->blind_until_ns) {
+        tell_units(world, rate);
+        tell_load(world);
+    }
+    world->machine.step(world->machine.self, world->now_ns);
+    obey(world, rate);
+    if (world->now_ns >= world->blind_until_ns) look_for_orphans(world);
+    return STATUS_OK;
+}
+
+/* ---- simpler rules ---- */
+
+static uint32_t units_for(const struct scale_rule_side *side, double rate, double share) {
+    double units = ceil(rate / (side->unit_rate * share) - 1e-9);
+    uint32_t count = units > side->least ? (uint32_t)units : side->least;
+    return count < side->most ? count : side->most;
+}
+
+static void set_units(struct scaled_world *world, uint32_t side, uint32_t wanted, bool at_once,
+                      double rate) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < UNITS_MAX; i++)
+        count += world->units[i].number && !world->units[i].drains &&
+                 side_of(world->units[i].role) == side;
+    for (; count < wanted; count++) {
+        struct scaled_unit *unit = start(world, ++world->last_number, role_of(side));
+        if (at_once) unit->ready_ns = world->now_ns;
+    }
+    for (uint32_t i = UNITS_MAX; i-- > 0 && count > wanted;) {
+        struct scaled_unit *unit = &world->units[i];
+        if (!unit->number || unit->drains || side_of(unit->role) != side) continue;
+        if (at_once || !unit->serves)
+            *unit = (struct scaled_unit){0};
+        else
+            drain(world, unit);
+        count--;
+    }
+    for (uint32_t i = 0; i < UNITS_MAX; i++) {
+        struct scaled_unit *unit = &world->units[i];
+        if (unit->number && unit->drains && requests_of(world, unit, rate) < 1)
+            *unit = (struct scaled_unit){0};
+    }
+}
+
+static double tokens_of(const struct scaled_options *options, uint32_t side) {
+    return side == SCALE_PREFILL ? options->prompt_tokens : options->answer_tokens;
+}
+
+static double most_arrivals(const struct scaled_options *options) {
+    double most = 0;
+    for (int64_t at_ns = options->begin_ns; at_ns < options->end_ns; at_ns += options->tick_ns)
+        most = fmax(most, options->arrivals(options->load, at_ns));
+    return most;
+}
+
+static uint32_t react(struct scaled_world *world, uint32_t side) {
+    const struct scale_rule_side *rule = &world->options->manager.rule.sides[side];
+    uint32_t serving = count_serving(world, side), most = 0;
+    double ratio = world->utilisation[side] / REACTIVE_TARGET;
+    uint32_t wanted = serving;
+    if (fabs(ratio - 1) > REACTIVE_TOLERANCE)
+        wanted = units_for(rule, ratio * serving * rule->unit_rate, 1);
+    world->asked[side][world->asked_count % REACTIVE_LOOKS] = wanted;
+    for (uint32_t i = 0; i < REACTIVE_LOOKS; i++)
+        if (world->asked[side][i] > most) most = world->asked[side][i];
+    return most;
+}
+
+/* What arrived in the last interval is what is expected of the next; for decode corrected by how much
+ * slower tokens come than the limit says (its correction factor for prefill never asks for more). */
+static uint32_t plan_dynamo(const struct scaled_world *world, uint32_t side, double interval_s) {
+    const struct scaled_options *options = world->options;
+    double rate = world->recent_arrived / interval_s * tokens_of(options, side);
+    if (side == SCALE_DECODE) rate *= fmax(world->utilisation[side], 1);
+    return units_for(&options->manager.rule.sides[side], rate, 1);
+}
+
+static void follow_rule(struct scaled_world *world, double rate) {
+    const struct scaled_options *options = world->options;
+    const struct scale_rule_side *sides = options->manager.rule.sides;
+    enum scaled_rule rule = options->rule;
+    int64_t interval_ns = rule == SCALED_REACTIVE ? REACTIVE_NS : DYNAMO_NS;
+    bool is_due = world->now_ns - world->ruled_ns >= interval_ns;
+    bool is_first = world->now_ns == options->begin_ns;
+    double most = is_first || rule == SCALED_STATIC ? most_arrivals(options) : 0;
+    for (uint32_t side = 0; side < SCALE_SIDES; side++) {
+        double tokens = tokens_of(options, side);
+        if (rule == SCALED_CLAIRVOYANT)
+            set_units(world, side, units_for(&sides[side], rate * tokens, 1), true, rate);
+        else if (rule == SCALED_STATIC || is_first)
+            set_units(world, side, units_for(&sides[side], most * tokens, 1), is_first, rate);
+        else if (is_due && rule == SCALED_REACTIVE)
+            set_units(world, side, react(world, side), false, rate);
+        else if (is_due)
+            set_units(world, side, plan_dynamo(world, side, (double)interval_ns * 1e-9), false,
+                      rate);
+    }
+    if (!is_due && !is_first) return;
+    world->asked_count++;
+    world->ruled_ns = world->now_ns;
+    world->recent_arrived = 0;
+}
+
+/* ---- a run ---- */
+
+static void note_reversals(struct scaled_world *world) {
+    struct scaled_outcome *outcome = world->outcome;
+    for (uint32_t side = 0; side < SCALE_SIDES; side++) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < UNITS_MAX; i++)
+            count += world->units[i].number && !world->units[i].drains &&
+                     side_of(world->units[i].role) == side;
+        int direction = (count > world->before[side]) - (count < world->before[side]);
+        world->before[side] = count;
+        if (!direction) continue;
+        bool is_reversed = direction == -world->direction[side];
+        world->direction[side] = direction;
+        if (!is_reversed || world->now_ns < world->options->measure_ns) continue;
+        if (++world->reversals[side] > outcome->reversals) outcome->reversals++;
+    }
+}
+
+static void check_promise(struct scaled_world *world, uint32_t nodes) {
+    const struct scaled_options *options = world->options;
+    int64_t within_ns = world->now_ns % options->manager.calendar.period_ns;
+    bool holds = within_ns >= options->promise.from_ns + options->tick_ns &&
+                 within_ns < options->promise.until_ns;
+    if (holds && nodes + options->promise.nodes > options->manager.nodes)
+        breach(world, "promised nodes were not given");
+}
+
+/* When nothing has failed for a while. */
+static void check_end(struct scaled_world *world) {
+    struct fleet_outlook outlook = fleet_manager_outlook(world->manager);
+    if (!world->options->calm_ns || world->options->rule != SCALED_MANAGER) return;
+    for (uint32_t side = 0; side < SCALE_SIDES; side++)
+        if (count_serving(world, side) != outlook.wanted[side])
+            breach(world, "the fleet is not what its manager wants, though nothing failed");
+}
+
+static void count(struct scaled_world *world) {
+    const struct scaled_options *options = world->options;
+    struct scaled_outcome *outcome = world->outcome;
+    uint32_t nodes = count_nodes(world);
+    int64_t period_ns = options->manager.calendar.period_ns;
+    check_promise(world, nodes);
+    if (world->now_ns < options->measure_ns) return;
+    outcome->node_hours += nodes * (double)options->tick_ns / HOUR_NS;
+    if (nodes > outcome->nodes_max) outcome->nodes_max = nodes;
+    int64_t within_ns = world->now_ns % period_ns, hour_ns = period_ns / 24;
+    if (within_ns % hour_ns < hour_ns / 2 + options->tick_ns && within_ns % hour_ns >= hour_ns / 2)
+        outcome->hour_nodes[within_ns / hour_ns] = nodes;
+}
+
+size_t scaled_world_bytes(void) {
+    return sizeof(struct scaled_world) + fleet_manager_bytes() + 256;
+}
+
+enum status scaled_world_run(struct arena *arena, const struct scaled_options *options,
+                             struct scaled_outcome *outcome_out) {
+    struct scaled_world *world = arena_take_zeroed(arena, sizeof *world);
+    if (!world) return STATUS_NO_MEMORY;
+    *outcome_out = (struct scaled_outcome){.windows = 0};
+    world->options = options;
+    world->outcome = outcome_out;
+    world->memory = arena_take(arena, fleet_manager_bytes());
+    if (!world->memory) return STATUS_NO_MEMORY;
+    enum status status = begin_manager(world);
+    for (world->now_ns = options->begin_ns; world->now_ns < options->end_ns && !status;
+         world->now_ns += options->tick_ns) {
+        double rate = options->arrivals(options->load, world->now_ns) * wander(world);
+        advance_units(world);
+        if (options->rule == SCALED_MANAGER)
+            status = manage(world, rate);
+        else
+            follow_rule(world, rate);
+        if (options->rule != SCALED_MANAGER && options->rule != SCALED_REACTIVE)
+            advance_units(world);
+        flow(world, rate);
+        note_reversals(world);
+        count(world);
+    }
+    check_end(world);
+    double hours = (double)(options->end_ns - options->measure_ns) / HOUR_NS;
+    outcome_out->nodes_mean = outcome_out->node_hours / hours;
+    return status;
+}

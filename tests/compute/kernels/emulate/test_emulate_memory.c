@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the checks of plain accesses: a sound kernel passes under every seed, and each kind of wrong
+ * access is found by its own check, with the name of what was touched.
+ */
+#include "faults.h"
+
+#include <string.h>
+
+#define BLOCKS 3u
+#define COUNT (BLOCKS * WRAPPERS_THREADS)
+
+struct arrays {
+    uint32_t *in, *out;
+};
+
+static void launch(void *context, uint32_t fault) {
+    struct arrays *arrays = context;
+    wrappers_memory(NULL, arrays->in, arrays->out, BLOCKS, fault);
+}
+
+static int open_arrays(void **state) {
+    static struct arrays arrays;
+    arrays.in = device_new(COUNT * sizeof(uint32_t), "in");
+    arrays.out = device_new(COUNT * sizeof(uint32_t), "out");
+    for (uint32_t i = 0; i < COUNT; i++)
+        arrays.in[i] = 3 * i;
+    *state = &arrays;
+    return 0;
+}
+
+static int close_arrays(void **state) {
+    struct arrays *arrays = *state;
+    device_free(arrays->in);
+    device_free(arrays->out);
+    return 0;
+}
+
+static void a_sound_kernel_passes(void **state) {
+    struct arrays *arrays = *state;
+    faults_check_sound(launch, arrays);
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_int_equal(arrays->out[i], 3 * (i / 128 * 128 + 127 - i % 128) + 1);
+}
+
+static void wrong_addresses_are_found(void **state) {
+    faults_check_found(launch, *state, MEMORY_READS_BEYOND, EMULATE_BOUNDS, false,
+                       "reads in+1536 of 1536 bytes");
+    faults_check_found(launch, *state, MEMORY_WRITES_BEYOND, EMULATE_BOUNDS, false,
+                       "writes out+1536 of 1536 bytes");
+    faults_check_found(launch, *state, MEMORY_WRITES_AN_ARGUMENT, EMULATE_BOUNDS, false, "writes");
+    faults_check_found(launch, *state, MEMORY_BEYOND_SHARED, EMULATE_BOUNDS, false, "shared+0x200");
+    faults_check_found(launch, *state, MEMORY_NOT_ALIGNED, EMULATE_ALIGNMENT, false, "shared+0x2");
+}
+
+static void races_and_unset_values_are_found(void **state) {
+    faults_check_found(launch, *state, MEMORY_NEVER_WRITTEN, EMULATE_UNSET, false, "shared+0x1c");
+    faults_check_found(launch, *state, MEMORY_TWO_WRITE, EMULATE_RACE, false, "shared+0x28");
+    faults_check_found(launch, *state, MEMORY_OVERWRITTEN_TOO_EARLY, EMULATE_RACE, false,
+                       "shared+");
+    faults_check_found(launch, *state, MEMORY_TWO_SHARE_GLOBAL, EMULATE_RACE, false, " out+");
+    faults_check_found(launch, *state, MEMORY_BLOCKS_WRITE, EMULATE_RACE, false, "out+0");
+    faults_check_found(launch, *state, MEMORY_BLOCKS_READ, EMULATE_RACE, false, "out+0");
+}
+
+/* Which of two checks comes first, the seed says. */
+static void reading_too_early_is_found(void **state) {
+    static const uint32_t faults[] = {MEMORY_READ_TOO_EARLY, MEMORY_SHUFFLE_ORDERS_NOTHING};
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint64_t seed = 0; seed < 20; seed++) {
+            struct emulate_report report = {0};
+            emulate_seed(seed);
+            emulate_collect(&report);
+            launch(*state, faults[i]);
+            emulate_collect(NULL);
+            assert_true(report.made);
+            assert_true(report.check == EMULATE_RACE || report.check == EMULATE_UNSET);
+        }
+}
+
+static void memory_that_was_dropped_is_not_the_kernels(void **state) {
+    struct arrays *arrays = *state;
+    emulate_memory_drop(arrays->in);
+    faults_check_found(launch, arrays, MEMORY_SOUND, EMULATE_BOUNDS, false, "reads");
+    emulate_memory_add(arrays->in, COUNT * sizeof(uint32_t), "again");
+    faults_check_found(launch, arrays, MEMORY_READS_BEYOND, EMULATE_BOUNDS, false, "again+1536");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sound_kernel_passes),
+        cmocka_unit_test(wrong_addresses_are_found),
+        cmocka_unit_test(races_and_unset_values_are_found),
+        cmocka_unit_test(reading_too_early_is_found),
+        cmocka_unit_test(memory_that_was_dropped_is_not_the_kernels),
+    };
+    return cmocka_run_group_tests(tests, open_arrays, close_arrays);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what a fleet that is renewed stands on: records of the version before this one are
+ * understood, and said so that a process of that version understands them. That version is frozen
+ * here, as its own sources had it: the sizes of all that went between gateways and units, and the
+ * checksums of examples (records.c) that were written by it.
+ */
+#include "contract/record_past.h"
+
+#include <stdlib.h>
+
+#include "base/checksum.h"
+#include "records.h"
+
+/* Whoever raises the version freezes this one here, in the place of 12. */
+_Static_assert(RECORD_VERSION == 13, "the version before is 12, which is frozen below");
+
+static const struct {
+    uint16_t kind;
+    const char *name;
+    uint16_t bytes;
+    uint16_t elements[RECORD_TAILS_MAX];
+} frozen[] = {
+    {5, "DRAIN", 24, {0}},          {20, "SUBMIT", 240, {4, 4, 8, 1, 1}},
+    {21, "CANCEL", 32, {0}},        {22, "CONTINUE", 40, {4}},
+    {23, "ROLE", 16, {0}},          {24, "UNIT_HELLO", 112, {80}},
+    {25, "TOKENS", 48, {4, 8, 88}}, {26, "FINISHED", 128, {0}},
+    {27, "UNIT_LOAD", 256, {32}},   {28, "RESERVED", 40, {0}},
+    {29, "SCORES", 48, {8}},        {30, "EXPERTS", 1368, {0}},
+};
+
+static const struct {
+    void *(*make)(void);
+    uint32_t bytes;
+    uint64_t checksum;
+} examples[] = {
+    {good_submit, 296, 0xafcf713895fcf954u},  {good_cancel, 32, 0x83bdfc47d61b7688u},
+    {good_drain, 24, 0x8d5c2a70864d9386u},    {good_role, 16, 0x14c5d3dc3db6c6c4u},
+    {good_hello, 272, 0xe65ffa4e680e5ba1u},   {good_tokens, 192, 0xe7617839fa597b09u},
+    {good_scores, 432, 0xd534516226cce7f3u},  {good_finished, 128, 0x3169dc2444972c65u},
+    {good_load, 320, 0x51d89fad8c45dc90u},    {good_continue, 48, 0xf9c9658440eb75ecu},
+    {good_reserved, 40, 0xe527ab051d2398e1u}, {good_drain_of_rank, 24, 0x0cef8b9cedf94109u},
+};
+
+static _Alignas(8) char then[4096], now[4096];
+
+/* An example of version 12, into `then`; returns its bytes. */
+static size_t write_then(size_t example) {
+    return record_to_past(&record_past, examples[example].make(), then, sizeof then);
+}
+
+static void the_version_before_is_what_it_was(void **state) {
+    (void)state;
+    uint64_t kinds = record_kinds(WAY_GATEWAY_TO_UNIT | WAY_UNIT_TO_GATEWAY);
+    assert_int_equal(record_past.version, 12);
+    for (size_t i = 0; i < ARRAY_COUNT(frozen); i++) {
+        uint16_t kind = frozen[i].kind;
+        assert_true(kinds >> kind & 1 && kind < record_past.kind_count);
+        kinds &= ~((uint64_t)1 << kind);
+        assert_string_equal(record_name(kind), frozen[i].name);
+        size_t bytes = record_fixed_bytes((enum record_kind)kind);
+        uint16_t elements[RECORD_TAILS_MAX] = {0};
+        uint32_t tails = record_tail_count((enum record_kind)kind);
+        for (uint32_t t = 0; t < tails; t++)
+            elements[t] = record_forms[kind].tails[t].element_bytes;
+        for (uint32_t f = 0; f < record_past.form_count; f++) {
+            const struct record_past_form *form = &record_past.forms[f];
+            if (form->kind != kind) continue;
+            for (uint32_t g = 0; g < RECORD_PAST_GAPS; g++)
+                bytes -= form->gaps[g].bytes;
+            for (uint32_t t = 0; t < tails; t++)
+                elements[t] = t >= tails - form->tails_added ? 0
+                              : form->element_bytes[t]       ? form->element_bytes[t]
+                                                             : elements[t];
+        }
+        assert_int_equal(bytes, frozen[i].bytes);
+        assert_memory_equal(elements, frozen[i].elements, sizeof elements);
+    }
+    assert_int_equal(kinds & (((uint64_t)1 << record_past.kind_count) - 1), 0);
+}
+
+static void examples_are_the_bytes_that_it_said(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(examples); i++) {
+        size_t bytes = write_then(i);
+        assert_int_equal(bytes, examples[i].bytes);
+        assert_true(checksum_of(then, bytes) == examples[i].checksum);
+    }
+}
+
+static void they_come_back_as_they_are_now(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(examples); i++) {
+        size_t bytes = write_then(i);
+        const struct record *made = examples[i].make();
+        memset(now, 'x', sizeof now);
+        assert_int_equal(record_from_past(&record_past, then, bytes, now, sizeof now), made->bytes);
+        assert_memory_equal(now, made, made->bytes);
+        assert_true(record_valid(now, made->bytes));
+    }
+}
+
+/* DRAIN has grown: who comes without the process told none. */
+static void what_has_come_since_is_zero_or_left_out(void **state) {
+    (void)state;
+    struct record_drain drain = {.one_rank = 1, .rank = 3, .back = 1, .dead = 1, .pid = 4711};
+    record_set_head(&drain, RECORD_DRAIN);
+    assert_int_equal(record_to_past(&record_past, &drain.record, then, sizeof then), 24);
+    assert_int_equal(record_from_past(&record_past, then, 24, now, sizeof now), sizeof drain);
+    const struct record_drain *again = (const void *)now;
+    assert_true(again->one_rank == 1 && again->rank == 3 && again->back == 1 && again->dead == 1);
+    assert_true(again->pid == 0);
+}
+
+/* Bytes from outside: each is read within its bounds (in memory of just that size), and what is cut
+ * or claims too much is none. */
+static void what_is_no_record_is_refused(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(examples); i++) {
+        size_t whole = write_then(i);
+        for (size_t bytes = 0; bytes < whole; bytes++) {
+            char *cut = malloc(bytes + 1);
+            memcpy(cut, then, bytes);
+            assert_int_equal(record_from_past(&record_past, cut, bytes, now, sizeof now), 0);
+            if (bytes >= sizeof(struct record)) /* it says itself that it is so short */
+                ((struct record *)(void *)cut)->bytes = (uint32_t)bytes;
+            size_t made = record_from_past(&record_past, cut, bytes, now, sizeof now);
+            assert_true(made == 0 || made <= sizeof now);
+            free(cut);
+        }
+        for (size_t bit = 0; bit < whole * 8; bit++) {
+            then[bit / 8] ^= (char)(1 << bit % 8);
+            size_t made = record_from_past(&record_past, then, whole, now, sizeof now);
+            if (made) (void)record_valid(now, made);
+            then[bit / 8] ^= (char)(1 << bit % 8);
+        }
+        for (size_t room = 0; room < examples[i].bytes; room++)
+            assert_int_equal(record_from_past(&record_past, then, whole, now, room), 0);
+    }
+    struct record now_head = record_head(RECORD_CANCEL, sizeof(struct record_cancel));
+    memset(then, 0, sizeof then);
+    memcpy(then, &now_head, sizeof now_head); /* of the present version */
+    assert_int_equal(
+        record_from_past(&record_past, then, sizeof(struct record_cancel), now, sizeof now), 0);
+}
+
+/* All that the header allows, in a past that never was. */
+static const struct record_past_form invented_forms[] = {
+    {.kind = RECORD_UNIT_HELLO,
+     .gaps = {{offsetof(struct record_unit_hello, vocab_count), 8},
+              {offsetof(struct record_unit_hello, instance), 8}},
+     .element_bytes = {24}},
+    {.kind = RECORD_SUBMIT,
+     .tails_added = 2,
+     .gaps = {{offsetof(struct record_submit, constraint_bytes), 8}}},
+};
+static const struct record_past invented = {.version = 12,
+                                            .kind_count = RECORD_SCORES,
+                                            .forms = invented_forms,
+                                            .form_count = ARRAY_COUNT(invented_forms)};
+
+static void fields_elements_tails_and_kinds_may_come(void **state) {
+    (void)state;
+    struct record_unit_hello *hello = good_hello();
+    memset(hello->model_id, 7, sizeof hello->model_id);
+    hello->instance = 5;
+    strcpy(hello_ranks(hello)[1].kv_address, "address");
+    size_t bytes = record_to_past(&invented, &hello->record, then, sizeof then);
+    assert_int_equal(bytes, sizeof *hello - 16 + 2 * 24);
+    assert_memory_equal(then + offsetof(struct record_unit_hello, model_id) - 16, hello->model_id,
+                        32);
+    assert_int_equal(record_from_past(&invented, then, bytes, now, sizeof now),
+                     hello->record.bytes);
+    const struct record_unit_hello *again = (const void *)now;
+    assert_memory_equal(again->model_id, hello->model_id, 32);
+    assert_true(again->vocab_count == 0 && again->context_tokens_max == 0 && again->instance == 0);
+    assert_true(again->role == hello->role && again->page_count == hello->page_count);
+    assert_true(hello_ranks(again)[1].pid == 1234 && hello_ranks(again)[0].page_count == 4);
+    assert_memory_equal(hello_ranks(again)[1].kv_address, "address", 8);
+
+    const struct record_submit *submit = good_submit();
+    size_t whole = submit->record.bytes;
+    bytes = record_to_past(&invented, &submit->record, then, sizeof then);
+    assert_true(bytes > 0 && bytes < whole);
+    size_t made = record_from_past(&invented, then, bytes, now, sizeof now);
+    const struct record_submit *came = (const void *)now;
+    assert_true(record_valid(now, made));
+    assert_true(came->constraint_bytes == 0 && came->name_bytes == 0);
+    assert_memory_equal(submit_tokens(came), submit_tokens(submit), record_tail_bytes(submit, 0));
+    assert_memory_equal(submit_biases(came), submit_biases(submit), record_tail_bytes(submit, 2));
+
+    assert_int_equal(record_to_past(&invented, good_scores(), then, sizeof then), 0);
+    bytes = record_to_past(&record_past, good_scores(), then, sizeof then);
+    assert_int_equal(record_from_past(&invented, then, bytes, now, sizeof now), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_version_before_is_what_it_was),
+        cmocka_unit_test(examples_are_the_bytes_that_it_said),
+        cmocka_unit_test(they_come_back_as_they_are_now),
+        cmocka_unit_test(what_has_come_since_is_zero_or_left_out),
+        cmocka_unit_test(what_is_no_record_is_refused),
+        cmocka_unit_test(fields_elements_tails_and_kinds_may_come),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the keeper of a fleet whose gateways do not answer: it leaves all as it is and tells that, keeps
+ * its book, and takes operators' orders. What it does beside gateways is tests/programs/
+ * test_fleet_program.py.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "host/fleet/fleet_keeper.h"
+#include "host/process/private_room.h"
+
+static void without_gateways_it_starts_nothing_and_says_so(void **state) {
+    (void)state;
+    char folder[] = "/tmp/fleet-keeper-XXXXXX", path[128];
+    struct scale_rule_side side = {
+        .unit_rate = 1, .unit_nodes = 1, .least = 1, .most = 4, .group = 1};
+    struct fleet_file file = {.name = "nobody's",
+                              .folder = mkdtemp(folder),
+                              .launcher = "local",
+                              .connect = "ipc:///nowhere",
+                              .kv_listen = "127.0.0.1",
+                              .gateways = {.count = 1, .words = {"http://127.0.0.1:1"}},
+                              .program = {.count = 1, .words = {"/bin/false"}}};
+    struct record_fleet_order order = {.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = 3};
+    struct fleet_keeper *keeper;
+    struct fleet_book book;
+    struct error error;
+    struct bytes text;
+    int ends = 0;
+    file.manager = (struct fleet_manager_options){.rule = {.sides = {side, side}},
+                                                  .calendar = {.period_ns = 86400000000000},
+                                                  .nodes = 9,
+                                                  .decide_ns = 10000000};
+    assert_int_equal(fleet_keeper_open(&file, &keeper, &error), STATUS_OK);
+    assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
+    fleet_keeper_look(keeper);
+    ends = 1;
+    fleet_keeper_run(keeper, &ends);
+    fleet_keeper_close(keeper);
+    snprintf(path, sizeof path, "%s/status.txt", folder);
+    assert_int_equal(file_take(path, 1 << 16, &text, &error), STATUS_OK);
+    assert_non_null(strstr(text.data, "cannot be seen: http://127.0.0.1:1: nobody listens there"));
+    assert_non_null(strstr(text.data, "the load is not known yet"));
+    free((void *)(uintptr_t)text.data);
+    assert_int_equal(fleet_folder_read_book(folder, &book, &error), STATUS_OK);
+    assert_int_equal(book.pinned[SCALE_DECODE], 3);
+    assert_int_equal(book.count, 0);
+    private_room_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_gateways_it_starts_nothing_and_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects units on several hosts: they start where the fewest are, are found by what `ps` says, a host
+ * that fails is left alone for a while, and one that does not answer keeps what it had. The remote shell
+ * is a script that runs all here, and is away for a host named in a file.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/fleet/launcher.h"
+#include "host/process/private_room.h"
+
+static char folder[] = "/tmp/launch-hosts-XXXXXX", shell[64], away[64], mark[8];
+static uint32_t seen_count, seen_on_b;
+
+static void write_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void note(void *context, const struct launch_seen *unit) {
+    (void)context;
+    seen_count++;
+    seen_on_b += strstr(unit->job, " on b") != NULL;
+}
+
+static void look(struct unit_launcher *launcher, uint32_t wanted) {
+    struct error error;
+    for (int try = 0; try < 6000; try++) {
+        seen_count = seen_on_b = 0;
+        assert_int_equal(launcher->look(launcher->self, note, NULL, &error), STATUS_OK);
+        if (seen_count == wanted) return;
+        usleep(10000);
+    }
+    fail_msg("%u units are seen, not %u", seen_count, wanted);
+}
+
+static enum status start(struct unit_launcher *launcher, const char *program, uint32_t number,
+                         struct error *error) {
+    char instance[16], log_path[80];
+    snprintf(instance, sizeof instance, "%s%06x", mark, number);
+    snprintf(log_path, sizeof log_path, "%s/unit.log", folder);
+    const char *const words[] = {program,      "-c",     "while :; do sleep 1; done",
+                                 "unit",       "--role", "prefill",
+                                 "--instance", instance, "end",
+                                 NULL};
+    struct launch_order order = {.number = number,
+                                 .role = UNIT_PREFILL,
+                                 .nodes = 1,
+                                 .instance = instance,
+                                 .words = words,
+                                 .log_path = log_path};
+    return launcher->start(launcher->self, &order, error);
+}
+
+/* Both hosts are this machine: each sees the units of both. */
+static void units_start_are_found_and_end(void **state) {
+    (void)state;
+    static const char *const names[] = {"a", "b"};
+    const char *remote[] = {"/bin/sh", shell, NULL};
+    const struct launch_hosts_options options = {
+        .hosts = names, .host_count = 2, .host_units = 4, .remote_shell = remote};
+    struct unit_launcher launcher;
+    struct error error;
+    assert_int_equal(launch_hosts_open(mark, &options, &launcher, &error), STATUS_OK);
+    assert_int_equal(start(&launcher, "/bin/sh", 1, &error), STATUS_FULL); /* nobody has answered */
+    look(&launcher, 0);
+    assert_int_equal(start(&launcher, "/bin/sh", 1, &error), STATUS_OK);
+    look(&launcher, 2);
+    assert_int_equal(seen_on_b, 1);
+    write_file(away, "b");
+    look(&launcher, 2); /* b does not answer, and keeps what it had */
+    launcher.stop(launcher.self, 1, false);
+    look(&launcher, 1);
+    write_file(away, "nobody");
+    look(&launcher, 0);
+    launcher.close(launcher.self);
+}
+
+static void a_host_on_which_a_start_fails_is_left_alone(void **state) {
+    (void)state;
+    static const char *const names[] = {"a", "b"};
+    const char *remote[] = {"/bin/sh", shell, NULL};
+    const struct launch_hosts_options options = {
+        .hosts = names, .host_count = 2, .host_units = 1, .remote_shell = remote};
+    struct unit_launcher launcher;
+    struct error error;
+    assert_int_equal(launch_hosts_open(mark, &options, &launcher, &error), STATUS_OK);
+    look(&launcher, 0);
+    assert_int_equal(start(&launcher, "/nowhere/fathom", 2, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "host a: "));
+    assert_non_null(strstr(error.text, "/nowhere/fathom is not there"));
+    assert_int_equal(start(&launcher, "/nowhere/fathom", 3, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "host b: "));
+    assert_int_equal(start(&launcher, "/nowhere/fathom", 4, &error), STATUS_FULL);
+    launcher.close(launcher.self);
+}
+
+int main(void) {
+    char name[32], script[256];
+    snprintf(name, sizeof name, "hosts %d", (int)getpid());
+    launcher_mark(name, mark);
+    if (!mkdtemp(folder)) return 1;
+    snprintf(shell, sizeof shell, "%s/shell", folder);
+    snprintf(away, sizeof away, "%s/away", folder);
+    write_file(away, "nobody");
+    snprintf(script, sizeof script,
+             "[ \"$1\" = \"$(cat %s)\" ] && { echo no route >&2; exit 255; }\nexec sh -c \"$2\"\n",
+             away);
+    write_file(shell, script);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(units_start_are_found_and_end),
+        cmocka_unit_test(a_host_on_which_a_start_fails_is_left_alone),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    private_room_remove(folder);
+    return failed;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects units as processes of this machine: they are found by their command line, by another launcher,
+ * too, end when they are told, and a program that is not there is an error at once.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/fleet/launcher.h"
+
+static char mark[FLEET_MARK_DIGITS + 1];
+static uint32_t seen_count;
+static struct launch_seen last;
+
+static void note(void *context, const struct launch_seen *unit) {
+    (void)context;
+    seen_count++;
+    last = *unit;
+}
+
+static void look(struct unit_launcher *launcher, uint32_t wanted) {
+    struct error error;
+    for (int try = 0; try < 60000; try++) {
+        seen_count = 0;
+        assert_int_equal(launcher->look(launcher->self, note, NULL, &error), STATUS_OK);
+        if (seen_count == wanted) return;
+        usleep(1000);
+    }
+    fail_msg("%u units are seen, not %u", seen_count, wanted);
+}
+
+static enum status start(struct unit_launcher *launcher, const char *program, uint32_t number,
+                         struct error *error) {
+    char instance[16];
+    snprintf(instance, sizeof instance, "%s%06x", mark, number);
+    const char *const words[] = {program,      "-c",     "while :; do sleep 1; done",
+                                 "unit",       "--role", "decode",
+                                 "--instance", instance, NULL};
+    struct launch_order order = {.number = number,
+                                 .role = UNIT_DECODE,
+                                 .nodes = 1,
+                                 .instance = instance,
+                                 .words = words,
+                                 .log_path = "/dev/null"};
+    return launcher->start(launcher->self, &order, error);
+}
+
+static void a_unit_is_found_again_and_ends_when_it_is_told(void **state) {
+    (void)state;
+    struct unit_launcher first, second;
+    struct error error;
+    assert_int_equal(launch_local_open(mark, &first, &error), STATUS_OK);
+    assert_int_equal(launch_local_open(mark, &second, &error), STATUS_OK);
+    look(&first, 0);
+    assert_int_equal(start(&first, "/bin/sh", 7, &error), STATUS_OK);
+    look(&second, 1);
+    assert_int_equal(last.number, 7);
+    assert_int_equal(last.role, UNIT_DECODE);
+    assert_true(strncmp(last.job, "pid ", 4) == 0);
+    second.stop(second.self, 8, true);
+    look(&first, 1);
+    second.stop(second.self, 7, false);
+    look(&first, 0);
+    first.close(first.self);
+    second.close(second.self);
+}
+
+static void a_program_that_is_not_there_is_an_error_at_once(void **state) {
+    (void)state;
+    struct unit_launcher launcher;
+    struct error error;
+    assert_int_equal(launch_local_open(mark, &launcher, &error), STATUS_OK);
+    assert_int_equal(start(&launcher, "/nowhere/fathom", 1, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "/nowhere/fathom: No such file"));
+    look(&launcher, 0);
+    launcher.close(launcher.self);
+}
+
+int main(void) {
+    char name[64];
+    snprintf(name, sizeof name, "test %d", (int)getpid());
+    launcher_mark(name, mark);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_unit_is_found_again_and_ends_when_it_is_told),
+        cmocka_unit_test(a_program_that_is_not_there_is_an_error_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects how a fleet's load is read from counters: what arrives counts and not what comes out, a
+ * gateway that begins anew is no load, what waits is on the side that is short, and limits that are
+ * missed are seen.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "serving/fleet/fleet_demand.h"
+
+#define S ((int64_t)1000000000)
+
+static struct fleet_demand demand;
+static struct record_fleet_load load;
+static int64_t now_ns;
+static const double rates[SCALE_SIDES] = {1000, 1000};
+
+static int open_demand(void **state) {
+    (void)state;
+    fleet_demand_open(&demand, &(struct fleet_demand_rule){.period_ns = 86400 * S,
+                                                           .fast_ns = 30 * S,
+                                                           .ttft_limit_ns = 2 * S,
+                                                           .missed_share = 0.01});
+    load = (struct record_fleet_load){0};
+    record_set_head(&load, RECORD_FLEET_LOAD);
+    now_ns = 86400 * S;
+    fleet_demand_add(&demand, &load, now_ns);
+    return 0;
+}
+
+/* So many requests a second, of 100 prompt tokens, half of them cached; of them some end, with 50
+ * tokens. */
+static void live(int seconds, uint64_t arrive, uint64_t end) {
+    for (int i = 0; i < seconds; i++) {
+        load.arrived_requests += arrive;
+        load.arrived_tokens += 100 * arrive;
+        load.hit_tokens += 50 * end;
+        load.miss_tokens += 50 * end;
+        load.answers += end;
+        load.answer_tokens += 50 * end;
+        load.first_tokens += end;
+        load.timed_answers += end;
+        now_ns += S;
+        fleet_demand_add(&demand, &load, now_ns);
+    }
+}
+
+static struct scale_view look(void) {
+    struct scale_view view;
+    fleet_demand_view(&demand, rates, now_ns + 60 * S, now_ns + 600 * S, &view);
+    return view;
+}
+
+static void assert_near(double found, double expected) {
+    if (found < expected * 0.95 || found > expected * 1.05)
+        fail_msg("found %g, expected %g", found, expected);
+}
+
+static void what_arrives_counts_and_not_what_comes_out(void **state) {
+    (void)state;
+    live(600, 10, 10);
+    assert_near(look().demand[SCALE_PREFILL].now, 10 * 50);
+    assert_near(look().demand[SCALE_DECODE].now, 10 * 50);
+    live(600, 40, 10); /* no more come out than before */
+    assert_near(look().demand[SCALE_PREFILL].now, 40 * 50);
+    assert_near(look().demand[SCALE_DECODE].now, 40 * 50);
+    assert_near(fleet_demand_answer_tokens(&demand), 50);
+    assert_near(fleet_demand_prompt_tokens(&demand), 50);
+}
+
+static void a_gateway_that_begins_anew_is_no_load(void **state) {
+    (void)state;
+    live(600, 10, 10);
+    load.arrived_requests = load.arrived_tokens = 0;
+    now_ns += S;
+    fleet_demand_add(&demand, &load, now_ns);
+    assert_near(look().demand[SCALE_DECODE].now, 500);
+    live(60, 10, 10);
+    assert_near(look().demand[SCALE_DECODE].now, 500);
+}
+
+static void what_waits_is_on_the_side_that_is_short(void **state) {
+    (void)state;
+    live(600, 10, 10);
+    load.queued = 100; /* 100 * 50 tokens of either side, to be gone within 2 s */
+    fleet_demand_add(&demand, &load, now_ns);
+    struct scale_view view;
+    fleet_demand_view(&demand, (double[]){1000, 400}, now_ns, now_ns, &view);
+    assert_near(view.demand[SCALE_DECODE].now, 500 + 2500);
+    assert_near(view.demand[SCALE_PREFILL].now, 500);
+    fleet_demand_view(&demand, (double[]){400, 1000}, now_ns, now_ns, &view);
+    assert_near(view.demand[SCALE_PREFILL].now, 500 + 2500);
+    load.queued = 1; /* as many as a fleet has that keeps its limits */
+    fleet_demand_add(&demand, &load, now_ns);
+    fleet_demand_view(&demand, (double[]){400, 1000}, now_ns, now_ns, &view);
+    assert_near(view.demand[SCALE_PREFILL].now, 500);
+}
+
+static void limits_that_are_missed_are_seen(void **state) {
+    (void)state;
+    live(600, 10, 10);
+    assert_false(look().missed[SCALE_PREFILL] || look().missed[SCALE_DECODE]);
+    load.slow_answers += 10;
+    live(1, 10, 10);
+    assert_true(look().missed[SCALE_DECODE] && !look().missed[SCALE_PREFILL]);
+    live(300, 10, 10); /* it is long ago */
+    assert_false(look().missed[SCALE_DECODE]);
+    load.late_first += 10;
+    live(1, 10, 10);
+    assert_true(look().missed[SCALE_PREFILL] || look().missed[SCALE_DECODE]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(what_arrives_counts_and_not_what_comes_out, open_demand),
+        cmocka_unit_test_setup(a_gateway_that_begins_anew_is_no_load, open_demand),
+        cmocka_unit_test_setup(what_waits_is_on_the_side_that_is_short, open_demand),
+        cmocka_unit_test_setup(limits_that_are_missed_are_seen, open_demand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what a fleet's manager does with units: it starts, calls back, converts, drains and ends them
+ * in that order of preference, takes over what runs, leaves all as it is while nothing is told, and obeys.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "contract/record_unit.h"
+#include "serving/fleet/fleet_manager.h"
+
+#define S ((int64_t)1000000000)
+
+static _Alignas(64) char memory[1 << 20];
+static struct fleet_manager *manager;
+static struct machine machine;
+static struct record_fleet_load load;
+static int64_t now_ns;
+static struct record_fleet_action said[64];
+static uint32_t said_count;
+
+static void open_with(bool converts) {
+    struct arena arena;
+    struct scale_rule_side side = {
+        .unit_rate = 1000, .unit_nodes = 1, .least = 1, .most = 8, .group = 1};
+    const struct fleet_manager_options options = {.rule = {.sides = {side, side},
+                                                           .reserve = 0.1,
+                                                           .give_back = 0.1,
+                                                           .rest_ns = 600 * S,
+                                                           .start_ns = 30 * S},
+                                                  .calendar = {.period_ns = 86400 * S, .price = 1},
+                                                  .nodes = 12,
+                                                  .ttft_limit_ns = 2 * S,
+                                                  .tpot_limit_ns = S / 10,
+                                                  .missed_share = 0.01,
+                                                  .decide_ns = 5 * S,
+                                                  .drain_ns_max = 120 * S,
+                                                  .start_ns_max = 300 * S,
+                                                  .converts = converts,
+                                                  .starts_at_once = 8,
+                                                  .first_number = 1};
+    assert_true(fleet_manager_bytes() <= sizeof memory);
+    arena_over(&arena, memory, sizeof memory);
+    assert_int_equal(fleet_manager_create(&arena, &options, &manager), STATUS_OK);
+    machine = fleet_manager_machine(manager);
+    load = (struct record_fleet_load){0};
+    record_set_head(&load, RECORD_FLEET_LOAD);
+    now_ns = 20000 * 86400 * S;
+    said_count = 0;
+}
+
+static int open_manager(void **state) {
+    (void)state;
+    open_with(false);
+    return 0;
+}
+
+static void see(uint32_t number, uint32_t role, enum fleet_sight sight, uint32_t requests) {
+    struct record_fleet_unit seen = {
+        .number = number, .role = role, .sight = sight, .requests = requests};
+    record_set_head(&seen, RECORD_FLEET_UNIT);
+    assert_int_equal(machine.receive(machine.self, &seen.record, now_ns), STATUS_OK);
+}
+
+static void order(struct record_fleet_order what) {
+    record_set_head(&what, RECORD_FLEET_ORDER);
+    assert_int_equal(machine.receive(machine.self, &what.record, now_ns), STATUS_OK);
+}
+
+/* So long, with so many tokens a second for either side. */
+static void live(int seconds, uint64_t prefill, uint64_t decode) {
+    for (int i = 0; i < seconds; i++) {
+        now_ns += S;
+        load.arrived_requests += decode;
+        load.arrived_tokens += prefill;
+        load.miss_tokens += prefill;
+        load.answers += decode;
+        load.answer_tokens += decode; /* a token each */
+        assert_int_equal(machine.receive(machine.self, &load.record, now_ns), STATUS_OK);
+        machine.step(machine.self, now_ns);
+        const struct record *record = NULL;
+        while ((record = outbox_next(machine.outbox, record)) && said_count < 64)
+            said[said_count++] = *(const struct record_fleet_action *)record;
+        outbox_clear(machine.outbox);
+    }
+}
+
+static uint32_t count_said(enum fleet_act act, uint32_t role) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < said_count; i++)
+        count += said[i].act == act && said[i].role == role;
+    return count;
+}
+
+static void see_all(uint32_t from, uint32_t to, uint32_t role, enum fleet_sight sight,
+                    uint32_t requests) {
+    for (uint32_t number = from; number <= to; number++)
+        see(number, role, sight, requests);
+}
+
+static void it_starts_what_the_load_wants(void **state) {
+    (void)state;
+    live(20, 2500, 500);
+    assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 3);
+    assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 1);
+    assert_int_equal(said_count, 4); /* each is said once */
+    live(60, 2500, 500);
+    assert_int_equal(said_count, 4);
+}
+
+static void it_takes_over_what_runs(void **state) {
+    (void)state;
+    see_all(3, 5, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(6, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    live(20, 2500, 500);
+    assert_int_equal(said_count, 0);
+    live(20, 3500, 500);
+    assert_int_equal(said_count, 1);
+    assert_int_equal(said[0].number, 7); /* a number that was never given */
+}
+
+static void it_drains_before_it_ends_and_calls_back(void **state) {
+    (void)state;
+    see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 5);
+    see(3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1); /* the idlest */
+    see(5, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    live(590, 2000, 500);
+    assert_int_equal(said_count, 0); /* a new manager rests first */
+    for (int i = 0; i < 60 && !said_count; i++)
+        live(1, 2000, 500);
+    assert_int_equal(said_count, 1);
+    assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
+    assert_int_equal(said[0].number, 3);
+    see(3, UNIT_PREFILL, FLEET_SEEN_DRAINING, 1);
+    live(60, 3500, 500);
+    assert_true(said_count >= 2);
+    assert_int_equal(said[1].act, FLEET_ACT_BACK);
+    see(3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    said_count = 0;
+    live(1100, 2000, 500); /* it was rash, and rests for twice as long */
+    assert_int_equal(said_count, 0);
+    for (int i = 0; i < 200 && !said_count; i++)
+        live(1, 2000, 500);
+    assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
+    see(3, UNIT_PREFILL, FLEET_SEEN_DRAINING, 0);
+    live(2, 2000, 500);
+    assert_int_equal(said[said_count - 1].act, FLEET_ACT_STOP);
+    uint32_t before = said_count;
+    see(3, UNIT_PREFILL, FLEET_SEEN_GONE, 0);
+    live(60, 2000, 500);
+    assert_int_equal(said_count, before);
+    assert_int_equal(fleet_manager_outlook(manager).lost_total, 0);
+}
+
+static void it_converts_what_the_other_role_can_spare(void **state) {
+    (void)state;
+    open_with(true);
+    see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(5, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    live(605, 500, 800);
+    said_count = 0;
+    live(60, 500, 1500);
+    assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 0);
+    assert_true(count_said(FLEET_ACT_ROLE, UNIT_DECODE) + count_said(FLEET_ACT_BACK, 0) >= 1);
+}
+
+static void while_nothing_is_told_it_leaves_all_as_it_is(void **state) {
+    (void)state;
+    see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 0);
+    for (int i = 0; i < 5000; i++) {
+        now_ns += S;
+        machine.step(machine.self, now_ns);
+    }
+    assert_int_equal(machine.outbox->used, 0);
+    assert_int_equal(fleet_manager_outlook(manager).units[SCALE_PREFILL], 4);
+}
+
+static void starts_that_fail_are_tried_again_ever_later(void **state) {
+    (void)state;
+    live(10, 500, 500);
+    for (uint32_t number = 1; number <= 12; number++) {
+        see(number, UNIT_PREFILL, FLEET_SEEN_REFUSED, 0);
+        live(5, 500, 500);
+    }
+    assert_true(said_count > 4 && said_count < 12);
+    assert_true(fleet_manager_outlook(manager).failed_total >= 3);
+}
+
+static void a_start_that_never_comes_is_given_up(void **state) {
+    (void)state;
+    live(10, 500, 500);
+    uint32_t before = said_count;
+    see(1, said[0].role, FLEET_SEEN_QUEUED, 0);
+    live(310, 500, 500);
+    assert_true(count_said(FLEET_ACT_KILL, 0) >= 1);
+    assert_true(said_count > before + 1); /* and another one is tried */
+}
+
+static void an_operator_is_obeyed(void **state) {
+    (void)state;
+    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see_all(3, 4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    order((struct record_fleet_order){.wish = FLEET_WISH_DRAIN, .number = 3});
+    live(10, 1500, 500);
+    assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
+    assert_int_equal(said[0].number, 3);
+    see(3, UNIT_DECODE, FLEET_SEEN_DRAINING, 0);
+    live(300, 1500, 500);
+    assert_int_equal(count_said(FLEET_ACT_STOP, 0), 0); /* it stays there, drained */
+    order((struct record_fleet_order){.wish = FLEET_WISH_RESUME, .number = 3});
+    live(1, 1500, 500);
+    assert_int_equal(count_said(FLEET_ACT_BACK, 0), 1);
+    see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 0);
+    order((struct record_fleet_order){.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = 4});
+    live(10, 1500, 500);
+    assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 2);
+}
+
+static void it_says_what_comes_next(void **state) {
+    (void)state;
+    see(1, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(2, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    live(100, 500, 500);
+    assert_false(fleet_manager_next(manager, now_ns).is_known);
+    for (int i = 0; i < 100; i++)
+        live(5, 500 + 4 * (uint64_t)i, 500); /* the trend goes on */
+    struct fleet_next next = fleet_manager_next(manager, now_ns);
+    assert_true(next.is_known && next.side == SCALE_PREFILL && next.change > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(it_starts_what_the_load_wants, open_manager),
+        cmocka_unit_test_setup(it_takes_over_what_runs, open_manager),
+        cmocka_unit_test_setup(it_drains_before_it_ends_and_calls_back, open_manager),
+        cmocka_unit_test_setup(it_converts_what_the_other_role_can_spare, open_manager),
+        cmocka_unit_test_setup(while_nothing_is_told_it_leaves_all_as_it_is, open_manager),
+        cmocka_unit_test_setup(starts_that_fail_are_tried_again_ever_later, open_manager),
+        cmocka_unit_test_setup(a_start_that_never_comes_is_given_up, open_manager),
+        cmocka_unit_test_setup(an_operator_is_obeyed, open_manager),
+        cmocka_unit_test_setup(it_says_what_comes_next, open_manager),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
