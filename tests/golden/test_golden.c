@@ -6,7 +6,7 @@
  * (deviations.json).
  *
  *   test_golden measure     measures that anew, and prints it
- *   test_golden emulated    the same bounds for the emulated device
+ *   test_golden emulated [all]  the same bounds for the emulated device, in f32 or in all modes
  */
 #include <math.h>
 #include <setjmp.h>
@@ -477,6 +477,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(quantized_activations_meet_the_pass_rule),
         cmocka_unit_test(rounded_modes_stay_near),
     };
+    const struct CMUnitTest emulated_f32[] = {cmocka_unit_test(f32_meets_every_golden)};
     const struct CMUnitTest emulated[] = {
         cmocka_unit_test(f32_meets_every_golden),
         cmocka_unit_test(quantized_activations_meet_the_pass_rule),
@@ -484,7 +485,8 @@ int main(int argc, char **argv) {
     };
     if (argc > 1 && strcmp(argv[1], "emulated") == 0) {
         device = MODEL_ON_EMULATED;
-        return cmocka_run_group_tests(emulated, NULL, NULL);
+        if (argc > 2) return cmocka_run_group_tests(emulated, NULL, NULL);
+        return cmocka_run_group_tests(emulated_f32, NULL, NULL);
     }
     if (argc > 1) return strcmp(argv[1], "measure") == 0 ? measure() : 2;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,8 @@
  *
  * Work waits in its stream until somebody waits for it, or until the dice say so; then streams are
  * run in an order that the seed draws, as far as events allow. Device memory lies between guard
- * pages and cannot be touched while no work runs, so that a host that reads a device pointer ends
- * at once; what a kernel is given must be device memory. New memory holds 0xFF, which is NaN in
+ * pages, and behind one in eight runs of work nobody can touch it until the next, so that a host that
+ * reads a device pointer soon ends; what a kernel is given must be device memory. New memory holds 0xFF, which is NaN in
  * every float format. A copy runs in two steps: first its target holds 0xFF, later the bytes; a
  * copy to the host spoils its target when it is asked for, and a copy from it notes a checksum of
  * the source, which must be the same when it runs.
@@ -26,6 +26,7 @@
 #define MEMORY_ALIGN 256
 #define POISONED_BYTES_MAX ((size_t)256 << 20) /* larger memory is not all used, and stays empty */
 #define EAGER_OUT_OF 32                        /* one in so many calls lets some work run at once */
+#define CLOSED_OUT_OF 8                        /* closing and opening takes time */
 
 struct allocation {
     char *memory; /* [bytes], behind it a canary up to `end`, where a guard page begins */
@@ -89,6 +90,7 @@ struct emulated {
     uint32_t allocation_count, allocation_capacity;
     uint32_t events, graphs, pending; /* events and graphs that are open; operations in line */
     uint64_t used_bytes;
+    bool open; /* device memory can be touched */
 };
 
 static struct emulated *emulated_of(struct device *device) {
@@ -141,8 +143,10 @@ static bool lies_in(struct emulated *emulated, const void *memory, size_t bytes,
     return false;
 }
 
-/* While no work runs the host cannot touch the device's memory. */
+/* While it is closed the host cannot touch the device's memory. */
 static void open_memory(struct emulated *emulated, bool open) {
+    if (open == emulated->open) return;
+    emulated->open = open;
     for (uint32_t i = 0; i < emulated->allocation_count; i++) {
         const struct allocation *of = &emulated->allocations[i];
         if (of->pinned || of->gone) continue;
@@ -191,7 +195,7 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
     memset(of->memory + bytes, CANARY, room - bytes);
     if (!pinned) {
         emulated->used_bytes += mapped;
-        failed = mprotect(mapping, mapped, PROT_NONE);
+        failed = emulated->open ? 0 : mprotect(mapping, mapped, PROT_NONE);
         check(!failed);
     }
     *memory_out = of->memory;
@@ -366,7 +370,7 @@ static void run_until(struct emulated *emulated, bool (*done)(const void *), con
             report(emulated, "what is waited for never comes: streams wait for one another");
             break;
         }
-    open_memory(emulated, false);
+    if (draw(emulated, CLOSED_OUT_OF) == 0) open_memory(emulated, false);
 }
 
 static bool never(const void *context) {
