@@ -46,6 +46,7 @@ struct scaled_world {
     uint32_t asked[SCALE_SIDES][REACTIVE_LOOKS];
     uint32_t asked_count;
     int64_t ruled_ns;
+    double most; /* requests a second, of all that come */
     int direction[SCALE_SIDES];
     uint32_t before[SCALE_SIDES];
     uint64_t reversals[SCALE_SIDES];
@@ -446,13 +447,14 @@ static void follow_rule(struct scaled_world *world, double rate) {
     int64_t interval_ns = rule == SCALED_REACTIVE ? REACTIVE_NS : DYNAMO_NS;
     bool is_due = world->now_ns - world->ruled_ns >= interval_ns;
     bool is_first = world->now_ns == options->begin_ns;
-    double most = is_first || rule == SCALED_STATIC ? most_arrivals(options) : 0;
+    if (is_first) world->most = most_arrivals(options);
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
         double tokens = tokens_of(options, side);
         if (rule == SCALED_CLAIRVOYANT)
             set_units(world, side, units_for(&sides[side], rate * tokens, 1), true, rate);
         else if (rule == SCALED_STATIC || is_first)
-            set_units(world, side, units_for(&sides[side], most * tokens, 1), is_first, rate);
+            set_units(world, side, units_for(&sides[side], world->most * tokens, 1), is_first,
+                      rate);
         else if (is_due && rule == SCALED_REACTIVE)
             set_units(world, side, react(world, side), false, rate);
         else if (is_due)
