@@ -18,6 +18,7 @@
 #include "command/model_run.h"
 #include "compute/kernels/kernels.h"
 #include "compute/kernels/team.h"
+#include "compute/model/linear.h"
 
 #define RUNS_MAX 101
 #define POOL_BYTES ((size_t)128 << 20)
@@ -116,25 +117,12 @@ static double seconds_of(const struct kernels_bench *bench, double *times) {
     return bench->values.best ? times[0] : median; /* sorted by now */
 }
 
-struct product {
-    const struct kernels *kernels;
-    struct matmul job;
-};
-
-static void multiply_share(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct product *product = context;
-    product->kernels->matmul(&product->job, first, count);
-}
-
 static void bench_product(struct kernels_bench *bench, const char *name, enum weight_type type,
                           uint32_t outputs, uint32_t channels, uint32_t m) {
     static const char *const type_names[WEIGHT_TYPE_COUNT] = {"fp8", "bf16", "f32"};
     size_t bytes = packed_data_bytes(type, outputs, channels);
     uint32_t copies = bench->values.warm ? 1 : (uint32_t)(POOL_BYTES / bytes);
     uint32_t panels = packed_panels(outputs);
-    uint32_t threads = team_threads(bench->team);
-    uint32_t grain = panels < 8 * threads ? (panels + 4 * threads - 1) / (4 * threads)
-                                          : panels / (8 * threads) * 2;
     double operations = 2.0 * outputs * channels * m, times[RUNS_MAX];
     uint32_t calls = (uint32_t)(64e6 / (double)bytes), more = (uint32_t)(4e8 / operations);
     calls = 1 + (calls < more || m > 8 ? more : calls);
@@ -146,17 +134,14 @@ static void bench_product(struct kernels_bench *bench, const char *name, enum we
                                             .cols = channels,
                                             .data = bench->pool + (run + call) % copies * bytes,
                                             .scales = bench->scales};
-            struct product product = {
-                bench->kernels,
-                {.weights = &weights,
-                 .x = bench->x,
-                 .x_stride = channels,
-                 .y = bench->y,
-                 .y_stride = panels * MATMUL_PANEL,
-                 .m = m,
-                 .x_is_bf16 = true},
-            };
-            team_run(bench->team, multiply_share, &product, panels, grain);
+            struct matmul job = {.weights = &weights,
+                                 .x = bench->x,
+                                 .x_stride = channels,
+                                 .y = bench->y,
+                                 .y_stride = panels * MATMUL_PANEL,
+                                 .m = m,
+                                 .x_is_bf16 = true};
+            linear_run(bench->kernels, bench->team, &job, 1);
         }
         times[run] = (machine_limits_now() - start) / calls;
     }

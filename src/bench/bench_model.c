@@ -10,18 +10,20 @@
 #include <sys/resource.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
+#include "compute/model/kv_pages.h"
 
 #define RUNS_MAX 99
 
 struct bench_model_values {
     struct model_run_values run;
     struct rank_job_values job;
-    uint64_t prompt, gen, runs, step_tokens;
+    uint64_t prompt, context, gen, runs, step_tokens;
     const char *batch;
     bool json;
 };
@@ -35,6 +37,12 @@ static const struct option bench_rows[] = {
      .help = "tokens of each prompt",
      .offset = offsetof(struct bench_model_values, prompt),
      .minimum = 1,
+     .maximum = 0.5 * LIMIT_CONTEXT},
+    {.name = "context",
+     .type = OPTION_COUNT,
+     .fallback = "0",
+     .help = "tokens before the generated ones, computed but not timed; 0: the prompt",
+     .offset = offsetof(struct bench_model_values, context),
      .maximum = 0.5 * LIMIT_CONTEXT},
     {.name = "gen",
      .type = OPTION_COUNT,
@@ -85,7 +93,9 @@ struct model_bench {
     const struct kernels *kernels;
     struct machine_limits limits;
     float *logits;    /* [batches.largest][vocab] */
-    uint32_t *tokens; /* [prompt + gen] */
+    uint32_t *tokens; /* [context_max] */
+    uint32_t depth;   /* tokens of a sequence before the generated ones */
+    uint32_t context_max;
     double load_seconds, prefill_seconds;
     uint64_t load_rss_bytes, peak_rss_bytes; /* the latter before the limits are measured */
     double step_seconds[MODEL_RUN_SIZES_MAX];
@@ -125,8 +135,7 @@ static double peak_flops(const struct model_bench *bench) {
 }
 
 static void draw_tokens(struct model_bench *bench, uint32_t sequence) {
-    uint32_t count = (uint32_t)(bench->values.prompt + bench->values.gen);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < bench->context_max; i++)
         bench->tokens[i] = (uint32_t)(random_uniform(sequence, 0, i) * bench->shape->vocab);
 }
 
@@ -157,8 +166,8 @@ static enum status fill_prompts(struct model_bench *bench, uint32_t from, uint32
     for (uint32_t sequence = from; sequence < to; sequence++) {
         draw_tokens(bench, sequence);
         solo_reset(bench->solo, sequence);
-        enum status status = solo_prefill(bench->solo, sequence, bench->tokens,
-                                          (uint32_t)bench->values.prompt, 0, bench->logits, error);
+        enum status status = solo_prefill(bench->solo, sequence, bench->tokens, bench->depth, 0,
+                                          bench->logits, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -172,7 +181,7 @@ static enum status measure_decode(struct model_bench *bench, uint32_t batch, dou
     double seconds[RUNS_MAX];
     for (uint32_t run = 0; run < bench->values.runs; run++) {
         for (uint32_t i = 0; i < batch; i++)
-            solo_truncate(bench->solo, i, (uint32_t)bench->values.prompt);
+            solo_truncate(bench->solo, i, bench->depth);
         double start = machine_limits_now();
         for (uint32_t step = 0; step < bench->values.gen; step++) {
             for (uint32_t i = 0; i < batch; i++) {
@@ -193,7 +202,8 @@ static enum status measure_decode(struct model_bench *bench, uint32_t batch, dou
 }
 
 static enum status measure(struct model_bench *bench, struct error *error) {
-    uint32_t filled = 1; /* measuring the prompt leaves sequence 0 as fill_prompts would */
+    /* Measuring the prompt leaves sequence 0 as fill_prompts would. */
+    uint32_t filled = bench->depth == bench->values.prompt;
     enum status status = measure_prefill(bench, error);
     for (uint32_t i = 0; status == STATUS_OK && i < bench->batches.count; i++) {
         uint32_t batch = bench->batches.values[i];
@@ -230,7 +240,10 @@ static enum status open_model(struct model_bench *bench, struct error *error) {
     if (status == STATUS_OK) status = rank_job_options(&bench->values.job, &options.model, error);
     options.rebalance = rank_job_rebalance(&bench->values.job);
     if (status != STATUS_OK) return status;
-    options.context_max = (uint32_t)(bench->values.prompt + bench->values.gen);
+    bench->depth = (uint32_t)(bench->values.context ? bench->values.context : bench->values.prompt);
+    bench->context_max =
+        max_u32(bench->depth + (uint32_t)bench->values.gen, (uint32_t)bench->values.prompt);
+    options.context_max = bench->context_max;
     options.model.step_tokens_max = (uint32_t)bench->values.step_tokens;
     if (options.model.step_tokens_max < bench->batches.largest)
         options.model.step_tokens_max = bench->batches.largest;
@@ -246,15 +259,27 @@ static enum status open_model(struct model_bench *bench, struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for the logits");
 }
 
-/* Share of the memory's bandwidth, and of the arithmetic, that a decode step uses. */
+/* KV rows that a decode step reads on the whole: of every layer, as many as there are tokens. */
+static double decode_rows(const struct model_bench *bench, uint32_t index) {
+    double tokens = bench->depth + (double)bench->values.gen / 2;
+    return tokens * bench->batches.values[index] * bench->shape->layers;
+}
+
+/* Share of the memory's bandwidth, and of the arithmetic, that a decode step uses: weights and KV
+ * rows once, linears and absorbed attention. */
 static double decode_of_read(const struct model_bench *bench, uint32_t index) {
-    return model_step_bytes(solo_model(bench->solo), bench->batches.values[index]) /
-           bench->step_seconds[index] / bench->limits.read_bytes;
+    double row_bytes = (double)model_kv_pages(solo_model(bench->solo))->row_bytes;
+    double bytes = model_step_bytes(solo_model(bench->solo), bench->batches.values[index]) +
+                   decode_rows(bench, index) * row_bytes;
+    return bytes / bench->step_seconds[index] / bench->limits.read_bytes;
 }
 
 static double decode_of_flops(const struct model_bench *bench, uint32_t index) {
-    return linear_operations(bench->shape) * bench->batches.values[index] /
-           bench->step_seconds[index] / peak_flops(bench);
+    double row_operations =
+        2.0 * bench->shape->heads * (shape_kv_width(bench->shape) + bench->shape->kv_rank);
+    double operations = linear_operations(bench->shape) * bench->batches.values[index] +
+                        decode_rows(bench, index) * row_operations;
+    return operations / bench->step_seconds[index] / peak_flops(bench);
 }
 
 static void print_json(const struct model_bench *bench) {
@@ -270,8 +295,8 @@ static void print_json(const struct model_bench *bench) {
     printf(" \"limits\":{\"fma_flops\":%.4g,\"bf16_flops\":%.4g,\"read_bytes\":%.4g},\n",
            bench->limits.fma_flops, bench->limits.bf16_flops, bench->limits.read_bytes);
     printf(" \"prefill\":{\"tokens\":%.0f,\"tokens_per_second\":%.5g,\"ttft_seconds\":%.4g,"
-           "\"of_flops\":%.3f},\n \"decode\":[",
-           prompt, prompt / bench->prefill_seconds, bench->prefill_seconds, of_flops);
+           "\"of_flops\":%.3f},\n \"context\":%u,\"decode\":[",
+           prompt, prompt / bench->prefill_seconds, bench->prefill_seconds, of_flops, bench->depth);
     for (uint32_t i = 0; i < bench->batches.count; i++)
         printf("%s{\"batch\":%u,\"tokens_per_second\":%.5g,\"step_seconds\":%.4g,\"of_read\":%.3f,"
                "\"of_flops\":%.3f}",
@@ -298,11 +323,12 @@ static void print_table(const struct model_bench *bench) {
         100 * prefill_operations(bench->shape, prompt) / bench->prefill_seconds /
             peak_flops(bench));
     for (uint32_t i = 0; i < bench->batches.count; i++)
-        printf("decode batch %-3u %8.1f tokens/s, step %7.2f ms, %3.0f%% of the bandwidth, %3.0f%% "
+        printf("decode batch %-3u after %u %8.1f tokens/s, step %7.2f ms, %3.0f%% of the "
+               "bandwidth, %3.0f%% "
                "of the arithmetic\n",
-               bench->batches.values[i], bench->batches.values[i] / bench->step_seconds[i],
-               bench->step_seconds[i] * 1e3, 100 * decode_of_read(bench, i),
-               100 * decode_of_flops(bench, i));
+               bench->batches.values[i], bench->depth,
+               bench->batches.values[i] / bench->step_seconds[i], bench->step_seconds[i] * 1e3,
+               100 * decode_of_read(bench, i), 100 * decode_of_flops(bench, i));
 }
 
 int bench_model(int argc, char **argv) {

@@ -13,4 +13,8 @@ assert figures["weight_bytes"] > 1000000 and figures["peak_rss_bytes"] > figures
 assert figures["prefill"]["tokens"] == 70 and figures["prefill"]["tokens_per_second"] > 0, figures
 assert [row["batch"] for row in figures["decode"]] == [2, 1], figures
 assert all(row["tokens_per_second"] > 0 for row in figures["decode"]), figures
+assert figures["context"] == 70, figures
+deep = json.loads(run("bench", "model", "--model", case, "--prompt", "70", "--context", "200", "--gen", "3", "--batch",
+                      "2", "--runs", "1", "--json"))
+assert deep["prefill"]["tokens"] == 70 and deep["context"] == 200 and deep["decode"][0]["tokens_per_second"] > 0, deep
 refuse(1, "--batch", "bench", "model", "--model", case, "--batch", "0")

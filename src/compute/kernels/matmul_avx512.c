@@ -15,8 +15,8 @@
 #include "compute/kernels/matmul_blocked.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define ROWS 12     /* of a tile of one panel: 24 of the 32 registers are sums */
-#define PAIR_ROWS 6 /* of a tile of two panels */
+#define ROWS 12             /* of a tile of one panel: 24 of the 32 registers are sums */
+#define PAIR_ROWS 6         /* of a tile of two panels */
 #define PREFETCH_BYTES 1536 /* how far ahead of the weights being read */
 
 /* What a tile reads its weights from. */

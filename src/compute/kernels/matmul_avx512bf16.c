@@ -21,29 +21,17 @@
 
 #include <immintrin.h>
 
+#include "compute/kernels/bf16_dot.h"
 #include "compute/kernels/matmul_blocked.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define ROWS 12     /* of a tile of one panel: 24 of the 32 registers are sums */
-#define PAIR_ROWS 5 /* of a tile of two panels */
+#define ROWS 12        /* of a tile of one panel: 24 of the 32 registers are sums */
+#define PAIR_ROWS 5    /* of a tile of two panels */
+#define DIRECT_ROWS 48 /* 4 tiles that convert the codes again take as long as decoding them once */
 
 #ifdef KERNEL_EMULATE_BF16
 #define matmul_avx512bf16_run matmul_avx512bf16_emulated_run
 void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
-
-/* sum + a * b for the two BF16 values in each 32 bits. A product of two BF16 values is exact in a
- * float, so an fma rounds as VDPBF16PS does; only denormals, which that flushes, may differ. */
-ALWAYS_INLINE __m512 dot_pairs(__m512 sum, __m512i a, __m512i b) {
-    __m512i high = _mm512_set1_epi32((int)0xFFFF0000);
-    sum = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(a, high)),
-                          _mm512_castsi512_ps(_mm512_and_si512(b, high)), sum);
-    return _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(a, 16)),
-                           _mm512_castsi512_ps(_mm512_slli_epi32(b, 16)), sum);
-}
-#else
-ALWAYS_INLINE __m512 dot_pairs(__m512 sum, __m512i a, __m512i b) {
-    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
-}
 #endif
 
 /* The BF16 bits of the codes 0x00 to 0x7F, low bytes and high bytes. Above the subnormal codes the
@@ -72,12 +60,6 @@ static const uint8_t code_high[2][64] = {
     TWO_CODES(first), TWO_CODES(first + 1), TWO_CODES(first + 2), TWO_CODES(first + 3)
 #define QUARTER(first) EIGHT_CODES(first), EIGHT_CODES(first + 16)
 static const uint8_t code_order[64] = {QUARTER(0), QUARTER(4), QUARTER(8), QUARTER(12)};
-/* The same for 2 x 32 BF16 values: outputs 0 to 15, and with 16 more 16 to 31. */
-static const uint16_t value_order[32] = {
-    TWO_CODES(0),  TWO_CODES(1),  TWO_CODES(2),  TWO_CODES(3), TWO_CODES(4),  TWO_CODES(5),
-    TWO_CODES(6),  TWO_CODES(7),  TWO_CODES(8),  TWO_CODES(9), TWO_CODES(10), TWO_CODES(11),
-    TWO_CODES(12), TWO_CODES(13), TWO_CODES(14), TWO_CODES(15)};
-
 /* The tables above in registers. */
 struct pairing {
     __m512i order, low[2], high[2], values[2];
@@ -85,7 +67,7 @@ struct pairing {
 
 ALWAYS_INLINE struct pairing load_pairing(void) {
     struct pairing pairing = {.order = _mm512_loadu_si512(code_order),
-                              .values[0] = _mm512_loadu_si512(value_order)};
+                              .values[0] = _mm512_loadu_si512(bf16_beside)};
     pairing.values[1] = _mm512_add_epi16(pairing.values[0], _mm512_set1_epi16(16));
     for (int half = 0; half < 2; half++) {
         pairing.low[half] = _mm512_loadu_si512(code_low[half]);
@@ -139,8 +121,7 @@ ALWAYS_INLINE void load_pairs(enum bf16_source source, const struct pairing *pai
         out[1] = _mm512_loadu_si512(w + (size_t)k * 64 + 64);
     } else if (source == SOURCE_VALUES) {
         __m512i even = _mm512_loadu_si512(w + (size_t)k * 64);
-        __m512i odd =
-            single ? _mm512_setzero_si512() : _mm512_loadu_si512(w + (size_t)k * 64 + 64);
+        __m512i odd = single ? _mm512_setzero_si512() : _mm512_loadu_si512(w + (size_t)k * 64 + 64);
         out[0] = _mm512_permutex2var_epi16(even, pairing->values[0], odd);
         out[1] = _mm512_permutex2var_epi16(even, pairing->values[1], odd);
     } else {
@@ -174,7 +155,7 @@ ALWAYS_INLINE void multiply_pair(enum bf16_source source, const struct pairing *
         __m512i factor = _mm512_set1_epi32(pair);
 #pragma GCC unroll 4
         for (int v = 0; v < 2 * panels; v++)
-            part[r][v] = dot_pairs(part[r][v], weights[v], factor);
+            part[r][v] = bf16_dot_pairs(part[r][v], weights[v], factor);
     }
 }
 
@@ -274,7 +255,7 @@ void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint3
         .tile_rows = ROWS,
         .pair_rows = PAIR_ROWS,
         .few_rows = ROWS,
-        .direct_rows = UINT32_MAX,
+        .direct_rows = DIRECT_ROWS,
         .x_bytes = sizeof(uint16_t),
         .pack_x = pack_x,
         .decode = decode,

@@ -98,8 +98,8 @@ static void run_tile(struct blocked_run *run, const struct place *at) {
     tile.scratch = run->w;
     tile.staged = block > 0 && block_channels(run, block) == QUANT_GROUP;
     tile.stage_next = block + 1 < blocks && block_channels(run, block + 1) == QUANT_GROUP;
-    tile.y = job->y + (run->row_first + at->first) * job->y_stride +
-             (size_t)at->panel * MATMUL_PANEL;
+    tile.y =
+        job->y + (run->row_first + at->first) * job->y_stride + (size_t)at->panel * MATMUL_PANEL;
     tile.y_stride = job->y_stride;
     tile.first = block == 0;
     for (uint32_t p = 0; p < at->panels; p++)
