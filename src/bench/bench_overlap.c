@@ -425,6 +425,7 @@ static void note_step(struct overlap_bench *bench, struct result *result, uint32
     times->comm = result->usual.comm;
     times->dispatch = median_of(result->dispatch, runs);
     times->in_layers /= runs;
+    if (times->in_layers > 1) times->in_layers = 1; /* one rank's stages, by what all waited */
 }
 
 /* Sequential on a fast link, then every schedule on the slow one. What these take is noted by the

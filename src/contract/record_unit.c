@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "contract/kv_block.h"
 
 #define BALANCE_MAX 1000000 /* all ranks are equally loaded */
@@ -19,6 +20,13 @@ const char *finish_reason_name(enum finish_reason reason) {
         [FINISH_HANDED_OVER] = "handed_over",
     };
     return names[reason];
+}
+
+const char *unit_role_name(uint32_t role) {
+    static const char *const names[UNIT_ROLE_COUNT] = {
+        [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
+    check(role < UNIT_ROLE_COUNT);
+    return names[role];
 }
 
 bool unit_link_valid(const void *record) {

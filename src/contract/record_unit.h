@@ -96,6 +96,9 @@ RECORD_TAIL(record_continue, 0, uint32_t, continue_tokens) /* [token_count] */
 
 enum unit_role { UNIT_BOTH, UNIT_PREFILL, UNIT_DECODE, UNIT_ROLE_COUNT };
 
+/* "both", "prefill", "decode". */
+const char *unit_role_name(uint32_t role);
+
 /* What the gateway uses the unit for from now on. Every unit can do every task, and finishes the
  * requests that it has as they were asked for. It says hello again, with the new role, and keeps
  * the role for gateways that connect later. */

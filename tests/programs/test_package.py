@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_package.py FATHOM PACKAGE.deb operations.md: a Debian of its own, in a folder, in which the guide's chapters are
+"""test_package.py FATHOM PACKAGE operations.md: PACKAGE is a .deb, or a build directory to make one of. A Debian of its own, in a folder, in which the guide's chapters are
 followed word by word: each line of their shell blocks is run there, as root, in a network of its own. systemd is not the
 first process there: `systemctl` starts, stops and waits for what the unit files of the package say, as their user, with
 their credentials; their sandboxes are not tried (test_service.py has systemd read them). Needs root and Debian's mirrors;
@@ -141,7 +141,11 @@ def make_debian(root):
     shutil.copy("/etc/resolv.conf", root + "/etc/resolv.conf")
     for path in glob.glob("/etc/apt/apt.conf.d/*proxy*"):
         shutil.copy(path, root + "/etc/apt/apt.conf.d")
-    shutil.copy(deb, root + "/root")
+    if deb.endswith(".deb"):
+        shutil.copy(deb, root + "/root")
+    else:
+        maker = os.path.join(os.path.dirname(guide), "../deploy/deb.sh")
+        run(maker, deb, root + "/root", stdout=subprocess.DEVNULL)
     run("chroot", root, "apt-get", "update", "-q", stdout=subprocess.DEVNULL)
 
 

@@ -62,6 +62,13 @@ static void tell_sum(const struct fleet_world_report *sum) {
         sum->gateways, sum->parted, sum->backs, (unsigned)sum->compared);
 }
 
+/* Why clients were refused, and by which units they were answered. */
+static void add_reasons(struct fleet_world_report *sum, const struct fleet_world_report *report) {
+    for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
+        sum->refused_by[i] += report->refused_by[i];
+    sum->answered_renewed += report->answered_renewed;
+}
+
 static void every_answer_survives(void **state) {
     (void)state;
     unsigned long first = 0, count = test_times(40, 5); /* one thread: TSan has little to see */
@@ -71,7 +78,6 @@ static void every_answer_survives(void **state) {
         struct fleet_world_report report = live(seed, true);
         sum.asked += report.asked;
         sum.answered += report.answered;
-        sum.answered_renewed += report.answered_renewed;
         sum.chats += report.chats;
         sum.calls += report.calls;
         sum.bound += report.bound;
@@ -80,8 +86,7 @@ static void every_answer_survives(void **state) {
         sum.forced += report.forced;
         sum.refused += report.refused;
         sum.cut += report.cut;
-        for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
-            sum.refused_by[i] += report.refused_by[i];
+        add_reasons(&sum, &report);
         sum.left += report.left;
         sum.deaths += report.deaths;
         sum.freezes += report.freezes;

@@ -26,10 +26,6 @@ static void path_of(char path[FLEET_PATH_BYTES], const char *folder, const char 
     snprintf(path, FLEET_PATH_BYTES, "%.300s/%.150s", folder, name);
 }
 
-static const char *role_name(uint32_t role) {
-    return role == UNIT_PREFILL ? "prefill" : "decode";
-}
-
 enum status fleet_folder_make(const char *folder, struct error *error) {
     static const char *const inside[] = {"", "orders", "logs"};
     for (size_t i = 0; i < ARRAY_COUNT(inside); i++) {
@@ -118,7 +114,8 @@ enum status fleet_folder_write_book(const char *folder, const struct fleet_book 
                                  side == SCALE_PREFILL ? "prefill" : "decode", book->pinned[side]);
     for (uint32_t i = 0; i < book->count; i++)
         at += (size_t)snprintf(text + at, BOOK_BYTES - at, "unit %u %s%s\n", book->units[i].number,
-                               role_name(book->units[i].role), book->units[i].held ? " held" : "");
+                               unit_role_name(book->units[i].role),
+                               book->units[i].held ? " held" : "");
     enum status status = fleet_folder_write(folder, "book", (struct bytes){text, at}, error);
     free(text);
     return status;
@@ -172,7 +169,7 @@ enum status fleet_folder_order(const char *folder, const struct record_fleet_ord
     snprintf(name, sizeof name, "orders/%020lld-%d",
              (long long)now.tv_sec * 1000000000 + now.tv_nsec, (int)getpid());
     if (order->wish == FLEET_WISH_PIN)
-        snprintf(text, sizeof text, "pin %s %u\n", role_name(order->role), order->count);
+        snprintf(text, sizeof text, "pin %s %u\n", unit_role_name(order->role), order->count);
     else
         snprintf(text, sizeof text, "%s %u\n", order->wish == FLEET_WISH_DRAIN ? "drain" : "resume",
                  order->number);

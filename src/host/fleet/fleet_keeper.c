@@ -41,10 +41,6 @@ static int64_t wall_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static const char *role_name(uint32_t role) {
-    return role == UNIT_PREFILL ? "prefill" : "decode";
-}
-
 /* ---- units ---- */
 
 static struct kept_unit *find(struct fleet_keeper *keeper, uint32_t number) {
@@ -90,7 +86,7 @@ static void see_launched(void *context, const struct launch_seen *seen) {
         unit = add(keeper, seen->number, seen->role);
         if (!unit) return;
         log_say(LOG_INFO, "fleet", "takes a unit over unit=%u role=%s job=%s", seen->number,
-                role_name(seen->role), seen->job);
+                unit_role_name(seen->role), seen->job);
     }
     unit->is_there = true;
     unit->sight = seen->waits ? FLEET_SEEN_QUEUED : FLEET_SEEN_STARTING;
@@ -163,7 +159,7 @@ static void tell_units(struct fleet_keeper *keeper, int64_t wall_ns) {
         struct kept_unit *unit = &keeper->units[i];
         if (is_gone(keeper, unit)) {
             log_say(LOG_INFO, "fleet", "a unit is gone unit=%u role=%s job=%s", unit->number,
-                    role_name(unit->role), unit->job);
+                    unit_role_name(unit->role), unit->job);
             tell_unit(keeper, unit, FLEET_SEEN_GONE, wall_ns);
             forget(keeper, unit);
         } else if (keeper->launcher_known || keeper->sight.has_load) {
@@ -189,7 +185,7 @@ static void obey_orders(struct fleet_keeper *keeper, int64_t wall_ns) {
                     order.wish == FLEET_WISH_DRAIN ? "drain" : "resume", order.number);
         else
             log_say(LOG_INFO, "fleet", "an operator's order wish=%s role=%s units=%d", "pin",
-                    role_name(order.role), (int)order.count);
+                    unit_role_name(order.role), (int)order.count);
         tell(keeper, &order.record, wall_ns);
     }
 }
@@ -215,7 +211,7 @@ static enum status launch(struct fleet_keeper *keeper, uint32_t number, uint32_t
     const struct fleet_file *file = keeper->file;
     const uint32_t side = role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
     const char *words[LAUNCH_WORDS_MAX],
-        *fixed[] = {"unit",        "--connect",     file->connect, "--role", role_name(role),
+        *fixed[] = {"unit",        "--connect",     file->connect, "--role", unit_role_name(role),
                     "--kv-listen", file->kv_listen, "--instance",  NULL};
     char instance[2 * FLEET_MARK_DIGITS + 1], log_path[FLEET_PATH_BYTES];
     uint32_t count = 0;
@@ -246,7 +242,7 @@ static void start(struct fleet_keeper *keeper, const struct record_fleet_action 
     unit->sight = FLEET_SEEN_QUEUED;
     write_book(keeper);
     log_say(LOG_INFO, "fleet", "starts a unit unit=%u role=%s why=%s", action->number,
-            role_name(action->role), scale_reason_name((enum scale_reason)action->reason));
+            unit_role_name(action->role), scale_reason_name((enum scale_reason)action->reason));
     if (!launch(keeper, action->number, action->role, &error)) return;
     log_say(LOG_WARNING, "fleet", "a unit could not be launched unit=%u why=%s", action->number,
             error.text);

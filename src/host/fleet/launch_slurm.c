@@ -24,14 +24,10 @@ struct launch_slurm {
     char *answer;               /* [ANSWER_BYTES] */
 };
 
-static const char *role_name(enum unit_role role) {
-    return role == UNIT_PREFILL ? "prefill" : "decode";
-}
-
 /* Comes to the first job of that name, whatever its role is by now. */
 static void name_of(const struct launch_slurm *slurm, uint32_t number, enum unit_role role,
                     char name[NAME_BYTES]) {
-    snprintf(name, NAME_BYTES, "fathom-%s-%u-%s", slurm->mark, number, role_name(role));
+    snprintf(name, NAME_BYTES, "fathom-%s-%u-%s", slurm->mark, number, unit_role_name(role));
 }
 
 /* ---- starting ---- */

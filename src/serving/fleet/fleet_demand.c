@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define MIX_FAST 8        /* the mix is a mean over so many times as long as the load of now */
-#define MISSED_FASTER 4 /* what was missed is forgotten so much sooner than what arrived */
+#define MISSED_FASTER 4   /* what was missed is forgotten so much sooner than what arrived */
 #define MISSED_LEAST 20   /* requests, before a share of them says anything */
 #define ANSWER_TOKENS 256 /* of an answer, before the first has ended */
 
@@ -108,9 +108,12 @@ void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCA
         };
         view->missed[i] = false;
     }
-    /* What fits into one limit is no backlog: that much waits in a fleet that keeps it. */
+    /* What fits into half a limit is no backlog: that much waits in a fleet that keeps it. More is to be
+     * gone in the time that the load of now is a mean over. Within a limit would be sooner than any unit
+     * can start, and would ask for many times the load. */
+    double gone_s = fmax(limit_s, (double)demand->rule.fast_ns * 1e-9);
     double wait_s = queued * tokens[is_short] / fmax(rates[is_short], 1e-9);
-    if (wait_s > limit_s / 2) view->demand[is_short].now += queued * tokens[is_short] / limit_s;
+    if (wait_s > limit_s / 2) view->demand[is_short].now += queued * tokens[is_short] / gone_s;
     if (is_missed(demand, demand->first, demand->late_first)) view->missed[is_short] = true;
     if (is_missed(demand, demand->timed, demand->slow)) view->missed[SCALE_DECODE] = true;
 }

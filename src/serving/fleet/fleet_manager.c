@@ -273,10 +273,18 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
         end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
 }
 
-/* A start that takes too long has failed: another one may be luckier. */
+/* The load is known as it was two choices ago at the latest. */
+static bool knows_load(const struct fleet_manager *manager, int64_t now_ns) {
+    return manager->demand.windows > 0 &&
+           now_ns - manager->demand.last_ns <= 2 * manager->options.decide_ns;
+}
+
+/* A start that takes too long has failed: another one may be luckier. While gateways are not heard nobody
+ * knows which units serve. */
 static void look_ordered(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     if (now_ns - unit->since_ns < manager->options.start_ns_max) return;
+    if (!knows_load(manager, now_ns)) return;
     end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
     manager->failed_total++;
 }
@@ -360,12 +368,6 @@ static enum status manager_receive(void *self, const struct record *record, int6
         check(false);
         return STATUS_INVALID;
     }
-}
-
-/* The load is known as it was two choices ago at the latest. */
-static bool knows_load(const struct fleet_manager *manager, int64_t now_ns) {
-    return manager->demand.windows > 0 &&
-           now_ns - manager->demand.last_ns <= 2 * manager->options.decide_ns;
 }
 
 static void manager_step(void *self, int64_t now_ns) {

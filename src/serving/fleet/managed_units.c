@@ -50,7 +50,7 @@ static void take_over(struct managed_units *units, const struct record_fleet_uni
                                                 .seen_role = seen->role,
                                                 .held = seen->held};
     enter(&units->units[index], state_seen(seen->sight), now_ns);
-    units->units[index].told_ns = now_ns; /* by the manager before this one, for all that is known */
+    units->units[index].told_ns = now_ns; /* by a manager before this one, maybe */
 }
 
 static enum managed_end leave(struct managed_unit *unit) {

@@ -36,13 +36,6 @@ static const char *state_name(const struct fleet_unit *unit) {
     return drains && unit->state == FLEET_SERVING ? "draining" : names[unit->state];
 }
 
-static const char *role_name(uint32_t role) {
-    static const char *const names[UNIT_ROLE_COUNT] = {
-        [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
-    check(role < UNIT_ROLE_COUNT);
-    return names[role];
-}
-
 static void write_member(struct json_writer *writer, const char *name, uint64_t value) {
     json_writer_text(writer, name);
     json_writer_unsigned(writer, value);
@@ -118,7 +111,7 @@ static void write_unit(struct json_writer *writer, const struct fleet_unit *unit
     write_member(writer, "{\"id\":", unit->id.value);
     format_text(instance, sizeof instance, "%016llx", (unsigned long long)unit->hello.instance);
     write_text_member(writer, ",\"instance\":", instance);
-    write_text_member(writer, ",\"role\":", role_name(unit->hello.role));
+    write_text_member(writer, ",\"role\":", unit_role_name(unit->hello.role));
     write_text_member(writer, ",\"state\":", state_name(unit));
     write_text_member(writer, ",\"model\":", model);
     write_text_member(writer, ",\"numerics\":", unit->hello.numerics_id);
@@ -342,7 +335,7 @@ enum status fleet_report_drain(struct gateway *gateway, const struct endpoint_ca
 static void write_assigned(struct json_writer *writer, const void *context) {
     const struct fleet_order *order = context;
     write_member(writer, "{\"unit\":", order->id.value);
-    write_text_member(writer, ",\"role\":", role_name(order->role));
+    write_text_member(writer, ",\"role\":", unit_role_name(order->role));
     json_writer_text(writer, "}");
 }
 
@@ -351,7 +344,7 @@ static bool read_role(const struct gateway *gateway, const struct tree *root,
     struct bytes name;
     uint32_t role = 0;
     bool known = tree_get_string(tree_member(root, "role"), &name);
-    while (known && role < UNIT_ROLE_COUNT && !bytes_equal(name, bytes_of(role_name(role))))
+    while (known && role < UNIT_ROLE_COUNT && !bytes_equal(name, bytes_of(unit_role_name(role))))
         role++;
     if (!known || role == UNIT_ROLE_COUNT)
         return api_error_set(error_out, 400, "role", "invalid_value",

@@ -85,14 +85,14 @@ static void a_gateway_that_begins_anew_is_no_load(void **state) {
 static void what_waits_is_on_the_side_that_is_short(void **state) {
     (void)state;
     live(600, 10, 10);
-    load.queued = 100; /* 100 * 50 tokens of either side, to be gone within 2 s */
+    load.queued = 300; /* 300 * 50 tokens of either side, to be gone within 30 s */
     fleet_demand_add(&demand, &load, now_ns);
     struct scale_view view;
     fleet_demand_view(&demand, (double[]){1000, 400}, now_ns, now_ns, &view);
-    assert_near(view.demand[SCALE_DECODE].now, 500 + 2500);
+    assert_near(view.demand[SCALE_DECODE].now, 500 + 500);
     assert_near(view.demand[SCALE_PREFILL].now, 500);
     fleet_demand_view(&demand, (double[]){400, 1000}, now_ns, now_ns, &view);
-    assert_near(view.demand[SCALE_PREFILL].now, 500 + 2500);
+    assert_near(view.demand[SCALE_PREFILL].now, 500 + 500);
     load.queued = 1; /* as many as a fleet has that keeps its limits */
     fleet_demand_add(&demand, &load, now_ns);
     fleet_demand_view(&demand, (double[]){400, 1000}, now_ns, now_ns, &view);

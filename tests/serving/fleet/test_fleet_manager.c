@@ -199,6 +199,21 @@ static void a_start_that_never_comes_is_given_up(void **state) {
     assert_true(said_count > before + 1); /* and another one is tried */
 }
 
+/* One that runs, and of which no gateway tells, is not ended for that. */
+static void nothing_is_given_up_while_gateways_are_not_heard(void **state) {
+    (void)state;
+    see(1, UNIT_PREFILL, FLEET_SEEN_STARTING, 0);
+    for (int i = 0; i < 5000; i++) {
+        now_ns += S;
+        machine.step(machine.self, now_ns);
+    }
+    assert_int_equal(machine.outbox->used, 0);
+    see(1, UNIT_PREFILL, FLEET_SEEN_SERVING, 0);
+    live(10, 500, 0);
+    assert_int_equal(count_said(FLEET_ACT_KILL, 0), 0);
+    assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 0);
+}
+
 static void an_operator_is_obeyed(void **state) {
     (void)state;
     see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
@@ -240,6 +255,7 @@ int main(void) {
         cmocka_unit_test_setup(while_nothing_is_told_it_leaves_all_as_it_is, open_manager),
         cmocka_unit_test_setup(starts_that_fail_are_tried_again_ever_later, open_manager),
         cmocka_unit_test_setup(a_start_that_never_comes_is_given_up, open_manager),
+        cmocka_unit_test_setup(nothing_is_given_up_while_gateways_are_not_heard, open_manager),
         cmocka_unit_test_setup(an_operator_is_obeyed, open_manager),
         cmocka_unit_test_setup(it_says_what_comes_next, open_manager),
     };

@@ -102,9 +102,11 @@ static struct scaled_outcome live(uint64_t seed) {
     arena_over(&arena, memory, scaled_world_bytes());
     assert_int_equal(scaled_world_run(&arena, &options, &outcome), STATUS_OK);
     free(memory);
-    if (outcome.breach)
-        fail_msg("seed %llu at %.3f h: %s", (unsigned long long)seed,
-                 (double)outcome.breach_ns / HOUR, outcome.breach);
+    if (!outcome.breach) return outcome;
+    print_message("# seed %llu; FATHOM_SEEDS=\"%llu 1\" lives it again\n", (unsigned long long)seed,
+                  (unsigned long long)seed);
+    fail_msg("seed %llu: %s, at %.3f h", (unsigned long long)seed, outcome.breach,
+             (double)outcome.breach_ns / HOUR);
     return outcome;
 }
 

@@ -280,11 +280,11 @@ GPU_DEVICE void gpu_copies_commit(void) {
 }
 
 /* Until all but the last LEFT groups of this thread are there. */
-template <int LEFT> GPU_DEVICE void gpu_copies_wait(GPU_AT_ONLY) {
+template <int LEFT> GPU_DEVICE void gpu_copies_wait(void) {
 #ifdef __CUDACC__
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 #else
-    emulate_copy_wait(LEFT, GPU_PLACE);
+    emulate_copy_wait(LEFT);
 #endif
 }
 

@@ -104,7 +104,7 @@ void emulate_fence_barrier_init(void);
 
 void emulate_copy16(void *shared, const void *global, uint32_t bytes, const char *file, int line);
 void emulate_copy_commit(void);
-void emulate_copy_wait(uint32_t left, const char *file, int line);
+void emulate_copy_wait(uint32_t left);
 
 void emulate_barrier_init(uint64_t *barrier, uint32_t count, const char *file, int line);
 void emulate_barrier_arrive(uint64_t *barrier, uint32_t bytes, const char *file, int line);

@@ -299,10 +299,8 @@ void emulate_copy_commit(void) {
     copy_groups[emulate_block_now.thread]++;
 }
 
-void emulate_copy_wait(uint32_t left, const char *file, int line) {
+void emulate_copy_wait(uint32_t left) {
     uint32_t thread = emulate_block_now.thread, kept = 0, groups = copy_groups[thread];
-    (void)file;
-    (void)line;
     for (uint32_t i = 0; i < copy_counts[thread]; i++) {
         struct copy *copy = &copies[thread][i];
         if (copy->group + left > groups) {
