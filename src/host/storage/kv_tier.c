@@ -172,10 +172,11 @@ static void tell_loaded(struct kv_tier *tier, struct request_id request, uint32_
     answer(tier, &told.record);
 }
 
-/* Leading slices of leading blocks are there for the engine. */
-static void give_pages(const struct loading *loading, uint32_t blocks, uint32_t slices) {
+/* Slices [first, first + count) of the load's leading blocks have come: to a device they go on. */
+static void give_slices(const struct loading *loading, uint32_t blocks, uint32_t first,
+                        uint32_t count) {
     for (uint32_t i = 0; i < blocks; i++)
-        kv_pages_give(loading->tier->pages, loading->pages[i].index, 0, slices);
+        kv_pages_give(loading->tier->pages, loading->pages[i].index, first, count);
 }
 
 /* On the store's thread. Once it is among the ended it may be freed. */
@@ -186,7 +187,7 @@ static void loaded(void *context, struct kv_load *load) {
     struct load_end end = {.blocks = state.blocks, .host_blocks = state.host, .ns = state.ns};
     struct request_id request = loading->request;
     uint32_t rank = loading->rank;
-    give_pages(loading, state.blocks, tier->pages->slice_count);
+    give_slices(loading, state.blocks, 0, tier->pages->slice_count);
     pthread_mutex_lock(&tier->lock);
     bool in_step = loading->in_step;
     if (in_step)
@@ -270,14 +271,6 @@ static bool wait_slices(const struct loading *loading, uint32_t slices, int64_t 
     return state.blocks == loading->asked && (state.done || state.slices >= slices);
 }
 
-/* What an engine waited for: up to the slices it knows it has already given those before. */
-static void give_slices(const struct loading *loading, uint32_t slices) {
-    const struct kv_pages *pages = loading->tier->pages;
-    if (slices > pages->slice_count) return; /* the load's end gives all */
-    for (uint32_t i = 0; i < loading->asked; i++)
-        kv_pages_give(pages, loading->pages[i].index, slices - 1, 1);
-}
-
 bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t slices) {
     int64_t until_ns = clock_now_ns() + AWAIT_NS_MAX;
     check(slot < LIMIT_UNIT_REQUESTS);
@@ -288,7 +281,8 @@ bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t slices) {
     pthread_mutex_unlock(&tier->lock);
     if (found.state != SLOT_LOADING) return found.state == SLOT_OVER && found.whole;
     bool come = wait_slices(found.loading, slices, until_ns);
-    if (come) give_slices(found.loading, slices);
+    if (come && slices <= tier->pages->slice_count) /* beyond: the load's end has given all */
+        give_slices(found.loading, found.loading->asked, slices - 1, 1);
     pthread_mutex_lock(&tier->lock);
     found.loading->awaited--;
     pthread_mutex_unlock(&tier->lock);
