@@ -6,6 +6,7 @@
 #define COMPUTE_KERNELS_BF16_DOT_H
 
 #include <immintrin.h>
+#include <stdint.h>
 
 #ifdef KERNEL_EMULATE_BF16
 /* sum + a * b for the two BF16 values in each 32 bits. A product of two BF16 values is exact in a

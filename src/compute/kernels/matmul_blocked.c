@@ -68,14 +68,14 @@ static const char *block_weights(const struct blocked_run *run, uint32_t panel, 
 }
 
 /* What of a chunk a tile multiplies: rows [first, first + rows), their x from row `x_row` on. */
-struct place {
+struct tile_place {
     uint32_t block, panel, panels;
     uint32_t first, rows, x_row;
     bool decoded;
     const char *ahead; /* the weights that will be read next */
 };
 
-static void run_tile(struct blocked_run *run, const struct place *at) {
+static void run_tile(struct blocked_run *run, const struct tile_place *at) {
     const struct matmul *job = run->job;
     uint32_t blocks = run->blocks, block = at->block, end = at->first + at->rows;
     bool more_tiles = at->rows < run->rows && end < run->rows;
@@ -114,7 +114,7 @@ static void run_few_rows(struct blocked_run *run, uint32_t panel_first, uint32_t
     for (uint32_t block = 0; all_fit && block < blocks; block++)
         pack_rows(run, block, block * run->rows);
     for (uint32_t p = 0; p < panel_count; p += step) {
-        struct place at = {.panel = panel_first + p, .rows = run->rows};
+        struct tile_place at = {.panel = panel_first + p, .rows = run->rows};
         at.panels = panel_count - p < step ? panel_count - p : step;
         for (at.block = 0; at.block < blocks; at.block++) {
             if (all_fit)
@@ -132,7 +132,7 @@ static void run_many_rows(struct blocked_run *run, uint32_t panel_first, uint32_
     const struct packed_matrix *weights = run->job->weights;
     uint32_t tiles = (uint32_t)divide_up(run->rows, run->leaf->tile_rows);
     uint32_t end = panel_first + panel_count;
-    struct place at = {.panels = 1};
+    struct tile_place at = {.panels = 1};
     at.decoded = run->rows > run->leaf->direct_rows &&
                  (weights->type != WEIGHT_F32 || run->leaf->decodes_f32);
     for (at.block = 0; at.block < run->blocks; at.block++) {

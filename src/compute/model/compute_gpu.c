@@ -271,7 +271,7 @@ static void project_mtp(struct model *model) {
     enum input_kind kind = compute_kind(model, &mtp->projection);
     state->mtp_batch = gpu_state_send(model, &model->mtp_rows, &model->mtp_batch);
     if (!rows) return;
-    struct gpu_pair pairs = {.pair = state->mtp_pair,
+    struct gpu_mtp_pair pairs = {.pair = state->mtp_pair,
                              .embedding = embedding->data,
                              .embedding_scales = embedding->scales,
                              .embedding_norm = mtp->embedding_norm,

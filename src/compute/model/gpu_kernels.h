@@ -229,7 +229,7 @@ struct gpu_likeliest {
 /* MTP: pair = rmsnorm(E[ids[row]]) | rmsnorm(h), h = outputs' row `source[row]`: of the step below
  * 2^31, else of those kept. */
 #define GPU_KEPT UINT32_C(0x80000000)
-struct gpu_pair {
+struct gpu_mtp_pair {
     float *pair;
     const void *embedding;
     const float *embedding_scales;

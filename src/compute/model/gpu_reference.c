@@ -280,7 +280,7 @@ static void likeliest(const void *arguments, void *native) {
 }
 
 static void pair(const void *arguments, void *native) {
-    const struct gpu_pair *of = arguments;
+    const struct gpu_mtp_pair *of = arguments;
     const struct kernels *kernels = arithmetic();
     for (uint32_t row = 0; row < of->rows; row++) {
         uint32_t source = of->source[row];
