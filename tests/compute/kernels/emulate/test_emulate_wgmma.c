@@ -108,7 +108,7 @@ static void products_are_those_of_the_matrices(void **context) {
 static void misused_products_are_found(void **context) {
     uint64_t state = 22;
     struct matrices *m = matrices_make(FORM_BF16, 128, &state);
-    faults_check_found(launch, m, WGMMA_PLAIN_WRITES, EMULATE_PROXY, false, "shared+0x2000");
+    faults_check_found(launch, m, WGMMA_PLAIN_WRITES, EMULATE_PROXY, false, "shared+0x20");
     faults_check_found(launch, m, WGMMA_TOUCHED, EMULATE_REGISTERS, false, "element 3");
     faults_check_found(launch, m, WGMMA_NO_FENCE, EMULATE_REGISTERS, false, "no wgmma.fence");
     faults_check_found(launch, m, WGMMA_LEFT, EMULATE_LEFT, false, "4 products");
