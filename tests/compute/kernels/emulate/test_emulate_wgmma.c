@@ -114,7 +114,7 @@ static void misused_products_are_found(void **context) {
     faults_check_found(launch, m, WGMMA_LEFT, EMULATE_LEFT, false, "4 products");
     faults_check_found(launch, m, WGMMA_NOT_ALIGNED, EMULATE_DESCRIPTOR, false, "1,024");
     faults_check_found(launch, m, WGMMA_BEYOND, EMULATE_BOUNDS, true, "");
-    faults_check_found(launch, m, WGMMA_OVERWRITTEN, EMULATE_RACE, false, "a wgmma of warpgroup 0");
+    faults_check_found(launch, m, WGMMA_OVERWRITTEN, EMULATE_RACE, false, "ordered behind");
     matrices_free(m);
 }
 
