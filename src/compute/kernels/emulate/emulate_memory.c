@@ -16,6 +16,7 @@
 #include "base/check.h"
 
 #define RANGES_MAX 4096
+#define RANGE_NEAR 4096 /* bytes: an address so near is told by the range's name */
 #define PAGE_BITS 10
 #define PAGE_BYTES (1u << PAGE_BITS)
 #define PAGES_KEPT 4096 /* 100 MB of cells */
@@ -89,19 +90,28 @@ static bool in_range(uintptr_t address, size_t bytes) {
            address + bytes <= ranges[last].end;
 }
 
+/* The range that the address lies in, or next to; NULL: far from all. */
+static const struct range *range_near(uintptr_t address) {
+    uint32_t at = range_behind(address);
+    const struct range *before = at ? &ranges[at - 1] : NULL;
+    const struct range *behind = at < range_count ? &ranges[at] : NULL;
+    if (behind && address >= behind->first) return behind;
+    uintptr_t from_before = before ? address - before->end : UINTPTR_MAX;
+    uintptr_t to_behind = behind ? behind->first - address : UINTPTR_MAX;
+    if (from_before < RANGE_NEAR && from_before <= to_behind) return before;
+    return to_behind < RANGE_NEAR ? behind : NULL;
+}
+
 void memory_name(uintptr_t address, char *name, size_t size) {
     uintptr_t offset;
-    uint32_t at = range_behind(address);
-    uint32_t near = at < range_count && address + 4096 > ranges[at].first ? at : at ? at - 1 : 0;
+    const struct range *near = range_near(address);
     if (address >= (uintptr_t)shared && address < (uintptr_t)(shared + sizeof shared))
         snprintf(name, size, "shared+0x%zx", (size_t)(address - (uintptr_t)shared));
     else if (emulate_on_stack(address, &offset))
         snprintf(name, size, "the thread's own stack");
-    else if (range_count && address + 4096 > ranges[near].first &&
-             address < ranges[near].end + 4096)
-        snprintf(name, size, "%s%+td of %zu bytes", ranges[near].name,
-                 (ptrdiff_t)(address - ranges[near].first),
-                 (size_t)(ranges[near].end - ranges[near].first));
+    else if (near)
+        snprintf(name, size, "%s%+td of %zu bytes", near->name, (ptrdiff_t)(address - near->first),
+                 (size_t)(near->end - near->first));
     else
         snprintf(name, size, "%p", (void *)address);
 }
@@ -237,7 +247,9 @@ static void note_reader(const struct access *access, struct cell *cell) {
 
 static void read_cell(const struct access *access, struct cell *cell, uintptr_t address) {
     refresh(cell, access->in_shared);
-    if (cell->readers[0] == access->epoch || cell->readers[1] == access->epoch) return;
+    if ((cell->readers[0] == access->epoch || cell->readers[1] == access->epoch) &&
+        !foreign(access, cell->reader_block))
+        return; /* has read it since its last write */
     check_state(access, cell, address);
     check_writer(access, cell, address);
     note_reader(access, cell);
@@ -245,7 +257,9 @@ static void read_cell(const struct access *access, struct cell *cell, uintptr_t 
 
 static void write_cell(const struct access *access, struct cell *cell, uintptr_t address) {
     refresh(cell, access->in_shared);
-    if (cell->state != CELL_SET || cell->writer != access->epoch || cell->readers[0]) {
+    bool own = cell->state == CELL_SET && cell->writer == access->epoch && !cell->readers[0] &&
+               !foreign(access, cell->writer_block);
+    if (!own) {
         check_state(access, cell, address);
         check_writer(access, cell, address);
         if (cell->several_blocks || foreign(access, cell->reader_block))

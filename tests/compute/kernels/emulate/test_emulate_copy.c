@@ -137,7 +137,6 @@ static void misused_boxes_and_barriers_are_found(void **state) {
     faults_check_found(launch_box, &box, BOX_LEFT, EMULATE_LEFT, true, "on their way");
     faults_check_found(launch_box, &box, BOX_BARRIER_TWICE, EMULATE_BARRIER, false, "twice");
     faults_check_found(launch_box, &box, BOX_BARRIER_TOUCHED, EMULATE_BARRIER, false, "barrier's");
-    faults_check_found(launch_box, &box, BOX_NOT_EXPECTED, EMULATE_BARRIER, true, "");
     box.dimensions = 3;
     faults_check_found(launch_box, &box, BOX_SOUND, EMULATE_DESCRIPTOR, false, "3 coordinates");
     box_free(&box);
@@ -146,16 +145,18 @@ static void misused_boxes_and_barriers_are_found(void **state) {
 static void who_has_not_waited_may_not_read(void **state) {
     static const int32_t at[] = {0, 0};
     struct box_case box = box_make(2, at, true);
-    for (uint32_t fault = BOX_NOT_AWAITED; fault <= BOX_AWAITED_BY_ONE; fault++)
+    static const uint32_t faults[] = {BOX_NOT_AWAITED, BOX_AWAITED_BY_ONE, BOX_NOT_EXPECTED};
+    for (uint32_t i = 0; i < 3; i++)
         for (uint64_t seed = 0; seed < 20; seed++) {
             struct emulate_report report = {0};
             emulate_seed(seed);
             emulate_collect(&report);
-            launch_box(&box, fault);
+            launch_box(&box, faults[i]);
             emulate_collect(NULL);
             assert_true(report.made);
             assert_true(report.check == EMULATE_RACE || report.check == EMULATE_PENDING ||
-                        report.check == EMULATE_UNSET);
+                        report.check == EMULATE_UNSET ||
+                        (faults[i] == BOX_NOT_EXPECTED && report.check == EMULATE_BARRIER));
         }
     box_free(&box);
 }

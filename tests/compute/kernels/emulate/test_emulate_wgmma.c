@@ -108,13 +108,13 @@ static void products_are_those_of_the_matrices(void **context) {
 static void misused_products_are_found(void **context) {
     uint64_t state = 22;
     struct matrices *m = matrices_make(FORM_BF16, 128, &state);
-    faults_check_found(launch, m, WGMMA_PLAIN_WRITES, EMULATE_PROXY, false, "shared+0x2000");
+    faults_check_found(launch, m, WGMMA_PLAIN_WRITES, EMULATE_PROXY, false, "shared+0x20");
     faults_check_found(launch, m, WGMMA_TOUCHED, EMULATE_REGISTERS, false, "element 3");
     faults_check_found(launch, m, WGMMA_NO_FENCE, EMULATE_REGISTERS, false, "no wgmma.fence");
     faults_check_found(launch, m, WGMMA_LEFT, EMULATE_LEFT, false, "4 products");
     faults_check_found(launch, m, WGMMA_NOT_ALIGNED, EMULATE_DESCRIPTOR, false, "1,024");
     faults_check_found(launch, m, WGMMA_BEYOND, EMULATE_BOUNDS, true, "");
-    faults_check_found(launch, m, WGMMA_OVERWRITTEN, EMULATE_RACE, false, "a wgmma of warpgroup 0");
+    faults_check_found(launch, m, WGMMA_OVERWRITTEN, EMULATE_RACE, false, "ordered behind");
     matrices_free(m);
 }
 
