@@ -78,7 +78,7 @@ class Slurm:
         self.start_munge()
         self.start(names[0], "slurmctld", "-D")
         for name in names:
-            self.start(name, "slurmd", "-D", "-N", name)
+            self.start_node(name)
         self.wait_for(lambda: self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split() == sorted(names), "nodes")
 
     def write_conf(self, cpus, more):
@@ -108,6 +108,10 @@ class Slurm:
         with open("%s/%s.out" % (self.folder, command[0] + (node or "")), "w", encoding="utf-8") as said:
             self.started.append(subprocess.Popen([*self.on(node), *command], env=self.environment, stdin=subprocess.DEVNULL,
                                                  stdout=said, stderr=said))
+
+    def start_node(self, name):
+        """Also again, after it was killed."""
+        self.start(name, "slurmd", "-D", "-N", name)
 
     def on(self, node):
         return self.hosts.on(node) if self.hosts and node else []
