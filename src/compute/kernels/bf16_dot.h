@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * VDPBF16PS, and what stands for it in tests on CPUs that lack it (KERNEL_EMULATE_BF16). Private to
- * src/compute/kernels.
+ * src/compute/kernels, for files that are compiled for AVX-512; empty to others.
  */
 #ifndef COMPUTE_KERNELS_BF16_DOT_H
 #define COMPUTE_KERNELS_BF16_DOT_H
 
+#ifdef __AVX512F__
 #include <immintrin.h>
 #include <stdint.h>
 
@@ -32,4 +33,5 @@ static inline __attribute__((always_inline)) __m512 bf16_dot_pairs(__m512 sum, _
 static const uint16_t bf16_beside[32] = {BF16_BESIDE_4(0), BF16_BESIDE_4(4), BF16_BESIDE_4(8),
                                          BF16_BESIDE_4(12)};
 
+#endif /* __AVX512F__ */
 #endif
