@@ -114,8 +114,8 @@ def main():
     began = time.monotonic()
     job = Job(cluster)
     print("3 nodes of 2 ranks: ready %.1f s after sbatch" % (time.monotonic() - began), flush=True)
-    ranks = [rank["host"] for rank in job.fleet()["units"][0]["ranks"]]
-    assert [name for name in NAMES for _ in range(2)] == ranks, ranks
+    there = [next(name for name in NAMES if pid in hosts.pids(name)) for pid in job.units()[0]]
+    assert [name for name in NAMES for _ in range(2)] == there, there
     assert ask_all(job, Tokens(), REQUESTS) == wanted
     lose(job, wanted, "a rank of the last node killed", lambda: os.kill(job.units()[0][5], signal.SIGKILL), lambda: None,
          "a rank died, its unit starts again job=1 rank=5 ")
