@@ -43,8 +43,8 @@ static int close_memory(void **state) {
 static uint32_t answer(uint32_t which, uint32_t seed, uint32_t *tokens) {
     const struct sampling sampling = {.top_p = 1, .seed = seed};
     const uint32_t prompt[] = {5, 6, 7};
-    return fleet_engine_answer(0, prompt, 3, &sampling, fleet_constraints_follow(constraints, which),
-                               ANSWER_MAX, tokens);
+    return fleet_engine_answer(0, prompt, 3, &sampling,
+                               fleet_constraints_follow(constraints, which), ANSWER_MAX, tokens);
 }
 
 static void answers_end_and_are_found_right(void **state) {

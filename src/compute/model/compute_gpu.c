@@ -272,18 +272,18 @@ static void project_mtp(struct model *model) {
     state->mtp_batch = gpu_state_send(model, &model->mtp_rows, &model->mtp_batch);
     if (!rows) return;
     struct gpu_mtp_pair pairs = {.pair = state->mtp_pair,
-                             .embedding = embedding->data,
-                             .embedding_scales = embedding->scales,
-                             .embedding_norm = mtp->embedding_norm,
-                             .hidden_norm = mtp->hidden_norm,
-                             .hidden = state->hidden,
-                             .kept = state->kept,
-                             .ids = state->mtp_batch.ids,
-                             .source = state->mtp_batch.source,
-                             .form = gpu_matrix_form(embedding),
-                             .n = hidden,
-                             .rows = rows,
-                             .epsilon = model->shape->rms_epsilon};
+                                 .embedding = embedding->data,
+                                 .embedding_scales = embedding->scales,
+                                 .embedding_norm = mtp->embedding_norm,
+                                 .hidden_norm = mtp->hidden_norm,
+                                 .hidden = state->hidden,
+                                 .kept = state->kept,
+                                 .ids = state->mtp_batch.ids,
+                                 .source = state->mtp_batch.source,
+                                 .form = gpu_matrix_form(embedding),
+                                 .n = hidden,
+                                 .rows = rows,
+                                 .epsilon = model->shape->rms_epsilon};
     gpu_launch(state, main_stream(model), pair, pairs);
     struct gpu_prepare arguments = {
         .x = state->mtp_pair, .x_stride = 2 * hidden, .n = 2 * hidden, .rows = rows};

@@ -17,7 +17,8 @@
 
 struct metrics {
     uint64_t answers[ENDPOINT_COUNT][METRICS_STATUS_COUNT];
-    uint64_t arrived_answers, arrived_tokens; /* that were asked for, of their prompts; refused or not */
+    uint64_t arrived_answers,
+        arrived_tokens; /* that were asked for, of their prompts; refused or not */
     uint64_t prompt_hit_tokens, prompt_miss_tokens, output_tokens; /* of requests that ended */
     uint64_t cancelled;                                            /* by their clients */
     uint64_t ended[FINISH_REASON_COUNT];

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
+#include "../../golden/golden.h"
 #include "base/check.h"
 #include "compute/model/model_state.h"
-#include "../../golden/golden.h"
 #include "host/engine/solo.h"
 
 #define SEQUENCES 4

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
+#include "../../golden/golden.h"
 #include "compute/model/gpu_state.h"
 #include "compute/model/model.h"
-#include "../../golden/golden.h"
 
 #define WORDS 16
 

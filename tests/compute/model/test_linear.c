@@ -90,8 +90,8 @@ static void jobs_in_one_loop_are_the_products_one_by_one(void **state) {
             raw[k] = (float)random_uniform(2, i, k);
         matmul_pack(WEIGHT_F32, raw, n, COLUMNS, 0, n, data);
         free(raw);
-        weights[i] = (struct packed_matrix){
-            .type = WEIGHT_F32, .rows = n, .cols = COLUMNS, .data = data};
+        weights[i] =
+            (struct packed_matrix){.type = WEIGHT_F32, .rows = n, .cols = COLUMNS, .data = data};
         jobs[i] = linear_job(&weights[i], &input, y[i][0], N + 2 * MATMUL_PANEL, i == 4 ? 0 : ROWS);
     }
     linear_run(plain(), team, jobs, JOBS);

@@ -295,7 +295,8 @@ static void units_may_change_places(void **state) {
     assert_int_equal(world->roles, 2);
     assert_int_equal(world->last_role, UNIT_PREFILL);
     uint32_t report = world_get(world, "/debug/fleet"), second = ask(world, "");
-    assert_non_null(strstr(world->clients[report].data, "\"id\":1,\"instance\":\"0000000000000001\",\"role\":\"decode\""));
+    assert_non_null(strstr(world->clients[report].data,
+                           "\"id\":1,\"instance\":\"0000000000000001\",\"role\":\"decode\""));
     assert_asked(world, FIRST, SUBMIT_RESERVE);
     new = world->last_submit->request;
     tell_reserved(world, FIRST, new);
