@@ -31,7 +31,7 @@ enum kernel_level kernels_detect(void) {
         !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
         return KERNEL_LEVEL_AVX2;
     return cpu_has_avx512bf16() && __builtin_cpu_supports("avx512vbmi") ? KERNEL_LEVEL_AVX512BF16
-                                                                         : KERNEL_LEVEL_AVX512;
+                                                                        : KERNEL_LEVEL_AVX512;
 }
 #else
 enum kernel_level kernels_detect(void) {
