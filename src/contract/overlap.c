@@ -57,6 +57,8 @@ static const struct overlap overlaps[OVERLAP_KIND_COUNT] = {
     [OVERLAP_QUAD_BATCH] = {4, 0, NULL, &abreast, alike},
     [OVERLAP_HEXA_BATCH] = {6, 0, NULL, &abreast, alike},
     [OVERLAP_OCTO_BATCH] = {8, 0, NULL, &in_file, small_ends},
+    [OVERLAP_DECODE_HALF_EARLY] = {2, ARRAY_COUNT(decode_five_stage), decode_five_stage, NULL, NULL,
+                                   8},
 };
 
 const struct overlap *overlap_of(enum overlap_kind kind) {
@@ -76,6 +78,7 @@ const char *overlap_name(enum overlap_kind kind) {
         [OVERLAP_QUAD_BATCH] = "quad-batch",
         [OVERLAP_HEXA_BATCH] = "hexa-batch",
         [OVERLAP_OCTO_BATCH] = "octo-batch",
+        [OVERLAP_DECODE_HALF_EARLY] = "decode-half-early",
     };
     check(kind < OVERLAP_KIND_COUNT);
     return names[kind];
