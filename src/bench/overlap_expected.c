@@ -16,6 +16,11 @@ static double sum_of(const double *stages) {
     return sum;
 }
 
+/* Of attention, which is the same in all layers. */
+static double both(const struct overlap_step_times *times, enum stage stage) {
+    return times->stages[0][stage] + times->stages[1][stage];
+}
+
 /* Lanes of size 0 have `part` of a step each, those of size 1 twice that. */
 static void fill(const struct overlap_step_times *times, uint32_t early_sixteenths, double part,
                  struct walk_work *work) {
@@ -25,14 +30,15 @@ static void fill(const struct overlap_step_times *times, uint32_t early_sixteent
         times->compute * times->in_layers / (sum_of(dense) + sum_of(sparse)) * US_S / steps;
     for (uint32_t size = 0; size < WALK_SIZES; size++) {
         const double each = part * (size + 1), stage = each * us / sparse_layers;
-        const double early = times->core * us * each / times->layers * early_sixteenths / 16;
+        const double attention = each * us / times->layers;
+        const double early = times->core * attention * early_sixteenths / 16;
         const double carried = each * US_S / steps / sparse_layers;
         const struct walk_layer experts = {.mlp = sparse[STAGE_MLP] * stage,
                                            .dispatch = times->dispatch * carried,
                                            .combine = (times->comm - times->dispatch) * carried};
         work->lanes[size] = (struct walk_lane){
-            .attention_0 = sparse[STAGE_ATTENTION_0] * stage + early,
-            .attention_1 = sparse[STAGE_ATTENTION_1] * stage - early,
+            .attention_0 = both(times, STAGE_ATTENTION_0) * attention + early,
+            .attention_1 = both(times, STAGE_ATTENTION_1) * attention - early,
             .shared = sparse[STAGE_SHARED] * stage,
             .send = sparse[STAGE_DISPATCH] * stage,
             .sum = sparse[STAGE_COMBINE] * stage,

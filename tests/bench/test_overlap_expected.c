@@ -21,7 +21,7 @@ static const struct overlap_step_times usual = {
     .dense_layers = 1,
     .compute = 12,
     .in_layers = 0.75,
-    .stages = {{[STAGE_ATTENTION_0] = 0.05, [STAGE_ATTENTION_1] = 0.05, [STAGE_MLP] = 0.05},
+    .stages = {{[STAGE_ATTENTION_0] = 0.05, [STAGE_ATTENTION_1] = 0.09, [STAGE_MLP] = 0.05},
                {[STAGE_ATTENTION_0] = 0.2, [STAGE_ATTENTION_1] = 0.2, [STAGE_MLP] = 0.4}},
 };
 
