@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.request
 
-PATIENCE = 900
+PATIENCE = 300
 fathom = sys.argv[1]
 environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that atexit is heeded

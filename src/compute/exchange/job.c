@@ -12,8 +12,9 @@
  * a peer over shared memory has died, so endpoints within a host ask for no such word, and a death is
  * told by the launcher. What fails meanwhile waits for that word; if none comes, this process ends.
  *
- * Whoever waits lets others run: first a few looks, then the CPU is given up at each look, and where
- * ranks outnumber CPUs the rank sleeps for a moment after a while.
+ * Whoever waits lets others run: a rank with a CPU of its own gives it up after some looks. Where ranks
+ * outnumber CPUs each look gives it up, and after some the rank sleeps until something comes: else the
+ * many that wait take the time of the few for whom they wait.
  */
 #include "compute/exchange/job.h"
 
@@ -46,6 +47,8 @@ _Static_assert(LIMIT_RANKS < 1 << RANK_BITS, "a tag has room for every rank");
     5000000 /* without a move, until what was begun to come has come as far as it will */
 #define INBOX_MESSAGES                                                                             \
     "64" /* small ones, of 8 KiB each in shared memory; UCX's own 512 are 4 MiB */
+#define LOOKS_CROWDED 20 /* each lets others run; so many before a rank sleeps */
+#define DOZE_NS ((int64_t)10000000)
 #define LOOKS_ALONE                                                                                \
     100000 /* a millisecond or two: so long a rank that has a CPU keeps it while it waits */
 
@@ -82,6 +85,7 @@ static struct {
     const char *host; /* this rank's */
     ucp_context_h context;
     ucp_worker_h worker;
+    int wakes; /* readable when something came to the worker since it was armed */
     ucp_worker_h last_worker;    /* the last epoch's, until the roster comes; NULL: there is none */
     struct job_request *of_last; /* what it had begun */
     ucp_ep_h *endpoints;         /* [count] NULL: none yet */
@@ -173,6 +177,7 @@ static enum status open_worker(struct error *error) {
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucs_status_t status = ucp_worker_create(job.context, &params, &job.worker);
     if (status != UCS_OK) job.worker = NULL;
+    if (status == UCS_OK) status = ucp_worker_get_efd(job.worker, &job.wakes);
     return status == UCS_OK ? STATUS_OK : failed(error, "open a UCX worker", status);
 }
 
@@ -190,7 +195,7 @@ static enum status open_context(struct error *error) {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                                          UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
-                           .features = UCP_FEATURE_TAG,
+                           .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
                            .estimated_num_eps = job.count,
                            .estimated_num_ppn = job.count};
     ucp_config_t *config;
@@ -657,9 +662,22 @@ void job_end(void) {
 
 /* ---- waiting ---- */
 
+void job_doze(int64_t ns_max) {
+    struct pollfd files[] = {{job.wakes, POLLIN, 0}, {job.deaf ? -1 : job.meeting, POLLIN, 0}};
+    const struct timespec most = {ns_max / 1000000000, ns_max % 1000000000};
+    if (job.broken || ucp_worker_arm(job.worker) != UCS_OK) return;
+    tell_awaited();
+    ppoll(files, 2, &most, NULL);
+    hear_launcher();
+}
+
 /* Called at each look that found nothing. */
 static void rest(uint32_t *looks) {
-    if (job.crowded || ++*looks > LOOKS_ALONE) sched_yield();
+    ++*looks;
+    if (job.crowded && *looks > LOOKS_CROWDED)
+        job_doze(DOZE_NS);
+    else if (job.crowded || *looks > LOOKS_ALONE)
+        sched_yield();
 }
 
 bool job_done(const struct job_batch *batch) {

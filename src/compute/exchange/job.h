@@ -84,6 +84,10 @@ void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag
 /* Moves on what is under way; true if anything happened. */
 bool job_progress(void);
 
+/* Sleeps until something comes from another rank or the launcher, or something begun goes on, at most
+ * so long. It may return early. */
+void job_doze(int64_t ns_max);
+
 /* job_progress, and whether all of the batch is done. As job_wait, it lets others run. */
 bool job_done(const struct job_batch *batch);
 

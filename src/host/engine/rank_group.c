@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #define LOOK_NS 200000       /* a rank looks so long for an order before it sleeps */
-#define SLEEP_NS_MAX 1000000 /* between two looks */
+#define DOZE_NS 50000000     /* between two looks at a clock, when nothing comes */
 #define MEASURED_BYTES (1 << 20)
 #define MEASURED_TIMES 3
 
@@ -145,7 +145,6 @@ static size_t wait_for_order(struct model *model) {
     size_t bytes;
     uint32_t rank = job_tree_parent();
     int64_t began_ns = clock_now_ns();
-    long sleep_ns = 50000;
     while (!job_ready(rank, &bytes)) {
         if (job_broken()) return 0;
         if (model) moves_progress(model);
@@ -154,8 +153,7 @@ static size_t wait_for_order(struct model *model) {
             sched_yield();
             continue;
         }
-        nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
-        if (sleep_ns < SLEEP_NS_MAX) sleep_ns *= 2;
+        job_doze(DOZE_NS);
     }
     return bytes;
 }

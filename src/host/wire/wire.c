@@ -459,7 +459,8 @@ static void on_rebind(evutil_socket_t file, short what, void *context) {
 }
 
 static void tell_mismatch(struct wire *wire) {
-    const char *why = "keys do not match, or only one side has them";
+    const char *why =
+        "keys do not match, only one side has them, or one of the two got no time to greet";
     if (wire->options.listens)
         log_say(LOG_WARNING, SUBJECT, "a peer was refused address=%s why=%s", wire->address, why);
     else

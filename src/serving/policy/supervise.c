@@ -16,6 +16,7 @@ struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, u
 static void remember(struct supervise_rank *rank, const struct supervise_signs *signs,
                      int64_t now_ns) {
     bool is_asked = signs->state == PULSE_COMPUTES || signs->returns;
+    rank->gone = signs->gone;
     if (!rank->seen || signs->tiles != rank->tiles || !is_asked) {
         rank->tiles_ns = now_ns;
         rank->tiles_cpu_ns = signs->cpu_ns;
@@ -47,13 +48,16 @@ static void forgive(struct supervise_watch *watch, int64_t now_ns) {
     watch->moved_ns = now_ns;
 }
 
-/* False: all wait and nothing moves between them; rank 0 only waits while a step is under way. */
+/* False: all wait and nothing moves between them; rank 0 only waits while a step is under way. For one
+ * that has died the others have waited until now. */
 static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
-    for (uint32_t i = 0; i < watch->rank_count; i++)
+    for (uint32_t i = 0; i < watch->rank_count; i++) {
+        if (signs[i].gone != watch->ranks[i].gone) return true;
         if (!signs[i].gone &&
             (signs[i].tiles != watch->ranks[i].tiles || signs[i].moved != watch->ranks[i].moved ||
              signs[i].state != PULSE_WAITS))
             return true;
+    }
     return false;
 }
 

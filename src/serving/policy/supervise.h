@@ -37,7 +37,7 @@ struct supervise_rank {
     uint64_t tiles, moved, ran;
     int64_t tiles_ns, ran_ns; /* when they last changed */
     int64_t tiles_cpu_ns;     /* time that it had got then */
-    bool seen;
+    bool seen, gone;
 };
 
 struct supervise_watch {
@@ -45,8 +45,8 @@ struct supervise_watch {
     uint32_t rank_count;
     bool from_start;   /* `ran` does not stand still while a rank starts: it is judged by that */
     int64_t looked_ns; /* 0: never */
-    int64_t moved_ns;  /* when any rank last finished a tile or moved anything, or nothing was
-                        * asked of them */
+    int64_t moved_ns;  /* when any rank last finished a tile, moved anything, died or came back, or
+                        * nothing was asked of them */
 };
 
 enum supervise_verdict {

@@ -66,6 +66,15 @@ static void nothing_is_expected_of_a_rank_that_is_gone(void **state) {
     assert_int_equal(watch_for(100 * TIMEOUT, 0, 0xB).verdict, SUPERVISE_DEADLOCK);
 }
 
+/* They have waited for it as long as it stood still; now they have a whole timeout to go on. */
+static void who_has_waited_for_a_rank_that_died_is_in_no_deadlock(void **state) {
+    begin(PULSE_WAITS);
+    assert_int_equal(watch_for(10 * TIMEOUT, 0, 0xB).verdict, SUPERVISE_FROZEN);
+    signs[2].gone = true;
+    assert_int_equal(watch_for(TIMEOUT, 0, 0xB).verdict, SUPERVISE_FINE);
+    assert_int_equal(watch_for(TIMEOUT, 0, 0xB).verdict, SUPERVISE_DEADLOCK);
+}
+
 static void a_rank_that_gets_no_time_is_not_blamed(void **state) {
     begin(PULSE_WAITS);
     signs[2].state = PULSE_COMPUTES;
@@ -253,6 +262,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_computes_nothing_is_stuck),
         cmocka_unit_test(nothing_is_expected_of_a_rank_that_is_gone),
+        cmocka_unit_test(who_has_waited_for_a_rank_that_died_is_in_no_deadlock),
         cmocka_unit_test(a_rank_that_gets_no_time_is_not_blamed),
         cmocka_unit_test(a_rank_that_starts_is_judged_where_its_signs_go_on),
         cmocka_unit_test(ranks_that_work_or_rest_are_fine),
