@@ -34,7 +34,7 @@
 
 #define RUNS_MAX 99
 #define WARM_RUNS 2
-#define LEARN_RUNS 3  /* of a schedule, which the automatic choice needs */
+#define LEARN_RUNS 3   /* of a schedule, which the automatic choice needs */
 #define NEAR_BEST 1.02 /* of its time */
 
 struct overlap_values {

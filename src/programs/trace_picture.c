@@ -68,8 +68,7 @@ static void draw_event(const struct picture *picture, const struct picture_event
     double works_us = event->at_us + event->waited_us;
     uint32_t row = event->travels ? 1 + event->lane : 0;
     draw_bar(picture, event->at_us, works_us, row, "w", "waits", "");
-    draw_bar(picture, works_us, event->end_us, row, class, name,
-             initials[event->stage]);
+    draw_bar(picture, works_us, event->end_us, row, class, name, initials[event->stage]);
 }
 
 static void draw(const struct picture *picture, const struct picture_event *events, size_t count) {
@@ -81,7 +80,8 @@ static void draw(const struct picture *picture, const struct picture_event *even
             "<style>text{font:11px sans-serif;fill:#1f2933}rect{stroke:#fff;stroke-width:.5}"
             ".l0{fill:#f6c177}.l1{fill:#8cb9e8}.w{fill:#e4e7eb}</style>\n"
             "<rect width=\"%d\" height=\"%u\" style=\"fill:#fff\"/>\n"
-            "<text x=\"%d\" y=\"14\">one layer, %.2f ms; 0, 1, D, S, M, C: ATTN-0, ATTN-1, DISPATCH, SHARED, "
+            "<text x=\"%d\" y=\"14\">one layer, %.2f ms; 0, 1, D, S, M, C: ATTN-0, ATTN-1, "
+            "DISPATCH, SHARED, "
             "MLP, COMBINE; grey: waits</text>\n"
             "<text x=\"4\" y=\"40\">computes</text>\n",
             WIDTH, height, WIDTH, height, WIDTH, height, LEFT,
