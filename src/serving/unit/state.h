@@ -191,9 +191,9 @@ static inline void request_settle(struct unit_request *request) {
     request->recent_count = 0;
 }
 
-/* The answer grows by a token. */
+/* The answer grows by a token. Who has a history adjusts: others need not look for it. */
 static inline void request_add_token(struct unit_request *request, uint32_t token) {
-    history_add(&request->history, token);
+    if (request->adjusts) history_add(&request->history, token);
     request->recent[request->recent_count++] = token;
     request->last_token = token;
     request->output_count++;
