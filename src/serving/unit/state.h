@@ -226,7 +226,7 @@ static inline void request_prefetch_for_result(const struct unit_request *reques
     __builtin_prefetch(&request->id);
 }
 
-#define UNIT_WALK_AHEAD 16 /* likewise, where little is looked at of each */
+#define UNIT_WALK_AHEAD 16 /* as many, where little is looked at of each one */
 
 /* All requests are walked, slot by slot: the state of one behind this will be wanted soon. */
 static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
