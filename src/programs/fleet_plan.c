@@ -12,9 +12,8 @@
 
 #define LIVED_DAYS 3    /* two to learn from, one that is told */
 #define PARTS_LEAST 144 /* of a day's parts, that a history has to have */
+#define RESERVE 0.02    /* beside the margin that the load's own noise makes */
 #define TOKENS 1000.0   /* of a prompt and of an answer: with tokens like water any number does */
-#define RESERVE 0.02
-#define RESERVE_HARD 0.05
 
 static enum status run(const struct scaled_options *options, struct scaled_outcome *outcome_out,
                        struct error *error) {
@@ -132,7 +131,6 @@ static enum status print_nodes(struct error *error) {
         .as_published = true, .unit_rate = SCALED_DAY_UNIT_RATE, .rule = SCALED_MANAGER};
     enum status status = live(day, &published, error);
     day.as_published = false;
-    day.reserve = 0;
     if (!status) status = live(day, &own, error);
     if (status) return status;
     printf("DeepSeek's published day (UTC+8). Free parameter: a decode unit of 18 nodes bears %.0f "
@@ -147,26 +145,42 @@ static enum status print_nodes(struct error *error) {
     return STATUS_OK;
 }
 
-enum status fleet_plan_twin(struct error *error) {
-    static const enum scaled_rule rules[] = {SCALED_MANAGER, SCALED_REACTIVE, SCALED_DYNAMO,
-                                             SCALED_STATIC, SCALED_CLAIRVOYANT};
-    enum status status = print_nodes(error);
-    if (status) return status;
-    printf("%-22s %-12s %11s %9s %8s %10s\n", "load", "rule", "node-hours", "max nodes", "missed",
-           "reversals");
-    for (int load = 0; load < SCALED_LOAD_COUNT; load++)
-        for (size_t i = 0; i < ARRAY_COUNT(rules); i++) {
-            struct scaled_outcome outcome;
-            struct scaled_day day = {.load = (enum scaled_load)load,
-                                     .unit_rate = SCALED_DAY_UNIT_RATE,
-                                     .reserve = load == SCALED_PLAIN ? RESERVE : RESERVE_HARD,
-                                     .rule = rules[i],
-                                     .seed = 1};
-            status = live(day, &outcome, error);
-            if (status) return status;
-            printf("%-22s %-12s %11.0f %9u %7.2f%% %10llu\n", scaled_load_name(day.load),
-                   scaled_rule_name(day.rule), outcome.node_hours, outcome.nodes_max,
-                   missed(&outcome), (unsigned long long)outcome.reversals);
-        }
+/* A day under each rule; the first one is what the others are compared with. */
+static enum status print_rules(enum scaled_load load, uint64_t seed, struct error *error) {
+    static const enum scaled_rule rules[] = {SCALED_CLAIRVOYANT, SCALED_MANAGER, SCALED_REACTIVE,
+                                             SCALED_DYNAMO, SCALED_STATIC};
+    double least = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(rules); i++) {
+        struct scaled_outcome outcome;
+        struct scaled_day day = {.load = load,
+                                 .unit_rate = SCALED_DAY_UNIT_RATE,
+                                 .reserve = RESERVE,
+                                 .rule = rules[i],
+                                 .seed = seed};
+        enum status status = live(day, &outcome, error);
+        if (status) return status;
+        if (i == 0) least = outcome.nodes_mean;
+        printf("%-22s %-12s %10.1f %9.3f %9u %7.2f%% %10llu\n", scaled_load_name(load),
+               scaled_rule_name(rules[i]), outcome.nodes_mean, outcome.nodes_mean / least,
+               outcome.nodes_max, missed(&outcome), (unsigned long long)outcome.reversals);
+    }
     return STATUS_OK;
+}
+
+static void print_head(const char *text) {
+    printf("%s\n%-22s %-12s %10s %9s %9s %8s %10s\n", text, "load", "rule", "nodes", "of least",
+           "max nodes", "missed", "reversals");
+}
+
+enum status fleet_plan_twin(struct error *error) {
+    enum status status = print_nodes(error);
+    if (!status) print_head("Days on which the rules were made:");
+    for (int load = 0; load < SCALED_HELD_OUT && !status; load++)
+        status = print_rules((enum scaled_load)load, 1, error);
+    if (!status) print_head("\nDays that were held out:");
+    for (uint64_t seed = 11; seed <= 13 && !status; seed++)
+        status = print_rules(SCALED_NOISE, seed, error);
+    for (int load = SCALED_HELD_OUT; load < SCALED_LOAD_COUNT && !status; load++)
+        status = print_rules((enum scaled_load)load, 11, error);
+    return status;
 }

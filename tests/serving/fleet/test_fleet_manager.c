@@ -155,6 +155,18 @@ static void it_drains_before_it_ends_and_calls_back(void **state) {
     assert_int_equal(fleet_manager_outlook(manager).lost_total, 0);
 }
 
+/* It hangs, or it would be gone: its nodes are not to be held for ever. */
+static void a_drained_unit_that_no_gateway_knows_is_ended(void **state) {
+    (void)state;
+    see_all(1, 3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    live(610, 500, 500);
+    assert_true(count_said(FLEET_ACT_DRAIN, 0) >= 2);
+    see_all(2, 3, UNIT_PREFILL, FLEET_SEEN_STARTING, 1);
+    live(150, 500, 500);
+    assert_true(count_said(FLEET_ACT_KILL, 0) >= 2);
+}
+
 static void it_converts_what_the_other_role_can_spare(void **state) {
     (void)state;
     open_with(true);
@@ -165,6 +177,20 @@ static void it_converts_what_the_other_role_can_spare(void **state) {
     live(60, 500, 1500);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 0);
     assert_true(count_said(FLEET_ACT_ROLE, UNIT_DECODE) + count_said(FLEET_ACT_BACK, 0) >= 1);
+}
+
+/* A unit that starts is no capacity yet: it may never come. */
+static void a_role_keeps_what_serves_while_another_one_only_starts(void **state) {
+    (void)state;
+    open_with(true);
+    see(1, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(2, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see(3, UNIT_DECODE, FLEET_SEEN_STARTING, 0);
+    order((struct record_fleet_order){.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = 1});
+    live(20, 1700, 100);
+    assert_int_equal(count_said(FLEET_ACT_ROLE, UNIT_PREFILL), 0);
+    assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 1);
+    assert_true(count_said(FLEET_ACT_KILL, 0) >= 1); /* of the one that starts */
 }
 
 static void while_nothing_is_told_it_leaves_all_as_it_is(void **state) {
@@ -251,7 +277,10 @@ int main(void) {
         cmocka_unit_test_setup(it_starts_what_the_load_wants, open_manager),
         cmocka_unit_test_setup(it_takes_over_what_runs, open_manager),
         cmocka_unit_test_setup(it_drains_before_it_ends_and_calls_back, open_manager),
+        cmocka_unit_test_setup(a_drained_unit_that_no_gateway_knows_is_ended, open_manager),
         cmocka_unit_test_setup(it_converts_what_the_other_role_can_spare, open_manager),
+        cmocka_unit_test_setup(a_role_keeps_what_serves_while_another_one_only_starts,
+                               open_manager),
         cmocka_unit_test_setup(while_nothing_is_told_it_leaves_all_as_it_is, open_manager),
         cmocka_unit_test_setup(starts_that_fail_are_tried_again_ever_later, open_manager),
         cmocka_unit_test_setup(a_start_that_never_comes_is_given_up, open_manager),
