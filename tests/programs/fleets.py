@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fleet that follows its load, for the tests: a gateway, a manager, and whatever units the manager starts. `text` is
-fleet.yaml with %(folder)s, %(admin)s (the gateway's operator) and %(program)s for what is known only here."""
+fleet.yaml with %(folder)s, %(address)s (the gateway's, for units), %(admin)s (its operator's) and %(program)s for what is known
+only here."""
 import json
 import os
 import signal
@@ -15,15 +16,16 @@ class Fleet:
         """`launch`: more of the manager's environment; `address`: where the gateway listens to units; `more`: its options;
         `words`: more for `text`."""
         self.folder, self.path, self.text, self.launch, self.words = folder, os.path.join(folder, "fleet.yaml"), text, \
-            dict(launch), dict(words, address=address)
-        self.gateway = Process("gateway", "--listen", address or "ipc://%s/wire" % folder, "--port", "0", *more)
+            dict(launch), words
+        self.address = address or "ipc://%s/wire" % folder
+        self.gateway = Process("gateway", "--listen", self.address, "--port", "0", *more)
         self.url = self.gateway.wait_for_url()
         self.write([os.path.abspath(fathom)])
 
     def write(self, program):
         with open(self.path, "w", encoding="utf-8") as file:
-            file.write(self.text % {"folder": self.folder, "admin": self.gateway.admin, "program": json.dumps(program),
-                                    **self.words})
+            file.write(self.text % {"folder": self.folder, "admin": self.gateway.admin, "address": self.address,
+                                    "program": json.dumps(program), **self.words})
 
     def manage(self):
         self.manager = Process("fleet", "run", self.path, more_environment=self.launch)
@@ -56,23 +58,28 @@ class Fleet:
         with open_url(self.url + "/v1/completions", dict(body, return_token_ids=True)) as response:
             return json.load(response)["choices"][0]["token_ids"]
 
-    def units(self):
-        """Processes of units that connect to this gateway, whoever manages them: pid by number."""
-        found = {}
+    def processes(self):
+        """Of units that connect to this gateway, whoever manages them: (number, pid)."""
+        found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open("/proc/%s/cmdline" % pid, "rb") as file:
                     words = file.read().split(b"\0")
             except OSError:
                 continue
-            if b"--instance" in words and any(self.folder.encode() in word for word in words):
-                found.setdefault(int(words[words.index(b"--instance") + 1][6:], 16), []).append(int(pid))
-        assert all(len(pids) == 1 for pids in found.values()), ("one unit, twice", found)
-        return {number: pids[0] for number, pids in found.items()}
+            if b"--instance" in words and self.address.encode() in words:
+                found.append((int(words[words.index(b"--instance") + 1][6:], 16), int(pid)))
+        return found
+
+    def units(self):
+        """Their pids by their numbers; none runs twice."""
+        found = self.processes()
+        assert len(dict(found)) == len(found), ("one unit, twice", found)
+        return dict(found)
 
     def stop(self):
         self.manager.kill()
-        for pid in self.units().values():
+        for _, pid in self.processes():
             os.kill(pid, signal.SIGKILL)
         self.gateway.kill()
 

@@ -37,7 +37,7 @@ BODIES = [{"prompt": [5 + i] + [(31 * i + 7 * j) % 3000 + 300 for j in range(PRO
 FILE = """name: %(folder)s
 folder: %(folder)s/state
 launcher: slurm
-connect: ipc://%(folder)s/wire
+connect: %(address)s
 gateways: ["%(admin)s"]
 program: %(program)s
 nodes: %(nodes)d

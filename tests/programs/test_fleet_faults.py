@@ -22,7 +22,7 @@ BODIES = [{"prompt": [5 + i, 90 + 7 * i, 300 - i] * 16, "max_tokens": 24, "tempe
           for i in range(20)]
 FILE = """name: %(folder)s
 folder: %(folder)s/state
-connect: ipc://%(folder)s/wire
+connect: %(address)s
 gateways: ["%(admin)s"]
 program: %(program)s
 nodes: %(nodes)d
@@ -40,7 +40,7 @@ arguments: ["--kv-memory", "16MiB", "--threads", "1", "--mtp", "off", "--no-pref
 """
 # Each start is counted in a file: every third ends at once, every tenth does nothing, for ever.
 FAILING = """#!/bin/sh
-count=$(cat %(folder)s/starts 2>/dev/null || echo 0)
+count=0; [ -e %(folder)s/starts ] && read -r count <%(folder)s/starts
 echo $((count + 1)) >%(folder)s/starts
 [ $((count %% 3)) = 1 ] && exit 3
 [ $((count %% 10)) = 9 ] && exec sleep 100000

@@ -124,6 +124,7 @@ def main():
         fleet = Fleet(folder, FILE, address="tcp://%s:5555" % hosts.address("h0"), more=["--wire-plain"])
         fleet.manage()
         try:
+            fleet.wait("begins", lambda: fleet.status()["wanted"])
             fleet.run("pin", "decode=2")
             fleet.wait("serves", lambda: fleet.count("decode") == 2 and fleet.count("prefill") == 1)
             assert {host_of(fleet, unit["id"]) for unit in fleet.status()["units"]} == {"h1", "h2", "h3"}

@@ -16,7 +16,7 @@ from server import Process, open_url
 
 FILE = """name: %(folder)s
 folder: %(folder)s/state
-connect: ipc://%(folder)s/wire
+connect: %(address)s
 gateways: ["%(admin)s"]
 program: %(program)s
 nodes: 8

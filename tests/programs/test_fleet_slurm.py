@@ -15,7 +15,7 @@ FILE = """name: %(folder)s
 folder: %(folder)s/state
 launcher: slurm
 slurm: ["--ntasks", "1", "--cpus-per-task", "1"]
-connect: ipc://%(folder)s/wire
+connect: %(address)s
 gateways: ["%(admin)s"]
 program: %(program)s
 nodes: 6
