@@ -3,7 +3,6 @@
  * It connects to a gateway, and comes back to it for ever. Several ranks are a job, and this
  * process then their supervisor.
  */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -220,12 +219,11 @@ static bool is_instance(const char *text) {
  * none, and that was said. */
 static bool find_kv_address(struct unit_values *values, int *exit_code_out) {
     static char found[64];
-    unsigned char address[sizeof(struct in6_addr)];
     const char *text = values->kv_listen;
-    if (!text || inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1)
+    if (!text || agent_facts_read_address(text, found)) {
+        values->kv_listen = text ? found : NULL;
         return true;
-    values->kv_listen = found;
-    if (text[0] && agent_facts_find_address(text, found)) return true;
+    }
     *exit_code_out =
         command_misused(unit_options,
                         "--kv-listen: expected a numeric address, or an interface that "
