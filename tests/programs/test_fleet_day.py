@@ -23,11 +23,12 @@ from tide import Day, Tide
 scenario, day_s = sys.argv[2], float(sys.argv[3])
 judged = day_s >= 600
 NODES = 20
-PEAK = 32.0  # requests a second
-PROMPT, ANSWER = 64, 16  # tokens
-# A prefill unit computes 128 tokens in 0.3 s at most, a decode unit 5 answers' tokens in 0.1 s. Within the limits they bear
-# nine tenths of that, since steps are not always full; an answer's first token is the prefill unit's.
-RATES = {"prefill": 0.9 * 128 / 0.3, "decode": 0.9 * 5 / 0.1 * ANSWER / (ANSWER - 1)}
+PEAK = 20.0  # requests a second
+PROMPT, ANSWER = 88, 24  # tokens
+# A prefill unit computes 128 tokens in 0.3 s at most. A decode unit has six places, each taken for 0.1 s a token but the
+# first, and for 0.45 s while the prompt is computed. Within the limits they bear some 0.85 of that, since steps are not always
+# full, nor all places taken.
+RATES = {"prefill": 0.85 * 128 / 0.3, "decode": 0.86 * 6 * ANSWER / (0.1 * (ANSWER - 1) + 0.45)}
 TOKENS = {"prefill": PROMPT, "decode": ANSWER}
 TTFT_S, TPOT_S, MISSED = 2, 0.2, 0.05
 WINDOW_S, BEFORE_S = 5, 15
@@ -51,7 +52,7 @@ give_back: 0.02
 limits: {ttft_s: %(ttft)g, tpot_s: %(tpot)g, missed: %(missed)g}
 roles:
   prefill: {tokens_per_s: %(prefill)g, most: 9, arguments: ["--max-batch-tokens", "128", "--experiment", "step-ms-min=300"]}
-  decode: {tokens_per_s: %(decode)g, most: 12, arguments: ["--max-batch-rows", "5", "--experiment", "step-ms-min=100"]}
+  decode: {tokens_per_s: %(decode)g, most: 12, arguments: ["--max-batch-rows", "6", "--experiment", "step-ms-min=100"]}
 arguments: ["--kv-memory", "16MiB", "--threads", "1", "--mtp", "off", "--no-prefix-cache", "--log-level", "warning"]
 """
 
