@@ -23,15 +23,15 @@ from tide import Day, Tide
 scenario, day_s = sys.argv[2], float(sys.argv[3])
 judged = day_s >= 600
 NODES = 20
-PEAK = 20.0  # requests a second
-PROMPT, ANSWER = 88, 24  # tokens
-# A prefill unit computes 128 tokens in 0.3 s at most. A decode unit has six places, each taken for 0.1 s a token but the
-# first, and for 0.45 s while the prompt is computed. Within the limits they bear some 0.85 of that, since steps are not always
+PEAK = 18.0  # requests a second
+PROMPT, ANSWER = 64, 24  # tokens
+# A prefill unit computes two prompts in 0.3 s at most. A decode unit has six places, each taken for 0.1 s a token but the
+# first, and for 0.45 s while the prompt is computed. Within the limits they bear some 0.8 of that, since steps are not always
 # full, nor all places taken.
-RATES = {"prefill": 0.85 * 128 / 0.3, "decode": 0.86 * 6 * ANSWER / (0.1 * (ANSWER - 1) + 0.45)}
+RATES = {"prefill": 0.85 * 128 / 0.3, "decode": 0.8 * 6 * ANSWER / (0.1 * (ANSWER - 1) + 0.45)}
 TOKENS = {"prefill": PROMPT, "decode": ANSWER}
 TTFT_S, TPOT_S, MISSED = 2, 0.2, 0.05
-WINDOW_S, BEFORE_S = 5, 15
+WINDOW_S, BEFORE_S = 5, 45
 START_S = 4  # from an order to a unit that serves
 BODIES = [{"prompt": [5 + i] + [(31 * i + 7 * j) % 3000 + 300 for j in range(PROMPT - 1)], "max_tokens": ANSWER,
            "temperature": 0, "ignore_eos": True} for i in range(48)]
@@ -47,7 +47,7 @@ decide_s: 1
 start_s: %(start)g
 start_max_s: 120
 drain_s: 10
-reserve: 0.02
+reserve: 0.01
 give_back: 0.02
 limits: {ttft_s: %(ttft)g, tpot_s: %(tpot)g, missed: %(missed)g}
 roles:
