@@ -31,7 +31,7 @@ PROMPT, ANSWER = 64, 24  # tokens
 RATES = {"prefill": 0.85 * 128 / 0.3, "decode": 0.8 * 6 * ANSWER / (0.1 * (ANSWER - 1) + 0.45)}
 TOKENS = {"prefill": PROMPT, "decode": ANSWER}
 TTFT_S, TPOT_S, MISSED = 2, 0.2, 0.05
-WINDOW_S, BEFORE_S = 5, 45
+WINDOW_S, BEFORE_S = 5, 30
 START_S = 4  # from an order to a unit that serves
 BODIES = [{"prompt": [5 + i] + [(31 * i + 7 * j) % 3000 + 300 for j in range(PROMPT - 1)], "max_tokens": ANSWER,
            "temperature": 0, "ignore_eos": True} for i in range(48)]
