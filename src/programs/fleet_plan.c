@@ -12,8 +12,9 @@
 
 #define LIVED_DAYS 3    /* two to learn from, one that is told */
 #define PARTS_LEAST 144 /* of a day's parts, that a history has to have */
-#define RESERVE 0.02    /* beside the margin that the load's own noise makes */
-#define TOKENS 1000.0   /* of a prompt and of an answer: with tokens like water any number does */
+#define DAY_S 86400.0
+#define TOKENS 1000.0 /* of a prompt and of an answer in a day of DAY_S, fewer in a shorter one */
+#define RESERVE 0.02  /* beside the margin that the load's own noise makes */
 
 static enum status run(const struct scaled_options *options, struct scaled_outcome *outcome_out,
                        struct error *error) {
@@ -36,13 +37,14 @@ struct plan_curve { /* tokens a second by part of the day */
     int64_t period_ns;
     double decode[FORECAST_PARTS];
     double prefill_share; /* prompts' tokens for each of answers' */
+    double tokens;        /* of an answer: in proportion to the day, as drains are */
     uint32_t known;
 };
 
 static double curve_arrivals(const void *load, int64_t at_ns) {
     const struct plan_curve *curve = load;
     double part = (double)(at_ns % curve->period_ns) / (double)curve->period_ns * FORECAST_PARTS;
-    return curve->decode[(uint32_t)part % FORECAST_PARTS] / TOKENS;
+    return curve->decode[(uint32_t)part % FORECAST_PARTS] / curve->tokens;
 }
 
 /* Of several days the last one counts; a part without a line is as the one before it. */
@@ -52,6 +54,7 @@ static enum status read_curve(const struct fleet_file *file, struct plan_curve *
     double at, prefill, decode, prefills = 0, decodes = 0;
     bool known[FORECAST_PARTS] = {false};
     curve->period_ns = file->manager.calendar.period_ns;
+    curve->tokens = TOKENS * (double)curve->period_ns / (DAY_S * 1e9);
     snprintf(path, sizeof path, "%.400s/history.csv", file->folder);
     FILE *history = fopen(path, "re");
     while (history && fgets(line, sizeof line, history))
@@ -104,8 +107,8 @@ enum status fleet_plan_day(const struct fleet_file *file, struct error *error) {
                                      .rule = SCALED_MANAGER,
                                      .arrivals = curve_arrivals,
                                      .load = &curve,
-                                     .prompt_tokens = TOKENS * curve.prefill_share,
-                                     .answer_tokens = TOKENS,
+                                     .prompt_tokens = curve.tokens * curve.prefill_share,
+                                     .answer_tokens = curve.tokens,
                                      .tick_ns = day_ns / 17280,
                                      .begin_ns = day_ns,
                                      .measure_ns = LIVED_DAYS * day_ns,

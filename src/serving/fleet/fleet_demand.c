@@ -123,7 +123,11 @@ void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCA
      * can start, and would ask for many times the load. */
     double gone_s = fmax(limit_s, (double)demand->rule.fast_ns * 1e-9);
     double wait_s = queued * tokens[is_short] / fmax(rates[is_short], 1e-9);
-    if (wait_s > limit_s / 2) view->demand[is_short].now += queued * tokens[is_short] / gone_s;
+    if (wait_s > limit_s / 2) {
+        struct scale_demand *other = &view->demand[1 - is_short];
+        view->demand[is_short].now += queued * tokens[is_short] / gone_s;
+        other->later = fmax(other->later, rates[1 - is_short]); /* it will come to that side, too */
+    }
     if (is_missed(demand, demand->first, demand->late_first)) view->missed[is_short] = true;
     if (is_missed(demand, demand->timed, demand->slow)) view->missed[SCALE_DECODE] = true;
 }

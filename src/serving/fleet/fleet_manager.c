@@ -316,6 +316,16 @@ static void look_ordered(struct fleet_manager *manager, uint32_t index, int64_t 
     manager->failed_total++;
 }
 
+/* A host that is dead, or a process that stands still, is there for its launcher, for hours maybe. */
+static void look_served(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
+    struct managed_unit *unit = &manager->units.units[index];
+    bool is_heard = unit->sight == FLEET_SEEN_SERVING || unit->sight == FLEET_SEEN_DRAINING;
+    if (is_heard || !knows_load(manager, now_ns)) unit->heard_ns = now_ns;
+    if (now_ns - unit->heard_ns <= manager->options.rule.start_ns) return;
+    manager->lost_total += unit->state == MANAGED_SERVING;
+    end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
+}
+
 /* What was said, and does not show yet, is said again. */
 static void remind(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
@@ -403,6 +413,8 @@ static void manager_step(void *self, int64_t now_ns) {
         if (manager->units.units[i].state != MANAGED_NONE) remind(manager, i, now_ns);
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         uint32_t state = manager->units.units[i].state;
+        if (state == MANAGED_DRAINING || state == MANAGED_SERVING) look_served(manager, i, now_ns);
+        state = manager->units.units[i].state;
         if (state == MANAGED_DRAINING) look_draining(manager, i, now_ns);
         if (state == MANAGED_ORDERED) look_ordered(manager, i, now_ns);
     }
