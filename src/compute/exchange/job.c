@@ -46,7 +46,7 @@ _Static_assert(LIMIT_RANKS < 1 << RANK_BITS, "a tag has room for every rank");
 #define FORSAKEN_NS                                                                                \
     5000000 /* without a move, until what was begun to come has come as far as it will */
 #define INBOX_MESSAGES                                                                             \
-    "64" /* small ones, of 8 KiB each in shared memory; UCX's own 512 are 4 MiB */
+    "64"                 /* small ones, of 8 KiB each in shared memory; UCX's own 512 are 4 MiB */
 #define LOOKS_CROWDED 20 /* each lets others run; so many before a rank sleeps */
 #define DOZE_NS ((int64_t)10000000)
 #define LOOKS_ALONE                                                                                \
@@ -85,7 +85,7 @@ static struct {
     const char *host; /* this rank's */
     ucp_context_h context;
     ucp_worker_h worker;
-    int wakes; /* readable when something came to the worker since it was armed */
+    int wakes;                   /* readable when something came to the worker since it was armed */
     ucp_worker_h last_worker;    /* the last epoch's, until the roster comes; NULL: there is none */
     struct job_request *of_last; /* what it had begun */
     ucp_ep_h *endpoints;         /* [count] NULL: none yet */

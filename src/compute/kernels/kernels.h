@@ -15,16 +15,16 @@
 
 enum kernel_level {
     KERNEL_LEVEL_C,
-    KERNEL_LEVEL_AVX2,   /* with FMA and F16C */
-    KERNEL_LEVEL_AVX512, /* with its parts F, BW, DQ and VL */
-    KERNEL_LEVEL_AVX512BF16,
+    KERNEL_LEVEL_AVX2,       /* with FMA and F16C */
+    KERNEL_LEVEL_AVX512,     /* with its parts F, BW, DQ and VL */
+    KERNEL_LEVEL_AVX512BF16, /* with VBMI, too */
     KERNEL_LEVEL_COUNT
 };
 
 struct kernels {
     enum kernel_level level;
     const char *name;     /* "c", "avx2", "avx512", "avx512bf16" */
-    const char *numerics; /* levels with the same text give the same bits: "fma1" or "bf16dot1" */
+    const char *numerics; /* levels with the same text give the same bits: "fma1" or "bf16dot2" */
 
     /* Panels [panel_first, panel_first + panel_count) of a product: threads share one job. */
     void (*matmul)(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
@@ -57,6 +57,14 @@ struct kernels {
     /* y[c][r] = x[r][c], r < rows, c < cols; columns rows..y_stride-1 are left alone. */
     void (*transpose)(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols);
+
+    /* Of bf16dot2; NULL where the numerics are fma1, whose attention computes in floats. */
+    void (*gemm_bf16)(const struct gemm_bf16 *job);
+    /* Online softmax over one more block: weights[i] = BF16 of exp(a *
+     * scores[i] - a * maximum), where *max is the largest so far, and 0 from count to 64. *sum
+     * follows; what was gathered so far is to be multiplied by the result. 1 <= count <= 64. */
+    float (*softmax_bf16)(uint16_t *weights, const float *scores, uint32_t count, float a,
+                          float *max, float *sum);
 };
 
 /* The best level this CPU has. */

@@ -111,4 +111,26 @@ struct gemm {
     bool accumulate;
 };
 
+/* How B[k][n] of a gemm_bf16 lies in memory; strides count values. */
+enum bf16_layout {
+    BF16_ROWS,  /* [k][n]; k may be odd, and then a row of A has one value more, which is 0 */
+    BF16_PAIRS, /* [k / 2][n][2]: a column's channels 2i and 2i + 1 side by side */
+    BF16_FOURS  /* [k / 4][n][4]; C is [m][n][2], a column's sum of the first two of every four
+                 * channels and that of the others, so that few columns fill a vector */
+};
+
+/* The same with BF16 values of A and B, by VDPBF16PS: an accumulator takes the pairs of channels in
+ * ascending order, of each pair the odd channel first; subnormal numbers count as zero. */
+struct gemm_bf16 {
+    enum bf16_layout layout;
+    const uint16_t *a;
+    size_t a_stride;
+    const uint16_t *b;
+    size_t b_stride;
+    float *c;
+    size_t c_stride; /* in floats */
+    uint32_t m, n, k;
+    bool accumulate;
+};
+
 #endif

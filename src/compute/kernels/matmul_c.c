@@ -84,3 +84,27 @@ void gemm_c_run(const struct gemm *job) {
         }
     }
 }
+
+/* Value `channel` of column `n` of B; 0 behind an odd last channel. */
+static float gemm_bf16_b(const struct gemm_bf16 *job, uint32_t channel, uint32_t n) {
+    static const uint32_t beside[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
+    uint32_t width = beside[job->layout];
+    if (channel >= job->k) return 0;
+    return float_from_bf16(job->b[channel / width * job->b_stride + n * width + channel % width]);
+}
+
+void gemm_bf16_c_run(const struct gemm_bf16 *job) {
+    uint32_t sums = job->layout == BF16_FOURS ? 2 : 1;
+    for (uint32_t row = 0; row < job->m; row++) {
+        const uint16_t *a = job->a + row * job->a_stride;
+        float *c = job->c + row * job->c_stride;
+        for (uint32_t i = 0; i < job->n * sums; i++) {
+            float sum = job->accumulate ? c[i] : 0;
+            for (uint32_t k = i % sums * 2; k < job->k; k += 2 * sums)
+                for (uint32_t odd = 2; odd-- > 0;)
+                    sum =
+                        fmaf(float_from_bf16(a[k + odd]), gemm_bf16_b(job, k + odd, i / sums), sum);
+            c[i] = sum;
+        }
+    }
+}

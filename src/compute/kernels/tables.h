@@ -21,6 +21,10 @@ void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint3
 void gemm_c_run(const struct gemm *job);
 void gemm_avx2_run(const struct gemm *job);
 void gemm_avx512_run(const struct gemm *job);
+void gemm_bf16_c_run(const struct gemm_bf16 *job); /* the twin that states the arithmetic */
+float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a, float *max,
+                     float *sum);
+void gemm_avx512bf16_run(const struct gemm_bf16 *job);
 
 /* Pieces of probe.h. */
 double probe_avx2_multiply(uint64_t rounds);

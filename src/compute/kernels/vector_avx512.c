@@ -129,6 +129,34 @@ ALWAYS_INLINE __m512i bf16_bits(__m512 v) {
     return _mm512_srli_epi32(rounded, 16);
 }
 
+static float softmax_bf16(uint16_t *weights, const float *scores, uint32_t count, float a,
+                          float *max, float *sum) {
+    __m512 v[KV_BLOCK_TOKENS / 16], lanes = _mm512_set1_ps(-INFINITY);
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < KV_BLOCK_TOKENS / 16; i++) {
+        __mmask16 mask = i * 16 < count ? mask_from(i * 16, count) : 0;
+        v[i] = _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), mask, scores + i * 16);
+        lanes = _mm512_max_ps(v[i], lanes);
+    }
+    float block_max = lanes_maximum(lanes), factor = 1, old_max = *max;
+    if (block_max > old_max) {
+        *max = block_max;
+        __m512 change = _mm512_set1_ps((old_max - block_max) * a);
+        factor = old_max == -INFINITY ? 0 : _mm512_cvtss_f32(exponential(change));
+    }
+    __m512 scales = _mm512_set1_ps(a), offset = _mm512_set1_ps(-(*max * a));
+    lanes = _mm512_setzero_ps();
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < KV_BLOCK_TOKENS / 16; i++) {
+        v[i] = exponential(_mm512_fmadd_ps(v[i], scales, offset)); /* behind count: 0 */
+        lanes = _mm512_add_ps(lanes, v[i]);
+        _mm256_storeu_si256((__m256i *)(void *)(weights + i * 16),
+                            _mm512_cvtepi32_epi16(bf16_bits(v[i])));
+    }
+    *sum = *sum * factor + lanes_sum(lanes);
+    return factor;
+}
+
 static void round_bf16(float *y, const float *x, uint32_t n) {
     for (uint32_t i = 0; i < n; i += 16) {
         __mmask16 mask = mask_from(i, n);
@@ -279,7 +307,9 @@ const struct kernels kernels_table_avx512 = {
 const struct kernels kernels_table_avx512bf16 = {
     .level = KERNEL_LEVEL_AVX512BF16,
     .name = "avx512bf16",
-    .numerics = "bf16dot1",
+    .numerics = "bf16dot2",
     .matmul = matmul_avx512bf16_run,
+    .gemm_bf16 = gemm_avx512bf16_run,
+    .softmax_bf16 = softmax_bf16,
     VECTOR_ENTRIES,
 };

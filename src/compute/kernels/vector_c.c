@@ -86,6 +86,18 @@ static float exp_sum(float *y, const float *x, float a, float b, uint32_t n) {
     return lanes_sum(lane);
 }
 
+float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a, float *max,
+                     float *sum) {
+    float block_max = maximum(scores, count), values[KV_BLOCK_TOKENS];
+    float new_max = block_max > *max ? block_max : *max;
+    float factor = *max == -INFINITY ? 0 : kernels_exp((*max - new_max) * a);
+    *sum = *sum * factor + exp_sum(values, scores, a, new_max * a, count);
+    *max = new_max;
+    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
+        weights[i] = i < count ? bf16_from_float(values[i]) : 0;
+    return factor;
+}
+
 static void round_bf16(float *y, const float *x, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         y[i] = bf16_rounded(x[i]);

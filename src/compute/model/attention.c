@@ -97,7 +97,12 @@ static void finish_queries(void *context, uint32_t first, uint32_t count, uint32
         const float *angles = pass->scratch->angles + (size_t)token * shape->rope_dim;
         for (uint32_t head = 0; head < shape->heads; head++)
             rope_rotate(shape, angles, q + head * query_dim + shape->nope_dim);
-        if (model->rounds_bf16) model->kernels->round_bf16(q, q, shape->heads * query_dim);
+        if (model->bf16_attention && token < pass->batch->prompt_tokens)
+            model->kernels->bf16_from_float(pass->scratch->q_bf16 +
+                                                (size_t)token * pass->scratch->q_stride,
+                                            q, shape->heads * query_dim);
+        else if (model->rounds_bf16)
+            model->kernels->round_bf16(q, q, shape->heads * query_dim);
     }
 }
 

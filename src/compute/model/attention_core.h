@@ -20,6 +20,12 @@ struct kv_span attention_core_span(const struct pass *pass, const struct run *ru
 void attention_core_load(const struct model *model, const struct kv_span *span,
                          float *rows /* [count][kv_width] */);
 
+/* Values of the span's first row where they are BF16. */
+static inline const uint16_t *attention_core_values(const struct model *model,
+                                                    const struct kv_span *span) {
+    return (const uint16_t *)span->slice + (size_t)span->first * model->kv.width;
+}
+
 /* The online softmax over one more block's scores: each score s becomes
  * exp(scale * s - scale * maximum), where *max is the largest so far. *sum follows; the caller
  * multiplies what it has gathered so far by *factor_out. */

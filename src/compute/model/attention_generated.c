@@ -54,53 +54,91 @@ static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint
     }
 }
 
-/* A token's queries with the channels as rows: [kv_width][heads, rounded up to 16]. */
+/* A token's queries with the channels as rows: [kv_width][heads, rounded up to 16]; of BF16 values
+ * [kv_width / 4][heads][4]. */
 static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first_head,
                          uint32_t heads, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
     const struct scratch *s = tile->pass->scratch;
     size_t first = (size_t)(token - tile->first) * model->shape->heads + first_head;
-    model->kernels->transpose(room->queries, round_up(heads, 16),
-                              s->absorb_q + first * s->absorb_q_stride, s->absorb_q_stride, heads,
-                              shape_kv_width(model->shape));
+    const float *queries = s->absorb_q + first * s->absorb_q_stride;
+    uint32_t width = shape_kv_width(model->shape);
+    if (!model->bf16_attention) {
+        model->kernels->transpose(room->queries, round_up(heads, 16), queries, s->absorb_q_stride,
+                                  heads, width);
+        return;
+    }
+    for (uint32_t head = 0; head < heads; head++) {
+        model->kernels->bf16_from_float(room->query, queries + head * s->absorb_q_stride, width);
+        for (uint32_t c = 0; c < width; c += 4)
+            memcpy((uint16_t *)room->queries + (size_t)c * heads + head * 4, room->query + c,
+                   4 * sizeof(uint16_t));
+    }
 }
 
-/* room->scores[heads][seen]. The block's rows multiply the turned queries, so that the rows are
- * taken as they lie; a sum's order is that of the channels either way. */
-static void score_block(const struct model *model, uint32_t heads, uint32_t seen,
-                        struct attention_scratch *room) {
-    size_t stride = round_up(heads, 16);
-    struct gemm score = {
-        .a = room->rows,
-        .a_stride = model->kv.width,
-        .b = room->queries,
-        .b_stride = stride,
-        .c = room->keys,
-        .c_stride = stride,
-        .m = seen,
-        .n = heads,
-        .k = shape_kv_width(model->shape),
-    };
-    model->kernels->gemm(&score);
-    model->kernels->transpose(room->scores, KV_BLOCK_TOKENS, room->keys, stride, seen, heads);
+/* room->scores[heads][seen], every row or, of BF16 values, every other. The block's rows multiply the turned
+ * queries, so that the rows are taken as they lie; a sum's order is that of the channels either
+ * way. Of BF16 values each score is two sums, those of even and of odd pairs of channels. */
+static void score_block(const struct model *model, const struct kv_span *span, uint32_t heads,
+                        uint32_t seen, struct attention_scratch *room) {
+    uint32_t width = shape_kv_width(model->shape);
+    uint32_t columns = model->bf16_attention ? 2 * heads : heads;
+    size_t stride = round_up(columns, 16);
+    if (model->bf16_attention) {
+        struct gemm_bf16 score = {
+            .layout = BF16_FOURS,
+            .a = attention_core_values(model, span),
+            .a_stride = width,
+            .b = (const uint16_t *)room->queries,
+            .b_stride = (size_t)heads * 4,
+            .c = room->keys,
+            .c_stride = stride,
+            .m = seen,
+            .n = heads,
+            .k = width,
+        };
+        model->kernels->gemm_bf16(&score);
+    } else {
+        struct gemm score = {
+            .a = room->rows,
+            .a_stride = width,
+            .b = room->queries,
+            .b_stride = stride,
+            .c = room->keys,
+            .c_stride = stride,
+            .m = seen,
+            .n = heads,
+            .k = width,
+        };
+        model->kernels->gemm(&score);
+    }
+    model->kernels->transpose(room->scores, KV_BLOCK_TOKENS, room->keys, stride, seen, columns);
+    for (uint32_t i = 0; model->bf16_attention && i < heads; i++)
+        model->kernels->add_scaled(room->scores + (size_t)2 * i * KV_BLOCK_TOKENS,
+                                   room->scores + (size_t)(2 * i + 1) * KV_BLOCK_TOKENS, 1, seen);
 }
 
-/* One token, `heads` heads from first_head on, against the block in room->rows. */
-static void attend_token(const struct tile *tile, uint32_t token, uint32_t first_head,
-                         uint32_t heads, uint32_t seen, struct attention_scratch *room) {
+/* u += the block's latents, weighted by the exponentials in room. */
+static void gather_block(const struct tile *tile, const struct kv_span *span, uint32_t heads,
+                         uint32_t seen, float *u, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
-    const struct scratch *s = tile->pass->scratch;
-    const struct shape *shape = model->shape;
-    size_t first = (size_t)(token - tile->first) * shape->heads + first_head;
-    float *u = s->absorb_u + first * s->absorb_u_stride;
-    score_block(model, heads, seen, room);
-    for (uint32_t i = 0; i < heads; i++) {
-        size_t state = (size_t)token * shape->heads + first_head + i;
-        float factor;
-        attention_core_softmax(model->kernels, room->scores + i * KV_BLOCK_TOKENS, seen,
-                               shape->attention_scale, &s->softmax_max[state],
-                               &s->softmax_sum[state], &factor);
-        if (factor != 1) model->kernels->scale(u + i * s->absorb_u_stride, factor, shape->kv_rank);
+    uint32_t u_stride = tile->pass->scratch->absorb_u_stride;
+    if (model->bf16_attention) {
+        struct gemm_bf16 gather = {
+            .layout = BF16_ROWS,
+            .a = room->weights,
+            .a_stride = KV_BLOCK_TOKENS,
+            .b = attention_core_values(model, span),
+            .b_stride = model->kv.width,
+            .c = u,
+            .c_stride = u_stride,
+            .m = heads,
+            .n = model->shape->kv_rank,
+            .k = seen,
+            .accumulate = true,
+        };
+        model->kernels->gemm_bf16(&gather);
+        return;
     }
     struct gemm gather = {
         .a = room->scores,
@@ -108,13 +146,45 @@ static void attend_token(const struct tile *tile, uint32_t token, uint32_t first
         .b = room->rows,
         .b_stride = model->kv.width,
         .c = u,
-        .c_stride = s->absorb_u_stride,
+        .c_stride = u_stride,
         .m = heads,
-        .n = shape->kv_rank,
+        .n = model->shape->kv_rank,
         .k = seen,
         .accumulate = true,
     };
     model->kernels->gemm(&gather);
+}
+
+/* One token, `heads` heads from first_head on, against a block. */
+static void attend_token(const struct tile *tile, uint32_t token, uint32_t first_head,
+                         uint32_t heads, const struct kv_span *span, uint32_t seen,
+                         struct attention_scratch *room) {
+    const struct model *model = tile->pass->model;
+    const struct scratch *s = tile->pass->scratch;
+    const struct shape *shape = model->shape;
+    size_t first = (size_t)(token - tile->first) * shape->heads + first_head;
+    float *u = s->absorb_u + first * s->absorb_u_stride;
+    score_block(model, span, heads, seen, room);
+    for (uint32_t i = 0; i < heads; i++) {
+        size_t state = (size_t)token * shape->heads + first_head + i;
+        float *max = &s->softmax_max[state], *sum = &s->softmax_sum[state], factor;
+        if (model->bf16_attention)
+            factor = model->kernels->softmax_bf16(room->weights + (size_t)i * KV_BLOCK_TOKENS,
+                                                  room->scores + (size_t)2 * i * KV_BLOCK_TOKENS,
+                                                  seen, shape->attention_scale, max, sum);
+        else
+            attention_core_softmax(model->kernels, room->scores + (size_t)i * KV_BLOCK_TOKENS, seen,
+                                   shape->attention_scale, max, sum, &factor);
+        if (factor != 1) model->kernels->scale(u + i * s->absorb_u_stride, factor, shape->kv_rank);
+    }
+    gather_block(tile, span, heads, seen, u, room);
+}
+
+/* Brings the block that comes next near, while this one is computed. */
+static void fetch_block(const struct pass *pass, const struct run *run, uint32_t block) {
+    const char *rows = kv_pages_slice(&pass->model->kv, run->pages[block].index, pass->layer);
+    for (size_t at = 0; at < pass->model->kv.slice_bytes; at += 64)
+        __builtin_prefetch(rows + at, 0, 2);
 }
 
 static void begin_heads(const struct tile *tile, uint32_t token, uint32_t first_head,
@@ -156,15 +226,18 @@ static void attend_run(const struct tile *tile, const struct run *run, uint32_t 
     for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
         struct kv_span span = attention_core_span(pass, run, block, end);
         if (!span.count) continue;
-        attention_core_load(model, &span, room->rows);
+        if (!model->bf16_attention)
+            attention_core_load(model, &span, room->rows);
+        else if ((block + 1) * KV_BLOCK_TOKENS < end)
+            fetch_block(pass, run, block + 1);
         for (uint32_t token = first; token < last; token++) {
             uint32_t index = pass->batch->positions[token] + run->kv_shift;
             if (index < span.start) continue;
             uint32_t seen = index - span.start + 1;
             if (token != turned) turn_queries(tile, token, first_head, heads, room);
             turned = token;
-            attend_token(tile, token, first_head, heads, seen < span.count ? seen : span.count,
-                         room);
+            attend_token(tile, token, first_head, heads, &span,
+                         seen < span.count ? seen : span.count, room);
         }
     }
     for (uint32_t token = first; token < last; token++)

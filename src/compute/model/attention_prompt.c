@@ -59,59 +59,133 @@ static void expand(const struct pass *pass, const struct group *group, const str
     }
     struct matmul job = linear_job(&group->kv_b, &input, room->expanded, stride, span->count);
     kernels->matmul(&job, 0, packed_panels(group->kv_b.rows));
-    if (model->rounds_bf16)
-        for (uint32_t t = 0; t < span->count; t++)
-            kernels->round_bf16(room->expanded + t * stride, room->expanded + t * stride,
-                                group->kv_b.rows);
+    for (uint32_t t = 0; t < span->count; t++) {
+        float *row = room->expanded + t * stride;
+        if (model->bf16_attention)
+            kernels->bf16_from_float(room->values + t * stride, row, group->kv_b.rows);
+        else if (model->rounds_bf16)
+            kernels->round_bf16(row, row, group->kv_b.rows);
+    }
 }
 
-/* Queries [first, first + count) of the run against one block, for one head. */
-static void attend_tile(const struct pass *pass, const struct run *run, const struct kv_span *span,
-                        uint32_t head, const float *values, uint32_t first, uint32_t count,
-                        struct attention_scratch *room) {
+/* Queries of a run against one block, for one head. */
+struct query_tile {
+    uint32_t token, count; /* the first one's internal index */
+    uint32_t head;
+    size_t values; /* where the head's values are in a row of room->expanded or room->values */
+};
+
+static void score_tile(const struct pass *pass, const struct query_tile *tile,
+                       const struct kv_span *span, struct attention_scratch *room) {
     const struct model *model = pass->model;
-    const struct shape *shape = model->shape;
     const struct scratch *s = pass->scratch;
-    uint32_t token = run->first + first;
-    uint32_t out_stride = shape->heads * shape->value_dim;
-    float *out = s->attended + (size_t)token * out_stride + head * shape->value_dim;
+    uint32_t query_dim = shape_query_dim(model->shape);
+    size_t at = (size_t)tile->token * s->q_stride + tile->head * query_dim;
+    if (model->bf16_attention) {
+        struct gemm_bf16 score = {
+            .layout = BF16_PAIRS,
+            .a = s->q_bf16 + at,
+            .a_stride = s->q_stride,
+            .b = (const uint16_t *)room->keys,
+            .b_stride = (size_t)2 * KV_BLOCK_TOKENS,
+            .c = room->scores,
+            .c_stride = KV_BLOCK_TOKENS,
+            .m = tile->count,
+            .n = span->count,
+            .k = query_dim,
+        };
+        model->kernels->gemm_bf16(&score);
+        return;
+    }
     struct gemm score = {
-        .a = s->q + (size_t)token * s->q_stride + head * shape_query_dim(shape),
+        .a = s->q + at,
         .a_stride = s->q_stride,
         .b = room->keys,
         .b_stride = KV_BLOCK_TOKENS,
         .c = room->scores,
         .c_stride = KV_BLOCK_TOKENS,
-        .m = count,
+        .m = tile->count,
         .n = span->count,
-        .k = shape_query_dim(shape),
+        .k = query_dim,
     };
     model->kernels->gemm(&score);
-    for (uint32_t i = 0; i < count; i++) {
-        float *scores = room->scores + i * KV_BLOCK_TOKENS, factor;
-        uint32_t query = run->first_position + first + i + run->kv_shift; /* where its KV row is */
-        uint32_t seen = query - span->start + 1;
-        if (seen > span->count) seen = span->count;
-        size_t state = (size_t)(token + i) * shape->heads + head;
-        attention_core_softmax(model->kernels, scores, seen, shape->attention_scale,
-                               &s->softmax_max[state], &s->softmax_sum[state], &factor);
-        if (factor != 1)
-            model->kernels->scale(out + i * (size_t)out_stride, factor, shape->value_dim);
-        memset(scores + seen, 0, (span->count - seen) * sizeof *scores);
+}
+
+/* out += the block's values, weighted by the exponentials in room. */
+static void gather_tile(const struct pass *pass, const struct query_tile *tile,
+                        const struct kv_span *span, float *out, struct attention_scratch *room) {
+    const struct model *model = pass->model;
+    const struct shape *shape = model->shape;
+    size_t stride = pass->scratch->expanded_stride;
+    if (model->bf16_attention) {
+        struct gemm_bf16 gather = {
+            .layout = BF16_ROWS,
+            .a = room->weights,
+            .a_stride = KV_BLOCK_TOKENS,
+            .b = room->values + tile->values,
+            .b_stride = stride,
+            .c = out,
+            .c_stride = (size_t)shape->heads * shape->value_dim,
+            .m = tile->count,
+            .n = shape->value_dim,
+            .k = span->count,
+            .accumulate = true,
+        };
+        model->kernels->gemm_bf16(&gather);
+        return;
     }
     struct gemm gather = {
         .a = room->scores,
         .a_stride = KV_BLOCK_TOKENS,
-        .b = values,
-        .b_stride = s->expanded_stride,
+        .b = room->expanded + tile->values,
+        .b_stride = stride,
         .c = out,
-        .c_stride = out_stride,
-        .m = count,
+        .c_stride = (size_t)shape->heads * shape->value_dim,
+        .m = tile->count,
         .n = shape->value_dim,
         .k = span->count,
         .accumulate = true,
     };
     model->kernels->gemm(&gather);
+}
+
+static void attend_tile(const struct pass *pass, const struct run *run, const struct kv_span *span,
+                        const struct query_tile *tile, struct attention_scratch *room) {
+    const struct model *model = pass->model;
+    const struct shape *shape = model->shape;
+    const struct scratch *s = pass->scratch;
+    uint32_t out_stride = shape->heads * shape->value_dim;
+    float *out = s->attended + (size_t)tile->token * out_stride + tile->head * shape->value_dim;
+    score_tile(pass, tile, span, room);
+    for (uint32_t i = 0; i < tile->count; i++) {
+        float *scores = room->scores + i * KV_BLOCK_TOKENS, factor;
+        uint32_t index = tile->token - run->first + i;                /* in the run */
+        uint32_t query = run->first_position + index + run->kv_shift; /* where its KV row is */
+        uint32_t seen = query - span->start + 1;
+        if (seen > span->count) seen = span->count;
+        size_t state = (size_t)(tile->token + i) * shape->heads + tile->head;
+        float *max = &s->softmax_max[state], *sum = &s->softmax_sum[state];
+        if (model->bf16_attention)
+            factor = model->kernels->softmax_bf16(room->weights + (size_t)i * KV_BLOCK_TOKENS,
+                                                  scores, seen, shape->attention_scale, max, sum);
+        else
+            attention_core_softmax(model->kernels, scores, seen, shape->attention_scale, max, sum,
+                                   &factor);
+        if (factor != 1)
+            model->kernels->scale(out + i * (size_t)out_stride, factor, shape->value_dim);
+        if (!model->bf16_attention) memset(scores + seen, 0, (span->count - seen) * sizeof *scores);
+    }
+    gather_tile(pass, tile, span, out, room);
+}
+
+/* Turns `channels` channels of the span's rows into keys from row `first` on. BF16 values turn in
+ * pairs, which leaves channels 2i and 2i + 1 of a token side by side. */
+static void turn_keys(const struct model *model, uint32_t first, uint32_t channels,
+                      const void *from, size_t stride, uint32_t count,
+                      struct attention_scratch *room) {
+    uint32_t beside = model->bf16_attention ? 2 : 1;
+    model->kernels->transpose(room->keys + (size_t)first / beside * KV_BLOCK_TOKENS,
+                              KV_BLOCK_TOKENS, from, stride / beside, count, channels / beside);
 }
 
 static void attend_block(const struct pass *pass, const struct run *run, const struct group *group,
@@ -123,17 +197,21 @@ static void attend_block(const struct pass *pass, const struct run *run, const s
     uint32_t first_index = run->first_position + run->kv_shift;
     /* The first query that sees any of the block: */
     uint32_t from = span->start > first_index ? span->start - first_index : 0;
-    model->kernels->transpose(room->keys + shape->nope_dim * KV_BLOCK_TOKENS, KV_BLOCK_TOKENS,
-                              room->rows + shape->kv_rank, model->kv.width, span->count,
-                              shape->rope_dim);
+    const void *rope = model->bf16_attention
+                           ? (const void *)(attention_core_values(model, span) + shape->kv_rank)
+                           : (const void *)(room->rows + shape->kv_rank);
+    turn_keys(model, shape->nope_dim, shape->rope_dim, rope, model->kv.width, span->count, room);
     for (uint32_t i = 0; i < group->heads; i++) {
-        const float *keys = room->expanded + i * head_rows;
-        model->kernels->transpose(room->keys, KV_BLOCK_TOKENS, keys, stride, span->count,
-                                  shape->nope_dim);
+        const void *keys = model->bf16_attention ? (const void *)(room->values + i * head_rows)
+                                                 : (const void *)(room->expanded + i * head_rows);
+        turn_keys(model, 0, shape->nope_dim, keys, stride, span->count, room);
+        struct query_tile tile = {.head = group->first_head + i,
+                                  .values = i * head_rows + shape->nope_dim};
         for (uint32_t first = from; first < run->token_count; first += ATTENTION_TILE) {
             uint32_t left = run->token_count - first;
-            attend_tile(pass, run, span, group->first_head + i, keys + shape->nope_dim, first,
-                        left < ATTENTION_TILE ? left : ATTENTION_TILE, room);
+            tile.token = run->first + first;
+            tile.count = left < ATTENTION_TILE ? left : ATTENTION_TILE;
+            attend_tile(pass, run, span, &tile, room);
         }
     }
 }

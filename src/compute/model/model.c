@@ -156,6 +156,14 @@ static enum status open_device(struct model *model, const struct model_options *
     return device_open_emulated(&emulation, &model->device, error);
 }
 
+/* Whether attention multiplies BF16 values, pair by pair. */
+static bool multiplies_bf16(const struct model *model) {
+    const struct shape *shape = model->shape;
+    return model->kernels->gemm_bf16 && model->rounds_bf16 && shape->nope_dim % 2 == 0 &&
+           shape->rope_dim % 2 == 0 && shape->value_dim % 2 == 0 && shape->kv_rank % 2 == 0 &&
+           shape_kv_width(shape) % 4 == 0;
+}
+
 static enum status open_parts(struct model *model, const struct model_options *options,
                               struct error *error) {
     enum status status = STATUS_OK;
@@ -178,6 +186,7 @@ static enum status open_parts(struct model *model, const struct model_options *o
     bool f32 = !model->rounds_bf16;
     status = open_device(model, options, error);
     if (status == STATUS_OK) status = kernels_select(options->level, &model->kernels, error);
+    model->bf16_attention = status == STATUS_OK && multiplies_bf16(model);
     if (status == STATUS_OK) status = team_open(options->threads, &model->team, error);
     if (status == STATUS_OK)
         status = kv_pages_open(&model->kv, f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16,

@@ -25,6 +25,10 @@ static float *cut_floats(struct cutter *cutter, size_t rows, size_t columns) {
     return cut(cutter, rows * columns * sizeof(float));
 }
 
+static uint16_t *cut_values(struct cutter *cutter, size_t rows, size_t columns) {
+    return cut(cutter, rows * columns * sizeof(uint16_t));
+}
+
 static uint32_t padded(uint32_t rows) {
     return (uint32_t)round_up(rows, MATMUL_PANEL);
 }
@@ -74,6 +78,7 @@ static void cut_tokens(struct cutter *cutter, struct scratch *s, const struct mo
     s->input_shared = cut_input(cutter, tokens, larger(hidden, s->mlp_stride));
     s->q_a = cut_floats(cutter, tokens, s->q_a_stride);
     s->q = cut_floats(cutter, tokens, s->q_stride);
+    if (model->bf16_attention) s->q_bf16 = cut_values(cutter, tokens, s->q_stride);
     s->kv_a = cut_floats(cutter, tokens, s->kv_a_stride);
     s->attended = cut_floats(cutter, tokens, attended);
     s->softmax_max = cut_floats(cutter, tokens, shape->heads);
@@ -128,10 +133,15 @@ static void cut_threads(struct cutter *cutter, struct scratch *s, const struct m
             .rows = cut_floats(cutter, KV_BLOCK_TOKENS, shape_kv_width(shape)),
             .prepared = cut_input(cutter, KV_BLOCK_TOKENS, shape->kv_rank),
             .expanded = cut_floats(cutter, KV_BLOCK_TOKENS, s->expanded_stride),
-            .keys = cut_floats(cutter, larger(shape_query_dim(shape), heads), KV_BLOCK_TOKENS),
+            .keys = cut_floats(cutter, larger(shape_query_dim(shape), 2 * heads), KV_BLOCK_TOKENS),
             .queries = cut_floats(cutter, shape_kv_width(shape), heads),
-            .scores = cut_floats(cutter, larger(ATTENTION_TILE, shape->heads), KV_BLOCK_TOKENS),
+            .scores = cut_floats(cutter, larger(ATTENTION_TILE, 2 * heads), KV_BLOCK_TOKENS),
         };
+        if (model->bf16_attention) {
+            room.values = cut_values(cutter, KV_BLOCK_TOKENS, s->expanded_stride);
+            room.weights = cut_values(cutter, larger(ATTENTION_TILE, heads), KV_BLOCK_TOKENS);
+            room.query = cut_values(cutter, 1, shape_kv_width(shape));
+        }
         if (s->attention) s->attention[i] = room;
     }
 }
@@ -156,6 +166,7 @@ struct scratch scratch_from(const struct scratch *scratch, const struct model *m
     advance_input(&s.input_shared, token);
     advance(&s.q_a, token, s.q_a_stride);
     advance(&s.q, token, s.q_stride);
+    if (s.q_bf16) s.q_bf16 += (size_t)token * s.q_stride;
     advance(&s.kv_a, token, s.kv_a_stride);
     advance(&s.attended, token, (size_t)shape->heads * shape->value_dim);
     advance(&s.softmax_max, token, shape->heads);

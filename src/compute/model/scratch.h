@@ -18,7 +18,11 @@ struct attention_scratch {
     float *expanded;              /* [64][expanded_stride] keys and values of a head group */
     float *keys;                  /* [nope + rope][64] transposed keys, or [64][heads] scores */
     float *queries;               /* [kv_width][heads] transposed queries of the absorbed form */
-    float *scores;                /* [max(tile, heads)][64] */
+    float *scores;                /* [max(tile, 2 * heads)][64] */
+    /* Where attention computes with BF16 values (model.bf16_attention): */
+    uint16_t *values;  /* [64][expanded_stride] keys and values of a head group */
+    uint16_t *weights; /* [max(tile, heads)][64] exponentials of scores */
+    uint16_t *query;   /* [kv_width] */
 };
 
 struct scratch {
@@ -28,6 +32,7 @@ struct scratch {
     struct input_buffer input, input_shared; /* [tokens] prepared inputs */
     float *q_a;                              /* [tokens][q_a_stride] */
     float *q;                                /* [tokens][q_stride] */
+    uint16_t *q_bf16;                        /* the same with model.bf16_attention */
     float *kv_a;                             /* [tokens][kv_a_stride] */
     float *attended;                         /* [tokens][heads * value_dim] */
     float *softmax_max, *softmax_sum;        /* [tokens][heads] */

@@ -31,8 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_NS 200000       /* a rank looks so long for an order before it sleeps */
-#define DOZE_NS 50000000     /* between two looks at a clock, when nothing comes */
+#define LOOK_NS 200000   /* a rank looks so long for an order before it sleeps */
+#define DOZE_NS 50000000 /* between two looks at a clock, when nothing comes */
 #define MEASURED_BYTES (1 << 20)
 #define MEASURED_TIMES 3
 

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/number.h"
+#include "compute/kernels/tables.h"
 
 #define FENCE 0xA5
 #define FENCE_BYTES 256
@@ -17,6 +18,7 @@
 #ifdef FATHOM_KERNELS_X86
 void matmul_avx512bf16_emulated_run(const struct matmul *job, uint32_t panel_first,
                                     uint32_t panel_count);
+void gemm_avx512bf16_emulated_run(const struct gemm_bf16 *job);
 #endif
 
 uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
@@ -32,8 +34,10 @@ uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
         levels_out[count] = levels_out[KERNEL_LEVEL_AVX512];
         levels_out[count].level = KERNEL_LEVEL_AVX512BF16;
         levels_out[count].name = "avx512bf16-emulated";
-        levels_out[count].numerics = "bf16dot1";
-        levels_out[count++].matmul = matmul_avx512bf16_emulated_run;
+        levels_out[count].numerics = "bf16dot2";
+        levels_out[count].matmul = matmul_avx512bf16_emulated_run;
+        levels_out[count].softmax_bf16 = kernels_table_avx512bf16.softmax_bf16;
+        levels_out[count++].gemm_bf16 = gemm_avx512bf16_emulated_run;
     }
 #endif
     return count;

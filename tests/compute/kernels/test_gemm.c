@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "compute/kernels/tables.h"
 
 struct problem {
@@ -127,10 +128,62 @@ static void rows_and_stretches_do_not_matter(void **unused) {
     problem_free(&p);
 }
 
+/* Products of BF16 values: each level that has them gives the plain C twin's bits in every layout,
+ * and stays inside its buffers. */
+static void bf16_layouts_agree_to_the_bit(void **unused) {
+    static const uint32_t ms[] = {1, 3, 4, 11, 16, 64}, ns[] = {1, 8, 15, 16, 17, 32, 33, 144};
+    struct kernels levels[LEVELS_MAX];
+    uint32_t count = levels_list(levels);
+    uint64_t state = 13;
+    for (int layout = BF16_ROWS; layout <= BF16_FOURS; layout++)
+        for (size_t turn = 0; turn < ARRAY_COUNT(ms) * ARRAY_COUNT(ns); turn++) {
+            static const uint32_t beside[] = {1, 2, 4}, steps[] = {1, 32, 33, 64, 420};
+            uint32_t k = beside[layout] * steps[turn % ARRAY_COUNT(steps)];
+            struct gemm_bf16 job = {.layout = (enum bf16_layout)layout,
+                                    .m = ms[turn % ARRAY_COUNT(ms)],
+                                    .n = ns[turn / ARRAY_COUNT(ms)],
+                                    .k = k,
+                                    .accumulate = turn / 5 % 2};
+            uint32_t k_even = (uint32_t)round_up(k, 2), sums = layout == BF16_FOURS ? 2 : 1;
+            job.a_stride = k_even + 2;
+            job.b_stride = job.n * beside[layout] + 6;
+            job.c_stride = job.n * sums + 1;
+            size_t a_count = (job.m - 1) * job.a_stride + k_even;
+            size_t b_count = (k / beside[layout] - 1) * job.b_stride + job.n * beside[layout];
+            size_t c_count = (job.m - 1) * job.c_stride + job.n * sums;
+            uint16_t *a = levels_buffer(a_count * 2), *b = levels_buffer(b_count * 2);
+            float *c = levels_buffer(c_count * 4), *expected = levels_buffer(c_count * 4);
+            float *found = levels_buffer(c_count * 4);
+            for (size_t i = 0; i < a_count; i++)
+                a[i] = bf16_from_float(levels_number(&state, NUMBERS_NORMAL));
+            for (uint32_t row = 0; row < job.m && k_even > k; row++)
+                a[row * job.a_stride + k] = 0;
+            for (size_t i = 0; i < b_count; i++)
+                b[i] = bf16_from_float(levels_number(&state, NUMBERS_MIXED));
+            levels_fill(&state, NUMBERS_NORMAL, c, c_count);
+            job.a = a;
+            job.b = b;
+            job.c = memcpy(expected, c, c_count * sizeof *c);
+            gemm_bf16_c_run(&job);
+            for (uint32_t l = 0; l < count; l++) {
+                if (!levels[l].gemm_bf16) continue;
+                job.c = memcpy(found, c, c_count * sizeof *c);
+                levels[l].gemm_bf16(&job);
+                levels_check_same(levels[l].name, expected, found, c_count);
+            }
+            levels_free(a, a_count * 2);
+            levels_free(b, b_count * 2);
+            levels_free(c, c_count * 4);
+            levels_free(expected, c_count * 4);
+            levels_free(found, c_count * 4);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_agree_to_the_bit),
         cmocka_unit_test(rows_and_stretches_do_not_matter),
+        cmocka_unit_test(bf16_layouts_agree_to_the_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,10 +37,12 @@ static void each_table_is_whole_and_says_what_it_is(void **unused) {
         assert_int_equal(table->level, i);
         assert_int_equal(kernels_level_named(table->name, &named, NULL), STATUS_OK);
         assert_int_equal(named, i);
-        assert_string_equal(table->numerics, i == KERNEL_LEVEL_AVX512BF16 ? "bf16dot1" : "fma1");
-        for (const char *entry = (const char *)&table->matmul; entry < (const char *)(table + 1);
-             entry += sizeof(void *))
+        assert_string_equal(table->numerics, i == KERNEL_LEVEL_AVX512BF16 ? "bf16dot2" : "fma1");
+        for (const char *entry = (const char *)&table->matmul;
+             entry < (const char *)&table->gemm_bf16; entry += sizeof(void *))
             assert_non_null(*(void *const *)(const void *)entry);
+        assert_int_equal(table->gemm_bf16 != NULL, i == KERNEL_LEVEL_AVX512BF16);
+        assert_int_equal(table->softmax_bf16 != NULL, i == KERNEL_LEVEL_AVX512BF16);
     }
 }
 

@@ -307,8 +307,35 @@ static void a_transposed_tile_is_the_tile(void **unused) {
                 check_transpose(&levels[l], sizes[r], sizes[c]);
 }
 
+/* The softmax whose weights are BF16, block after block: each level that has it gives the twin's
+ * bits, with zeros behind the last score. */
+static void softmax_in_bf16_is_that_of_plain_c(void **unused) {
+    struct kernels levels[LEVELS_MAX];
+    uint32_t count = levels_list(levels);
+    uint64_t state = 17;
+    for (uint32_t l = 0; l < count; l++) {
+        if (!levels[l].softmax_bf16) continue;
+        float max = -INFINITY, sum = 0, expected_max = max, expected_sum = sum;
+        for (uint32_t n = 1; n <= KV_BLOCK_TOKENS; n++) {
+            uint16_t weights[KV_BLOCK_TOKENS], expected[KV_BLOCK_TOKENS];
+            float *scores = levels_buffer(n * sizeof(float));
+            levels_fill(&state, NUMBERS_NORMAL, scores, n);
+            for (uint32_t i = 0; i < n; i++)
+                scores[i] *= n % 5 ? 7.0f : 50.0f; /* of some blocks most weights are 0 */
+            float factor = levels[l].softmax_bf16(weights, scores, n, 0.7f, &max, &sum);
+            float twin = softmax_bf16_c(expected, scores, n, 0.7f, &expected_max, &expected_sum);
+            levels_check_same("factor", &twin, &factor, 1);
+            levels_check_same("max", &expected_max, &max, 1);
+            levels_check_same("sum", &expected_sum, &sum, 1);
+            assert_memory_equal(weights, expected, sizeof weights);
+            levels_free(scores, n * sizeof(float));
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(softmax_in_bf16_is_that_of_plain_c),
         cmocka_unit_test(levels_agree_to_the_bit),
         cmocka_unit_test(levels_agree_on_infinities_and_nans),
         cmocka_unit_test(exp_is_right_to_an_ulp_and_a_half),
