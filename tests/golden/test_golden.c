@@ -257,7 +257,7 @@ static void compare_greedy(struct bench *bench, const struct tree *prompt,
             fail_msg("%s", error.text);
     }
     for (uint32_t i = answer_max; i < count; i++) /* a place that nothing is asked of */
-        outcome->places[outcome->place_count++] = (struct place){0};
+        outcome->places[outcome->place_count++] = (struct place){.deviation = -1};
 }
 
 /* The draft at each greedy step: MTP over the prompt and the answer as one run of tokens. */
@@ -447,13 +447,14 @@ static struct gpu_kernels kernels_used;
 
 /* Emulation takes its time: a case of each type of weights, in the mode that has products for it, and of
  * each its short prompts. */
-static void for_small_cases(const struct gpu_kernels *kernels, uint32_t prompts,
+static void for_small_cases(const struct gpu_kernels *kernels, uint32_t prompts, uint32_t answers,
                             void (*run)(const char *directory, const struct rounded *mode)) {
     static const char *const small[] = {"v3-bf16-negbias-dense0-mtp", "v3-fp8-yarn-g8-mtp-sharded"};
     kernels_used = *kernels;
     device = MODEL_ON_EMULATED;
     device_kernels = &kernels_used;
     prompts_max = prompts;
+    answer_max = answers;
     for (size_t i = 0; i < ARRAY_COUNT(small); i++) {
         char directory[512];
         snprintf(directory, sizeof directory, "%s/%s", golden_home(), small[i]);
@@ -461,9 +462,37 @@ static void for_small_cases(const struct gpu_kernels *kernels, uint32_t prompts,
     }
 }
 
+/* The tensor cores' sums turn the rounding of activations to codes now and then, and then a place moves
+ * as it moves between the CPU and the golden: nine in ten have to stay within their bounds, and all
+ * together no further from the golden than the CPU's. BF16 is not so coarse. */
+static void expect_as_near(const char *directory, const struct rounded *mode) {
+    const struct tree *measured = golden_read(golden_home(), "deviations.json");
+    const struct tree *places = measured_places(measured, directory, mode);
+    struct outcome outcome = run_file(directory, mode->file, mode->way, kernels_detect());
+    double found = 0, expected = 0;
+    uint32_t count = 0, beyond = 0;
+    print_outcome(directory, mode->way, &outcome);
+    expect_not_absurd(&outcome);
+    assert_int_equal(outcome.routing_wrong, 0);
+    for (uint32_t i = 0; i < outcome.place_count; i++) {
+        double deviation = outcome.places[i].deviation, before = number_at(places, i);
+        if (deviation < 0) continue;
+        found += deviation;
+        expected += before;
+        count++;
+        beyond += !(deviation <= FACTOR * before + FLOOR);
+    }
+    print_message(
+        "#   %s: %u places, %u beyond their bounds, deviation %.3f on average, the CPU's %.3f\n",
+        mode->file, count, beyond, found / count, expected / count);
+    assert_true(count > 20);
+    assert_true(found <= 1.1 * expected + FLOOR * count);
+    assert_true(beyond * 10 <= (mode->way.activations == ACTIVATIONS_FP8 ? count : 0));
+}
+
 static void kernels_for_gpus_stay_near(void **state) {
     struct gpu_kernels hopper = gpu_hopper();
-    for_small_cases(&hopper, 2, expect_rounded);
+    for_small_cases(&hopper, 3, 5, expect_as_near);
 }
 
 /* With the kernels used, and with the reference bodies, which have the CPU's bits. */
@@ -489,34 +518,7 @@ static void elementwise_kernels_change_no_bit(void **state) {
     some.core = gpu_reference.core;
     some.release = gpu_reference.release;
     some.prompt = gpu_reference.prompt;
-    for_small_cases(&some, 1, expect_equal);
-}
-/* TEMPORARY */
-#include "compute/kernels/emulate/emulate.h"
-static void variants(void **state) {
-    const struct tree *measured = golden_read(golden_home(), "deviations.json");
-    char directory[512];
-    snprintf(directory, sizeof directory, "%s/v3-fp8-yarn-g8-mtp-sharded", golden_home());
-    device = MODEL_ON_EMULATED;
-    prompts_max = 2;
-    answer_max = 24;
-    for (int v = 0; v < 4; v++) {
-        kernels_used = gpu_hopper();
-        if (v == 0) kernels_used.product = gpu_reference.product;
-        if (v == 1) kernels_used.core = gpu_reference.core;
-        emulate_e4m3_bits(v == 2 ? 0 : 13);
-        device_kernels = v == 3 ? NULL : &kernels_used;
-        struct outcome outcome = run_file(directory, rounded[1].file, rounded[1].way, kernels_detect());
-        print_outcome(directory, rounded[1].way, &outcome);
-        const struct tree *places = measured_places(measured, directory, &rounded[1]);
-        double sum = 0, ms = 0;
-        for (uint32_t i = 0; i < outcome.place_count; i++) {
-            sum += outcome.places[i].deviation, ms += number_at(places, i);
-            if (outcome.places[i].deviation > 1.5 * number_at(places, i) + FLOOR)
-                print_message("# variant %d place %u %.3f measured %.3f\n", v, i, outcome.places[i].deviation, number_at(places, i));
-        }
-        print_message("# variant %d mean of places %.4f measured %.4f\n", v, sum / outcome.place_count, ms / outcome.place_count);
-    }
+    for_small_cases(&some, 2, 2, expect_equal);
 }
 #endif
 
@@ -576,8 +578,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(elementwise_kernels_change_no_bit),
         cmocka_unit_test(kernels_for_gpus_stay_near),
     };
-    const struct CMUnitTest some[] = {cmocka_unit_test(variants)};
-    if (argc > 1) return cmocka_run_group_tests(some, NULL, NULL);
     return cmocka_run_group_tests(kernels, NULL, NULL);
 #endif
     if (argc > 1 && strcmp(argv[1], "emulated") == 0) {
