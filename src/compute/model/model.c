@@ -151,8 +151,8 @@ static enum status open_device(struct model *model, const struct model_options *
     if (options->device == MODEL_ON_CUDA)
         return error_set(
             error, STATUS_UNSUPPORTED,
-            "--device cuda: the engine has only reference bodies for its kernels, "
-            "which the emulated device runs, and no kernel for a GPU; use --device cpu");
+            "--device cuda: this program has only reference bodies for the engine's kernels, "
+            "which the emulated device alone runs; use --device cpu");
     return device_open_emulated(&emulation, &model->device, error);
 }
 
