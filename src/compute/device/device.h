@@ -88,11 +88,18 @@ enum status device_open_cuda(uint32_t index, struct device **device_out,
 
 /* Misuse of the stand-in, one line; nobody listens: it ends the program. */
 typedef void device_reporter(void *context, const char *text);
+/* Who is told of the device's memory as it comes and goes: an emulator of kernels, which lets them touch
+ * no other. */
+struct device_watch {
+    void (*added)(const void *memory, size_t bytes, const char *what);
+    void (*dropped)(const void *memory);
+};
 struct device_emulation {
     uint64_t seed; /* draws the order in which streams run */
     uint64_t memory_bytes;
     device_reporter *report;
     void *context;
+    const struct device_watch *watch; /* or NULL */
 };
 /* Whether programs offer it (-Demulated=true); tests have it anyway. */
 bool device_is_offered(void);

@@ -194,6 +194,8 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
     if (bytes <= POISONED_BYTES_MAX) memset(of->memory, POISON, bytes);
     memset(of->memory + bytes, CANARY, room - bytes);
     if (!pinned) {
+        const struct device_watch *watch = emulated->emulation.watch;
+        if (watch) watch->added(of->memory, bytes, what);
         emulated->used_bytes += mapped;
         failed = emulated->open ? 0 : mprotect(mapping, mapped, PROT_NONE);
         check(!failed);
@@ -223,6 +225,8 @@ static void release(struct device *device, void *memory) {
                 break;
             }
         of->gone = true;
+        const struct device_watch *watch = emulated->emulation.watch;
+        if (watch && !of->pinned) watch->dropped(of->memory);
         if (!of->pinned) emulated->used_bytes -= mapped;
         madvise(of->mapping, mapped, MADV_DONTNEED);
         failed = mprotect(of->mapping, mapped, PROT_NONE);

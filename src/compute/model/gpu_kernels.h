@@ -7,7 +7,8 @@
  * codes with one scale for 128 channels, the scales block by block: [ceil(n / 128)][scale_stride].
  *
  * gpu_reference has a plain body for each, of the CPU's arithmetic, which only the emulated device
- * runs. No entry is a kernel for a GPU yet.
+ * runs. gpu_hopper launches kernels of compute/kernels/cuda where there are some, and says where it
+ * has to leave an entry to the reference body: verified by emulation; not yet run on a GPU.
  */
 #ifndef COMPUTE_MODEL_GPU_KERNELS_H
 #define COMPUTE_MODEL_GPU_KERNELS_H
@@ -85,7 +86,7 @@ struct gpu_add {
 /* Where KV rows are: of token i, row kv_index[i] % 64 of page pages[first_page[i] + kv_index[i] / 64]. */
 struct gpu_kv_form {
     size_t page_bytes, slice_at, row_bytes; /* slice_at: of the layer, in a page */
-    uint32_t width, is_bf16;
+    uint32_t width, page_count, is_bf16;
 };
 
 /* The KV row of each token: its latent normalized, its key rotated. */
@@ -138,10 +139,12 @@ struct gpu_core {
     const uint32_t *first_page;
     const uint32_t *pages;
     const char *memory;
-    void *to; /* [heads][kv_rank] */
+    void *to;    /* [heads][kv_rank] */
+    float *room; /* what core_room asks for, or NULL */
     struct gpu_kv_form kv;
     struct gpu_heads of;
     uint32_t absorbed_pitch, to_pitch, rows;
+    uint32_t keys_max; /* no token sees more KV rows, those before kv_first included */
 };
 /* o[h] = W_v[h] u[h]: attended[heads][value_dim]. */
 struct gpu_release {
@@ -245,12 +248,17 @@ struct gpu_mtp_pair {
 };
 
 struct gpu_kernels {
-    const char *numerics; /* kernels with the same text give the same bits */
+    const char *numerics;             /* kernels with the same text give the same bits */
+    const struct device_watch *watch; /* what emulates them wants to know the memory; or NULL */
+    /* Floats that core works in, for so many tokens; NULL: none. */
+    size_t (*core_room)(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max);
     struct device_kernel embed, prepare, product, activate, add;
     struct device_kernel latent, queries, absorb, core, release, prompt;
     struct device_kernel route, sort, gather, combine, likeliest, pair;
 };
 
 extern const struct gpu_kernels gpu_reference;
+/* In a library of its own, gpu_hopper_dep, as it brings the kernels' emulator along. */
+struct gpu_kernels gpu_hopper(void);
 
 #endif

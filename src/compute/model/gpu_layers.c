@@ -106,18 +106,8 @@ static struct gpu_kv_form kv_form(const struct pass *pass) {
                                 .slice_at = KV_BLOCK_HEADER_BYTES + pass->layer * kv->slice_bytes,
                                 .row_bytes = kv->row_bytes,
                                 .width = kv->width,
+                                .page_count = kv->page_count,
                                 .is_bf16 = kv->element == KV_ELEMENT_BF16};
-}
-
-static struct gpu_heads heads_of(const struct model *model) {
-    const struct shape *shape = model->shape;
-    return (struct gpu_heads){.heads = shape->heads,
-                              .nope_dim = shape->nope_dim,
-                              .rope_dim = shape->rope_dim,
-                              .value_dim = shape->value_dim,
-                              .kv_rank = shape->kv_rank,
-                              .is_bf16 = model->rounds_bf16,
-                              .scale = shape->attention_scale};
 }
 
 /* The KV rows of the lane's tokens, from kv_a. */
@@ -236,7 +226,7 @@ static void attend_prompts(const struct pass *pass) {
                                    .attended = rows_of(pass, state->attended, width),
                                    .matrix = gpu_matrix_form(kv_b),
                                    .kv = kv_form(pass),
-                                   .of = heads_of(model),
+                                   .of = gpu_heads_of(model),
                                    .queries_pitch = state->queries_pitch,
                                    .run_count = runs};
     arguments.latents = compute_kind(model, kv_b);
@@ -244,8 +234,30 @@ static void attend_prompts(const struct pass *pass) {
     if (runs) gpu_launch(state, lane->stream, prompt, arguments);
 }
 
+/* More than the index of any KV row that a generated token sees. */
+static uint32_t most_keys(const struct pass *pass) {
+    const struct batch *batch = pass->batch;
+    uint32_t most = 0;
+    for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++) {
+        const struct run *run = &batch->runs[i];
+        uint32_t end = run->first_position + run->token_count + run->kv_shift;
+        if (run->token_count && end > most) most = end;
+    }
+    return most;
+}
+
+/* How many generated tokens the lane's room has place for. */
+static uint32_t tile_tokens(const struct gpu_state *state, const struct gpu_heads *heads,
+                            uint32_t keys_max) {
+    if (!state->kernels->core_room) return GPU_ABSORB_TILE;
+    size_t fit = state->core_floats / state->kernels->core_room(heads, 1, keys_max);
+    check(fit);
+    return fit < GPU_ABSORB_TILE ? (uint32_t)fit : GPU_ABSORB_TILE;
+}
+
 /* Generated tokens [first, first + count) of the lane. */
-static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count) {
+static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
+                        uint32_t keys_max) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct gpu_lane *lane = gpu_lane_of(pass);
@@ -253,12 +265,15 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count)
     uint32_t width = model->shape->heads * model->shape->value_dim;
     char *absorbed = state->absorbed + (size_t)lane->tile * state->absorbed_pitch;
     char *u = state->u + (size_t)lane->tile * state->u_pitch;
+    float *room = state->core_room
+                      ? state->core_room + lane->tile / GPU_ABSORB_TILE * state->core_floats
+                      : NULL;
     struct gpu_absorb in = {.queries = queries_of(pass) + (size_t)first * state->queries_pitch,
                             .kv_b = kv_b->data,
                             .kv_b_scales = kv_b->scales,
                             .to = absorbed,
                             .matrix = gpu_matrix_form(kv_b),
-                            .of = heads_of(model),
+                            .of = gpu_heads_of(model),
                             .queries_pitch = state->queries_pitch,
                             .to_pitch = state->absorbed_pitch,
                             .rows = count};
@@ -269,23 +284,35 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count)
                                  .pages = lane->batch.pages,
                                  .memory = model->kv.on_device,
                                  .to = u,
+                                 .room = room,
                                  .kv = kv_form(pass),
-                                 .of = heads_of(model),
+                                 .of = gpu_heads_of(model),
                                  .absorbed_pitch = state->absorbed_pitch,
                                  .to_pitch = state->u_pitch,
-                                 .rows = count};
+                                 .rows = count,
+                                 .keys_max = keys_max};
     struct gpu_release out = {.u = u,
                               .kv_b = kv_b->data,
                               .kv_b_scales = kv_b->scales,
                               .attended =
                                   rows_of(pass, state->attended, width) + (size_t)first * width,
                               .matrix = gpu_matrix_form(kv_b),
-                              .of = heads_of(model),
+                              .of = gpu_heads_of(model),
                               .u_pitch = state->u_pitch,
                               .rows = count};
     gpu_launch(state, lane->stream, absorb, in);
     gpu_launch(state, lane->stream, core, arguments);
     gpu_launch(state, lane->stream, release, out);
+}
+
+static void attend_generated(const struct pass *pass) {
+    uint32_t tokens = pass->batch->token_count, first = pass->batch->prompt_tokens;
+    struct gpu_heads heads = gpu_heads_of(pass->model);
+    uint32_t keys_max = most_keys(pass);
+    if (first == tokens) return;
+    uint32_t tile = tile_tokens(pass->model->gpu, &heads, keys_max);
+    for (; first < tokens; first += tile)
+        attend_tile(pass, first, tokens - first < tile ? tokens - first : tile, keys_max);
 }
 
 /* Behind all lanes' KV rows: a token may see those of a lane before its own. */
@@ -302,9 +329,7 @@ void gpu_attention_finish(const struct pass *pass) {
         if (state->lanes[i].stream != lane->stream)
             device_follow(state->device, lane->stream, state->lanes[i].written);
     attend_prompts(pass);
-    for (uint32_t first = pass->batch->prompt_tokens; first < tokens; first += GPU_ABSORB_TILE)
-        attend_tile(pass, first,
-                    tokens - first < GPU_ABSORB_TILE ? tokens - first : GPU_ABSORB_TILE);
+    attend_generated(pass);
     struct gpu_prepare arguments = {
         .x = rows_of(pass, state->attended, width), .x_stride = width, .n = width, .rows = tokens};
     gpu_prepare_rows(model, lane->stream, &input, compute_kind(model, o), arguments);

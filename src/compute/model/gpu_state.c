@@ -46,6 +46,17 @@ static struct gpu_rows take_rows(struct taker *taker, uint32_t rows, uint32_t co
     return taken;
 }
 
+struct gpu_heads gpu_heads_of(const struct model *model) {
+    const struct shape *shape = model->shape;
+    return (struct gpu_heads){.heads = shape->heads,
+                              .nope_dim = shape->nope_dim,
+                              .rope_dim = shape->rope_dim,
+                              .value_dim = shape->value_dim,
+                              .kv_rank = shape->kv_rank,
+                              .is_bf16 = model->rounds_bf16,
+                              .scale = shape->attention_scale};
+}
+
 static void set_strides(struct gpu_state *state, const struct model *model) {
     const struct shape *shape = model->shape;
     size_t element = model->rounds_bf16 ? sizeof(uint16_t) : sizeof(float);
@@ -61,6 +72,20 @@ static void set_strides(struct gpu_state *state, const struct model *model) {
     state->queries_pitch = (uint32_t)round_up(shape->heads * shape_query_dim(shape) * element, 16);
     state->absorbed_pitch = (uint32_t)round_up(shape->heads * shape_kv_width(shape) * element, 16);
     state->u_pitch = (uint32_t)round_up(shape->heads * shape->kv_rank * element, 16);
+}
+
+/* Enough for a tile of tokens; with long contexts for fewer, and for one in any case. */
+static void take_core_room(struct taker *taker, const struct model *model) {
+    struct gpu_state *state = taker->state;
+    struct gpu_heads heads = gpu_heads_of(model);
+    uint32_t keys = state->positions_max + 1; /* MTP's rows are one further */
+    if (!state->kernels->core_room) return;
+    size_t one = state->kernels->core_room(&heads, 1, keys);
+    size_t tile = state->kernels->core_room(&heads, GPU_ABSORB_TILE, keys);
+    state->core_floats = tile < GPU_CORE_FLOATS ? tile : GPU_CORE_FLOATS;
+    if (state->core_floats < one) state->core_floats = one;
+    state->core_room =
+        take_floats(taker, OVERLAP_LANES, state->core_floats, "rooms of the core attention");
 }
 
 static void take_tokens(struct taker *taker, const struct model *model) {
@@ -85,6 +110,7 @@ static void take_tokens(struct taker *taker, const struct model *model) {
     size_t tile = (size_t)OVERLAP_LANES * GPU_ABSORB_TILE;
     state->absorbed = take(taker, tile * state->absorbed_pitch, false, "absorbed queries");
     state->u = take(taker, tile * state->u_pitch, false, "attended latents");
+    take_core_room(taker, model);
     if (!model->weights.mtp) return;
     state->hidden = take_floats(taker, state->tokens_max, hidden, "outputs");
     state->kept = take_floats(taker, (size_t)model->slots_max * (1 + LIMIT_DRAFTS), hidden,
@@ -206,7 +232,7 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     uint64_t positions = (uint64_t)model->kv.page_count * KV_BLOCK_TOKENS;
     uint32_t context = model->shape->context_max + KV_BLOCK_TOKENS; /* drafts reach beyond it */
     state->device = model->device;
-    state->kernels = &gpu_reference;
+    state->kernels = model->device_kernels;
     state->tokens_max = model->scratch_tokens;
     state->rows_max = (uint32_t)round_up(model->scratch_tokens, 4) + 4 * OVERLAP_LANES;
     state->positions_max = positions < context ? (uint32_t)positions : context;

@@ -14,7 +14,9 @@
 
 #define GPU_LOGITS_TILE 64  /* rows of logits computed at a time */
 #define GPU_ABSORB_TILE 256 /* generated tokens of a lane between the two halves of kv_b */
-#define GPU_STAGES 4        /* batches' arrays on their way at the same time */
+#define GPU_CORE_FLOATS                                                                            \
+    ((size_t)16 << 20) /* of room for a lane's core, if one token needs no more */
+#define GPU_STAGES 4   /* batches' arrays on their way at the same time */
 
 /* A batch's arrays on the device; of a lane, from its first token on. */
 struct gpu_batch {
@@ -74,7 +76,9 @@ struct gpu_state {
     char *queries; /* F32 or BF16 */
     uint32_t q_a_stride, q_stride, kv_a_stride, hidden_stride, mlp_stride, experts_stride;
     uint32_t expert_stride, queries_pitch, absorbed_pitch, u_pitch;
-    char *absorbed, *u;                          /* [lanes][GPU_ABSORB_TILE] */
+    char *absorbed, *u; /* [lanes][GPU_ABSORB_TILE] */
+    float *core_room;   /* [lanes][core_floats] */
+    size_t core_floats;
     uint32_t *experts;                           /* [rows_max][per_token] */
     float *expert_weights;                       /* [rows_max][per_token] */
     uint32_t *pair_row;                          /* [rows_max][per_token] */
@@ -114,6 +118,8 @@ struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
                                 const struct batch *second);
 /* The arrays from a token of theirs on, and from a run of prompts on. */
 struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, uint32_t run);
+
+struct gpu_heads gpu_heads_of(const struct model *model);
 
 /* Notes a failure. */
 void gpu_state_note(struct gpu_state *state, enum status status, const struct error *error);

@@ -138,8 +138,10 @@ bool model_offers_emulated(void) {
 /* Where the model is computed, and by which set of functions. */
 static enum status open_device(struct model *model, const struct model_options *options,
                                struct error *error) {
+    model->device_kernels = options->device_kernels ? options->device_kernels : &gpu_reference;
     struct device_emulation emulation = {.seed = options->device_seed,
-                                         .memory_bytes = UINT64_MAX / 2};
+                                         .memory_bytes = UINT64_MAX / 2,
+                                         .watch = model->device_kernels->watch};
     model->compute = options->device == MODEL_ON_CPU ? &compute_on_cpu : &compute_on_gpu;
     if (options->device == MODEL_ON_CPU) return STATUS_OK;
     if (options->rank_count > 1)
@@ -149,8 +151,8 @@ static enum status open_device(struct model *model, const struct model_options *
     if (options->device == MODEL_ON_CUDA)
         return error_set(
             error, STATUS_UNSUPPORTED,
-            "--device cuda: the engine has only reference bodies for its kernels, "
-            "which the emulated device runs, and no kernel for a GPU; use --device cpu");
+            "--device cuda: this program has only reference bodies for the engine's kernels, "
+            "which the emulated device alone runs; use --device cpu");
     return device_open_emulated(&emulation, &model->device, error);
 }
 

@@ -13,7 +13,8 @@
 #include "compute/model/listeners.h"
 #include "compute/weights/shape.h"
 
-struct checkpoint; /* compute/weights/checkpoint.h */
+struct checkpoint;  /* compute/weights/checkpoint.h */
+struct gpu_kernels; /* compute/model/gpu_kernels.h */
 
 enum model_device {
     MODEL_ON_CPU,
@@ -34,11 +35,12 @@ struct model_options {
     enum activations activations;
     enum expert_sum expert_sum;
     enum model_device device;
-    uint64_t device_seed;     /* emulated: draws the order in which its streams run */
-    enum kernel_level level;  /* of the CPU */
-    uint32_t threads;         /* 0: one per CPU */
-    uint64_t kv_bytes;        /* memory for KV pages; rounded down to whole pages */
-    uint32_t step_tokens_max; /* tokens in one step */
+    uint64_t device_seed; /* emulated: draws the order in which its streams run */
+    const struct gpu_kernels *device_kernels; /* of a device; NULL: gpu_reference */
+    enum kernel_level level;                  /* of the CPU */
+    uint32_t threads;                         /* 0: one per CPU */
+    uint64_t kv_bytes;                        /* memory for KV pages; rounded down to whole pages */
+    uint32_t step_tokens_max;                 /* tokens in one step */
     uint32_t step_rows_max;
     bool mtp; /* load the MTP layer, if there is one, and keep its slice in each KV block */
     bool mtp_required;  /* with mtp: refuse a checkpoint that has no MTP layer */

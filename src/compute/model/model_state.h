@@ -36,6 +36,7 @@ struct model {
     const struct compute *compute; /* what calculates a step's values */
     const struct kernels *kernels;
     struct device *device; /* that computes; NULL: the CPU */
+    const struct gpu_kernels *device_kernels;
     struct gpu_state *gpu; /* what stands on it */
     struct team *team;
     enum activations activations;

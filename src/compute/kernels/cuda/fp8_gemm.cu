@@ -18,6 +18,7 @@
 
 struct fp8_job {
     const float *weight_scales;
+    size_t scale_slot_stride;
     const struct fp8_gemm_group *groups; /* nullptr: one, the first `rows` rows */
     float *y;
     size_t y_stride;
@@ -136,14 +137,12 @@ GPU_DEVICE void consume(const struct fp8_job *job, struct fp8_stages<COLUMNS> *r
     uint32_t half = gpu_thread() / GPU_WARPGROUP - 1;
     uint32_t warp = gpu_thread() % GPU_WARPGROUP / GPU_WARP, lane = gpu_thread() % GPU_WARP;
     uint32_t own = half * (TILE_ROWS / 2) + warp * 16 + lane / 4; /* first of the thread's rows */
-    uint32_t down = (job->n + BLOCK - 1) / BLOCK;
     struct fp8_tile tile = first_tile(job);
     uint32_t turn = 0;
     for (uint32_t number = gpu_block(); find_tile<COLUMNS>(job, number, &tile);
          number += gpu_grid()) {
-        const float *weight_scales =
-            job->weight_scales +
-            ((size_t)tile.group.slot * down + tile.column / BLOCK) * job->blocks;
+        const float *weight_scales = job->weight_scales + tile.group.slot * job->scale_slot_stride +
+                                     tile.column / BLOCK * job->blocks;
         bool idle = tile.row + half * (TILE_ROWS / 2) >= tile.group.row_count;
         float sum[COLUMNS / 2] = {0};
         for (uint32_t block = 0; block < job->blocks; block++, turn++) {
@@ -197,8 +196,8 @@ static bool is_narrow(uint32_t n) {
 }
 
 bool fp8_gemm_make_weights(struct fp8_gemm_weights *weights_out, const void *codes, uint64_t pitch,
-                           uint64_t slot_pitch, const float *scales, uint32_t n, uint32_t k,
-                           uint32_t slots) {
+                           uint64_t slot_pitch, const float *scales, size_t scale_slot_stride,
+                           uint32_t n, uint32_t k, uint32_t slots) {
     struct tensor_map_form form = {};
     form.base = codes;
     form.type = MAP_ELEMENT_BYTE;
@@ -213,6 +212,7 @@ bool fp8_gemm_make_weights(struct fp8_gemm_weights *weights_out, const void *cod
     form.pitch[1] = slot_pitch;
     form.swizzle = true;
     weights_out->scales = scales;
+    weights_out->scale_slot_stride = scale_slot_stride;
     weights_out->n = n;
     weights_out->k = k;
     weights_out->slots = slots;
@@ -226,7 +226,7 @@ bool fp8_gemm_make_rows(struct fp8_gemm_rows *rows_out, const void *codes, uint6
     form.base = scales;
     form.type = MAP_ELEMENT_F32;
     form.dimensions = 2;
-    form.size[0] = scale_stride;
+    form.size[0] = rows;
     form.size[1] = blocks;
     form.box[0] = TILE_ROWS;
     form.box[1] = 1;
@@ -242,7 +242,9 @@ static void launch(void *stream, const struct fp8_gemm_weights *weights,
                    const struct fp8_gemm_rows *x, struct fp8_job job) {
     uint32_t across = (job.n + COLUMNS - 1) / COLUMNS,
              down = (job.rows + TILE_ROWS - 1) / TILE_ROWS;
-    uint32_t tiles = job.groups ? GPU_PROCESSORS : across * down;
+    uint32_t tiles = across * down;
+    if (job.groups) /* at most: each group's last tile may be a part of one */
+        tiles += across * (job.rows < job.group_count ? job.rows : job.group_count);
     struct gpu_shape shape = {tiles < GPU_PROCESSORS ? tiles : GPU_PROCESSORS, 1, THREADS,
                               sizeof(struct fp8_stages<COLUMNS>)};
     gpu_launch(COLUMNS == 64 ? "fp8_gemm<64>" : "fp8_gemm<128>", fp8_gemm<COLUMNS>, shape, stream,
@@ -252,6 +254,7 @@ static void launch(void *stream, const struct fp8_gemm_weights *weights,
 static void run(void *stream, const struct fp8_gemm_weights *weights, const struct fp8_gemm_rows *x,
                 struct fp8_job job) {
     job.weight_scales = weights->scales;
+    job.scale_slot_stride = weights->scale_slot_stride;
     job.n = weights->n;
     job.blocks = (weights->k + BLOCK - 1) / BLOCK;
     if (is_narrow(weights->n))
@@ -272,11 +275,12 @@ void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
 
 void fp8_gemm_run_groups(void *stream, const struct fp8_gemm_weights *weights,
                          const struct fp8_gemm_rows *x, const struct fp8_gemm_group *groups,
-                         uint32_t group_count, float *y, size_t y_stride) {
+                         uint32_t group_count, uint32_t rows, float *y, size_t y_stride) {
     struct fp8_job job = {};
     job.y = y;
     job.y_stride = y_stride;
     job.groups = groups;
     job.group_count = group_count;
-    if (group_count) run(stream, weights, x, job);
+    job.rows = rows;
+    if (group_count && rows) run(stream, weights, x, job);
 }

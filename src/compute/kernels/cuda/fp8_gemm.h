@@ -26,7 +26,8 @@ extern "C" {
 /* Matrices W[slot][n][k] of codes, as a checkpoint has them. */
 struct fp8_gemm_weights {
     struct tensor_map map;
-    const float *scales; /* [slot][ceil(n / 128)][ceil(k / 128)] */
+    const float *scales; /* of a slot: [ceil(n / 128)][ceil(k / 128)] */
+    size_t scale_slot_stride;
     uint32_t n, k, slots;
 };
 
@@ -42,10 +43,11 @@ struct fp8_gemm_group {
 };
 
 /* Everything here lies in the device's memory. Addresses and pitches are multiples of 16 bytes. False:
- * they are not. `slot_pitch`: bytes from one matrix to the next. */
+ * they are not. `slot_pitch`: bytes from one matrix to the next; scale_slot_stride: floats from one's
+ * scales to the next's. */
 bool fp8_gemm_make_weights(struct fp8_gemm_weights *weights_out, const void *codes, uint64_t pitch,
-                           uint64_t slot_pitch, const float *scales, uint32_t n, uint32_t k,
-                           uint32_t slots);
+                           uint64_t slot_pitch, const float *scales, size_t scale_slot_stride,
+                           uint32_t n, uint32_t k, uint32_t slots);
 /* Room for `rows` rows; scale_stride >= rows, a multiple of 4. */
 bool fp8_gemm_make_rows(struct fp8_gemm_rows *rows_out, const void *codes, uint64_t pitch,
                         const float *scales, uint32_t scale_stride, uint32_t rows, uint32_t k);
@@ -55,10 +57,10 @@ void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
                   const struct fp8_gemm_rows *x, float *y, size_t y_stride, uint32_t m);
 
 /* As above for each of the groups, which lie in the device's memory: rows of y as of x. A group of no
- * rows is passed over. */
+ * rows is passed over. `rows`: at most so many are in all groups. */
 void fp8_gemm_run_groups(void *stream, const struct fp8_gemm_weights *weights,
                          const struct fp8_gemm_rows *x, const struct fp8_gemm_group *groups,
-                         uint32_t group_count, float *y, size_t y_stride);
+                         uint32_t group_count, uint32_t rows, float *y, size_t y_stride);
 
 #ifdef __cplusplus
 }

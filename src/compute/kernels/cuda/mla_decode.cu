@@ -20,7 +20,7 @@
 #define LOG2E 1.4426950408889634f
 
 struct mla_job {
-    const struct mla_decode_token *tokens;
+    struct mla_decode_tokens tokens;
     float *sums;  /* [token][head][part][rank] */
     float *marks; /* [token][head][part][2]: maximum (of base 2), sum of probabilities */
     float scale;  /* of base 2 */
@@ -44,10 +44,9 @@ struct mla_span {
 };
 
 GPU_DEVICE struct mla_span span_of(const struct mla_job *job) {
-    const struct mla_decode_token *token = &job->tokens[gpu_block_y()];
+    uint32_t first = job->tokens.first[gpu_block_y()], last = job->tokens.last[gpu_block_y()];
     uint32_t part = gpu_block() % job->parts, begin = part * (MLA_DECODE_PART / KEYS);
-    struct mla_span span = {token->first, token->end, token->first / KEYS,
-                            (token->end + KEYS - 1) / KEYS, part};
+    struct mla_span span = {first, last + 1, first / KEYS, last / KEYS + 1, part};
     if (span.first_block < begin) span.first_block = begin;
     if (span.end_block > begin + MLA_DECODE_PART / KEYS)
         span.end_block = begin + MLA_DECODE_PART / KEYS;
@@ -63,7 +62,7 @@ GPU_DEVICE void produce(const struct tensor_map *queries, const struct tensor_ma
     for (int32_t i = 0; i < BOXES; i++)
         gpu_load_box(room->q[i], queries, &room->q_full, i * (int32_t)CHANNELS, (int32_t)first_head,
                      (int32_t)gpu_block_y());
-    const uint32_t *page_of = job->tokens[gpu_block_y()].pages;
+    const uint32_t *page_of = job->tokens.pages + job->tokens.first_page[gpu_block_y()];
     uint32_t turn = 0;
     for (uint32_t block = span->first_block; block < span->end_block; block++, turn++) {
         uint32_t at = turn % 2;
@@ -275,8 +274,8 @@ mla_decode(GPU_MAP queries, GPU_MAP pages, struct mla_job job) {
 
 GPU_KERNEL(GPU_WARPGROUP) mla_merge(struct mla_job job, uint16_t *y) {
     uint32_t head = gpu_block();
-    const struct mla_decode_token *token = &job.tokens[gpu_block_y()];
-    uint32_t first = token->first / MLA_DECODE_PART, end = (token->end - 1) / MLA_DECODE_PART + 1;
+    uint32_t first = job.tokens.first[gpu_block_y()] / MLA_DECODE_PART;
+    uint32_t end = job.tokens.last[gpu_block_y()] / MLA_DECODE_PART + 1;
     size_t at = (size_t)gpu_block_y() * job.heads + head;
     const float *marks = job.marks + at * job.parts * 2,
                 *sums = job.sums + at * job.parts * job.rank;
@@ -348,9 +347,8 @@ static uint32_t parts_of(uint32_t keys_max) {
     return (keys_max + MLA_DECODE_PART - 1) / MLA_DECODE_PART;
 }
 
-size_t mla_decode_room(const struct mla_decode_pages *pages, uint32_t tokens, uint32_t heads,
-                       uint32_t keys_max) {
-    return (size_t)tokens * heads * parts_of(keys_max) * (pages->rank + 2);
+size_t mla_decode_room(uint32_t rank, uint32_t tokens, uint32_t heads, uint32_t keys_max) {
+    return (size_t)tokens * heads * parts_of(keys_max) * (rank + 2);
 }
 
 template <int VALUES, int BOXES>
@@ -364,12 +362,12 @@ static void launch(void *stream, const struct mla_decode_pages *pages,
 }
 
 void mla_decode_run(void *stream, const struct mla_decode_pages *pages, uint32_t slice,
-                    const struct mla_decode_queries *queries, const struct mla_decode_token *tokens,
-                    uint32_t token_count, uint32_t keys_max, float scale, float *room,
-                    uint16_t *y) {
-    uint32_t parts = parts_of(keys_max);
+                    const struct mla_decode_queries *queries,
+                    const struct mla_decode_tokens *tokens, uint32_t keys_max, float scale,
+                    float *room, uint16_t *y) {
+    uint32_t parts = parts_of(keys_max), token_count = tokens->count;
     size_t all = (size_t)token_count * queries->heads * parts;
-    struct mla_job job = {tokens,        room,           room + all * pages->rank,
+    struct mla_job job = {*tokens,       room,           room + all * pages->rank,
                           scale * LOG2E, queries->heads, pages->rank,
                           slice,         parts};
     if (!token_count) return;

@@ -32,10 +32,11 @@ struct mla_decode_queries {
     uint32_t heads;
 };
 
-/* Token i sees keys [first, end), not none, of which key k lies in row k % 64 of page page[k / 64]. */
-struct mla_decode_token {
-    uint32_t first, end;
-    const uint32_t *pages;
+/* Token i sees keys [first[i], last[i]], of which key k lies in row k % 64 of page
+ * pages[first_page[i] + k / 64]. */
+struct mla_decode_tokens {
+    const uint32_t *first, *last, *first_page, *pages;
+    uint32_t count;
 };
 
 /* Everything lies in the device's memory; addresses and pitches (bytes) are multiples of 16. False: they
@@ -46,14 +47,14 @@ bool mla_decode_make_pages(struct mla_decode_pages *pages_out, const void *first
 bool mla_decode_make_queries(struct mla_decode_queries *queries_out, const uint16_t *queries,
                              uint32_t tokens, uint32_t heads, uint32_t width);
 
-/* Floats of room to work in, for tokens with up to so many keys. */
-size_t mla_decode_room(const struct mla_decode_pages *pages, uint32_t tokens, uint32_t heads,
-                       uint32_t keys_max);
+/* Floats of room to work in, for tokens with up to so many keys and latents of `rank`. */
+size_t mla_decode_room(uint32_t rank, uint32_t tokens, uint32_t heads, uint32_t keys_max);
 
-/* y[token][head][rank], rounded to BF16. `keys_max`: no token's end lies beyond. */
+/* y[token][head][rank], rounded to BF16. `keys_max`: more than any token's last. */
 void mla_decode_run(void *stream, const struct mla_decode_pages *pages, uint32_t slice,
-                    const struct mla_decode_queries *queries, const struct mla_decode_token *tokens,
-                    uint32_t token_count, uint32_t keys_max, float scale, float *room, uint16_t *y);
+                    const struct mla_decode_queries *queries,
+                    const struct mla_decode_tokens *tokens, uint32_t keys_max, float scale,
+                    float *room, uint16_t *y);
 
 #ifdef __cplusplus
 }

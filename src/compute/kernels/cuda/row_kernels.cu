@@ -6,12 +6,12 @@
 #include "compute/kernels/cuda/row_kernels.h"
 
 #include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/row_sum.cuh"
 
 #define GROUP 128u
 #define NORM_THREADS 256u
 #define ROW_THREADS 256u
 #define ROW_WARPS (ROW_THREADS / GPU_WARP)
-#define SUM_LANES 16u
 
 struct four {
     float value[4];
@@ -103,7 +103,7 @@ struct norm_job {
     float *x;
     const float *add, *weight;
     size_t x_stride, add_stride;
-    struct row_output outputs[2];
+    struct row_output outputs[ROW_OUTPUTS];
     float epsilon;
     uint32_t n;
 };
@@ -124,25 +124,13 @@ GPU_DEVICE void load_row(const struct norm_job *job, uint32_t row, float *values
     }
 }
 
-/* 1 / sqrt(mean of squares + epsilon), in the order of kernels.h. The first warp calls. */
-GPU_DEVICE float norm_factor(const struct norm_job *job, const float *values) {
-    uint32_t lane = gpu_thread();
-    float sum = 0;
-    if (lane < SUM_LANES)
-        for (uint32_t i = lane; i < job->n; i += SUM_LANES)
-            sum = gpu_fma(values[i], values[i], sum);
-    for (uint32_t width = SUM_LANES / 2; width; width /= 2)
-        sum = sum + gpu_float(gpu_lane_value(gpu_bits(sum), lane + width));
-    return gpu_divide(1.0f, gpu_root(gpu_divide(sum, (float)job->n) + job->epsilon));
-}
-
 GPU_KERNEL(NORM_THREADS) row_norm(struct norm_job job) {
     float *factor = (float *)gpu_shared(), *values = factor + 4;
     uint32_t row = gpu_block(), lane = gpu_thread() % GPU_WARP;
     load_row(&job, row, values);
     gpu_sync();
     if (gpu_thread() < GPU_WARP) {
-        float found = norm_factor(&job, values);
+        float found = norm_factor(values, job.n, job.epsilon);
         if (lane == 0) *factor = found;
     }
     gpu_sync();
@@ -154,16 +142,17 @@ GPU_KERNEL(NORM_THREADS) row_norm(struct norm_job job) {
         struct four weight = load_four(job.weight + column, count);
         for (uint32_t i = 0; i < 4; i++)
             four.value[i] = four.value[i] * *factor * weight.value[i];
-        emit(&job.outputs[0], &four, row, column, count);
-        emit(&job.outputs[1], &four, row, column, count);
+        GPU_UNROLL
+        for (uint32_t i = 0; i < ROW_OUTPUTS; i++)
+            emit(&job.outputs[i], &four, row, column, count);
     }
 }
 
 void row_kernels_norm(void *stream, float *x, size_t x_stride, const float *add, size_t add_stride,
-                      const float *weight, float epsilon, const struct row_output outputs[2],
-                      uint32_t rows, uint32_t n) {
-    struct norm_job job = {x,       add, weight, x_stride, add_stride, {outputs[0], outputs[1]},
-                           epsilon, n};
+                      const float *weight, float epsilon,
+                      const struct row_output outputs[ROW_OUTPUTS], uint32_t rows, uint32_t n) {
+    struct norm_job job = {
+        x, add, weight, x_stride, add_stride, {outputs[0], outputs[1], outputs[2]}, epsilon, n};
     struct gpu_shape shape = {rows, 1, NORM_THREADS, (n + 4) * sizeof(float)};
     if (rows) gpu_launch("row_norm", row_norm, shape, stream, job);
 }
@@ -247,6 +236,7 @@ void row_kernels_add(void *stream, float *y, size_t y_stride, const float *x, si
 struct look_up_job {
     const uint16_t *bf16;
     const float *f32;
+    size_t table_stride;
     const uint32_t *ids;
     float *y;
     size_t y_stride;
@@ -256,7 +246,7 @@ struct look_up_job {
 GPU_KERNEL(ROW_THREADS) row_look_up(struct look_up_job job) {
     uint32_t row = gpu_block(), column, count;
     if (!own_group(job.n, &column, &count)) return;
-    size_t from = (size_t)job.ids[row] * job.n + column;
+    size_t from = job.ids[row] * job.table_stride + column;
     struct four four = {};
     GPU_UNROLL
     for (uint32_t i = 0; i < 4; i++)
@@ -266,8 +256,8 @@ GPU_KERNEL(ROW_THREADS) row_look_up(struct look_up_job job) {
 }
 
 void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *table_f32,
-                         const uint32_t *ids, float *y, size_t y_stride, uint32_t rows,
-                         uint32_t n) {
-    struct look_up_job job = {table_bf16, table_f32, ids, y, y_stride, n};
+                         size_t table_stride, const uint32_t *ids, float *y, size_t y_stride,
+                         uint32_t rows, uint32_t n) {
+    struct look_up_job job = {table_bf16, table_f32, table_stride, ids, y, y_stride, n};
     if (rows) gpu_launch("row_look_up", row_look_up, row_shape(rows, n), stream, job);
 }

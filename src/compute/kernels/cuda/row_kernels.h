@@ -31,11 +31,13 @@ struct row_output {
     bool scale_power_of_two;
 };
 
-/* x = x + add, unless add is NULL; then rmsnorm of x with the weight [n], to both outputs. n <=
+#define ROW_OUTPUTS 3 /* of a norm: for two products, and as it is */
+
+/* x = x + add, unless add is NULL; then rmsnorm of x with the weight [n], to all outputs. n <=
  * 49,152. */
 void row_kernels_norm(void *stream, float *x, size_t x_stride, const float *add, size_t add_stride,
-                      const float *weight, float epsilon, const struct row_output outputs[2],
-                      uint32_t rows, uint32_t n);
+                      const float *weight, float epsilon,
+                      const struct row_output outputs[ROW_OUTPUTS], uint32_t rows, uint32_t n);
 
 /* silu_multiply of gate and up. */
 void row_kernels_activate(void *stream, const float *gate, const float *up, size_t stride,
@@ -49,10 +51,11 @@ void row_kernels_prepare(void *stream, const float *x, size_t stride,
 void row_kernels_add(void *stream, float *y, size_t y_stride, const float *x, size_t x_stride,
                      float a, uint32_t rows, uint32_t n);
 
-/* A row of BF16 or F32 becomes floats: embedding's rows `ids[row]` of a table [.][n]. Exactly one
- * of the tables is not NULL. */
+/* A row of BF16 or F32 becomes floats: row `ids[row]` of a table, whose rows are table_stride
+ * elements apart. Exactly one of the tables is not NULL. */
 void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *table_f32,
-                         const uint32_t *ids, float *y, size_t y_stride, uint32_t rows, uint32_t n);
+                         size_t table_stride, const uint32_t *ids, float *y, size_t y_stride,
+                         uint32_t rows, uint32_t n);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@ void *device_new(size_t bytes, const char *name) {
     return memory;
 }
 
-void *device_copy(const void *from, size_t bytes, const char *name) {
+void *device_new_copy(const void *from, size_t bytes, const char *name) {
     return memcpy(device_new(bytes, name), from, bytes);
 }
 

@@ -15,7 +15,7 @@
 
 /* Poisoned: all bits set, which is a NaN in every format. */
 void *device_new(size_t bytes, const char *name);
-void *device_copy(const void *from, size_t bytes, const char *name);
+void *device_new_copy(const void *from, size_t bytes, const char *name);
 void device_free(void *memory);
 
 /* Seeds that a test runs through: FATHOM_EMULATE_SEEDS of them, else 20. */

@@ -31,6 +31,16 @@ def read_table(path):
     return bugs
 
 
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def with_shared(sources, text):
+    """A bug may also be in what kernels share, row_sum.cuh."""
+    return text.replace('#include "compute/kernels/cuda/row_sum.cuh"\n', read(os.path.join(sources, "row_sum.cuh")))
+
+
 def planted(text, name, edits):
     for old, new in edits:
         if text.count(old) != 1:
@@ -53,8 +63,7 @@ def main():
     else:
         name, sources, out, compiler = sys.argv[3], sys.argv[4], sys.argv[5], sys.argv[6:]
         kernel, _, edits = bugs[name]
-        with open(os.path.join(sources, kernel + ".cu"), encoding="utf-8") as source:
-            text = planted(source.read(), name, edits)
+        text = planted(with_shared(sources, read(os.path.join(sources, kernel + ".cu"))), name, edits)
         copy = out[:-2] + ".cu"
         with open(copy, "w", encoding="utf-8") as file:
             file.write(text)

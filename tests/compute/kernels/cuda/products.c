@@ -36,12 +36,12 @@ struct product product_make(uint64_t *state, uint32_t m, uint32_t n, uint32_t k,
     uint32_t pitch = (uint32_t)round_up(k, 16);
     p.problem = problem_make(state, WEIGHT_FP8, m, n, k, kind, numbers, 2);
     p.codes = pitched(p.problem.raw, n, k, pitch, "weights");
-    p.weight_scales = device_copy(
+    p.weight_scales = device_new_copy(
         p.problem.scales, divide_up(n, QUANT_GROUP) * p.blocks * sizeof(float), "weight scales");
     p.y_stride = (uint32_t)round_up(n, 2) + 2;
     p.y = device_new((size_t)m * p.y_stride * sizeof(float), "y");
     assert_true(fp8_gemm_make_weights(&p.weights, p.codes, pitch, (uint64_t)pitch * n,
-                                      p.weight_scales, n, k, 1));
+                                      p.weight_scales, 0, n, k, 1));
     product_load_rows(&p);
     return p;
 }

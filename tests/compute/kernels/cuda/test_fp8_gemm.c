@@ -134,16 +134,16 @@ static void groups_are_products_of_their_own(void **context) {
     struct product p = product_make(&state, 140, 256, 260, WEIGHTS_RANDOM, NUMBERS_NORMAL);
     static const struct fp8_gemm_group groups[] = {{0, 3, 1}, {3, 0, 0}, {3, 131, 0}, {134, 5, 1}};
     uint32_t pitch = (uint32_t)round_up(p.k, 16), half = p.n / 2;
-    struct fp8_gemm_group *on_device = device_copy(groups, sizeof groups, "groups");
+    struct fp8_gemm_group *on_device = device_new_copy(groups, sizeof groups, "groups");
     run(&p, p.m);
     float *whole = malloc((size_t)p.m * p.y_stride * sizeof *whole);
     memcpy(whole, p.y, (size_t)p.m * p.y_stride * sizeof *whole);
     assert_true(fp8_gemm_make_weights(&p.weights, p.codes, pitch, (uint64_t)pitch * half,
-                                      p.weight_scales, half, p.k, 2));
+                                      p.weight_scales, p.blocks, half, p.k, 2));
     product_poison(&p);
     struct emulate_report report = {0};
     emulate_collect(&report);
-    fp8_gemm_run_groups(NULL, &p.weights, &p.rows, on_device, 4, p.y, p.y_stride);
+    fp8_gemm_run_groups(NULL, &p.weights, &p.rows, on_device, 4, p.m, p.y, p.y_stride);
     emulate_collect(NULL);
     device_check(&report);
     for (uint32_t i = 0; i < 4; i++)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "compute/kernels/cuda/attention_rows.h"
+#include "compute/kernels/cuda/choice_kernels.h"
 #include "compute/kernels/cuda/row_kernels.h"
 
 #include "planted.inc"
@@ -18,6 +20,9 @@ struct planted {
     const char *name, *checks;
     __typeof__(fp8_gemm_run) *product;
     __typeof__(row_kernels_norm) *norm;
+    __typeof__(choice_kernels_experts) *experts;
+    __typeof__(choice_kernels_likeliest) *likeliest;
+    __typeof__(attention_rows_write) *write;
 };
 
 /* What stands in for the kernel's output. */
@@ -53,14 +58,65 @@ static struct norm {
 
 static struct outcome run_norm(const struct planted *planted) {
     struct outcome outcome = {.output = norm.codes, .bytes = NORM_ROWS * NORM_STRIDE};
-    struct row_output outputs[2] = {{.codes = norm.codes,
-                                     .code_stride = NORM_STRIDE,
-                                     .scales = norm.scales,
-                                     .scale_stride = 4}};
+    struct row_output outputs[ROW_OUTPUTS] = {{.codes = norm.codes,
+                                               .code_stride = NORM_STRIDE,
+                                               .scales = norm.scales,
+                                               .scale_stride = 4}};
     memset(norm.codes, 0xFF, outcome.bytes);
     emulate_collect(&outcome.report);
     (planted ? planted->norm : row_kernels_norm)(NULL, norm.x, NORM_STRIDE, NULL, 0, norm.weight,
                                                  1e-6f, outputs, NORM_ROWS, NORM_LENGTH);
+    emulate_collect(NULL);
+    return outcome;
+}
+
+#define CHOICE_ROWS 4u
+#define CHOICE_EXPERTS 64u
+#define CHOSEN 6u
+
+static struct choice {
+    float *logits, *bias;
+    uint32_t *words; /* [rows][CHOSEN] experts, as many weights, two likeliest */
+} choice;
+
+static struct outcome run_choice(const struct planted *planted) {
+    struct outcome outcome = {.output = choice.words,
+                              .bytes = (CHOICE_ROWS * 2 * CHOSEN + 2) * sizeof(uint32_t)};
+    struct choice_rule rule = {.experts = CHOICE_EXPERTS,
+                               .per_token = CHOSEN,
+                               .groups = 8,
+                               .groups_kept = 3,
+                               .two_largest = true,
+                               .normalizes = true,
+                               .scales = true,
+                               .scaling = 2.5f};
+    uint32_t *weights = choice.words + CHOICE_ROWS * CHOSEN;
+    memset(choice.words, 0xFF, outcome.bytes);
+    emulate_collect(&outcome.report);
+    (planted ? planted->experts : choice_kernels_experts)(NULL, &rule, choice.logits,
+                                                          CHOICE_EXPERTS, choice.bias, choice.words,
+                                                          (float *)(void *)weights, CHOICE_ROWS);
+    if (!outcome.report.made)
+        (planted ? planted->likeliest : choice_kernels_likeliest)(
+            NULL, choice.logits, 1, CHOICE_ROWS * CHOICE_EXPERTS - 1,
+            weights + CHOICE_ROWS * CHOSEN, 2);
+    emulate_collect(NULL);
+    return outcome;
+}
+
+#define KV_ROWS 3u
+#define KV_RANK 72u
+#define KV_ROPE 16u
+#define KV_PAGES 5u
+#define KV_PAGE_BYTES (64 * (KV_RANK + KV_ROPE) * sizeof(uint16_t))
+
+static struct latents { struct attention_latents of; } latents;
+
+static struct outcome run_latents(const struct planted *planted) {
+    struct outcome outcome = {.output = latents.of.memory, .bytes = KV_PAGES * KV_PAGE_BYTES};
+    memset(latents.of.memory, 0xFF, outcome.bytes);
+    emulate_collect(&outcome.report);
+    (planted ? planted->write : attention_rows_write)(NULL, &latents.of, KV_ROWS);
     emulate_collect(NULL);
     return outcome;
 }
@@ -71,15 +127,35 @@ PLANTED_fp8_gemm(ROW)
 #define ROW(bug, checks) __typeof__(row_kernels_norm) planted_##bug##_row_kernels_norm;
     PLANTED_row_kernels(ROW)
 #undef ROW
+#define ROW(bug, checks)                                                                           \
+    __typeof__(choice_kernels_experts) planted_##bug##_choice_kernels_experts;                     \
+    __typeof__(choice_kernels_likeliest) planted_##bug##_choice_kernels_likeliest;
+        PLANTED_choice_kernels(ROW)
+#undef ROW
+#define ROW(bug, checks) __typeof__(attention_rows_write) planted_##bug##_attention_rows_write;
+            PLANTED_attention_rows(ROW)
+#undef ROW
 
-        static const struct planted products[] = {
-#define ROW(bug, checks) {#bug, checks, planted_##bug##_fp8_gemm_run, NULL},
-            PLANTED_fp8_gemm(ROW)
+                static const struct planted products[] = {
+#define ROW(bug, checks) {#bug, checks, .product = planted_##bug##_fp8_gemm_run},
+                    PLANTED_fp8_gemm(ROW)
 #undef ROW
 };
 static const struct planted norms[] = {
-#define ROW(bug, checks) {#bug, checks, NULL, planted_##bug##_row_kernels_norm},
+#define ROW(bug, checks) {#bug, checks, .norm = planted_##bug##_row_kernels_norm},
     PLANTED_row_kernels(ROW)
+#undef ROW
+};
+static const struct planted choices[] = {
+#define ROW(bug, checks)                                                                           \
+    {#bug, checks, .experts = planted_##bug##_choice_kernels_experts,                              \
+     .likeliest = planted_##bug##_choice_kernels_likeliest},
+    PLANTED_choice_kernels(ROW)
+#undef ROW
+};
+static const struct planted writes[] = {
+#define ROW(bug, checks) {#bug, checks, .write = planted_##bug##_attention_rows_write},
+    PLANTED_attention_rows(ROW)
 #undef ROW
 };
 
@@ -139,10 +215,70 @@ static void bugs_of_the_norm_are_found(void **context) {
     device_free(norm.scales);
 }
 
+/* Small integers, so that many are equal; the last is the largest. */
+static void bugs_of_choices_are_found(void **context) {
+    uint64_t state = 13;
+    size_t count = CHOICE_ROWS * CHOICE_EXPERTS;
+    choice.logits = device_new(count * sizeof(float), "logits");
+    choice.bias = device_new(CHOICE_EXPERTS * sizeof(float), "bias");
+    choice.words = device_new((CHOICE_ROWS * 2 * CHOSEN + 2) * sizeof(uint32_t), "choices");
+    for (size_t i = 0; i < count; i++)
+        choice.logits[i] = i + 1 < count ? (float)(levels_random(&state) % 5) - 2 : 3;
+    for (uint32_t i = 0; i < CHOICE_EXPERTS; i++)
+        choice.bias[i] = (float)(levels_random(&state) % 3) * 0.125f;
+    look_for_all(choices, sizeof choices / sizeof *choices, run_choice);
+    device_free(choice.logits);
+    device_free(choice.bias);
+    device_free(choice.words);
+}
+
+static void bugs_of_rows_of_the_cache_are_found(void **context) {
+    static const uint32_t positions[KV_ROWS] = {3, 70, 1}, index[KV_ROWS] = {3, 70, 0};
+    static const uint32_t first[KV_ROWS] = {0, 0, 2}, pages[KV_PAGES] = {4, 1, 0, 2, 3};
+    uint64_t state = 14;
+    uint32_t width = KV_RANK + KV_ROPE;
+    float *kv_a = device_new(KV_ROWS * width * sizeof(float), "kv_a");
+    float *weight = device_new(KV_RANK * sizeof(float), "weight");
+    float *angles = device_new(100 * KV_ROPE * sizeof(float), "angles");
+    levels_fill(&state, NUMBERS_NORMAL, kv_a, KV_ROWS * width);
+    levels_fill(&state, NUMBERS_NORMAL, weight, KV_RANK);
+    levels_fill(&state, NUMBERS_NORMAL, angles, 100 * KV_ROPE);
+    struct attention_latents of = {
+        .kv_a = kv_a,
+        .stride = width,
+        .weight = weight,
+        .angles = angles,
+        .positions = device_new_copy(positions, sizeof positions, "positions"),
+        .kv_index = device_new_copy(index, sizeof index, "kv_index"),
+        .first_page = device_new_copy(first, sizeof first, "first_page"),
+        .pages = device_new_copy(pages, sizeof pages, "pages"),
+        .memory = device_new(KV_PAGES * KV_PAGE_BYTES, "memory of pages"),
+        .page_bytes = KV_PAGE_BYTES,
+        .row_bytes = width * sizeof(uint16_t),
+        .rank = KV_RANK,
+        .rope = KV_ROPE,
+        .epsilon = 1e-6f,
+        .is_bf16 = true};
+    latents.of = of;
+    look_for_all(writes, sizeof writes / sizeof *writes, run_latents);
+    void *all[] = {kv_a,
+                   weight,
+                   angles,
+                   (void *)(uintptr_t)of.positions,
+                   (void *)(uintptr_t)of.kv_index,
+                   (void *)(uintptr_t)of.first_page,
+                   (void *)(uintptr_t)of.pages,
+                   of.memory};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device_free(all[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bugs_of_the_fp8_product_are_found),
         cmocka_unit_test(bugs_of_the_norm_are_found),
+        cmocka_unit_test(bugs_of_choices_are_found),
+        cmocka_unit_test(bugs_of_rows_of_the_cache_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ struct rows {
     uint16_t *rounded;
     uint8_t *codes;
     float *scales, *expected;
-    struct row_output outputs[2];
+    struct row_output outputs[ROW_OUTPUTS];
 };
 
 static struct rows rows_make(uint64_t *state, enum numbers numbers, uint32_t n) {
@@ -147,13 +147,13 @@ static void a_table_is_looked_up(void **context) {
     uint32_t ids[] = {6, 0, 6}, n = 133;
     float *table = device_new(7 * n * sizeof *table, "table");
     uint16_t *halves = device_new(7 * n * sizeof *halves, "table of BF16");
-    uint32_t *on_device = device_copy(ids, sizeof ids, "ids");
+    uint32_t *on_device = device_new_copy(ids, sizeof ids, "ids");
     float *y = device_new(3 * 136 * sizeof *y, "y");
     levels_fill(&state, NUMBERS_MIXED, table, 7 * n);
     kernels_table_c.bf16_from_float(halves, table, 7 * n);
     for (uint32_t half = 0; half < 2; half++) {
-        row_kernels_look_up(NULL, half ? halves : NULL, half ? NULL : table, on_device, y, 136, 3,
-                            n);
+        row_kernels_look_up(NULL, half ? halves : NULL, half ? NULL : table, n, on_device, y, 136,
+                            3, n);
         for (uint32_t row = 0; row < 3; row++)
             for (uint32_t i = 0; i < n; i++) {
                 float value = table[ids[row] * n + i];

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A block takes a row. Of experts, a thread takes one and counts who stands before it: as many steps as
+ * there are experts, and no order among threads matters. What the twin sums in ascending order one
+ * thread sums: the softmax's 160 experts of V2, and the weights of those chosen.
+ */
+#include "compute/kernels/cuda/choice_kernels.h"
+
+#include "compute/kernels/cuda/gpu.cuh"
+
+#define THREADS 256u
+#define WARPS (THREADS / GPU_WARP)
+
+struct experts_job {
+    struct choice_rule rule;
+    const float *logits, *bias;
+    size_t stride;
+    uint32_t *experts;
+    float *weights;
+};
+
+/* A row's values in shared memory. */
+struct experts_room {
+    float *scores, *choices, *groups, *chosen; /* [experts], [experts], [groups], [per_token] */
+    uint32_t *taken;                           /* [experts] */
+    float *mark;
+};
+
+GPU_DEVICE struct experts_room experts_room(const struct choice_rule *rule) {
+    struct experts_room room;
+    room.mark = (float *)gpu_shared();
+    room.scores = room.mark + 4;
+    room.choices = room.scores + rule->experts;
+    room.groups = room.choices + rule->experts;
+    room.chosen = room.groups + rule->groups;
+    room.taken = (uint32_t *)(room.chosen + rule->per_token);
+    return room;
+}
+
+/* Own scores: sigmoid, or softmax. */
+GPU_DEVICE void score(const struct choice_rule *rule, const float *logits,
+                      const struct experts_room *room) {
+    if (!rule->softmax) {
+        for (uint32_t e = gpu_thread(); e < rule->experts; e += THREADS)
+            room->scores[e] = gpu_divide(1.0f, 1.0f + gpu_exp(-logits[e]));
+        return;
+    }
+    if (gpu_thread() == 0) {
+        float largest = logits[0];
+        for (uint32_t e = 1; e < rule->experts; e++)
+            largest = logits[e] > largest ? logits[e] : largest;
+        *room->mark = largest;
+    }
+    gpu_sync();
+    for (uint32_t e = gpu_thread(); e < rule->experts; e += THREADS)
+        room->scores[e] = gpu_exp(logits[e] - *room->mark);
+    gpu_sync();
+    if (gpu_thread() == 0) {
+        float sum = 0;
+        for (uint32_t e = 0; e < rule->experts; e++)
+            sum = sum + room->scores[e];
+        *room->mark = sum;
+    }
+    gpu_sync();
+    for (uint32_t e = gpu_thread(); e < rule->experts; e += THREADS)
+        room->scores[e] = gpu_divide(room->scores[e], *room->mark);
+}
+
+/* How many of values[count] are taken before number `own`: larger, or equal and earlier. */
+GPU_DEVICE uint32_t place_of(const float *values, uint32_t count, uint32_t own) {
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < count; i++)
+        before += values[i] > values[own] || (values[i] == values[own] && i < own);
+    return before;
+}
+
+GPU_DEVICE float group_score(const float *choices, uint32_t count, bool two_largest) {
+    float first = gpu_float(0xFF800000u), second = first;
+    for (uint32_t e = 0; e < count; e++) {
+        if (choices[e] > first) {
+            second = first;
+            first = choices[e];
+        } else if (choices[e] > second) {
+            second = choices[e];
+        }
+    }
+    return two_largest && count > 1 ? first + second : first;
+}
+
+/* Choices of groups that are not kept become -infinity. */
+GPU_DEVICE void drop_groups(const struct choice_rule *rule, const struct experts_room *room) {
+    uint32_t size = rule->experts / rule->groups;
+    for (uint32_t g = gpu_thread(); g < rule->groups; g += THREADS)
+        room->groups[g] = group_score(room->choices + g * size, size, rule->two_largest);
+    gpu_sync();
+    for (uint32_t e = gpu_thread(); e < rule->experts; e += THREADS)
+        if (place_of(room->groups, rule->groups, e / size) >= rule->groups_kept)
+            room->choices[e] = gpu_float(0xFF800000u);
+    gpu_sync();
+}
+
+/* Weights of the chosen, by one thread for each. */
+GPU_DEVICE void weigh(const struct choice_rule *rule, const struct experts_room *room,
+                      float *weights) {
+    float sum = 0;
+    if (gpu_thread() >= rule->per_token) return;
+    for (uint32_t i = 0; i < rule->per_token; i++)
+        sum = sum + room->chosen[i];
+    float weight = room->chosen[gpu_thread()];
+    if (rule->normalizes) weight = gpu_divide(weight, sum + 1e-20f);
+    weights[gpu_thread()] = rule->scales ? weight * rule->scaling : weight;
+}
+
+GPU_KERNEL(THREADS) choice_experts(struct experts_job job) {
+    const struct choice_rule *rule = &job.rule;
+    struct experts_room room = experts_room(rule);
+    size_t row = gpu_block();
+    score(rule, job.logits + row * job.stride, &room);
+    for (uint32_t e = gpu_thread(); e < rule->experts; e += THREADS)
+        room.choices[e] = job.bias ? room.scores[e] + job.bias[e] : room.scores[e];
+    gpu_sync();
+    if (rule->groups_kept) drop_groups(rule, &room);
+    for (uint32_t e = gpu_thread(); e < rule->experts; e += THREADS)
+        room.taken[e] = place_of(room.choices, rule->experts, e) < rule->per_token;
+    gpu_sync();
+    for (uint32_t e = gpu_thread(); e < rule->experts; e += THREADS) {
+        uint32_t at = 0;
+        if (!room.taken[e]) continue;
+        for (uint32_t i = 0; i < e; i++)
+            at += room.taken[i];
+        job.experts[row * rule->per_token + at] = e;
+        room.chosen[at] = room.scores[e];
+    }
+    gpu_sync();
+    weigh(rule, &room, job.weights + row * rule->per_token);
+}
+
+void choice_kernels_experts(void *stream, const struct choice_rule *rule, const float *logits,
+                            size_t stride, const float *bias, uint32_t *experts, float *weights,
+                            uint32_t rows) {
+    struct experts_job job = {*rule, logits, bias, stride, experts, weights};
+    size_t words = 4 + 3 * (size_t)rule->experts + rule->groups + rule->per_token;
+    struct gpu_shape shape = {rows, 1, THREADS, words * sizeof(float)};
+    if (rows) gpu_launch("choice_experts", choice_experts, shape, stream, job);
+}
+
+/* ---- the likeliest token ---- */
+
+struct likeliest_job {
+    const float *logits;
+    uint32_t *to;
+    size_t stride;
+    uint32_t n;
+};
+
+struct found {
+    float value;
+    uint32_t at;
+};
+
+GPU_DEVICE struct found better(struct found a, struct found b) {
+    return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
+}
+
+/* Of a warp's lanes, or of the first `lanes` of them, a power of two. */
+GPU_DEVICE struct found best_lane(struct found own, uint32_t lanes) {
+    uint32_t lane = gpu_thread() % GPU_WARP;
+    for (uint32_t apart = lanes / 2; apart; apart /= 2) {
+        struct found other;
+        other.value = gpu_float(gpu_lane_value(gpu_bits(own.value), lane ^ apart));
+        other.at = gpu_lane_value(own.at, lane ^ apart);
+        own = better(own, other);
+    }
+    return own;
+}
+
+GPU_KERNEL(THREADS) choice_likeliest(struct likeliest_job job) {
+    struct found *of_warp = (struct found *)gpu_shared();
+    const float *logits = job.logits + (size_t)gpu_block() * job.stride;
+    uint32_t thread = gpu_thread();
+    struct found best = {gpu_float(0xFF800000u), thread};
+    for (uint32_t i = thread; i < job.n; i += THREADS)
+        if (logits[i] > best.value) {
+            best.value = logits[i];
+            best.at = i;
+        }
+    best = best_lane(best, GPU_WARP);
+    if (thread % GPU_WARP == 0) of_warp[thread / GPU_WARP] = best;
+    gpu_sync();
+    if (thread >= GPU_WARP) return;
+    best = best_lane(of_warp[thread % WARPS], WARPS);
+    if (thread == 0) job.to[gpu_block()] = best.at;
+}
+
+void choice_kernels_likeliest(void *stream, const float *logits, size_t stride, uint32_t n,
+                              uint32_t *to, uint32_t rows) {
+    struct likeliest_job job = {logits, to, stride, n};
+    struct gpu_shape shape = {rows, 1, THREADS, WARPS * sizeof(struct found)};
+    if (rows) gpu_launch("choice_likeliest", choice_likeliest, shape, stream, job);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Choices on a GPU: each token's experts with their weights, and the likeliest token of each row of
+ * logits. From equal inputs, without NaNs, they give the bits of their twins (compute/model/router.h).
+ * Verified by emulation; not yet run on a GPU.
+ */
+#ifndef COMPUTE_KERNELS_CUDA_CHOICE_KERNELS_H
+#define COMPUTE_KERNELS_CUDA_CHOICE_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A router's rule, as compute/weights/shape.h has it. `groups_kept` 0: all. At most 1,024 experts, of which
+ * `per_token` are chosen; the groups divide them. */
+struct choice_rule {
+    uint32_t experts, per_token, groups, groups_kept;
+    bool softmax;     /* else sigmoid */
+    bool two_largest; /* a group's score is their sum, else the largest */
+    bool normalizes, scales;
+    float scaling;
+};
+
+/* experts[row][per_token], ascending, and weights likewise, of logits[row][stride]; bias NULL: none. */
+void choice_kernels_experts(void *stream, const struct choice_rule *rule, const float *logits,
+                            size_t stride, const float *bias, uint32_t *experts, float *weights,
+                            uint32_t rows);
+
+/* to[row] = the index of the largest of n logits, of equal ones the first. */
+void choice_kernels_likeliest(void *stream, const float *logits, size_t stride, uint32_t n,
+                              uint32_t *to, uint32_t rows);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The device's kernels for Hopper: what the engine gives an entry of the table becomes launches of
+ * compute/kernels/cuda. What has no kernel yet stays with gpu_reference; the end of the file says
+ * what that is. Verified by emulation; not yet run on a GPU.
+ */
+#include "compute/kernels/cuda/attention_rows.h"
+#include "compute/kernels/cuda/bf16_gemm.h"
+#include "compute/kernels/cuda/choice_kernels.h"
+#include "compute/kernels/cuda/fp8_gemm.h"
+#include "compute/kernels/cuda/mla_decode.h"
+#include "compute/kernels/cuda/row_kernels.h"
+#include "compute/kernels/emulate/emulate.h"
+#include "compute/model/gpu_kernels.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+/* Where prepared rows go. */
+static struct row_output output_of(const struct gpu_form *form, void *rows, float *scales) {
+    struct row_output output = {0};
+    switch (form->kind) {
+    case INPUT_F32:
+        output.values = rows;
+        output.value_stride = form->pitch / sizeof(float);
+        break;
+    case INPUT_BF16:
+        output.rounded = rows;
+        output.rounded_stride = form->pitch / sizeof(uint16_t);
+        break;
+    case INPUT_FP8:
+    case INPUT_FP8_UE8M0:
+        output.codes = rows;
+        output.code_stride = form->pitch;
+        output.scales = scales;
+        output.scale_stride = form->scale_stride;
+        output.scale_power_of_two = form->kind == INPUT_FP8_UE8M0;
+        break;
+    }
+    return output;
+}
+
+static void prepare(const void *arguments, void *stream) {
+    const struct gpu_prepare *of = arguments;
+    struct row_output outputs[ROW_OUTPUTS] = {0};
+    if (of->first) outputs[0] = output_of(&of->first_form, of->first, of->first_scales);
+    if (of->second) outputs[1] = output_of(&of->second_form, of->second, of->second_scales);
+    if (of->plain)
+        outputs[2] = (struct row_output){.values = of->plain, .value_stride = of->plain_stride};
+    if (of->weight) {
+        float *x = (float *)(uintptr_t)of->x; /* only sums change it */
+        row_kernels_norm(stream, x, of->x_stride, NULL, 0, of->weight, of->epsilon, outputs,
+                         of->rows, of->n);
+        return;
+    }
+    for (uint32_t i = 0; i < ROW_OUTPUTS; i++)
+        if (outputs[i].values || outputs[i].rounded || outputs[i].codes)
+            row_kernels_prepare(stream, of->x, of->x_stride, &outputs[i], of->rows, of->n);
+}
+
+static void embed(const void *arguments, void *stream) {
+    const struct gpu_embed *of = arguments;
+    bool halves = of->form.type == WEIGHT_BF16;
+    size_t stride = of->form.pitch / weight_type_bytes(of->form.type, 1);
+    if (of->form.type == WEIGHT_FP8) {
+        gpu_reference.embed.start(arguments, stream);
+        return;
+    }
+    row_kernels_look_up(stream, halves ? of->embedding : NULL, halves ? NULL : of->embedding,
+                        stride, of->ids, of->x, of->x_stride, of->rows, of->form.cols);
+}
+
+static void activate(const void *arguments, void *stream) {
+    const struct gpu_activate *of = arguments;
+    struct row_output output = output_of(&of->form, of->to, of->to_scales);
+    row_kernels_activate(stream, of->gate, of->up, of->stride, &output, of->rows, of->n);
+}
+
+static void add(const void *arguments, void *stream) {
+    const struct gpu_add *of = arguments;
+    row_kernels_add(stream, of->y, of->y_stride, of->x, of->x_stride, 1, of->rows, of->n);
+}
+
+/* ---- products ---- */
+
+static_assert(sizeof(struct gpu_group) == sizeof(struct fp8_gemm_group) &&
+                  offsetof(struct gpu_group, slot) == offsetof(struct fp8_gemm_group, slot),
+              "a group of rows is the same to the engine and to the kernel");
+
+/* Codes by codes. False: TMA cannot take how they lie. */
+static bool multiply_codes(const struct gpu_product *of, void *stream) {
+    const struct packed_matrix *matrix = &of->matrix;
+    struct fp8_gemm_weights weights;
+    struct fp8_gemm_rows rows;
+    uint64_t slot_pitch = of->groups ? of->slot_bytes : (uint64_t)matrix->pitch * matrix->rows;
+    if (!fp8_gemm_make_weights(&weights, of->weights, matrix->pitch, slot_pitch, of->weight_scales,
+                               of->slot_bytes / sizeof(float), matrix->rows, matrix->cols,
+                               of->groups ? of->group_count : 1) ||
+        !fp8_gemm_make_rows(&rows, of->x, of->form.pitch, of->x_scales, of->form.scale_stride,
+                            of->rows, matrix->cols))
+        return false;
+    if (of->groups)
+        fp8_gemm_run_groups(stream, &weights, &rows, (const void *)of->groups, of->group_count,
+                            of->rows, of->y, of->y_stride);
+    else
+        fp8_gemm_run(stream, &weights, &rows, of->y, of->y_stride, of->rows);
+    return true;
+}
+
+/* BF16 by BF16. */
+static bool multiply_halves(const struct gpu_product *of, void *stream) {
+    const struct packed_matrix *matrix = &of->matrix;
+    struct bf16_gemm_weights weights;
+    struct bf16_gemm_rows rows;
+    struct bf16_gemm_output output = {.values = of->y, .row_stride = of->y_stride};
+    if (!bf16_gemm_make_weights(&weights, of->weights, BF16_GEMM_ROWS_OF_K, matrix->pitch,
+                                (uint64_t)matrix->pitch * matrix->rows, matrix->rows, matrix->cols,
+                                1) ||
+        !bf16_gemm_make_rows(&rows, of->x, of->form.pitch, (uint64_t)of->form.pitch * of->rows,
+                             of->rows, matrix->cols, 1))
+        return false;
+    bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
+    return true;
+}
+
+/* No kernel yet: rows of F32 (the router's, and the mode f32), BF16 by FP8 (the mode bf16 of an FP8
+ * checkpoint), BF16 by groups (experts of a BF16 checkpoint). */
+static void product(const void *arguments, void *stream) {
+    const struct gpu_product *of = arguments;
+    enum weight_type weights = of->matrix.type;
+    bool codes = of->form.kind == INPUT_FP8 || of->form.kind == INPUT_FP8_UE8M0;
+    bool halves = of->form.kind == INPUT_BF16 && weights == WEIGHT_BF16 && !of->groups;
+    if (codes && multiply_codes(of, stream)) return;
+    if (halves && multiply_halves(of, stream)) return;
+    gpu_reference.product.start(arguments, stream);
+}
+
+/* ---- attention ---- */
+
+static void latent(const void *arguments, void *stream) {
+    const struct gpu_latent *of = arguments;
+    struct attention_latents rows = {.kv_a = of->kv_a,
+                                     .stride = of->stride,
+                                     .weight = of->weight,
+                                     .angles = of->angles,
+                                     .positions = of->positions,
+                                     .kv_index = of->kv_index,
+                                     .first_page = of->first_page,
+                                     .pages = of->pages,
+                                     .memory = of->memory,
+                                     .page_bytes = of->kv.page_bytes,
+                                     .slice_at = of->kv.slice_at,
+                                     .row_bytes = of->kv.row_bytes,
+                                     .rank = of->kv_rank,
+                                     .rope = of->rope_dim,
+                                     .epsilon = of->epsilon,
+                                     .interleaved = of->interleaved,
+                                     .is_bf16 = of->kv.is_bf16};
+    attention_rows_write(stream, &rows, of->rows);
+}
+
+static void queries(const void *arguments, void *stream) {
+    const struct gpu_queries *of = arguments;
+    struct attention_queries rows = {.q = of->q,
+                                     .stride = of->stride,
+                                     .angles = of->angles,
+                                     .positions = of->positions,
+                                     .to = of->to,
+                                     .to_pitch = of->to_pitch,
+                                     .heads = of->heads,
+                                     .nope = of->nope_dim,
+                                     .rope = of->rope_dim,
+                                     .interleaved = of->interleaved,
+                                     .is_bf16 = of->is_bf16};
+    attention_rows_rotate(stream, &rows, of->rows);
+}
+
+/* A head's half of kv_b begins `row` rows behind the head's first. */
+static bool make_half(const struct packed_matrix *matrix, const void *kv_b,
+                      const struct gpu_heads *heads, enum bf16_gemm_form form, uint32_t row,
+                      uint32_t n, uint32_t k, struct bf16_gemm_weights *weights_out) {
+    uint64_t head_pitch = (uint64_t)(heads->nope_dim + heads->value_dim) * matrix->pitch;
+    const void *first = (const char *)kv_b + (size_t)row * matrix->pitch;
+    return heads->is_bf16 && matrix->type == WEIGHT_BF16 &&
+           bf16_gemm_make_weights(weights_out, first, form, matrix->pitch, head_pitch, n, k,
+                                  heads->heads);
+}
+
+/* No kernel yet: kv_b of FP8, and the mode f32. */
+static void absorb(const void *arguments, void *stream) {
+    const struct gpu_absorb *of = arguments;
+    const struct gpu_heads *heads = &of->of;
+    uint32_t dim = heads->nope_dim + heads->rope_dim, width = heads->kv_rank + heads->rope_dim;
+    struct bf16_gemm_weights weights;
+    struct bf16_gemm_rows rows;
+    if (!make_half(&of->matrix, of->kv_b, heads, BF16_GEMM_ROWS_OF_N, 0, heads->kv_rank,
+                   heads->nope_dim, &weights) ||
+        !bf16_gemm_make_rows(&rows, of->queries, of->queries_pitch, dim * sizeof(uint16_t),
+                             of->rows, heads->nope_dim, heads->heads)) {
+        gpu_reference.absorb.start(arguments, stream);
+        return;
+    }
+    struct bf16_gemm_output output = {
+        .rounded = of->to, .row_stride = of->to_pitch / sizeof(uint16_t), .batch_stride = width};
+    struct attention_tails tails = {.queries = of->queries,
+                                    .stride = of->queries_pitch / sizeof(uint16_t),
+                                    .to = of->to,
+                                    .to_stride = output.row_stride,
+                                    .heads = heads->heads,
+                                    .nope = heads->nope_dim,
+                                    .rope = heads->rope_dim,
+                                    .rank = heads->kv_rank};
+    bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
+    attention_rows_copy_tails(stream, &tails, of->rows);
+}
+
+static size_t core_room(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max) {
+    return mla_decode_room(of->kv_rank, tokens, of->heads, keys_max);
+}
+
+/* No kernel yet: KV rows of F32, and ranks that mla_decode does not know. */
+static void core(const void *arguments, void *stream) {
+    const struct gpu_core *of = arguments;
+    const struct gpu_heads *heads = &of->of;
+    struct mla_decode_pages pages;
+    struct mla_decode_queries queries;
+    uint32_t width = of->kv.width;
+    bool dense = of->kv.row_bytes == width * sizeof(uint16_t) &&
+                 of->absorbed_pitch == heads->heads * width * sizeof(uint16_t) &&
+                 of->to_pitch == heads->heads * heads->kv_rank * sizeof(uint16_t);
+    if (!heads->is_bf16 || !of->kv.is_bf16 || !dense ||
+        !mla_decode_make_pages(&pages, of->memory + of->kv.slice_at, of->kv.page_bytes,
+                               of->kv.page_bytes, 1, of->kv.page_count, width, heads->kv_rank) ||
+        !mla_decode_make_queries(&queries, of->absorbed, of->rows, heads->heads, width)) {
+        gpu_reference.core.start(arguments, stream);
+        return;
+    }
+    struct mla_decode_tokens tokens = {of->kv_first, of->kv_index, of->first_page, of->pages,
+                                       of->rows};
+    mla_decode_run(stream, &pages, 0, &queries, &tokens, of->keys_max, heads->scale, of->room,
+                   of->to);
+}
+
+/* No kernel yet: as absorb. */
+static void release(const void *arguments, void *stream) {
+    const struct gpu_release *of = arguments;
+    const struct gpu_heads *heads = &of->of;
+    struct bf16_gemm_weights weights;
+    struct bf16_gemm_rows rows;
+    if (!make_half(&of->matrix, of->kv_b, heads, BF16_GEMM_ROWS_OF_K, heads->nope_dim,
+                   heads->value_dim, heads->kv_rank, &weights) ||
+        !bf16_gemm_make_rows(&rows, of->u, of->u_pitch, heads->kv_rank * sizeof(uint16_t), of->rows,
+                             heads->kv_rank, heads->heads)) {
+        gpu_reference.release.start(arguments, stream);
+        return;
+    }
+    struct bf16_gemm_output output = {.values = of->attended,
+                                      .row_stride = (size_t)heads->heads * heads->value_dim,
+                                      .batch_stride = heads->value_dim};
+    bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
+}
+
+/* ---- choices ---- */
+
+static void route(const void *arguments, void *stream) {
+    const struct gpu_route *of = arguments;
+    bool normalizes = of->normalizes && !(of->is_v2 && of->per_token == 1);
+    bool limited = of->groups > 1 && of->method != ROUTER_GREEDY;
+    struct choice_rule rule = {.experts = of->experts_all,
+                               .per_token = of->per_token,
+                               .groups = of->groups,
+                               .groups_kept = limited ? of->groups_kept : 0,
+                               .softmax = of->scoring == ROUTER_SOFTMAX,
+                               .two_largest = of->method == ROUTER_NOAUX_TC,
+                               .normalizes = normalizes,
+                               .scales = !of->is_v2 || !normalizes,
+                               .scaling = of->scaling};
+    choice_kernels_experts(stream, &rule, of->logits, of->stride, of->bias, of->experts,
+                           of->weights, of->rows);
+}
+
+static void likeliest(const void *arguments, void *stream) {
+    const struct gpu_likeliest *of = arguments;
+    choice_kernels_likeliest(stream, of->logits, of->stride, of->n, of->to, of->rows);
+}
+
+static const struct device_watch emulator = {emulate_memory_add, emulate_memory_drop};
+
+#define LAUNCHES(entry)                                                                            \
+    kernels.entry = (struct device_kernel) {                                                       \
+#entry, gpu_reference.entry.pointers, entry                                                \
+    }
+
+/* No kernels yet: prompt, sort, gather, combine, pair. */
+struct gpu_kernels gpu_hopper(void) {
+    struct gpu_kernels kernels = gpu_reference;
+    kernels.numerics = "hopper1";
+    kernels.watch = &emulator;
+    kernels.core_room = core_room;
+    LAUNCHES(embed);
+    LAUNCHES(prepare);
+    LAUNCHES(product);
+    LAUNCHES(activate);
+    LAUNCHES(add);
+    LAUNCHES(latent);
+    LAUNCHES(queries);
+    LAUNCHES(absorb);
+    LAUNCHES(core);
+    LAUNCHES(release);
+    LAUNCHES(route);
+    LAUNCHES(likeliest);
+    return kernels;
+}

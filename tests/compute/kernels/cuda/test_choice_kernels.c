@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects choices on a GPU, emulated: experts, their weights and likeliest tokens are the reference
+ * bodies', bit for bit, with many equal numbers too, and under every schedule.
+ */
+#include "entries.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/* Rules of DeepSeek's models, and odd ones. */
+static const struct gpu_route rules[] = {
+    {.experts_all = 256,
+     .per_token = 8,
+     .groups = 8,
+     .groups_kept = 4,
+     .method = ROUTER_NOAUX_TC,
+     .scoring = ROUTER_SIGMOID,
+     .normalizes = 1,
+     .scaling = 2.5f},
+    {.experts_all = 160,
+     .per_token = 6,
+     .groups = 8,
+     .groups_kept = 3,
+     .method = ROUTER_GROUP_LIMITED,
+     .scoring = ROUTER_SOFTMAX,
+     .is_v2 = 1,
+     .scaling = 16},
+    {.experts_all = 64,
+     .per_token = 6,
+     .groups = 1,
+     .groups_kept = 1,
+     .method = ROUTER_GREEDY,
+     .scoring = ROUTER_SOFTMAX,
+     .is_v2 = 1,
+     .scaling = 1},
+    {.experts_all = 300,
+     .per_token = 3,
+     .groups = 100,
+     .groups_kept = 2,
+     .method = ROUTER_NOAUX_TC,
+     .scoring = ROUTER_SOFTMAX,
+     .normalizes = 1,
+     .scaling = 1.5f},
+    {.experts_all = 12,
+     .per_token = 12,
+     .groups = 12,
+     .groups_kept = 12,
+     .method = ROUTER_NOAUX_TC,
+     .scoring = ROUTER_SIGMOID,
+     .normalizes = 1,
+     .is_v2 = 1,
+     .scaling = 3},
+};
+
+/* Small integers as logits, so that many are equal. */
+static void check_rule(uint32_t seed) {
+    struct gpu_kernels hopper = gpu_hopper();
+
+    struct gpu_route of = rules[seed % ARRAY_COUNT(rules)];
+    uint32_t stride = of.experts_all + 4, words = ROWS * of.per_token;
+    float *logits = numbers((size_t)ROWS * stride, "logits");
+    float *bias = numbers(of.experts_all, "bias");
+    for (uint32_t i = 0; seed % 3 && i < ROWS * stride; i++)
+        logits[i] = (float)draw(9) - 4;
+    for (uint32_t i = 0; i < of.experts_all; i++)
+        bias[i] = seed % 3 == 1 ? -1 : bias[i];
+    struct output experts = output_new(words * sizeof(uint32_t), "experts");
+    struct output weights = output_new(words * sizeof(float), "weights");
+    of.logits = logits;
+    of.bias = of.method == ROUTER_NOAUX_TC ? bias : NULL;
+    of.experts = (uint32_t *)(void *)experts.expected;
+    of.weights = (float *)(void *)weights.expected;
+    of.stride = stride;
+    of.rows = ROWS;
+    gpu_reference.route.start(&of, NULL);
+    of.experts = (uint32_t *)(void *)experts.found;
+    of.weights = (float *)(void *)weights.found;
+    emulate_seed(seed);
+    launch(&hopper.route, &of);
+    output_check(&experts, "experts");
+    output_check(&weights, "weights of experts");
+    memset(experts.found, 0xFF, experts.bytes);
+    of.rows = 1;
+    launch(&hopper.route, &of);
+    assert_memory_equal(experts.found, experts.expected, of.per_token * sizeof(uint32_t));
+    output_free(&experts);
+    output_free(&weights);
+    device_free(logits);
+    device_free(bias);
+}
+
+static void experts_are_chosen_as_the_twin_does(void **state) {
+    for (uint32_t seed = 0; seed < device_seeds(); seed++)
+        check_rule(seed);
+}
+
+static void the_likeliest_is_the_first_of_the_largest(void **state) {
+    static const uint32_t lengths[] = {1, 31, 255, 256, 700};
+    struct gpu_kernels hopper = gpu_hopper();
+    for (uint32_t seed = 0; seed < device_seeds(); seed++) {
+        uint32_t n = lengths[seed % ARRAY_COUNT(lengths)], stride = n + 3;
+        float *logits = numbers((size_t)ROWS * stride, "logits");
+        for (uint32_t i = 0; i < ROWS * stride; i++)
+            if (i / stride < 3) logits[i] = i / stride ? (float)draw(3) - 5 : -INFINITY;
+        struct output to = output_new(ROWS * sizeof(uint32_t), "likeliest");
+        struct gpu_likeliest of = {logits, (uint32_t *)(void *)to.expected, stride, n, ROWS};
+        gpu_reference.likeliest.start(&of, NULL);
+        of.to = (uint32_t *)(void *)to.found;
+        emulate_seed(seed);
+        launch(&hopper.likeliest, &of);
+        output_check(&to, "likeliest");
+        output_free(&to);
+        device_free(logits);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experts_are_chosen_as_the_twin_does),
+        cmocka_unit_test(the_likeliest_is_the_first_of_the_largest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
