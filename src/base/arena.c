@@ -83,6 +83,12 @@ void *arena_take(struct arena *arena, size_t bytes) {
     return memory;
 }
 
+void *arena_take_lines(struct arena *arena, size_t bytes) {
+    size_t more = ARENA_LINE_BYTES - 16;
+    char *memory = bytes <= SIZE_MAX - more ? arena_take(arena, bytes + more) : NULL;
+    return memory ? memory + (-(uintptr_t)memory & (ARENA_LINE_BYTES - 1)) : NULL;
+}
+
 void *arena_take_zeroed(struct arena *arena, size_t bytes) {
     void *memory = arena_take(arena, bytes);
     if (memory) memset(memory, 0, bytes);

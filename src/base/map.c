@@ -15,12 +15,12 @@ static uint32_t entry_count_for(uint32_t capacity) {
 }
 
 size_t map_bytes(uint32_t capacity) {
-    return entry_count_for(capacity) * sizeof(struct map_entry) + 16;
+    return entry_count_for(capacity) * sizeof(struct map_entry) + ARENA_LINE_BYTES;
 }
 
 enum status map_open(struct map *map, struct arena *arena, uint32_t capacity) {
     uint32_t count = entry_count_for(capacity);
-    struct map_entry *entries = arena_take(arena, count * sizeof *entries);
+    struct map_entry *entries = arena_take_lines(arena, count * sizeof *entries);
     if (!entries) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++)
         entries[i].value = MAP_NONE;

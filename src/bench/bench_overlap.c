@@ -34,8 +34,8 @@
 
 #define RUNS_MAX 99
 #define WARM_RUNS 2
-#define LEARN_RUNS 3  /* of a schedule, which the automatic choice needs */
-#define NEAR_BEST 1.1 /* of its time */
+#define LEARN_RUNS 3   /* of a schedule, which the automatic choice needs */
+#define NEAR_BEST 1.02 /* of its time */
 
 struct overlap_values {
     struct model_run_values run;
@@ -259,7 +259,8 @@ static bool all_wanted(const struct overlap_bench *bench) {
     return !strcmp(bench->values.run.schedule, "auto");
 }
 
-static bool is_wanted(const struct overlap_bench *bench, int kind) {
+static bool is_wanted(const struct overlap_bench *bench, uint32_t batch, int kind) {
+    if (kind == OVERLAP_DECODE_EARLY && !batch) return false; /* of prompts, the five stages */
     return kind == OVERLAP_SEQUENTIAL || all_wanted(bench) ||
            !strcmp(bench->values.run.schedule, overlap_name((enum overlap_kind)kind));
 }
@@ -439,7 +440,7 @@ static enum status run_round(struct overlap_bench *bench, struct result *result,
     *uneven_out = timing.waited;
     rank_group_set_link(solo_group(bench->solo), result->gbps, bench->us);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
-        if (!is_wanted(bench, kind)) continue;
+        if (!is_wanted(bench, result->batch, kind)) continue;
         status =
             time_run(bench, result->batch, overlap_name((enum overlap_kind)kind), &timing, error);
         if (status) return status;
@@ -472,7 +473,7 @@ static enum status measure_kinds(struct overlap_bench *bench, struct result *res
     result->uneven = median_of(uneven, runs);
     note_step(bench, result, runs);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
-        if (is_wanted(bench, kind) &&
+        if (is_wanted(bench, result->batch, kind) &&
             median_of(result->kinds[kind].of_sequential, runs) >
                 median_of(result->kinds[result->best_kind].of_sequential, runs))
             result->best_kind = (enum overlap_kind)kind;
@@ -547,7 +548,7 @@ static enum status compare(struct overlap_bench *bench, uint32_t batch, struct e
     print_head(bench, &result);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         struct overlap_expected walked;
-        if (!is_wanted(bench, kind)) continue;
+        if (!is_wanted(bench, batch, kind)) continue;
         walked = overlap_expected_of(&result.stepped, (enum overlap_kind)kind);
         print_schedule(bench, &result, overlap_name((enum overlap_kind)kind), &result.kinds[kind],
                        &walked);

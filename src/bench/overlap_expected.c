@@ -9,6 +9,8 @@
 
 #define US_S 1e6
 
+_Static_assert(WALK_WAVES == EXCHANGE_WAVES, "a walk sends results as the exchange does");
+
 static double sum_of(const double *stages) {
     double sum = 0;
     for (int stage = 0; stage < STAGE_COUNT; stage++)
@@ -52,7 +54,7 @@ static void fill(const struct overlap_step_times *times, uint32_t early_sixteent
     }
     work->layers = times->layers;
     work->dense_layers = times->dense_layers;
-    work->waves = EXCHANGE_WAVES;
+    work->waves = WALK_WAVES;
 }
 
 static struct overlap_expected expect(const struct overlap_step_times *times, double us,

@@ -67,7 +67,7 @@ struct model_run_values {
     {                                                                                              \
         .name = "schedule", .type = OPTION_CHOICE, .fallback = "auto",                             \
         .choices = "auto|sequential|prefill-dual-batch|decode-five-stage|quad-batch|hexa-batch|"   \
-                   "octo-batch",                                                                   \
+                   "octo-batch|decode-early",                                                      \
         .help = "order of a step's stages: all but sequential compute one of two, four, six or "   \
                 "eight micro-batches while others' tokens travel between ranks; auto measures "    \
                 "which is fastest",                                                                \

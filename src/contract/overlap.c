@@ -31,8 +31,10 @@ static const struct overlap_row decode_five_stage[] = {
 
 /* DeepSeek-V3's sizes on H800, 53 answers a lane at 5,000 positions: a dispatch takes 97 us, SHARED
  * and ATTENTION_0 hide 79; a combine takes 169, ATTENTION_1 hides 231, 146 of them core attention.
- * An eighth of that fills the one and spares the other. */
+ * An eighth of that fills the one and spares the other. Where results come back by groups, a dispatch
+ * is a third of what travels and no longer a fifth, so it takes three eighths. */
 #define EARLY_SIXTEENTHS 2
+#define EARLY_SIXTEENTHS_BY_GROUPS 6
 
 /* What gives the link something to carry goes first; results are summed when their lane has nothing
  * else to do than to go on. */
@@ -57,6 +59,8 @@ static const struct overlap overlaps[OVERLAP_KIND_COUNT] = {
     [OVERLAP_QUAD_BATCH] = {4, 0, NULL, &abreast, alike},
     [OVERLAP_HEXA_BATCH] = {6, 0, NULL, &abreast, alike},
     [OVERLAP_OCTO_BATCH] = {8, 0, NULL, &in_file, small_ends},
+    [OVERLAP_DECODE_EARLY] = {2, ARRAY_COUNT(decode_five_stage), decode_five_stage, NULL, NULL,
+                              EARLY_SIXTEENTHS_BY_GROUPS},
 };
 
 const struct overlap *overlap_of(enum overlap_kind kind) {
@@ -76,6 +80,7 @@ const char *overlap_name(enum overlap_kind kind) {
         [OVERLAP_QUAD_BATCH] = "quad-batch",
         [OVERLAP_HEXA_BATCH] = "hexa-batch",
         [OVERLAP_OCTO_BATCH] = "octo-batch",
+        [OVERLAP_DECODE_EARLY] = "decode-early",
     };
     check(kind < OVERLAP_KIND_COUNT);
     return names[kind];

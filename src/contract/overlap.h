@@ -73,13 +73,16 @@ enum overlap_kind {
     OVERLAP_OCTO_BATCH,         /* eight, the first ones ahead: for models of few layers, where the
                                  * link should not wait for all lanes' first one. The first and the
                                  * last are half as large: nothing hides their ends */
+    OVERLAP_DECODE_EARLY,       /* five stages, with three eighths of the answers' core attention in
+                                 * ATTENTION_0 instead of one: where dispatches are long beside
+                                 * combines. Of prompts alone it is the five stages */
     OVERLAP_KIND_COUNT
 };
 
 const struct overlap *overlap_of(enum overlap_kind kind);
 
 /* "sequential", "prefill-dual-batch", "decode-five-stage", "quad-batch", "hexa-batch",
- * "octo-batch" */
+ * "octo-batch", "decode-early" */
 const char *overlap_name(enum overlap_kind kind);
 
 /* Of so many tokens in the generated form, how many leading ones' core attention ATTENTION_0 runs. */

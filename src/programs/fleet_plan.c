@@ -12,9 +12,9 @@
 
 #define LIVED_DAYS 3    /* two to learn from, one that is told */
 #define PARTS_LEAST 144 /* of a day's parts, that a history has to have */
-#define TOKENS 1000.0   /* of a prompt and of an answer: with tokens like water any number does */
-#define RESERVE 0.02
-#define RESERVE_HARD 0.05
+#define DAY_S 86400.0
+#define TOKENS 1000.0 /* of a prompt and of an answer in a day of DAY_S, fewer in a shorter one */
+#define RESERVE 0.02  /* beside the margin that the load's own noise makes */
 
 static enum status run(const struct scaled_options *options, struct scaled_outcome *outcome_out,
                        struct error *error) {
@@ -37,13 +37,14 @@ struct plan_curve { /* tokens a second by part of the day */
     int64_t period_ns;
     double decode[FORECAST_PARTS];
     double prefill_share; /* prompts' tokens for each of answers' */
+    double tokens;        /* of an answer: in proportion to the day, as drains are */
     uint32_t known;
 };
 
 static double curve_arrivals(const void *load, int64_t at_ns) {
     const struct plan_curve *curve = load;
     double part = (double)(at_ns % curve->period_ns) / (double)curve->period_ns * FORECAST_PARTS;
-    return curve->decode[(uint32_t)part % FORECAST_PARTS] / TOKENS;
+    return curve->decode[(uint32_t)part % FORECAST_PARTS] / curve->tokens;
 }
 
 /* Of several days the last one counts; a part without a line is as the one before it. */
@@ -53,6 +54,7 @@ static enum status read_curve(const struct fleet_file *file, struct plan_curve *
     double at, prefill, decode, prefills = 0, decodes = 0;
     bool known[FORECAST_PARTS] = {false};
     curve->period_ns = file->manager.calendar.period_ns;
+    curve->tokens = TOKENS * (double)curve->period_ns / (DAY_S * 1e9);
     snprintf(path, sizeof path, "%.400s/history.csv", file->folder);
     FILE *history = fopen(path, "re");
     while (history && fgets(line, sizeof line, history))
@@ -105,8 +107,8 @@ enum status fleet_plan_day(const struct fleet_file *file, struct error *error) {
                                      .rule = SCALED_MANAGER,
                                      .arrivals = curve_arrivals,
                                      .load = &curve,
-                                     .prompt_tokens = TOKENS * curve.prefill_share,
-                                     .answer_tokens = TOKENS,
+                                     .prompt_tokens = curve.tokens * curve.prefill_share,
+                                     .answer_tokens = curve.tokens,
                                      .tick_ns = day_ns / 17280,
                                      .begin_ns = day_ns,
                                      .measure_ns = LIVED_DAYS * day_ns,
@@ -132,7 +134,6 @@ static enum status print_nodes(struct error *error) {
         .as_published = true, .unit_rate = SCALED_DAY_UNIT_RATE, .rule = SCALED_MANAGER};
     enum status status = live(day, &published, error);
     day.as_published = false;
-    day.reserve = 0;
     if (!status) status = live(day, &own, error);
     if (status) return status;
     printf("DeepSeek's published day (UTC+8). Free parameter: a decode unit of 18 nodes bears %.0f "
@@ -147,26 +148,42 @@ static enum status print_nodes(struct error *error) {
     return STATUS_OK;
 }
 
-enum status fleet_plan_twin(struct error *error) {
-    static const enum scaled_rule rules[] = {SCALED_MANAGER, SCALED_REACTIVE, SCALED_DYNAMO,
-                                             SCALED_STATIC, SCALED_CLAIRVOYANT};
-    enum status status = print_nodes(error);
-    if (status) return status;
-    printf("%-22s %-12s %11s %9s %8s %10s\n", "load", "rule", "node-hours", "max nodes", "missed",
-           "reversals");
-    for (int load = 0; load < SCALED_LOAD_COUNT; load++)
-        for (size_t i = 0; i < ARRAY_COUNT(rules); i++) {
-            struct scaled_outcome outcome;
-            struct scaled_day day = {.load = (enum scaled_load)load,
-                                     .unit_rate = SCALED_DAY_UNIT_RATE,
-                                     .reserve = load == SCALED_PLAIN ? RESERVE : RESERVE_HARD,
-                                     .rule = rules[i],
-                                     .seed = 1};
-            status = live(day, &outcome, error);
-            if (status) return status;
-            printf("%-22s %-12s %11.0f %9u %7.2f%% %10llu\n", scaled_load_name(day.load),
-                   scaled_rule_name(day.rule), outcome.node_hours, outcome.nodes_max,
-                   missed(&outcome), (unsigned long long)outcome.reversals);
-        }
+/* A day under each rule; the first one is what the others are compared with. */
+static enum status print_rules(enum scaled_load load, uint64_t seed, struct error *error) {
+    static const enum scaled_rule rules[] = {SCALED_CLAIRVOYANT, SCALED_MANAGER, SCALED_REACTIVE,
+                                             SCALED_DYNAMO, SCALED_STATIC};
+    double least = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(rules); i++) {
+        struct scaled_outcome outcome;
+        struct scaled_day day = {.load = load,
+                                 .unit_rate = SCALED_DAY_UNIT_RATE,
+                                 .reserve = RESERVE,
+                                 .rule = rules[i],
+                                 .seed = seed};
+        enum status status = live(day, &outcome, error);
+        if (status) return status;
+        if (i == 0) least = outcome.nodes_mean;
+        printf("%-22s %-12s %10.1f %9.3f %9u %7.2f%% %10llu\n", scaled_load_name(load),
+               scaled_rule_name(rules[i]), outcome.nodes_mean, outcome.nodes_mean / least,
+               outcome.nodes_max, missed(&outcome), (unsigned long long)outcome.reversals);
+    }
     return STATUS_OK;
+}
+
+static void print_head(const char *text) {
+    printf("%s\n%-22s %-12s %10s %9s %9s %8s %10s\n", text, "load", "rule", "nodes", "of least",
+           "max nodes", "missed", "reversals");
+}
+
+enum status fleet_plan_twin(struct error *error) {
+    enum status status = print_nodes(error);
+    if (!status) print_head("Days on which the rules were made:");
+    for (int load = 0; load < SCALED_HELD_OUT && !status; load++)
+        status = print_rules((enum scaled_load)load, 1, error);
+    if (!status) print_head("\nDays that were held out:");
+    for (uint64_t seed = 11; seed <= 13 && !status; seed++)
+        status = print_rules(SCALED_NOISE, seed, error);
+    for (int load = SCALED_HELD_OUT; load < SCALED_LOAD_COUNT && !status; load++)
+        status = print_rules((enum scaled_load)load, 11, error);
+    return status;
 }

@@ -42,8 +42,9 @@ static double x_of(const struct picture *picture, double us) {
            (WIDTH - LEFT - 8) * (us - picture->from_us) / (picture->to_us - picture->from_us);
 }
 
+/* `name` where it fits, or `initial`, or nothing. */
 static void draw_bar(const struct picture *picture, double from_us, double to_us, uint32_t row,
-                     const char *class, const char *name) {
+                     const char *class, const char *name, const char *initial) {
     double left = x_of(picture, max_double(from_us, picture->from_us));
     double width = x_of(picture, fmin(to_us, picture->to_us)) - left;
     double top = 24 + ROW * row;
@@ -51,7 +52,8 @@ static void draw_bar(const struct picture *picture, double from_us, double to_us
     fprintf(picture->file,
             "<rect class=\"%s\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%d\"/>\n", class,
             left, top, width, BAR);
-    if (width >= TEXT_WIDTH * (double)strlen(name) + 4)
+    if (width < TEXT_WIDTH * (double)strlen(name) + 4) name = initial;
+    if (*name && width >= TEXT_WIDTH * (double)strlen(name))
         fprintf(picture->file, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%s</text>\n",
                 left + width / 2, top + 16, name);
 }
@@ -59,13 +61,14 @@ static void draw_bar(const struct picture *picture, double from_us, double to_us
 /* The first row is what was computed; each lane's transfers have a row of their own, since one's
  * waves and another's dispatch take turns on the link. */
 static void draw_event(const struct picture *picture, const struct picture_event *event) {
+    static const char *const initials[STAGE_COUNT] = {"0", "1", "D", "S", "M", "C"};
     char name[32], class[4];
     snprintf(name, sizeof name, "%s %c", stage_name(event->stage), 'a' + (char)event->lane);
     snprintf(class, sizeof class, "l%u", event->lane % 2);
     double works_us = event->at_us + event->waited_us;
     uint32_t row = event->travels ? 1 + event->lane : 0;
-    draw_bar(picture, event->at_us, works_us, row, "w", "waits");
-    draw_bar(picture, works_us, event->end_us, row, class, name);
+    draw_bar(picture, event->at_us, works_us, row, "w", "waits", "");
+    draw_bar(picture, works_us, event->end_us, row, class, name, initials[event->stage]);
 }
 
 static void draw(const struct picture *picture, const struct picture_event *events, size_t count) {
@@ -77,7 +80,9 @@ static void draw(const struct picture *picture, const struct picture_event *even
             "<style>text{font:11px sans-serif;fill:#1f2933}rect{stroke:#fff;stroke-width:.5}"
             ".l0{fill:#f6c177}.l1{fill:#8cb9e8}.w{fill:#e4e7eb}</style>\n"
             "<rect width=\"%d\" height=\"%u\" style=\"fill:#fff\"/>\n"
-            "<text x=\"%d\" y=\"14\">one layer, %.2f ms</text>\n"
+            "<text x=\"%d\" y=\"14\">one layer, %.2f ms; 0, 1, D, S, M, C: ATTN-0, ATTN-1, "
+            "DISPATCH, SHARED, "
+            "MLP, COMBINE; grey: waits</text>\n"
             "<text x=\"4\" y=\"40\">computes</text>\n",
             WIDTH, height, WIDTH, height, WIDTH, height, LEFT,
             (picture->to_us - picture->from_us) * 1e-3);

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/pulse.h"
 #include "compute/exchange/job.h"
+#include "host/process/agent_facts.h"
 #include "host/process/rank_board.h"
 #include "programs/crew.h"
 #include "programs/log_options.h"
@@ -61,8 +62,8 @@ static const struct option unit_rows[] = {
     WIRE_KEY_OPTIONS(struct unit_values),
     {.name = "kv-listen",
      .type = OPTION_TEXT,
-     .help = "numeric address of this machine where other units' ranks reach its KV pages; their "
-             "network must be private",
+     .help = "numeric address of this machine, or the name of an interface with one, where other "
+             "units' ranks reach its KV pages; their network must be private",
      .offset = offsetof(struct unit_values, kv_listen),
      .group = OPTION_GROUP_FLEET},
     {.name = "kv-control",
@@ -214,6 +215,23 @@ static bool is_instance(const char *text) {
            strspn(text, "0123456789abcdef") == UNIT_INSTANCE_DIGITS;
 }
 
+/* An interface's name becomes its address: one command line may then do for many machines. False: it has
+ * none, and that was said. */
+static bool find_kv_address(struct unit_values *values, int *exit_code_out) {
+    static char found[64];
+    const char *text = values->kv_listen;
+    if (!text || agent_facts_read_address(text, found)) {
+        values->kv_listen = text ? found : NULL;
+        return true;
+    }
+    *exit_code_out =
+        command_misused(unit_options,
+                        "--kv-listen: expected a numeric address, or an interface that "
+                        "is up and has one; found '%.60s'",
+                        text);
+    return false;
+}
+
 static bool is_misused(const struct unit_values *values, int *exit_code_out) {
     struct kv_ranks_options kv = kv_options(values);
     if (!values->wire.address)
@@ -296,7 +314,8 @@ int program_unit(int argc, char **argv) {
     if (!command_begin(unit_options, argc, argv, &process.values, &result, &exit_code))
         return exit_code;
     log_start(values->log.format, values->log.level, true);
-    if (is_misused(values, &exit_code)) return exit_code;
+    if (!find_kv_address(&process.values, &exit_code) || is_misused(values, &exit_code))
+        return exit_code;
     if (values->board && rank_board_join(values->board, job_rank_ahead(), &error))
         return command_failed(unit_options, STATUS_IO, &error);
     prepare_ranks(values);

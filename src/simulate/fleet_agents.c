@@ -186,7 +186,7 @@ static void try_return(struct world *world, const struct fleet_frame *frame,
                        struct fleet_process *process) {
     struct fleet_dice *dice = &world->hosts.returns;
     bool cursed = world->hosts.crews[frame->unit].is_cursed;
-    bool faulty = world->options.faults && world->now_ns < HEALED_NS;
+    bool faulty = world->options.faults && world->now_ns < world->healed_ns;
     uint32_t fate = fleet_dice_below(dice, 12);
     if (cursed || (faulty && fate < 3)) {
         process->end_ns = world->now_ns + fleet_dice_time(dice, FLEET_MS, 3 * FLEET_SECOND / 2);

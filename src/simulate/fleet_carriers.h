@@ -18,7 +18,7 @@
 #include "simulate/fleet_engine.h"
 #include "simulate/fleet_log.h"
 
-enum { FLEET_UNITS_MAX = 4, FLEET_RANKS_MAX = 3, FLEET_PAGES_MAX = 40, FLEET_TRANSFERS_MAX = 16 };
+enum { FLEET_UNITS_MAX = 6, FLEET_RANKS_MAX = 3, FLEET_PAGES_MAX = 40, FLEET_TRANSFERS_MAX = 16 };
 enum { FLEET_PROMPT_BLOCKS_MAX = 8 };
 
 struct fleet_place {

@@ -74,7 +74,7 @@ static void order_drain(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
     uint32_t gateway = any_gateway(world, dice);
     if (unit->up && unit->links[gateway].connection)
-        fleet_gateway_ask_drain(world, gateway, unit, false);
+        fleet_gateway_ask_drain(world, gateway, unit->links[gateway].connection, false);
 }
 
 /* Whoever asked for it, at whatever gateway. */
@@ -83,7 +83,7 @@ static void call_back(struct world *world, struct fleet_dice *dice) {
         struct fleet_unit_host *unit = &world->units[i];
         uint32_t gateway = any_gateway(world, dice);
         if (unit->up && unit->draining && !unit->goes && unit->links[gateway].connection)
-            fleet_gateway_ask_drain(world, gateway, unit, true);
+            fleet_gateway_ask_drain(world, gateway, unit->links[gateway].connection, true);
     }
 }
 
@@ -100,7 +100,9 @@ static void part_unit(struct world *world, struct fleet_dice *dice) {
 static void order_role(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
     uint32_t gateway = any_gateway(world, dice);
-    if (unit->up && unit->links[gateway].connection) fleet_gateway_ask_role(world, gateway, unit);
+    if (unit->up && unit->links[gateway].connection)
+        fleet_gateway_ask_role(world, gateway, unit->links[gateway].connection,
+                               fleet_dice_below(&world->dice, UNIT_ROLE_COUNT));
 }
 
 static void cut_network(struct world *world, struct fleet_dice *dice) {
@@ -128,7 +130,7 @@ static void flip_bits(struct world *world, struct fleet_dice *dice) {
 static void let_drained_go(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
-        unit->goes |= unit->draining;
+        unit->goes |= unit->draining && !world->managers.present; /* else its manager ends it */
     }
 }
 
@@ -193,9 +195,10 @@ void fleet_faults_heal(struct world *world) {
         world->carriers.frozen_ns[i] = world->storage.frozen_ns[i] = unit->frozen_ns;
         for (uint32_t k = 0; k < world->unit_count; k++)
             world->carriers.cut_ns[i][k] = min_i64(world->carriers.cut_ns[i][k], world->now_ns);
-        if (!unit->up && !world->hosts.present)
+        if (!unit->up && !world->hosts.present && !world->managers.present)
             unit->up_ns = min_i64(unit->up_ns, world->now_ns + FLEET_SECOND);
     }
     if (world->hosts.present) fleet_hosts_heal(world);
+    if (world->managers.present) fleet_managers_heal(world);
     fleet_log_add(world->log, world->now_ns, "healed", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, 0, 0);
 }

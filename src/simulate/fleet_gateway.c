@@ -143,22 +143,21 @@ static void ask_operator(struct world *world, uint32_t index, const char *path, 
     fleet_post_send(&world->gateways[index].inbox, world->now_ns, 0, &record->record);
 }
 
-void fleet_gateway_ask_drain(struct world *world, uint32_t gateway,
-                             const struct fleet_unit_host *unit, bool back) {
+void fleet_gateway_ask_drain(struct world *world, uint32_t gateway, uint32_t connection,
+                             bool back) {
     char body[64];
-    format_text(body, sizeof body, "{\"unit\":%u,\"back\":%s}", unit->links[gateway].connection,
+    format_text(body, sizeof body, "{\"unit\":%u,\"back\":%s}", connection,
                 back ? "true" : "false");
     ask_operator(world, gateway, "/debug/fleet/drain", body);
     world->report->drains += !back;
     world->report->backs += back;
 }
 
-void fleet_gateway_ask_role(struct world *world, uint32_t gateway,
-                            const struct fleet_unit_host *unit) {
+void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t connection,
+                            uint32_t role) {
     static const char *const names[UNIT_ROLE_COUNT] = {"both", "prefill", "decode"};
     char body[64];
-    format_text(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}", unit->links[gateway].connection,
-                names[fleet_dice_below(&world->dice, UNIT_ROLE_COUNT)]);
+    format_text(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}", connection, names[role]);
     ask_operator(world, gateway, "/debug/fleet/role", body);
     world->report->roles++;
 }
@@ -195,8 +194,9 @@ static void ask(struct world *world) {
     note_beside(world, client);
     hand_over(world, gateway, asked);
     int64_t apart_ns = world->clients.flooder ? FLOODED_NS : ASKED_APART_NS;
+    if (world->managers.present) apart_ns = fleet_managers_apart_ns(world, apart_ns);
     world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, apart_ns);
-    if (world->ask_ns > ASKED_NS || world->clients.count == FLEET_CLIENTS_MAX)
+    if (world->ask_ns > world->asked_ns || world->clients.count == FLEET_CLIENTS_MAX)
         world->ask_ns = MACHINE_NEVER;
 }
 
@@ -234,7 +234,7 @@ static void tell_accounts(struct world *world, uint32_t index) {
     hand_over(world, index,
               fleet_accounts_tell(&world->accounts, &world->ledger, &world->clients, index,
                                   world->now_ns));
-    if (told->tell_ns > ASKED_NS) told->tell_ns = MACHINE_NEVER;
+    if (told->tell_ns > world->asked_ns) told->tell_ns = MACHINE_NEVER;
 }
 
 static void give_up_stalled(struct world *world) {
@@ -384,7 +384,7 @@ static struct unit_books books_of(const struct gateway *gateway) {
  * books. */
 static void judge_books(struct world *world) {
     struct unit_books entries = fleet_ledger_books(&world->ledger), books = {0}, counted = {0};
-    if (world->options.faults) return;
+    if (world->options.faults || world->managers.present) return; /* units are gone with theirs */
     for (uint32_t i = 0; i < world->gateway_count; i++) {
         struct unit_books own = books_of(world->gateways[i].gateway);
         books.made_tokens += own.made_tokens;
@@ -407,6 +407,7 @@ static void judge_tallies(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_hello *hello = (const void *)unit->hello;
+        if (!unit->up) continue; /* nobody has asked for it */
         const struct unit_counters *totals =
             &((const struct record_unit_load *)(const void *)unit->load)->totals;
         struct unit_books counted = {totals->output_tokens,

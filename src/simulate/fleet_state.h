@@ -2,7 +2,7 @@
  * The inside of a simulated fleet: its units, its gateway, and what passes between them. The files
  * around it: fleet_world (a life, and what must hold at its end), fleet_units (the units' host),
  * fleet_gateway (the gateway's), fleet_ledger, fleet_faults, fleet_hosts (in some lives: what units stand
- * on), fleet_inside (what can be seen only within a unit).
+ * on), fleet_managers (in some: who starts and ends units for their load), fleet_inside (what can be seen only within a unit).
  */
 #ifndef SIMULATE_FLEET_STATE_H
 #define SIMULATE_FLEET_STATE_H
@@ -14,14 +14,13 @@
 #include "simulate/fleet_clients.h"
 #include "simulate/fleet_hosts.h"
 #include "simulate/fleet_ledger.h"
+#include "simulate/fleet_managers.h"
 #include "simulate/fleet_post.h"
 #include "simulate/fleet_shares.h"
 #include "simulate/fleet_storage.h"
 #include "simulate/fleet_tongue.h"
 #include "simulate/fleet_world.h"
 
-#define HEALED_NS (20 * FLEET_SECOND)     /* no fault behind it */
-#define ASKED_NS (24 * FLEET_SECOND)      /* no client behind it */
 #define REST_NS (300 * FLEET_SECOND)      /* nothing to do behind it */
 #define SETTLED_NS (5 * FLEET_SECOND / 2) /* of rest, in which everything is told */
 #define SIGN_NS (FLEET_SECOND / 2)
@@ -62,6 +61,8 @@ struct fleet_unit_host {
     uint32_t gateways_found, gateway_lives; /* when it started: alive, and ever begun */
     bool up, draining;
     bool goes; /* it drains, and will end when it has nothing left; else it may be called back */
+    uint32_t number;                /* where there is a manager: as it knows the unit */
+    bool ends;                      /* it was told to end, and nobody calls it back */
     bool dead[FLEET_RANKS_MAX];     /* ranks whose unit goes on without them */
     bool was_dead[FLEET_RANKS_MAX]; /* in this life of the unit */
     uint32_t dies; /* 1 + the rank that does not live to see the end of the next step */
@@ -105,6 +106,7 @@ struct world {
     struct fleet_world_report *report;
     struct fleet_log *log;
     int64_t now_ns;
+    int64_t healed_ns, asked_ns; /* no fault behind the one, no client behind the other */
     struct fleet_dice dice;
     uint32_t connections, turns;
     struct unit_options unit_options;
@@ -126,6 +128,7 @@ struct world {
     struct fleet_accounts accounts;
     struct fleet_fault faults[FLEET_FAULTS];
     struct fleet_hosts hosts;
+    struct fleet_managers managers;
     int64_t ask_ns, leave_ns;     /* the next ones */
     struct fleet_client *stalled; /* does not read, and is given up at stall_ns */
     int64_t stall_ns;
@@ -194,10 +197,9 @@ int64_t fleet_gateway_wake_ns(const struct world *world);
 
 /* An operator's wishes, told to a gateway that the unit is connected to: that the unit takes nothing
  * new, or serves again, or takes another role. */
-void fleet_gateway_ask_drain(struct world *world, uint32_t gateway,
-                             const struct fleet_unit_host *unit, bool back);
-void fleet_gateway_ask_role(struct world *world, uint32_t gateway,
-                            const struct fleet_unit_host *unit);
+void fleet_gateway_ask_drain(struct world *world, uint32_t gateway, uint32_t connection, bool back);
+void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t connection,
+                            uint32_t role);
 
 void fleet_gateway_audit(struct world *world);
 

@@ -315,7 +315,7 @@ static void cut_all(struct world *world, struct fleet_unit_host *unit) {
 /* A step has begun on all ranks. Where a row waits for a load, more than elsewhere goes wrong. */
 static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t done_ns) {
     struct fleet_dice *dice = &world->dice;
-    bool faulty = world->options.faults && world->now_ns < HEALED_NS, waiting = false;
+    bool faulty = world->options.faults && world->now_ns < world->healed_ns, waiting = false;
     for (uint32_t rank = 0; rank < world->ranks; rank++)
         waiting |= unit->waits[rank].asked > 0;
     bool patient = !faulty || fleet_dice_below(dice, 4);
@@ -459,8 +459,12 @@ static void fail_step(struct world *world, struct fleet_unit_host *unit) {
 static void note_drain(struct world *world, struct fleet_unit_host *unit,
                        const struct record_drain *drain) {
     unit->draining = !drain->back;
-    unit->goes =
-        unit->draining && (world->now_ns >= HEALED_NS || fleet_dice_below(&world->drains, 3) == 0);
+    if (world->managers.present) {
+        unit->goes = unit->ends;
+        return;
+    }
+    unit->goes = unit->draining &&
+                 (world->now_ns >= world->healed_ns || fleet_dice_below(&world->drains, 3) == 0);
 }
 
 static void deliver(struct world *world, struct fleet_unit_host *unit) {
@@ -485,6 +489,7 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
                               index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
                               0);
         const struct record_drain *drain = (const void *)record;
+        if (record->kind == RECORD_DRAIN && unit->ends && drain->back) known = false;
         if (known && record->kind == RECORD_DRAIN && !drain->one_rank)
             note_drain(world, unit, drain);
         if (message->connection >= OF_SLICE) {
@@ -537,7 +542,8 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     options.role = unit->role;
     renew(world, unit);
     options.numerics_id = fleet_numerics[unit->numerics];
-    options.instance = (uint64_t)(index + 1) << 32 | unit->life;
+    options.instance =
+        (uint64_t)(world->managers.present ? unit->number : index + 1) << 32 | unit->life;
     unit->gateway_lives = world->gateway_lives;
     unit->gateways_found = 0;
     for (uint32_t i = 0; i < world->gateway_count; i++)
@@ -563,7 +569,7 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     unit->inbox.used = unit->wires.used = 0;
     unit->open_count = 0;
     unit->up = true;
-    unit->draining = unit->goes = false;
+    unit->draining = unit->goes = unit->ends = false;
     unit->dies = 0;
     memset(unit->dead, 0, sizeof unit->dead);
     memset(unit->was_dead, 0, sizeof unit->was_dead);
@@ -623,7 +629,8 @@ void fleet_units_kill(struct world *world, uint32_t index) {
     unit->frozen_ns = 0;
     unit->up_ns =
         world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 8 * FLEET_SECOND);
-    if (world->hosts.present) unit->up_ns = MACHINE_NEVER; /* its supervisor starts it again */
+    /* Its supervisor starts it again, or its manager another one. */
+    if (world->hosts.present || world->managers.present) unit->up_ns = MACHINE_NEVER;
     world->report->deaths++;
     fleet_log_add(world->log, world->now_ns, "unit dies", index, FLEET_LOG_NOWHERE, 0, 0);
 }

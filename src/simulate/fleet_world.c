@@ -12,12 +12,15 @@
 #include "simulate/fleet_state.h"
 
 #define MEMORY_STEP ((size_t)64 << 10)
+#define STANDING_MAX 4 /* units without a manager; with one they come and go on so many nodes: */
+#define NODES_LEAST 4
 
 /* ---- time ---- */
 
 static void pass_time(struct world *world) {
     int64_t next_ns = min_i64(fleet_gateway_wake_ns(world), fleet_faults_wake_ns(world));
     next_ns = min_i64(next_ns, fleet_hosts_wake_ns(world));
+    next_ns = min_i64(next_ns, fleet_managers_wake_ns(world));
     next_ns = min_i64(next_ns, fleet_carriers_next_ns(&world->carriers));
     next_ns = min_i64(next_ns, fleet_storage_next_ns(&world->storage));
     for (uint32_t i = 0; i < world->unit_count; i++)
@@ -27,18 +30,19 @@ static void pass_time(struct world *world) {
 
 static bool is_at_rest(const struct world *world) {
     if (world->ask_ns != MACHINE_NEVER) return false;
-    if (world->options.faults && world->now_ns < HEALED_NS) return false;
+    if (world->options.faults && world->now_ns < world->healed_ns) return false;
     for (uint32_t i = 0; i < world->gateway_count; i++) {
         const struct gateway *gateway = world->gateways[i].gateway;
         if (!gateway || gateway_request_count(gateway)) return false;
     }
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
+        if (world->managers.present && !unit->up) continue; /* nobody wants it */
         if (!unit->up || !fleet_units_is_connected(world, i) || unit->open_count) return false;
         if (fleet_units_held(world, unit)) return false;
         if (!fleet_units_quiet(world, i)) return false;
     }
-    return !fleet_hosts_awaits(world);
+    return !fleet_hosts_awaits(world) && !fleet_managers_awaits(world);
 }
 
 /* It has been at rest for so long that gateways have told of it. */
@@ -64,6 +68,7 @@ static void audit(struct world *world) {
 
 /* Of several units, in two lives of three; each kind is there, and at times combined ones, too. */
 static void choose_roles(struct world *world) {
+    if (world->options.manager) return; /* it says */
     if (world->unit_count < 2 || fleet_dice_below(&world->dice, 3) == 0) return;
     world->report->apart = true;
     for (uint32_t i = 0; i < world->unit_count; i++) {
@@ -79,8 +84,10 @@ static void choose_unit_options(struct world *world) {
     static const uint8_t model_id[32] = {1};
     struct fleet_dice *dice = &world->dice;
     world->ranks = 1 + fleet_dice_below(dice, FLEET_RANKS_MAX);
-    world->unit_count = 1 + fleet_dice_below(dice, FLEET_UNITS_MAX);
+    world->unit_count = 1 + fleet_dice_below(dice, STANDING_MAX);
     if (world->options.hosts && world->ranks == 1) world->ranks = FLEET_RANKS_MAX;
+    if (world->options.manager)
+        world->unit_count = NODES_LEAST + fleet_dice_below(dice, FLEET_UNITS_MAX - NODES_LEAST + 1);
     uint32_t rows = 2 + fleet_dice_below(dice, 5);
     world->report->stores = fleet_dice_below(dice, 3) > 0;
     world->unit_options = (struct unit_options){
@@ -199,7 +206,7 @@ size_t fleet_world_bytes(void) {
            FLEET_GATEWAYS_MAX * (gateway_memory_bytes(&gateway) +
                                  tokenizer_scratch_bytes(TEXT_BYTES) + FLEET_POST_BYTES) +
            fleet_tongue_bytes() + fleet_clients_bytes() + fleet_carriers_bytes() +
-           fleet_storage_bytes() + fleet_ledger_bytes() +
+           fleet_storage_bytes() + fleet_ledger_bytes() + fleet_managers_bytes() +
            FLEET_UNITS_MAX * unit_bytes_max(FLEET_RANKS_MAX, &unit) +
            2 * FLEET_UNITS_MAX * FLEET_POST_BYTES + 2 * RESULT_BYTES + 4096;
 }
@@ -214,6 +221,7 @@ static void open_units(struct world *world, struct arena *arena) {
         for (uint32_t k = 0; k < FLEET_GATEWAYS_MAX; k++)
             unit->links[k].connect_ns = MACHINE_NEVER;
         unit->up_ns = fleet_dice_time(&world->dice, 0, 2 * FLEET_SECOND);
+        if (world->options.manager) unit->up_ns = MACHINE_NEVER;
     }
     choose_roles(world);
 }
@@ -253,6 +261,8 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     world->log->count = 0;
     world->dice = (struct fleet_dice){.seed = options->seed};
     world->crowds = (struct fleet_dice){.seed = options->seed, .stream = 6};
+    world->healed_ns = (options->manager ? 50 : 20) * FLEET_SECOND;
+    world->asked_ns = (options->manager ? 60 : 24) * FLEET_SECOND;
     world->drains = (struct fleet_dice){.seed = options->seed, .stream = 11};
     choose_gateways(world);
     choose_unit_options(world);
@@ -281,6 +291,7 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     open_gateways(world, arena);
     open_units(world, arena);
     if (options->hosts) fleet_hosts_open(world);
+    if (options->manager) fleet_managers_open(world, arena);
     world->stall_ns = world->rest_ns = MACHINE_NEVER;
     fleet_faults_open(world);
     world->leave_ns = options->faults ? FLEET_SECOND : MACHINE_NEVER;
@@ -346,9 +357,11 @@ static void judge_rest(struct world *world) {
     audit(world);
     fleet_gateway_judge(world);
     fleet_hosts_judge(world);
+    fleet_managers_judge(world);
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_load *load = (const void *)unit->load;
+        if (!unit->up) continue; /* nobody wants it */
         report->preempted += load->totals.preemptions;
         report->recomputed += load->totals.recomputed_tokens;
         if (load->pages_held || load->requests_waiting || load->requests_running)
@@ -378,10 +391,11 @@ static void live(struct world *world) {
     bool healed = false;
     while (!is_over(world) && world->now_ns < REST_NS && !world->clients.breach[0] &&
            !world->ledger.breach[0] && !report->breach[0]) {
-        if (!healed && world->now_ns >= HEALED_NS) fleet_faults_heal(world);
-        healed = world->now_ns >= HEALED_NS;
+        if (!healed && world->now_ns >= world->healed_ns) fleet_faults_heal(world);
+        healed = world->now_ns >= world->healed_ns;
         fleet_faults_strike(world);
         fleet_hosts_run(world);
+        fleet_managers_run(world);
         fleet_carriers_run(&world->carriers, world->now_ns);
         fleet_storage_run(&world->storage, world->now_ns);
         for (uint32_t i = 0; i < world->unit_count; i++)

@@ -14,6 +14,9 @@
  * reach each other; the ledger's process is lost; clients leave at any moment. After it everything
  * must come to rest.
  *
+ * In some lives a manager (serving/fleet) starts and ends units on nodes, as the load wants it; it and
+ * its launcher fail, too (simulate/fleet_managers).
+ *
  * In some lives units come back with other numerics, as when a fleet is renewed.
  *
  * What must hold, whatever the seed: every client is answered once and whole, by the tokens of an
@@ -30,6 +33,7 @@
 #define SIMULATE_FLEET_WORLD_H
 
 #include "base/arena.h"
+#include "contract/record_fleet.h"
 #include "serving/policy/supervise.h"
 #include "simulate/fleet_log.h"
 
@@ -39,7 +43,8 @@ struct fleet_world_options {
     uint64_t seed;
     bool faults;
     bool gateway_dies;
-    bool hosts;                            /* units stand on hosts, and these fail, too */
+    bool hosts;   /* units stand on hosts, and these fail, too */
+    bool manager; /* it starts and ends units as the load wants it (simulate/fleet_managers) */
     struct fleet_log *log;                 /* of the last things that happened */
     struct fleet_constraints *constraints; /* that clients ask for; NULL: none */
 };
@@ -85,6 +90,11 @@ struct fleet_world_report {
     uint32_t returned, worked_again; /* ranks that came back; steps that had rows of such ones */
     uint32_t return_ends, return_hangs, return_cuts; /* on their way */
     uint32_t stuck[SUPERVISE_VERDICT_COUNT];         /* seen as such */
+    /* Where there is a manager: */
+    uint32_t acts[FLEET_ACT_COUNT];
+    uint32_t launched, launches_failed, stopped, ended_at_once, units_most;
+    uint32_t manager_lives, manager_deaths, managers_refused, adopted, nodes_lost, lost_in_drain;
+    uint32_t launcher_silences, blindings, stale_times, preemptions, wishes;
     uint32_t gateways, tallied; /* tallied: units whose gateways' tallies came to its counts */
     uint64_t digest;            /* of all that the gateway said */
     int64_t rest_ns;            /* when nothing was left to do */

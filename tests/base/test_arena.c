@@ -91,6 +91,22 @@ static void zeroed_memory_is_zero_after_use(void **state) {
     free(memory);
 }
 
+static void lines_begin_where_the_caches_do(void **state) {
+    struct arena arena;
+    open_pool();
+    arena_open(&arena, &pool);
+    for (size_t i = 0; i < 100; i++) {
+        char *other = arena_take(&arena, i), *lines = arena_take_lines(&arena, 3 * i);
+        assert_non_null(lines);
+        assert_int_equal((uintptr_t)lines % ARENA_LINE_BYTES, 0);
+        assert_true(lines >= other + i && lines + 3 * i <= arena.at);
+    }
+    assert_null(arena_take_lines(&arena, CHUNKS * POOL_CHUNK_BYTES));
+    assert_null(arena_take_lines(&arena, SIZE_MAX));
+    arena_clear(&arena);
+    free(memory);
+}
+
 static void plain_memory_ends_where_it_ends(void **state) {
     _Alignas(16) char plain[64];
     struct arena arena;
@@ -111,6 +127,7 @@ int main(void) {
         cmocka_unit_test(an_empty_pool_refuses_and_recovers),
         cmocka_unit_test(the_lowest_memory_is_used_again),
         cmocka_unit_test(zeroed_memory_is_zero_after_use),
+        cmocka_unit_test(lines_begin_where_the_caches_do),
         cmocka_unit_test(plain_memory_ends_where_it_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

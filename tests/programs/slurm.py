@@ -82,7 +82,7 @@ class Slurm:
         self.start(names[0], "slurmctld", "-D")
         for name in names:
             self.start_node(name)
-        self.wait_for(lambda: self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split() == sorted(names), "nodes")
+        self.wait_for(lambda: sorted(self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split()) == sorted(names), "nodes")
 
     def write_conf(self, cpus, more):
         here = socket.gethostname()

@@ -79,6 +79,16 @@ def check_several(folder, activations):
         assert found == {"prompts": seen}, (folder, count)
 
 
+def check_early(folder):
+    """Of four answers in a micro-batch two have their core attention begun early: all get the tokens of one process."""
+    prompts = [prompt[:length] for prompt in prompts_of(folder) for length in (40, 23, 12, 7)]
+    answer = ["generate", "--model", folder, "--activations", "bf16", "--json", "--max-new", 5, "--greedy", "--ignore-eos",
+              "--tokens", ";".join(map(ids, prompts))]
+    found = run(*answer, "--ranks", 2, "--schedule", "decode-early")
+    take_ranks(found, 2)
+    assert found == run(*answer), folder
+
+
 def check_moves(folder, activations, counts, *more):
     """Experts change slots again and again between the steps of a run: nothing changes but where they lie."""
     prompts = prompts_of(folder)[:3]
@@ -249,6 +259,7 @@ def main():
         check_logits(tiny, activations, list(range(20, 320)), [[ranks, "--schedule", schedule, "--experiment", "link-gbps=1"]])
     check_several(folders[2], "fp8")
     check_several(mtp, "f32")
+    check_early(mtp)
     check_moves(folders[0], "f32", [[2], [8, "--redundant-experts", 4]])
     check_moves(mtp, "bf16", [[2, "--redundant-experts", 7, "--rebalance-from", "checkpoint"], [4, "--rebalance-memory", 1]])
     check_logits(tiny, "fp8", list(range(20, 340)),

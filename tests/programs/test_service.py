@@ -53,7 +53,7 @@ def systemd_reads_the_units(folder):
         units.append(os.path.join(folder, name.replace("@", "@one")))
         with open(units[-1], "w") as file:
             file.write(text.replace("/usr/bin/fathom", os.path.abspath(fathom)))
-    assert len(units) == 3, units
+    assert len(units) == 4, units
     said = run("systemd-analyze", "verify", "--man=no", *units)
     assert not any(unit.rsplit("/", 1)[1] in said for unit in units), said
     for unit in units:
@@ -87,6 +87,15 @@ def the_examples_hold(folder):
         assert done.returncode == 1 and re.search("no-model|wire-key|keys", done.stderr), (name, done)
 
 
+def the_fleets_example_holds(folder):
+    """As far as to the day that it has not lived yet."""
+    with open(deploy + "/fleet.yaml") as file:
+        text = file.read().replace("/var/lib/fathom/night", folder + "/night")
+    with open(folder + "/fleet.yaml", "w") as file:
+        file.write(text)
+    assert "0 of 288 parts are known" in run(fathom, "fleet", "plan", folder + "/fleet.yaml", code=1)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         server = Server("--kv-dir", folder + "/kv")
@@ -96,6 +105,7 @@ def main():
         the_manager_is_told(folder)
         systemd_reads_the_units(folder)
         the_examples_hold(folder)
+        the_fleets_example_holds(folder)
     print("ok")
 
 

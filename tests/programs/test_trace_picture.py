@@ -46,3 +46,7 @@ assert draw(events) == [(0, "ATTN-0 a", 0, 0.3), (1, "DISPATCH a", 0.3, 0.3), (0
 # Of three layers the middle one ends where the next begins.
 events.append(stage("ATTN-0", "a", 500, 40, 2))
 assert draw(events)[0] == (0, "ATTN-0 a", 0, 0.15), draw(events)
+# What is too narrow for its name has an initial, or nothing.
+for length, name in (4, "S"), (1, ""):
+    events[6:] = [stage("SHARED", "b", 340, length, 1), stage("MLP", "a", 360, 140, 1), stage("ATTN-0", "a", 500, 40, 2)]
+    assert [bar[1] for bar in draw(events) if bar[0] == 0][1] == name, draw(events)

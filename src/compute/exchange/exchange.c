@@ -8,11 +8,13 @@
 #include "base/clock.h"
 #include "base/pulse.h"
 
+#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 /* At most so long at a time, while waiting for a slow link: other ranks may need our progress. */
 #define NAP_NS 100000
+#define LATE_NS 100000 /* a sleeper may wake so much later than it asked; 50 us are usual */
 
 void exchange_close(struct exchange *exchange) {
     if (exchange) exchange->carrier->close(exchange);
@@ -91,11 +93,15 @@ static int64_t link_ns_of(const struct exchange *exchange) {
     return most_ns + exchange->options.link->latency_ns;
 }
 
-/* Wakes when it is time, not when that suits other timers. */
+/* Ends when it is time, not when that suits other timers: the last of it is not slept. */
 static void nap(int64_t left_ns) {
     static _Thread_local bool sharp;
     if (!sharp) sharp = prctl(PR_SET_TIMERSLACK, 1000UL) == 0;
-    nanosleep(&(struct timespec){.tv_nsec = left_ns < NAP_NS ? left_ns : NAP_NS}, NULL);
+    left_ns -= LATE_NS;
+    if (left_ns > 0)
+        nanosleep(&(struct timespec){.tv_nsec = left_ns < NAP_NS ? left_ns : NAP_NS}, NULL);
+    else
+        sched_yield();
 }
 
 static void wait_until(struct exchange *exchange, int64_t end_ns) {

@@ -15,6 +15,7 @@
 
 #define TOLD_BYTES ((size_t)256 << 10)
 #define LOOK_NS_MAX ((int64_t)1000000000)
+#define LOOK_EARLY_NS ((int64_t)50000000) /* rather that much too soon than a whole look too late */
 #define HISTORY_BYTES_MAX ((size_t)64 << 20)
 
 struct fleet_keeper {
@@ -29,7 +30,9 @@ struct fleet_keeper {
     struct kept_unit units[MANAGED_UNITS_MAX];
     struct fleet_book book; /* as it was written last */
     struct gateway_sight sight;
-    bool launcher_known;          /* who is there, of this look */
+    bool launcher_known;          /* who is there, of its last look */
+    int64_t launcher_ns;          /* when that was; 0: never */
+    struct error launcher_error;  /* why it is not known */
     char trouble[512], said[512]; /* of this look, and the last that the log said */
     int64_t history_ns;           /* the last line's time */
     char *told;                   /* [TOLD_BYTES] */
@@ -89,7 +92,7 @@ static void see_launched(void *context, const struct launch_seen *seen) {
                 unit_role_name(seen->role), seen->job);
     }
     unit->is_there = true;
-    unit->sight = seen->waits ? FLEET_SEEN_QUEUED : FLEET_SEEN_STARTING;
+    unit->launched = seen->waits ? FLEET_SEEN_QUEUED : FLEET_SEEN_STARTING;
     memcpy(unit->job, seen->job, sizeof unit->job);
 }
 
@@ -97,13 +100,22 @@ static void note_trouble(struct fleet_keeper *keeper, const char *text) {
     if (!keeper->trouble[0]) snprintf(keeper->trouble, sizeof keeper->trouble, "%s", text);
 }
 
+/* A look may be a connection to each host, or a question to a controller that others ask, too: one is taken
+ * for each choice of the manager, while gateways are asked more often. */
 static void look_at_launcher(struct fleet_keeper *keeper) {
-    struct error error;
     struct unit_launcher *launcher = &keeper->launcher;
+    int64_t now_ns = clock_now_ns();
+    if (!keeper->launcher_ns ||
+        now_ns - keeper->launcher_ns >= keeper->file->manager.decide_ns - LOOK_EARLY_NS) {
+        keeper->launcher_ns = now_ns;
+        for (uint32_t i = 0; i < keeper->unit_count; i++)
+            keeper->units[i].is_there = false;
+        keeper->launcher_known =
+            !launcher->look(launcher->self, see_launched, keeper, &keeper->launcher_error);
+    }
     for (uint32_t i = 0; i < keeper->unit_count; i++)
-        keeper->units[i].is_there = false;
-    keeper->launcher_known = !launcher->look(launcher->self, see_launched, keeper, &error);
-    if (!keeper->launcher_known) note_trouble(keeper, error.text);
+        keeper->units[i].sight = keeper->units[i].launched;
+    if (!keeper->launcher_known) note_trouble(keeper, keeper->launcher_error.text);
 }
 
 static void look_at_gateways(struct fleet_keeper *keeper) {
@@ -126,7 +138,7 @@ static void look_at_gateways(struct fleet_keeper *keeper) {
  * have shown by now. */
 static bool is_gone(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
     return keeper->launcher_known && !unit->is_there &&
-           clock_now_ns() - unit->ordered_ns >= keeper->launcher.shows_ns;
+           keeper->launcher_ns - unit->ordered_ns >= keeper->launcher.shows_ns;
 }
 
 static void say_trouble(struct fleet_keeper *keeper) {
@@ -239,7 +251,7 @@ static void start(struct fleet_keeper *keeper, const struct record_fleet_action 
     struct error error;
     struct kept_unit *unit = add(keeper, action->number, action->role);
     check(unit);
-    unit->sight = FLEET_SEEN_QUEUED;
+    unit->launched = unit->sight = FLEET_SEEN_QUEUED;
     write_book(keeper);
     log_say(LOG_INFO, "fleet", "starts a unit unit=%u role=%s why=%s", action->number,
             unit_role_name(action->role), scale_reason_name((enum scale_reason)action->reason));

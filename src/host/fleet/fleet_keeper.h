@@ -17,8 +17,9 @@ struct fleet_keeper;
 /* A unit, and what the launcher and gateways know of it. */
 struct kept_unit {
     uint32_t number;
-    uint32_t role;  /* enum unit_role, as it was last seen or ordered */
-    uint32_t sight; /* enum fleet_sight */
+    uint32_t role;     /* enum unit_role, as it was last seen or ordered */
+    uint32_t sight;    /* enum fleet_sight */
+    uint32_t launched; /* enum fleet_sight, as its launcher has it */
     uint32_t requests;
     bool held;
     bool is_there;      /* its launcher has it */

@@ -147,9 +147,7 @@ static struct watched_unit *find_unit(struct gateway_sight *sight, uint32_t numb
 
 static uint32_t sight_of(struct bytes state) {
     if (bytes_equal(state, bytes_of("draining"))) return FLEET_SEEN_DRAINING;
-    if (bytes_equal(state, bytes_of("serving")) || bytes_equal(state, bytes_of("silent")))
-        return FLEET_SEEN_SERVING;
-    return FLEET_SEEN_STARTING;
+    return bytes_equal(state, bytes_of("serving")) ? FLEET_SEEN_SERVING : FLEET_SEEN_STARTING;
 }
 
 static uint32_t role_of(struct bytes role) {

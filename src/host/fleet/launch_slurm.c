@@ -2,11 +2,13 @@
  * Units as Slurm's jobs, one each: sbatch starts, squeue tells, scancel ends. A job's name has the fleet's
  * mark, the unit's number and its role. The batch script becomes the unit, so that signals to the batch
  * process are the unit's: a drain is SIGTERM, which Slurm sends, too, when it takes the nodes away. While
- * Slurm's controller does not answer, nothing is known, and nothing changes.
+ * Slurm's controller does not answer, nothing is known, and nothing changes. Nodes on which a unit just
+ * failed, and soon after its start, are left out of the next ones: Slurm by itself would try them again.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "host/fleet/launcher.h"
 #include "host/fleet/run_command.h"
@@ -17,11 +19,18 @@
 #define ANSWER_BYTES ((size_t)1 << 20)
 #define SCRIPT_BYTES 16384
 #define NAME_BYTES 64
+#define SHUN_S 120 /* after a unit failed on it, within so long of its start */
+#define SHUNNED_BYTES 1024
+#define ENDED_MAX 64 /* units that were told to end at once, of which it is remembered */
+#define FIELDS 7
 
 struct launch_slurm {
     char mark[FLEET_MARK_DIGITS + 1];
-    const char *const *options; /* of sbatch; NULL at the end */
-    char *answer;               /* [ANSWER_BYTES] */
+    const char *const *options;  /* of sbatch; NULL at the end */
+    char *answer;                /* [ANSWER_BYTES] */
+    char shunned[SHUNNED_BYTES]; /* nodes, of the last look: "n3,n[5-6]" */
+    uint32_t ended[ENDED_MAX];   /* numbers; their jobs have not failed by themselves */
+    uint32_t ended_count;        /* in all */
 };
 
 /* Comes to the first job of that name, whatever its role is by now. */
@@ -46,14 +55,12 @@ static enum status write_script(const struct launch_order *order, char script[SC
                 : error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
 }
 
-static enum status slurm_start(void *self, const struct launch_order *order, struct error *error) {
-    struct launch_slurm *slurm = self;
+static enum status submit(const struct launch_slurm *slurm, const struct launch_order *order,
+                          const char *script, const char *shunned, struct error *error) {
     struct command_line line = {.count = 0};
-    char script[SCRIPT_BYTES], name[NAME_BYTES], nodes[16], answer[256];
+    char name[NAME_BYTES], nodes[16], answer[256];
     name_of(slurm, order->number, order->role, name);
     snprintf(nodes, sizeof nodes, "%u", order->nodes);
-    enum status status = write_script(order, script, error);
-    if (status) return status;
     const char *const words[] = {"sbatch",      "--parsable", "--job-name",   name,
                                  "--nodes",     nodes,        "--output",     order->log_path,
                                  "--open-mode", "append",     "--no-requeue", NULL};
@@ -61,18 +68,57 @@ static enum status slurm_start(void *self, const struct launch_order *order, str
         (void)command_line_add(&line, *word);
     for (const char *const *word = slurm->options; *word; word++)
         (void)command_line_add(&line, *word);
+    if (shunned[0]) (void)command_line_add(&line, "--exclude");
+    if (shunned[0]) (void)command_line_add(&line, shunned);
     (void)command_line_add(&line, "--wrap");
     if (!command_line_add(&line, script))
         return error_set(error, STATUS_TOO_LARGE, "too many options of sbatch");
     return run_command(&line, TIMEOUT_MS, answer, sizeof answer, error);
 }
 
+/* A node that failed is better than none. */
+static enum status slurm_start(void *self, const struct launch_order *order, struct error *error) {
+    const struct launch_slurm *slurm = self;
+    char script[SCRIPT_BYTES];
+    enum status status = write_script(order, script, error);
+    if (status) return status;
+    status = submit(slurm, order, script, slurm->shunned, error);
+    return status && slurm->shunned[0] ? submit(slurm, order, script, "", error) : status;
+}
+
 /* ---- looking ---- */
 
-/* "17|fathom-a1b2c3-4-decode|RUNNING|n3|None"; false: it is no unit of the fleet, or has ended. */
-static bool read_job(const struct launch_slurm *slurm, char *line, struct launch_seen *seen_out) {
-    char *fields[5], prefix[NAME_BYTES];
-    for (int i = 0; i < 5; i++)
+static bool is_one_of(const char *word, const char *const *words) {
+    while (*words && strcmp(word, *words))
+        words++;
+    return *words != NULL;
+}
+
+static bool was_ended(const struct launch_slurm *slurm, uint32_t number) {
+    for (uint32_t i = 0; i < slurm->ended_count && i < ENDED_MAX; i++)
+        if (slurm->ended[i] == number) return true;
+    return false;
+}
+
+/* One that ran for long was no bad start; where its node has gone, Slurm knows that. */
+static void shun(struct launch_slurm *slurm, uint32_t number, char *const fields[FIELDS]) {
+    static const char *const failures[] = {"BOOT_FAIL", "FAILED", "OUT_OF_MEMORY", NULL};
+    int64_t begun_s = strtoll(fields[5], NULL, 10), ended_s = strtoll(fields[6], NULL, 10);
+    size_t bytes = strlen(slurm->shunned);
+    if (!is_one_of(fields[2], failures) || !fields[3][0] || was_ended(slurm, number)) return;
+    if (ended_s - begun_s >= SHUN_S || time(NULL) - ended_s >= SHUN_S) return;
+    if (bytes + strlen(fields[3]) + 2 > SHUNNED_BYTES) return;
+    snprintf(slurm->shunned + bytes, SHUNNED_BYTES - bytes, "%s%s", bytes ? "," : "", fields[3]);
+}
+
+/* "17|fathom-a1b2c3-4-decode|RUNNING|n3|None|1764000000|N/A"; false: it is no unit of the fleet, or has
+ * ended. */
+static bool read_job(struct launch_slurm *slurm, char *line, struct launch_seen *seen_out) {
+    static const char *const over[] = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING",
+                                       "DEADLINE",  "FAILED",    "NODE_FAIL", "OUT_OF_MEMORY",
+                                       "PREEMPTED", "REVOKED",   "TIMEOUT",   NULL};
+    char *fields[FIELDS], prefix[NAME_BYTES];
+    for (int i = 0; i < FIELDS; i++)
         if (!(fields[i] = strsep(&line, "|"))) return false;
     int bytes = snprintf(prefix, sizeof prefix, "fathom-%s-", slurm->mark);
     if (strncmp(fields[1], prefix, (size_t)bytes) != 0) return false;
@@ -80,7 +126,10 @@ static bool read_job(const struct launch_slurm *slurm, char *line, struct launch
     unsigned long number = strtoul(fields[1] + bytes, &role, 10);
     bool is_prefill = strcmp(role, "-prefill") == 0, is_decode = strcmp(role, "-decode") == 0;
     if (!number || number > 0xffffff || (!is_prefill && !is_decode)) return false;
-    if (strcmp(fields[2], "COMPLETING") == 0) return false;
+    if (is_one_of(fields[2], over)) {
+        shun(slurm, (uint32_t)number, fields);
+        return false;
+    }
     *seen_out = (struct launch_seen){.number = (uint32_t)number,
                                      .role = is_prefill ? UNIT_PREFILL : UNIT_DECODE,
                                      .waits = strcmp(fields[2], "PENDING") == 0};
@@ -92,15 +141,21 @@ static bool read_job(const struct launch_slurm *slurm, char *line, struct launch
     return true;
 }
 
+/* Those that have ended lately, too. */
 static enum status slurm_look(void *self,
                               void (*seen)(void *context, const struct launch_seen *unit),
                               void *context, struct error *error) {
+    static const char *const words[] = {
+        "squeue",   "--noheader",           "--me", "--states", "all",
+        "--format", "%i|%j|%T|%N|%r|%S|%e", NULL};
     struct launch_slurm *slurm = self;
-    struct command_line line = {.words = {"squeue", "--noheader", "--format", "%i|%j|%T|%N|%r"},
-                                .count = 4};
+    struct command_line line = {.count = 0};
+    for (const char *const *word = words; *word; word++)
+        (void)command_line_add(&line, *word);
     enum status status = run_command(&line, TIMEOUT_MS, slurm->answer, ANSWER_BYTES, error);
     if (status) return status;
     char *rest = slurm->answer;
+    slurm->shunned[0] = 0;
     for (char *job; (job = strsep(&rest, "\n"));) {
         struct launch_seen unit;
         if (read_job(slurm, job, &unit)) seen(context, &unit);
@@ -126,6 +181,7 @@ static void cancel(const char *name, const char *how, const char *value) {
 /* The role in a job's name is the one that it was started with. */
 static void slurm_stop(void *self, uint32_t number, bool at_once) {
     struct launch_slurm *slurm = self;
+    if (!was_ended(slurm, number)) slurm->ended[slurm->ended_count++ % ENDED_MAX] = number;
     for (int role = UNIT_PREFILL; role <= UNIT_DECODE; role++) {
         char name[NAME_BYTES];
         name_of(slurm, number, (enum unit_role)role, name);
@@ -150,6 +206,8 @@ enum status launch_slurm_open(const char *mark, const char *const *options,
     }
     snprintf(slurm->mark, sizeof slurm->mark, "%s", mark);
     slurm->options = options;
+    setenv("SLURM_TIME_FORMAT", "%s",
+           1); /* squeue's times in seconds, whatever the site's form is */
     *launcher_out = (struct unit_launcher){.self = slurm,
                                            .name = "slurm",
                                            .shows_ns = SHOWS_NS,

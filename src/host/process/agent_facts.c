@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
@@ -120,6 +121,15 @@ bool agent_facts_find_address(const char *interface, char address_out[static 64]
     freeifaddrs(all);
     if (!address_out[0] && !interface[0]) memcpy(address_out, "127.0.0.1", sizeof "127.0.0.1");
     return address_out[0] != 0;
+}
+
+bool agent_facts_read_address(const char *text, char address_out[static 64]) {
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST};
+    struct addrinfo *found;
+    bool is_numeric = strlen(text) < 64 && !getaddrinfo(text, NULL, &hints, &found);
+    if (is_numeric) freeaddrinfo(found);
+    if (is_numeric) snprintf(address_out, 64, "%s", text);
+    return is_numeric || (text[0] && agent_facts_find_address(text, address_out));
 }
 
 static bool look_at_network(const struct agent_check *check, struct agent_facts *facts) {

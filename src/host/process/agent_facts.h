@@ -25,6 +25,9 @@ bool agent_facts_judge(const struct agent_facts *facts, const struct agent_facts
  * always as a last resort. False: the interface is not there, is down or has no address. */
 bool agent_facts_find_address(const char *interface, char address_out[static 64]);
 
+/* A numeric address as it is, or that of the interface of this name. False: it is neither. */
+bool agent_facts_read_address(const char *text, char address_out[static 64]);
+
 /* A port that nobody has now; 0: none. */
 uint32_t agent_facts_find_port(void);
 

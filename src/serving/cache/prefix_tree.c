@@ -75,7 +75,7 @@ static void index_remove(struct prefix_index *index, uint32_t tag, uint32_t node
 
 size_t prefix_tree_bytes(uint32_t page_count, bool texts) {
     size_t text_bytes = page_count * sizeof(struct block_key) + index_bytes(page_count) + 16;
-    return page_count * sizeof(struct prefix_node) + index_bytes(page_count) + 64 +
+    return page_count * sizeof(struct prefix_node) + index_bytes(page_count) + ARENA_LINE_BYTES +
            (texts ? text_bytes : 0);
 }
 
@@ -87,7 +87,7 @@ static enum status open_texts(struct prefix_tree *tree, struct arena *arena) {
 enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint32_t page_count,
                              bool texts) {
     *tree = (struct prefix_tree){.page_count = page_count, .texts = texts};
-    tree->nodes = arena_take(arena, page_count * sizeof *tree->nodes);
+    tree->nodes = arena_take_lines(arena, page_count * sizeof *tree->nodes);
     if (!tree->nodes) return STATUS_NO_MEMORY;
     enum status status = index_open(&tree->by_key, arena, page_count);
     return status || !texts ? status : open_texts(tree, arena);

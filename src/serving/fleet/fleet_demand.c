@@ -10,6 +10,8 @@
 
 void fleet_demand_open(struct fleet_demand *demand, const struct fleet_demand_rule *rule) {
     *demand = (struct fleet_demand){.rule = *rule};
+    demand->noise.rule = (struct load_noise_rule){
+        .period_ns = rule->period_ns, .quick_ns = rule->quick_ns, .ahead_ns = rule->start_ns};
     forecast_load_open(&demand->forecast, rule->period_ns);
 }
 
@@ -77,6 +79,12 @@ void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_loa
             demand->fast[i] = kept * demand->fast[i] + (1 - kept) * rates[i];
         if (demand->answers > 0) /* else it is not known how long they are: nothing to learn */
             forecast_load_add(&demand->forecast, rates, now_ns);
+        const struct load_noise_window window = {
+            .requests = (double)(load->arrived_requests - last->arrived_requests),
+            .rates = {rates[SCALE_PREFILL], rates[SCALE_DECODE]},
+            .fast = {demand->fast[SCALE_PREFILL], demand->fast[SCALE_DECODE]},
+            .passed_ns = passed_ns};
+        load_noise_add(&demand->noise, &window, &demand->forecast, now_ns);
     }
     demand->last = *load;
     demand->last_ns = now_ns;
@@ -101,9 +109,11 @@ void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCA
     uint32_t is_short = find_short(demand, rates);
     for (uint32_t i = 0; i < SCALE_SIDES; i++) {
         const struct forecast_load *forecast = &demand->forecast;
+        double seen = fmax(demand->fast[i], forecast->recent[i]);
+        double times = 1 + load_noise_margin(&demand->noise, i);
         view->demand[i] = (struct scale_demand){
-            .now = fmax(demand->fast[i], forecast->recent[i]),
-            .soon = forecast_load_peak(forecast, i, soon_ns),
+            .now = fmax(seen, load_noise_jump(&demand->noise, i)) * times,
+            .soon = forecast_load_peak(forecast, i, soon_ns) * times,
             .later = forecast_load_peak(forecast, i, later_ns),
         };
         view->missed[i] = false;
@@ -113,7 +123,11 @@ void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCA
      * can start, and would ask for many times the load. */
     double gone_s = fmax(limit_s, (double)demand->rule.fast_ns * 1e-9);
     double wait_s = queued * tokens[is_short] / fmax(rates[is_short], 1e-9);
-    if (wait_s > limit_s / 2) view->demand[is_short].now += queued * tokens[is_short] / gone_s;
+    if (wait_s > limit_s / 2) {
+        struct scale_demand *other = &view->demand[1 - is_short];
+        view->demand[is_short].now += queued * tokens[is_short] / gone_s;
+        other->later = fmax(other->later, rates[1 - is_short]); /* it will come to that side, too */
+    }
     if (is_missed(demand, demand->first, demand->late_first)) view->missed[is_short] = true;
     if (is_missed(demand, demand->timed, demand->slow)) view->missed[SCALE_DECODE] = true;
 }

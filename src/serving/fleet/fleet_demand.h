@@ -8,11 +8,14 @@
 
 #include "contract/record_fleet.h"
 #include "serving/policy/forecast_load.h"
+#include "serving/policy/load_noise.h"
 #include "serving/policy/scale_fleet.h"
 
 struct fleet_demand_rule {
     int64_t period_ns; /* of the forecast: a day */
     int64_t fast_ns;   /* the load of now is a mean over about so much */
+    int64_t quick_ns;  /* that of the last moments over about so much; 0: it is not looked at */
+    int64_t start_ns;  /* from an order to a unit that serves */
     int64_t ttft_limit_ns;
     double missed_share; /* of requests, beyond a limit, that is too much */
 };
@@ -28,6 +31,7 @@ struct fleet_demand {
     double answers, answer_tokens;         /* that ended of late */
     double first, late_first, timed, slow; /* of late, as in FLEET_LOAD */
     struct forecast_load forecast;
+    struct load_noise noise;
 };
 
 /* The forecast's streams are the sides. */

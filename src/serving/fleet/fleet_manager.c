@@ -63,6 +63,17 @@ static uint32_t count_starting(const struct fleet_manager *manager) {
     return count;
 }
 
+/* What starts bears nothing yet, and may never come; what was called back shows it. */
+static uint32_t count_serving(const struct fleet_manager *manager, uint32_t role) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
+        const struct managed_unit *unit = &manager->units.units[i];
+        count += unit->role == role && unit->state == MANAGED_SERVING &&
+                 unit->sight == FLEET_SEEN_SERVING;
+    }
+    return count;
+}
+
 /* Of all units that are there, in whatever state. */
 static uint32_t count_nodes(const struct fleet_manager *manager) {
     uint32_t nodes = 0;
@@ -91,6 +102,17 @@ static uint32_t find_idlest(const struct fleet_manager *manager, uint32_t role, 
         if (best == MANAGED_NOBODY || is_idler) best = i;
     }
     return best;
+}
+
+/* Of a role, one that was called back, or is out of sight: nobody misses it. */
+static uint32_t find_unseen(const struct fleet_manager *manager, uint32_t role) {
+    for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
+        const struct managed_unit *unit = &manager->units.units[i];
+        if (unit->role == role && unit->state == MANAGED_SERVING &&
+            unit->sight != FLEET_SEEN_SERVING)
+            return i;
+    }
+    return MANAGED_NOBODY;
 }
 
 /* The one that has drained for the shortest time has most left that it may keep. */
@@ -126,8 +148,7 @@ static bool convert(struct fleet_manager *manager, uint32_t side, enum scale_rea
     if (index != MANAGED_NOBODY) {
         managed_units_call_back(&manager->units, index, now_ns);
         say(manager, index, FLEET_ACT_BACK, reason, now_ns);
-    } else if (managed_units_count(&manager->units, role_of(other)) >
-               manager->choice.wanted[other]) {
+    } else if (count_serving(manager, role_of(other)) > manager->choice.wanted[other]) {
         index = find_idlest(manager, role_of(other), MANAGED_SERVING);
     }
     if (index == MANAGED_NOBODY) return false;
@@ -158,7 +179,11 @@ static bool give_up_one(struct fleet_manager *manager, uint32_t side, enum scale
         say(manager, index, FLEET_ACT_KILL, reason, now_ns);
         return true;
     }
-    index = find_idlest(manager, role_of(side), MANAGED_SERVING);
+    bool stays = count_serving(manager, role_of(side)) > manager->choice.wanted[side];
+    index = stays ? find_idlest(manager, role_of(side), MANAGED_SERVING)
+                  : find_unseen(manager, role_of(side));
+    if (index == MANAGED_NOBODY && reason == SCALE_PROMISED)
+        index = find_idlest(manager, role_of(side), MANAGED_SERVING);
     if (index == MANAGED_NOBODY) return false;
     managed_units_drain(&manager->units, index, now_ns);
     say(manager, index, FLEET_ACT_DRAIN, reason, now_ns);
@@ -247,10 +272,17 @@ static void end_one(struct fleet_manager *manager, uint32_t index, enum fleet_ac
 /* What the others of the side that computes prompts can do besides. */
 static double spare_rate(const struct fleet_manager *manager) {
     const struct scale_rule_side *side = &manager->options.rule.sides[SCALE_PREFILL];
-    double all = count_side(manager, SCALE_PREFILL) * side->unit_rate;
+    double all = count_serving(manager, UNIT_PREFILL) * side->unit_rate;
     return fmax(all - manager->view.demand[SCALE_PREFILL].now, 0);
 }
 
+/* The load is known as it was two choices ago at the latest. */
+static bool knows_load(const struct fleet_manager *manager, int64_t now_ns) {
+    return manager->demand.windows > 0 &&
+           now_ns - manager->demand.last_ns <= 2 * manager->options.decide_ns;
+}
+
+/* One that no gateway knows any more hangs, or is about to end; while they are not heard nobody can tell. */
 static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     const struct fleet_manager_options *options = &manager->options;
@@ -259,24 +291,19 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
         .answer_tokens = fleet_demand_answer_tokens(&manager->demand),
         .token_ns = (double)options->tpot_limit_ns,
         .prompt_tokens = fleet_demand_prompt_tokens(&manager->demand),
-        .spare_rate = count_side(manager, side_of(unit->role)) ? spare_rate(manager) : 0,
+        .spare_rate = count_serving(manager, unit->role) ? spare_rate(manager) : 0,
         .drained_ns = now_ns - unit->since_ns,
         .drain_ns_max = options->drain_ns_max,
     };
     bool is_late = count_nodes(manager) > nodes_until(manager, now_ns, now_ns);
-    if (unit->sight != FLEET_SEEN_DRAINING && !unit->leaves) return; /* it was told again above */
+    if (unit->sight == FLEET_SEEN_SERVING) return; /* it was told again above */
+    if (unit->sight != FLEET_SEEN_DRAINING && !knows_load(manager, now_ns)) return;
     if (unit->held && !is_late) return;
     enum end_drain end = end_drain(&view);
     if (end == END_DRAIN_STOPS)
         end_one(manager, index, FLEET_ACT_STOP, (enum scale_reason)unit->reason, now_ns);
     else if (end == END_DRAIN_MOVES || is_late)
         end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
-}
-
-/* The load is known as it was two choices ago at the latest. */
-static bool knows_load(const struct fleet_manager *manager, int64_t now_ns) {
-    return manager->demand.windows > 0 &&
-           now_ns - manager->demand.last_ns <= 2 * manager->options.decide_ns;
 }
 
 /* A start that takes too long has failed: another one may be luckier. While gateways are not heard nobody
@@ -287,6 +314,16 @@ static void look_ordered(struct fleet_manager *manager, uint32_t index, int64_t 
     if (!knows_load(manager, now_ns)) return;
     end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
     manager->failed_total++;
+}
+
+/* A host that is dead, or a process that stands still, is there for its launcher, for hours maybe. */
+static void look_served(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
+    struct managed_unit *unit = &manager->units.units[index];
+    bool is_heard = unit->sight == FLEET_SEEN_SERVING || unit->sight == FLEET_SEEN_DRAINING;
+    if (is_heard || !knows_load(manager, now_ns)) unit->heard_ns = now_ns;
+    if (now_ns - unit->heard_ns <= manager->options.rule.start_ns) return;
+    manager->lost_total += unit->state == MANAGED_SERVING;
+    end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
 }
 
 /* What was said, and does not show yet, is said again. */
@@ -376,6 +413,8 @@ static void manager_step(void *self, int64_t now_ns) {
         if (manager->units.units[i].state != MANAGED_NONE) remind(manager, i, now_ns);
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         uint32_t state = manager->units.units[i].state;
+        if (state == MANAGED_DRAINING || state == MANAGED_SERVING) look_served(manager, i, now_ns);
+        state = manager->units.units[i].state;
         if (state == MANAGED_DRAINING) look_draining(manager, i, now_ns);
         if (state == MANAGED_ORDERED) look_ordered(manager, i, now_ns);
     }
@@ -412,6 +451,8 @@ enum status fleet_manager_create(struct arena *arena, const struct fleet_manager
         &(struct fleet_demand_rule){
             .period_ns = options->calendar.period_ns,
             .fast_ns = fast_ns > options->rule.start_ns / 2 ? fast_ns : options->rule.start_ns / 2,
+            .quick_ns = options->decide_ns,
+            .start_ns = options->rule.start_ns,
             .ttft_limit_ns = options->ttft_limit_ns,
             .missed_share = options->missed_share,
         });

@@ -10,7 +10,8 @@
  *   fewer  one that does not serve yet is given up, one that serves drains
  *
  * A unit ends when it has drained and nothing is left, or when serving/policy/end_drain gives its
- * requests away. Actions are told again until they show, so whoever carries them out may forget. A
+ * requests away. One that served, and of which no gateway tells for as long as a start takes, is lost,
+ * whatever its launcher says: it is ended, and another one starts. Actions are told again until they show, so whoever carries them out may forget. A
  * manager that begins anew takes over each unit that it is told of. While nothing is told of the load
  * it leaves all as it is. Its clock is the wall's, since days have hours; it may stand still, and step.
  */
@@ -62,6 +63,7 @@ struct managed_unit {
     uint32_t reason;    /* enum scale_reason, of it */
     int64_t since_ns;   /* it is in this state */
     int64_t told_ns;    /* when that was last said */
+    int64_t heard_ns;   /* a gateway told of it last, or none could be asked */
 };
 
 #define MANAGED_UNITS_MAX 256

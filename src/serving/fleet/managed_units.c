@@ -32,6 +32,7 @@ static void enter(struct managed_unit *unit, enum managed_state state, int64_t n
     unit->state = state;
     unit->since_ns = now_ns;
     unit->told_ns = 0;
+    unit->heard_ns = now_ns;
 }
 
 static enum managed_state state_seen(uint32_t sight) {
@@ -107,7 +108,7 @@ void managed_units_call_back(struct managed_units *units, uint32_t index, int64_
 
 void managed_units_end(struct managed_units *units, uint32_t index, int64_t now_ns) {
     uint32_t state = units->units[index].state;
-    check(state == MANAGED_DRAINING || state == MANAGED_ORDERED);
+    check(state != MANAGED_NONE && state != MANAGED_ENDING);
     enter(&units->units[index], MANAGED_ENDING, now_ns);
 }
 

@@ -3,8 +3,8 @@
  *
  *   none ──order──► ordered ──seen serving──► serving ──drain──► draining ──end──► ending ──gone──► none
  *                      │                         ▲                   │                ▲
- *                      │                         └──────call back────┘                │
- *                      └──────────────────────────give up────────────────────────────►┘
+ *                      │                         ├──────call back────┘                │
+ *                      └─────────give up─────────┴────────not heard──────────────────►┘
  *
  * A unit that is gone is forgotten, in whatever state; one that nobody knows is taken over as it is
  * seen.

@@ -404,18 +404,25 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     return STATUS_OK;
 }
 
-void gateway_expect(const struct gateway *gateway, const struct record *const *records,
-                    uint32_t count) {
-    struct request_id ids[GATEWAY_EXPECT_MAX];
+/* Of those records that are of a request's tokens, or its end; returns how many. */
+static uint32_t list_ids(const struct record *const *records, uint32_t count,
+                         struct request_id ids_out[GATEWAY_EXPECT_MAX]) {
     uint32_t used = 0;
     check(count <= GATEWAY_EXPECT_MAX);
     for (uint32_t i = 0; i < count; i++) {
         if (records[i]->kind != RECORD_FROM_UNIT) continue;
         const struct record *inner = carried_inner((const struct record_carried *)records[i]);
         if (inner->kind == RECORD_TOKENS || inner->kind == RECORD_FINISHED)
-            ids[used++] = record_request(inner);
+            ids_out[used++] = record_request(inner);
     }
-    request_prefetch(gateway, ids, used);
+    return used;
+}
+
+void gateway_expect(const struct gateway *gateway, const struct record *const *records,
+                    uint32_t count, uint32_t behind) {
+    struct request_id ids[GATEWAY_EXPECT_MAX];
+    request_prefetch(gateway, ids, list_ids(records, count, ids));
+    request_prefetch_places(gateway, ids, list_ids(records + count, behind, ids));
 }
 
 /* Serves the three lists in turn; once more if one of them has changed another. Those to be ended

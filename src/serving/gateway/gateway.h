@@ -80,13 +80,14 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
 
 struct machine gateway_machine(struct gateway *gateway);
 
-/* These records will be received next, in that order, if nothing happens: what is known of their
- * requests is fetched into the caches, of all at the same time. Changes nothing, and a host need not
- * say so: the twin does, much of whose time such fetching is; a server's token costs its loop many
- * times as much in messages and streams. */
-#define GATEWAY_EXPECT_MAX 8 /* more at once would drive each other out */
+/* These records will be received next, in that order, if nothing happens, and behind them `behind`
+ * more of the array: what is known of the first ones' requests is fetched into the caches, of all at
+ * the same time, and of the others where that stands. Changes nothing, and a host need not say so: the
+ * twin does, much of whose time such fetching is; a server's token costs its loop many times as much
+ * in messages and streams. */
+#define GATEWAY_EXPECT_MAX 8 /* of each: more at once would drive each other out */
 void gateway_expect(const struct gateway *gateway, const struct record *const *records,
-                    uint32_t count);
+                    uint32_t count, uint32_t behind);
 
 /* Of a request's head, so that nothing is kept of a body that will not be looked at: of `record`
  * all but the body is there. Changes nothing. */

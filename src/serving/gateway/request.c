@@ -6,6 +6,8 @@
 #include "serving/gateway/request_lines.h"
 #include "serving/gateway/request_list.h"
 
+#define LINE_BYTES 64u /* of the caches */
+
 /* ---- states and lists ---- */
 
 static uint32_t slot_of(const struct gateway *gateway, const struct request *request) {
@@ -124,8 +126,10 @@ struct request *request_find(struct gateway *gateway, struct request_id id) {
     return &requests->slots[slot];
 }
 
+/* Line by line: the first and the last one may be shared with what lies beside. */
 static void prefetch_from(const void *first, const void *behind) {
-    for (const char *at = first; at < (const char *)behind; at += 64)
+    const char *at = (const char *)first - (uintptr_t)first % LINE_BYTES;
+    for (; at < (const char *)behind; at += LINE_BYTES)
         __builtin_prefetch(at, 1);
 }
 
@@ -136,11 +140,14 @@ static void prefetch_request(const struct request *request) {
     prefetch_from(&request->id, &request->asked.answer.tokenizer);
 }
 
+void request_prefetch_places(const struct gateway *gateway, const struct request_id *ids,
+                             uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        map_prefetch(&gateway->requests.by_id, key_of_id(ids[i]));
+}
+
 void request_prefetch(const struct gateway *gateway, const struct request_id *ids, uint32_t count) {
     const struct request_table *requests = &gateway->requests;
-    check(count <= GATEWAY_EXPECT_MAX);
-    for (uint32_t i = 0; i < count; i++)
-        map_prefetch(&requests->by_id, key_of_id(ids[i]));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = map_find(&requests->by_id, key_of_id(ids[i]));
         if (slot != MAP_NONE) prefetch_request(&requests->slots[slot]);

@@ -264,8 +264,10 @@ struct request *request_find(struct gateway *gateway, struct request_id id);
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection);
 
 /* Their tokens or their end will come soon: what that touches is fetched from memory meanwhile, of
- * all at once, while a request for itself would wait for one after the other. Changes nothing.
- * count <= GATEWAY_EXPECT_MAX. */
+ * all at once, while a request for itself would wait for one after the other. Before that, where each
+ * stands: by the time of the second call that is there. Changes nothing. */
+void request_prefetch_places(const struct gateway *gateway, const struct request_id *ids,
+                             uint32_t count);
 void request_prefetch(const struct gateway *gateway, const struct request_id *ids, uint32_t count);
 
 /* When the leader's client is told that we are still here; MACHINE_NEVER: not any more. */

@@ -81,16 +81,17 @@ static uint32_t keep(const struct scale_state *state, const struct scale_rule *r
 
 static uint32_t choose_side(const struct scale_state *state, const struct scale_rule *rule,
                             const struct scale_view *view, uint32_t index, int64_t now_ns,
-                            enum scale_reason *reason_out) {
+                            enum scale_reason *reason_out, uint32_t *needed_out) {
     const struct scale_rule_side *side = &rule->sides[index];
     const struct scale_demand *demand = &view->demand[index];
     uint32_t units = view->units[index];
     if (view->pinned[index] != SCALE_FREE) {
         *reason_out = SCALE_PINNED;
-        return view->pinned[index];
+        return *needed_out = view->pinned[index];
     }
     uint32_t needed =
         within(side, scale_fleet_units(side, fmax(demand->now, demand->soon), rule->reserve));
+    *needed_out = needed;
     if (needed > units) {
         *reason_out = why_more(rule, view, index);
         return needed;
@@ -100,23 +101,33 @@ static uint32_t choose_side(const struct scale_state *state, const struct scale_
         double free = rule->reserve + rule->give_back;
         uint32_t near = scale_fleet_units(side, fmax(demand->now, demand->soon), free);
         *reason_out = SCALE_LIMIT;
-        return within(side, max_u32(near, units + side->group));
+        return *needed_out = within(side, max_u32(near, units + side->group));
     }
-    if (view->missed[index]) needed = units; /* what was ordered for it is on its way */
+    if (view->missed[index]) *needed_out = needed = units; /* what was ordered is on its way */
     return keep(state, rule, view, index, needed, now_ns, reason_out);
 }
 
-/* What may go first, where nodes are promised: of the side that has most to spare. */
+enum scale_cut { SCALE_CUT_UNNEEDED, SCALE_CUT_GROWTH, SCALE_CUT_RUNNING };
+
+/* Where there are too few nodes: of the side that has most to spare, first what is not needed, then what
+ * would only come, then what runs. So what runs stays where both want more than there is, and noise moves
+ * nothing from one to the other. */
 static uint32_t find_spare(const struct scale_rule *rule, const struct scale_view *view,
-                           const struct scale_choice *choice) {
+                           const struct scale_choice *choice, const uint32_t *needed) {
     uint32_t best = SCALE_SIDES;
+    enum scale_cut first = SCALE_CUT_RUNNING;
     double most = -1;
     for (uint32_t i = 0; i < SCALE_SIDES; i++) {
         const struct scale_rule_side *side = &rule->sides[i];
         double load = fmax(view->demand[i].now, view->demand[i].soon);
         double spare = choice->wanted[i] * side->unit_rate / fmax(load, side->unit_rate * 1e-6);
-        if (choice->wanted[i] <= side->least || spare <= most) continue;
+        enum scale_cut cut = choice->wanted[i] > needed[i]        ? SCALE_CUT_UNNEEDED
+                             : choice->wanted[i] > view->units[i] ? SCALE_CUT_GROWTH
+                                                                  : SCALE_CUT_RUNNING;
+        if (choice->wanted[i] <= side->least || cut > first) continue;
+        if (cut == first && spare <= most) continue;
         best = i;
+        first = cut;
         most = spare;
     }
     return best;
@@ -138,10 +149,11 @@ static void note_change(struct scale_state *state, const struct scale_rule *rule
 struct scale_choice scale_fleet(struct scale_state *state, const struct scale_rule *rule,
                                 const struct scale_view *view, int64_t now_ns) {
     struct scale_choice choice;
+    uint32_t needed[SCALE_SIDES];
     for (uint32_t i = 0; i < SCALE_SIDES; i++)
-        choice.wanted[i] = choose_side(state, rule, view, i, now_ns, &choice.reason[i]);
+        choice.wanted[i] = choose_side(state, rule, view, i, now_ns, &choice.reason[i], &needed[i]);
     while (scale_fleet_nodes(rule, choice.wanted) > view->nodes_max) {
-        uint32_t side = find_spare(rule, view, &choice);
+        uint32_t side = find_spare(rule, view, &choice, needed);
         if (side == SCALE_SIDES) break;
         choice.wanted[side]--;
         choice.reason[side] = SCALE_PROMISED;

@@ -14,7 +14,9 @@
  * Fewer than needed: it grows, at once. More than kept: it shrinks, if it has not grown for `rest_ns`;
  * twice that if it had to grow so soon after it shrank. Between the two it stays; that, and the rest, is
  * why noise makes nothing swing: in the long run it turns once in `rest_ns` at most. A limit that is
- * missed in spite of enough units is worth one more, once in the time that a start takes.
+ * missed in spite of enough units is worth one more, once in the time that a start takes. Where there are
+ * too few nodes, because some are promised, what is not needed goes first, then growth waits, then
+ * what runs goes, each time of the side that has most to spare.
  *
  * The state is the caller's; else pure.
  */

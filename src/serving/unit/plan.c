@@ -69,25 +69,35 @@ bool plan_brings_constraints(const struct unit *unit) {
     return false;
 }
 
-/* An answer's next token, as nearly all rows of a decode unit. */
-static struct schedule_item view_answer(const struct unit_request *request, uint32_t slot) {
+/* An answer's next token, as nearly all rows of a decode unit. All fields: an item that is zeroed
+ * first is made elsewhere and copied. */
+static void view_answer(const struct unit_request *request, uint32_t slot,
+                        struct schedule_item *out) {
     uint32_t known = request_known(request);
-    return (struct schedule_item){.slot = slot,
+    *out = (struct schedule_item){.slot = slot,
                                   .phase = SCHEDULE_DECODE,
                                   .priority = request->priority,
                                   .computed_tokens = request->computed_count,
                                   .row_end = known,
                                   .known_tokens = known,
+                                  .pages_needed = 0,
+                                  .draft_tokens = 0,
                                   .generated = true,
+                                  .unseen = false,
+                                  .constraint_bytes = 0,
+                                  .constraint_tokens = 0,
                                   .turn = request->turn,
                                   .arrival = request->arrival};
 }
 
-static struct schedule_item view_request(const struct unit_request *request, uint32_t slot) {
+static void view_request(const struct unit_request *request, uint32_t slot,
+                         struct schedule_item *out) {
     if (request->state == UNIT_REQUEST_DECODE && !request->constraint_bytes &&
-        request->computed_count >= request->prompt_count)
-        return view_answer(request, slot);
-    return (struct schedule_item){
+        request->computed_count >= request->prompt_count) {
+        view_answer(request, slot, out);
+        return;
+    }
+    *out = (struct schedule_item){
         .slot = slot,
         .phase = request->state == UNIT_REQUEST_WAITING   ? SCHEDULE_WAITING
                  : request->state == UNIT_REQUEST_PREFILL ? SCHEDULE_PREFILL
@@ -121,7 +131,7 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
         }
         int64_t answer_by_ns = tiers_answer_by_ns(unit, request, now_ns);
         if (answer_by_ns <= now_ns) {
-            unit->scratch.items[count++] = view_request(request, slot);
+            view_request(request, slot, &unit->scratch.items[count++]);
             continue;
         }
         unit->scratch.order[end - ++asking] = slot; /* behind all that are in view */

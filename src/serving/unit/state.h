@@ -191,9 +191,9 @@ static inline void request_settle(struct unit_request *request) {
     request->recent_count = 0;
 }
 
-/* The answer grows by a token. */
+/* The answer grows by a token. Who has a history adjusts: others need not look for it. */
 static inline void request_add_token(struct unit_request *request, uint32_t token) {
-    history_add(&request->history, token);
+    if (request->adjusts) history_add(&request->history, token);
     request->recent[request->recent_count++] = token;
     request->last_token = token;
     request->output_count++;
@@ -226,9 +226,12 @@ static inline void request_prefetch_for_result(const struct unit_request *reques
     __builtin_prefetch(&request->id);
 }
 
-/* All requests are walked, slot by slot: this one's state will be wanted soon. */
+#define UNIT_WALK_AHEAD 16 /* as many, where little is looked at of each one */
+
+/* All requests are walked, slot by slot: the state of one behind this will be wanted soon. */
 static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
-    if (slot + UNIT_AHEAD < unit->slot_end) __builtin_prefetch(&unit->requests[slot + UNIT_AHEAD]);
+    if (slot + UNIT_WALK_AHEAD < unit->slot_end)
+        __builtin_prefetch(&unit->requests[slot + UNIT_WALK_AHEAD]);
 }
 
 /* It may have a row in the next step. */

@@ -8,8 +8,6 @@
  */
 #include "serving/unit/unit.h"
 
-#include <stdalign.h>
-
 #include "base/check.h"
 #include "contract/kv_block.h"
 #include "serving/policy/balance.h"
@@ -75,7 +73,7 @@ size_t unit_rank_memory_bytes(const struct unit_options *options) {
     return sizeof(struct unit) + page_table_bytes(options->page_count) +
            prefix_tree_bytes(options->page_count, options->reuse_generated) +
            map_bytes(options->requests_max) + options->requests_max * per_request +
-           options->step_rows_max * sizeof(uint32_t) + 256 + alignof(struct unit_request);
+           options->step_rows_max * sizeof(uint32_t) + 256 + ARENA_LINE_BYTES;
 }
 
 size_t unit_scratch_bytes(const struct unit_options *options) {
@@ -142,17 +140,9 @@ static enum status options_check(const struct unit_options *o, struct error *err
     return STATUS_OK;
 }
 
-/* Each on cache lines of its own. */
-static struct unit_request *take_requests(struct arena *arena, uint32_t count) {
-    size_t align = alignof(struct unit_request);
-    char *memory = arena_take(arena, count * sizeof(struct unit_request) + align);
-    if (!memory) return NULL;
-    return (struct unit_request *)(void *)(memory + (-(uintptr_t)memory & (align - 1)));
-}
-
 static enum status take_tables(struct unit *unit, struct arena *arena) {
     const struct unit_options *o = &unit->options;
-    unit->requests = take_requests(arena, o->requests_max);
+    unit->requests = arena_take_lines(arena, o->requests_max * sizeof *unit->requests);
     unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
     unit->step_slots = arena_take(arena, o->step_rows_max * sizeof *unit->step_slots);
     unit->line = arena_take(arena, o->requests_max * sizeof *unit->line);

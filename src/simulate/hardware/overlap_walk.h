@@ -26,6 +26,8 @@ struct walk_layer { /* of a lane, its experts; dense layers have none */
     double mlp, dispatch, combine;
 };
 
+#define WALK_WAVES 4 /* in which results leave in this engine (compute/exchange/exchange.h) */
+
 #define WALK_SIZES 2 /* of lanes: a table has large and small ones */
 
 /* Is told of each stage in the order in which it runs, with the layer whose experts it has. */

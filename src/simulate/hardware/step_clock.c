@@ -115,6 +115,7 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
                                                           options->ranks_per_node, prompts);
     clock->work.layers = options->model->layers;
     clock->work.dense_layers = options->model->dense_layers;
+    clock->work.waves = stages->table ? WALK_WAVES : 1;
     clock->work.follower = &clock->walk.follower;
     clock->walk.world = &clock->experts;
     clock->walk.work = &clock->work;

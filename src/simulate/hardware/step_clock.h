@@ -6,8 +6,10 @@
  * Stage times of each rank follow from what it computes (struct step_share) and from the hardware
  * file; the unit's ranks wait for each other where the overlap table makes them (dispatch and
  * combine), so the step's time is that of the table, walked in virtual time by all ranks, each with
- * one link and one processor (unit_walk.h). Hardware whose whole steps were measured (`fathom bench calibrate`) has no
- * stages: its steps are interpolated.
+ * one link and one processor (unit_walk.h). Where stage times are a table of this engine's, results leave
+ * in waves as its exchange sends them; by DeepSeek's published rates they leave at once, as DeepEP has
+ * it. Hardware whose whole steps were measured (`fathom bench calibrate`) has no stages: its steps are
+ * interpolated.
  */
 #ifndef SIMULATE_HARDWARE_STEP_CLOCK_H
 #define SIMULATE_HARDWARE_STEP_CLOCK_H

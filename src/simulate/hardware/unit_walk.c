@@ -42,11 +42,13 @@ static double experts_us(const struct unit_walk_lane *lane, double pairs) {
     return lane->experts[i] + (lane->experts[i + 1] - lane->experts[i]) * (at - i);
 }
 
-static void run_experts(struct unit_walk *walk, uint32_t lane, const struct unit_walk_lane *times) {
+/* One of so many waves. */
+static void run_experts(struct unit_walk *walk, uint32_t lane, const struct unit_walk_lane *times,
+                        uint32_t waves) {
     for (uint32_t r = 0; r < walk->ranks; r++) {
-        double us = experts_us(times, walk->pairs[lane][r]);
+        double us = experts_us(times, walk->pairs[lane][r]) / waves;
         walk->experts_us += us;
-        walk->now[r] += us * walk->slowness[r] + walk->issue;
+        walk->now[r] += us * walk->slowness[r] + walk->issue / waves;
     }
 }
 
@@ -71,11 +73,14 @@ static void run_sparse(struct unit_walk *walk, enum stage stage, uint32_t lane, 
         send(walk, lane, &dispatch);
     }
     if (stage == STAGE_MLP) {
-        double us = links->combine_token_us * copies;
-        const struct walk_transfer combine = {links->combine_us, us / each, us, pairs,
+        const uint32_t waves = max_u32(walk->work->waves, 1);
+        const double us = links->combine_token_us * copies / waves;
+        const struct walk_transfer combine = {links->combine_us / waves, us / each, us, pairs,
                                               times->tokens};
-        run_experts(walk, lane, times);
-        send(walk, lane, &combine);
+        for (uint32_t wave = 0; wave < waves; wave++) {
+            run_experts(walk, lane, times, waves);
+            send(walk, lane, &combine);
+        }
     }
 }
 

@@ -20,6 +20,13 @@ enum scaled_load {
     SCALED_CROWD,      /* three times as much, 04:00 to 04:30 */
     SCALED_NO_MORNING, /* 08:00 to 12:00 stays as the night was */
     SCALED_SURPRISE,   /* half as much again as on the days that the forecast was learnt from */
+    SCALED_HELD_OUT,   /* from here on: days on which no rule was tried while it was made */
+    SCALED_SLOW_NOISE = SCALED_HELD_OUT, /* wanders by a tenth, within half an hour */
+    SCALED_RAMP,                         /* 1.4 times as much 15:00 to 17:00, within ten minutes */
+    SCALED_EARLY,                        /* all comes two hours earlier than on the days before */
+    SCALED_WEEKEND,                      /* three fifths, and two hours later */
+    SCALED_CONVERSATIONS,                /* Azure's hour, a minute for 1/58 of the day */
+    SCALED_MOONCAKE,                     /* Mooncake's */
     SCALED_LOAD_COUNT
 };
 

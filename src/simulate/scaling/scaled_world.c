@@ -37,16 +37,17 @@ struct scaled_world {
     struct fleet_manager *manager;
     struct machine machine;
     int64_t blind_until_ns;
-    double noise;                    /* factor on the load */
-    double queue;                    /* prompt tokens that wait */
-    double arrived, ended;           /* requests in all */
-    double late, slow;               /* of them */
-    double recent_arrived;           /* requests, in the last interval of a rule */
-    double utilisation[SCALE_SIDES]; /* of this window */
+    double noise;                        /* factor on the load */
+    double queue;                        /* prompt tokens that wait */
+    double arrived, ended;               /* requests in all */
+    double arrived_tokens, ended_tokens; /* of their prompts */
+    double late, slow;                   /* of them */
+    double recent_arrived;               /* requests, in the last interval of a rule */
+    double utilisation[SCALE_SIDES];     /* of this window */
     uint32_t asked[SCALE_SIDES][REACTIVE_LOOKS];
     uint32_t asked_count;
     int64_t ruled_ns;
-    double most; /* requests a second, of all that come */
+    double most[SCALE_SIDES]; /* tokens a second, of all that come */
     int direction[SCALE_SIDES];
     uint32_t before[SCALE_SIDES];
     uint64_t reversals[SCALE_SIDES];
@@ -83,6 +84,12 @@ static uint32_t role_of(uint32_t side) {
 
 static bool faults_strike(const struct scaled_world *world) {
     return world->now_ns < world->options->end_ns - world->options->calm_ns;
+}
+
+static double prompt_tokens(const struct scaled_world *world) {
+    const struct scaled_options *options = world->options;
+    double times = options->prompts ? options->prompts(options->load, world->now_ns) : 1;
+    return options->prompt_tokens * times;
 }
 
 static double per_tick(const struct scaled_world *world, double per_hour) {
@@ -180,22 +187,25 @@ static void flow(struct scaled_world *world, double rate) {
     const struct scaled_options *options = world->options;
     const struct scale_rule_side *sides = options->manager.rule.sides;
     double seconds = (double)options->tick_ns * 1e-9, requests = rate * seconds;
+    double prompt = prompt_tokens(world);
     double prompts = count_serving(world, SCALE_PREFILL) * sides[SCALE_PREFILL].unit_rate;
     double answers = count_serving(world, SCALE_DECODE) * sides[SCALE_DECODE].unit_rate;
-    world->queue = fmax(world->queue + requests * options->prompt_tokens - prompts * seconds, 0);
+    world->queue = fmax(world->queue + requests * prompt - prompts * seconds, 0);
     double wait_s = world->queue / fmax(prompts, 1e-9);
     double limit_s = (double)options->manager.ttft_limit_ns * 1e-9;
     bool is_late = wait_s > limit_s;
     bool is_slow = rate * options->answer_tokens > answers * (1 + 1e-9);
     world->utilisation[SCALE_PREFILL] =
-        (rate * options->prompt_tokens + world->queue / limit_s) / fmax(prompts, 1e-9);
+        (rate * prompt + world->queue / limit_s) / fmax(prompts, 1e-9);
     world->utilisation[SCALE_DECODE] = rate * options->answer_tokens / fmax(answers, 1e-9);
     /* Clients that wait too long for a token are gone: a queue is no longer than a minute. */
     world->queue = fmin(world->queue, 60 * fmax(prompts, 1));
     double through = is_slow ? answers / options->answer_tokens * seconds : requests;
-    if (is_late) through = fmin(through, prompts / options->prompt_tokens * seconds);
+    if (is_late) through = fmin(through, prompts / prompt * seconds);
     world->arrived += requests;
     world->ended += through;
+    world->arrived_tokens += requests * prompt;
+    world->ended_tokens += through * prompt;
     world->recent_arrived += requests;
     world->late += is_late ? requests : 0;
     world->slow += is_slow ? through : 0;
@@ -256,15 +266,15 @@ static void tell_load(struct scaled_world *world) {
     const struct scaled_options *options = world->options;
     struct record_fleet_load load = {
         .arrived_requests = (uint64_t)world->arrived,
-        .arrived_tokens = (uint64_t)(world->arrived * options->prompt_tokens),
-        .miss_tokens = (uint64_t)(world->ended * options->prompt_tokens),
+        .arrived_tokens = (uint64_t)world->arrived_tokens,
+        .miss_tokens = (uint64_t)world->ended_tokens,
         .answers = (uint64_t)world->ended,
         .answer_tokens = (uint64_t)(world->ended * options->answer_tokens),
         .first_tokens = (uint64_t)world->arrived,
         .late_first = (uint64_t)world->late,
         .timed_answers = (uint64_t)world->ended,
         .slow_answers = (uint64_t)world->slow,
-        .queued = (uint32_t)fmin(world->queue / options->prompt_tokens, 1e9)};
+        .queued = (uint32_t)fmin(world->queue / prompt_tokens(world), 1e9)};
     record_set_head(&load, RECORD_FLEET_LOAD);
     give(world, &load);
 }
@@ -407,15 +417,21 @@ static void set_units(struct scaled_world *world, uint32_t side, uint32_t wanted
     }
 }
 
-static double tokens_of(const struct scaled_options *options, uint32_t side) {
-    return side == SCALE_PREFILL ? options->prompt_tokens : options->answer_tokens;
+static double tokens_of(const struct scaled_world *world, uint32_t side) {
+    return side == SCALE_PREFILL ? prompt_tokens(world) : world->options->answer_tokens;
 }
 
-static double most_arrivals(const struct scaled_options *options) {
-    double most = 0;
-    for (int64_t at_ns = options->begin_ns; at_ns < options->end_ns; at_ns += options->tick_ns)
-        most = fmax(most, options->arrivals(options->load, at_ns));
-    return most;
+/* Tokens a second, the most of all that come. */
+static void find_most(struct scaled_world *world) {
+    const struct scaled_options *options = world->options;
+    int64_t now_ns = world->now_ns;
+    for (world->now_ns = options->begin_ns; world->now_ns < options->end_ns;
+         world->now_ns += options->tick_ns)
+        for (uint32_t side = 0; side < SCALE_SIDES; side++)
+            world->most[side] =
+                fmax(world->most[side],
+                     options->arrivals(options->load, world->now_ns) * tokens_of(world, side));
+    world->now_ns = now_ns;
 }
 
 static uint32_t react(struct scaled_world *world, uint32_t side) {
@@ -435,7 +451,7 @@ static uint32_t react(struct scaled_world *world, uint32_t side) {
  * slower tokens come than the limit says (its correction factor for prefill never asks for more). */
 static uint32_t plan_dynamo(const struct scaled_world *world, uint32_t side, double interval_s) {
     const struct scaled_options *options = world->options;
-    double rate = world->recent_arrived / interval_s * tokens_of(options, side);
+    double rate = world->recent_arrived / interval_s * tokens_of(world, side);
     if (side == SCALE_DECODE) rate *= fmax(world->utilisation[side], 1);
     return units_for(&options->manager.rule.sides[side], rate, 1);
 }
@@ -447,14 +463,13 @@ static void follow_rule(struct scaled_world *world, double rate) {
     int64_t interval_ns = rule == SCALED_REACTIVE ? REACTIVE_NS : DYNAMO_NS;
     bool is_due = world->now_ns - world->ruled_ns >= interval_ns;
     bool is_first = world->now_ns == options->begin_ns;
-    if (is_first) world->most = most_arrivals(options);
+    if (is_first) find_most(world);
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
-        double tokens = tokens_of(options, side);
+        double tokens = tokens_of(world, side);
         if (rule == SCALED_CLAIRVOYANT)
             set_units(world, side, units_for(&sides[side], rate * tokens, 1), true, rate);
         else if (rule == SCALED_STATIC || is_first)
-            set_units(world, side, units_for(&sides[side], world->most * tokens, 1), is_first,
-                      rate);
+            set_units(world, side, units_for(&sides[side], world->most[side], 1), is_first, rate);
         else if (is_due && rule == SCALED_REACTIVE)
             set_units(world, side, react(world, side), false, rate);
         else if (is_due)

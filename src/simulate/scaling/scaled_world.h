@@ -45,6 +45,8 @@ struct scaled_options {
     double (*arrivals)(const void *load, int64_t at_ns);
     const void *load;
     double prompt_tokens, answer_tokens; /* of a request; prompts' computed ones */
+    /* How many times as long prompts are then; NULL: as long as ever. */
+    double (*prompts)(const void *load, int64_t at_ns);
     double noise;       /* relative, of the load of a while: its standard deviation */
     int64_t noise_ns;   /* that while */
     int64_t tick_ns;    /* a window */

@@ -12,7 +12,8 @@
 
 #define SPECULATE_NAMES "never|always|measured"
 #define OVERLAP_NAMES                                                                              \
-    "as-chosen|sequential|prefill-dual-batch|decode-five-stage|quad-batch|hexa-batch|octo-batch"
+    "as-chosen|sequential|prefill-dual-batch|decode-five-stage|quad-batch|hexa-batch|octo-batch|"  \
+    "decode-early"
 #define BALANCE_NAMES "work|round-robin|least-requests|least-tokens|power-of-two"
 
 /* ---- the root ---- */

@@ -150,21 +150,30 @@ void twin_gateways_wake(struct twin_world *world, struct twin_gateway *gateway, 
     event_alarm_set(&gateway->alarm, &world->events, due_ns);
 }
 
+/* Of the messages from *at_io on that have arrived, up to GATEWAY_EXPECT_MAX; returns how many. */
+static uint32_t list_next(const struct twin_world *world, const struct twin_gateway *gateway,
+                          const struct twin_message **at_io, const struct record **records_out) {
+    const struct twin_message *message = *at_io;
+    uint32_t count = 0;
+    while (count < GATEWAY_EXPECT_MAX && message && message->due_ns <= world->now_ns) {
+        records_out[count++] = &message->record;
+        message = twin_post_behind(&gateway->inbox, message);
+    }
+    *at_io = message;
+    return count;
+}
+
 /* The next messages that are to be handed over, from *ahead_io on; returns how many. */
 static uint32_t expect(const struct twin_world *world, const struct twin_gateway *gateway,
                        const struct twin_message **ahead_io) {
-    const struct record *records[GATEWAY_EXPECT_MAX];
-    const struct twin_message *message = *ahead_io;
-    uint32_t count = 0;
-    while (count < GATEWAY_EXPECT_MAX && message && message->due_ns <= world->now_ns) {
-        const struct record *record = &message->record;
-        if (record->kind == RECORD_FROM_UNIT)
-            twin_clients_prefetch(world, carried_inner((const struct record_carried *)record));
-        records[count++] = record;
-        message = twin_post_behind(&gateway->inbox, message);
-    }
-    gateway_expect(gateway->gateway, records, count);
-    *ahead_io = message;
+    const struct record *records[2 * GATEWAY_EXPECT_MAX];
+    uint32_t count = list_next(world, gateway, ahead_io, records);
+    const struct twin_message *behind = *ahead_io;
+    for (uint32_t i = 0; i < count; i++)
+        if (records[i]->kind == RECORD_FROM_UNIT)
+            twin_clients_prefetch(world, carried_inner((const struct record_carried *)records[i]));
+    gateway_expect(gateway->gateway, records, count,
+                   list_next(world, gateway, &behind, records + count));
     return count;
 }
 

@@ -86,12 +86,13 @@ static void its_jobs_are_those_with_the_mark_that_have_not_ended(void **state) {
     struct unit_launcher launcher = open_launcher();
     struct error error;
     write_program("squeue", "cat <<END\n"
-                            "17|fathom-a1b2c3-7-decode|RUNNING|n3|None\n"
-                            "18|fathom-a1b2c3-8-prefill|PENDING||Resources\n"
-                            "19|fathom-a1b2c3-9-decode|COMPLETING|n4|None\n"
-                            "20|fathom-ffffff-7-decode|RUNNING|n3|None\n"
-                            "21|train|RUNNING|n5|None\n"
-                            "22|fathom-a1b2c3-x-decode|RUNNING|n3|None\n"
+                            "17|fathom-a1b2c3-7-decode|RUNNING|n3|None|1764000000|N/A\n"
+                            "18|fathom-a1b2c3-8-prefill|PENDING||Resources|N/A|N/A\n"
+                            "19|fathom-a1b2c3-9-decode|COMPLETING|n4|None|1764000000|N/A\n"
+                            "20|fathom-ffffff-7-decode|RUNNING|n3|None|1764000000|N/A\n"
+                            "21|train|RUNNING|n5|None|1764000000|N/A\n"
+                            "22|fathom-a1b2c3-x-decode|RUNNING|n3|None|1764000000|N/A\n"
+                            "23|fathom-a1b2c3-6-decode|COMPLETED|n6|None|1764000000|1764000060\n"
                             "END");
     seen_count = 0;
     assert_int_equal(launcher.look(launcher.self, note, NULL, &error), STATUS_OK);
@@ -104,6 +105,52 @@ static void its_jobs_are_those_with_the_mark_that_have_not_ended(void **state) {
     seen_count = 0;
     assert_int_equal(launcher.look(launcher.self, note, NULL, &error), STATUS_IO);
     assert_int_equal(seen_count, 0);
+    launcher.close(launcher.self);
+}
+
+/* The words of sbatch that follow on "--exclude". */
+static void assert_excludes(struct unit_launcher *launcher, const char *nodes) {
+    const char *const words[] = {"/opt/fathom", NULL};
+    struct launch_order order = {
+        .number = 9, .role = UNIT_DECODE, .nodes = 1, .words = words, .log_path = "/log"};
+    struct error error;
+    char wanted[128];
+    seen_count = 0;
+    assert_int_equal(launcher->look(launcher->self, note, NULL, &error), STATUS_OK);
+    assert_int_equal(seen_count, 0);
+    assert_int_equal(launcher->start(launcher->self, &order, &error), STATUS_OK);
+    snprintf(wanted, sizeof wanted, "--exclude %s --wrap", nodes);
+    const char *text = said();
+    assert_true(nodes[0] ? strstr(text, wanted) != NULL : strstr(text, "--exclude") == NULL);
+}
+
+static void nodes_on_which_a_unit_just_failed_are_left_out(void **state) {
+    (void)state;
+    struct unit_launcher launcher = open_launcher();
+    const char *const words[] = {"/opt/fathom", NULL};
+    struct launch_order order = {
+        .number = 9, .role = UNIT_DECODE, .nodes = 1, .words = words, .log_path = "/log"};
+    struct error error;
+    write_program("sbatch", "echo \"$@\" >>$FLEET_TEST/said");
+    write_program("squeue",
+                  "now=$(date +%s); cat <<END\n"
+                  "17|fathom-a1b2c3-7-decode|FAILED|n3|NonZero|$((now - 9))|$((now - 5))\n"
+                  "18|fathom-a1b2c3-8-prefill|BOOT_FAIL|n[5-6]|x|$((now - 9))|$((now - 5))\n"
+                  "19|fathom-a1b2c3-5-decode|COMPLETED|n7|x|$((now - 9))|$((now - 5))\n"
+                  "20|fathom-a1b2c3-4-decode|FAILED|n8|x|$((now - 900))|$((now - 5))\n"
+                  "21|fathom-a1b2c3-3-decode|FAILED|n9|x|$((now - 309))|$((now - 305))\n"
+                  "22|fathom-ffffff-3-decode|FAILED|n10|x|$((now - 9))|$((now - 5))\n"
+                  "END");
+    assert_excludes(&launcher, "n3,n[5-6]");
+    write_program("scancel", "true");
+    launcher.stop(launcher.self, 7, true); /* it did not fail by itself */
+    assert_excludes(&launcher, "n[5-6]");
+    write_program("sbatch", "case \"$*\" in *--exclude*) echo no such nodes >&2; exit 1;; esac; "
+                            "echo \"$@\" >>$FLEET_TEST/said");
+    assert_int_equal(launcher.start(launcher.self, &order, &error), STATUS_OK);
+    assert_null(strstr(said(), "--exclude")); /* rather there than nowhere */
+    write_program("squeue", "true");
+    assert_excludes(&launcher, "");
     launcher.close(launcher.self);
 }
 
@@ -129,6 +176,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_unit_is_a_job_with_its_name),
         cmocka_unit_test(its_jobs_are_those_with_the_mark_that_have_not_ended),
+        cmocka_unit_test(nodes_on_which_a_unit_just_failed_are_left_out),
         cmocka_unit_test(a_drain_goes_to_the_batch_process_and_waiting_jobs_are_cancelled),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

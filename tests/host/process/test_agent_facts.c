@@ -131,6 +131,19 @@ static void an_interfaces_rdma_device_is_found(void **state) {
     private_room_remove(sys);
 }
 
+static void an_address_is_a_number_or_an_interfaces(void **state) {
+    (void)state;
+    char address[64];
+    assert_true(agent_facts_read_address("10.0.0.7", address));
+    assert_string_equal(address, "10.0.0.7");
+    assert_true(agent_facts_read_address("fd00::7", address));
+    assert_string_equal(address, "fd00::7");
+    assert_true(agent_facts_read_address("lo", address));
+    assert_string_equal(address, "127.0.0.1");
+    assert_false(agent_facts_read_address("", address));
+    assert_false(agent_facts_read_address("nosuch0", address));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_that_has_all_passes),
@@ -138,6 +151,7 @@ int main(void) {
         cmocka_unit_test(what_a_host_lacks_is_named),
         cmocka_unit_test(hosts_that_differ_are_named),
         cmocka_unit_test(an_interfaces_rdma_device_is_found),
+        cmocka_unit_test(an_address_is_a_number_or_an_interfaces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

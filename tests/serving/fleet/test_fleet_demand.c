@@ -91,12 +91,14 @@ static void what_waits_is_on_the_side_that_is_short(void **state) {
     fleet_demand_view(&demand, (double[]){1000, 400}, now_ns, now_ns, &view);
     assert_near(view.demand[SCALE_DECODE].now, 500 + 500);
     assert_near(view.demand[SCALE_PREFILL].now, 500);
+    assert_true(view.demand[SCALE_PREFILL].later >= 1000); /* it gives nothing back meanwhile */
     fleet_demand_view(&demand, (double[]){400, 1000}, now_ns, now_ns, &view);
     assert_near(view.demand[SCALE_PREFILL].now, 500 + 500);
     load.queued = 1; /* as many as a fleet has that keeps its limits */
     fleet_demand_add(&demand, &load, now_ns);
     fleet_demand_view(&demand, (double[]){400, 1000}, now_ns, now_ns, &view);
     assert_near(view.demand[SCALE_PREFILL].now, 500);
+    assert_near(view.demand[SCALE_DECODE].later, 500);
 }
 
 static void limits_that_are_missed_are_seen(void **state) {

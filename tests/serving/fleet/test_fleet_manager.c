@@ -155,6 +155,18 @@ static void it_drains_before_it_ends_and_calls_back(void **state) {
     assert_int_equal(fleet_manager_outlook(manager).lost_total, 0);
 }
 
+/* It hangs, or it would be gone: its nodes are not to be held for ever. */
+static void a_drained_unit_that_no_gateway_knows_is_ended(void **state) {
+    (void)state;
+    see_all(1, 3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    live(610, 500, 500);
+    assert_true(count_said(FLEET_ACT_DRAIN, 0) >= 2);
+    see_all(2, 3, UNIT_PREFILL, FLEET_SEEN_STARTING, 1);
+    live(150, 500, 500);
+    assert_true(count_said(FLEET_ACT_KILL, 0) >= 2);
+}
+
 static void it_converts_what_the_other_role_can_spare(void **state) {
     (void)state;
     open_with(true);
@@ -165,6 +177,20 @@ static void it_converts_what_the_other_role_can_spare(void **state) {
     live(60, 500, 1500);
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_DECODE), 0);
     assert_true(count_said(FLEET_ACT_ROLE, UNIT_DECODE) + count_said(FLEET_ACT_BACK, 0) >= 1);
+}
+
+/* A unit that starts is no capacity yet: it may never come. */
+static void a_role_keeps_what_serves_while_another_one_only_starts(void **state) {
+    (void)state;
+    open_with(true);
+    see(1, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(2, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    see(3, UNIT_DECODE, FLEET_SEEN_STARTING, 0);
+    order((struct record_fleet_order){.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = 1});
+    live(20, 1700, 100);
+    assert_int_equal(count_said(FLEET_ACT_ROLE, UNIT_PREFILL), 0);
+    assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 1);
+    assert_true(count_said(FLEET_ACT_KILL, 0) >= 1); /* of the one that starts */
 }
 
 static void while_nothing_is_told_it_leaves_all_as_it_is(void **state) {
@@ -214,6 +240,59 @@ static void nothing_is_given_up_while_gateways_are_not_heard(void **state) {
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 0);
 }
 
+static void one_that_served_and_is_not_heard_is_ended_and_replaced(void **state) {
+    (void)state;
+    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    live(10, 1500, 500);
+    see(2, UNIT_PREFILL, FLEET_SEEN_STARTING, 0); /* its launcher has it, no gateway does */
+    live(25, 1500, 500);
+    assert_int_equal(said_count, 0); /* it may come back */
+    see(2, UNIT_PREFILL, FLEET_SEEN_SERVING, 0);
+    live(25, 1500, 500);
+    see(2, UNIT_PREFILL, FLEET_SEEN_STARTING, 0);
+    live(25, 1500, 500);
+    assert_int_equal(said_count, 0);
+    live(15, 1500, 500);
+    assert_int_equal(said[0].act, FLEET_ACT_KILL);
+    assert_int_equal(said[0].number, 2);
+    assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 1);
+    assert_int_equal(fleet_manager_outlook(manager).lost_total, 1);
+    see(2, UNIT_PREFILL, FLEET_SEEN_GONE, 0);
+    assert_int_equal(fleet_manager_outlook(manager).lost_total, 1);
+}
+
+static void one_that_is_lost_in_mid_drain_is_ended(void **state) {
+    (void)state;
+    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 3);
+    see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    order((struct record_fleet_order){.wish = FLEET_WISH_DRAIN, .number = 2});
+    live(2, 500, 500);
+    assert_int_equal(said[0].act, FLEET_ACT_DRAIN);
+    see(2, UNIT_PREFILL, FLEET_SEEN_DRAINING, 3);
+    live(2, 500, 500);
+    see(2, UNIT_PREFILL, FLEET_SEEN_STARTING, 3);
+    live(34, 500, 500);
+    assert_int_equal(count_said(FLEET_ACT_KILL, 0), 1);
+    assert_int_equal(fleet_manager_outlook(manager).lost_total, 0);
+}
+
+/* Gateways that were away may take a moment until units have come back to them. */
+static void nobody_is_lost_while_gateways_are_not_heard(void **state) {
+    (void)state;
+    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    live(10, 1500, 500);
+    see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_STARTING, 1);
+    see(3, UNIT_DECODE, FLEET_SEEN_STARTING, 1);
+    for (int i = 0; i < 5000; i++) {
+        now_ns += S;
+        machine.step(machine.self, now_ns);
+    }
+    live(10, 1500, 500);
+    assert_int_equal(count_said(FLEET_ACT_KILL, 0), 0);
+}
+
 static void an_operator_is_obeyed(void **state) {
     (void)state;
     see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
@@ -251,11 +330,18 @@ int main(void) {
         cmocka_unit_test_setup(it_starts_what_the_load_wants, open_manager),
         cmocka_unit_test_setup(it_takes_over_what_runs, open_manager),
         cmocka_unit_test_setup(it_drains_before_it_ends_and_calls_back, open_manager),
+        cmocka_unit_test_setup(a_drained_unit_that_no_gateway_knows_is_ended, open_manager),
         cmocka_unit_test_setup(it_converts_what_the_other_role_can_spare, open_manager),
+        cmocka_unit_test_setup(a_role_keeps_what_serves_while_another_one_only_starts,
+                               open_manager),
         cmocka_unit_test_setup(while_nothing_is_told_it_leaves_all_as_it_is, open_manager),
         cmocka_unit_test_setup(starts_that_fail_are_tried_again_ever_later, open_manager),
         cmocka_unit_test_setup(a_start_that_never_comes_is_given_up, open_manager),
         cmocka_unit_test_setup(nothing_is_given_up_while_gateways_are_not_heard, open_manager),
+        cmocka_unit_test_setup(one_that_served_and_is_not_heard_is_ended_and_replaced,
+                               open_manager),
+        cmocka_unit_test_setup(one_that_is_lost_in_mid_drain_is_ended, open_manager),
+        cmocka_unit_test_setup(nobody_is_lost_while_gateways_are_not_heard, open_manager),
         cmocka_unit_test_setup(an_operator_is_obeyed, open_manager),
         cmocka_unit_test_setup(it_says_what_comes_next, open_manager),
     };

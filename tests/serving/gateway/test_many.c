@@ -66,7 +66,7 @@ static void drain(void) {
 
 /* As a host does that knows the records to come. */
 static void give(const struct record *record) {
-    gateway_expect(gateway, &record, 1);
+    gateway_expect(gateway, &record, 1, 0);
     while (machine.receive(machine.self, record, SECOND) == STATUS_FULL)
         drain();
 }
@@ -183,7 +183,8 @@ static void assert_expecting_changes_nothing(void) {
         records[count++] = r;
     assert_int_equal(count, GATEWAY_EXPECT_MAX);
     uint64_t before = state_of_gateway();
-    gateway_expect(gateway, records, count);
+    gateway_expect(gateway, records, count, 0);
+    gateway_expect(gateway, records, 0, count);
     assert_true(state_of_gateway() == before);
     outbox_clear(&said);
 }

@@ -93,6 +93,30 @@ static void promised_nodes_are_given_by_the_side_that_can_spare_them(void **igno
     assert_int_equal(choice.wanted[SCALE_PREFILL], 1);
 }
 
+/* Noise would move units to and fro otherwise. */
+static void where_nodes_are_short_what_runs_stays(void **ignored) {
+    (void)ignored;
+    view.nodes_max = 10;
+    for (int i = 0; i < 20; i++) {
+        view.demand[SCALE_PREFILL].now = i % 2 ? 600 : 900;
+        view.demand[SCALE_DECODE].now = i % 2 ? 900 : 600;
+        assert_choice(i, 5, SCALE_PROMISED);
+    }
+}
+
+/* Though it grew a moment ago. */
+static void where_nodes_are_short_what_is_not_needed_goes(void **ignored) {
+    (void)ignored;
+    view.nodes_max = 10;
+    view.demand[SCALE_PREFILL] = (struct scale_demand){170, 170, 170};
+    view.demand[SCALE_DECODE].now = 790;
+    state.has_grown[SCALE_PREFILL] = true;
+    struct scale_choice choice = scale_fleet(&state, &rule, &view, 10);
+    assert_int_equal(choice.wanted[SCALE_PREFILL], 2);
+    assert_int_equal(choice.wanted[SCALE_DECODE], 8);
+    assert_int_equal(choice.reason[SCALE_DECODE], SCALE_PROMISED);
+}
+
 static void an_operator_may_say_how_many(void **ignored) {
     (void)ignored;
     view.pinned[SCALE_DECODE] = 2;
@@ -120,6 +144,8 @@ int main(void) {
         cmocka_unit_test_setup(a_missed_limit_is_worth_one_more_in_the_time_of_a_start, open_fleet),
         cmocka_unit_test_setup(promised_nodes_are_given_by_the_side_that_can_spare_them,
                                open_fleet),
+        cmocka_unit_test_setup(where_nodes_are_short_what_runs_stays, open_fleet),
+        cmocka_unit_test_setup(where_nodes_are_short_what_is_not_needed_goes, open_fleet),
         cmocka_unit_test_setup(an_operator_may_say_how_many, open_fleet),
         cmocka_unit_test_setup(units_come_in_groups_beside_those_that_always_stand, open_fleet),
     };

@@ -60,11 +60,20 @@ static double walk_us(enum overlap_kind kind) {
 
 static void ranks_that_are_alike_take_what_one_takes(void **state) {
     (void)state;
-    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
-        double us = walk_us((enum overlap_kind)kind);
-        assert_true(fabs(us - walk.follower.walked) < 1e-6);
-        assert_true(walk.experts_us > 0);
-    }
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
+        for (work.waves = 0; work.waves <= WALK_WAVES; work.waves += WALK_WAVES) {
+            double us = walk_us((enum overlap_kind)kind);
+            assert_true(fabs(us - walk.follower.walked) < 1e-6);
+            assert_true(walk.experts_us > 0);
+        }
+}
+
+/* Three of four waves leave while experts compute; the link, slower than they, begins with the first. */
+static void results_leave_while_others_are_computed(void **state) {
+    (void)state;
+    double at_once = walk_us(OVERLAP_SEQUENTIAL);
+    work.waves = WALK_WAVES;
+    assert_true(fabs(at_once - walk_us(OVERLAP_SEQUENTIAL) - LAYERS * 40.0 * 3 / 4) < 1e-6);
 }
 
 /* Long attention and long experts on two ranks: the second has come to the table's next wait while
@@ -124,6 +133,7 @@ static void a_longer_walk_than_the_told_one_has_the_same_pace(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(ranks_that_are_alike_take_what_one_takes, open_walk),
+        cmocka_unit_test_setup(results_leave_while_others_are_computed, open_walk),
         cmocka_unit_test_setup(delays_of_several_ranks_do_not_add_up, open_walk),
         cmocka_unit_test_setup(a_busy_receiver_works_on_while_it_waits_for_the_last_sender,
                                open_walk),

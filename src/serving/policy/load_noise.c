@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/load_noise.h"
+
+#include <math.h>
+
+#define FORGOTTEN_PERIODS (1.0 / 6)
+#define DISTANCE_MAX 0.25
+#define DEVIATION 1.25 /* of a normal distribution, over its mean distance: sqrt(pi / 2) */
+#define JUMP_DEVIATIONS 3
+#define MARGIN_DEVIATIONS 2.33
+#define COUNTING                                                                                   \
+    2 /* variance of a sum of so many requests' tokens: 1 / count, and lengths vary as much */
+
+static void learn(double *mean, double value, double base, double kept) {
+    double distance = base > 0 ? fmin(fabs(value / base - 1), DISTANCE_MAX) : 0;
+    *mean = kept * *mean + (1 - kept) * distance;
+}
+
+static double kept_over(const struct load_noise *noise, int64_t passed_ns) {
+    return exp(-(double)passed_ns / (FORGOTTEN_PERIODS * (double)noise->rule.period_ns));
+}
+
+/* Of a time to come, several in the time of a start. */
+static void hope(struct load_noise *noise, const struct forecast_load *forecast, int64_t now_ns) {
+    int64_t between_ns = noise->rule.ahead_ns / LOAD_NOISE_HOPES;
+    uint32_t place = noise->hope_count % LOAD_NOISE_HOPES;
+    uint32_t last = (noise->hope_count + LOAD_NOISE_HOPES - 1) % LOAD_NOISE_HOPES;
+    int64_t at_ns = now_ns + noise->rule.ahead_ns;
+    if (noise->hope_count && at_ns - noise->hopes[last].at_ns < between_ns) return;
+    for (uint32_t i = 0; i < FORECAST_STREAMS; i++) {
+        if (noise->hopes[place].at_ns)
+            learn(&noise->error[i], noise->quick[i], noise->hopes[place].rates[i],
+                  kept_over(noise, between_ns));
+        noise->hopes[place].rates[i] = forecast_load_at(forecast, i, at_ns);
+    }
+    noise->hopes[place].at_ns = at_ns;
+    noise->hope_count++;
+}
+
+void load_noise_add(struct load_noise *noise, const struct load_noise_window *window,
+                    const struct forecast_load *forecast, int64_t now_ns) {
+    if (noise->rule.quick_ns <= 0) return;
+    double kept = exp(-(double)window->passed_ns / (double)noise->rule.quick_ns);
+    double moments = 2 * (double)noise->rule.quick_ns / (double)window->passed_ns;
+    if (!noise->windows++) kept = 0;
+    noise->requests = kept * noise->requests + (1 - kept) * window->requests * moments;
+    for (uint32_t i = 0; i < FORECAST_STREAMS; i++) {
+        noise->quick[i] = kept * noise->quick[i] + (1 - kept) * window->rates[i];
+        learn(&noise->wander[i], noise->quick[i], window->fast[i],
+              kept_over(noise, window->passed_ns));
+    }
+    hope(noise, forecast, now_ns);
+}
+
+double load_noise_jump(const struct load_noise *noise, uint32_t stream) {
+    double least = 1 - JUMP_DEVIATIONS * DEVIATION * noise->wander[stream];
+    return noise->quick[stream] * fmax(least, 0);
+}
+
+double load_noise_margin(const struct load_noise *noise, uint32_t stream) {
+    double deviation = DEVIATION * noise->error[stream];
+    double counted = COUNTING / fmax(noise->requests, 1);
+    return MARGIN_DEVIATIONS * sqrt(fmax(deviation * deviation - counted, 0));
+}

@@ -1,0 +1,739 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The process of a fleet's manager in virtual time, and what goes wrong with it. The state that dies with
+ * the process is what it has kept; the book, the launcher's jobs and operators' wishes stay.
+ */
+#include "simulate/fleet_managers.h"
+
+#include <math.h>
+
+#include "base/check.h"
+#include "base/number.h"
+#include "serving/gateway/gateway_state.h"
+#include "simulate/fleet_state.h"
+
+#define DAY_NS (20 * FLEET_SECOND)
+#define WALL_NS (1000 * DAY_NS)     /* when a life begins, by the wall's clock */
+#define LOOK_NS (FLEET_SECOND / 5)  /* from look to look */
+#define ORPHAN_NS (FLEET_SECOND)    /* whoever lives so long is known */
+#define SHOWS_NS (FLEET_SECOND / 2) /* what is launched is seen by then */
+#define GIVEN_NS (FLEET_SECOND)     /* behind its time a promised node is free, at the latest */
+#define BEGINS_NS_MAX (6 * FLEET_SECOND) /* until another manager comes */
+#define CALM_NS (12 * FLEET_SECOND) /* behind the healing everything lost has been told again */
+#define DIES_IN_LOOK_OF 50          /* looks with actions, until the healing */
+#define NIGHT 0.3                   /* of the load at noon */
+
+static const char serves_no_more[] = "a role that is needed was left without a unit that serves";
+
+static uint32_t side_of(uint32_t role) {
+    return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
+}
+
+static uint32_t role_of(uint32_t side) {
+    return side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE;
+}
+
+static int64_t wall_ns(const struct world *world) {
+    return WALL_NS + world->now_ns;
+}
+
+static bool strikes(const struct world *world) {
+    return world->options.faults && world->now_ns < world->healed_ns;
+}
+
+/* ---- what the fleet is like ---- */
+
+static double rate_between(struct fleet_dice *dice, double least, double most) {
+    return least + fleet_dice_draw(dice) * (most - least);
+}
+
+static void choose_promise(struct fleet_managers *it) {
+    struct node_calendar *calendar = &it->options.calendar;
+    if (fleet_dice_below(&it->dice, 2)) return;
+    it->promise_from_ns = fleet_dice_time(&it->dice, 0, DAY_NS / 2);
+    it->promise_until_ns = it->promise_from_ns + DAY_NS / 3;
+    it->promised = 1 + fleet_dice_below(&it->dice, it->options.nodes - 2);
+    calendar->lines[calendar->count++] =
+        (struct node_calendar_line){.from_ns = it->promise_from_ns,
+                                    .until_ns = it->promise_until_ns,
+                                    .promised = it->promised,
+                                    .price = -1};
+}
+
+static void choose_options(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    struct fleet_dice *dice = &it->dice;
+    uint32_t nodes = world->unit_count;
+    struct scale_rule_side side = {.unit_nodes = 1, .least = 1, .most = nodes - 1, .group = 1};
+    struct scale_rule_side sides[SCALE_SIDES] = {side, side};
+    sides[SCALE_PREFILL].unit_rate = rate_between(dice, 500, 1500);
+    sides[SCALE_DECODE].unit_rate = rate_between(dice, 200, 600);
+    it->options = (struct fleet_manager_options){
+        .rule = {.sides = {sides[0], sides[1]},
+                 .reserve = 0.1,
+                 .give_back = 0.1,
+                 .rest_ns = fleet_dice_time(dice, FLEET_SECOND, 6 * FLEET_SECOND),
+                 .start_ns = fleet_dice_time(dice, FLEET_SECOND / 2, 2 * FLEET_SECOND)},
+        .calendar = {.period_ns = DAY_NS, .price = 1},
+        .nodes = nodes,
+        .ttft_limit_ns = fleet_dice_time(dice, FLEET_SECOND / 2, 4 * FLEET_SECOND),
+        .tpot_limit_ns = fleet_dice_time(dice, 20 * FLEET_MS, 200 * FLEET_MS),
+        .missed_share = 0.01,
+        .decide_ns = LOOK_NS,
+        .drain_ns_max = fleet_dice_time(dice, FLEET_SECOND, 5 * FLEET_SECOND),
+        .start_ns_max = 6 * FLEET_SECOND,
+        .converts = fleet_dice_below(dice, 2),
+        .starts_at_once = 1 + fleet_dice_below(dice, nodes),
+    };
+    choose_promise(it);
+}
+
+int64_t fleet_managers_apart_ns(const struct world *world, int64_t apart_ns) {
+    double noon = 0.5 - 0.5 * cos(2 * M_PI * (double)(world->now_ns % DAY_NS) / (double)DAY_NS);
+    return (int64_t)((double)apart_ns / (NIGHT + (1 - NIGHT) * noon));
+}
+
+/* ---- units ---- */
+
+static struct fleet_kept *find(struct fleet_managers *it, uint32_t number) {
+    for (uint32_t i = 0; i < it->kept_count; i++)
+        if (it->kept[i].number == number) return &it->kept[i];
+    return NULL;
+}
+
+static struct fleet_kept *add(struct world *world, uint32_t number, uint32_t role) {
+    struct fleet_managers *it = &world->managers;
+    struct fleet_kept *kept = find(it, number);
+    if (kept) return kept;
+    check(it->kept_count < FLEET_KEPT_MAX);
+    kept = &it->kept[it->kept_count++];
+    *kept = (struct fleet_kept){.number = number,
+                                .role = role,
+                                .ordered_ns = world->now_ns,
+                                .seen = FLEET_SEEN_COUNT,
+                                .told = FLEET_SEEN_COUNT};
+    it->book.last_number = max_u32(it->book.last_number, number);
+    return kept;
+}
+
+static void write_book(struct fleet_managers *it) {
+    it->book.count = it->kept_count;
+    for (uint32_t i = 0; i < it->kept_count; i++) {
+        it->book.units[i].number = it->kept[i].number;
+        it->book.units[i].role = it->kept[i].role;
+        it->book.units[i].held = it->kept[i].held;
+    }
+}
+
+/* ---- looking ---- */
+
+static void look_at_launcher(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    for (uint32_t i = 0; i < it->kept_count; i++)
+        it->kept[i].is_there = false;
+    it->launcher_known = world->now_ns >= it->silent_ns;
+    for (uint32_t i = 0; i < FLEET_JOBS_MAX && it->launcher_known; i++) {
+        const struct fleet_unit_job *job = &it->jobs[i];
+        if (!job->number) continue;
+        struct fleet_kept *kept = add(world, job->number, job->role);
+        kept->is_there = true;
+        kept->sight = job->node == FLEET_NO_NODE ? FLEET_SEEN_QUEUED : FLEET_SEEN_STARTING;
+    }
+}
+
+static uint64_t count_above(const struct histogram *histogram, int64_t limit_ns) {
+    uint64_t above = 0;
+    for (uint32_t i = 0; i <= histogram_times.bound_count; i++)
+        if (i == histogram_times.bound_count || (int64_t)histogram_times.bounds[i] > limit_ns)
+            above += histogram->counts[i];
+    return above;
+}
+
+static void add_load(struct fleet_managers *it, const struct gateway *gateway) {
+    const struct metrics *metrics = &gateway->metrics;
+    struct record_fleet_load *load = &it->load;
+    load->arrived_requests += metrics->arrived_answers;
+    load->arrived_tokens += metrics->arrived_tokens;
+    load->hit_tokens += metrics->prompt_hit_tokens;
+    load->miss_tokens += metrics->prompt_miss_tokens;
+    load->answers += histogram_total(&metrics->output_lengths);
+    load->answer_tokens += metrics->output_lengths.sum;
+    load->first_tokens += histogram_total(&metrics->first_token_ns);
+    load->late_first += count_above(&metrics->first_token_ns, it->options.ttft_limit_ns);
+    load->timed_answers += histogram_total(&metrics->token_ns);
+    load->slow_answers += count_above(&metrics->token_ns, it->options.tpot_limit_ns);
+    load->queued += gateway_queued_count(gateway);
+    load->held += gateway_held_count(gateway);
+}
+
+static uint32_t sight_of(const struct fleet *fleet, uint32_t unit) {
+    uint32_t state = fleet->units[unit].state;
+    if (state == FLEET_SERVING && fleet_drains(fleet, unit)) return FLEET_SEEN_DRAINING;
+    return state == FLEET_SERVING || state == FLEET_SILENT ? FLEET_SEEN_SERVING
+                                                           : FLEET_SEEN_STARTING;
+}
+
+/* Where gateways differ, the one that would send it requests counts. */
+static void merge(struct fleet_kept *kept, uint32_t sight) {
+    if (kept->seen == FLEET_SEEN_COUNT || sight == FLEET_SEEN_SERVING) kept->seen = sight;
+    if (kept->seen == FLEET_SEEN_STARTING) kept->seen = sight;
+}
+
+static void look_at_gateway(struct world *world, uint32_t index) {
+    const struct gateway *gateway = world->gateways[index].gateway;
+    add_load(&world->managers, gateway);
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_unit *unit = &gateway->fleet.units[i];
+        uint32_t number = (uint32_t)(unit->hello.instance >> 32);
+        if (unit->state == FLEET_FREE || unit->state == FLEET_JOINING || !number) continue;
+        struct fleet_kept *kept = add(world, number, unit->hello.role);
+        kept->connections[index] = unit->id.value;
+        kept->seen_role = unit->hello.role;
+        kept->seen_requests += unit->bound;
+        merge(kept, sight_of(&gateway->fleet, i));
+    }
+}
+
+static void ask_gateways(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    if (world->now_ns < it->stale_ns && it->load.record.kind != RECORD_NONE) return;
+    it->load = (struct record_fleet_load){.held = 0};
+    it->has_load = true;
+    record_set_head(&it->load, RECORD_FLEET_LOAD);
+    for (uint32_t i = 0; i < it->kept_count; i++) {
+        struct fleet_kept *kept = &it->kept[i];
+        kept->seen = FLEET_SEEN_COUNT;
+        kept->seen_requests = 0;
+        memset(kept->connections, 0, sizeof kept->connections);
+    }
+    for (uint32_t i = 0; i < world->gateway_count; i++) {
+        bool answers = world->gateways[i].gateway && it->blind_ns[i] <= world->now_ns;
+        if (answers) look_at_gateway(world, i);
+        it->has_load &= answers;
+    }
+}
+
+static void look_at_gateways(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    ask_gateways(world);
+    for (uint32_t i = 0; i < it->kept_count; i++) {
+        struct fleet_kept *kept = &it->kept[i];
+        if (kept->seen == FLEET_SEEN_COUNT) continue;
+        if (kept->seen_role != UNIT_BOTH) kept->role = kept->seen_role;
+        kept->requests = kept->seen_requests;
+        kept->sight = kept->seen;
+    }
+}
+
+/* ---- telling the manager ---- */
+
+/* Of what is told it forgets nothing: one with too much to say says it at its next look. */
+static void tell(struct world *world, const struct record *record) {
+    struct machine *machine = &world->managers.machine;
+    check(record_valid(record, record->bytes));
+    enum status status = machine->receive(machine->self, record, wall_ns(world));
+    check(status == STATUS_OK);
+}
+
+static void tell_unit(struct world *world, struct fleet_kept *kept, uint32_t sight) {
+    struct record_fleet_unit record = {.number = kept->number,
+                                       .role = kept->role,
+                                       .sight = sight,
+                                       .requests = kept->requests,
+                                       .held = kept->held};
+    if (record.role == UNIT_BOTH) record.role = UNIT_DECODE;
+    record_set_head(&record, RECORD_FLEET_UNIT);
+    kept->told = sight;
+    kept->told_requests = kept->requests;
+    tell(world, &record.record);
+}
+
+static bool is_gone(const struct world *world, const struct fleet_kept *kept) {
+    return world->managers.launcher_known && !kept->is_there &&
+           world->now_ns - kept->ordered_ns >= SHOWS_NS;
+}
+
+static void tell_units(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    for (uint32_t i = it->kept_count; i-- > 0;) {
+        struct fleet_kept *kept = &it->kept[i];
+        if (is_gone(world, kept)) {
+            tell_unit(world, kept, FLEET_SEEN_GONE);
+            *kept = it->kept[--it->kept_count];
+        } else if (it->launcher_known || it->has_load) {
+            tell_unit(world, kept, kept->sight);
+        }
+    }
+}
+
+static void tell_wishes(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    for (uint32_t i = 0; i < it->wish_count; i++) {
+        const struct record_fleet_order *order = &it->wishes[i];
+        struct fleet_kept *kept = find(it, order->number);
+        if (order->wish == FLEET_WISH_PIN)
+            it->book.pinned[side_of(order->role)] = order->count;
+        else if (kept)
+            kept->held = order->wish == FLEET_WISH_DRAIN;
+        tell(world, &order->record);
+    }
+    it->wish_count = 0;
+}
+
+/* ---- what must hold of what it says ---- */
+
+/* As the manager was told: of a role, units that serve, and are not to drain as far as it knows. */
+static uint32_t count_serving(const struct world *world, uint32_t role) {
+    struct managed_unit units[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(world->managers.manager, units), serving = 0;
+    for (uint32_t i = 0; i < count; i++)
+        serving += units[i].role == role && units[i].state == MANAGED_SERVING &&
+                   units[i].sight == FLEET_SEEN_SERVING;
+    return serving;
+}
+
+static uint32_t promised_now(const struct world *world) {
+    const struct fleet_managers *it = &world->managers;
+    int64_t within_ns = wall_ns(world) % DAY_NS;
+    bool holds = within_ns >= it->promise_from_ns && within_ns < it->promise_until_ns;
+    return holds ? it->promised : 0;
+}
+
+static void judge_start(struct world *world) {
+    uint32_t nodes = fleet_launcher_count(world) + 1 + promised_now(world);
+    if (nodes > world->managers.options.nodes)
+        world_breach(world, "a unit was started on nodes that there are not");
+}
+
+/* For whoever has to find out why it broke. */
+static void tell_view(struct world *world) {
+    struct managed_unit units[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(world->managers.manager, units);
+    for (uint32_t i = 0; i < count; i++)
+        fleet_log_add(world->log, world->now_ns, managed_state_name(units[i].state), units[i].role,
+                      FLEET_LOG_NOWHERE, units[i].number, units[i].sight);
+}
+
+/* An operator's wish, or a promise, may leave none. */
+static void judge_leaving(struct world *world, const struct fleet_kept *kept,
+                          const struct record_fleet_action *action) {
+    bool is_asked = action->reason == SCALE_PINNED || action->reason == SCALE_PROMISED;
+    if (kept->told != FLEET_SEEN_SERVING || is_asked) return;
+    if (action->act == FLEET_ACT_ROLE && kept->managed_role == action->role) return;
+    if (kept->managed_state != MANAGED_SERVING) return; /* it is told again */
+    if (count_serving(world, kept->managed_role) > 0) return;
+    tell_view(world);
+    world_breach(world, serves_no_more);
+}
+
+static void judge_end(struct world *world, struct fleet_kept *kept,
+                      const struct record_fleet_action *action) {
+    bool was_ended = kept->was_ended;
+    kept->was_ended = true;
+    if (was_ended) return;
+    if (kept->told == FLEET_SEEN_SERVING)
+        world_breach(world, "a unit that serves was ended before it drained");
+    if (action->act == FLEET_ACT_STOP && kept->told_requests)
+        world_breach(world, "a unit was stopped that has requests");
+}
+
+static void judge_action(struct world *world, const struct record_fleet_action *action) {
+    struct fleet_kept *kept = find(&world->managers, action->number);
+    if (action->act == FLEET_ACT_START) judge_start(world);
+    if (!kept) return;
+    if (action->act == FLEET_ACT_DRAIN || action->act == FLEET_ACT_ROLE)
+        judge_leaving(world, kept, action);
+    if (action->act == FLEET_ACT_STOP || action->act == FLEET_ACT_KILL)
+        judge_end(world, kept, action);
+}
+
+/* ---- carrying out ---- */
+
+static void start(struct world *world, const struct record_fleet_action *action) {
+    struct fleet_managers *it = &world->managers;
+    struct fleet_kept *kept = add(world, action->number, action->role);
+    it->starts++;
+    kept->sight = FLEET_SEEN_QUEUED;
+    write_book(it);
+    if (fleet_launcher_start(world, action->number, action->role)) return;
+    world->report->launches_failed++;
+    tell_unit(world, kept, FLEET_SEEN_REFUSED);
+    kept = find(it, action->number);
+    *kept = it->kept[--it->kept_count];
+}
+
+/* Of every gateway that knows the unit, until one does not answer. */
+static void order(struct world *world, const struct record_fleet_action *action) {
+    const struct fleet_kept *kept = find(&world->managers, action->number);
+    for (uint32_t i = 0; kept && i < world->gateway_count; i++) {
+        uint32_t connection = kept->connections[i];
+        if (!connection) continue;
+        if (!world->gateways[i].gateway || world->managers.blind_ns[i] > world->now_ns) return;
+        if (action->act == FLEET_ACT_ROLE)
+            fleet_gateway_ask_role(world, i, connection, action->role);
+        else
+            fleet_gateway_ask_drain(world, i, connection, action->act == FLEET_ACT_BACK);
+    }
+}
+
+static void carry_out(struct world *world, const struct record_fleet_action *action) {
+    static const char *const names[FLEET_ACT_COUNT] = {
+        [FLEET_ACT_START] = "manager starts",    [FLEET_ACT_DRAIN] = "manager drains",
+        [FLEET_ACT_BACK] = "manager calls back", [FLEET_ACT_ROLE] = "manager converts",
+        [FLEET_ACT_STOP] = "manager stops",      [FLEET_ACT_KILL] = "manager ends at once"};
+    fleet_log_add(world->log, world->now_ns, names[action->act], FLEET_LOG_NOWHERE,
+                  FLEET_LOG_NOWHERE, action->number, action->reason);
+    judge_action(world, action);
+    world->report->acts[action->act]++;
+    if (action->act == FLEET_ACT_START)
+        start(world, action);
+    else if (action->act == FLEET_ACT_STOP || action->act == FLEET_ACT_KILL)
+        fleet_launcher_stop(world, action->number, action->act == FLEET_ACT_KILL);
+    else
+        order(world, action);
+}
+
+static void die(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    it->manager = NULL;
+    it->up_ns = world->now_ns + fleet_dice_time(&it->launches, FLEET_SECOND / 10, BEGINS_NS_MAX);
+    it->look_ns = MACHINE_NEVER;
+    world->report->manager_deaths++;
+    fleet_log_add(world->log, world->now_ns, "manager dies", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
+                  0, 0);
+}
+
+/* What it has said and not carried out yet dies with it. */
+static void obey(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    struct outbox *outbox = it->machine.outbox;
+    bool dies =
+        outbox->used && strikes(world) && fleet_dice_below(&it->launches, DIES_IN_LOOK_OF) == 0;
+    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+        check(record_valid(record, record->bytes));
+        if (dies && fleet_dice_below(&it->launches, 2)) break;
+        carry_out(world, (const struct record_fleet_action *)record);
+    }
+    outbox_clear(outbox);
+    if (dies) die(world);
+}
+
+/* ---- what must hold of what runs ---- */
+
+static void look_for_orphans(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    struct managed_unit units[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(it->manager, units);
+    for (uint32_t i = 0; i < count; i++) {
+        struct fleet_kept *kept = find(it, units[i].number);
+        if (!kept) continue;
+        kept->managed_role = units[i].role;
+        kept->managed_state = units[i].state;
+    }
+    for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++) {
+        struct fleet_unit_job *job = &it->jobs[i];
+        bool is_known = !job->number || !it->launcher_known;
+        for (uint32_t k = 0; k < count && !is_known; k++)
+            is_known = units[k].number == job->number;
+        if (is_known)
+            job->unknown_ns = 0;
+        else if (!job->unknown_ns)
+            job->unknown_ns = world->now_ns;
+        else if (world->now_ns - job->unknown_ns > ORPHAN_NS)
+            world_breach(world, "a unit runs that its manager does not know");
+    }
+    struct fleet_outlook outlook = fleet_manager_outlook(it->manager);
+    if (outlook.starts_total != it->starts)
+        world_breach(world, "starts are not counted as they are");
+}
+
+/* Where nothing fails, or has for long. */
+static void judge_promise(struct world *world) {
+    const struct fleet_managers *it = &world->managers;
+    int64_t within_ns = wall_ns(world) % DAY_NS - it->promise_from_ns;
+    bool is_calm = !world->options.faults || world->now_ns > world->healed_ns + CALM_NS;
+    bool is_seen = world->now_ns > it->begun_ns + GIVEN_NS; /* it begins within the promised time */
+    if (!is_calm || !is_seen || within_ns < GIVEN_NS || !promised_now(world)) return;
+    if (fleet_launcher_count(world) + it->promised > it->options.nodes)
+        world_breach(world, "promised nodes were not given");
+}
+
+static void look(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    it->look_ns = world->now_ns + LOOK_NS;
+    look_at_launcher(world);
+    look_at_gateways(world);
+    tell_units(world);
+    tell_wishes(world);
+    if (it->has_load) tell(world, &it->load.record);
+    it->machine.step(it->machine.self, wall_ns(world));
+    obey(world);
+    if (!it->manager) return;
+    write_book(it);
+    look_for_orphans(world);
+    judge_promise(world);
+    uint32_t count = fleet_launcher_count(world);
+    if (count > world->report->units_most) world->report->units_most = count;
+}
+
+/* ---- lives ---- */
+
+/* It pins as the one before it did, and knows of the units that stand in the book. */
+static void take_over(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    for (uint32_t side = 0; side < SCALE_SIDES; side++) {
+        _Alignas(8) struct record_fleet_order pin = {
+            .wish = FLEET_WISH_PIN, .role = role_of(side), .count = it->book.pinned[side]};
+        record_set_head(&pin, RECORD_FLEET_ORDER);
+        tell(world, &pin.record);
+    }
+    struct fleet_kept_book book = it->book;
+    for (uint32_t i = 0; i < book.count; i++)
+        add(world, book.units[i].number, book.units[i].role)->held = book.units[i].held;
+}
+
+/* One that finds another one there ends: the lock is held as long as a process lives. */
+static void begin(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    struct fleet_manager_options options = it->options;
+    struct arena arena;
+    it->up_ns = MACHINE_NEVER;
+    if (it->manager) {
+        world->report->managers_refused++;
+        return;
+    }
+    options.first_number = it->book.last_number + 1;
+    arena_over(&arena, it->memory, fleet_manager_bytes());
+    enum status status = fleet_manager_create(&arena, &options, &it->manager);
+    check(status == STATUS_OK);
+    it->machine = fleet_manager_machine(it->manager);
+    it->kept_count = 0;
+    it->starts = 0;
+    it->load = (struct record_fleet_load){.record = {.kind = RECORD_NONE}};
+    it->begun_ns = it->look_ns = world->now_ns;
+    world->report->manager_lives++;
+    world->report->adopted += fleet_launcher_count(world);
+    fleet_log_add(world->log, world->now_ns, "manager begins", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
+                  options.first_number, 0);
+    take_over(world);
+}
+
+/* ---- what goes wrong ---- */
+
+static void kill_manager(struct world *world, struct fleet_dice *dice) {
+    (void)dice;
+    if (world->managers.manager) die(world);
+}
+
+static void start_second(struct world *world, struct fleet_dice *dice) {
+    (void)dice;
+    begin(world);
+}
+
+static void silence_launcher(struct world *world, struct fleet_dice *dice) {
+    world->managers.silent_ns =
+        world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 15 * FLEET_SECOND);
+    world->report->launcher_silences++;
+}
+
+static void blind_manager(struct world *world, struct fleet_dice *dice) {
+    world->managers.blind_ns[fleet_dice_below(dice, world->gateway_count)] =
+        world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 5, 8 * FLEET_SECOND);
+    world->report->blindings++;
+}
+
+static void make_stale(struct world *world, struct fleet_dice *dice) {
+    world->managers.stale_ns =
+        world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 5, 6 * FLEET_SECOND);
+    world->report->stale_times++;
+}
+
+static void lose(struct world *world, struct fleet_dice *dice, uint32_t node) {
+    fleet_launcher_lose_node(world, node,
+                             world->now_ns + fleet_dice_time(dice, 0, 10 * FLEET_SECOND));
+}
+
+static void lose_node(struct world *world, struct fleet_dice *dice) {
+    lose(world, dice, fleet_dice_below(dice, world->unit_count));
+}
+
+static void lose_in_drain(struct world *world, struct fleet_dice *dice) {
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        if (!world->units[i].up || !world->units[i].draining || !world->units[i].open_count)
+            continue;
+        world->report->lost_in_drain++;
+        lose(world, dice, i);
+        return;
+    }
+}
+
+/* Its nodes are wanted by somebody else: a signal, and later the end. */
+static void preempt(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = &world->units[fleet_dice_below(dice, world->unit_count)];
+    if (!unit->up || unit->ends) return;
+    unit->ends = true;
+    world->report->preemptions++;
+    fleet_units_ask_drain(world, (uint32_t)(unit - world->units));
+}
+
+static void wish(struct world *world, struct record_fleet_order order) {
+    struct fleet_managers *it = &world->managers;
+    if (it->wish_count == FLEET_WISHES_MAX) return;
+    record_set_head(&order, RECORD_FLEET_ORDER);
+    it->wishes[it->wish_count++] = order;
+    world->report->wishes++;
+}
+
+static void operate(struct world *world, struct fleet_dice *dice) {
+    struct fleet_managers *it = &world->managers;
+    uint32_t chance = fleet_dice_below(dice, 3), side = fleet_dice_below(dice, SCALE_SIDES);
+    uint32_t count = fleet_dice_below(dice, it->options.nodes);
+    if (chance == 0) {
+        wish(world, (struct record_fleet_order){.wish = FLEET_WISH_PIN,
+                                                .role = role_of(side),
+                                                .count = count ? count : FLEET_UNPINNED});
+        return;
+    }
+    for (uint32_t i = 0; i < it->kept_count; i++)
+        if (it->kept[i].held == (chance == 2) && it->manager) {
+            wish(world, (struct record_fleet_order){.wish = chance == 2 ? FLEET_WISH_RESUME
+                                                                        : FLEET_WISH_DRAIN,
+                                                    .number = it->kept[i].number});
+            return;
+        }
+}
+
+static void operate_again(struct world *world, struct fleet_dice *dice) {
+    operate(world, dice);
+}
+
+#define STREAM_FIRST 64 /* those before are other parts' */
+
+/* A fault comes at most so many milliseconds after the last of its kind, on average a third. */
+static const struct {
+    int64_t after_ms_max;
+    void (*strike)(struct world *world, struct fleet_dice *dice);
+} faults[] = {
+    {30000, kill_manager},  {50000, start_second}, {60000, silence_launcher},
+    {40000, blind_manager}, {40000, make_stale},   {40000, lose_node},
+    {6000, lose_in_drain},  {60000, preempt},      {40000, operate},
+    {60000, operate_again},
+};
+
+_Static_assert(ARRAY_COUNT(faults) == FLEET_MANAGER_FAULTS, "each has its timetable");
+
+static void plan_next(struct world *world, uint32_t fault) {
+    struct fleet_managers *it = &world->managers;
+    it->faults[fault].due_ns =
+        world->now_ns +
+        fleet_dice_time(&it->faults[fault].dice, 0, faults[fault].after_ms_max * FLEET_MS);
+}
+
+static void strike(struct world *world) {
+    for (uint32_t i = 0; i < FLEET_MANAGER_FAULTS; i++) {
+        if (world->managers.faults[i].due_ns > world->now_ns) continue;
+        faults[i].strike(world, &world->managers.faults[i].dice);
+        plan_next(world, i);
+    }
+}
+
+/* Operators take back what they wished. */
+static void take_wishes_back(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    it->wish_count = 0;
+    for (uint32_t side = 0; side < SCALE_SIDES; side++)
+        wish(world, (struct record_fleet_order){
+                        .wish = FLEET_WISH_PIN, .role = role_of(side), .count = FLEET_UNPINNED});
+    for (uint32_t i = 0; i < it->book.count; i++)
+        if (it->book.units[i].held && it->wish_count < FLEET_WISHES_MAX)
+            wish(world, (struct record_fleet_order){.wish = FLEET_WISH_RESUME,
+                                                    .number = it->book.units[i].number});
+}
+
+void fleet_managers_heal(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    for (uint32_t i = 0; i < FLEET_MANAGER_FAULTS; i++)
+        it->faults[i].due_ns = MACHINE_NEVER;
+    it->silent_ns = min_i64(it->silent_ns, world->now_ns);
+    it->stale_ns = min_i64(it->stale_ns, world->now_ns);
+    for (uint32_t i = 0; i < FLEET_GATEWAYS_MAX; i++)
+        it->blind_ns[i] = min_i64(it->blind_ns[i], world->now_ns);
+    for (uint32_t i = 0; i < FLEET_UNITS_MAX; i++)
+        it->node_ns[i] = min_i64(it->node_ns[i], world->now_ns);
+    if (!it->manager) it->up_ns = min_i64(it->up_ns, world->now_ns + FLEET_SECOND);
+    take_wishes_back(world);
+}
+
+/* ---- a life ---- */
+
+size_t fleet_managers_bytes(void) {
+    return fleet_manager_bytes() + 64;
+}
+
+void fleet_managers_open(struct world *world, struct arena *arena) {
+    struct fleet_managers *it = &world->managers;
+    it->present = true;
+    it->dice = (struct fleet_dice){.seed = world->options.seed, .stream = 60};
+    it->launches = (struct fleet_dice){.seed = world->options.seed, .stream = 61};
+    it->memory = arena_take(arena, fleet_manager_bytes());
+    check(it->memory);
+    choose_options(world);
+    world->report->apart = true;
+    it->book.pinned[SCALE_PREFILL] = it->book.pinned[SCALE_DECODE] = FLEET_UNPINNED;
+    it->look_ns = it->up_ns = MACHINE_NEVER;
+    for (uint32_t i = 0; i < FLEET_MANAGER_FAULTS; i++) {
+        it->faults[i].dice =
+            (struct fleet_dice){.seed = world->options.seed, .stream = STREAM_FIRST + i};
+        it->faults[i].due_ns = MACHINE_NEVER;
+        if (world->options.faults) plan_next(world, i);
+    }
+    it->up_ns = 0;
+}
+
+void fleet_managers_run(struct world *world) {
+    struct fleet_managers *it = &world->managers;
+    if (!it->present) return;
+    strike(world);
+    fleet_launcher_run(world);
+    if (it->up_ns <= world->now_ns) begin(world);
+    if (it->manager && it->look_ns <= world->now_ns) look(world);
+}
+
+int64_t fleet_managers_wake_ns(const struct world *world) {
+    const struct fleet_managers *it = &world->managers;
+    if (!it->present) return MACHINE_NEVER;
+    int64_t wake_ns = min_i64(it->up_ns, it->look_ns);
+    wake_ns = min_i64(wake_ns, fleet_launcher_wake_ns(world));
+    for (uint32_t i = 0; i < FLEET_MANAGER_FAULTS; i++)
+        wake_ns = min_i64(wake_ns, it->faults[i].due_ns);
+    return wake_ns;
+}
+
+bool fleet_managers_awaits(const struct world *world) {
+    const struct fleet_managers *it = &world->managers;
+    struct managed_unit units[MANAGED_UNITS_MAX];
+    if (!it->present) return false;
+    if (!it->manager) return true;
+    uint32_t count = fleet_manager_units(it->manager, units), serving[SCALE_SIDES] = {0};
+    struct fleet_outlook outlook = fleet_manager_outlook(it->manager);
+    if (!outlook.has_load || count != fleet_launcher_count(world)) return true;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fleet_unit_job *job = fleet_launcher_find(world, units[i].number);
+        if (units[i].state != MANAGED_SERVING || !job || job->node == FLEET_NO_NODE) return true;
+        if (!world->units[job->node].up || world->units[job->node].draining) return true;
+        serving[side_of(units[i].role)]++;
+    }
+    for (uint32_t side = 0; side < SCALE_SIDES; side++)
+        if (serving[side] != outlook.wanted[side]) return true;
+    return false;
+}
+
+void fleet_managers_judge(struct world *world) {
+    const struct fleet_managers *it = &world->managers;
+    if (!it->present) return;
+    struct fleet_outlook outlook = fleet_manager_outlook(it->manager);
+    uint32_t up = 0;
+    for (uint32_t i = 0; i < world->unit_count; i++)
+        up += world->units[i].up;
+    if (up != outlook.nodes || up != fleet_launcher_count(world))
+        world_breach(world, "units, jobs and the manager's nodes are not equally many");
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what is learnt of a load's noise: a jump that noise does not explain is seen within moments,
+ * noise is no jump and makes a margin, and a load that is as expected has none.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "serving/policy/load_noise.h"
+
+#define S ((int64_t)1000000000)
+#define HOUR (3600 * S)
+#define FAST_S 150.0
+
+static struct load_noise noise;
+static struct forecast_load forecast;
+static double fast[FORECAST_STREAMS];
+static double requests; /* of each window */
+static int64_t now_ns;
+
+static int open_noise(void **state) {
+    (void)state;
+    noise = (struct load_noise){
+        .rule = {.period_ns = 24 * HOUR, .quick_ns = 10 * S, .ahead_ns = 300 * S}};
+    forecast_load_open(&forecast, 24 * HOUR);
+    fast[0] = fast[1] = 1000;
+    requests = 1e6;
+    now_ns = 24 * HOUR;
+    return 0;
+}
+
+/* So long, 1000 tokens a second times `times`; of the first stream a share of `share` strays within ten
+ * minutes. */
+static void live(int64_t while_ns, double times, double share) {
+    for (int64_t end_ns = now_ns + while_ns; now_ns < end_ns;) {
+        now_ns += 5 * S;
+        double wave = sin((double)now_ns / (double)(600 * S) * 6.283185307) +
+                      random_uniform(1, 0, (uint32_t)(now_ns / S)) - 0.5;
+        double rates[FORECAST_STREAMS] = {1000 * times * (1 + share * wave), 1000 * times};
+        for (uint32_t i = 0; i < FORECAST_STREAMS; i++)
+            fast[i] += (1 - exp(-5 / FAST_S)) * (rates[i] - fast[i]);
+        forecast_load_add(&forecast, rates, now_ns);
+        const struct load_noise_window window = {.requests = requests,
+                                                 .rates = {rates[0], rates[1]},
+                                                 .fast = {fast[0], fast[1]},
+                                                 .passed_ns = 5 * S};
+        load_noise_add(&noise, &window, &forecast, now_ns);
+    }
+}
+
+static void a_load_that_is_as_expected_has_no_margin(void **state) {
+    (void)state;
+    live(4 * HOUR, 1, 0);
+    assert_true(load_noise_margin(&noise, 0) < 1e-6 && load_noise_margin(&noise, 1) < 1e-6);
+    assert_true(fabs(load_noise_jump(&noise, 0) - 1000) < 1);
+}
+
+static void a_jump_is_seen_within_moments(void **state) {
+    (void)state;
+    live(4 * HOUR, 1, 0);
+    live(30 * S, 3, 0);
+    assert_true(load_noise_jump(&noise, 0) > 2700);
+    assert_true(fast[0] < 1500); /* a mean over minutes knows little of it yet */
+}
+
+static void noise_is_no_jump_and_makes_a_margin(void **state) {
+    (void)state;
+    live(12 * HOUR, 1, 0.1);
+    assert_true(load_noise_margin(&noise, 0) > 0.1 && load_noise_margin(&noise, 0) < 0.4);
+    assert_true(load_noise_margin(&noise, 1) < 1e-6); /* each stream by itself */
+    for (int i = 0; i < 240; i++) {
+        live(5 * S, 1, 0.1);
+        assert_true(load_noise_jump(&noise, 0) < fast[0]);
+    }
+}
+
+static void a_jump_makes_no_margin_for_the_whole_day(void **state) {
+    (void)state;
+    live(4 * HOUR, 1, 0);
+    live(HOUR, 3, 0);
+    assert_true(load_noise_margin(&noise, 0) < 0.15);
+}
+
+static void a_few_requests_are_no_noise_of_the_load(void **state) {
+    (void)state;
+    requests = 20;
+    live(12 * HOUR, 1, 0.1);
+    assert_true(load_noise_margin(&noise, 0) < 1e-6);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_load_that_is_as_expected_has_no_margin, open_noise),
+        cmocka_unit_test_setup(a_jump_is_seen_within_moments, open_noise),
+        cmocka_unit_test_setup(noise_is_no_jump_and_makes_a_margin, open_noise),
+        cmocka_unit_test_setup(a_few_requests_are_no_noise_of_the_load, open_noise),
+        cmocka_unit_test_setup(a_jump_makes_no_margin_for_the_whole_day, open_noise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
