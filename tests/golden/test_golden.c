@@ -290,7 +290,7 @@ static struct outcome run_file(const char *directory, const char *file, struct w
         const struct tree *prompt = tree_at(prompts, i);
         compare_prompt(&bench, prompt, NULL, &outcome);
         compare_greedy(&bench, prompt, &outcome);
-        compare_drafts(&bench, prompt, &outcome);
+        if (answer_max == NEW_TOKENS) compare_drafts(&bench, prompt, &outcome);
     }
     bench_close(&bench);
     return outcome;
