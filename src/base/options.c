@@ -428,6 +428,20 @@ static void print_wrapped(const char *text, int indent, FILE *file) {
     }
 }
 
+/* A spelling with lines of its own, broken between choices where it is wider than one. */
+static void print_wide(const char *spelling, FILE *file) {
+    const size_t room = HELP_COLUMNS - 2;
+    while (strlen(spelling) > room) {
+        size_t bytes = room;
+        while (bytes > 0 && spelling[bytes - 1] != '|')
+            bytes--;
+        if (bytes == 0) break;
+        fprintf(file, "  %.*s\n", (int)bytes, spelling);
+        spelling += bytes;
+    }
+    fprintf(file, "  %s\n%*s", spelling, HELP_INDENT, "");
+}
+
 /* How the option is written, and where its text begins: on the same line if there is room. */
 static void print_spelling(const struct option *option, FILE *file) {
     char text[160];
@@ -438,7 +452,7 @@ static void print_spelling(const struct option *option, FILE *file) {
             : format_text(text, sizeof text, "--%s%s%s%s", options_is_on(option) ? "[no-]" : "",
                           option->name, joint, value);
     if (width > HELP_INDENT - 4)
-        fprintf(file, "  %s\n%*s", text, HELP_INDENT, "");
+        print_wide(text, file);
     else
         fprintf(file, "  %-*s", HELP_INDENT - 2, text);
 }

@@ -290,6 +290,17 @@ static void help_has_groups_in_order(void **state) {
     assert_null(strstr(text, "everyday"));
 }
 
+/* Each line has at most a hundred columns, and no choice is torn. */
+static void help_is_wrapped_between_choices(void **state) {
+    static const struct option many[] = {
+        {"order", OPTION_CHOICE, "the-first-of-them", "who goes first", AT(order),
+         .choices = "the-first-of-them|the-second-of-them|the-third-of-them|the-fourth-of-them|"
+                    "the-fifth-of-them"}};
+    static const struct option_table wordy = {
+        .command = "wordy", .arguments = "", .options = many, .option_count = 1, .description = ""};
+    place_of(help_of(&wordy), "|the-fourth-of-them|\n  the-fifth-of-them\n");
+}
+
 static void help_is_wrapped_between_words(void **state) {
     static const struct option wide[] = {
         {"model", OPTION_TEXT, NULL,
@@ -361,6 +372,7 @@ int main(void) {
         cmocka_unit_test(values_can_be_handed_on),
         cmocka_unit_test(help_shows_every_row),
         cmocka_unit_test(help_has_groups_in_order),
+        cmocka_unit_test(help_is_wrapped_between_choices),
         cmocka_unit_test(help_is_wrapped_between_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

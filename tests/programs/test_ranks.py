@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_ranks.py FATHOM GOLDENS MODEL SERVING: models over several processes. Whatever the number of
+"""test_ranks.py FATHOM GOLDENS MODEL SERVING [all]: models over several processes, and with `all` in more ways. Whatever the number of
 ranks, the replicas, the placement and the schedule: the same logits to the last digit, the same routing, drafts and
 tokens as one process, in every activation mode and either order of summing experts; the ranks are really there and share the work; and what
 goes wrong is told once, with the right exit code."""
@@ -241,6 +241,26 @@ def check_failures(folder):
     assert "--ranks" in run("logits", "--tokens", "5", "--ranks", 0, code=2)
 
 
+def check_more(folders, mtp):
+    """The same in other modes, schedules, numbers of ranks and ways to move experts."""
+    one_by_one = ["--expert-sum", "experts"]
+    check_logits(folders[2], "fp8-f32", prompts_of(folders[2])[2], [[2]])
+    for activations, ranks, schedule in (("f32", 2, "quad-batch"), ("bf16", 8, "octo-batch"), ("fp8", 4, "octo-batch")):
+        check_logits(tiny, activations, list(range(20, 320)), [[ranks, "--schedule", schedule, "--experiment", "link-gbps=1"]])
+    check_several(mtp, "f32")
+    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7, "--rebalance-from", "checkpoint"], [4, "--rebalance-memory", 1]])
+    check_logits(tiny, "fp8", list(range(20, 340)),
+                 [[4, "--experiment", "reshuffle-steps=1", "--redundant-experts", 4]], "--chunk", 64, "--mtp")
+    check_moves(folders[2], "fp8", [[4, "--rebalance-mbps", 0, "--replica-choice", "flow"],
+                                     [8, "--schedule", "decode-five-stage", "--rebalance-from", "checkpoint"]])
+    check_logits(folders[3], "fp8", prompts_of(folders[3])[3], [[2], [8, "--redundant-experts", 16]], "--mtp", *one_by_one)
+    check_logits(tiny, "f32", list(range(20, 340)),
+                 [[2, "--schedule", "decode-five-stage"],
+                  [8, "--replica-choice", "flow", "--experiment", "reshuffle-steps=1", "--redundant-experts", 24]],
+                 "--chunk", 64, "--mtp", *one_by_one)
+    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7], [4, "--schedule", "decode-five-stage"]], *one_by_one)
+
+
 def main():
     folders = [goldens + "/" + case for case in cases]
     mtp = folders[1]
@@ -249,36 +269,20 @@ def main():
                  [[2, "--redundant-experts", 7], [8, "--experiment", "placement-seed=3"]], "--mtp")
     check_logits(folders[2], "fp8", prompts_of(folders[2])[1],
                  [[2, "--experiment", "placement-seed=9"], [4, "--redundant-experts", 2], [8, "--experiment", "placement-seed=1"]])
-    check_logits(folders[2], "fp8-f32", prompts_of(folders[2])[2], [[2]])
     check_logits(folders[3], "fp8", prompts_of(folders[3])[3], [[2], [8, "--redundant-experts", 16]], "--mtp")
     check_logits(tiny, "fp8", list(range(20, 90)),
                  [[2, "--schedule", "prefill-dual-batch"], [4, "--schedule", "decode-five-stage"],
                   [8, "--redundant-experts", 8, "--experiment", "placement-seed=2"]])
     check_logits(folders[1], "bf16", prompts_of(mtp)[1], [[2, "--schedule", "octo-batch"]], "--mtp")
-    for activations, ranks, schedule in (("f32", 2, "quad-batch"), ("bf16", 8, "octo-batch"), ("fp8", 4, "octo-batch")):
-        check_logits(tiny, activations, list(range(20, 320)), [[ranks, "--schedule", schedule, "--experiment", "link-gbps=1"]])
     check_several(folders[2], "fp8")
-    check_several(mtp, "f32")
     check_early(mtp)
     check_moves(folders[0], "f32", [[2], [8, "--redundant-experts", 4]])
-    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7, "--rebalance-from", "checkpoint"], [4, "--rebalance-memory", 1]])
-    check_logits(tiny, "fp8", list(range(20, 340)),
-                 [[4, "--experiment", "reshuffle-steps=1", "--redundant-experts", 4]], "--chunk", 64, "--mtp")
     check_logits(tiny, "bf16", list(range(20, 340)),
                  [[2, "--replica-choice", "flow", "--redundant-experts", 16],
                   [4, "--replica-choice", "flow", "--redundant-experts", 8, "--schedule", "prefill-dual-batch"],
                   [8, "--replica-choice", "flow", "--experiment", "reshuffle-steps=1", "--redundant-experts", 24]],
                  "--chunk", 64)
-    check_moves(folders[2], "fp8", [[4, "--rebalance-mbps", 0, "--replica-choice", "flow"],
-                                     [8, "--schedule", "decode-five-stage", "--rebalance-from", "checkpoint"]])
-    one_by_one = ["--expert-sum", "experts"]
-    check_logits(folders[0], "bf16", prompts_of(folders[0])[1], [[2], [8, "--redundant-experts", 3]], *one_by_one)
-    check_logits(folders[3], "fp8", prompts_of(folders[3])[3], [[2], [8, "--redundant-experts", 16]], "--mtp", *one_by_one)
-    check_logits(tiny, "f32", list(range(20, 340)),
-                 [[2, "--schedule", "decode-five-stage"],
-                  [8, "--replica-choice", "flow", "--experiment", "reshuffle-steps=1", "--redundant-experts", 24]],
-                 "--chunk", 64, "--mtp", *one_by_one)
-    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7], [4, "--schedule", "decode-five-stage"]], *one_by_one)
+    check_logits(folders[0], "bf16", prompts_of(folders[0])[1], [[2], [8, "--redundant-experts", 3]], "--expert-sum", "experts")
     if serving:
         check_placement(mtp)
         check_groups()
@@ -287,6 +291,8 @@ def main():
     check_link(folders[2])
     check_nodes(mtp)
     check_failures(mtp)
+    if "all" in sys.argv[5:]:
+        check_more(folders, mtp)
 
 
 if __name__ == "__main__":
