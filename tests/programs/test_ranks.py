@@ -189,7 +189,7 @@ def check_placement(folder):
         assert "nothing.json" in run(*answer, "--ranks", 2, "--placement", room + "/nothing.json", code=1)
 
 
-def check_groups():
+def check_groups(ways):
     """Where a rank has all that a token needs of a group, one row comes back, whatever the mode and the schedule."""
     study = ["logits", "--model", tiny, "--tokens", ids(range(20, 180)), "--top", 1000, "--json"]
     with tempfile.TemporaryDirectory() as room:
@@ -199,7 +199,7 @@ def check_groups():
         with open(place, "w", encoding="utf-8") as file:
             json.dump(run("eplb", "--load", load, "--slots", 64, "--groups", 8, "--nodes", 8, "--ranks", 8, "--locality",
                           "strict", "--json"), file)
-        for activations, schedule in ("f32", "sequential"), ("bf16", "prefill-dual-batch"), ("fp8", "octo-batch"):
+        for activations, schedule in ways:
             results, sent = {}, {}
             for order in "experts", "groups":
                 options = [*study, "--activations", activations, "--expert-sum", order]
@@ -211,15 +211,9 @@ def check_groups():
             assert sent["groups"] < 0.75 * sent["experts"], (activations, sent)
 
 
-def check_nodes(folder):
+def check_nodes(ways):
     """Rows that go once to each node, and sums that are made there, change nothing but what travels."""
     study = ["logits", "--model", tiny, "--tokens", ids(range(20, 340)), "--top", 1000, "--json", "--chunk", 64]
-    ways = (("f32", "groups", 8, 4, "--redundant-experts", 8),
-            ("bf16", "experts", 8, 2, "--schedule", "decode-five-stage", "--redundant-experts", 24, "--replica-choice", "flow",
-             "--experiment", "reshuffle-steps=1"),
-            ("fp8", "groups", 4, 2, "--schedule", "prefill-dual-batch", "--experiment",
-             "placement-seed=3,link-gbps=2,node-link-gbps=6"),
-            ("bf16", "groups", 4, 1, "--schedule", "octo-batch"))
     for activations, order, ranks, each, *more in ways:
         options, between = [*study, "--activations", activations, "--expert-sum", order], {}
         alone = run(*options)
@@ -228,13 +222,11 @@ def check_nodes(folder):
             between[levels] = sum(rank["bytes_between_nodes"] for rank in take_ranks(found, ranks))
             assert found == alone, (activations, order, ranks, each, more, levels)
         assert (0 < between["two"] < between["one"]) == (each > 1), (activations, order, ranks, each, between)
-    check_moves(folder, "bf16", [[4, "--experiment", "ranks-per-node=2,levels=two", "--redundant-experts", 4],
-                                 [8, "--experiment", "ranks-per-node=4,levels=two"]], "--expert-sum", "groups")
-    assert "nodes of 3 ranks" in run("logits", "--model", tiny, "--tokens", "5", "--ranks", 4, "--experiment",
-                                     "ranks-per-node=3", code=1)
 
 
 def check_failures(folder):
+    assert "nodes of 3 ranks" in run("logits", "--model", tiny, "--tokens", "5", "--ranks", 4, "--experiment",
+                                     "ranks-per-node=3", code=1)
     assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
     assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
     assert "--tokens" in run("logits", "--ranks", 2, code=2)
@@ -248,6 +240,11 @@ def check_more(folders, mtp):
     for activations, ranks, schedule in (("f32", 2, "quad-batch"), ("bf16", 8, "octo-batch"), ("fp8", 4, "octo-batch")):
         check_logits(tiny, activations, list(range(20, 320)), [[ranks, "--schedule", schedule, "--experiment", "link-gbps=1"]])
     check_several(mtp, "f32")
+    check_nodes([("f32", "groups", 8, 4, "--redundant-experts", 8), ("bf16", "groups", 4, 1, "--schedule", "octo-batch")])
+    check_moves(mtp, "bf16", [[4, "--experiment", "ranks-per-node=2,levels=two", "--redundant-experts", 4],
+                                 [8, "--experiment", "ranks-per-node=4,levels=two"]], "--expert-sum", "groups")
+    if serving:
+        check_groups([("f32", "sequential"), ("fp8", "octo-batch")])
     check_moves(mtp, "bf16", [[2, "--redundant-experts", 7, "--rebalance-from", "checkpoint"], [4, "--rebalance-memory", 1]])
     check_logits(tiny, "fp8", list(range(20, 340)),
                  [[4, "--experiment", "reshuffle-steps=1", "--redundant-experts", 4]], "--chunk", 64, "--mtp")
@@ -285,11 +282,14 @@ def main():
     check_logits(folders[0], "bf16", prompts_of(folders[0])[1], [[2], [8, "--redundant-experts", 3]], "--expert-sum", "experts")
     if serving:
         check_placement(mtp)
-        check_groups()
+        check_groups([("bf16", "prefill-dual-batch")])
     check_weights(mtp)
     check_weights_files(folders[2])
     check_link(folders[2])
-    check_nodes(mtp)
+    check_nodes([("bf16", "experts", 8, 2, "--schedule", "decode-five-stage", "--redundant-experts", 24, "--replica-choice", "flow",
+                  "--experiment", "reshuffle-steps=1"),
+                 ("fp8", "groups", 4, 2, "--schedule", "prefill-dual-batch", "--experiment",
+                  "placement-seed=3,link-gbps=2,node-link-gbps=6")])
     check_failures(mtp)
     if "all" in sys.argv[5:]:
         check_more(folders, mtp)
