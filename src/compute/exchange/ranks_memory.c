@@ -36,9 +36,10 @@ static size_t message_bytes(const struct ranks *ranks, uint32_t slots) {
     const struct exchange_options *options = &ranks->exchange.options;
     size_t tokens = options->tokens_max, reach = options->experts_per_token;
     if (reach > slots) reach = slots;
-    return round_up(hop_rows_at((uint32_t)tokens, (uint32_t)(tokens * reach), ranks_sum_groups(ranks)) +
-                        tokens * options->dispatch_bytes,
-                    HOP_ALIGN);
+    return round_up(
+        hop_rows_at((uint32_t)tokens, (uint32_t)(tokens * reach), ranks_sum_groups(ranks)) +
+            tokens * options->dispatch_bytes,
+        HOP_ALIGN);
 }
 
 /* Counts without memory, hands out addresses with it. */
