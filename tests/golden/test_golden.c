@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "compute/model/compute_gpu.h"
 #include "compute/model/gpu_kernels.h"
 #include "compute/model/sample.h"
 #include "golden.h"
@@ -46,7 +47,7 @@ struct way {
     enum expert_sum sum;
 };
 
-static enum model_device device = MODEL_ON_CPU;
+static const struct model_device *device; /* NULL: the CPU */
 static const struct gpu_kernels *device_kernels; /* NULL: the reference bodies */
 /* Of a case the first so many prompts, and of each answer so many tokens. */
 static uint32_t prompts_max = UINT32_MAX, answer_max = NEW_TOKENS;
@@ -451,7 +452,7 @@ static void for_small_cases(const struct gpu_kernels *kernels, uint32_t prompts,
                             void (*run)(const char *directory, const struct rounded *mode)) {
     static const char *const small[] = {"v3-bf16-negbias-dense0-mtp", "v3-fp8-yarn-g8-mtp-sharded"};
     kernels_used = *kernels;
-    device = MODEL_ON_EMULATED;
+    device = &model_on_emulated;
     device_kernels = &kernels_used;
     prompts_max = prompts;
     answer_max = answers;
@@ -581,7 +582,7 @@ int main(int argc, char **argv) {
     return cmocka_run_group_tests(kernels, NULL, NULL);
 #endif
     if (argc > 1 && strcmp(argv[1], "emulated") == 0) {
-        device = MODEL_ON_EMULATED;
+        device = &model_on_emulated;
         if (argc > 2) return cmocka_run_group_tests(emulated, NULL, NULL);
         return cmocka_run_group_tests(emulated_f32, NULL, NULL);
     }

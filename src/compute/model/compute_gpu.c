@@ -6,6 +6,8 @@
 #include "compute/model/compute_gpu.h"
 
 #include "base/check.h"
+#include "compute/model/gpu_layers.h"
+#include "compute/model/model.h"
 
 #include <string.h>
 
@@ -322,7 +324,12 @@ static void clear_row(const struct model *model, struct page_id page, uint32_t s
                 0, kv->row_bytes);
 }
 
-const struct compute compute_on_gpu = {
+static const char *name_numerics(const struct model *model) {
+    return model->device_kernels->numerics;
+}
+
+static const struct compute compute_on_gpu = {
+    .numerics = name_numerics,
     .open = open_state,
     .close = gpu_state_close,
     .lane = take_lane,
@@ -351,3 +358,52 @@ const struct compute compute_on_gpu = {
     .mtp_finish = finish_mtp,
     .clear_row = clear_row,
 };
+
+/* ---- devices ---- */
+
+static enum status check_alone(const struct model_options *options, struct error *error) {
+    if (options->rank_count <= 1) return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "one of %u ranks cannot be on a device yet; use --device cpu, or one rank",
+                     options->rank_count);
+}
+
+static enum status open_cuda(struct model *model, const struct model_options *options,
+                             struct error *error) {
+    enum status status = check_alone(options, error);
+    if (status != STATUS_OK) return status;
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "--device cuda: this program has only reference bodies for the engine's kernels, "
+        "which the emulated device alone runs; use --device cpu");
+}
+
+static enum status open_emulated(struct model *model, const struct model_options *options,
+                                 struct error *error) {
+    model->device_kernels = options->device_kernels ? options->device_kernels : &gpu_reference;
+    struct device_emulation emulation = {.seed = options->device_seed,
+                                         .memory_bytes = UINT64_MAX / 2,
+                                         .watch = model->device_kernels->watch};
+    enum status status = check_alone(options, error);
+    return status ? status : device_open_emulated(&emulation, &model->device, error);
+}
+
+const struct model_device model_on_cuda = {"cuda", &compute_on_gpu, open_cuda};
+const struct model_device model_on_emulated = {"emulated", &compute_on_gpu, open_emulated};
+
+enum status compute_gpu_find(const char *name, const struct model_device **device_out,
+                             struct error *error) {
+    static const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda,
+                                                         &model_on_emulated};
+    for (size_t i = 0; i < ARRAY_COUNT(devices); i++)
+        if (!strcmp(name, devices[i]->name)) {
+            *device_out = devices[i];
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_INVALID, "unknown device '%s': expected cpu, cuda or emulated",
+                     name);
+}
+
+bool compute_gpu_offers_emulated(void) {
+    return device_is_offered();
+}

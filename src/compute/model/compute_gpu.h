@@ -1,61 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The set of compute.h's functions for a device: what its files share. Verified by emulation; not
- * yet run on a GPU.
+ * Devices besides the CPU: a GPU, and a stand-in for one that runs on the CPU (compute/device/device.h).
+ * One set of compute.h's functions puts a step's kernels in line on either. Verified by emulation;
+ * not yet run on a GPU.
  */
 #ifndef COMPUTE_MODEL_COMPUTE_GPU_H
 #define COMPUTE_MODEL_COMPUTE_GPU_H
 
 #include "compute/model/compute.h"
-#include "compute/model/compute_layer.h"
-#include "compute/model/gpu_state.h"
 
-extern const struct compute compute_on_gpu;
+/* STATUS_UNSUPPORTED: nothing can be opened there yet. */
+extern const struct model_device model_on_cuda;
+extern const struct model_device model_on_emulated;
 
-/* A matrix without its pointers, as kernels' arguments have it. */
-static inline struct packed_matrix gpu_matrix_form(const struct packed_matrix *matrix) {
-    struct packed_matrix form = *matrix;
-    form.data = NULL;
-    form.scales = NULL;
-    return form;
-}
+/* "cpu", "cuda" or "emulated". */
+enum status compute_gpu_find(const char *name, const struct model_device **device_out,
+                             struct error *error) MUST_USE;
 
-static inline struct gpu_form gpu_form_of(const struct gpu_rows *rows, enum input_kind kind) {
-    return (struct gpu_form){kind, rows->pitch, rows->scale_stride};
-}
-
-/* Prepared rows from a row on, a multiple of 4. */
-static inline struct gpu_rows gpu_rows_from(const struct gpu_rows *rows, uint32_t row) {
-    struct gpu_rows from = *rows;
-    from.data += (size_t)row * rows->pitch;
-    from.scales += row;
-    return from;
-}
-
-/* Puts a kernel in line, of the table's entry `kernel`. */
-#define gpu_launch(state, stream, kernel, arguments)                                               \
-    device_launch((state)->device, stream, &(state)->kernels->kernel, &(arguments),                \
-                  sizeof(arguments))
-
-/* rows of x, normalized by `norm` unless it is NULL, as `kind` wants them, from `row` on. */
-void gpu_prepare_rows(const struct model *model, struct device_stream *stream,
-                      const struct gpu_rows *to, enum input_kind kind,
-                      struct gpu_prepare arguments);
-
-/* y[rows][y_stride] = W x of prepared rows. */
-void gpu_multiply(const struct model *model, struct device_stream *stream,
-                  const struct packed_matrix *weights, const struct gpu_rows *x,
-                  enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows);
-
-/* Functions of the table, in gpu_layers.c; compute.h says what each does. */
-void gpu_attention_begin(const struct pass *pass);
-void gpu_attention_finish(const struct pass *pass);
-void gpu_attention_write_rows(const struct pass *pass);
-void gpu_mlp_run(const struct pass *pass);
-void gpu_experts_route(const struct pass *pass);
-void gpu_experts_dispatch(const struct pass *pass);
-void gpu_experts_run_shared(const struct pass *pass);
-void gpu_experts_run_routed(const struct pass *pass);
-void gpu_experts_finish(const struct pass *pass);
-void gpu_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out);
+/* Whether programs offer the stand-in; a build has it in any case, for tests. */
+bool compute_gpu_offers_emulated(void);
 
 #endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A layer on a device, put in line; and how kernels are given rows and matrices.
+ */
+#ifndef COMPUTE_MODEL_GPU_LAYERS_H
+#define COMPUTE_MODEL_GPU_LAYERS_H
+
+#include "compute/model/compute_layer.h"
+#include "compute/model/gpu_state.h"
+
+/* A matrix without its pointers, as kernels' arguments have it. */
+static inline struct packed_matrix gpu_matrix_form(const struct packed_matrix *matrix) {
+    struct packed_matrix form = *matrix;
+    form.data = NULL;
+    form.scales = NULL;
+    return form;
+}
+
+static inline struct gpu_form gpu_form_of(const struct gpu_rows *rows, enum input_kind kind) {
+    return (struct gpu_form){kind, rows->pitch, rows->scale_stride};
+}
+
+/* Prepared rows from a row on, a multiple of 4. */
+static inline struct gpu_rows gpu_rows_from(const struct gpu_rows *rows, uint32_t row) {
+    struct gpu_rows from = *rows;
+    from.data += (size_t)row * rows->pitch;
+    from.scales += row;
+    return from;
+}
+
+/* Puts a kernel in line, of the table's entry `kernel`. */
+#define gpu_launch(state, stream, kernel, arguments)                                               \
+    device_launch((state)->device, stream, &(state)->kernels->kernel, &(arguments),                \
+                  sizeof(arguments))
+
+/* rows of x, normalized by `norm` unless it is NULL, as `kind` wants them, from `row` on. */
+void gpu_prepare_rows(const struct model *model, struct device_stream *stream,
+                      const struct gpu_rows *to, enum input_kind kind,
+                      struct gpu_prepare arguments);
+
+/* y[rows][y_stride] = W x of prepared rows. */
+void gpu_multiply(const struct model *model, struct device_stream *stream,
+                  const struct packed_matrix *weights, const struct gpu_rows *x,
+                  enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows);
+
+/* compute.h says what each does. */
+void gpu_attention_begin(const struct pass *pass);
+void gpu_attention_finish(const struct pass *pass);
+void gpu_attention_write_rows(const struct pass *pass);
+void gpu_mlp_run(const struct pass *pass);
+void gpu_experts_route(const struct pass *pass);
+void gpu_experts_dispatch(const struct pass *pass);
+void gpu_experts_run_shared(const struct pass *pass);
+void gpu_experts_run_routed(const struct pass *pass);
+void gpu_experts_finish(const struct pass *pass);
+void gpu_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out);
+
+#endif
