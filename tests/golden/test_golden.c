@@ -20,8 +20,8 @@
 #include <cmocka.h>
 
 #include "base/check.h"
-#include "compute/model/compute_gpu.h"
-#include "compute/model/gpu_kernels.h"
+#include "compute/gpu/compute_gpu.h"
+#include "compute/gpu/gpu_kernels.h"
 #include "compute/model/sample.h"
 #include "golden.h"
 #include "host/engine/solo.h"

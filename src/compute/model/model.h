@@ -14,7 +14,7 @@
 #include "compute/weights/shape.h"
 
 struct checkpoint;   /* compute/weights/checkpoint.h */
-struct gpu_kernels;  /* compute/model/gpu_kernels.h */
+struct gpu_kernels;  /* compute/gpu/gpu_kernels.h */
 struct model_device; /* compute/model/compute.h */
 
 struct model_options {

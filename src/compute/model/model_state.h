@@ -17,7 +17,7 @@
 
 struct compute;   /* compute/model/compute.h */
 struct device;    /* compute/device/device.h */
-struct gpu_state; /* compute/model/gpu_state.h */
+struct gpu_state; /* compute/gpu/gpu_state.h */
 struct scratch;   /* where a batch's values are (compute/model/compute.h) */
 struct drafts;    /* compute/model/draft.h */
 struct moves;     /* compute/model/moves.h */

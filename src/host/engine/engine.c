@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/pulse.h"
 #include "compute/exchange/job.h"
-#include "compute/model/compute_gpu.h"
+#include "compute/gpu/compute_gpu.h"
 #include "compute/model/draft.h"
 #include "compute/model/forward.h"
 #include "compute/model/plan_check.h"

@@ -17,7 +17,7 @@
 
 #include "../../golden/golden.h"
 #include "base/check.h"
-#include "compute/model/compute_gpu.h"
+#include "compute/gpu/compute_gpu.h"
 #include "host/engine/solo.h"
 
 #define SEQUENCES 4

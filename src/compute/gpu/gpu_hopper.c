@@ -10,7 +10,7 @@
 #include "compute/kernels/cuda/mla_decode.h"
 #include "compute/kernels/cuda/row_kernels.h"
 #include "compute/kernels/emulate/emulate.h"
-#include "compute/model/gpu_kernels.h"
+#include "compute/gpu/gpu_kernels.h"
 
 #include <assert.h>
 #include <stddef.h>

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "../../golden/golden.h"
-#include "compute/model/compute_gpu.h"
-#include "compute/model/gpu_state.h"
+#include "compute/gpu/compute_gpu.h"
+#include "compute/gpu/gpu_state.h"
 #include "compute/model/model.h"
 
 #define WORDS 16

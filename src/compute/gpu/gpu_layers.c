@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A layer on a device: each function puts its kernels in line on the lane's stream.
  */
-#include "compute/model/gpu_layers.h"
+#include "compute/gpu/gpu_layers.h"
 
 #include "base/check.h"
 

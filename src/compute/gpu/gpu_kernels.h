@@ -10,8 +10,8 @@
  * runs. gpu_hopper launches kernels of compute/kernels/cuda where there are some, and says where it
  * has to leave an entry to the reference body: verified by emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_MODEL_GPU_KERNELS_H
-#define COMPUTE_MODEL_GPU_KERNELS_H
+#ifndef COMPUTE_GPU_GPU_KERNELS_H
+#define COMPUTE_GPU_GPU_KERNELS_H
 
 #include "compute/device/device.h"
 #include "compute/kernels/matmul.h"

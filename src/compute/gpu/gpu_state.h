@@ -6,10 +6,10 @@
  * scales, which lie block by block, begin where TMA takes them; x and what is kept for MTP are by
  * the step's tokens.
  */
-#ifndef COMPUTE_MODEL_GPU_STATE_H
-#define COMPUTE_MODEL_GPU_STATE_H
+#ifndef COMPUTE_GPU_GPU_STATE_H
+#define COMPUTE_GPU_GPU_STATE_H
 
-#include "compute/model/gpu_kernels.h"
+#include "compute/gpu/gpu_kernels.h"
 #include "compute/model/pass.h"
 
 #define GPU_LOGITS_TILE 64  /* rows of logits computed at a time */

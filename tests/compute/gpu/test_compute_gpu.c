@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "../../golden/golden.h"
-#include "compute/model/compute_gpu.h"
+#include "compute/gpu/compute_gpu.h"
 #include "compute/model/model.h"
 
 static void a_device_is_found_by_its_name(void **state) {

@@ -3,10 +3,10 @@
  * the first lane's stream; the others' follow it at a step's begin, and it follows them behind the
  * layers.
  */
-#include "compute/model/compute_gpu.h"
+#include "compute/gpu/compute_gpu.h"
 
 #include "base/check.h"
-#include "compute/model/gpu_layers.h"
+#include "compute/gpu/gpu_layers.h"
 #include "compute/model/model.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
  * One set of compute.h's functions puts a step's kernels in line on either. Verified by emulation;
  * not yet run on a GPU.
  */
-#ifndef COMPUTE_MODEL_COMPUTE_GPU_H
-#define COMPUTE_MODEL_COMPUTE_GPU_H
+#ifndef COMPUTE_GPU_COMPUTE_GPU_H
+#define COMPUTE_GPU_COMPUTE_GPU_H
 
 #include "compute/model/compute.h"
 

@@ -3,7 +3,7 @@
  * memory with the arithmetic of the CPU's set and its order, so that a step on it gives the CPU's
  * bits, and what differs is the engine's fault. They stand in for kernels; none will ever run on a GPU.
  */
-#include "compute/model/gpu_kernels.h"
+#include "compute/gpu/gpu_kernels.h"
 
 #include "base/check.h"
 #include "base/number.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A layer on a device, put in line; and how kernels are given rows and matrices.
  */
-#ifndef COMPUTE_MODEL_GPU_LAYERS_H
-#define COMPUTE_MODEL_GPU_LAYERS_H
+#ifndef COMPUTE_GPU_GPU_LAYERS_H
+#define COMPUTE_GPU_GPU_LAYERS_H
 
 #include "compute/model/compute_layer.h"
-#include "compute/model/gpu_state.h"
+#include "compute/gpu/gpu_state.h"
 
 /* A matrix without its pointers, as kernels' arguments have it. */
 static inline struct packed_matrix gpu_matrix_form(const struct packed_matrix *matrix) {

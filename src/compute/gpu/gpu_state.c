@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compute/model/gpu_state.h"
+#include "compute/gpu/gpu_state.h"
 
 #include "base/check.h"
 #include "compute/model/rope.h"
