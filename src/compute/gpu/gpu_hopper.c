@@ -8,9 +8,12 @@
 #include "compute/kernels/cuda/choice_kernels.h"
 #include "compute/kernels/cuda/fp8_gemm.h"
 #include "compute/kernels/cuda/mla_decode.h"
+#include "compute/kernels/cuda/mla_prompt.h"
 #include "compute/kernels/cuda/row_kernels.h"
 #include "compute/kernels/emulate/emulate.h"
 #include "compute/gpu/gpu_kernels.h"
+
+#include "base/number.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -259,6 +262,131 @@ static void release(const void *arguments, void *stream) {
     bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
 }
 
+/* What prompt's room holds, of a round's keys but for the marks, one behind another. */
+enum prompt_part { LATENTS, CODES, SCALES, TAILS, EXPANDED, MARKS, PARTS };
+
+static size_t part_bytes(const struct gpu_heads *of, enum prompt_part part, size_t rows,
+                         size_t keys) {
+    switch (part) {
+    case LATENTS:
+        return keys * of->kv_rank * sizeof(float);
+    case CODES:
+        return keys * round_up(of->kv_rank, 16);
+    case SCALES:
+        return keys * divide_up(of->kv_rank, QUANT_GROUP) * sizeof(float);
+    case TAILS:
+        return keys * of->rope_dim * sizeof(uint16_t);
+    case EXPANDED:
+        return keys * of->heads * (of->nope_dim + of->value_dim) * sizeof(uint16_t);
+    case MARKS:
+        return rows * of->heads * 2 * sizeof(float);
+    case PARTS:
+        break;
+    }
+    return 0;
+}
+
+/* Where a part begins; PARTS: where all end. */
+static size_t part_at(const struct gpu_heads *of, enum prompt_part part, uint32_t rows,
+                      uint32_t keys) {
+    size_t at = 0;
+    for (int i = 0; i < (int)part; i++)
+        at += round_up(part_bytes(of, (enum prompt_part)i, rows, keys), 256);
+    return at;
+}
+
+static size_t prompt_room(const struct gpu_heads *of, uint32_t rows, uint32_t keys) {
+    return part_at(of, PARTS, rows, keys);
+}
+
+static void *part_of(const struct gpu_prompt *of, enum prompt_part part) {
+    return of->room + part_at(&of->of, part, of->room_rows, of->room_keys);
+}
+
+/* Products that expand a round's latents. */
+struct expansion {
+    bool quantizes;
+    struct fp8_gemm_weights code_weights;
+    struct fp8_gemm_rows code_rows;
+    struct bf16_gemm_weights weights;
+    struct bf16_gemm_rows rows;
+};
+
+/* False: there is no kernel for it. */
+static bool make_expansion(const struct gpu_prompt *of, struct expansion *expansion) {
+    const struct packed_matrix *matrix = &of->matrix;
+    uint32_t rank = matrix->cols, keys = of->room_keys;
+    uint64_t bytes = (uint64_t)matrix->pitch * matrix->rows;
+    expansion->quantizes = of->latents == INPUT_FP8 && matrix->type == WEIGHT_FP8;
+    if (expansion->quantizes)
+        return fp8_gemm_make_weights(&expansion->code_weights, of->kv_b, matrix->pitch, bytes,
+                                     of->kv_b_scales, 0, matrix->rows, rank, 1) &&
+               fp8_gemm_make_rows(&expansion->code_rows, part_of(of, CODES), round_up(rank, 16),
+                                  part_of(of, SCALES), keys, keys, rank);
+    return of->latents == INPUT_BF16 && matrix->type == WEIGHT_BF16 &&
+           bf16_gemm_make_weights(&expansion->weights, of->kv_b, BF16_GEMM_ROWS_OF_K, matrix->pitch,
+                                  bytes, matrix->rows, rank, 1) &&
+           bf16_gemm_make_rows(&expansion->rows, part_of(of, LATENTS), rank * sizeof(uint16_t),
+                               (uint64_t)keys * rank * sizeof(uint16_t), keys, rank, 1);
+}
+
+/* Keys and values of all heads, of the round's latents. */
+static void expand(const struct gpu_prompt *of, const struct expansion *expansion, uint32_t keys,
+                   void *stream) {
+    uint32_t width = of->matrix.rows, rank = of->matrix.cols;
+    if (!expansion->quantizes) {
+        struct bf16_gemm_output output = {.rounded = part_of(of, EXPANDED), .row_stride = width};
+        bf16_gemm_run(stream, &expansion->weights, &expansion->rows, &output, keys);
+        return;
+    }
+    struct row_output codes = {.codes = part_of(of, CODES),
+                               .code_stride = round_up(rank, 16),
+                               .scales = part_of(of, SCALES),
+                               .scale_stride = of->room_keys};
+    row_kernels_prepare(stream, part_of(of, LATENTS), rank, &codes, keys, rank);
+    fp8_gemm_run_rounded(stream, &expansion->code_weights, &expansion->code_rows,
+                         part_of(of, EXPANDED), width, keys);
+}
+
+static_assert(sizeof(struct gpu_run) == sizeof(struct mla_prompt_run) &&
+                  offsetof(struct gpu_run, first_page) ==
+                      offsetof(struct mla_prompt_run, first_page) &&
+                  GPU_PROMPT_TILE == MLA_PROMPT_TILE,
+              "a run of a prompt is the same to the engine and to the kernel");
+
+/* No kernel yet: the mode f32, and latents of BF16 for a kv_b of FP8. */
+static void prompt(const void *arguments, void *stream) {
+    const struct gpu_prompt *of = arguments;
+    const struct gpu_heads *heads = &of->of;
+    struct mla_prompt_heads form = {heads->heads, heads->nope_dim, heads->rope_dim,
+                                    heads->value_dim, heads->scale};
+    struct mla_prompt_runs runs = {(const void *)of->runs, of->kv_index, of->pages, of->run_count};
+    struct mla_prompt_rows rows = {of->memory,       of->kv.page_bytes, of->kv.slice_at,
+                                   of->kv.row_bytes, heads->kv_rank,    heads->rope_dim};
+    struct expansion expansion;
+    struct mla_prompt_maps maps;
+    bool aligned = ((of->kv.page_bytes | of->kv.slice_at | of->kv.row_bytes) % 16 == 0) &&
+                   heads->kv_rank % 8 == 0;
+    if (!heads->is_bf16 || !of->kv.is_bf16 || !aligned || !make_expansion(of, &expansion) ||
+        !mla_prompt_make(&maps, &form, of->queries, of->queries_pitch, of->rows,
+                         part_of(of, EXPANDED), part_of(of, TAILS), of->room_keys)) {
+        gpu_reference.prompt.start(arguments, stream);
+        return;
+    }
+    struct mla_prompt_round round = {0, of->room_keys};
+    for (uint32_t keys = of->key_tiles * GPU_PROMPT_TILE; round.first < keys;
+         round.first += of->room_keys) {
+        uint32_t left = keys - round.first;
+        if (left < round.count) round.count = left;
+        float *latents = expansion.quantizes ? part_of(of, LATENTS) : NULL;
+        uint16_t *rounded = expansion.quantizes ? NULL : part_of(of, LATENTS);
+        mla_prompt_take(stream, &runs, &rows, &round, latents, rounded, part_of(of, TAILS));
+        expand(of, &expansion, round.count, stream);
+        mla_prompt_attend(stream, &maps, &runs, &round, of->query_tiles, part_of(of, MARKS),
+                          of->attended);
+    }
+}
+
 /* ---- choices ---- */
 
 static void route(const void *arguments, void *stream) {
@@ -290,12 +418,13 @@ static const struct device_watch emulator = {emulate_memory_add, emulate_memory_
 #entry, gpu_reference.entry.pointers, entry                                                \
     }
 
-/* No kernels yet: prompt, sort, gather, combine, pair. */
+/* No kernels yet: sort, gather, combine, pair. */
 struct gpu_kernels gpu_hopper(void) {
     struct gpu_kernels kernels = gpu_reference;
-    kernels.numerics = "hopper1";
+    kernels.numerics = "hopper2";
     kernels.watch = &emulator;
     kernels.core_room = core_room;
+    kernels.prompt_room = prompt_room;
     LAUNCHES(embed);
     LAUNCHES(prepare);
     LAUNCHES(product);
@@ -306,6 +435,7 @@ struct gpu_kernels gpu_hopper(void) {
     LAUNCHES(absorb);
     LAUNCHES(core);
     LAUNCHES(release);
+    LAUNCHES(prompt);
     LAUNCHES(route);
     LAUNCHES(likeliest);
     return kernels;

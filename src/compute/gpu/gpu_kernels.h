@@ -158,6 +158,7 @@ struct gpu_release {
 };
 
 /* Expanded form, for tokens of prompts: a run of a lane. */
+#define GPU_PROMPT_TILE 128 /* tokens, and keys, that a kernel takes at a time */
 struct gpu_run {
     uint32_t first, count; /* rows */
     uint32_t kv_first;     /* KV rows before it are none */
@@ -172,11 +173,15 @@ struct gpu_prompt {
     const uint32_t *pages;
     const char *memory;
     float *attended;
+    char *room; /* what prompt_room asks for, or NULL */
     struct packed_matrix matrix;
     struct gpu_kv_form kv;
     struct gpu_heads of;
     enum input_kind latents; /* how kv_b takes them */
     uint32_t queries_pitch, run_count;
+    uint32_t rows;                   /* all runs' are among the first so many */
+    uint32_t query_tiles, key_tiles; /* of all runs, each one's rounded up */
+    uint32_t room_rows, room_keys;   /* that the room is for */
 };
 
 /* Each token's experts, ascending, and their weights. */
@@ -252,6 +257,9 @@ struct gpu_kernels {
     const struct device_watch *watch; /* what emulates them wants to know the memory; or NULL */
     /* Floats that core works in, for so many tokens; NULL: none. */
     size_t (*core_room)(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max);
+    /* Bytes that prompt works in, for tokens in so many rows and so many keys at a time, a multiple of
+     * GPU_PROMPT_TILE; NULL: none. */
+    size_t (*prompt_room)(const struct gpu_heads *of, uint32_t rows, uint32_t keys);
     struct device_kernel embed, prepare, product, activate, add;
     struct device_kernel latent, queries, absorb, core, release, prompt;
     struct device_kernel route, sort, gather, combine, likeliest, pair;

@@ -208,14 +208,26 @@ void gpu_attention_begin(const struct pass *pass) {
     rotate_queries(pass);
 }
 
+static void count_tiles(const struct batch *batch, struct gpu_prompt *prompt) {
+    for (uint32_t i = 0; i < batch->prompt_runs; i++) {
+        const struct run *run = &batch->runs[i];
+        if (!run->token_count) continue;
+        uint32_t keys = run->first_position + run->token_count + run->kv_shift;
+        prompt->run_count++;
+        prompt->query_tiles += (uint32_t)divide_up(run->token_count, GPU_PROMPT_TILE);
+        prompt->key_tiles += (uint32_t)divide_up(keys, GPU_PROMPT_TILE);
+    }
+}
+
 static void attend_prompts(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct gpu_lane *lane = gpu_lane_of(pass);
     const struct packed_matrix *kv_b = &compute_weights(pass)->attention.kv_b;
-    uint32_t width = model->shape->heads * model->shape->value_dim, runs = 0;
-    for (uint32_t i = 0; i < pass->batch->prompt_runs; i++)
-        runs += pass->batch->runs[i].token_count > 0;
+    uint32_t width = model->shape->heads * model->shape->value_dim;
+    char *room = state->prompt_room
+                     ? state->prompt_room + lane->tile / GPU_ABSORB_TILE * state->prompt_bytes
+                     : NULL;
     struct gpu_prompt arguments = {.queries = queries_of(pass),
                                    .kv_b = kv_b->data,
                                    .kv_b_scales = kv_b->scales,
@@ -224,14 +236,18 @@ static void attend_prompts(const struct pass *pass) {
                                    .pages = lane->batch.pages,
                                    .memory = model->kv.on_device,
                                    .attended = rows_of(pass, state->attended, width),
+                                   .room = room,
                                    .matrix = gpu_matrix_form(kv_b),
                                    .kv = kv_form(pass),
                                    .of = gpu_heads_of(model),
                                    .queries_pitch = state->queries_pitch,
-                                   .run_count = runs};
+                                   .rows = pass->batch->prompt_tokens,
+                                   .room_rows = state->rows_max,
+                                   .room_keys = state->prompt_keys};
     arguments.latents = compute_kind(model, kv_b);
     if (model->activations == ACTIVATIONS_FP8_F32) arguments.latents = INPUT_F32;
-    if (runs) gpu_launch(state, lane->stream, prompt, arguments);
+    count_tiles(pass->batch, &arguments);
+    if (arguments.run_count) gpu_launch(state, lane->stream, prompt, arguments);
 }
 
 /* More than the index of any KV row that a generated token sees. */

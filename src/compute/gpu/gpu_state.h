@@ -16,6 +16,8 @@
 #define GPU_ABSORB_TILE 256 /* generated tokens of a lane between the two halves of kv_b */
 #define GPU_CORE_FLOATS                                                                            \
     ((size_t)16 << 20) /* of room for a lane's core, if one token needs no more */
+#define GPU_PROMPT_BYTES                                                                           \
+    ((size_t)256 << 20) /* of room for a lane's prompts, if a tile of keys needs no more */
 #define GPU_STAGES 4   /* batches' arrays on their way at the same time */
 
 /* A batch's arrays on the device; of a lane, from its first token on. */
@@ -79,6 +81,9 @@ struct gpu_state {
     char *absorbed, *u; /* [lanes][GPU_ABSORB_TILE] */
     float *core_room;   /* [lanes][core_floats] */
     size_t core_floats;
+    char *prompt_room; /* [lanes][prompt_bytes] */
+    size_t prompt_bytes;
+    uint32_t prompt_keys;                        /* that a lane's room is for */
     uint32_t *experts;                           /* [rows_max][per_token] */
     float *expert_weights;                       /* [rows_max][per_token] */
     uint32_t *pair_row;                          /* [rows_max][per_token] */

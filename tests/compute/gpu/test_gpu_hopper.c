@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects how the device's kernels for Hopper, emulated, are given what the engine says: a norm for two
- * products leaves the reference body's bits in every pair of forms. Whole models are compared in
- * tests/golden.
+ * products leaves the reference body's bits in every pair of forms; prompts' attention is near the
+ * reference body's, whatever form kv_b has, and has the same bits in whatever room. Whole models are
+ * compared in tests/golden.
  */
 #include "../kernels/cuda/entries.h"
+
+#include <math.h>
 
 /* One norm for two products and itself, in all pairs of forms. */
 static void a_norm_leaves_all_its_forms(void **state) {
@@ -46,9 +49,108 @@ static void a_norm_leaves_all_its_forms(void **state) {
     }
 }
 
+/* Prompts of a small layer: 70 tokens; 3 tokens behind 200, the first of whose keys is none. */
+enum {
+    HEADS = 2,
+    NOPE = 32,
+    ROPE = 16,
+    VALUE = 48,
+    RANK = 72,
+    WIDTH = RANK + ROPE,
+    TOKENS = 73,
+    PAGES = 6,
+    PAGE_BYTES = 64 * WIDTH * 2,
+    KV_B_ROWS = HEADS * (NOPE + VALUE)
+};
+
+static uint16_t *halves(size_t count, float scale, const char *name) {
+    uint16_t *x = device_new(count * sizeof *x, name);
+    for (size_t i = 0; i < count; i++)
+        x[i] = bf16_from_float(draw_number() * scale);
+    return x;
+}
+
+static void *codes(size_t count, const char *name) {
+    uint8_t *x = device_new(count, name);
+    for (size_t i = 0; i < count; i++)
+        x[i] = e4m3_from_float(draw_number() * 8);
+    return x;
+}
+
+/* What an entry leaves, in a room for so many keys at a time. */
+static void attend(const struct device_kernel *kernel, struct gpu_prompt of, float *attended,
+                   uint32_t room_keys) {
+    size_t bytes = gpu_hopper().prompt_room(&of.of, TOKENS, room_keys);
+    of.room = device_new(bytes, "room");
+    of.room_keys = room_keys;
+    of.attended = attended;
+    launch(kernel, &of);
+    device_free(of.room);
+}
+
+static void check_prompts(bool quantized) {
+    static const struct gpu_run runs[] = {{0, 70, 0, 0}, {70, 3, 1, 2}};
+    static const uint32_t pages[PAGES] = {4, 1, 0, 5, 2, 3};
+    static const float scales[] = {0.004f, 0.006f};
+    uint32_t kv_index[TOKENS], pitch = quantized ? 80 : RANK * 2;
+    struct gpu_kernels hopper = gpu_hopper();
+    size_t values = (size_t)TOKENS * HEADS * VALUE;
+    for (uint32_t i = 0; i < TOKENS; i++)
+        kv_index[i] = i < 70 ? i : 200 + i - 70;
+    struct gpu_prompt of = {
+        .queries = halves((size_t)TOKENS * HEADS * (NOPE + ROPE), 1, "queries"),
+        .kv_b = quantized ? codes((size_t)KV_B_ROWS * pitch, "kv_b")
+                          : halves((size_t)KV_B_ROWS * RANK, 0.1f, "kv_b"),
+        .kv_b_scales = device_new_copy(scales, sizeof scales, "scales of kv_b"),
+        .kv_index = device_new_copy(kv_index, sizeof kv_index, "kv_index"),
+        .runs = device_new_copy(runs, sizeof runs, "runs"),
+        .pages = device_new_copy(pages, sizeof pages, "page table"),
+        .memory = (const char *)halves((size_t)PAGES * 64 * WIDTH, 0.3f, "pages' memory"),
+        .matrix = {.type = quantized ? WEIGHT_FP8 : WEIGHT_BF16,
+                   .rows = KV_B_ROWS,
+                   .cols = RANK,
+                   .pitch = pitch},
+        .kv = {PAGE_BYTES, 0, WIDTH * 2, WIDTH, PAGES, true},
+        .of = {HEADS, NOPE, ROPE, VALUE, RANK, true, 0.15f},
+        .latents = quantized ? INPUT_FP8 : INPUT_BF16,
+        .queries_pitch = HEADS * (NOPE + ROPE) * 2,
+        .run_count = 2,
+        .rows = TOKENS,
+        .query_tiles = 2,
+        .key_tiles = 3,
+        .room_rows = TOKENS};
+    float *attended[3];
+    for (uint32_t i = 0; i < 3; i++)
+        attended[i] = device_new(values * sizeof(float), "attended");
+    attend(&gpu_reference.prompt, of, attended[0], GPU_PROMPT_TILE);
+    attend(&hopper.prompt, of, attended[1], 4 * GPU_PROMPT_TILE);
+    attend(&hopper.prompt, of, attended[2], GPU_PROMPT_TILE);
+    assert_memory_equal(attended[1], attended[2], values * sizeof(float));
+    double largest = 0, off = 0;
+    for (size_t i = 0; i < values; i++) {
+        largest = fmax(largest, fabs((double)attended[0][i]));
+        off = fmax(off, fabs((double)attended[1][i] - (double)attended[0][i]));
+    }
+    print_message("# kv_b of %s: %.1e of the largest value\n", quantized ? "FP8" : "BF16",
+                  off / largest);
+    assert_true(off <= largest / 64);
+    for (uint32_t i = 0; i < 3; i++)
+        device_free(attended[i]);
+    const void *all[] = {of.queries, of.kv_b,  of.kv_b_scales, of.kv_index,
+                         of.runs,    of.pages, of.memory};
+    for (uint32_t i = 0; i < 7; i++)
+        device_free((void *)(uintptr_t)all[i]);
+}
+
+static void prompts_are_near_the_reference_in_any_room(void **state) {
+    check_prompts(false);
+    check_prompts(true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_norm_leaves_all_its_forms),
+        cmocka_unit_test(prompts_are_near_the_reference_in_any_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

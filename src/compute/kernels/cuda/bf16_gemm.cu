@@ -5,7 +5,7 @@
  */
 #include "compute/kernels/cuda/bf16_gemm.h"
 
-#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/product_store.cuh"
 
 #define TILE_ROWS 128u
 #define CHANNELS 64u /* of k in a stage: 128 bytes */
@@ -91,20 +91,6 @@ GPU_DEVICE void multiply(float (&sum)[COLUMNS / 2], const struct bf16_stage<COLU
     gpu_pin(sum);
 }
 
-GPU_DEVICE void store_two(const struct bf16_gemm_output *y, size_t at, float a, float b,
-                          bool both) {
-    if (y->values) {
-        if (both)
-            gpu_store_pair(y->values + at, a, b);
-        else
-            y->values[at] = a;
-    } else if (both) {
-        *(uint32_t *)(y->rounded + at) = gpu_to_bf16_pair(a, b);
-    } else {
-        y->rounded[at] = gpu_to_bf16(a);
-    }
-}
-
 /* A thread's elements of the two rows from `row` on, if they are there. */
 template <int COLUMNS>
 GPU_DEVICE void store(const struct bf16_job *job, const struct bf16_tile *tile,
@@ -114,8 +100,8 @@ GPU_DEVICE void store(const struct bf16_job *job, const struct bf16_tile *tile,
     for (uint32_t i = 0; i < COLUMNS / 2; i += 2) {
         uint32_t r = row + i / 2 % 2 * 8, c = tile->column + i / 4 * 8 + lane % 4 * 2;
         if (r >= job->rows || c >= job->n) continue;
-        store_two(&job->y, tile->batch * job->y.batch_stride + r * job->y.row_stride + c, sum[i],
-                  sum[i + 1], c + 1 < job->n);
+        size_t at = tile->batch * job->y.batch_stride + r * job->y.row_stride + c;
+        store_two(job->y.values, job->y.rounded, at, sum[i], sum[i + 1], c + 1 < job->n);
     }
 }
 

@@ -8,7 +8,7 @@
  */
 #include "compute/kernels/cuda/fp8_gemm.h"
 
-#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/product_store.cuh"
 
 #define TILE_ROWS 128u
 #define BLOCK FP8_GEMM_BLOCK
@@ -20,7 +20,8 @@ struct fp8_job {
     const float *weight_scales;
     size_t scale_slot_stride;
     const struct fp8_gemm_group *groups; /* nullptr: one, the first `rows` rows */
-    float *y;
+    float *y;          /* or */
+    uint16_t *rounded; /* with y null */
     size_t y_stride;
     uint32_t rows, group_count;
     uint32_t n, blocks; /* of k */
@@ -124,11 +125,8 @@ GPU_DEVICE void store(const struct fp8_job *job, const struct fp8_tile *tile,
     for (uint32_t i = 0; i < COLUMNS / 2; i += 2) {
         uint32_t r = row + i / 2 % 2 * 8, c = tile->column + i / 4 * 8 + lane % 4 * 2;
         if (r >= tile->group.row_count || c >= job->n) continue;
-        float *y = job->y + (tile->group.first_row + r) * job->y_stride + c;
-        if (c + 1 < job->n)
-            gpu_store_pair(y, sum[i], sum[i + 1]);
-        else
-            *y = sum[i];
+        size_t at = (tile->group.first_row + r) * job->y_stride + c;
+        store_two(job->y, job->rounded, at, sum[i], sum[i + 1], c + 1 < job->n);
     }
 }
 
@@ -267,6 +265,16 @@ void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
                   const struct fp8_gemm_rows *x, float *y, size_t y_stride, uint32_t m) {
     struct fp8_job job = {};
     job.y = y;
+    job.y_stride = y_stride;
+    job.rows = m;
+    job.group_count = 1;
+    if (m) run(stream, weights, x, job);
+}
+
+void fp8_gemm_run_rounded(void *stream, const struct fp8_gemm_weights *weights,
+                          const struct fp8_gemm_rows *x, uint16_t *y, size_t y_stride, uint32_t m) {
+    struct fp8_job job = {};
+    job.rounded = y;
     job.y_stride = y_stride;
     job.rows = m;
     job.group_count = 1;
