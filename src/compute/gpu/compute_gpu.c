@@ -381,6 +381,7 @@ static enum status open_cuda(struct model *model, const struct model_options *op
 static enum status open_emulated(struct model *model, const struct model_options *options,
                                  struct error *error) {
     model->device_kernels = options->device_kernels ? options->device_kernels : &gpu_reference;
+    model->kv_b_bf16 = model->device_kernels->kv_b_bf16 && model->rounds_bf16;
     struct device_emulation emulation = {.seed = options->device_seed,
                                          .memory_bytes = UINT64_MAX / 2,
                                          .watch = model->device_kernels->watch};

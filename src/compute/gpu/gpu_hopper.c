@@ -188,7 +188,7 @@ static bool make_half(const struct packed_matrix *matrix, const void *kv_b,
                                   heads->heads);
 }
 
-/* No kernel yet: kv_b of FP8, and the mode f32. */
+/* No kernel yet: the mode f32. */
 static void absorb(const void *arguments, void *stream) {
     const struct gpu_absorb *of = arguments;
     const struct gpu_heads *heads = &of->of;
@@ -354,7 +354,7 @@ static_assert(sizeof(struct gpu_run) == sizeof(struct mla_prompt_run) &&
                   GPU_PROMPT_TILE == MLA_PROMPT_TILE,
               "a run of a prompt is the same to the engine and to the kernel");
 
-/* No kernel yet: the mode f32, and latents of BF16 for a kv_b of FP8. */
+/* No kernel yet: the mode f32. */
 static void prompt(const void *arguments, void *stream) {
     const struct gpu_prompt *of = arguments;
     const struct gpu_heads *heads = &of->of;
@@ -423,6 +423,7 @@ struct gpu_kernels gpu_hopper(void) {
     struct gpu_kernels kernels = gpu_reference;
     kernels.numerics = "hopper2";
     kernels.watch = &emulator;
+    kernels.kv_b_bf16 = true;
     kernels.core_room = core_room;
     kernels.prompt_room = prompt_room;
     LAUNCHES(embed);

@@ -255,6 +255,7 @@ struct gpu_mtp_pair {
 struct gpu_kernels {
     const char *numerics;             /* kernels with the same text give the same bits */
     const struct device_watch *watch; /* what emulates them wants to know the memory; or NULL */
+    bool kv_b_bf16; /* a kv_b of FP8 comes in BF16 where its input is not quantized */
     /* Floats that core works in, for so many tokens; NULL: none. */
     size_t (*core_room)(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max);
     /* Bytes that prompt works in, for tokens in so many rows and so many keys at a time, a multiple of

@@ -208,6 +208,18 @@ void gpu_attention_begin(const struct pass *pass) {
     rotate_queries(pass);
 }
 
+/* kv_b for inputs that are not quantized. */
+static const struct packed_matrix *plain_kv_b(const struct pass *pass) {
+    const struct attention_weights *attention = &compute_weights(pass)->attention;
+    return attention->kv_b_bf16.data ? &attention->kv_b_bf16 : &attention->kv_b;
+}
+
+static enum input_kind latents_kind(const struct pass *pass) {
+    const struct model *model = pass->model;
+    if (model->activations == ACTIVATIONS_FP8_F32) return INPUT_F32;
+    return compute_kind(model, &compute_weights(pass)->attention.kv_b);
+}
+
 static void count_tiles(const struct batch *batch, struct gpu_prompt *prompt) {
     for (uint32_t i = 0; i < batch->prompt_runs; i++) {
         const struct run *run = &batch->runs[i];
@@ -223,7 +235,9 @@ static void attend_prompts(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct gpu_lane *lane = gpu_lane_of(pass);
-    const struct packed_matrix *kv_b = &compute_weights(pass)->attention.kv_b;
+    enum input_kind kind = latents_kind(pass);
+    const struct packed_matrix *kv_b =
+        kind == INPUT_BF16 ? plain_kv_b(pass) : &compute_weights(pass)->attention.kv_b;
     uint32_t width = model->shape->heads * model->shape->value_dim;
     char *room = state->prompt_room
                      ? state->prompt_room + lane->tile / GPU_ABSORB_TILE * state->prompt_bytes
@@ -240,12 +254,11 @@ static void attend_prompts(const struct pass *pass) {
                                    .matrix = gpu_matrix_form(kv_b),
                                    .kv = kv_form(pass),
                                    .of = gpu_heads_of(model),
+                                   .latents = kind,
                                    .queries_pitch = state->queries_pitch,
                                    .rows = pass->batch->prompt_tokens,
                                    .room_rows = state->rows_max,
                                    .room_keys = state->prompt_keys};
-    arguments.latents = compute_kind(model, kv_b);
-    if (model->activations == ACTIVATIONS_FP8_F32) arguments.latents = INPUT_F32;
     count_tiles(pass->batch, &arguments);
     if (arguments.run_count) gpu_launch(state, lane->stream, prompt, arguments);
 }
@@ -277,7 +290,7 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct gpu_lane *lane = gpu_lane_of(pass);
-    const struct packed_matrix *kv_b = &compute_weights(pass)->attention.kv_b;
+    const struct packed_matrix *kv_b = plain_kv_b(pass);
     uint32_t width = model->shape->heads * model->shape->value_dim;
     char *absorbed = state->absorbed + (size_t)lane->tile * state->absorbed_pitch;
     char *u = state->u + (size_t)lane->tile * state->u_pitch;

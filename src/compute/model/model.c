@@ -169,7 +169,8 @@ static enum status open_parts(struct model *model, const struct model_options *o
                                       .directory = options->weights_directory,
                                       .unit = options->weights_unit,
                                       .verify = options->weights_verify,
-                                      .device = model->device};
+                                      .device = model->device,
+                                      .kv_b_bf16 = model->kv_b_bf16};
     if (status == STATUS_OK)
         status = weights_load(&model->weights, model->checkpoint, &weights, model->team, &progress,
                               error);
