@@ -106,14 +106,15 @@ static void tell(struct model *model, uint64_t step, uint32_t slices) {
 
 static void count_slots(struct model *model) {
     const struct gpu_state *state = model->gpu;
-    for (uint32_t i = 0; i < model->weights.slot_count; i++)
-        model->slot_tokens[i] += state->slot_tokens_host[i];
+    uint32_t slots = model->weights.slot_count;
+    for (uint32_t i = 0; i < model->lane_count * slots; i++)
+        model->slot_tokens[i % slots] += state->slot_tokens_host[i];
 }
 
 static enum status end(struct model *model, struct error *error) {
     struct gpu_state *state = model->gpu;
     struct device_stream *stream = main_stream(model);
-    size_t bytes = model->weights.slot_count * sizeof(uint32_t);
+    size_t bytes = model->lane_count * model->weights.slot_count * sizeof(uint32_t);
     struct error why;
     join(model);
     device_copy(state->device, stream, state->slot_tokens_host, state->slot_tokens, bytes,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The device's kernels for Hopper: what the engine gives an entry of the table becomes launches of
- * compute/kernels/cuda. What has no kernel yet stays with gpu_reference; the end of the file says
- * what that is. Verified by emulation; not yet run on a GPU.
+ * compute/kernels/cuda. What has no kernel yet stays with gpu_reference; each entry says what that
+ * is. Verified by emulation; not yet run on a GPU.
  */
 #include "compute/kernels/cuda/attention_rows.h"
 #include "compute/kernels/cuda/bf16_gemm.h"
 #include "compute/kernels/cuda/choice_kernels.h"
+#include "compute/kernels/cuda/float_gemm.h"
 #include "compute/kernels/cuda/fp8_gemm.h"
 #include "compute/kernels/cuda/mla_decode.h"
 #include "compute/kernels/cuda/mla_prompt.h"
@@ -85,8 +86,8 @@ static void add(const void *arguments, void *stream) {
 
 /* ---- products ---- */
 
-static_assert(sizeof(struct gpu_group) == sizeof(struct fp8_gemm_group) &&
-                  offsetof(struct gpu_group, slot) == offsetof(struct fp8_gemm_group, slot),
+static_assert(sizeof(struct gpu_group) == sizeof(struct row_group) &&
+                  offsetof(struct gpu_group, slot) == offsetof(struct row_group, slot),
               "a group of rows is the same to the engine and to the kernel");
 
 /* Codes by codes. False: TMA cannot take how they lie. */
@@ -109,32 +110,59 @@ static bool multiply_codes(const struct gpu_product *of, void *stream) {
     return true;
 }
 
-/* BF16 by BF16. */
+/* BF16 by BF16. False: as above. */
 static bool multiply_halves(const struct gpu_product *of, void *stream) {
     const struct packed_matrix *matrix = &of->matrix;
     struct bf16_gemm_weights weights;
     struct bf16_gemm_rows rows;
     struct bf16_gemm_output output = {.values = of->y, .row_stride = of->y_stride};
+    uint64_t slot_pitch = of->groups ? of->slot_bytes : (uint64_t)matrix->pitch * matrix->rows;
     if (!bf16_gemm_make_weights(&weights, of->weights, BF16_GEMM_ROWS_OF_K, matrix->pitch,
-                                (uint64_t)matrix->pitch * matrix->rows, matrix->rows, matrix->cols,
-                                1) ||
+                                slot_pitch, matrix->rows, matrix->cols,
+                                of->groups ? of->group_count : 1) ||
         !bf16_gemm_make_rows(&rows, of->x, of->form.pitch, (uint64_t)of->form.pitch * of->rows,
                              of->rows, matrix->cols, 1))
         return false;
-    bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
+    if (of->groups)
+        bf16_gemm_run_groups(stream, &weights, &rows, (const void *)of->groups, of->group_count,
+                             of->rows, &output);
+    else
+        bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
     return true;
 }
 
-/* No kernel yet: rows of F32 (the router's, and the mode f32), BF16 by FP8 (the mode bf16 of an FP8
- * checkpoint), BF16 by groups (experts of a BF16 checkpoint). */
+/* What tensor cores do not take: rows of F32 (the router's, and the mode f32), BF16 by FP8 (the mode bf16 of
+ * an FP8 checkpoint) or by F32. */
+static void multiply_floats(const struct gpu_product *of, void *stream) {
+    static const enum float_gemm_type types[] = {[WEIGHT_FP8] = FLOAT_GEMM_E4M3,
+                                                 [WEIGHT_BF16] = FLOAT_GEMM_BF16,
+                                                 [WEIGHT_F32] = FLOAT_GEMM_F32};
+    struct float_gemm_weights weights = {.data = of->weights,
+                                         .scales = of->weight_scales,
+                                         .type = types[of->matrix.type],
+                                         .pitch = of->matrix.pitch,
+                                         .slot_bytes = of->slot_bytes,
+                                         .scale_slot_stride = of->slot_bytes / sizeof(float),
+                                         .n = of->matrix.rows,
+                                         .k = of->matrix.cols};
+    struct float_gemm_rows rows = {of->x, of->form.pitch, of->form.kind == INPUT_BF16};
+    if (of->groups)
+        float_gemm_run_groups(stream, &weights, &rows, (const void *)of->groups, of->group_count,
+                              of->rows, of->y, of->y_stride);
+    else
+        float_gemm_run(stream, &weights, &rows, of->y, of->y_stride, of->rows);
+}
+
+/* Left to the reference body: codes that TMA cannot take. */
 static void product(const void *arguments, void *stream) {
     const struct gpu_product *of = arguments;
-    enum weight_type weights = of->matrix.type;
     bool codes = of->form.kind == INPUT_FP8 || of->form.kind == INPUT_FP8_UE8M0;
-    bool halves = of->form.kind == INPUT_BF16 && weights == WEIGHT_BF16 && !of->groups;
-    if (codes && multiply_codes(of, stream)) return;
-    if (halves && multiply_halves(of, stream)) return;
-    gpu_reference.product.start(arguments, stream);
+    bool halves = of->form.kind == INPUT_BF16 && of->matrix.type == WEIGHT_BF16;
+    if ((codes && multiply_codes(of, stream)) || (halves && multiply_halves(of, stream))) return;
+    if (codes)
+        gpu_reference.product.start(arguments, stream);
+    else
+        multiply_floats(of, stream);
 }
 
 /* ---- attention ---- */
@@ -411,6 +439,67 @@ static void likeliest(const void *arguments, void *stream) {
     choice_kernels_likeliest(stream, of->logits, of->stride, of->n, of->to, of->rows);
 }
 
+static void sort(const void *arguments, void *stream) {
+    const struct gpu_sort *of = arguments;
+    struct choice_pairs pairs = {of->experts,        of->pair_row,    of->row_token,
+                                 (void *)of->groups, of->slot_tokens, of->tokens,
+                                 of->per_token};
+    choice_kernels_sort(stream, &pairs, of->slots);
+}
+
+static void gather(const void *arguments, void *stream) {
+    const struct gpu_gather *of = arguments;
+    enum input_kind kind = of->from_form.kind;
+    bool codes = kind == INPUT_FP8 || kind == INPUT_FP8_UE8M0;
+    uint32_t element = kind == INPUT_F32 ? sizeof(float) : codes ? 1 : sizeof(uint16_t);
+    struct row_gather rows = {.from = of->from,
+                              .to = of->to,
+                              .from_pitch = of->from_form.pitch,
+                              .to_pitch = of->to_form.pitch,
+                              .from_scales = of->from_scales,
+                              .to_scales = of->to_scales,
+                              .from_scale_stride = of->from_form.scale_stride,
+                              .to_scale_stride = of->to_form.scale_stride,
+                              .ids = of->row_token,
+                              .bytes = of->n * element,
+                              .groups = codes ? (uint32_t)divide_up(of->n, QUANT_GROUP) : 0};
+    row_kernels_gather(stream, &rows, of->rows);
+}
+
+static void combine(const void *arguments, void *stream) {
+    const struct gpu_combine *of = arguments;
+    struct row_results results = {.results = of->results,
+                                  .stride = of->stride,
+                                  .pair_row = of->pair_row,
+                                  .experts = of->experts,
+                                  .weights = of->weights,
+                                  .per_token = of->per_token,
+                                  .group_experts = of->group_experts,
+                                  .rounds_bf16 = of->rounds_bf16};
+    row_kernels_combine(stream, &results, of->y, of->y_stride, of->tokens, of->n);
+}
+
+/* Left to the reference body: an embedding of FP8, and rows that do not begin at 16 bytes. */
+static void pair(const void *arguments, void *stream) {
+    const struct gpu_mtp_pair *of = arguments;
+    bool is_bf16 = of->form.type == WEIGHT_BF16;
+    size_t stride = of->form.pitch / weight_type_bytes(of->form.type, 1), width = 2 * of->n;
+    struct row_output first[ROW_OUTPUTS] = {{.values = of->pair, .value_stride = width}};
+    struct row_output second[ROW_OUTPUTS] = {{.values = of->pair + of->n, .value_stride = width}};
+    if (of->form.type == WEIGHT_FP8 || of->n % 4) {
+        gpu_reference.pair.start(arguments, stream);
+        return;
+    }
+    row_kernels_look_up(stream, is_bf16 ? of->embedding : NULL, is_bf16 ? NULL : of->embedding,
+                        stride, of->ids, of->pair, width, of->rows, of->n);
+    row_kernels_pick(stream, of->hidden, of->kept, of->n, of->source, of->pair + of->n, width,
+                     of->rows, of->n);
+    row_kernels_norm(stream, of->pair, width, NULL, 0, of->embedding_norm, of->epsilon, first,
+                     of->rows, of->n);
+    row_kernels_norm(stream, of->pair + of->n, width, NULL, 0, of->hidden_norm, of->epsilon, second,
+                     of->rows, of->n);
+}
+
 static const struct device_watch emulator = {emulate_memory_add, emulate_memory_drop};
 
 #define LAUNCHES(entry)                                                                            \
@@ -418,7 +507,6 @@ static const struct device_watch emulator = {emulate_memory_add, emulate_memory_
 #entry, gpu_reference.entry.pointers, entry                                                \
     }
 
-/* No kernels yet: sort, gather, combine, pair. */
 struct gpu_kernels gpu_hopper(void) {
     struct gpu_kernels kernels = gpu_reference;
     kernels.numerics = "hopper2";
@@ -439,5 +527,9 @@ struct gpu_kernels gpu_hopper(void) {
     LAUNCHES(prompt);
     LAUNCHES(route);
     LAUNCHES(likeliest);
+    LAUNCHES(sort);
+    LAUNCHES(gather);
+    LAUNCHES(combine);
+    LAUNCHES(pair);
     return kernels;
 }

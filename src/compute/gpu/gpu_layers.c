@@ -44,6 +44,10 @@ static float *x_of(const struct pass *pass) {
     return model->gpu->x + (size_t)gpu_lane_of(pass)->first_token * model->shape->hidden;
 }
 
+static size_t lane_number(const struct pass *pass) {
+    return gpu_lane_of(pass)->tile / GPU_ABSORB_TILE;
+}
+
 static struct gpu_rows input_of(const struct pass *pass) {
     return gpu_rows_from(&pass->model->gpu->input, gpu_lane_of(pass)->row);
 }
@@ -240,7 +244,7 @@ static void attend_prompts(const struct pass *pass) {
         kind == INPUT_BF16 ? plain_kv_b(pass) : &compute_weights(pass)->attention.kv_b;
     uint32_t width = model->shape->heads * model->shape->value_dim;
     char *room = state->prompt_room
-                     ? state->prompt_room + lane->tile / GPU_ABSORB_TILE * state->prompt_bytes
+                     ? state->prompt_room + lane_number(pass) * state->prompt_bytes
                      : NULL;
     struct gpu_prompt arguments = {.queries = queries_of(pass),
                                    .kv_b = kv_b->data,
@@ -295,7 +299,7 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
     char *absorbed = state->absorbed + (size_t)lane->tile * state->absorbed_pitch;
     char *u = state->u + (size_t)lane->tile * state->u_pitch;
     float *room = state->core_room
-                      ? state->core_room + lane->tile / GPU_ABSORB_TILE * state->core_floats
+                      ? state->core_room + lane_number(pass) * state->core_floats
                       : NULL;
     struct gpu_absorb in = {.queries = queries_of(pass) + (size_t)first * state->queries_pitch,
                             .kv_b = kv_b->data,
@@ -442,8 +446,7 @@ void gpu_experts_route(const struct pass *pass) {
 
 static struct gpu_group *groups_of(const struct pass *pass) {
     const struct model *model = pass->model;
-    size_t lane = gpu_lane_of(pass)->tile / GPU_ABSORB_TILE;
-    return model->gpu->groups + lane * model->shape->experts;
+    return model->gpu->groups + lane_number(pass) * model->shape->experts;
 }
 
 /* Alone, an expert's slot has its number. */
@@ -457,7 +460,9 @@ void gpu_experts_dispatch(const struct pass *pass) {
                               .pair_row = pairs_of(pass, state->pair_row),
                               .row_token = pairs_of(pass, state->row_token),
                               .groups = groups_of(pass),
-                              .slot_tokens = state->slot_tokens + compute_weights(pass)->first_slot,
+                              .slot_tokens = state->slot_tokens +
+                                             lane_number(pass) * model->weights.slot_count +
+                                             compute_weights(pass)->first_slot,
                               .tokens = pass->batch->token_count,
                               .per_token = per_token,
                               .slots = model->shape->experts};

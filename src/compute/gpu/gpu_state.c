@@ -155,10 +155,9 @@ static void take_experts(struct taker *taker, const struct model *model) {
     state->expert_gate = take_floats(taker, pairs, state->expert_stride, "experts' gates");
     state->expert_up = take_floats(taker, pairs, state->expert_stride, "experts' ups");
     state->expert_y = take_floats(taker, pairs, state->hidden_stride, "experts' results");
-    state->slot_tokens =
-        take(taker, model->weights.slot_count * sizeof(uint32_t), false, "tokens of slots");
-    state->slot_tokens_host =
-        take(taker, model->weights.slot_count * sizeof(uint32_t), true, "tokens of slots");
+    size_t slots_bytes = OVERLAP_LANES * model->weights.slot_count * sizeof(uint32_t);
+    state->slot_tokens = take(taker, slots_bytes, false, "tokens of slots");
+    state->slot_tokens_host = take(taker, slots_bytes, true, "tokens of slots");
 }
 
 static void take_outputs(struct taker *taker, const struct model *model) {
@@ -237,7 +236,7 @@ static enum status fill(struct gpu_state *state, const struct model *model, stru
     device_release(state->device, host);
     if (state->slot_tokens)
         device_fill(state->device, stream, state->slot_tokens, 0,
-                    model->weights.slot_count * sizeof(uint32_t));
+                    OVERLAP_LANES * model->weights.slot_count * sizeof(uint32_t));
     enum status waited = device_wait_stream(state->device, stream, error);
     return status ? status : waited;
 }

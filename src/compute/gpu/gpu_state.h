@@ -89,7 +89,8 @@ struct gpu_state {
     uint32_t *pair_row;                          /* [rows_max][per_token] */
     uint32_t *row_token;                         /* [rows_max * per_token] */
     struct gpu_group *groups;                    /* [lanes][experts] */
-    uint32_t *slot_tokens;                       /* [slot_count] since slot_tokens_host was taken */
+    uint32_t *slot_tokens; /* [lanes][slot_count] since slot_tokens_host was taken: each lane's own,
+                            * as their streams run at the same time */
     struct gpu_rows expert_input, expert_middle; /* [rows_max * per_token] */
     float *expert_gate, *expert_up, *expert_y;
     float *mtp_pair, *mtp_u; /* [tokens] */
@@ -100,7 +101,7 @@ struct gpu_state {
     /* page-locked: */
     float *logits_host;                /* [GPU_LOGITS_TILE][vocab] */
     uint32_t *words_host;              /* what few words come back */
-    uint32_t *slot_tokens_host;        /* [slot_count] */
+    uint32_t *slot_tokens_host;        /* [lanes][slot_count] */
     struct device_event **told_events; /* [told_max] */
     struct gpu_told *told;             /* [told_max] a ring */
     uint32_t told_max, told_first, told_count;

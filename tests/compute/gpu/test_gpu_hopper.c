@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects how the device's kernels for Hopper, emulated, are given what the engine says: a norm for two
- * products leaves the reference body's bits in every pair of forms; prompts' attention is near the
- * reference body's, whatever form kv_b has, and has the same bits in whatever room. Whole models are
- * compared in tests/golden.
+ * products, rows of pairs, their sums and MTP's pairs have the reference bodies' bits in every form; prompts'
+ * attention is near the reference body's, whatever form kv_b has, and has the same bits in whatever
+ * room. Whole models are compared in tests/golden.
  */
 #include "../kernels/cuda/entries.h"
 
@@ -147,10 +147,129 @@ static void prompts_are_near_the_reference_in_any_room(void **state) {
     check_prompts(true);
 }
 
+/* Rows of an odd length, in every form. */
+static void gathered_rows_are_the_twins(void **state) {
+    enum { N = 203, PITCH = 816, STRIDE = 8, PAIRS = 11 };
+    struct gpu_kernels hopper = gpu_hopper();
+    uint32_t *from_row = device_new(PAIRS * sizeof *from_row, "rows to take");
+    for (uint32_t i = 0; i < PAIRS; i++)
+        from_row[i] = draw(ROWS);
+    float *from = numbers((size_t)ROWS * PITCH / 4, "rows"), *scales = numbers(16, "scales");
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        struct output to = output_new((size_t)PAIRS * PITCH, "taken rows");
+        struct output to_scales = output_new(2 * 12 * sizeof(float), "taken scales");
+        for (uint32_t i = 0; i < 2; i++) {
+            struct gpu_gather of = {.from = from,
+                                    .from_scales = scales,
+                                    .row_token = from_row,
+                                    .to = i ? to.found : to.expected,
+                                    .to_scales =
+                                        (void *)(i ? to_scales.found : to_scales.expected),
+                                    .from_form = {(enum input_kind)kind, PITCH, STRIDE},
+                                    .to_form = {(enum input_kind)kind, PITCH, 12},
+                                    .n = N,
+                                    .rows = PAIRS};
+            launch(i ? &hopper.gather : &gpu_reference.gather, &of);
+        }
+        output_check(&to, "taken rows");
+        output_check(&to_scales, "taken scales");
+        output_free(&to);
+        output_free(&to_scales);
+    }
+    device_free(from_row);
+    device_free(from);
+    device_free(scales);
+}
+
+/* With and without rounding, by experts and by groups of 4; some groups have one expert, some several. */
+static void sums_of_experts_are_the_twins(void **state) {
+    enum { N = 150, STRIDE = 160, PER_TOKEN = 4 };
+    static const uint32_t experts[ROWS * PER_TOKEN] = {0, 1, 2, 3, 0, 4, 8,  12, 1, 2,
+                                                       5, 6, 3, 9, 10, 11, 4, 5, 6, 15};
+    struct gpu_kernels hopper = gpu_hopper();
+    uint32_t pair_row[ROWS * PER_TOKEN];
+    for (uint32_t i = 0; i < ROWS * PER_TOKEN; i++)
+        pair_row[i] = (i * 7 + 3) % (ROWS * PER_TOKEN);
+    uint32_t *rows_there = device_new_copy(pair_row, sizeof pair_row, "rows of pairs");
+    uint32_t *experts_there = device_new_copy(experts, sizeof experts, "experts");
+    float *weights = numbers(ROWS * PER_TOKEN, "weights");
+    float *results = numbers((size_t)ROWS * PER_TOKEN * STRIDE, "results");
+    for (uint32_t way = 0; way < 4; way++) {
+        struct output y = output_new(ROWS * STRIDE * sizeof(float), "sums");
+        for (uint32_t i = 0; i < 2; i++) {
+            struct gpu_combine of = {.results = results,
+                                     .pair_row = rows_there,
+                                     .experts = experts_there,
+                                     .weights = weights,
+                                     .y = (float *)(void *)(i ? y.found : y.expected),
+                                     .stride = STRIDE,
+                                     .y_stride = STRIDE,
+                                     .n = N,
+                                     .tokens = ROWS,
+                                     .per_token = PER_TOKEN,
+                                     .group_experts = way / 2 * 4,
+                                     .rounds_bf16 = way % 2};
+            launch(i ? &hopper.combine : &gpu_reference.combine, &of);
+        }
+        output_check(&y, "sums");
+        output_free(&y);
+    }
+    device_free(rows_there);
+    device_free(experts_there);
+    device_free(weights);
+    device_free(results);
+}
+
+static void pairs_of_mtp_are_the_twins(void **state) {
+    enum { N = 72, WORDS = 20 };
+    struct gpu_kernels hopper = gpu_hopper();
+    static const uint32_t source[ROWS] = {2, GPU_KEPT | 1, 0, GPU_KEPT | 3, 4};
+    uint32_t ids[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++)
+        ids[i] = draw(WORDS);
+    uint32_t *ids_there = device_new_copy(ids, sizeof ids, "ids");
+    uint32_t *source_there = device_new_copy(source, sizeof source, "sources");
+    float *hidden = numbers(ROWS * N, "outputs"), *kept = numbers(4 * N, "kept outputs");
+    float *norm = numbers(N, "a norm"), *other = numbers(N, "another norm");
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        struct output pair = output_new((size_t)ROWS * 2 * N * sizeof(float), "pairs");
+        float *floats = numbers(WORDS * N, "an embedding");
+        uint16_t *rounded = halves(WORDS * N, 1, "an embedding of BF16");
+        for (uint32_t i = 0; i < 2; i++) {
+            struct gpu_mtp_pair of = {.pair = (float *)(void *)(i ? pair.found : pair.expected),
+                                      .embedding = kind ? (void *)rounded : (void *)floats,
+                                      .embedding_norm = norm,
+                                      .hidden_norm = other,
+                                      .hidden = hidden,
+                                      .kept = kept,
+                                      .ids = ids_there,
+                                      .source = source_there,
+                                      .form = {.type = kind ? WEIGHT_BF16 : WEIGHT_F32,
+                                               .rows = WORDS,
+                                               .cols = N,
+                                               .pitch = N * (kind ? 2 : 4)},
+                                      .n = N,
+                                      .rows = ROWS,
+                                      .epsilon = 1e-6f};
+            launch(i ? &hopper.pair : &gpu_reference.pair, &of);
+        }
+        output_check(&pair, "pairs");
+        output_free(&pair);
+        device_free(floats);
+        device_free(rounded);
+    }
+    void *all[] = {ids_there, source_there, hidden, kept, norm, other};
+    for (uint32_t i = 0; i < 6; i++)
+        device_free(all[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_norm_leaves_all_its_forms),
         cmocka_unit_test(prompts_are_near_the_reference_in_any_room),
+        cmocka_unit_test(gathered_rows_are_the_twins),
+        cmocka_unit_test(sums_of_experts_are_the_twins),
+        cmocka_unit_test(pairs_of_mtp_are_the_twins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

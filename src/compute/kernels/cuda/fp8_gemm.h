@@ -15,6 +15,7 @@
 #ifndef COMPUTE_KERNELS_CUDA_FP8_GEMM_H
 #define COMPUTE_KERNELS_CUDA_FP8_GEMM_H
 
+#include "compute/kernels/cuda/row_groups.h"
 #include "compute/kernels/cuda/tensor_map.h"
 
 #ifdef __cplusplus
@@ -35,11 +36,6 @@ struct fp8_gemm_weights {
 struct fp8_gemm_rows {
     struct tensor_map map, scale_map;
     uint32_t k;
-};
-
-/* Rows [first_row, first_row + row_count) of x times the matrix in a slot. */
-struct fp8_gemm_group {
-    uint32_t first_row, row_count, slot;
 };
 
 /* Everything here lies in the device's memory. Addresses and pitches are multiples of 16 bytes. False:
@@ -63,7 +59,7 @@ void fp8_gemm_run_rounded(void *stream, const struct fp8_gemm_weights *weights,
 /* As fp8_gemm_run for each of the groups, which lie in the device's memory: rows of y as of x. A group of no
  * rows is passed over. `rows`: at most so many are in all groups. */
 void fp8_gemm_run_groups(void *stream, const struct fp8_gemm_weights *weights,
-                         const struct fp8_gemm_rows *x, const struct fp8_gemm_group *groups,
+                         const struct fp8_gemm_rows *x, const struct row_group *groups,
                          uint32_t group_count, uint32_t rows, float *y, size_t y_stride);
 
 #ifdef __cplusplus
