@@ -47,7 +47,7 @@ struct way {
     enum expert_sum sum;
 };
 
-static const struct model_device *device; /* NULL: the CPU */
+static const struct model_device *device;        /* NULL: the CPU */
 static const struct gpu_kernels *device_kernels; /* NULL: the reference bodies */
 /* Of a case the first so many prompts, and of each answer so many tokens. */
 static uint32_t prompts_max = UINT32_MAX, answer_max = NEW_TOKENS;
@@ -493,7 +493,9 @@ static void expect_as_near(const char *directory, const struct rounded *mode) {
 
 static void kernels_for_gpus_stay_near(void **state) {
     struct gpu_kernels hopper = gpu_hopper();
+    uint32_t left = gpu_hopper_left();
     for_small_cases(&hopper, 3, 5, expect_as_near);
+    assert_int_equal(gpu_hopper_left(), left); /* nothing but kernels has run */
 }
 
 /* With the kernels used, and with the reference bodies, which have the CPU's bits. */

@@ -3,6 +3,7 @@
  * compute/kernels/cuda. What has no kernel yet stays with gpu_reference; each entry says what that
  * is. Verified by emulation; not yet run on a GPU.
  */
+#include "compute/gpu/gpu_kernels.h"
 #include "compute/kernels/cuda/attention_rows.h"
 #include "compute/kernels/cuda/bf16_gemm.h"
 #include "compute/kernels/cuda/choice_kernels.h"
@@ -12,12 +13,23 @@
 #include "compute/kernels/cuda/mla_prompt.h"
 #include "compute/kernels/cuda/row_kernels.h"
 #include "compute/kernels/emulate/emulate.h"
-#include "compute/gpu/gpu_kernels.h"
 
 #include "base/number.h"
 
 #include <assert.h>
 #include <stddef.h>
+
+static uint32_t left_count;
+
+uint32_t gpu_hopper_left(void) {
+    return left_count;
+}
+
+/* There is no kernel for it. */
+static void leave(const struct device_kernel *reference, const void *arguments, void *stream) {
+    left_count++;
+    reference->start(arguments, stream);
+}
 
 /* Where prepared rows go. */
 static struct row_output output_of(const struct gpu_form *form, void *rows, float *scales) {
@@ -66,7 +78,7 @@ static void embed(const void *arguments, void *stream) {
     bool halves = of->form.type == WEIGHT_BF16;
     size_t stride = of->form.pitch / weight_type_bytes(of->form.type, 1);
     if (of->form.type == WEIGHT_FP8) {
-        gpu_reference.embed.start(arguments, stream);
+        leave(&gpu_reference.embed, arguments, stream);
         return;
     }
     row_kernels_look_up(stream, halves ? of->embedding : NULL, halves ? NULL : of->embedding,
@@ -160,7 +172,7 @@ static void product(const void *arguments, void *stream) {
     bool halves = of->form.kind == INPUT_BF16 && of->matrix.type == WEIGHT_BF16;
     if ((codes && multiply_codes(of, stream)) || (halves && multiply_halves(of, stream))) return;
     if (codes)
-        gpu_reference.product.start(arguments, stream);
+        leave(&gpu_reference.product, arguments, stream);
     else
         multiply_floats(of, stream);
 }
@@ -227,7 +239,7 @@ static void absorb(const void *arguments, void *stream) {
                    heads->nope_dim, &weights) ||
         !bf16_gemm_make_rows(&rows, of->queries, of->queries_pitch, dim * sizeof(uint16_t),
                              of->rows, heads->nope_dim, heads->heads)) {
-        gpu_reference.absorb.start(arguments, stream);
+        leave(&gpu_reference.absorb, arguments, stream);
         return;
     }
     struct bf16_gemm_output output = {
@@ -262,7 +274,7 @@ static void core(const void *arguments, void *stream) {
         !mla_decode_make_pages(&pages, of->memory + of->kv.slice_at, of->kv.page_bytes,
                                of->kv.page_bytes, 1, of->kv.page_count, width, heads->kv_rank) ||
         !mla_decode_make_queries(&queries, of->absorbed, of->rows, heads->heads, width)) {
-        gpu_reference.core.start(arguments, stream);
+        leave(&gpu_reference.core, arguments, stream);
         return;
     }
     struct mla_decode_tokens tokens = {of->kv_first, of->kv_index, of->first_page, of->pages,
@@ -281,7 +293,7 @@ static void release(const void *arguments, void *stream) {
                    heads->value_dim, heads->kv_rank, &weights) ||
         !bf16_gemm_make_rows(&rows, of->u, of->u_pitch, heads->kv_rank * sizeof(uint16_t), of->rows,
                              heads->kv_rank, heads->heads)) {
-        gpu_reference.release.start(arguments, stream);
+        leave(&gpu_reference.release, arguments, stream);
         return;
     }
     struct bf16_gemm_output output = {.values = of->attended,
@@ -398,7 +410,7 @@ static void prompt(const void *arguments, void *stream) {
     if (!heads->is_bf16 || !of->kv.is_bf16 || !aligned || !make_expansion(of, &expansion) ||
         !mla_prompt_make(&maps, &form, of->queries, of->queries_pitch, of->rows,
                          part_of(of, EXPANDED), part_of(of, TAILS), of->room_keys)) {
-        gpu_reference.prompt.start(arguments, stream);
+        leave(&gpu_reference.prompt, arguments, stream);
         return;
     }
     struct mla_prompt_round round = {0, of->room_keys};
@@ -441,9 +453,8 @@ static void likeliest(const void *arguments, void *stream) {
 
 static void sort(const void *arguments, void *stream) {
     const struct gpu_sort *of = arguments;
-    struct choice_pairs pairs = {of->experts,        of->pair_row,    of->row_token,
-                                 (void *)of->groups, of->slot_tokens, of->tokens,
-                                 of->per_token};
+    struct choice_pairs pairs = {of->experts,     of->pair_row, of->row_token, (void *)of->groups,
+                                 of->slot_tokens, of->tokens,   of->per_token};
     choice_kernels_sort(stream, &pairs, of->slots);
 }
 
@@ -487,7 +498,7 @@ static void pair(const void *arguments, void *stream) {
     struct row_output first[ROW_OUTPUTS] = {{.values = of->pair, .value_stride = width}};
     struct row_output second[ROW_OUTPUTS] = {{.values = of->pair + of->n, .value_stride = width}};
     if (of->form.type == WEIGHT_FP8 || of->n % 4) {
-        gpu_reference.pair.start(arguments, stream);
+        leave(&gpu_reference.pair, arguments, stream);
         return;
     }
     row_kernels_look_up(stream, is_bf16 ? of->embedding : NULL, is_bf16 ? NULL : of->embedding,

@@ -269,5 +269,7 @@ struct gpu_kernels {
 extern const struct gpu_kernels gpu_reference;
 /* In a library of its own, gpu_hopper_dep, as it brings the kernels' emulator along. */
 struct gpu_kernels gpu_hopper(void);
+/* How often one of its entries was left to the reference body, since the process began. */
+uint32_t gpu_hopper_left(void);
 
 #endif

@@ -243,9 +243,8 @@ static void attend_prompts(const struct pass *pass) {
     const struct packed_matrix *kv_b =
         kind == INPUT_BF16 ? plain_kv_b(pass) : &compute_weights(pass)->attention.kv_b;
     uint32_t width = model->shape->heads * model->shape->value_dim;
-    char *room = state->prompt_room
-                     ? state->prompt_room + lane_number(pass) * state->prompt_bytes
-                     : NULL;
+    char *room =
+        state->prompt_room ? state->prompt_room + lane_number(pass) * state->prompt_bytes : NULL;
     struct gpu_prompt arguments = {.queries = queries_of(pass),
                                    .kv_b = kv_b->data,
                                    .kv_b_scales = kv_b->scales,
@@ -298,9 +297,8 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
     uint32_t width = model->shape->heads * model->shape->value_dim;
     char *absorbed = state->absorbed + (size_t)lane->tile * state->absorbed_pitch;
     char *u = state->u + (size_t)lane->tile * state->u_pitch;
-    float *room = state->core_room
-                      ? state->core_room + lane_number(pass) * state->core_floats
-                      : NULL;
+    float *room =
+        state->core_room ? state->core_room + lane_number(pass) * state->core_floats : NULL;
     struct gpu_absorb in = {.queries = queries_of(pass) + (size_t)first * state->queries_pitch,
                             .kv_b = kv_b->data,
                             .kv_b_scales = kv_b->scales,

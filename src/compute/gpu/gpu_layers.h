@@ -4,8 +4,8 @@
 #ifndef COMPUTE_GPU_GPU_LAYERS_H
 #define COMPUTE_GPU_GPU_LAYERS_H
 
-#include "compute/model/compute_layer.h"
 #include "compute/gpu/gpu_state.h"
+#include "compute/model/compute_layer.h"
 
 /* A matrix without its pointers, as kernels' arguments have it. */
 static inline struct packed_matrix gpu_matrix_form(const struct packed_matrix *matrix) {

@@ -98,10 +98,9 @@ static void take_prompt_room(struct taker *taker, const struct model *model) {
     size_t fit = GPU_PROMPT_BYTES > none + tile ? (GPU_PROMPT_BYTES - none) / tile : 1;
     size_t most = divide_up(state->positions_max + 1, GPU_PROMPT_TILE); /* MTP's are one further */
     state->prompt_keys = (uint32_t)(fit < most ? fit : most) * GPU_PROMPT_TILE;
-    state->prompt_bytes =
-        state->kernels->prompt_room(&heads, state->rows_max, state->prompt_keys);
-    state->prompt_room = take(taker, OVERLAP_LANES * state->prompt_bytes, false,
-                              "rooms of the prompts' attention");
+    state->prompt_bytes = state->kernels->prompt_room(&heads, state->rows_max, state->prompt_keys);
+    state->prompt_room =
+        take(taker, OVERLAP_LANES * state->prompt_bytes, false, "rooms of the prompts' attention");
 }
 
 static void take_tokens(struct taker *taker, const struct model *model) {

@@ -18,7 +18,7 @@
     ((size_t)16 << 20) /* of room for a lane's core, if one token needs no more */
 #define GPU_PROMPT_BYTES                                                                           \
     ((size_t)256 << 20) /* of room for a lane's prompts, if a tile of keys needs no more */
-#define GPU_STAGES 4   /* batches' arrays on their way at the same time */
+#define GPU_STAGES 4    /* batches' arrays on their way at the same time */
 
 /* A batch's arrays on the device; of a lane, from its first token on. */
 struct gpu_batch {
@@ -83,12 +83,12 @@ struct gpu_state {
     size_t core_floats;
     char *prompt_room; /* [lanes][prompt_bytes] */
     size_t prompt_bytes;
-    uint32_t prompt_keys;                        /* that a lane's room is for */
-    uint32_t *experts;                           /* [rows_max][per_token] */
-    float *expert_weights;                       /* [rows_max][per_token] */
-    uint32_t *pair_row;                          /* [rows_max][per_token] */
-    uint32_t *row_token;                         /* [rows_max * per_token] */
-    struct gpu_group *groups;                    /* [lanes][experts] */
+    uint32_t prompt_keys;     /* that a lane's room is for */
+    uint32_t *experts;        /* [rows_max][per_token] */
+    float *expert_weights;    /* [rows_max][per_token] */
+    uint32_t *pair_row;       /* [rows_max][per_token] */
+    uint32_t *row_token;      /* [rows_max * per_token] */
+    struct gpu_group *groups; /* [lanes][experts] */
     uint32_t *slot_tokens; /* [lanes][slot_count] since slot_tokens_host was taken: each lane's own,
                             * as their streams run at the same time */
     struct gpu_rows expert_input, expert_middle; /* [rows_max * per_token] */

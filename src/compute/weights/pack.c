@@ -220,7 +220,8 @@ enum status pack_run_open(struct pack_run *run, const struct pack_list *list, st
     *run = (struct pack_run){.list = list, .team = team, .progress = progress};
     for (uint32_t i = 0; i < list->count; i++) {
         size_t bytes = 2 * list->jobs[i].row_count * fetched_row_bytes(&list->jobs[i]);
-        if (bytes > run->buffer_bytes) run->buffer_bytes = bytes; /* 2: to transpose, to round floats */
+        if (bytes > run->buffer_bytes)
+            run->buffer_bytes = bytes; /* 2: to transpose, to round floats */
         run->total_bytes += pack_job_bytes(&list->jobs[i]);
     }
     run->buffer_bytes = round_up(run->buffer_bytes + 1, 4096);

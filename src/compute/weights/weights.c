@@ -134,8 +134,8 @@ static struct packed_matrix put_matrix(struct builder *builder, const struct ten
 
 /* A tensor of E4M3 once more, as BF16. */
 static struct packed_matrix put_bf16(struct builder *builder, const struct tensor *tensor) {
-    struct packed_matrix matrix = place_matrix(
-        builder, WEIGHT_BF16, (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
+    struct packed_matrix matrix =
+        place_matrix(builder, WEIGHT_BF16, (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
     fill_matrix(builder, &matrix, tensor);
     return matrix;
 }

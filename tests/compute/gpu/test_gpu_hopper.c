@@ -163,8 +163,7 @@ static void gathered_rows_are_the_twins(void **state) {
                                     .from_scales = scales,
                                     .row_token = from_row,
                                     .to = i ? to.found : to.expected,
-                                    .to_scales =
-                                        (void *)(i ? to_scales.found : to_scales.expected),
+                                    .to_scales = (void *)(i ? to_scales.found : to_scales.expected),
                                     .from_form = {(enum input_kind)kind, PITCH, STRIDE},
                                     .to_form = {(enum input_kind)kind, PITCH, 12},
                                     .n = N,
@@ -184,8 +183,8 @@ static void gathered_rows_are_the_twins(void **state) {
 /* With and without rounding, by experts and by groups of 4; some groups have one expert, some several. */
 static void sums_of_experts_are_the_twins(void **state) {
     enum { N = 150, STRIDE = 160, PER_TOKEN = 4 };
-    static const uint32_t experts[ROWS * PER_TOKEN] = {0, 1, 2, 3, 0, 4, 8,  12, 1, 2,
-                                                       5, 6, 3, 9, 10, 11, 4, 5, 6, 15};
+    static const uint32_t experts[ROWS * PER_TOKEN] = {0, 1, 2, 3, 0,  4,  8, 12, 1, 2,
+                                                       5, 6, 3, 9, 10, 11, 4, 5,  6, 15};
     struct gpu_kernels hopper = gpu_hopper();
     uint32_t pair_row[ROWS * PER_TOKEN];
     for (uint32_t i = 0; i < ROWS * PER_TOKEN; i++)

@@ -103,8 +103,8 @@ GPU_DEVICE void store(const struct bf16_job *job, const struct group_tile *tile,
     for (uint32_t i = 0; i < COLUMNS / 2; i += 2) {
         uint32_t r = row + i / 2 % 2 * 8, c = tile->column + i / 4 * 8 + lane % 4 * 2;
         if (r >= tile->group.row_count || c >= job->tiles.n) continue;
-        size_t at = batch * job->y.batch_stride +
-                    (tile->group.first_row + r) * job->y.row_stride + c;
+        size_t at =
+            batch * job->y.batch_stride + (tile->group.first_row + r) * job->y.row_stride + c;
         store_two(job->y.values, job->y.rounded, at, sum[i], sum[i + 1], c + 1 < job->tiles.n);
     }
 }

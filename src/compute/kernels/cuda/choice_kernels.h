@@ -37,11 +37,11 @@ void choice_kernels_likeliest(void *stream, const float *logits, size_t stride, 
 
 /* (token, expert) pairs get rows: by slot, ascending, then by token. `slots` are experts' own numbers. */
 struct choice_pairs {
-    const uint32_t *slots;       /* [tokens][per_token] */
-    uint32_t *pair_row;          /* [tokens][per_token] */
-    uint32_t *row_token;         /* [tokens * per_token] */
+    const uint32_t *slots;    /* [tokens][per_token] */
+    uint32_t *pair_row;       /* [tokens][per_token] */
+    uint32_t *row_token;      /* [tokens * per_token] */
     struct row_group *groups; /* of each slot */
-    uint32_t *slot_tokens;       /* of each slot: counted up; no other launch does so meanwhile */
+    uint32_t *slot_tokens;    /* of each slot: counted up; no other launch does so meanwhile */
     uint32_t tokens, per_token;
 };
 void choice_kernels_sort(void *stream, const struct choice_pairs *pairs, uint32_t slots);

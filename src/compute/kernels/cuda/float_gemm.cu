@@ -50,8 +50,7 @@ GPU_DEVICE void load_rows(float (&to)[PARTS][COUNT][PITCH], const char *from, si
     for (uint32_t i = gpu_thread(); i < PARTS * COUNT * BLOCK; i += THREADS) {
         uint32_t row = i / BLOCK % COUNT, part = i / BLOCK / COUNT, channel = i % BLOCK;
         uint32_t at = first + part * BLOCK + channel;
-        to[part][row][channel] =
-            row < there && at < k ? value_at(from + row * pitch, type, at) : 0;
+        to[part][row][channel] = row < there && at < k ? value_at(from + row * pitch, type, at) : 0;
     }
 }
 
@@ -93,8 +92,8 @@ GPU_DEVICE void multiply(float (&sum)[ROWS], const struct float_job *job,
     uint32_t slot = tile->group.slot, columns_left = weights->n - tile->column;
     const char *x =
         (const char *)job->x.x + (size_t)(tile->group.first_row + tile->row) * job->x.pitch;
-    const char *w = (const char *)weights->data + slot * weights->slot_bytes +
-                    tile->column * weights->pitch;
+    const char *w =
+        (const char *)weights->data + slot * weights->slot_bytes + tile->column * weights->pitch;
     const float *scales = weights->scales + slot * weights->scale_slot_stride +
                           tile->column / BLOCK * ((k + BLOCK - 1) / BLOCK);
     for (uint32_t first = 0; first < k; first += PARTS * BLOCK) {
@@ -119,8 +118,8 @@ GPU_DEVICE void multiply(float (&sum)[ROWS], const struct float_job *job,
 template <int ROWS> GPU_KERNEL(THREADS) float_gemm(struct float_job job) {
     struct float_room<ROWS> *room = (struct float_room<ROWS> *)gpu_shared();
     struct group_tile tile = first_tile(&job.tiles);
-    for (uint32_t number = gpu_block();
-         find_tile<SIDE * ROWS, SIDE>(&job.tiles, number, &tile); number += gpu_grid()) {
+    for (uint32_t number = gpu_block(); find_tile<SIDE * ROWS, SIDE>(&job.tiles, number, &tile);
+         number += gpu_grid()) {
         float sum[ROWS] = {0};
         multiply<ROWS>(sum, &job, &tile, room);
         uint32_t column = tile.column + gpu_thread() % SIDE;

@@ -281,7 +281,8 @@ struct gather_job {
 
 /* A warp takes a row. */
 GPU_KERNEL(ROW_THREADS) row_copy(struct gather_job job) {
-    uint32_t row = gpu_block() * ROW_WARPS + gpu_thread() / GPU_WARP, lane = gpu_thread() % GPU_WARP;
+    uint32_t row = gpu_block() * ROW_WARPS + gpu_thread() / GPU_WARP,
+             lane = gpu_thread() % GPU_WARP;
     if (row >= job.rows) return;
     uint32_t id = job.of.ids[row];
     const char *from = (const char *)job.of.from + id * job.of.from_pitch;

@@ -15,8 +15,10 @@ struct form {
     uint32_t n, k;
 };
 
-static const struct form forms[] = {{WEIGHT_F32, false, 18, 7},    {WEIGHT_BF16, false, 33, 300},
-                                    {WEIGHT_FP8, true, 140, 260}, {WEIGHT_FP8, false, 17, 384}};
+static const struct form forms[] = {{WEIGHT_F32, false, 18, 7},
+                                    {WEIGHT_BF16, false, 33, 300},
+                                    {WEIGHT_FP8, true, 140, 260},
+                                    {WEIGHT_FP8, false, 17, 384}};
 
 static size_t row_bytes(const struct form *form) {
     return round_up(weight_type_bytes(form->type, form->k), 16);
@@ -57,10 +59,7 @@ static struct gpu_product describe(const struct form *form, const char *weights,
         .weight_scales =
             form->type == WEIGHT_FP8 ? (const float *)(const void *)(weights + scales_at) : NULL,
         .form = {form->is_bf16 ? INPUT_BF16 : INPUT_F32, (uint32_t)(form->k + 4) * 4, 0},
-        .matrix = {.type = form->type,
-                   .rows = form->n,
-                   .cols = form->k,
-                   .pitch = row_bytes(form)},
+        .matrix = {.type = form->type, .rows = form->n, .cols = form->k, .pitch = row_bytes(form)},
         .slot_bytes = slot_bytes(form),
         .y_stride = form->n + 2,
         .rows = rows};

@@ -171,8 +171,7 @@ static void results_are_rounded_where_it_is_asked_for(void **context) {
     emulate_collect(NULL);
     device_check(&report);
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(rounded[i],
-                         i % p.y_stride < p.n ? bf16_from_float(p.y[i]) : UINT16_MAX);
+        assert_int_equal(rounded[i], i % p.y_stride < p.n ? bf16_from_float(p.y[i]) : UINT16_MAX);
     device_free(rounded);
     product_free(&p);
 }
