@@ -254,11 +254,13 @@ static void find_weights(const struct prompts *p, uint32_t run, uint32_t row, ui
 /* In parts of sum p|v|: of y from the exact mean; from the mean of probabilities rounded alike. */
 struct deviations {
     double result, rest;
+    uint32_t rows, turned; /* a head's of a token; and those whose rest a rounding explains */
 };
 
 static void deviate(const struct prompts *p, uint32_t run, uint32_t row, uint32_t head,
                     struct deviations *largest) {
     static struct weights weights;
+    double most = 0;
     find_weights(p, run, row, head, &weights);
     for (uint32_t i = 0; i < p->of.value; i++) {
         double exact = 0, rounded = 0, size = 0;
@@ -273,13 +275,16 @@ static void deviate(const struct prompts *p, uint32_t run, uint32_t row, uint32_
         double y = (double)p->y[((size_t)row * p->of.heads + head) * p->of.value + i];
         assert_true(isfinite(y));
         largest->result = fmax(largest->result, fabs(y - exact / weights.sum) / size * weights.sum);
-        largest->rest = fmax(largest->rest, fabs(y - rounded / weights.sum) / size * weights.sum);
+        most = fmax(most, fabs(y - rounded / weights.sum) / size * weights.sum);
     }
+    largest->rest = fmax(largest->rest, most);
+    largest->rows++;
+    largest->turned += most > 1e-5;
 }
 
 /* Rounding probabilities costs up to 1 / 256, where a token sees few keys. What that does not explain is the
- * kernel's own: sums in float, 2^x, and now and then a probability that a score's last bits round
- * the other way. */
+ * kernel's own: sums in float and 2^x, 1e-5 at most, but where a score's last bits turn the rounding of
+ * a probability: in few rows. */
 static void check_all(const struct prompts *p) {
     for (uint32_t run = 0; run < p->list.count; run++) {
         struct deviations largest = {0};
@@ -287,20 +292,21 @@ static void check_all(const struct prompts *p) {
             for (uint32_t head = 0; head < p->of.heads; head++)
                 deviate(p, run, p->runs[run].first + i, head, &largest);
         print_message("# %u + %u channels, values of %u; keys %u-%u, %u tokens: %.1e of sum p|v|; "
-                      "beside p rounded %.1e\n",
+                      "beside p rounded %.1e, above 1e-5 in %u of %u\n",
                       p->of.nope, p->of.rope, p->of.value, p->spans[run].kv_first,
-                      keys_of(&p->spans[run]) - 1, p->spans[run].count, largest.result,
-                      largest.rest);
+                      keys_of(&p->spans[run]) - 1, p->spans[run].count, largest.result, largest.rest,
+                      largest.turned, largest.rows);
         if (largest.result > 1.0 / 256) fail_msg("%g of sum p|v|", largest.result);
-        if (largest.rest > 5e-4)
-            fail_msg("%g of sum p|v| beside what rounding explains", largest.rest);
+        if (largest.rest > 1.0 / 256 || largest.turned * 20 > largest.rows + 20)
+            fail_msg("%g of sum p|v| beside what rounding explains, above 1e-5 in %u of %u rows",
+                     largest.rest, largest.turned, largest.rows);
     }
 }
 
-static const struct mla_prompt_heads forms[] = {{2, 128, 64, 128, SCALE},
+static const struct mla_prompt_heads forms[] = {{1, 128, 64, 128, SCALE},
                                                 {3, 24, 8, 40, SCALE},
                                                 {1, 64, 32, 96, SCALE},
-                                                {2, 120, 16, 48, SCALE}};
+                                                {1, 120, 16, 48, SCALE}};
 
 static void attention_is_the_mean_of_what_a_token_sees(void **context) {
     uint64_t state = 52;
