@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """overlap.py FATHOM [--layers N] [--sums experts,groups] [--batch LIST] [--runs N] [--prompt N
---prompts N]: the overlap schedules' table in docs/performance/ranks.md, for the embedded model with N
+--prompts N] [--pictures FOLDER]: the overlap schedules' table in docs/performance/ranks.md, for the embedded model with N
 layers: both sums of experts' results, each with communication at 0.8 of computation. Two ranks of one
 thread, each with half of the groups, dealt by the loads of random tokens: else the rank with the busier
-half would be waited for, whatever the schedule."""
+half would be waited for, whatever the schedule. --pictures: no table, but one layer of a prompt's dual
+batch and of answers' five stages drawn (SVG), of some runs the one whose rank waited least."""
 import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import tempfile
 
@@ -62,6 +64,31 @@ def prepare(fathom, layers, folder):
     return paths
 
 
+# Of what a picture is: answers in so many sequences of each rank.
+PICTURES = {"prefill-dual-batch": ["--prompt", "256", "--prompts", "4", "--batch", "0"],
+            "decode-early": ["--prompt", "128", "--prompts", "1", "--batch", "64", "--steps", "2"]}
+
+
+def waited(picture):
+    """The widths of a layer's waits, summed."""
+    return sum(float(width) for width in re.findall(r'class="w".*?width="([\d.]+)"', picture))
+
+
+def draw(values, bench, folder):
+    for schedule, load in PICTURES.items():
+        drawn = []
+        for _ in range(int(values.runs)):
+            trace, picture = os.path.join(folder, "trace.json"), os.path.join(folder, "layer.svg")
+            run(*bench, "--expert-sum", "groups", "--runs", "1", "--schedule", schedule, *load, "--trace", trace)
+            run(values.fathom, "trace", "report", trace, "--svg", picture)
+            with open(picture, encoding="utf-8") as file:
+                drawn.append(file.read())
+        path = os.path.join(values.pictures, schedule + ".svg")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(min(drawn, key=waited))
+        print(path)
+
+
 def row(entry):
     walked = entry.get("walked")
     text = "| %s " % entry["schedule"]
@@ -88,15 +115,19 @@ def main():
     parser.add_argument("--runs", default="7")
     parser.add_argument("--prompt", default="256")
     parser.add_argument("--prompts", default="4")
+    parser.add_argument("--pictures")
     values = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         paths = prepare(values.fathom, values.layers, folder)
+        bench = [values.fathom, "bench", "overlap", "--model", paths["model"], "--ranks", "2",
+                 "--threads", "1", "--placement", paths["placement"]]
+        if values.pictures:
+            draw(values, bench, folder)
+            return
         for order in values.sums.split(","):
             report = json.loads(run(
-                values.fathom, "bench", "overlap", "--model", paths["model"], "--ranks", "2",
-                "--threads", "1", "--placement", paths["placement"], "--expert-sum", order,
-                "--batch", values.batch, "--runs", values.runs, "--prompt", values.prompt,
-                "--prompts", values.prompts, "--json"))
+                *bench, "--expert-sum", order, "--batch", values.batch, "--runs", values.runs,
+                "--prompt", values.prompt, "--prompts", values.prompts, "--json"))
             batch = None
             for entry in report["runs"]:
                 if entry["batch"] != batch:

@@ -236,13 +236,15 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for the tokens");
 }
 
-/* One dispatch and combine; the ranks begin each together. */
+/* One dispatch and combine; the ranks begin each together. What is sent was just written, as a layer
+ * leaves it: else it lies in the receiver's cache from the round before. */
 static void run_exchange(struct exchange_bench *bench, uint32_t way, uint32_t round) {
     struct exchange *exchange = bench->exchanges[way];
     uint32_t dispatch = 2 * way, combine = dispatch + 1;
     uint64_t between = exchange_counts(exchange).bytes_between_nodes;
     struct exchange_received received;
     struct exchange_returned returned;
+    memset(bench->activations, (int)round, bench->values.tokens * bench->dispatch_bytes);
     job_barrier();
     double start = machine_limits_now();
     exchange_dispatch_begin(exchange, 0, bench->chosen, bench->weights,
@@ -268,7 +270,9 @@ static void run_exchanges(struct exchange_bench *bench, uint32_t round) {
         if (bench->exchanges[way]) run_exchange(bench, way, round);
 }
 
-static double run_swap(struct exchange_bench *bench, uint64_t bytes) {
+/* Of what was just written, too. */
+static double run_swap(struct exchange_bench *bench, uint64_t bytes, uint32_t round) {
+    memset(bench->out, (int)round, job_count() * bytes);
     job_barrier();
     double start = machine_limits_now();
     job_swap(bench->out, bench->in, bytes);
@@ -296,13 +300,12 @@ static enum status measure(struct exchange_bench *bench, struct error *error) {
     bench->out = calloc(job_count(), largest + 1);
     bench->in = calloc(job_count(), largest + 1);
     if (!bench->out || !bench->in) return error_set(error, STATUS_NO_MEMORY, "no memory");
-    memset(bench->out, 1, job_count() * largest); /* else all of it is one page of zeros */
     for (uint32_t i = 0; i < WARM_UP; i++)
-        run_swap(bench, largest);
+        run_swap(bench, largest, i);
     for (uint32_t round = 0; round < bench->values.rounds; round++) {
         run_exchanges(bench, round);
         for (uint32_t i = 0; i < FIGURE_COUNT; i++)
-            if (each[i]) bench->swap_seconds[i][round] = run_swap(bench, each[i]);
+            if (each[i]) bench->swap_seconds[i][round] = run_swap(bench, each[i], round);
     }
     return STATUS_OK;
 }

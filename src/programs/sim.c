@@ -236,7 +236,8 @@ static enum status write_page(const struct sim_job *job, struct error *error) {
 
 static enum status show(const struct sim_job *job, struct error *error) {
     struct bytes text;
-    if (job->against) return sim_against_print(job->against, job->values->json, error);
+    if (job->against)
+        return sim_against_print(job->against, &job->outcome->report, job->values->json, error);
     enum status status = take_text(job, job->values->json ? SIM_JSON : SIM_TEXT, &text, error);
     if (status) return status;
     fwrite(text.data, 1, text.count, stdout);

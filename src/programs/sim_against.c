@@ -247,7 +247,20 @@ static void print_stats(const char *name, const struct load_stats *stats) {
            stats->max);
 }
 
-static void print_json(const struct against_seen *seen) {
+/* Named as a server's metrics, which bench/twin_against.py keeps beside a run. */
+static void print_steps(const struct twin_report *report) {
+    uint64_t steps = 0;
+    double ns = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(report->roles); i++) {
+        steps += report->roles[i].steps;
+        ns += report->roles[i].step_ns;
+    }
+    printf(",\"steps\":{\"fathom_step_compute_seconds_sum\":%.9g"
+           ",\"fathom_step_compute_seconds_count\":%" PRIu64 "}",
+           1e-9 * ns, steps);
+}
+
+static void print_json(const struct against_seen *seen, const struct twin_report *report) {
     struct load_stats first = load_stats_of(seen->first, seen->first_count);
     struct load_stats token = load_stats_of(seen->token, seen->token_count);
     printf("{\"requests\":%zu,\"failed\":%zu,\"seconds\":%.6g,\"prompt_tokens\":%" PRIu64
@@ -256,14 +269,16 @@ static void print_json(const struct against_seen *seen) {
            seen->hit_tokens, seen->answer_tokens);
     print_stats("ttft_seconds", &first);
     print_stats("tpot_seconds", &token);
+    print_steps(report);
     printf("}\n");
 }
 
-enum status sim_against_print(const struct sim_against *against, bool json, struct error *error) {
+enum status sim_against_print(const struct sim_against *against, const struct twin_report *report,
+                              bool json, struct error *error) {
     if (against->twin.first_count == 0)
         return error_set(error, STATUS_CORRUPT, "the twin answered none of the run's requests");
     if (json)
-        print_json(&against->twin);
+        print_json(&against->twin, report);
     else
         print_table(against);
     return STATUS_OK;

@@ -19,8 +19,9 @@ void sim_against_close(struct sim_against *against);
 /* The twin's load is the run's; it ends when all are answered; what is seen goes to `against`. */
 void sim_against_listen(struct sim_against *against, struct twin_options *options);
 
-/* After the run: a table, or one JSON object with the twin's figures, named as the run's. */
-enum status sim_against_print(const struct sim_against *against, bool json,
-                              struct error *error) MUST_USE;
+/* After the run, of which `report` counts the steps: a table, or one JSON object with the twin's
+ * figures, named as the run's. */
+enum status sim_against_print(const struct sim_against *against, const struct twin_report *report,
+                              bool json, struct error *error) MUST_USE;
 
 #endif

@@ -78,6 +78,9 @@ def main():
         assert 5 * 192 >= twin["cached_tokens"] > 0 and real["cached_tokens"] > 0, (twin, real["cached_tokens"])
         for name in ("ttft_seconds", "tpot_seconds"):
             assert twin[name].keys() == real[name].keys() and twin[name]["p50"] > 0, twin
+        steps = twin["steps"]
+        assert steps["fathom_step_compute_seconds_count"] >= twin["output_tokens"] / 4, steps  # of at most four rows
+        assert steps["fathom_step_compute_seconds_sum"] >= 300e-6 * steps["fathom_step_compute_seconds_count"], steps
         table = run(*against)
         for name in ("output tokens/s", "TPOT p50, ms", "TTFT p99, ms", "hits, % of prompt tokens"):
             assert re.search(r"(?m)^%s +[\d.]+ +[\d.]+ +[-+][\d.]+ " % re.escape(name), table), table

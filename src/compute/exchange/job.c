@@ -38,8 +38,8 @@
 #define RANK_BITS 16
 #define TAG_BITS 28
 _Static_assert(LIMIT_RANKS < 1 << RANK_BITS, "a tag has room for every rank");
-#define LOOKS_A_HEAR 16 /* looks that found nothing, between two questions who is gone */
-#define LOOKS_MOVED 64  /* that found something count as one that found nothing */
+#define LOOKS_A_HEAR 256 /* looks that found nothing, between two questions who is gone */
+#define LOOKS_MOVED 64   /* that found something count as one that found nothing */
 #define REGROUP_NS_MAX ((int64_t)30000000000)
 #define LISTEN_MS 50                           /* to the launcher, between two looks at the clock */
 #define EXPLAINED_NS_MAX ((int64_t)5000000000) /* from a failure to the launcher's word */

@@ -24,93 +24,15 @@
  * hop: nobody stands in for it as a relay.
  *
  * What lies in this rank's own slots takes the same way without a message, and its rows are not copied:
- * they are read where they are. Buffers are for the worst case, every token of every rank here, in one
- * mapping whose pages come when they are first needed.
+ * they are read where they are.
  */
 #include "base/bytes.h"
 #include "base/check.h"
 #include "compute/exchange/carrier.h"
-#include "compute/exchange/hop.h"
-#include "compute/exchange/job.h"
-#include "compute/exchange/replicas.h"
+#include "compute/exchange/ranks_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-/* What this rank deals to the ranks of its node: its own tokens, or those that the rank of its place
- * on another node has sent. At one level, its own tokens to all ranks. */
-struct relay {
-    struct hop_list list;
-    struct hop_peer *peers; /* [ranks] those of the node, by place */
-    struct job_batch in;    /* the list; then results of the node's ranks */
-    struct exchange_span span;
-    uint32_t returns; /* rows that go home, to another node */
-    bool is_dealt, is_returned;
-    /* The arrays below lie in the mapping. */
-    char *list_in;        /* as it came from another node */
-    char *out;            /* messages to the node's ranks, behind each other */
-    uint32_t *own_row;    /* [tokens_max] */
-    uint32_t *token_rows; /* [tokens_max][experts_per_token] row of `results` */
-    char *results;        /* [tokens_max * experts_per_token][combine_bytes] of another node's */
-    char *back;           /* as many, on their way home */
-};
-
-/* A message that was just sent, whose receiver is to hear when it leaves a slow link. */
-struct sent {
-    uint32_t to, node, wave;
-    uint64_t bytes;
-};
-
-/* Results on their way back to a rank. */
-struct returning {
-    uint32_t waves[EXCHANGE_WAVES]; /* rows of each */
-    char *next[EXCHANGE_WAVES];     /* of them, to be placed */
-    char *rows;
-};
-
-struct ranks {
-    struct exchange exchange; /* first: a struct exchange * points to both */
-    struct ranks *behind;     /* among those that are open */
-    uint32_t rank, rank_count, slots_per_rank, node_count;
-    /* Of the dispatch at hand; at one level all ranks are one node. */
-    uint32_t nodes, node, places, place;
-    uint32_t row_count, rows_returned, group_count;
-    bool dispatched;                      /* the transfer under way is a combine */
-    struct job_batch in_batch, out_batch; /* of the transfers under way, but for the relays' */
-    struct replicas replicas;
-    struct relay *relays;         /* [node_count] by the node whose tokens they are */
-    struct hop_peer *node_peers;  /* [node_count] of the first of two hops */
-    struct hop_message *messages; /* [ranks] that came, by whose tokens they are */
-    struct returning *returning;  /* [ranks] what goes back for them */
-    /* [ranks][EXCHANGE_WAVES] of results from there; the first also of those messages */
-    struct exchange_span *spans_in;
-    struct exchange_span *spans_out; /* of what was sent since the dispatch began */
-    struct sent *sent;               /* [ranks + nodes] */
-    uint32_t sent_count, span_count;
-    struct exchange_group *groups;      /* [slots_per_rank] */
-    uint32_t *next_row;                 /* [slots_per_rank] */
-    uint32_t wave;                      /* of the results that leave next */
-    uint32_t wave_rows[EXCHANGE_WAVES]; /* rows that are computed when it leaves */
-    uint32_t wave_sums[EXCHANGE_WAVES], next_sum[EXCHANGE_WAVES]; /* sums that leave with it */
-    /* The arrays below lie in the mapping. */
-    uint32_t *pair_slot;  /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
-    uint32_t *token_rows; /* [tokens_max][experts_per_token] row of `results` */
-    uint32_t *own_token;  /* [tokens_max] of two hops: those that this node computes, ascending */
-    char *own_list;       /* of two hops: the list of those */
-    char *out;            /* of two hops: messages to the nodes, behind each other */
-    char *in;             /* [ranks][in_bytes] */
-    const char **token_data;   /* [ranks * tokens_max] */
-    uint32_t *row_token;       /* [rows_max] */
-    char **row_result;         /* [rows_max] */
-    char *results;             /* [tokens_max * experts_per_token][combine_bytes] come back to us */
-    char *back;                /* [rows_max][combine_bytes] on their way back to others */
-    char *held;                /* [rows_max][combine_bytes] by groups: results to be summed here */
-    struct exchange_sum *sums; /* [rows_max] by groups */
-    const char **sum_rows;     /* [rows_max] by groups */
-    size_t in_bytes, list_bytes, out_bytes, mapped_bytes;
-    void *memory;
-};
 
 static struct ranks *all_open; /* of this process: whoever waits moves the relays of all */
 
@@ -191,14 +113,10 @@ static void tell_spans(struct ranks *ranks) {
     }
 }
 
-static bool sums_groups(const struct ranks *ranks) {
-    return ranks->exchange.options.group_experts != 0;
-}
-
 static struct hop_message message_at(const struct ranks *ranks, char *memory, uint32_t tokens,
                                      uint32_t pairs) {
     return hop_message_at(memory, tokens, pairs, ranks->exchange.options.dispatch_bytes,
-                          sums_groups(ranks));
+                          ranks_sum_groups(ranks));
 }
 
 /* Of the tokens of a rank; at two levels it is of the sender's node and place. */
@@ -380,7 +298,7 @@ static void take_list(struct ranks *ranks, struct relay *relay) {
     relay->list = (struct hop_list){.tokens = tokens,
                                     .count = list.count,
                                     .slot = list.slot,
-                                    .weight = sums_groups(ranks) ? list.weight : NULL,
+                                    .weight = ranks_sum_groups(ranks) ? list.weight : NULL,
                                     .rows = list.rows};
     ranks->exchange.counts.bytes_received += list.bytes;
 }
@@ -393,7 +311,7 @@ static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
                       .slots_each = ranks->slots_per_rank,
                       .own = ranks->place,
                       .row_bytes = ranks->exchange.options.dispatch_bytes,
-                      .weighs = sums_groups(ranks),
+                      .weighs = ranks_sum_groups(ranks),
                       .in_waves = true,
                       .peers = relay->peers,
                       .own_row = relay->own_row};
@@ -422,7 +340,7 @@ static uint32_t deal_to_nodes(struct ranks *ranks, const struct hop_list *list) 
                       .slots_each = ranks->places * ranks->slots_per_rank,
                       .own = ranks->node,
                       .row_bytes = ranks->exchange.options.dispatch_bytes,
-                      .weighs = sums_groups(ranks),
+                      .weighs = ranks_sum_groups(ranks),
                       .own_goes_on = true,
                       .peers = ranks->node_peers,
                       .own_row = ranks->own_token};
@@ -597,7 +515,7 @@ static void place_message(struct ranks *ranks, uint32_t rank, uint32_t token_ind
         check(end <= in->pairs && (pair == end || !(in->slot[pair] & HOP_JOINS)));
         for (uint32_t joined; pair < end; pair += joined) {
             joined = hop_joined(in->slot, pair, end);
-            check(joined == 1 || sums_groups(ranks));
+            check(joined == 1 || ranks_sum_groups(ranks));
             place_pairs(ranks, rank, pair, joined, token_index, held);
         }
     }
@@ -840,19 +758,8 @@ static void close_ranks(struct exchange *exchange) {
             *at = ranks->behind;
             break;
         }
-    for (uint32_t node = 0; node < ranks->node_count && ranks->relays; node++)
-        free(ranks->relays[node].peers);
-    if (ranks->memory) munmap(ranks->memory, ranks->mapped_bytes);
+    ranks_memory_close(ranks);
     replicas_close(&ranks->replicas);
-    free(ranks->relays);
-    free(ranks->node_peers);
-    free(ranks->messages);
-    free(ranks->returning);
-    free(ranks->spans_in);
-    free(ranks->spans_out);
-    free(ranks->sent);
-    free(ranks->groups);
-    free(ranks->next_row);
     free(ranks);
 }
 
@@ -867,106 +774,6 @@ static const struct carrier ranks_carrier = {
     .progress = progress,
     .arrived = arrived,
 };
-
-static void *cut(const struct ranks *ranks, size_t *used, size_t bytes) {
-    size_t at = round_up(*used, HOP_ALIGN);
-    *used = at + bytes;
-    return ranks->memory ? (char *)ranks->memory + at : NULL;
-}
-
-static void cut_relays(struct ranks *ranks, size_t *used) {
-    const struct exchange_options *options = &ranks->exchange.options;
-    size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token;
-    uint32_t own = ranks->rank / options->placement->node_ranks;
-    for (uint32_t node = 0; node < ranks->node_count; node++) {
-        struct relay *relay = &ranks->relays[node];
-        bool passes_on = node != own;
-        relay->list_in = cut(ranks, used, passes_on ? ranks->list_bytes : 0);
-        relay->out = cut(ranks, used, ranks->out_bytes);
-        relay->own_row = cut(ranks, used, tokens * sizeof *relay->own_row);
-        relay->token_rows = cut(ranks, used, pairs * sizeof *relay->token_rows);
-        relay->results = cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
-        relay->back = cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
-    }
-}
-
-static size_t message_bytes(const struct ranks *ranks, uint32_t slots) {
-    const struct exchange_options *options = &ranks->exchange.options;
-    size_t tokens = options->tokens_max, reach = options->experts_per_token;
-    if (reach > slots) reach = slots;
-    return round_up(hop_rows_at((uint32_t)tokens, (uint32_t)(tokens * reach), sums_groups(ranks)) +
-                        tokens * options->dispatch_bytes,
-                    HOP_ALIGN);
-}
-
-/* Counts without memory, hands out addresses with it. */
-static size_t cut_all(struct ranks *ranks) {
-    const struct exchange_options *options = &ranks->exchange.options;
-    size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token, used = 0;
-    size_t all_tokens = tokens * ranks->rank_count, reach = options->experts_per_token;
-    if (reach > ranks->slots_per_rank) reach = ranks->slots_per_rank;
-    size_t rows_max = all_tokens * reach, sums_max = sums_groups(ranks) ? rows_max : 0;
-    bool nodes = ranks->node_count > 1;
-    ranks->in_bytes = message_bytes(ranks, ranks->slots_per_rank);
-    ranks->list_bytes =
-        message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
-    ranks->out_bytes = pairs * (options->dispatch_bytes + 3 * sizeof(uint32_t)) +
-                       (size_t)ranks->rank_count * 3 * HOP_ALIGN;
-    ranks->pair_slot = cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
-    ranks->token_rows = cut(ranks, &used, pairs * sizeof *ranks->token_rows);
-    ranks->own_token = cut(ranks, &used, nodes ? tokens * sizeof *ranks->own_token : 0);
-    ranks->own_list = cut(ranks, &used, nodes ? ranks->list_bytes : 0);
-    ranks->out = cut(ranks, &used, nodes ? ranks->out_bytes : 0);
-    ranks->in = cut(ranks, &used, ranks->rank_count * ranks->in_bytes);
-    ranks->token_data = cut(ranks, &used, all_tokens * sizeof *ranks->token_data);
-    ranks->row_token = cut(ranks, &used, rows_max * sizeof *ranks->row_token);
-    ranks->row_result = cut(ranks, &used, rows_max * sizeof *ranks->row_result);
-    ranks->results = cut(ranks, &used, pairs * options->combine_bytes);
-    ranks->back = cut(ranks, &used, rows_max * options->combine_bytes);
-    ranks->held = cut(ranks, &used, sums_max * options->combine_bytes);
-    ranks->sums = cut(ranks, &used, sums_max * sizeof *ranks->sums);
-    ranks->sum_rows = cut(ranks, &used, sums_max * sizeof *ranks->sum_rows);
-    cut_relays(ranks, &used);
-    return used;
-}
-
-static enum status map_buffers(struct ranks *ranks, struct error *error) {
-    size_t bytes = cut_all(ranks);
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return error_set(error, STATUS_NO_MEMORY,
-                         "cannot map %zu bytes for the expert exchange of %u ranks; lower the "
-                         "tokens per step",
-                         bytes, ranks->rank_count);
-    ranks->memory = memory;
-    ranks->mapped_bytes = bytes;
-    cut_all(ranks);
-    return STATUS_OK;
-}
-
-static enum status open_arrays(struct ranks *ranks, struct error *error) {
-    size_t count = ranks->rank_count, nodes = ranks->node_count;
-    ranks->relays = calloc(nodes, sizeof *ranks->relays);
-    ranks->node_peers = calloc(nodes, sizeof *ranks->node_peers);
-    ranks->messages = calloc(count, sizeof *ranks->messages);
-    ranks->returning = calloc(count, sizeof *ranks->returning);
-    ranks->spans_in = calloc(count * EXCHANGE_WAVES, sizeof *ranks->spans_in);
-    ranks->spans_out = calloc(count * (1 + EXCHANGE_WAVES) + 2 * nodes, sizeof *ranks->spans_out);
-    ranks->sent = calloc(count + nodes, sizeof *ranks->sent);
-    ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
-    ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);
-    bool whole = ranks->relays && ranks->node_peers && ranks->messages && ranks->returning &&
-                 ranks->spans_in && ranks->spans_out && ranks->sent && ranks->groups &&
-                 ranks->next_row;
-    for (uint32_t node = 0; whole && node < nodes; node++) {
-        ranks->relays[node].peers = calloc(count, sizeof *ranks->relays[node].peers);
-        whole = ranks->relays[node].peers != NULL;
-    }
-    if (whole) return STATUS_OK;
-    return error_set(error, STATUS_NO_MEMORY, "no memory for the exchange of %u ranks",
-                     ranks->rank_count);
-}
 
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) {
@@ -983,10 +790,9 @@ enum status exchange_open_ranks(const struct exchange_options *options,
     ranks->rank_count = placement->ranks;
     ranks->slots_per_rank = placement->slots_per_rank;
     ranks->node_count = placement->ranks / placement->node_ranks;
-    enum status status = open_arrays(ranks, error);
+    enum status status = ranks_memory_open(ranks, error);
     if (status == STATUS_OK)
         status = replicas_open(&ranks->replicas, placement, options->rank, error);
-    if (status == STATUS_OK) status = map_buffers(ranks, error);
     if (status != STATUS_OK) {
         close_ranks(&ranks->exchange);
         return status;

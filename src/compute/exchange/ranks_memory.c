@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compute/exchange/ranks_memory.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/bytes.h"
+
+bool ranks_sum_groups(const struct ranks *ranks) {
+    return ranks->exchange.options.group_experts != 0;
+}
+
+static void *cut(const struct ranks *ranks, size_t *used, size_t bytes) {
+    size_t at = round_up(*used, HOP_ALIGN);
+    *used = at + bytes;
+    return ranks->memory ? (char *)ranks->memory + at : NULL;
+}
+
+static void cut_relays(struct ranks *ranks, size_t *used) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token;
+    uint32_t own = ranks->rank / options->placement->node_ranks;
+    for (uint32_t node = 0; node < ranks->node_count; node++) {
+        struct relay *relay = &ranks->relays[node];
+        bool passes_on = node != own;
+        relay->list_in = cut(ranks, used, passes_on ? ranks->list_bytes : 0);
+        relay->out = cut(ranks, used, ranks->out_bytes);
+        relay->own_row = cut(ranks, used, tokens * sizeof *relay->own_row);
+        relay->token_rows = cut(ranks, used, pairs * sizeof *relay->token_rows);
+        relay->results = cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
+        relay->back = cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
+    }
+}
+
+static size_t message_bytes(const struct ranks *ranks, uint32_t slots) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    size_t tokens = options->tokens_max, reach = options->experts_per_token;
+    if (reach > slots) reach = slots;
+    return round_up(
+        hop_rows_at((uint32_t)tokens, (uint32_t)(tokens * reach), ranks_sum_groups(ranks)) +
+            tokens * options->dispatch_bytes,
+        HOP_ALIGN);
+}
+
+/* Counts without memory, hands out addresses with it. */
+static size_t cut_all(struct ranks *ranks) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token, used = 0;
+    size_t all_tokens = tokens * ranks->rank_count, reach = options->experts_per_token;
+    if (reach > ranks->slots_per_rank) reach = ranks->slots_per_rank;
+    size_t rows_max = all_tokens * reach, sums_max = ranks_sum_groups(ranks) ? rows_max : 0;
+    bool nodes = ranks->node_count > 1;
+    ranks->in_bytes = message_bytes(ranks, ranks->slots_per_rank);
+    ranks->list_bytes =
+        message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
+    ranks->out_bytes = pairs * (options->dispatch_bytes + 3 * sizeof(uint32_t)) +
+                       (size_t)ranks->rank_count * 3 * HOP_ALIGN;
+    ranks->pair_slot = cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
+    ranks->token_rows = cut(ranks, &used, pairs * sizeof *ranks->token_rows);
+    ranks->own_token = cut(ranks, &used, nodes ? tokens * sizeof *ranks->own_token : 0);
+    ranks->own_list = cut(ranks, &used, nodes ? ranks->list_bytes : 0);
+    ranks->out = cut(ranks, &used, nodes ? ranks->out_bytes : 0);
+    ranks->in = cut(ranks, &used, ranks->rank_count * ranks->in_bytes);
+    ranks->token_data = cut(ranks, &used, all_tokens * sizeof *ranks->token_data);
+    ranks->row_token = cut(ranks, &used, rows_max * sizeof *ranks->row_token);
+    ranks->row_result = cut(ranks, &used, rows_max * sizeof *ranks->row_result);
+    ranks->results = cut(ranks, &used, pairs * options->combine_bytes);
+    ranks->back = cut(ranks, &used, rows_max * options->combine_bytes);
+    ranks->held = cut(ranks, &used, sums_max * options->combine_bytes);
+    ranks->sums = cut(ranks, &used, sums_max * sizeof *ranks->sums);
+    ranks->sum_rows = cut(ranks, &used, sums_max * sizeof *ranks->sum_rows);
+    cut_relays(ranks, &used);
+    return used;
+}
+
+static enum status map_buffers(struct ranks *ranks, struct error *error) {
+    size_t bytes = cut_all(ranks);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, STATUS_NO_MEMORY,
+                         "cannot map %zu bytes for the expert exchange of %u ranks; lower the "
+                         "tokens per step",
+                         bytes, ranks->rank_count);
+    ranks->memory = memory;
+    ranks->mapped_bytes = bytes;
+    cut_all(ranks);
+    return STATUS_OK;
+}
+
+static enum status open_arrays(struct ranks *ranks, struct error *error) {
+    size_t count = ranks->rank_count, nodes = ranks->node_count;
+    ranks->relays = calloc(nodes, sizeof *ranks->relays);
+    ranks->node_peers = calloc(nodes, sizeof *ranks->node_peers);
+    ranks->messages = calloc(count, sizeof *ranks->messages);
+    ranks->returning = calloc(count, sizeof *ranks->returning);
+    ranks->spans_in = calloc(count * EXCHANGE_WAVES, sizeof *ranks->spans_in);
+    ranks->spans_out = calloc(count * (1 + EXCHANGE_WAVES) + 2 * nodes, sizeof *ranks->spans_out);
+    ranks->sent = calloc(count + nodes, sizeof *ranks->sent);
+    ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
+    ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);
+    bool whole = ranks->relays && ranks->node_peers && ranks->messages && ranks->returning &&
+                 ranks->spans_in && ranks->spans_out && ranks->sent && ranks->groups &&
+                 ranks->next_row;
+    for (uint32_t node = 0; whole && node < nodes; node++) {
+        ranks->relays[node].peers = calloc(count, sizeof *ranks->relays[node].peers);
+        whole = ranks->relays[node].peers != NULL;
+    }
+    if (whole) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the exchange of %u ranks",
+                     ranks->rank_count);
+}
+
+enum status ranks_memory_open(struct ranks *ranks, struct error *error) {
+    enum status status = open_arrays(ranks, error);
+    return status ? status : map_buffers(ranks, error);
+}
+
+void ranks_memory_close(struct ranks *ranks) {
+    for (uint32_t node = 0; node < ranks->node_count && ranks->relays; node++)
+        free(ranks->relays[node].peers);
+    if (ranks->memory) munmap(ranks->memory, ranks->mapped_bytes);
+    free(ranks->relays);
+    free(ranks->node_peers);
+    free(ranks->messages);
+    free(ranks->returning);
+    free(ranks->spans_in);
+    free(ranks->spans_out);
+    free(ranks->sent);
+    free(ranks->groups);
+    free(ranks->next_row);
+}
