@@ -237,17 +237,20 @@ static enum status print_bound(enum scaled_load load, struct error *error) {
     if (!status) status = find_bound(&day, 0, &any, error);
     if (!status) status = find_bound(&day, BOUND_TURNS, &bound, error);
     if (status) return status;
-    printf("%-22s %11.1f %9.1f %5.3f %9.1f %5.3f %9.1f %5.3f %6.2f%% %6.1f\n", scaled_load_name(load),
-           least, any, any / least, bound, bound / least, own, own / least, share, turns);
+    printf("%-22s %11.1f %9.1f %5.3f %9.1f %5.3f %9.1f %5.3f %6.2f%% %6.1f\n",
+           scaled_load_name(load), least, any, any / least, bound, bound / least, own, own / least,
+           share, turns);
     return STATUS_OK;
 }
 
 enum status fleet_plan_bound(struct error *error) {
-    printf("Nodes on average, and times the clairvoyant's: the fewest of any rule that misses a limit in "
-           "%.0f %% of\nwindows, and of one that besides turns once an hour at most; and the product's "
+    printf("Nodes on average, and times the clairvoyant's: the fewest of any rule that misses a "
+           "limit in "
+           "%.0f %% of\nwindows, and of one that besides turns once an hour at most; and the "
+           "product's "
            "manager.\n\n%-22s %11s %15s %15s %15s %7s %6s\n",
-           100 * BOUND_MISSED, "load", "clairvoyant", "any rule", "once an hour", "fathom", "missed",
-           "turns");
+           100 * BOUND_MISSED, "load", "clairvoyant", "any rule", "once an hour", "fathom",
+           "missed", "turns");
     enum status status = print_bound(SCALED_NOISE, error);
     if (!status) status = print_bound(SCALED_SLOW_NOISE, error);
     return status;

@@ -35,7 +35,7 @@ static const struct option fleet_rows[] = {
 
 const struct option_table fleet_options[1] = {{
     .command = "fleet",
-    .arguments = "run|status|plan|drain|resume|pin|history|twin|bound [UNIT|ROLE=UNITS] [FILE]",
+    .arguments = "run|status|plan|drain|resume|pin|history|twin|bound [WHAT] [FILE]",
     .description =
         "Runs a fleet of units that follows its load, as FILE (fleet.yaml) says, and asks or tells "
         "its manager. What runs does not end with the manager, and another one takes it over.\n\n"
@@ -48,7 +48,8 @@ const struct option_table fleet_options[1] = {{
         "  fathom fleet plan             (the next day in virtual time, by what history says)\n"
         "  fathom fleet history\n"
         "  fathom fleet twin             (DeepSeek's published day in virtual time; no FILE)\n"
-        "  fathom fleet bound            (what no rule can do without on such days: minutes; no FILE)",
+        "  fathom fleet bound            (what no rule can do without on such days: minutes; no "
+        "FILE)",
     .options = fleet_rows,
     .option_count = ARRAY_COUNT(fleet_rows),
     .positional_min = 1,
@@ -161,7 +162,7 @@ static int words_of(const char *verb) {
     static const struct {
         const char *verb;
         int words;
-    } verbs[] = {{"run", 0},    {"plan", 0},    {"twin", 0},  {"bound", 0}, {"status", 0},
+    } verbs[] = {{"run", 0},     {"plan", 0},  {"twin", 0},   {"bound", 0}, {"status", 0},
                  {"history", 0}, {"drain", 1}, {"resume", 1}, {"pin", 1}};
     for (size_t i = 0; i < ARRAY_COUNT(verbs); i++)
         if (!strcmp(verb, verbs[i].verb)) return verbs[i].words;

@@ -109,8 +109,8 @@ static double carried_on(const struct forecast_load *forecast, uint32_t stream, 
     return fmax(rate, 0);
 }
 
-double forecast_load_by(const struct forecast_load *forecast, enum forecast_way way, uint32_t stream,
-                        int64_t at_ns) {
+double forecast_load_by(const struct forecast_load *forecast, enum forecast_way way,
+                        uint32_t stream, int64_t at_ns) {
     double curve, present, ahead_ns = fmax((double)(at_ns - forecast->last_ns), 0);
     bool is_known = curve_at(forecast, stream, at_ns, &curve);
     if (is_known && (way == FORECAST_AS_EVER || !forecast->has_any)) return curve;

@@ -59,8 +59,8 @@ void forecast_load_teach(struct forecast_load *forecast, int64_t at_ns,
                          const double rates[FORECAST_STREAMS]);
 
 /* Expected at `at_ns`, not before now, if it goes on in that way. */
-double forecast_load_by(const struct forecast_load *forecast, enum forecast_way way, uint32_t stream,
-                        int64_t at_ns);
+double forecast_load_by(const struct forecast_load *forecast, enum forecast_way way,
+                        uint32_t stream, int64_t at_ns);
 
 /* The same, in the way of the stream. */
 double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns);

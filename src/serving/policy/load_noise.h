@@ -35,10 +35,11 @@ struct load_noise { /* zeros but for the rule at first */
     struct load_noise_rule rule;
     uint64_t windows;
     double quick[FORECAST_STREAMS]; /* mean rate of the last moments */
-    double wander[FORECAST_STREAMS]; /* mean distance of quick from the mean over minutes, of that */
+    double
+        wander[FORECAST_STREAMS]; /* mean distance of quick from the mean over minutes, of that */
     /* Mean distance of quick from what was expected, of that. */
     double error[FORECAST_WAYS][FORECAST_STREAMS];
-    double requests;                /* that came in the last moments */
+    double requests; /* that came in the last moments */
     struct {
         int64_t at_ns; /* 0: none */
         double rates[FORECAST_WAYS][FORECAST_STREAMS];

@@ -12,7 +12,7 @@
 #define MINUTE_NS ((int64_t)60000000000)
 #define PRICE_LEAST 0.0 /* logarithms to the base of ten, of node-windows */
 #define PRICE_MOST 5.0
-#define SWEEPS 2   /* over both prices */
+#define SWEEPS 2 /* over both prices */
 #define NARROWINGS 8
 
 enum { UP, DOWN, DIRECTIONS };
