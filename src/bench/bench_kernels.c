@@ -37,8 +37,7 @@ static const struct option bench_rows[] = {
     {"best", OPTION_FLAG, NULL, "the best run counts, not the median: for a busy machine",
      .offset = offsetof(struct kernels_values, best)},
     {"cpu-mask", OPTION_CHOICE, "auto", "use no kernels above this level",
-     .offset = offsetof(struct kernels_values, cpu_mask),
-     .choices = "auto|c|avx2|avx512|avx512bf16"},
+     .offset = offsetof(struct kernels_values, cpu_mask), .choices = KERNEL_LEVEL_CHOICES},
     {"filter", OPTION_TEXT, NULL, "measure only kernels whose name contains this",
      .offset = offsetof(struct kernels_values, filter)},
     {"json", OPTION_FLAG, NULL, "print one JSON object",
@@ -145,7 +144,7 @@ static void bench_product(struct kernels_bench *bench, const char *name, enum we
         }
         times[run] = (machine_limits_now() - start) / calls;
     }
-    bool pairs = bench->kernels->level == KERNEL_LEVEL_AVX512BF16 && type != WEIGHT_F32;
+    bool pairs = bench->kernels->gemm_bf16 && type != WEIGHT_F32;
     struct kernels_line line = {
         .kernel = name,
         .type = type_names[type],
@@ -333,10 +332,9 @@ static void print_limits(const struct kernels_bench *bench) {
 }
 
 static enum status run_bench(struct kernels_bench *bench, struct error *error) {
-    enum kernel_level level, best = kernels_detect();
-    enum status status = kernels_level_named(bench->values.cpu_mask, &level, error);
-    if (status == STATUS_OK)
-        status = kernels_select(level < best ? level : best, &bench->kernels, error);
+    enum kernel_level level;
+    enum status status = kernels_level_masked(bench->values.cpu_mask, &level, error);
+    if (status == STATUS_OK) status = kernels_select(level, &bench->kernels, error);
     if (status == STATUS_OK)
         status = team_open((uint32_t)bench->values.threads, &bench->team, error);
     if (status == STATUS_OK) status = take_memory(bench, error);

@@ -116,7 +116,7 @@ static const struct option bench_rows[] = {
     {.name = "cpu-mask",
      .type = OPTION_CHOICE,
      .fallback = "auto",
-     .choices = "auto|c|avx2|avx512|avx512bf16",
+     .choices = KERNEL_LEVEL_CHOICES,
      .help = "highest instruction set to use",
      AT(cpu_mask)},
     {.name = "threads",
@@ -259,7 +259,7 @@ static double published(const struct layer_bench *bench, double us) {
 /* Bytes at the speed of reading, or products at the speed of multiply-adds: whichever is longer. */
 static double floor_of(const struct layer_bench *bench, const struct layer_work *work) {
     const struct machine_limits *limits = &bench->limits;
-    bool pairs = layer_run_kernels(bench->run)->level == KERNEL_LEVEL_AVX512BF16;
+    bool pairs = layer_run_kernels(bench->run)->gemm_bf16;
     double rounded = pairs && limits->bf16_flops > 0 ? limits->bf16_flops : limits->fma_flops;
     double products =
         work->flop_float / limits->fma_flops + (work->flop - work->flop_float) / rounded;

@@ -130,7 +130,7 @@ static double prefill_operations(const struct shape *shape, double tokens) {
 }
 
 static double peak_flops(const struct model_bench *bench) {
-    bool bf16 = bench->kernels->level == KERNEL_LEVEL_AVX512BF16 && bench->limits.bf16_flops > 0;
+    bool bf16 = bench->kernels->gemm_bf16 && bench->limits.bf16_flops > 0;
     return bf16 ? bench->limits.bf16_flops : bench->limits.fma_flops;
 }
 
@@ -232,6 +232,17 @@ static uint64_t peak_rss_bytes(void) {
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
+/* Of the model's own; all of it is touched when the largest batch has run. */
+static uint64_t kv_bytes(const struct model_bench *bench) {
+    return model_kv_pages(solo_model(bench->solo))->mapped_bytes;
+}
+
+/* What the process took at most, for each byte that it had to keep. */
+static double peak_share(const struct model_bench *bench) {
+    return (double)bench->peak_rss_bytes /
+           (double)(model_weight_bytes(solo_model(bench->solo)) + kv_bytes(bench));
+}
+
 static enum status open_model(struct model_bench *bench, struct error *error) {
     struct solo_options options = {.sequences = bench->batches.largest,
                                    .schedule = bench->values.run.schedule};
@@ -287,11 +298,11 @@ static void print_json(const struct model_bench *bench) {
     double of_flops =
         prefill_operations(bench->shape, prompt) / bench->prefill_seconds / peak_flops(bench);
     printf("{\"kernels\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,\"load_seconds\":%.4g,"
-           "\"weight_bytes\":%" PRIu64 ",\"load_peak_rss_bytes\":%" PRIu64
+           "\"weight_bytes\":%" PRIu64 ",\"kv_bytes\":%" PRIu64 ",\"load_peak_rss_bytes\":%" PRIu64
            ",\"peak_rss_bytes\":%" PRIu64 ",\n",
            bench->kernels->name, model_numerics_id(solo_model(bench->solo)), bench->limits.threads,
-           bench->load_seconds, model_weight_bytes(solo_model(bench->solo)), bench->load_rss_bytes,
-           bench->peak_rss_bytes);
+           bench->load_seconds, model_weight_bytes(solo_model(bench->solo)), kv_bytes(bench),
+           bench->load_rss_bytes, bench->peak_rss_bytes);
     printf(" \"limits\":{\"fma_flops\":%.4g,\"bf16_flops\":%.4g,\"read_bytes\":%.4g},\n",
            bench->limits.fma_flops, bench->limits.bf16_flops, bench->limits.read_bytes);
     printf(" \"prefill\":{\"tokens\":%.0f,\"tokens_per_second\":%.5g,\"ttft_seconds\":%.4g,"
@@ -314,9 +325,11 @@ static void print_table(const struct model_bench *bench) {
            model_numerics_id(solo_model(bench->solo)), bench->limits.threads);
     printf("limits: %.1f GFLOP/s f32, %.1f bf16, %.1f GB/s read\n", bench->limits.fma_flops * 1e-9,
            bench->limits.bf16_flops * 1e-9, bench->limits.read_bytes * 1e-9);
-    printf("loaded in %.2f s; weights %.1f MiB, peak RSS %.1f MiB loading, %.1f running\n",
+    printf("loaded in %.2f s; weights %.1f MiB, KV memory %.1f; peak RSS %.1f MiB loading, %.1f "
+           "running: %.2f x weights and KV memory\n",
            bench->load_seconds, (double)model_weight_bytes(solo_model(bench->solo)) / (1 << 20),
-           (double)bench->load_rss_bytes / (1 << 20), (double)bench->peak_rss_bytes / (1 << 20));
+           (double)kv_bytes(bench) / (1 << 20), (double)bench->load_rss_bytes / (1 << 20),
+           (double)bench->peak_rss_bytes / (1 << 20), peak_share(bench));
     printf(
         "prefill %.0f tokens: %.1f tokens/s, first token after %.3f s, %.0f%% of the arithmetic\n",
         prompt, prompt / bench->prefill_seconds, bench->prefill_seconds,

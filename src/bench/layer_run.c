@@ -86,12 +86,10 @@ enum status layer_run_open(const struct layer_run_options *options, struct layer
     run->options = *options;
     run->trace = (struct model_trace){
         .context = &run->watch, .begin = begin_stage, .end = end_stage, .part = note_part};
-    enum kernel_level best = kernels_detect();
     enum status status = read_shape(run, error);
     if (status == STATUS_OK)
         status = activations_named(options->activations, &run->activations, error);
-    if (status == STATUS_OK) status = kernels_level_named(options->cpu_mask, &run->level, error);
-    if (status == STATUS_OK && run->level > best) run->level = best;
+    if (status == STATUS_OK) status = kernels_level_masked(options->cpu_mask, &run->level, error);
     if (status == STATUS_OK) status = kernels_select(run->level, &run->kernels, error);
     if (status == STATUS_OK)
         *run_out = run;

@@ -16,14 +16,6 @@
 
 #define TELL_NS ((int64_t)10000000000) /* how often the log says how far it is */
 
-/* The level asked for, or what this CPU has if that is less. */
-static enum status choose_level(const char *mask, enum kernel_level *out, struct error *error) {
-    enum kernel_level asked, best = kernels_detect();
-    enum status status = kernels_level_named(mask, &asked, error);
-    if (status == STATUS_OK) *out = asked < best ? asked : best;
-    return status;
-}
-
 enum status model_run_directory(const char *given, const char **directory_out,
                                 struct error *error) {
     static char found[PATH_MAX];
@@ -51,7 +43,7 @@ enum status model_run_options(const struct model_run_values *values, struct mode
         status = activations_named(values->activations, &options.activations, error);
     if (status == STATUS_OK)
         status = expert_sum_named(values->expert_sum, &options.expert_sum, error);
-    if (status == STATUS_OK) status = choose_level(values->cpu_mask, &options.level, error);
+    if (status == STATUS_OK) status = kernels_level_masked(values->cpu_mask, &options.level, error);
     if (status == STATUS_OK) *out = options;
     return status;
 }

@@ -60,7 +60,7 @@ struct model_run_values {
         {.name = "cpu-mask",                                                                       \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
-         .choices = "auto|c|avx2|avx512|avx512bf16",                                               \
+         .choices = KERNEL_LEVEL_CHOICES,                                                          \
          .help = "highest instruction set to use",                                                 \
          .offset = offsetof(struct model_run_values, cpu_mask),                                    \
          .group = OPTION_GROUP_TUNING},                                                            \

@@ -20,7 +20,7 @@ struct cpu_values {
 
 static const struct option cpu_rows[] = {
     {"cpu-mask", OPTION_CHOICE, "auto", "use no kernels above this level",
-     .offset = offsetof(struct cpu_values, cpu_mask), .choices = "auto|c|avx2|avx512|avx512bf16"},
+     .offset = offsetof(struct cpu_values, cpu_mask), .choices = KERNEL_LEVEL_CHOICES},
 };
 
 const struct option_table inspect_cpu_options = {

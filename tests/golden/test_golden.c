@@ -339,8 +339,9 @@ static void f32_meets_every_golden(void **state) {
 static void f32_meets_a_golden_at_every_level(void **state) {
     char directory[512];
     snprintf(directory, sizeof directory, "%s/v2lite-softmax-greedy-yarn", golden_home());
-    for (int level = 0; level <= (int)kernels_detect(); level++)
-        expect_exact(directory, (enum kernel_level)level);
+    for (int level = 0; level < KERNEL_LEVEL_COUNT; level++)
+        if (kernels_has((enum kernel_level)level))
+            expect_exact(directory, (enum kernel_level)level);
 }
 
 /* Compare only quiet positions of short prompts; 80 % of them within 1e-3. */
@@ -423,6 +424,39 @@ static void expect_not_absurd(const struct outcome *outcome) {
     assert_true(outcome->greedy_equal * 2 >= outcome->greedy_count);
 }
 
+/* Sums of another order or rounding (a GPU's, BFDOT's) turn the rounding of activations to codes now and then, and
+ * then a place moves as it moves between the CPU and the golden: nine in ten have to stay within their bounds, and
+ * all together no further from the golden than the CPU's. BF16 is not so coarse. */
+static void expect_mostly_near(const char *directory, const struct rounded *mode,
+                               const struct outcome *outcome) {
+    const struct tree *measured = golden_read(golden_home(), "deviations.json");
+    const struct tree *places = measured_places(measured, directory, mode);
+    double found = 0, expected = 0;
+    uint32_t count = 0, beyond = 0;
+    expect_not_absurd(outcome);
+    for (uint32_t i = 0; i < outcome->place_count; i++) {
+        double deviation = outcome->places[i].deviation, before = number_at(places, i);
+        if (deviation < 0) continue;
+        found += deviation;
+        expected += before;
+        count++;
+        beyond += !(deviation <= FACTOR * before + FLOOR);
+    }
+    print_message(
+        "#   %s: %u places, %u beyond their bounds, deviation %.3f on average, expected %.3f\n",
+        mode->file, count, beyond, found / count, expected / count);
+    assert_true(count > 20);
+    assert_true(found <= 1.1 * expected + FLOOR * count);
+    assert_true(beyond * 10 <= (mode->way.activations == ACTIVATIONS_FP8 ? count : 0));
+}
+
+/* deviations.json has no level of arm64. */
+static bool has_bfdot(void) {
+    const struct kernels *kernels;
+    assert_int_equal(kernels_select(kernels_detect(), &kernels, NULL), STATUS_OK);
+    return strcmp(kernels->numerics, "bfdot1") == 0;
+}
+
 static void expect_rounded(const char *directory, const struct rounded *mode) {
     const struct tree *measured = golden_read(golden_home(), "deviations.json");
     if (!has_file(directory, mode->file)) return;
@@ -430,6 +464,10 @@ static void expect_rounded(const char *directory, const struct rounded *mode) {
     print_outcome(directory, mode->way, &outcome);
     const struct tree *places = measured_places(measured, directory, mode);
     if (!strncmp(directory, golden_home(), strlen(golden_home()))) assert_non_null(places);
+    if (places && mode->way.activations == ACTIVATIONS_FP8 && has_bfdot()) {
+        expect_mostly_near(directory, mode, &outcome);
+        return;
+    }
     expect_not_absurd(&outcome);
     if (places)
         print_message("#   %s: each of %u places within its bound, first token certain at %u\n",
@@ -463,32 +501,11 @@ static void for_small_cases(const struct gpu_kernels *kernels, uint32_t prompts,
     }
 }
 
-/* The tensor cores' sums turn the rounding of activations to codes now and then, and then a place moves
- * as it moves between the CPU and the golden: nine in ten have to stay within their bounds, and all
- * together no further from the golden than the CPU's. BF16 is not so coarse. */
 static void expect_as_near(const char *directory, const struct rounded *mode) {
-    const struct tree *measured = golden_read(golden_home(), "deviations.json");
-    const struct tree *places = measured_places(measured, directory, mode);
     struct outcome outcome = run_file(directory, mode->file, mode->way, kernels_detect());
-    double found = 0, expected = 0;
-    uint32_t count = 0, beyond = 0;
     print_outcome(directory, mode->way, &outcome);
-    expect_not_absurd(&outcome);
     assert_int_equal(outcome.routing_wrong, 0);
-    for (uint32_t i = 0; i < outcome.place_count; i++) {
-        double deviation = outcome.places[i].deviation, before = number_at(places, i);
-        if (deviation < 0) continue;
-        found += deviation;
-        expected += before;
-        count++;
-        beyond += !(deviation <= FACTOR * before + FLOOR);
-    }
-    print_message(
-        "#   %s: %u places, %u beyond their bounds, deviation %.3f on average, the CPU's %.3f\n",
-        mode->file, count, beyond, found / count, expected / count);
-    assert_true(count > 20);
-    assert_true(found <= 1.1 * expected + FLOOR * count);
-    assert_true(beyond * 10 <= (mode->way.activations == ACTIVATIONS_FP8 ? count : 0));
+    expect_mostly_near(directory, mode, &outcome);
 }
 
 static void kernels_for_gpus_stay_near(void **state) {
@@ -529,7 +546,8 @@ static void elementwise_kernels_change_no_bit(void **state) {
 static void measure_places(const char *directory, const struct rounded *mode) {
     double largest[PLACES_MAX] = {0};
     uint32_t count = 0;
-    for (int level = 0; level <= (int)kernels_detect(); level++) {
+    for (int level = 0; level < KERNEL_LEVEL_COUNT; level++) {
+        if (!kernels_has((enum kernel_level)level)) continue;
         struct outcome outcome =
             run_file(directory, mode->file, mode->way, (enum kernel_level)level);
         count = outcome.place_count;

@@ -19,10 +19,8 @@
 static const struct kernels *arithmetic(void) {
     static const struct kernels *kernels;
     if (kernels) return kernels;
-    enum kernel_level level = kernels_detect();
     const struct kernels *found;
-    if (level > KERNEL_LEVEL_AVX512) level = KERNEL_LEVEL_AVX512;
-    enum status status = kernels_select(level, &found, NULL);
+    enum status status = kernels_select(kernels_detect_fma1(), &found, NULL);
     check(status == STATUS_OK);
     return kernels = found;
 }

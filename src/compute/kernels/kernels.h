@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The kernel table: chosen once from CPU flags (or a lower level by mask), then only read. Each
- * entry has a plain C twin (`*_c.c`) that states its arithmetic; AVX2 and AVX-512 give the same
- * bits.
+ * entry has a plain C twin (`*_c.c`) that states its arithmetic; AVX2, AVX-512 and NEON give the
+ * same bits.
  *
  * Reductions over n use 16 running lanes: lane i takes elements i, i+16, i+32, ... in ascending
  * order; a short tail adds nothing to the lanes it lacks; then lanes are combined as l[i] = l[i] op
@@ -13,18 +13,25 @@
 #include "base/status.h"
 #include "compute/kernels/matmul.h"
 
+/* A processor has some of them: those of x86-64 or those of arm64, up to its best. */
 enum kernel_level {
     KERNEL_LEVEL_C,
     KERNEL_LEVEL_AVX2,       /* with FMA and F16C */
     KERNEL_LEVEL_AVX512,     /* with its parts F, BW, DQ and VL */
     KERNEL_LEVEL_AVX512BF16, /* with VBMI, too */
+    KERNEL_LEVEL_NEON,       /* Advanced SIMD of arm64 */
+    KERNEL_LEVEL_NEONBF16,   /* with BFDOT, too (FEAT_BF16) */
     KERNEL_LEVEL_COUNT
 };
 
+/* What an option that names a level may say. */
+#define KERNEL_LEVEL_CHOICES "auto|c|avx2|avx512|avx512bf16|neon|neonbf16"
+
 struct kernels {
     enum kernel_level level;
-    const char *name;     /* "c", "avx2", "avx512", "avx512bf16" */
-    const char *numerics; /* levels with the same text give the same bits: "fma1" or "bf16dot2" */
+    const char *name;     /* as in KERNEL_LEVEL_CHOICES */
+    const char *numerics; /* levels with the same text give the same bits: "fma1", "bf16dot2" or
+                           * "bfdot1" */
 
     /* Panels [panel_first, panel_first + panel_count) of a product: threads share one job. */
     void (*matmul)(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
@@ -58,7 +65,8 @@ struct kernels {
     void (*transpose)(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols);
 
-    /* Of bf16dot2; NULL where the numerics are fma1, whose attention computes in floats. */
+    /* Of bf16dot2 and bfdot1; NULL where the numerics are fma1, whose attention computes in
+     * floats. */
     void (*gemm_bf16)(const struct gemm_bf16 *job);
     /* Online softmax over one more block: weights[i] = BF16 of exp(a *
      * scores[i] - a * maximum), where *max is the largest so far, and 0 from count to 64. *sum
@@ -67,12 +75,21 @@ struct kernels {
                           float *max, float *sum);
 };
 
-/* The best level this CPU has. */
+/* The best level this CPU has, and the best whose numerics are fma1. */
 enum kernel_level kernels_detect(void);
+enum kernel_level kernels_detect_fma1(void);
 
-/* Level of a name ("c", "avx2", "avx512", "avx512bf16", "auto"). */
+/* Whether this CPU has it. */
+bool kernels_has(enum kernel_level level);
+
+/* Level of a name (KERNEL_LEVEL_CHOICES). */
 enum status kernels_level_named(const char *name, enum kernel_level *level_out,
                                 struct error *error);
+
+/* The level named, or the best this CPU has if that is lower; STATUS_UNSUPPORTED if it is another
+ * machine's. */
+enum status kernels_level_masked(const char *mask, enum kernel_level *level_out,
+                                 struct error *error);
 
 /* The table of a level; STATUS_UNSUPPORTED if this CPU lacks it. Tables are static. */
 enum status kernels_select(enum kernel_level level, const struct kernels **kernels_out,

@@ -12,10 +12,11 @@
  * them.
  *
  * An output element never depends on m, on its neighbours, on threads or on tile shapes: this is
- * the other half of batch invariance, and it makes the C twin, AVX2 and AVX-512 agree bit for bit.
+ * the other half of batch invariance, and it makes the C twin, AVX2, AVX-512 and NEON agree bit for
+ * bit.
  * AVX-512-BF16 multiplies pairs of channels (VDPBF16PS, ascending pairs, an odd last channel is
  * paired with zero) when x is representable in BF16 and the weights are FP8 or BF16; it is a
- * numerics class of its own.
+ * numerics class of its own. So is NEON-BF16, whose BFDOT rounds otherwise (struct gemm_bf16).
  *
  * Activations are always float arrays; in bf16 mode their values are BF16-representable, in the fp8
  * modes they are E4M3 codes' values with x_scales beside them. A level may then convert them
@@ -119,8 +120,10 @@ enum bf16_layout {
                  * channels and that of the others, so that few columns fill a vector */
 };
 
-/* The same with BF16 values of A and B, by VDPBF16PS: an accumulator takes the pairs of channels in
- * ascending order, of each pair the odd channel first; subnormal numbers count as zero. */
+/* The same with BF16 values of A and B. An accumulator takes the pairs of channels in ascending
+ * order; subnormal numbers count as zero. VDPBF16PS: of each pair the odd channel first, by fma.
+ * BFDOT: the sum of a pair's products is added, and both sums are rounded to odd, that is towards
+ * zero and with the last bit set unless they are exact (Arm's manual: BFDotAdd). */
 struct gemm_bf16 {
     enum bf16_layout layout;
     const uint16_t *a;

@@ -6,6 +6,7 @@
 #include "compute/kernels/tables.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/number.h"
 
@@ -93,7 +94,10 @@ static float gemm_bf16_b(const struct gemm_bf16 *job, uint32_t channel, uint32_t
     return float_from_bf16(job->b[channel / width * job->b_stride + n * width + channel % width]);
 }
 
-void gemm_bf16_c_run(const struct gemm_bf16 *job) {
+/* sum and the products of two channels' values. */
+typedef float pair_step(float sum, const float a[2], const float b[2]);
+
+static void gemm_pairs(const struct gemm_bf16 *job, pair_step *step) {
     uint32_t sums = job->layout == BF16_FOURS ? 2 : 1;
     for (uint32_t row = 0; row < job->m; row++) {
         const uint16_t *a = job->a + row * job->a_stride;
@@ -101,10 +105,87 @@ void gemm_bf16_c_run(const struct gemm_bf16 *job) {
         for (uint32_t i = 0; i < job->n * sums; i++) {
             float sum = job->accumulate ? c[i] : 0;
             for (uint32_t k = i % sums * 2; k < job->k; k += 2 * sums)
-                for (uint32_t odd = 2; odd-- > 0;)
-                    sum =
-                        fmaf(float_from_bf16(a[k + odd]), gemm_bf16_b(job, k + odd, i / sums), sum);
+                sum = step(
+                    sum, (float[]){float_from_bf16(a[k]), float_from_bf16(a[k + 1])},
+                    (float[]){gemm_bf16_b(job, k, i / sums), gemm_bf16_b(job, k + 1, i / sums)});
             c[i] = sum;
         }
     }
+}
+
+static float odd_channel_first(float sum, const float a[2], const float b[2]) {
+    return fmaf(a[0], b[0], fmaf(a[1], b[1], sum));
+}
+
+void gemm_bf16_c_run(const struct gemm_bf16 *job) {
+    gemm_pairs(job, odd_channel_first);
+}
+
+/* ---- BFDOT, as Arm's manual has it (BFDotAdd where FPCR.EBF is 0) ---- */
+
+/* high + rest, where rest is what a sum rounded to `high` has lost: as a float whose last bit is set
+ * unless it is exact, and a zero of its sign where it is subnormal. */
+static float round_to_odd(double high, double rest) {
+    uint64_t bits;
+    if (!isfinite(high)) return (float)high;
+    memcpy(&bits, &high, sizeof bits);
+    if (rest != 0) bits = (bits - (signbit(rest) != signbit(high))) | 1; /* towards zero, inexact */
+    uint32_t sign = (uint32_t)(bits >> 32) & 0x80000000u;
+    bits &= INT64_MAX;
+    if (bits < (uint64_t)(1023 - 126) << 52) return float_from_bits(sign);
+    if (bits >= (uint64_t)(1023 + 128) << 52) return float_from_bits(sign | 0x7F800000u);
+    uint32_t value = (uint32_t)((bits - ((uint64_t)(1023 - 127) << 52)) >> 29);
+    return float_from_bits(sign | value | ((bits & 0x1FFFFFFFu) != 0));
+}
+
+static float sum_to_odd(float a, float b) {
+    double high = (double)a + (double)b, of_b = high - (double)a;
+    return round_to_odd(high, ((double)a - (high - of_b)) + ((double)b - of_b));
+}
+
+static float flushed(float value) {
+    return fabsf(value) < 0x1p-126f ? copysignf(0, value) : value;
+}
+
+static float bfdot(float sum, const float a[2], const float b[2]) {
+    float products[2];
+    for (int i = 0; i < 2; i++) /* exact in a double */
+        products[i] = round_to_odd((double)flushed(a[i]) * (double)flushed(b[i]), 0);
+    return sum_to_odd(flushed(sum), sum_to_odd(products[0], products[1]));
+}
+
+void gemm_bfdot_c_run(const struct gemm_bf16 *job) {
+    gemm_pairs(job, bfdot);
+}
+
+/* One block of one panel and one row: y = fma(part, s, y). */
+static void run_bfdot_block(const struct matmul *job, uint32_t panel, uint32_t block,
+                            uint32_t row) {
+    const struct packed_matrix *weights = job->weights;
+    uint32_t first = block * QUANT_GROUP, blocks = (uint32_t)divide_up(weights->cols, QUANT_GROUP);
+    uint32_t end = weights->cols - first < QUANT_GROUP ? weights->cols : first + QUANT_GROUP;
+    bool fp8 = weights->type == WEIGHT_FP8;
+    float s =
+        fp8 ? weights->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * blocks + block] : 1;
+    if (job->x_scales) s = job->x_scales[row * job->x_scale_stride + block] * s;
+    const float *x = job->x + row * job->x_stride;
+    float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
+    float part[MATMUL_PANEL] = {0}, w[2][MATMUL_PANEL] = {{0}};
+    for (uint32_t k = first; k < end; k += 2) {
+        bool pair = k + 1 < end;
+        float lift = fp8 ? 0x1p8f : 1, values[2] = {x[k] * lift, pair ? x[k + 1] * lift : 0};
+        for (uint32_t odd = 0; odd < 2; odd++)
+            if (k + odd < end) load_weights(weights, panel, k + odd, w[odd]);
+        for (uint32_t i = 0; i < MATMUL_PANEL; i++)
+            part[i] = bfdot(part[i], values, (float[]){w[0][i], pair ? w[1][i] : 0});
+    }
+    for (uint32_t i = 0; i < MATMUL_PANEL; i++)
+        y[i] = fmaf(part[i], s, block ? y[i] : 0);
+}
+
+void matmul_bfdot_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
+    for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++)
+        for (uint32_t row = 0; row < job->m; row++)
+            for (uint32_t block = 0; block * QUANT_GROUP < job->weights->cols; block++)
+                run_bfdot_block(job, panel, block, row);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chooses among the probes of the CPU's levels; plain C where there is no AVX2.
+ * Chooses among the probes of the CPU's levels; plain C where there is neither AVX2 nor NEON.
  */
 #include "compute/kernels/probe.h"
 
@@ -34,6 +34,10 @@ double probe_multiply(enum probe_kind kind, uint64_t rounds) {
         return best >= KERNEL_LEVEL_AVX512BF16 ? probe_avx512bf16_multiply(rounds) : 0;
     if (best >= KERNEL_LEVEL_AVX512) return probe_avx512_multiply(rounds);
     if (best >= KERNEL_LEVEL_AVX2) return probe_avx2_multiply(rounds);
+#elif defined(FATHOM_KERNELS_ARM)
+    if (kind == PROBE_BF16)
+        return best >= KERNEL_LEVEL_NEONBF16 ? probe_neonbf16_multiply(rounds) : 0;
+    if (best >= KERNEL_LEVEL_NEON) return probe_neon_multiply(rounds);
 #endif
     return best == KERNEL_LEVEL_C && kind == PROBE_FMA ? multiply_plain(rounds) : 0;
 }
@@ -41,6 +45,8 @@ double probe_multiply(enum probe_kind kind, uint64_t rounds) {
 uint64_t probe_read(const void *data, size_t bytes, uint32_t streams) {
 #if defined(FATHOM_KERNELS_X86)
     if (kernels_detect() >= KERNEL_LEVEL_AVX2) return probe_avx2_read(data, bytes, streams);
+#elif defined(FATHOM_KERNELS_ARM)
+    if (kernels_detect() >= KERNEL_LEVEL_NEON) return probe_neon_read(data, bytes, streams);
 #endif
     return read_plain(data, bytes, streams);
 }

@@ -9,7 +9,7 @@
 
 enum probe_kind {
     PROBE_FMA,  /* float multiply-adds of the widest registers */
-    PROBE_BF16, /* VDPBF16PS; only at KERNEL_LEVEL_AVX512BF16 */
+    PROBE_BF16, /* VDPBF16PS or BFDOT, where the CPU has it */
     PROBE_KIND_COUNT
 };
 

@@ -1,18 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which levels this CPU has. __builtin_cpu_supports also asks the operating system (XGETBV) whether
- * it keeps the wide registers, so a level it names can be used.
+ * it keeps the wide registers, so a level it names can be used. On arm64 the kernel itself says what
+ * programs may use (AT_HWCAP).
  */
 #include "compute/kernels/tables.h"
 
-#if defined(__x86_64__)
+#if defined(FATHOM_KERNELS_X86)
 #include <cpuid.h>
+#elif defined(FATHOM_KERNELS_ARM)
+#include <sys/auxv.h>
 #endif
 
 #include "base/check.h"
 
-static const char *const level_names[KERNEL_LEVEL_COUNT] = {"c", "avx2", "avx512", "avx512bf16"};
+static const char *const level_names[KERNEL_LEVEL_COUNT] = {"c",          "avx2", "avx512",
+                                                            "avx512bf16", "neon", "neonbf16"};
 
-#if defined(__x86_64__)
+/* NULL: of another machine. */
+static const struct kernels *const tables[KERNEL_LEVEL_COUNT] = {
+    [KERNEL_LEVEL_C] = &kernels_table_c,
+#if defined(FATHOM_KERNELS_X86)
+    [KERNEL_LEVEL_AVX2] = &kernels_table_avx2,
+    [KERNEL_LEVEL_AVX512] = &kernels_table_avx512,
+    [KERNEL_LEVEL_AVX512BF16] = &kernels_table_avx512bf16,
+#elif defined(FATHOM_KERNELS_ARM)
+    [KERNEL_LEVEL_NEON] = &kernels_table_neon,
+    [KERNEL_LEVEL_NEONBF16] = &kernels_table_neonbf16,
+#endif
+};
+
+#if defined(FATHOM_KERNELS_X86)
 static bool cpu_has_f16c(void) {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
@@ -33,11 +50,27 @@ enum kernel_level kernels_detect(void) {
     return cpu_has_avx512bf16() && __builtin_cpu_supports("avx512vbmi") ? KERNEL_LEVEL_AVX512BF16
                                                                         : KERNEL_LEVEL_AVX512;
 }
+#elif defined(FATHOM_KERNELS_ARM)
+enum kernel_level kernels_detect(void) {
+    if (!(getauxval(AT_HWCAP) & HWCAP_ASIMD)) return KERNEL_LEVEL_C;
+    return getauxval(AT_HWCAP2) & HWCAP2_BF16 ? KERNEL_LEVEL_NEONBF16 : KERNEL_LEVEL_NEON;
+}
 #else
 enum kernel_level kernels_detect(void) {
     return KERNEL_LEVEL_C;
 }
 #endif
+
+bool kernels_has(enum kernel_level level) {
+    return level <= kernels_detect() && tables[level];
+}
+
+enum kernel_level kernels_detect_fma1(void) {
+    enum kernel_level level = kernels_detect();
+    while (!tables[level] || tables[level]->gemm_bf16)
+        level--;
+    return level;
+}
 
 enum status kernels_level_named(const char *name, enum kernel_level *level_out,
                                 struct error *error) {
@@ -51,27 +84,30 @@ enum status kernels_level_named(const char *name, enum kernel_level *level_out,
             return STATUS_OK;
         }
     return error_set(error, STATUS_INVALID,
-                     "no kernel level named '%s': expected auto, c, avx2, avx512 or avx512bf16",
-                     name);
+                     "no kernel level named '%s': expected one of " KERNEL_LEVEL_CHOICES, name);
+}
+
+static enum status refuse(enum kernel_level level, struct error *error) {
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "kernel level '%s' is not for this CPU, whose best is '%s': take that, or auto",
+        level_names[level], level_names[kernels_detect()]);
+}
+
+enum status kernels_level_masked(const char *mask, enum kernel_level *level_out,
+                                 struct error *error) {
+    enum kernel_level level, best = kernels_detect();
+    enum status status = kernels_level_named(mask, &level, error);
+    if (status != STATUS_OK) return status;
+    if (!tables[level]) return refuse(level, error);
+    *level_out = level < best ? level : best;
+    return STATUS_OK;
 }
 
 enum status kernels_select(enum kernel_level level, const struct kernels **kernels_out,
                            struct error *error) {
-    static const struct kernels *const tables[KERNEL_LEVEL_COUNT] = {
-        [KERNEL_LEVEL_C] = &kernels_table_c,
-#if defined(FATHOM_KERNELS_X86)
-        [KERNEL_LEVEL_AVX2] = &kernels_table_avx2,
-        [KERNEL_LEVEL_AVX512] = &kernels_table_avx512,
-        [KERNEL_LEVEL_AVX512BF16] = &kernels_table_avx512bf16,
-#endif
-    };
     check(level < KERNEL_LEVEL_COUNT);
-    enum kernel_level best = kernels_detect();
-    if (level > best || !tables[level])
-        return error_set(
-            error, STATUS_UNSUPPORTED,
-            "kernel level '%s' is not for this CPU, whose best is '%s': take that, or auto",
-            level_names[level], level_names[best]);
+    if (!kernels_has(level)) return refuse(level, error);
     *kernels_out = tables[level];
     return STATUS_OK;
 }

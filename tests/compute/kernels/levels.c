@@ -23,14 +23,14 @@ void gemm_avx512bf16_emulated_run(const struct gemm_bf16 *job);
 
 uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
     uint32_t count = 0;
-    enum kernel_level best = kernels_detect();
-    for (int level = 0; level <= (int)best; level++) {
+    for (int level = 0; level < KERNEL_LEVEL_COUNT; level++) {
         const struct kernels *table;
+        if (!kernels_has((enum kernel_level)level)) continue;
         assert_int_equal(kernels_select((enum kernel_level)level, &table, NULL), STATUS_OK);
         levels_out[count++] = *table;
     }
 #ifdef FATHOM_KERNELS_X86
-    if (best >= KERNEL_LEVEL_AVX512) {
+    if (kernels_has(KERNEL_LEVEL_AVX512)) {
         levels_out[count] = levels_out[KERNEL_LEVEL_AVX512];
         levels_out[count].level = KERNEL_LEVEL_AVX512BF16;
         levels_out[count].name = "avx512bf16-emulated";
@@ -41,6 +41,10 @@ uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
     }
 #endif
     return count;
+}
+
+bool levels_has_bfdot(const struct kernels *level) {
+    return strcmp(level->numerics, "bfdot1") == 0;
 }
 
 static size_t mapped_bytes(size_t bytes) {

@@ -19,6 +19,9 @@
 #define LEVELS_MAX (KERNEL_LEVEL_COUNT + 1)
 uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]);
 
+/* Whether pairs of BF16 values are multiplied by BFDOT. */
+bool levels_has_bfdot(const struct kernels *level);
+
 /* `bytes` that end where an inaccessible page begins, 0xA5 in front of them. */
 void *levels_buffer(size_t bytes);
 /* Fails the test if what lies in front of a buffer was written; frees it. */

@@ -145,20 +145,26 @@ static void check_near_exact(const char *name, const struct problem *p, const fl
 }
 
 static bool uses_pairs(const struct kernels *level, const struct problem *p) {
-    return level->level == KERNEL_LEVEL_AVX512BF16 && p->weights.type != WEIGHT_F32 &&
-           (p->x_is_bf16 || p->x_scales);
+    return level->gemm_bf16 && p->weights.type != WEIGHT_F32 && (p->x_is_bf16 || p->x_scales);
 }
 
 void problem_check(const struct problem *p, const struct kernels *levels, uint32_t count) {
+    static const struct kernels bfdot_twin = {.matmul = matmul_bfdot_c_run};
     size_t bytes;
     float *expected = multiply_all(&levels[0], p, &bytes);
     check_near_exact("c", p, expected);
     for (uint32_t l = 1; l < count; l++) {
         float *y = multiply_all(&levels[l], p, &bytes);
-        if (uses_pairs(&levels[l], p))
-            check_near_exact(levels[l].name, p, y);
-        else
+        if (!uses_pairs(&levels[l], p)) {
             levels_check_same(levels[l].name, expected, y, bytes / sizeof *y);
+        } else {
+            check_near_exact(levels[l].name, p, y);
+            if (levels_has_bfdot(&levels[l])) {
+                float *twin = multiply_all(&bfdot_twin, p, &bytes);
+                levels_check_same(levels[l].name, twin, y, bytes / sizeof *y);
+                levels_free(twin, bytes);
+            }
+        }
         levels_free(y, bytes);
     }
     levels_free(expected, bytes);

@@ -5,8 +5,11 @@
 
 #include <string.h>
 
+#include "base/check.h"
+
 static void each_level_is_found_by_its_name(void **unused) {
-    static const char *const names[KERNEL_LEVEL_COUNT] = {"c", "avx2", "avx512", "avx512bf16"};
+    static const char *const names[KERNEL_LEVEL_COUNT] = {"c",          "avx2", "avx512",
+                                                          "avx512bf16", "neon", "neonbf16"};
     enum kernel_level level;
     struct error error;
     for (int i = 0; i < KERNEL_LEVEL_COUNT; i++) {
@@ -21,12 +24,11 @@ static void each_level_is_found_by_its_name(void **unused) {
 }
 
 static void each_table_is_whole_and_says_what_it_is(void **unused) {
-    enum kernel_level best = kernels_detect();
     for (int i = 0; i < KERNEL_LEVEL_COUNT; i++) {
         const struct kernels *table = NULL;
         struct error error = {""};
         enum status status = kernels_select((enum kernel_level)i, &table, &error);
-        if (i > (int)best) {
+        if (!kernels_has((enum kernel_level)i)) {
             assert_int_equal(status, STATUS_UNSUPPORTED);
             assert_null(table);
             assert_non_null(strstr(error.text, "auto"));
@@ -37,19 +39,77 @@ static void each_table_is_whole_and_says_what_it_is(void **unused) {
         assert_int_equal(table->level, i);
         assert_int_equal(kernels_level_named(table->name, &named, NULL), STATUS_OK);
         assert_int_equal(named, i);
-        assert_string_equal(table->numerics, i == KERNEL_LEVEL_AVX512BF16 ? "bf16dot2" : "fma1");
+        assert_string_equal(table->numerics, i == KERNEL_LEVEL_AVX512BF16 ? "bf16dot2"
+                                             : i == KERNEL_LEVEL_NEONBF16 ? "bfdot1"
+                                                                          : "fma1");
+        bool pairs = i == KERNEL_LEVEL_AVX512BF16 || i == KERNEL_LEVEL_NEONBF16;
         for (const char *entry = (const char *)&table->matmul;
              entry < (const char *)&table->gemm_bf16; entry += sizeof(void *))
             assert_non_null(*(void *const *)(const void *)entry);
-        assert_int_equal(table->gemm_bf16 != NULL, i == KERNEL_LEVEL_AVX512BF16);
-        assert_int_equal(table->softmax_bf16 != NULL, i == KERNEL_LEVEL_AVX512BF16);
+        assert_int_equal(table->gemm_bf16 != NULL, pairs);
+        assert_int_equal(table->softmax_bf16 != NULL, pairs);
     }
+}
+
+#if defined(__x86_64__)
+#define ON_X86 true
+#define ON_ARM false
+#elif defined(__aarch64__)
+#define ON_X86 false
+#define ON_ARM true
+#else
+#define ON_X86 false
+#define ON_ARM false
+#endif
+
+static const struct {
+    const char *name;
+    bool ours;
+} of_machines[] = {{"avx2", ON_X86},
+                   {"avx512", ON_X86},
+                   {"avx512bf16", ON_X86},
+                   {"neon", ON_ARM},
+                   {"neonbf16", ON_ARM}};
+
+static void a_cpu_has_no_level_of_another_machine(void **unused) {
+    assert_true(kernels_has(KERNEL_LEVEL_C) && kernels_has(kernels_detect()));
+    assert_int_equal(kernels_has(KERNEL_LEVEL_NEON), ON_ARM); /* every arm64 CPU has it */
+    for (size_t i = 0; i < ARRAY_COUNT(of_machines); i++) {
+        enum kernel_level level;
+        assert_int_equal(kernels_level_named(of_machines[i].name, &level, NULL), STATUS_OK);
+        assert_true(of_machines[i].ours || !kernels_has(level));
+    }
+    const struct kernels *fma1;
+    assert_int_equal(kernels_select(kernels_detect_fma1(), &fma1, NULL), STATUS_OK);
+    assert_string_equal(fma1->numerics, "fma1");
+}
+
+/* A mask lowers the level; on a CPU that lacks the one it names it stands for the best; what no CPU
+ * of this machine's kind could have is refused. */
+static void a_mask_never_raises_the_level(void **unused) {
+    enum kernel_level level, best = kernels_detect();
+    struct error error = {""};
+    assert_int_equal(kernels_level_masked("auto", &level, &error), STATUS_OK);
+    assert_int_equal(level, best);
+    assert_int_equal(kernels_level_masked("c", &level, &error), STATUS_OK);
+    assert_int_equal(level, KERNEL_LEVEL_C);
+    for (size_t i = 0; i < ARRAY_COUNT(of_machines); i++) {
+        enum status status = kernels_level_masked(of_machines[i].name, &level, &error);
+        assert_int_equal(status, of_machines[i].ours ? STATUS_OK : STATUS_UNSUPPORTED);
+        if (of_machines[i].ours)
+            assert_true(level <= best && kernels_has(level));
+        else
+            assert_non_null(strstr(error.text, of_machines[i].name));
+    }
+    assert_int_equal(kernels_level_masked("sse9", &level, &error), STATUS_INVALID);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_level_is_found_by_its_name),
         cmocka_unit_test(each_table_is_whole_and_says_what_it_is),
+        cmocka_unit_test(a_cpu_has_no_level_of_another_machine),
+        cmocka_unit_test(a_mask_never_raises_the_level),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

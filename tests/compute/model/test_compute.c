@@ -41,15 +41,13 @@ struct way {
 static struct solo *open_solo(const struct way *way, const struct model_device *device) {
     struct error error;
     struct solo *solo;
-    enum kernel_level level = kernels_detect();
     struct solo_options options = {
         .model = {.directory = way->directory,
                   .activations = way->activations,
                   .expert_sum = way->sum,
                   .device = device,
                   .device_seed = random_state,
-                  /* the last level with the plain C arithmetic, which the reference bodies have */
-                  .level = level < KERNEL_LEVEL_AVX512 ? level : KERNEL_LEVEL_AVX512,
+                  .level = kernels_detect_fma1(), /* the reference bodies' arithmetic */
                   .threads = 2,
                   .step_tokens_max = STEP_TOKENS},
         .sequences = SEQUENCES,

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the files for NEON share: codes as floats, and vectors whose last elements are missing.
+ * Private to src/compute/kernels; empty to other machines.
+ */
+#ifndef COMPUTE_KERNELS_NEON_H
+#define COMPUTE_KERNELS_NEON_H
+
+#ifdef __aarch64__
+#include <arm_neon.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* 16 FP8 codes as their values times 2^-8, which half-floats of the same bits are worth. */
+ALWAYS_INLINE void neon_load_codes(const void *codes, float32x4_t out[4]) {
+    int8x16_t bytes = vld1q_s8(codes);
+    int16x8_t bits = vdupq_n_s16((int16_t)0xBF80); /* the sign was copied into bit 14, too */
+    float16x8_t low = vreinterpretq_f16_s16(vandq_s16(vshll_n_s8(vget_low_s8(bytes), 7), bits));
+    float16x8_t high = vreinterpretq_f16_s16(vandq_s16(vshll_high_n_s8(bytes, 7), bits));
+    out[0] = vcvt_f32_f16(vget_low_f16(low));
+    out[1] = vcvt_high_f32_f16(low);
+    out[2] = vcvt_f32_f16(vget_low_f16(high));
+    out[3] = vcvt_high_f32_f16(high);
+}
+
+/* Elements [i, i + 4) of x, `fill` from n on. */
+ALWAYS_INLINE float32x4_t neon_load(const float *x, uint32_t i, uint32_t n, float fill) {
+    if (i + 4 <= n) return vld1q_f32(x + i);
+    float some[4] = {fill, fill, fill, fill};
+    if (i < n) memcpy(some, x + i, (n - i) * sizeof *x);
+    return vld1q_f32(some);
+}
+
+/* Those of elements [i, i + 4) that are below n. */
+ALWAYS_INLINE void neon_store(float *y, uint32_t i, uint32_t n, float32x4_t v) {
+    float some[4];
+    if (i + 4 <= n) {
+        vst1q_f32(y + i, v);
+    } else if (i < n) {
+        vst1q_f32(some, v);
+        memcpy(y + i, some, (n - i) * sizeof *y);
+    }
+}
+
+#endif /* __aarch64__ */
+#endif
